@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# Finds CUDA's headers: FARCALL_CUDA_INCLUDE if given, CUDA_HOME, nvcc on PATH, else NVIDIA's packages in the build venv.
+if(NOT FARCALL_CUDA_INCLUDE)
+  set(hints $ENV{CUDA_HOME}/include)
+  find_program(FARCALL_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin)
+  if(FARCALL_NVCC)
+    get_filename_component(nvcc_real ${FARCALL_NVCC} REALPATH)
+    get_filename_component(nvcc_dir ${nvcc_real} DIRECTORY)
+    list(APPEND hints ${nvcc_dir}/../include ${nvcc_dir}/../targets/x86_64-linux/include)
+  endif()
+  find_path(FARCALL_CUDA_INCLUDE cuda.h HINTS ${hints})
+endif()
+if(NOT FARCALL_CUDA_INCLUDE)
+  message(FATAL_ERROR "cuda.h not found: set CUDA_HOME, put nvcc on PATH, or run ./scripts/build, which fetches NVIDIA's header packages")
+endif()
+include_directories(SYSTEM ${FARCALL_CUDA_INCLUDE})
