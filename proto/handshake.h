@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said before the log begins: GREETING (server speaks first), HELLO, then WELCOME or REFUSE. Prose in docs/wire.md.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/status.h"
+#include "proto/wire.h"
+
+namespace farcall {
+
+inline constexpr uint32_t kHandshakeMagic = 0x31484346;  // "FCH1"
+inline constexpr size_t kMaxHelloBytes = 256u << 10;
+inline constexpr size_t kMaxWelcomeBytes = 4u << 20;
+
+using Nonce = std::array<uint8_t, 32>;
+using SessionId = std::array<uint8_t, 16>;
+using SessionKey = std::array<uint8_t, 32>;
+using Hash256 = std::array<uint8_t, 32>;
+
+// Every handshake packet: this, then `bytes` of body in codec.h's layout.
+struct HandshakeHeader {
+  uint32_t magic = kHandshakeMagic;
+  uint32_t bytes = 0;
+  uint16_t type = 0;   // HandshakeType
+  uint16_t major = kWireMajor;
+  uint16_t minor = kWireMinor;
+  uint16_t reserved = 0;
+};
+static_assert(sizeof(HandshakeHeader) == 16);
+
+enum class HandshakeType : uint16_t { kGreeting = 1, kHello = 2, kWelcome = 3, kRefuse = 4 };
+enum class LinkRole : uint8_t { kLog = 0, kLane = 1 };
+
+struct Greeting {
+  Nonce nonce{};
+  bool needs_token = false;
+  std::string server_version;
+};
+
+// What a vGPU is asked to be. 0 = not asked. The server's policy sets the ceiling.
+struct QuotaRequest {
+  uint64_t memory_bytes = 0;
+  uint32_t share_milli = 0;
+  uint32_t limit_milli = 0;
+  uint8_t priority = 0;  // 0 normal, 1 high, 2 low
+};
+
+struct Hello {
+  LinkRole role = LinkRole::kLog;
+  uint32_t lane = 0;                // kLane: which
+  SessionId session{};              // zero = a new session; else resume it (kLog) or join it (kLane)
+  uint64_t received_seq = 0;        // resume: highest frame seq the client has
+  uint64_t received_chunks = 0;     // resume: contiguous prefix of chunks the client has
+  Nonce nonce{};
+  std::array<uint8_t, 32> proof{};  // HMAC-SHA256(key, "farcall-hello" | server nonce | client nonce | role | lane | session);
+                                    // key = SHA-256(token) for a new session, the session key for resume and lanes; zero without a token
+  std::string vgpu;                 // vGPU token shared by the processes of one `farcall run`; "" = one of its own
+  QuotaRequest quota;
+  uint32_t pid = 0;
+  std::string user, host, program, client_version;
+  std::vector<std::pair<std::string, std::string>> environment;  // whitelisted names only
+  std::vector<Window> device_windows;  // offers, reserved by the client, best first
+  std::vector<Window> host_windows;
+  uint32_t shim_driver_version = 0;    // newest CUDA version the shim knows
+};
+
+struct DeviceSnapshot {
+  std::string name;
+  std::array<uint8_t, 16> uuid{};
+  uint64_t total_bytes = 0;             // as the tenant's quota shows it
+  std::string pci_bus_id;
+  std::vector<int32_t> attributes;      // [id] = value, index 0 unused
+  std::vector<uint64_t> limits;         // [CUlimit] = value at context creation
+  int32_t least_priority = 0, greatest_priority = 0;
+  uint64_t granularity_bytes = kChunkGranularityBytes;
+  bool has_vmm = true;
+  std::vector<uint8_t> peer_access;     // [other device] = cuDeviceCanAccessPeer
+};
+
+struct Welcome {
+  SessionId session{};
+  SessionKey key{};                 // for lanes and resume of this session
+  uint64_t received_seq = 0;        // resume: what the server has
+  uint64_t received_chunks = 0;
+  int32_t device_window = -1;       // which offer was taken; -1 = none: cuMemAlloc is a round trip
+  int32_t host_window = -1;
+  uint32_t driver_version = 0;      // of the server's libcuda
+  uint32_t lanes = 0;               // how many bulk lanes the client may open
+  uint32_t grace_ms = 60000;
+  uint32_t heartbeat_ms = 1000;
+  std::string server_version, server_host, device_kind;  // device_kind: "cuda", "cpu"
+  std::vector<uint8_t> supported_calls;     // bitmap by CallId
+  std::vector<uint64_t> known_images;       // first 8 bytes (LE) of the hashes of images this tenant may load by hash
+  std::vector<DeviceSnapshot> devices;
+};
+
+struct Refuse {
+  Code code = Code::kRefused;
+  std::string message;  // one line, shown to the user as it is
+};
+
+std::vector<std::byte> Encode(const Greeting& value);
+std::vector<std::byte> Encode(const Hello& value);
+std::vector<std::byte> Encode(const Welcome& value);
+std::vector<std::byte> Encode(const Refuse& value);
+// Decode a body (without HandshakeHeader). Counts and sizes are checked against what is left; kMalformed otherwise.
+Result<Greeting> DecodeGreeting(std::span<const std::byte> body);
+Result<Hello> DecodeHello(std::span<const std::byte> body);
+Result<Welcome> DecodeWelcome(std::span<const std::byte> body);
+Result<Refuse> DecodeRefuse(std::span<const std::byte> body);
+
+// SHA-256 and HMAC-SHA256 (libsodium, linked statically).
+Hash256 Sha256(std::span<const std::byte> bytes);
+Hash256 HelloProof(std::span<const uint8_t> key, const Nonce& server, const Hello& hello);
+bool SameBytes(std::span<const uint8_t> a, std::span<const uint8_t> b);  // constant time
+void RandomBytes(std::span<uint8_t> out);
+
+}  // namespace farcall

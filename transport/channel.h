@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A transport is a byte stream with deadlines: it knows no CUDA, no frames, no sessions.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "proto/status.h"
+
+namespace farcall {
+
+using Clock = std::chrono::steady_clock;
+
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  // Sends some bytes without blocking; returns how many (0 = would block).
+  //   Errors  kDisconnected (peer closed, Close() called)
+  //   Thread  one sender at a time
+  virtual Result<size_t> TrySend(std::span<const std::span<const std::byte>> parts) = 0;
+  // Receives what is there without blocking; 0 = nothing yet.
+  //   Errors  kDisconnected (also on orderly end of stream)
+  //   Thread  one receiver at a time, beside a sender
+  virtual Result<size_t> TryReceive(std::span<std::byte> into) = 0;
+  // Blocks until readable (or writable), `wake_fd` is readable, the deadline, or Close(); true = ready. Any thread.
+  virtual bool WaitReadable(Clock::time_point deadline, int wake_fd = -1) = 0;
+  virtual bool WaitWritable(Clock::time_point deadline) = 0;
+  // Ends the stream for both sides; idempotent, any thread, wakes waiters.
+  virtual void Close() = 0;
+  // In a forked child: releases the descriptor without any traffic or shutdown(2).
+  virtual void Abandon() = 0;
+  // The descriptor to hand to another process, -1 if the transport has none (inproc).
+  virtual int Descriptor() const = 0;
+  virtual std::string PeerName() const = 0;
+};
+
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual Result<std::unique_ptr<Channel>> Accept(Clock::time_point deadline) = 0;  // kTimeout, kDisconnected
+  virtual void Close() = 0;
+  virtual std::string Url() const = 0;  // with the port really bound
+};
+
+// URL = tcp://host:port (port 0 to listen on any; [::1] for IPv6), inproc://name. Others are kUnsupported with the list of what is built in.
+Result<std::unique_ptr<Channel>> Dial(std::string_view url, Clock::time_point deadline);
+Result<std::unique_ptr<Listener>> Listen(std::string_view url);
+// Wraps a connected socket received from another process.
+std::unique_ptr<Channel> AdoptSocket(int fd);
+// Sends all / receives exactly, blocking until the deadline.
+Status SendAll(Channel& channel, std::span<const std::byte> bytes, Clock::time_point deadline);
+Status ReceiveAll(Channel& channel, std::span<std::byte> into, Clock::time_point deadline);
+
+}  // namespace farcall
