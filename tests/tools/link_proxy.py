@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A TCP proxy between a client and a server that understands frames: counts, cuts, stalls, delays, and drops launches.
+
+As a program: link_proxy.py --to HOST:PORT [--listen HOST:PORT] [--drop-launch N] [--delay-ms D]; prints
+`proxy on tcp://...`, and its counters as JSON on SIGTERM. As a module: see LinkProxy.
+"""
+import argparse
+import json
+import signal
+import socket
+import struct
+import threading
+import time
+
+HANDSHAKE = struct.Struct("<IIHHHH")  # magic, bytes, type, major, minor, reserved
+FRAME = struct.Struct("<IIQQQQIHH")   # magic, bytes, seq, ack, chunk_ack, chunks_sent, crc32c, records, flags
+RECORD = struct.Struct("<IHHIHH")     # bytes, call, flags, serial, thread, context
+HANDSHAKE_MAGIC, FRAME_MAGIC = 0x31484346, 0x31424346
+HELLO, WANT_REPLY, REPLY, HEARTBEAT = 2, 1, 2, 0xF000
+CRC_OFFSET = 40
+
+
+def _crc_table():
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_TABLE = _crc_table()
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+class _Closed(Exception):
+    pass
+
+
+def _read_exactly(sock, count):
+    parts = []
+    while count:
+        data = sock.recv(min(count, 1 << 20))
+        if not data:
+            raise _Closed
+        parts.append(data)
+        count -= len(data)
+    return b"".join(parts)
+
+
+class LinkProxy:
+    """Forwards connections to `target` (host, port). All methods from any thread."""
+
+    def __init__(self, target, listen=("127.0.0.1", 0), launch_ids=(), drop_launch=0, delay_s=0.0):
+        self.target, self.launch_ids, self.drop_launch, self.delay_s = target, set(launch_ids), drop_launch, delay_s
+        self.counts = {"hellos": 0, "lane_hellos": 0, "wanted_replies": 0, "replies": 0, "records_out": 0, "launches": 0,
+                       "dropped": 0, "frames_out": 0, "frames_in": 0, "bytes_out": 0, "bytes_in": 0}
+        self._lock = threading.Lock()
+        self._pairs = set()
+        self._open = threading.Event()   # cleared: bytes wait (black hole)
+        self._open.set()
+        self._refusing = False
+        family = socket.AF_INET6 if ":" in listen[0] else socket.AF_INET
+        self._listener = socket.create_server(listen, family=family, backlog=512)
+        self.port = self._listener.getsockname()[1]
+        self.url = f"tcp://{listen[0]}:{self.port}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self, refuse=False):
+        """Closes every connection through the proxy; with `refuse` later ones are closed at once until restore()."""
+        self._refusing = refuse
+        with self._lock:
+            pairs, self._pairs = self._pairs, set()
+        for pair in pairs:
+            for sock in pair:
+                try:
+                    sock.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
+
+    def black_hole(self):
+        """Bytes stop flowing; nothing is closed."""
+        self._open.clear()
+
+    def restore(self):
+        self._refusing = False
+        self._open.set()
+
+    def _add(self, key, value=1):
+        with self._lock:
+            self.counts[key] += value
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._refusing:
+                client.close()
+                continue
+            threading.Thread(target=self._connect, args=(client,), daemon=True).start()
+
+    def _connect(self, client):
+        self._open.wait()
+        try:
+            server = socket.create_connection(self.target, timeout=10)
+        except OSError:
+            client.close()
+            return
+        server.settimeout(None)
+        for sock in (client, server):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self._lock:
+            self._pairs.add((client, server))
+        for source, sink, outward in ((client, server, True), (server, client, False)):
+            threading.Thread(target=self._forward, args=(source, sink, outward), daemon=True).start()
+
+    def _forward(self, source, sink, outward):
+        try:
+            self._forward_packets(source, sink, outward)
+        except (_Closed, OSError):
+            pass
+        for sock in (source, sink):
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def _send(self, sink, data, outward):
+        self._open.wait()
+        if self.delay_s:
+            time.sleep(self.delay_s)
+        self._add("bytes_out" if outward else "bytes_in", len(data))
+        sink.sendall(data)
+
+    def _forward_packets(self, source, sink, outward):
+        while True:
+            head = _read_exactly(source, 8)
+            magic, size = struct.unpack("<II", head)
+            if magic == HANDSHAKE_MAGIC:
+                rest = _read_exactly(source, HANDSHAKE.size - 8 + size)
+                if outward and struct.unpack_from("<H", rest)[0] == HELLO:
+                    is_lane = rest[HANDSHAKE.size - 8] == 1
+                    self._add("lane_hellos" if is_lane else "hellos")
+                self._send(sink, head + rest, outward)
+            elif magic == FRAME_MAGIC:
+                frame = head + _read_exactly(source, size - 8)
+                self._send(sink, self._look_at_frame(frame, outward), outward)
+            else:  # a lane's chunk, or bytes that are not ours: pass them on as they are
+                self._send(sink, head, outward)
+                while True:
+                    data = source.recv(1 << 20)
+                    if not data:
+                        raise _Closed
+                    self._send(sink, data, outward)
+
+    def _look_at_frame(self, frame, outward):
+        self._add("frames_out" if outward else "frames_in")
+        records, at, changed = FRAME.unpack_from(frame)[7], FRAME.size, False
+        for _ in range(records):
+            size, call, flags, *_ = RECORD.unpack_from(frame, at)
+            if outward:
+                self._add("records_out")
+                if flags & WANT_REPLY:
+                    self._add("wanted_replies")
+                if call in self.launch_ids:
+                    self._add("launches")
+                    if self.counts["launches"] == self.drop_launch and not flags & WANT_REPLY:
+                        frame = frame[:at + 4] + struct.pack("<H", HEARTBEAT) + frame[at + 6:]
+                        changed = True
+                        self._add("dropped")
+            elif flags & REPLY:
+                self._add("replies")
+            at += size
+        if changed:
+            zeroed = frame[:CRC_OFFSET] + bytes(4) + frame[CRC_OFFSET + 4:]
+            if struct.unpack_from("<I", frame, CRC_OFFSET)[0]:
+                frame = frame[:CRC_OFFSET] + struct.pack("<I", crc32c(zeroed)) + frame[CRC_OFFSET + 4:]
+        return frame
+
+    def close(self):
+        self._listener.close()
+        self.cut(refuse=True)
+
+
+def _address(text):
+    host, port = text.removeprefix("tcp://").rsplit(":", 1)
+    return host.strip("[]"), int(port)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--to", required=True, type=_address, help="server, HOST:PORT or tcp://HOST:PORT")
+    parser.add_argument("--listen", default=("127.0.0.1", 0), type=_address)
+    parser.add_argument("--launch-ids", default="", help="comma list of call ids that are launches")
+    parser.add_argument("--drop-launch", default=0, type=int, help="turn the N-th launch record into a no-op")
+    parser.add_argument("--delay-ms", default=0.0, type=float, help="added to each packet, each way")
+    args = parser.parse_args()
+    ids = [int(part) for part in args.launch_ids.split(",") if part]
+    proxy = LinkProxy(args.to, args.listen, ids, args.drop_launch, args.delay_ms / 1000)
+    print(f"proxy on {proxy.url}", flush=True)
+    done = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: done.set())
+    signal.signal(signal.SIGINT, lambda *_: done.set())
+    done.wait()
+    print(json.dumps(proxy.counts), flush=True)
+
+
+if __name__ == "__main__":
+    main()
