@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/crc32c.h"
+
+#include <array>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+namespace farcall {
+namespace {
+
+constexpr uint32_t kPolynomial = 0x82F63B78;  // Castagnoli, reflected
+
+constexpr std::array<uint32_t, 256> MakeTable() {
+  std::array<uint32_t, 256> table{};
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    uint32_t value = byte;
+    for (int bit = 0; bit < 8; ++bit) {
+      value = (value >> 1) ^ ((value & 1) != 0 ? kPolynomial : 0);
+    }
+    table[byte] = value;
+  }
+  return table;
+}
+constexpr std::array<uint32_t, 256> kTable = MakeTable();
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) uint32_t Crc32cByInstruction(uint32_t crc,
+                                                               std::span<const std::byte> bytes) {
+  uint64_t value = ~crc;
+  const std::byte* at = bytes.data();
+  size_t left = bytes.size();
+  for (; left >= 8; left -= 8, at += 8) {
+    uint64_t word;
+    std::memcpy(&word, at, 8);
+    value = _mm_crc32_u64(value, word);
+  }
+  uint32_t low = static_cast<uint32_t>(value);
+  for (; left != 0; --left, ++at) { low = _mm_crc32_u8(low, static_cast<uint8_t>(*at)); }
+  return ~low;
+}
+
+bool HasInstruction() {
+  static const bool has = __builtin_cpu_supports("sse4.2") != 0;
+  return has;
+}
+#endif
+
+}  // namespace
+
+uint32_t Crc32cByTable(uint32_t crc, std::span<const std::byte> bytes) {
+  uint32_t value = ~crc;
+  for (std::byte byte : bytes) {
+    value = (value >> 8) ^ kTable[(value ^ static_cast<uint32_t>(byte)) & 0xFF];
+  }
+  return ~value;
+}
+
+uint32_t Crc32c(uint32_t crc, std::span<const std::byte> bytes) {
+#if defined(__x86_64__)
+  if (HasInstruction()) { return Crc32cByInstruction(crc, bytes); }
+#endif
+  return Crc32cByTable(crc, bytes);
+}
+
+}  // namespace farcall

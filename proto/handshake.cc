@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handshake bodies. Each message has one Walk() that names its fields in wire order; encoding and decoding run the
+// same walk, so they cannot drift apart.
+#include "proto/handshake.h"
+
+#include "proto/codec.h"
+
+namespace farcall {
+namespace {
+
+// Bounds that no honest peer reaches; they cap what one message can make the other side hold.
+constexpr size_t kMaxStrings = 256;
+constexpr size_t kMaxWindows = 64;
+constexpr size_t kMaxDevices = 256;
+
+class Out {
+ public:
+  template <WireScalar T>
+  void Scalar(const T& value) { builder_.Put(value); }
+  void Flag(const bool& value) { builder_.Put<uint8_t>(value ? 1 : 0); }
+  void Text(const std::string& value) { builder_.PutString(value); }
+  template <size_t kBytes>
+  void Array(const std::array<uint8_t, kBytes>& value) { builder_.PutBytes(value.data(), kBytes); }
+  template <WireScalar T>
+  void Scalars(const std::vector<T>& value) { builder_.PutBytes(value.data(), value.size() * sizeof(T)); }
+  template <typename T, typename WalkItem>
+  void List(const std::vector<T>& value, size_t, WalkItem walk) {
+    builder_.Put<uint64_t>(value.size());
+    for (const T& item : value) { walk(*this, item); }
+  }
+  std::vector<std::byte> Take() { return std::move(builder_.mutable_bytes()); }
+
+ private:
+  Builder builder_;
+};
+
+class In {
+ public:
+  explicit In(std::span<const std::byte> body) : reader_(body) {}
+  template <WireScalar T>
+  void Scalar(T& value) { value = reader_.Get<T>(); }
+  void Flag(bool& value) { value = reader_.Get<uint8_t>() != 0; }
+  void Text(std::string& value) { value = reader_.GetString(); }
+  template <size_t kBytes>
+  void Array(std::array<uint8_t, kBytes>& value) {
+    std::span<const std::byte> bytes = reader_.GetBytes();
+    if (bytes.size() != kBytes) { return reader_.Fail(); }
+    std::memcpy(value.data(), bytes.data(), kBytes);
+  }
+  template <WireScalar T>
+  void Scalars(std::vector<T>& value) {
+    std::span<const std::byte> bytes = reader_.GetBytes();
+    if (bytes.size() % sizeof(T) != 0) { return reader_.Fail(); }
+    value.resize(bytes.size() / sizeof(T));
+    if (!value.empty()) { std::memcpy(value.data(), bytes.data(), bytes.size()); }
+  }
+  template <typename T, typename WalkItem>
+  void List(std::vector<T>& value, size_t max_count, WalkItem walk) {
+    size_t count = reader_.GetCount(8);
+    if (count > max_count) { return reader_.Fail(); }
+    value.resize(count);
+    for (T& item : value) {
+      if (!reader_.ok()) { return; }
+      walk(*this, item);
+    }
+  }
+  void Fail() { reader_.Fail(); }
+  bool ok() const { return reader_.ok(); }
+  bool Done() const { return reader_.Done(); }
+
+ private:
+  Reader reader_;
+};
+
+auto WalkWindow = [](auto& io, auto& window) {
+  io.Scalar(window.base);
+  io.Scalar(window.bytes);
+};
+auto WalkVariable = [](auto& io, auto& variable) {
+  io.Text(variable.first);
+  io.Text(variable.second);
+};
+auto WalkDevice = [](auto& io, auto& device) {
+  io.Text(device.name);
+  io.Array(device.uuid);
+  io.Scalar(device.total_bytes);
+  io.Text(device.pci_bus_id);
+  io.Scalars(device.attributes);
+  io.Scalars(device.limits);
+  io.Scalar(device.least_priority);
+  io.Scalar(device.greatest_priority);
+  io.Scalar(device.granularity_bytes);
+  io.Flag(device.has_vmm);
+  io.Scalars(device.peer_access);
+};
+
+template <typename Io, typename T>
+void WalkGreeting(Io& io, T& value) {
+  io.Array(value.nonce);
+  io.Flag(value.needs_token);
+  io.Text(value.server_version);
+}
+
+template <typename Io, typename T>
+void WalkHello(Io& io, T& value) {
+  io.Scalar(value.role);
+  io.Scalar(value.lane);
+  io.Array(value.session);
+  io.Scalar(value.received_seq);
+  io.Scalar(value.received_chunks);
+  io.Array(value.nonce);
+  io.Array(value.proof);
+  io.Text(value.vgpu);
+  io.Scalar(value.quota.memory_bytes);
+  io.Scalar(value.quota.share_milli);
+  io.Scalar(value.quota.limit_milli);
+  io.Scalar(value.quota.priority);
+  io.Scalar(value.pid);
+  io.Text(value.user);
+  io.Text(value.host);
+  io.Text(value.program);
+  io.Text(value.client_version);
+  io.List(value.environment, kMaxStrings, WalkVariable);
+  io.List(value.device_windows, kMaxWindows, WalkWindow);
+  io.List(value.host_windows, kMaxWindows, WalkWindow);
+  io.Scalar(value.shim_driver_version);
+}
+
+template <typename Io, typename T>
+void WalkWelcome(Io& io, T& value) {
+  io.Array(value.session);
+  io.Array(value.key);
+  io.Scalar(value.received_seq);
+  io.Scalar(value.received_chunks);
+  io.Scalar(value.device_window);
+  io.Scalar(value.host_window);
+  io.Scalar(value.driver_version);
+  io.Scalar(value.lanes);
+  io.Scalar(value.grace_ms);
+  io.Scalar(value.heartbeat_ms);
+  io.Text(value.server_version);
+  io.Text(value.server_host);
+  io.Text(value.device_kind);
+  io.Scalars(value.supported_calls);
+  io.Scalars(value.known_images);
+  io.List(value.devices, kMaxDevices, WalkDevice);
+}
+
+template <typename Io, typename T>
+void WalkRefuse(Io& io, T& value) {
+  io.Scalar(value.code);
+  io.Text(value.message);
+}
+
+Status Malformed(const char* what, size_t bytes) {
+  return {Code::kMalformed, std::string("handshake: ") + what + " of " + std::to_string(bytes) + " bytes cannot be read"};
+}
+
+}  // namespace
+
+std::vector<std::byte> Encode(const Greeting& value) {
+  Out out;
+  WalkGreeting(out, value);
+  return out.Take();
+}
+std::vector<std::byte> Encode(const Hello& value) {
+  Out out;
+  WalkHello(out, value);
+  return out.Take();
+}
+std::vector<std::byte> Encode(const Welcome& value) {
+  Out out;
+  WalkWelcome(out, value);
+  return out.Take();
+}
+std::vector<std::byte> Encode(const Refuse& value) {
+  Out out;
+  WalkRefuse(out, value);
+  return out.Take();
+}
+
+// A newer minor may append fields: what is left over after the last known one is passed over, not refused.
+Result<Greeting> DecodeGreeting(std::span<const std::byte> body) {
+  Greeting value;
+  In in(body);
+  WalkGreeting(in, value);
+  if (!in.ok()) { return Malformed("GREETING", body.size()); }
+  return value;
+}
+
+Result<Hello> DecodeHello(std::span<const std::byte> body) {
+  Hello value;
+  In in(body);
+  WalkHello(in, value);
+  if (value.role != LinkRole::kLog && value.role != LinkRole::kLane) { in.Fail(); }
+  if (!in.ok()) { return Malformed("HELLO", body.size()); }
+  return value;
+}
+
+Result<Welcome> DecodeWelcome(std::span<const std::byte> body) {
+  Welcome value;
+  In in(body);
+  WalkWelcome(in, value);
+  if (!in.ok()) { return Malformed("WELCOME", body.size()); }
+  return value;
+}
+
+Result<Refuse> DecodeRefuse(std::span<const std::byte> body) {
+  Refuse value;
+  In in(body);
+  WalkRefuse(in, value);
+  if (value.code == Code::kOk || value.code > Code::kInternal) { in.Fail(); }
+  if (!in.ok()) { return Malformed("REFUSE", body.size()); }
+  return value;
+}
+
+}  // namespace farcall

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Endpoint URLs: scheme://host:port, scheme://[v6]:port, or scheme://name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "proto/status.h"
+
+namespace farcall {
+
+struct Url {
+  std::string text;    // as given, for messages
+  std::string scheme;
+  std::string rest;    // after ://
+};
+
+struct HostPort {
+  std::string host;    // without brackets
+  uint16_t port = 0;
+};
+
+//   Errors  kInvalid, showing the value and the right form
+Result<Url> ParseUrl(std::string_view text);
+Result<HostPort> ParseHostPort(const Url& url);
+// "host:port", with brackets around an IPv6 address.
+std::string FormatHostPort(std::string_view host, uint16_t port);
+
+}  // namespace farcall
