@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Generates Farcall's C++ from CUDA's headers and the spec. docs/codegen.md says how to add a call."""
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import yaml
+
+import ids as id_list
+import outputs
+import parse_headers
+import procs
+
+CODEGEN = Path(__file__).resolve().parent
+IDS = CODEGEN / "ids" / "cuda.ids"
+EXPORTS = CODEGEN / "ids" / "cuda_exports.txt"
+PROC_OVERRIDES = CODEGEN / "spec" / "proc_overrides.yaml"
+
+
+class GenerateError(Exception):
+    pass
+
+
+def main() -> int:
+    arguments = _arguments()
+    try:
+        return _run(arguments)
+    except (GenerateError, id_list.IdError, procs.ProcError, parse_headers.ParseError) as error:
+        print(f"codegen: {error}", file=sys.stderr)
+        return 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--include", type=Path, required=True, help="folder of cuda.h")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the generated tree")
+    parser.add_argument("--clang", help="clang++ to read the headers with (default: the first found)")
+    parser.add_argument("--depfile", type=Path, help="write what the outputs depend on, for the build")
+    parser.add_argument("--stamp", type=Path, help="touch when done")
+    parser.add_argument("--add-ids", action="store_true", help="append ids for new names of the headers and stop")
+    return parser.parse_args()
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    model = parse_headers.load_model(arguments.include, arguments.out / "model.json", arguments.clang)
+    if arguments.add_ids:
+        return _add_ids(model)
+    inputs = _load(model)
+    for path, render in outputs.OUTPUTS.items():
+        _write_if_changed(arguments.out / path, render(inputs))
+    if arguments.depfile:
+        _write_depfile(arguments.depfile, arguments.stamp, model.headers)
+    if arguments.stamp:
+        arguments.stamp.write_text("")
+    return 0
+
+
+def _add_ids(model) -> int:
+    added = id_list.append_ids(IDS, sorted(model.functions))
+    EXPORTS.write_text("".join(f"{name}\n" for name in sorted(id_list.load_ids(IDS))))
+    print(f"{len(added)} ids added" + (f": {', '.join(added)}" if added else ""))
+    return 0
+
+
+def _load(model) -> outputs.Inputs:
+    ids = id_list.load_ids(IDS)
+    missing = sorted(set(model.functions) - set(ids))
+    if missing:
+        raise GenerateError(f"no id for {', '.join(missing)}: run codegen/generate.py --add-ids")
+    if EXPORTS.read_text().split() != sorted(ids):
+        raise GenerateError(f"{EXPORTS.name} is not the names of {IDS.name}: run codegen/generate.py --add-ids")
+    overrides = yaml.safe_load(PROC_OVERRIDES.read_text()) or {}
+    return outputs.Inputs(model, ids, procs.proc_rows(model, overrides))
+
+
+def _write_if_changed(path: Path, text: str) -> None:
+    """Keeps the time of an unchanged file, so that nothing that includes it is rebuilt."""
+    if path.is_file() and path.read_text() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _write_depfile(depfile: Path, stamp: Path, headers: list[str]) -> None:
+    own = [path for pattern in ("*.py", "templates/**/*", "spec/*.yaml", "ids/*") for path in CODEGEN.glob(pattern)]
+    paths = [str(path) for path in own if path.is_file()] + headers
+    depfile.write_text(f"{stamp}: " + " \\\n  ".join(path.replace(" ", "\\ ") for path in sorted(paths)) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

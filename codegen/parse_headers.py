@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA's headers -> ApiModel, by clang's AST. Nothing of NVIDIA's is stored: the model lives in the build tree."""
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from model import ApiModel, Function, Param, Prototype, Record
+
+CACHE_FORMAT = 2
+CORE_HEADERS = ("cuda.h", "cudaProfiler.h", "cudaTypedefs.h", "cudaProfilerTypedefs.h")
+GRAPHICS_HEADERS = ("cudaGL.h", "cudaGLTypedefs.h", "cudaEGL.h", "cudaEGLTypedefs.h",
+                    "cudaVDPAU.h", "cudaVDPAUTypedefs.h")
+GRAPHICS_SENTINEL = "FarcallGraphicsHeadersFollow"
+COMPILERS = ("clang++", "clang++-19", "clang++-18", "clang++-17", "clang++-16", "clang++-15", "clang++-14")
+
+# The graphics headers these need may be absent; only the names and sizes of a few scalar types matter.
+GRAPHICS_TYPES = {
+    "GL/gl.h": "typedef unsigned GLuint; typedef unsigned GLenum; typedef int GLint; typedef int GLsizei;",
+    "EGL/egl.h": "typedef int EGLint; typedef unsigned EGLBoolean; typedef void* EGLDisplay;",
+    "EGL/eglext.h": "typedef void* EGLImageKHR; typedef void* EGLStreamKHR; typedef void* EGLSyncKHR;",
+    "vdpau/vdpau.h": "#include <stdint.h>\n"
+                     "typedef uint32_t VdpDevice; typedef uint32_t VdpVideoSurface;\n"
+                     "typedef uint32_t VdpOutputSurface; typedef uint32_t VdpFuncId; typedef int VdpStatus;\n"
+                     "typedef VdpStatus VdpGetProcAddress(VdpDevice, VdpFuncId, void**);",
+}
+
+_PROTOTYPE = re.compile(r"^PFN_(?P<name>cu\w+?)_v(?P<version>\d+)(?:_(?P<per_thread>ptds|ptsz))?$")
+
+
+class ParseError(Exception):
+    pass
+
+
+def load_model(include_dir: Path, cache: Path, clang: str | None = None) -> ApiModel:
+    """The model of the headers in `include_dir`; from `cache` if no header it was made of has changed."""
+    key = _cache_key(include_dir)
+    if cache.is_file():
+        stored = json.loads(cache.read_text())
+        if stored.get("key") == key:
+            return ApiModel.from_json(stored["model"])
+    model = parse(include_dir, clang or _find_clang())
+    cache.parent.mkdir(parents=True, exist_ok=True)
+    cache.write_text(json.dumps({"key": key, "model": model.to_json()}))
+    return model
+
+
+def parse(include_dir: Path, clang: str) -> ApiModel:
+    with tempfile.TemporaryDirectory() as scratch:
+        tree, headers = _dump_ast(include_dir, clang, Path(scratch))
+    model = ApiModel(headers=headers)
+    for node in _declarations(tree):
+        _HANDLERS.get(node["kind"], lambda *_: None)(model, node)
+    _resolve_prototypes(model)
+    if "cuInit" not in model.functions:
+        raise ParseError(f"{include_dir}: the headers declare no cuInit: not CUDA's headers, or unreadable ones")
+    return model
+
+
+def _cache_key(include_dir: Path) -> str:
+    digest = hashlib.sha256(f"{CACHE_FORMAT} {include_dir}".encode())
+    for name in CORE_HEADERS + GRAPHICS_HEADERS:
+        path = include_dir / name
+        digest.update(name.encode() + (path.read_bytes() if path.is_file() else b"-"))
+    digest.update(Path(__file__).read_bytes())
+    return digest.hexdigest()
+
+
+def _find_clang() -> str:
+    for name in COMPILERS:
+        if shutil.which(name):
+            return name
+    raise ParseError("clang++ (14 or newer) not found: it reads CUDA's headers; install the clang package")
+
+
+def _dump_ast(include_dir: Path, clang: str, scratch: Path) -> tuple[dict, list[str]]:
+    """Preprocesses first (that drops the comments, which are three quarters of the dump), then dumps the AST."""
+    for name, text in GRAPHICS_TYPES.items():
+        path = scratch / "graphics" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#pragma once\n{text}\n")
+    source = scratch / "all.cc"
+    source.write_text(_includes(include_dir, CORE_HEADERS) + f"struct {GRAPHICS_SENTINEL};\n" +
+                      "".join(f"#include <{name}>\n" for name in GRAPHICS_TYPES) +
+                      _includes(include_dir, GRAPHICS_HEADERS))
+    preprocessed = scratch / "all.ii"
+    depfile = scratch / "all.d"
+    _run([clang, "-E", "-x", "c++", "-D__CUDA_API_VERSION_INTERNAL", f"-I{scratch}/graphics", "-isystem",
+          str(include_dir), "-MD", "-MF", str(depfile), str(source), "-o", str(preprocessed)])
+    dump = _run([clang, "-fsyntax-only", "-w", "-x", "c++", "-Xclang", "-ast-dump=json", str(preprocessed)])
+    headers = [h for h in depfile.read_text().replace("\\\n", " ").split()[1:]
+               if not h.startswith(str(scratch))]
+    return json.loads(dump), headers
+
+
+def _includes(include_dir: Path, names: tuple[str, ...]) -> str:
+    return "".join(f"#include <{name}>\n" for name in names if (include_dir / name).is_file())
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise ParseError(f"{command[0]} cannot read the headers:\n{done.stderr[:2000]}")
+    return done.stdout
+
+
+def _declarations(node: dict):
+    for child in node.get("inner", ()):
+        if child["kind"] == "LinkageSpecDecl":
+            yield from _declarations(child)
+        else:
+            yield child
+
+
+def _add_function(model: ApiModel, node: dict) -> None:
+    name = node.get("name", "")
+    if not re.match(r"^cu[A-Z]", name):
+        return
+    params = tuple(Param(p.get("name", ""), p["type"]["qualType"])
+                   for p in node.get("inner", ()) if p["kind"] == "ParmVarDecl")
+    returns = node["type"]["qualType"].split(" (", 1)[0]
+    model.functions.setdefault(name, Function(name, returns, params, GRAPHICS_SENTINEL in model.records))
+
+
+def _add_typedef(model: ApiModel, node: dict) -> None:
+    qualified = node["type"]["qualType"]
+    # An unnamed enum or struct takes the typedef's name; clang already spells it so.
+    if qualified != node["name"]:
+        model.typedefs[node["name"]] = qualified
+    found = _PROTOTYPE.match(node["name"])
+    if found:
+        model.prototypes.append(
+            Prototype(found["name"], int(found["version"]), found["per_thread"] or "", qualified))
+
+
+def _add_record(model: ApiModel, node: dict) -> None:
+    name = node.get("name", "")
+    if not name:
+        return
+    known = model.records.get(name)
+    if known and known.complete:
+        return
+    fields = []
+    for child in node.get("inner", ()):
+        if child["kind"] == "FieldDecl":
+            fields.append(Param(child.get("name", ""), child["type"]["qualType"]))
+    model.records[name] = Record(name, node.get("tagUsed") == "union",
+                                 bool(node.get("completeDefinition")), tuple(fields))
+
+
+def _add_enum(model: ApiModel, node: dict) -> None:
+    values, following = {}, 0
+    for child in node.get("inner", ()):
+        if child["kind"] != "EnumConstantDecl":
+            continue
+        following = _constant(child, following)
+        values[child["name"]] = following
+        following += 1
+    model.enums[node.get("name") or f"unnamed@{node['id']}"] = values
+
+
+def _constant(node: dict, default: int) -> int:
+    """The value clang evaluated for an enumerator's initialiser, if it has one."""
+    for child in node.get("inner", ()):
+        if child["kind"] == "ConstantExpr" and "value" in child:
+            return int(child["value"])
+        value = _constant(child, None)
+        if value is not None:
+            return value
+    return default
+
+
+def _resolve_prototypes(model: ApiModel) -> None:
+    model.prototypes = [
+        Prototype(p.name, p.version, p.per_thread, model.canonical(p.signature).replace("(*)(", "(", 1))
+        for p in model.prototypes]
+
+
+_HANDLERS = {"FunctionDecl": _add_function, "TypedefDecl": _add_typedef,
+             "CXXRecordDecl": _add_record, "EnumDecl": _add_enum}
