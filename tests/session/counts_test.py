@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Round trips, counted by the shim and by a proxy in the path."""
+import tempfile
+import unittest
+
+from harness import BUILD, Server, link_proxy, run
+
+
+class Counts(unittest.TestCase):
+    def measured(self, server, *command, cache=None):
+        proxy = link_proxy.LinkProxy(("127.0.0.1", server.port))
+        environment = {"FARCALL_CACHE_DIR": cache} if cache else {}
+        client = run(proxy.url, *command, environment=environment)
+        self.assertEqual(client.process.returncode, 0, (client.out, client.err))
+        counts = dict(proxy.counts)
+        proxy.close()
+        return client.stats(), counts
+
+    def test_the_shims_round_trips_are_those_a_proxy_sees(self):
+        with Server() as server:
+            for command in (("steps", 20, 0), ("steps", 3, 0, 8), (BUILD / "examples/stream_overlap",)):
+                stats, counts = self.measured(server, *command)
+                seen = counts["hellos"] + counts["lane_hellos"] + counts["wanted_replies"]
+                self.assertEqual(stats["round_trips"], seen, command)
+                self.assertEqual(counts["wanted_replies"], counts["replies"], command)
+
+    def test_a_step_that_reads_one_value_waits_once(self):
+        with Server() as server, tempfile.TemporaryDirectory() as cache:
+            few, _ = self.measured(server, "steps", 10, 0, cache=cache)
+            few, _ = self.measured(server, "steps", 10, 0, cache=cache)
+            many, _ = self.measured(server, "steps", 60, 0, cache=cache)
+            self.assertEqual(many["round_trips"] - few["round_trips"], 50)
+
+    def test_a_warm_start_takes_at_most_8_round_trips_to_the_first_kernel(self):
+        with Server() as server, tempfile.TemporaryDirectory() as cache:
+            self.measured(server, BUILD / "examples/vector_add", cache=cache)
+            stats, _ = self.measured(server, BUILD / "examples/vector_add", cache=cache)
+            self.assertLessEqual(stats["round_trips"], 8)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

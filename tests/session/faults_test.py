@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links cut, workers and servers killed, under a program that is running."""
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import Client, Server, link_proxy, run, until
+
+# How long the link stays away in the tests that resume; FARCALL_TEST_CUT_S=30 for the long form.
+CUT_S = float(os.environ.get("FARCALL_TEST_CUT_S", "2"))
+
+
+class Faults(unittest.TestCase):
+    def through_proxy(self, server):
+        proxy = link_proxy.LinkProxy(("127.0.0.1", server.port))
+        self.addCleanup(proxy.close)
+        return proxy
+
+    def finishes_right(self, client):
+        self.assertEqual(client.wait(), 0, (client.out[-3:], client.err[-5:]))
+        self.assertEqual(client.out[-1], "right")
+
+    def fails_once(self, client, limit_s=30):
+        """The program ends by itself, with an error of the API and one line that names the cause."""
+        self.assertEqual(client.wait(limit_s), 3, (client.out[-3:], client.err[-5:]))
+        errors = [line for line in client.err if "error" in line.lower()]
+        self.assertEqual(len(errors), 1, client.err)
+
+    def test_a_cut_link_is_resumed_and_the_results_are_right(self):
+        with Server() as server:
+            proxy = self.through_proxy(server)
+            client = Client(proxy.url, "steps", 40, 50)
+            client.wait_line("step 5")
+            proxy.cut(refuse=True)
+            time.sleep(CUT_S)
+            proxy.restore()
+            self.finishes_right(client)
+
+    def test_a_link_cut_again_and_again_in_bulk_copies_is_resumed(self):
+        with Server() as server:
+            proxy = self.through_proxy(server)
+            client = Client(proxy.url, "steps", 12, 20, 16)
+            for step in (2, 4, 6, 8):
+                client.wait_line(f"step {step}")
+                proxy.cut()
+            self.finishes_right(client)
+
+    def test_a_black_hole_longer_than_the_silence_limit_is_resumed(self):
+        with Server() as server:
+            proxy = self.through_proxy(server)
+            client = Client(proxy.url, "steps", 30, 50)
+            client.wait_line("step 5")
+            proxy.black_hole()
+            time.sleep(6)
+            proxy.cut()
+            proxy.restore()
+            self.finishes_right(client)
+
+    def test_a_killed_worker_is_one_clear_error(self):
+        with Server() as server:
+            client = Client(server.url, "steps", 1000, 50)
+            client.wait_line("step 3")
+            for worker in server.workers():
+                os.kill(worker, signal.SIGKILL)
+            self.fails_once(client)
+            self.assertEqual(run(server.url, "steps", 3).process.returncode, 0)
+
+    def test_a_killed_server_is_one_clear_error(self):
+        server = Server("--grace", "3")
+        client = Client(server.url, "steps", 1000, 50)
+        client.wait_line("step 3")
+        workers = server.workers()
+        server.process.kill()
+        server.process.wait()
+        self.fails_once(client, 80)
+        until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers), what="workers end with their server")
+
+    def test_a_link_cut_past_the_grace_is_one_clear_error(self):
+        with Server("--grace", "2") as server:
+            proxy = self.through_proxy(server)
+            client = Client(proxy.url, "steps", 1000, 50)
+            client.wait_line("step 3")
+            proxy.cut(refuse=True)
+            self.fails_once(client)
+            until(lambda: not server.workers(), what="the worker ends after the grace")
+
+    def test_a_killed_clients_bytes_are_back_for_its_neighbour(self):
+        with Server("--mem", "512MiB", environment={"FARCALL_CPU_MEM": "768MiB"}) as server:
+            holder = Client(server.url, "hold", 450, stdin=subprocess.PIPE)
+            holder.wait_line("held")
+            waiting = Client(server.url, "hold", 450, "try")
+            time.sleep(0.3)
+            self.assertIsNone(waiting.process.poll(), (waiting.out, waiting.err))
+            holder.kill()
+            killed = time.monotonic()
+            self.assertEqual(waiting.wait(), 0, (waiting.out, waiting.err))
+            self.assertLess(time.monotonic() - killed, 1.0 + 5.0)  # the bound is 1 s; 5 s more for a busy machine
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

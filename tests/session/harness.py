@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts servers and clients of a build tree for the session tests. FARCALL_BUILD names the tree."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tools"))
+import link_proxy  # noqa: E402,F401
+
+BUILD = pathlib.Path(os.environ["FARCALL_BUILD"])
+FARCALL = BUILD / "bin/farcall"
+PROGRAMS = BUILD / "tests/session"
+LIMIT_S = 90
+
+
+def until(condition, limit_s=20.0, what="condition"):
+    """Waits for something to become true; the limit only ends a test that has failed."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"not within {limit_s} s: {what}")
+
+
+class Server:
+    def __init__(self, *flags, token=None, listen="tcp://127.0.0.1:0", environment=None):
+        command = [str(FARCALL), "serve", "--listen", listen, "--device", "cpu", *flags]
+        env = dict(os.environ, **(environment or {}))
+        env.pop("FARCALL_TOKEN", None)
+        if token:
+            env["FARCALL_TOKEN"] = token
+        self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
+        line = self.process.stdout.readline()
+        found = re.search(r"serving (\d+) device\(s\) on (tcp://\S+:(\d+))", line)
+        assert found, f"no ready line but {line!r}; log: {self.log_text()}"
+        self.url, self.port = found.group(2).rstrip(","), int(found.group(3))
+
+    def log_text(self):
+        return pathlib.Path(self.log.name).read_text()
+
+    def workers(self):
+        done = subprocess.run(["ps", "-o", "pid=,stat=", "--ppid", str(self.process.pid)], capture_output=True, text=True)
+        rows = [line.split() for line in done.stdout.splitlines()]
+        return [int(pid) for pid, stat in rows if not stat.startswith("Z")]
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.process.stdout.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+class Client:
+    """A running program against an endpoint, its lines collected."""
+
+    def __init__(self, endpoint, *command, token=None, environment=None, stdin=subprocess.DEVNULL):
+        self.stats_path = tempfile.mktemp(suffix=".json")
+        env = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/tmp"), "FARCALL_ENDPOINT": endpoint,
+               "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"), "FARCALL_STATS": self.stats_path}
+        if token:
+            env["FARCALL_TOKEN"] = token
+        env.update(environment or {})
+        program = str(PROGRAMS / command[0]) if "/" not in str(command[0]) else str(command[0])
+        self.process = subprocess.Popen([program, *map(str, command[1:])], env=env, stdin=stdin, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.out, self.err = [], []
+        self._readers = [threading.Thread(target=self._read, args=pair, daemon=True)
+                         for pair in ((self.process.stdout, self.out), (self.process.stderr, self.err))]
+        for reader in self._readers:
+            reader.start()
+
+    @staticmethod
+    def _read(pipe, lines):
+        for line in pipe:
+            lines.append(line.rstrip("\n"))
+
+    def wait_line(self, text, limit_s=LIMIT_S):
+        return until(lambda: any(text in line for line in self.out) or self.process.poll() is not None, limit_s, f"line {text!r}")
+
+    def wait(self, limit_s=LIMIT_S):
+        """Exit code; a program that hangs fails the test."""
+        code = self.process.wait(timeout=limit_s)
+        for reader in self._readers:
+            reader.join(timeout=5)
+        return code
+
+    def stats(self):
+        return json.loads(pathlib.Path(self.stats_path).read_text())
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def run(endpoint, *command, **options):
+    client = Client(endpoint, *command, **options)
+    client.wait()
+    return client

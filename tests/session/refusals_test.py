@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user gets for a mistake: one line, with the value and what would be right."""
+import pathlib
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import unittest
+
+from harness import FARCALL, Client, Server, run
+
+HANDSHAKE = struct.Struct("<IIHHHH")
+
+
+def answer_once(payload):
+    """A listener that sends `payload` to whoever connects and keeps the connection open."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        held = []
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            connection.sendall(payload)
+            held.append(connection)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return listener, f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+
+
+class ClientRefusals(unittest.TestCase):
+    def says(self, endpoint, *words, **options):
+        client = run(endpoint, "steps", 1, **options)
+        self.assertEqual(client.process.returncode, 3, client.out)
+        lines = [line for line in client.err if line.strip()]
+        self.assertEqual(len(lines), 1, lines)
+        for word in words:
+            self.assertIn(word, lines[0])
+
+    def test_an_endpoint_that_is_no_url(self):
+        self.says("gpuhost:7", "gpuhost:7", "tcp://")
+
+    def test_a_closed_port(self):
+        probe = socket.create_server(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        self.says(f"tcp://127.0.0.1:{port}", str(port))
+
+    def test_a_wrong_token(self):
+        with Server(token="right-token-0123456789") as server:
+            self.says(server.url, "token", token="wrong-token")
+            self.says(server.url, "token")
+            self.assertEqual(run(server.url, "steps", 1, token="right-token-0123456789").process.returncode, 0)
+            self.assertNotIn("wrong-token", server.log_text())
+
+    def test_a_server_of_another_wire_major(self):
+        body = bytes(32) + b"\0" * 8 + struct.pack("<Q", 0)
+        listener, url = answer_once(HANDSHAKE.pack(0x31484346, len(body), 1, 9, 0, 0) + body)
+        self.says(url, "9", "wire")
+        listener.close()
+
+    def test_a_server_that_is_not_farcall(self):
+        listener, url = answer_once(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+        self.says(url, url.rsplit(":", 1)[1])
+        listener.close()
+
+
+class ServerRefusals(unittest.TestCase):
+    def says(self, flags, *words):
+        done = subprocess.run([str(FARCALL), "serve", *flags], capture_output=True, text=True, timeout=30)
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(len(lines), 1, lines)
+        self.assertEqual(done.stdout, "")
+        for word in words:
+            self.assertIn(word, lines[0])
+
+    def test_a_config_that_cannot_be_read(self):
+        self.says(["--config", "/no/such/file.toml"], "/no/such/file.toml")
+
+    def test_a_setting_it_does_not_know(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as config:
+            pathlib.Path(config.name).write_text('lisen = ["tcp://127.0.0.1:0"]\n')
+            self.says(["--config", config.name], "lisen", "listen")
+
+    def test_a_non_loopback_listen_without_a_token(self):
+        self.says(["--listen", "tcp://0.0.0.0:0", "--device", "cpu"], "0.0.0.0", "token")
+
+    def test_a_device_it_does_not_know(self):
+        self.says(["--listen", "tcp://127.0.0.1:0", "--device", "gpuu"], "gpuu")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
