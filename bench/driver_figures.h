@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Our figures, taken through a libcuda.so.1 as an application would see it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/status.h"
+
+namespace farcall::bench {
+
+struct CopyFigure {
+  uint64_t bytes = 0;
+  double h2d_GBps = 0;  // pageable memory, synchronous copy, median
+  double d2h_GBps = 0;
+};
+
+struct DriverFigures {
+  double launch_ns = 0;         // CPU time of the calling thread a launch of an empty kernel, in bursts of 1,000, median
+  double launch_wall_ns = 0;    // the same bursts by the clock
+  double launches_per_s = 0;    // 200,000 launches and one synchronisation, by the clock
+  double sync_us = 0;           // cuStreamSynchronize of an idle stream, median
+  double start_ms = 0;          // cuInit to the first kernel's completion
+  std::vector<CopyFigure> copies;
+};
+
+// Loads `library` (a path or soname) into this process and measures on device 0.
+//   Errors  kUnavailable, with the function and its code
+Result<DriverFigures> MeasureDriver(const std::string& library);
+
+}  // namespace farcall::bench
