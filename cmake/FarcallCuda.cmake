@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Finds CUDA's headers: FARCALL_CUDA_INCLUDE if given, CUDA_HOME, nvcc on PATH, else NVIDIA's packages in the build venv.
 if(NOT FARCALL_CUDA_INCLUDE)
-  set(hints $ENV{CUDA_HOME}/include)
+  set(hints $ENV{CUDA_HOME}/include ${CMAKE_SOURCE_DIR}/build/cuda/include)
   find_program(FARCALL_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin)
   if(FARCALL_NVCC)
     get_filename_component(nvcc_real ${FARCALL_NVCC} REALPATH)
@@ -14,3 +14,9 @@ if(NOT FARCALL_CUDA_INCLUDE)
   message(FATAL_ERROR "cuda.h not found: set CUDA_HOME, put nvcc on PATH, or run ./scripts/build, which fetches NVIDIA's header packages")
 endif()
 include_directories(SYSTEM ${FARCALL_CUDA_INCLUDE})
+# Toolkits may lack nvml.h; ./scripts/setup then brings NVIDIA's package of it.
+file(GLOB nvml_hints ${CMAKE_SOURCE_DIR}/build/.venv/lib/python3*/site-packages/nvidia/cu13/include)
+find_path(FARCALL_NVML_INCLUDE nvml.h HINTS ${FARCALL_CUDA_INCLUDE} ${nvml_hints})
+if(FARCALL_NVML_INCLUDE AND NOT FARCALL_NVML_INCLUDE STREQUAL FARCALL_CUDA_INCLUDE)
+  include_directories(SYSTEM ${FARCALL_NVML_INCLUDE})
+endif()
