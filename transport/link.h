@@ -22,14 +22,16 @@ struct FrameView {
   std::span<const std::byte> records;  // whole records, back to back; bounds of each still to be checked by the reader
 };
 
-// What the owner of a link hears. Called on the thread that pumps the log or on a lane's thread; never under a lock of the link's.
+// What the owner of a link hears. OnFrame is called on the thread that pumps the log, the chunk calls on a lane's thread, the
+// rest on the link's service thread; never under a lock of the link's.
 class LinkObserver {
  public:
   virtual ~LinkObserver() = default;
   // In order, exactly once, across reconnects. A failed status (kMalformed) closes the link.
   virtual Status OnFrame(const FrameView& frame) = 0;
   // Where a chunk's payload goes: exactly header.bytes long and valid until OnChunk; an empty span closes the link (kMalformed).
-  // May block while memory is short (that is the lane's back-pressure).
+  // May block while memory is short (that is the lane's back-pressure). A connection lost in mid-payload means that the same
+  // chunk is asked for again, without an OnChunk between.
   virtual std::span<std::byte> ChunkDestination(const ChunkHeader& header) = 0;
   virtual void OnChunk(const ChunkHeader& header) = 0;
   virtual void OnDetached(const Status& why) {}
@@ -59,12 +61,13 @@ class FrameBuffer {
 
   explicit FrameBuffer(size_t capacity_bytes);  // of records; header room is added
  private:
-  friend class Link;
+  friend class FrameAccess;
   std::vector<std::byte> bytes_;
   size_t used_ = sizeof(FrameHeader);
   uint16_t records_ = 0;
 };
 
+// The destructor ends its threads: no other call may be under way, and the observer still lives.
 class Link {
  public:
   // Client: how to connect again; does the handshake (resume or lane join) and returns the attached channel and the
@@ -85,15 +88,21 @@ class Link {
   // Client: dials the lanes if not yet open. Cheap when open.
   virtual Status OpenLanes() = 0;
 
+  // Highest frame seq received in order: what HELLO or WELCOME of a resume carries, with chunks_received().
+  virtual uint64_t received_seq() const = 0;
+
   virtual std::unique_ptr<FrameBuffer> TakeBuffer(size_t capacity_bytes) = 0;  // pooled
   // Appends the frame to the log. Order of calls = order on the wire (the caller serialises).
   //   Client  blocks while the socket is full or the tail over its bound; returns kOk while detached (the tail is sent again)
-  //   Server  never blocks: what the socket does not take waits in a queue that Pump (or the link's writer) drains
+  //   Server  never blocks: what the socket does not take waits for the link's service thread. A tail over 4 x max_tail_bytes
+  //           closes the link: that client does not read. The thread that pumps never blocks here either, on both sides
   virtual Status SendFrame(std::unique_ptr<FrameBuffer> frame) = 0;
   // Sends transfer bytes on the lanes in pieces of at most kMaxChunkBytes.
   //   kCopied    keeps a copy until acknowledged (bounded: blocks at max_chunk_tail_bytes); returns once handed to the socket
   //   kBorrowed  no copy: returns only when the peer has acknowledged all of it (or the link closed)
-  //   kOwned     `done` is called when acknowledged; bytes stay valid until then; never blocks on the peer's acknowledgement
+  //   kOwned     `done` is called when acknowledged (on a thread of the link's, or the one that pumps) or when the link closes;
+  //              bytes stay valid until then; never blocks on the peer's acknowledgement
+  //   Errors  kDisconnected (closed; `done` is not called then), kInvalid (kBorrowed on the thread that pumps: it would wait for itself)
   enum class Retain { kCopied, kBorrowed, kOwned };
   virtual Status SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes, Retain retain,
                               std::function<void()> done = nullptr) = 0;
@@ -107,11 +116,14 @@ class Link {
   //   Errors  kTimeout (nothing came), kDisconnected / kMalformed (closed for good)
   virtual Status Pump(Clock::time_point deadline, int wake_fd = -1) = 0;
 
+  // Unacknowledged bytes of frames: what a server looks at before it produces more.
+  virtual size_t tail_bytes() const = 0;
   virtual bool attached() const = 0;
   virtual Status closed() const = 0;  // ok while the link lives
-  // Sends what is queued (bounded time), then ends. Reason goes to OnClosed.
+  // Sends kGoodbye {why} behind what is queued (bounded time), then ends. Reason goes to OnClosed before Close returns, unless
+  // called on a thread of the link's or on the one that pumps. The peer's link closes with that reason, without a grace.
   virtual void Close(const Status& why) = 0;
-  // Forked child: drops everything without traffic, joins nothing.
+  // Forked child: drops everything without traffic, joins nothing. Afterwards only the destructor may be called.
   virtual void Abandon() = 0;
 
   struct Counters {

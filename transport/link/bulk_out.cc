@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Outgoing chunks: one queue in seq order, from which each lane pulls its next chunk when it has written the last.
+// Entries stay until the peer acknowledges the prefix they are in.
+#include <algorithm>
+#include <cstring>
+
+#include "transport/link/link_core.h"
+
+namespace farcall {
+namespace {
+
+constexpr auto kWaitSlice = std::chrono::milliseconds(100);
+
+}  // namespace
+
+Status LinkCore::SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes, Link::Retain retain,
+                              std::function<void()> done) {
+  if (lanes_.empty()) { return {Code::kUnsupported, "link: this session has no bulk lanes"}; }
+  if (retain == Link::Retain::kBorrowed && OnPumpThread()) {
+    return {Code::kInvalid, "link: a borrowed transfer waits for the thread that sends it; copy or own the bytes"};
+  }
+  if (bytes.empty()) {
+    FARCALL_TRY(Closed());
+    if (done) { done(); }
+    return {};
+  }
+  if (retain == Link::Retain::kCopied) { return QueueCopied(transfer, offset, bytes); }
+  uint64_t last_seq = 0;
+  FARCALL_TRY(QueueInPlace(transfer, offset, bytes, std::move(done), &last_seq));
+  DrainLanes();
+  if (retain == Link::Retain::kOwned) { return {}; }
+  Lock lock(mutex_);
+  while (chunk_released_ < last_seq) { room_cv_.Wait(lock); }
+  return phase_ < Phase::kClosing || chunk_acked_ >= last_seq ? Status() : why_;
+}
+
+Status LinkCore::QueueCopied(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    std::span<const std::byte> piece = bytes.first(std::min(bytes.size(), kMaxChunkBytes));
+    CopyBlock copy;
+    {
+      std::lock_guard pool(pool_mutex_);
+      copy = copies_.Take(piece.size());
+    }
+    if (copy.bytes == nullptr) { copy.bytes.reset(new std::byte[copy.capacity_bytes]); }
+    std::memcpy(copy.bytes.get(), piece.data(), piece.size());
+    {
+      Lock lock(mutex_);
+      while (phase_ < Phase::kClosing && copied_bytes_ != 0 && !OnPumpThread() &&
+             copied_bytes_ + copy.capacity_bytes > options_.max_chunk_tail_bytes) {
+        room_cv_.Wait(lock);
+      }
+      if (phase_ >= Phase::kClosing) { return why_; }
+      std::span<const std::byte> kept(copy.bytes.get(), piece.size());
+      PushChunk(transfer, offset, kept, std::move(copy), nullptr);
+    }
+    DrainLanes();
+    offset += piece.size();
+    bytes = bytes.subspan(piece.size());
+  }
+  return {};
+}
+
+// All pieces or none: whoever lends the bytes must know whether anything still reads them.
+Status LinkCore::QueueInPlace(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
+                              std::function<void()> done, uint64_t* last_seq) {
+  std::lock_guard lock(mutex_);
+  if (phase_ >= Phase::kClosing) { return why_; }
+  while (!bytes.empty()) {
+    std::span<const std::byte> piece = bytes.first(std::min(bytes.size(), kMaxChunkBytes));
+    bytes = bytes.subspan(piece.size());
+    PushChunk(transfer, offset, piece, {}, bytes.empty() ? std::move(done) : nullptr);
+    offset += piece.size();
+  }
+  *last_seq = chunk_next_ - 1;
+  return {};
+}
+
+void LinkCore::PushChunk(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes, CopyBlock copy,
+                         std::function<void()> done) {
+  ChunkEntry entry;
+  entry.header.bytes = static_cast<uint32_t>(bytes.size());
+  entry.header.seq = chunk_next_++;
+  entry.header.transfer = transfer;
+  entry.header.offset = offset;
+  entry.data = bytes.data();
+  copied_bytes_ += copy.capacity_bytes;
+  entry.copy = std::move(copy);
+  entry.done = std::move(done);
+  chunks_.PushBack(std::move(entry));
+  chunks_sent_ = chunk_next_ - 1;
+}
+
+bool LinkCore::ChunkPullable() const {
+  return chunk_cursor_ < chunk_next_ && chunk_cursor_ <= chunk_acked_ + kChunkWindow;
+}
+
+// From the caller's thread, as far as the sockets take it; the lanes' writers do the rest.
+void LinkCore::DrainLanes() {
+  uint32_t first = next_lane_++;
+  bool blocked = false;
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    blocked |= DrainLane(*lanes_[(first + i) % lanes_.size()], /*wait_turn=*/false) == Drained::kBlocked;
+  }
+  std::lock_guard lock(mutex_);
+  if (blocked || ChunkPullable()) { lane_cv_.NotifyAll(); }
+}
+
+LinkCore::Drained LinkCore::DrainLane(Lane& lane, bool wait_turn) {
+  if (wait_turn) {
+    lane.writer.lock();
+  } else if (!lane.writer.try_lock()) {
+    return Drained::kBusy;
+  }
+  Drained result = DrainLaneAsWriter(lane);
+  lane.writer.unlock();
+  RunDone();
+  return result;
+}
+
+LinkCore::Drained LinkCore::DrainLaneAsWriter(Lane& lane) {
+  for (;;) {
+    std::shared_ptr<Channel> channel;
+    uint64_t generation = 0;
+    {
+      std::lock_guard lock(mutex_);
+      channel = lane.channel;
+      generation = lane.generation;
+      if (channel == nullptr || (lane.writing_seq == 0 && !ChunkPullable())) { return Drained::kIdle; }
+      if (lane.writing_seq == 0) {
+        lane.writing_seq = chunk_cursor_++;
+        chunk_offered_ = std::max(chunk_offered_, lane.writing_seq);
+        const ChunkEntry& entry = chunks_[lane.writing_seq - chunks_.front().header.seq];
+        lane.header = entry.header;
+        lane.data = entry.data;
+        lane.sent_bytes = 0;
+      }
+    }
+    size_t header_bytes = std::min(lane.sent_bytes, sizeof(ChunkHeader));
+    size_t payload_bytes = lane.sent_bytes - header_bytes;
+    std::span<const std::byte> parts[2] = {
+        std::as_bytes(std::span(&lane.header, 1)).subspan(header_bytes),
+        std::span(lane.data, lane.header.bytes).subspan(payload_bytes)};
+    bool header_done = parts[0].empty();
+    Result<size_t> sent = channel->TrySend(std::span(parts).subspan(header_done ? 1 : 0));
+    if (!sent.ok()) {
+      BreakLane(lane, generation, sent.status());
+      return Drained::kBroken;
+    }
+    if (*sent == 0) { return Drained::kBlocked; }
+    chunk_bytes_out_ += *sent;
+    lane.sent_bytes += *sent;
+    if (lane.sent_bytes == sizeof(ChunkHeader) + lane.header.bytes) {
+      std::lock_guard lock(mutex_);
+      lane.writing_seq = 0;
+      ReleaseChunks();
+    }
+  }
+}
+
+// Thread body: takes over when a socket was full.
+void LinkCore::WriteLane(uint32_t index) {
+  Lane& lane = *lanes_[index];
+  for (;;) {
+    std::shared_ptr<Channel> channel;
+    {
+      Lock lock(mutex_);
+      while (!stop_lanes_ && (lane.channel == nullptr || (lane.writing_seq == 0 && !ChunkPullable()))) {
+        lane_cv_.Wait(lock);
+      }
+      if (stop_lanes_) { return; }
+      channel = lane.channel;
+    }
+    if (DrainLane(lane, /*wait_turn=*/true) == Drained::kBlocked) { channel->WaitWritable(Clock::now() + kWaitSlice); }
+  }
+}
+
+// Lets go of what is acknowledged, but of nothing that a lane is still writing, even if the peer lies about it.
+void LinkCore::ReleaseChunks() {
+  uint64_t limit = std::min(chunk_acked_, chunk_cursor_ - 1);
+  for (const auto& lane : lanes_) {
+    if (lane->writing_seq != 0) { limit = std::min(limit, lane->writing_seq - 1); }
+  }
+  if (chunk_released_ >= limit) { return; }
+  while (chunk_released_ < limit) {
+    ChunkEntry entry = chunks_.PopFront();
+    chunk_released_ = entry.header.seq;
+    copied_bytes_ -= entry.copy.capacity_bytes;
+    if (entry.done) {
+      done_.PushBack(std::move(entry.done));
+      done_waiting_ = true;
+    }
+    std::lock_guard pool(pool_mutex_);
+    copies_.Give(std::move(entry.copy));
+  }
+  room_cv_.NotifyAll();
+  if (ChunkPullable()) { lane_cv_.NotifyAll(); }
+}
+
+void LinkCore::RunDone() {
+  while (done_waiting_) {
+    std::function<void()> done;
+    {
+      std::lock_guard lock(mutex_);
+      if (!done_.empty()) { done = done_.PopFront(); }
+      done_waiting_ = !done_.empty();
+    }
+    if (done) { done(); }
+  }
+}
+
+}  // namespace farcall

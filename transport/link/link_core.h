@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// The link's state and threads. Threads: callers; one service thread (heartbeats, backlog, redial, grace, closing); per
+// attached lane one reader and one writer, the writer asleep unless a socket is full.
+//
+// Locks, in the order they may be taken: order_ (senders of frames), log_writer_ or a lane's writer (whoever puts bytes
+// on that socket; never held across a wait), mutex_ (all state, short). The pools' locks are leaves.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bitset>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "transport/link.h"
+#include "transport/link/frame_pool.h"
+#include "transport/link/ring.h"
+#include "transport/sync.h"
+
+namespace farcall {
+
+// Chunks a sender may be ahead of the contiguous prefix its peer has acknowledged.
+inline constexpr uint64_t kChunkWindow = 4096;
+
+class LinkCore {
+ public:
+  LinkCore(LinkObserver& observer, const LinkOptions& options, Link::Reconnect reconnect);
+  ~LinkCore();
+
+  // log_out.cc
+  std::unique_ptr<FrameBuffer> TakeBuffer(size_t capacity_bytes);
+  Status SendFrame(std::unique_ptr<FrameBuffer> frame);
+  size_t TailBytes();
+  // log_in.cc
+  Status Pump(Clock::time_point deadline, int wake_fd);
+  // bulk_out.cc
+  Status SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes, Link::Retain retain,
+                      std::function<void()> done);
+  // bulk_in.cc
+  Status WaitChunks(uint64_t seq, Clock::time_point deadline);
+  // attach.cc
+  void AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_received_seq, uint64_t peer_received_chunks);
+  void AttachLane(uint32_t index, std::unique_ptr<Channel> channel);
+  Status OpenLanes();
+  void Abandon();
+  // service.cc
+  void Close(const Status& why);
+  Status Closed();
+
+  bool attached() const { return phase_ == Phase::kAttached; }
+  uint64_t chunks_sent() const { return chunks_sent_; }
+  uint64_t chunks_received() const { return chunk_prefix_; }
+  uint64_t received_seq() const { return received_seq_; }
+  Link::Counters counters() const;
+
+ private:
+  enum class Phase : uint8_t { kNew, kAttached, kDetached, kClosing, kClosed };
+  enum class Drained : uint8_t { kIdle, kBusy, kBlocked, kBroken };
+  using Lock = std::unique_lock<std::mutex>;
+
+  struct ChunkEntry {
+    ChunkHeader header;
+    const std::byte* data = nullptr;
+    CopyBlock copy;
+    std::function<void()> done;  // of a transfer's last piece
+  };
+
+  struct Lane {
+    uint32_t index = 0;
+    std::mutex writer;                 // guards header, data, sent_bytes
+    ChunkHeader header;
+    const std::byte* data = nullptr;
+    size_t sent_bytes = 0;             // of header and payload
+    // Guarded by mutex_:
+    std::shared_ptr<Channel> channel;
+    uint64_t generation = 0;           // of the channel
+    uint64_t epoch = 0;                // of the link when it was attached
+    uint64_t reading_epoch = 0;        // 0: the reader holds no channel
+    uint64_t writing_seq = 0;          // chunk partly written; pins it and all behind it
+    std::atomic<int> fd = -1;          // for Abandon, which takes no lock
+    WorkerThread reader_thread, writer_thread;
+  };
+
+  struct LogWrite {
+    std::shared_ptr<Channel> channel;
+    uint64_t generation = 0;
+    size_t count = 0;
+    std::array<std::span<const std::byte>, 16> parts;
+  };
+
+  // log_out.cc
+  Status WaitTailRoom(size_t bytes);
+  Status AppendFrame(std::unique_ptr<FrameBuffer> frame, bool closing, uint64_t* seq);
+  void StampControl();
+  bool GatherLog(LogWrite& write);
+  void AdvanceLog(size_t bytes);
+  Drained DrainLog();
+  Drained DrainLogAsWriter();
+  bool LogPending() const;
+  void ReleaseTail();
+  void RequestBacklog();
+  void SendControl();
+  // log_in.cc
+  bool RefreshReader();
+  bool WaitAttached(Clock::time_point deadline, int wake_fd);
+  Result<size_t> ReceiveSpinning(Clock::time_point deadline);
+  Status DeliverBuffered(bool* any);
+  Status DeliverFrame(const FrameHeader& header, std::span<const std::byte> frame);
+  Status HandleAcks(const FrameHeader& header);
+  void HandleGoodbye(std::span<const std::byte> body);
+  void AcknowledgeIfDue();
+  // bulk_out.cc
+  Status QueueCopied(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes);
+  Status QueueInPlace(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes, std::function<void()> done,
+                      uint64_t* last_seq);
+  void PushChunk(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes, CopyBlock copy,
+                 std::function<void()> done);
+  bool ChunkPullable() const;
+  void DrainLanes();
+  Drained DrainLane(Lane& lane, bool wait_turn);
+  Drained DrainLaneAsWriter(Lane& lane);
+  void WriteLane(uint32_t index);
+  void ReleaseChunks();
+  void RunDone();
+  // bulk_in.cc
+  void ReadLane(uint32_t index);
+  Status ReceiveChunks(Channel& channel);
+  Status ReceiveChunk(Channel& channel, const ChunkHeader& header);
+  Status ReceiveFully(Channel& channel, std::span<std::byte> into, bool at_boundary);
+  Status ClaimChunk(const ChunkHeader& header, bool* duplicate);
+  void FinishChunk(uint64_t seq, bool received);
+  void AcknowledgeChunks();
+  bool OlderReader(uint64_t epoch) const;
+  // attach.cc
+  void Break(uint64_t generation, const Status& why);
+  void BreakLane(Lane& lane, uint64_t generation, const Status& why);
+  void BreakLocked(const Status& why);
+  bool DialLanes(Lock& lock);
+  void WakePump();
+  // service.cc
+  void Serve();
+  void ReportChanges(Lock& lock);
+  Clock::time_point TendAttached(Lock& lock);
+  Clock::time_point TendDetached(Lock& lock);
+  Clock::time_point CheckSilence(Clock::time_point now);
+  void Redial(Lock& lock);
+  void Finish(Lock& lock);
+  void Flush(Lock& lock);
+  void DropAll();
+  void RequestClose(const Status& why, bool tell_peer);
+  void RequestCloseLocked(const Status& why, bool tell_peer);
+  void PokeService();
+  bool OnOwnThread() const;
+  bool OnPumpThread() const { return pump_thread_ == reinterpret_cast<uintptr_t>(pthread_self()); }
+
+  LinkObserver& observer_;
+  const LinkOptions options_;
+  const Link::Reconnect reconnect_;
+  const uint64_t ack_frames_;   // send an acknowledgement alone after so many frames,
+  const uint64_t ack_bytes_;    // or bytes, without one
+  const int pump_wake_fd_;      // readable: a Pump that waits for a connection looks again
+
+  std::mutex order_;
+  std::mutex log_writer_;
+  mutable std::mutex mutex_;
+  CondVar service_cv_, room_cv_, lane_cv_, received_cv_, closed_cv_;
+
+  // ---- guarded by mutex_
+  std::atomic<Phase> phase_ = Phase::kNew;  // written under mutex_
+  Status why_;
+  bool tell_peer_ = false;
+  std::shared_ptr<Channel> log_;
+  uint64_t epoch_ = 1;            // +1 when an attached link breaks
+  uint64_t reported_epoch_ = 1;
+  bool reported_detached_ = false;
+  Status break_why_;
+  Clock::time_point detached_since_, attached_since_, next_dial_;
+  uint32_t backoff_ms_ = 0;
+  uint64_t service_ticket_ = 0;
+  bool backlog_ = false;
+  bool lanes_wanted_ = false, lanes_open_ = false, stop_lanes_ = false;
+
+  Ring<std::unique_ptr<FrameBuffer>> tail_;
+  size_t tail_bytes_ = 0;
+  uint64_t tail_first_seq_ = 1;   // of tail_[0]
+  uint64_t next_seq_ = 1;         // also needs order_ to change
+  uint64_t cursor_seq_ = 1;       // first frame not wholly written to this connection
+  size_t cursor_bytes_ = 0;       // of it that are
+  uint64_t offered_seq_ = 0;      // highest ever given to a socket: what a peer may acknowledge
+  uint64_t acked_seq_ = 0;
+  bool control_wanted_ = false;
+  FrameHeader control_;
+  size_t control_sent_bytes_ = sizeof(FrameHeader);
+
+  Ring<ChunkEntry> chunks_;
+  Ring<std::function<void()>> done_;
+  size_t copied_bytes_ = 0;
+  uint64_t chunk_next_ = 1, chunk_cursor_ = 1, chunk_offered_ = 0, chunk_acked_ = 0, chunk_released_ = 0;
+  std::bitset<kChunkWindow> chunk_claimed_, chunk_received_;
+  uint64_t lane_generation_ = 0;
+
+  // ---- read without it
+  std::atomic<uint64_t> generation_ = 1;  // +1 at each attach and break of the log
+  std::atomic<uint64_t> heard_generation_ = 0;
+  std::atomic<uint64_t> received_seq_ = 0, chunk_prefix_ = 0, chunks_sent_ = 0;
+  std::atomic<uint64_t> ack_stamped_ = 0, chunk_ack_stamped_ = 0, chunk_bytes_unacked_ = 0;
+  std::atomic<uint64_t> acks_seen_ = 0, chunk_acks_seen_ = 0;
+  std::atomic<bool> done_waiting_ = false;
+  std::atomic<Clock::time_point> last_sent_{}, last_heard_{};
+  std::atomic<uintptr_t> pump_thread_ = 0;
+  std::atomic<uint32_t> next_lane_ = 0;
+  std::atomic<int> log_fd_ = -1;
+  std::atomic<uint64_t> frames_out_ = 0, frames_in_ = 0, bytes_out_ = 0, bytes_in_ = 0, chunk_bytes_out_ = 0,
+                        chunk_bytes_in_ = 0, reconnects_ = 0;
+
+  // ---- the pumping thread's
+  std::shared_ptr<Channel> reader_;
+  uint64_t reader_generation_ = 0;
+  std::unique_ptr<std::byte[]> received_;
+  size_t received_bytes_ = 0;
+  uint64_t bytes_since_ack_ = 0, ack_stamp_seen_ = 0;
+  uint64_t peer_chunks_sent_ = 0;
+
+  std::mutex pool_mutex_;
+  FramePool frames_;
+  CopyPool copies_;
+
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  WorkerThread service_;
+};
+
+}  // namespace farcall

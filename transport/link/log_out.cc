@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Outgoing frames: appended to the tail, written from there by whoever gets the writer's turn, kept until acknowledged.
+#include <cstring>
+
+#include "proto/crc32c.h"
+#include "transport/link/link_core.h"
+
+namespace farcall {
+namespace {
+
+constexpr auto kWaitSlice = std::chrono::milliseconds(100);
+
+}  // namespace
+
+std::unique_ptr<FrameBuffer> LinkCore::TakeBuffer(size_t capacity_bytes) {
+  {
+    std::lock_guard lock(pool_mutex_);
+    std::unique_ptr<FrameBuffer> frame = frames_.Take(capacity_bytes);
+    if (frame != nullptr) { return frame; }
+  }
+  return std::make_unique<FrameBuffer>(FramePool::Capacity(capacity_bytes));
+}
+
+Status LinkCore::SendFrame(std::unique_ptr<FrameBuffer> frame) {
+  size_t bytes = FrameAccess::Frame(*frame).size();
+  if (bytes > kMaxFrameBytes) {
+    return {Code::kInvalid, "frame: " + std::to_string(bytes) + " bytes, at most " + std::to_string(kMaxFrameBytes) + " fit"};
+  }
+  if (frame->records() == 0) { return Closed(); }
+  uint64_t seq = 0;
+  {
+    std::lock_guard order(order_);
+    FARCALL_TRY(WaitTailRoom(FrameAccess::CapacityBytes(*frame)));
+    FARCALL_TRY(AppendFrame(std::move(frame), /*closing=*/false, &seq));
+  }
+  bool may_wait = options_.is_client && !OnPumpThread();
+  for (;;) {
+    if (DrainLog() != Drained::kBlocked) { return {}; }
+    std::shared_ptr<Channel> channel;
+    {
+      std::lock_guard lock(mutex_);
+      if (cursor_seq_ <= seq) { channel = log_; }
+    }
+    if (!may_wait || channel == nullptr) {
+      RequestBacklog();
+      return {};
+    }
+    channel->WaitWritable(Clock::now() + kWaitSlice);
+  }
+}
+
+// A client's senders wait here for acknowledgements. A server may not wait, so its peer pays for not reading.
+Status LinkCore::WaitTailRoom(size_t bytes) {
+  Lock lock(mutex_);
+  bool may_wait = options_.is_client && !OnPumpThread();
+  while (phase_ < Phase::kClosing && tail_bytes_ != 0 && tail_bytes_ + bytes > options_.max_tail_bytes) {
+    if (may_wait) {
+      room_cv_.Wait(lock);
+      continue;
+    }
+    if (tail_bytes_ + bytes > 4 * options_.max_tail_bytes) {
+      RequestCloseLocked({Code::kDisconnected, "link: the peer acknowledges nothing, " + std::to_string(tail_bytes_) +
+                                                   " bytes are kept for it (at most " +
+                                                   std::to_string(4 * options_.max_tail_bytes) + ")"},
+                         /*tell_peer=*/false);
+    }
+    break;
+  }
+  return phase_ < Phase::kClosing ? Status() : why_;
+}
+
+// Holds order_, so that the checksum, the long part, is made outside mutex_.
+Status LinkCore::AppendFrame(std::unique_ptr<FrameBuffer> frame, bool closing, uint64_t* seq) {
+  std::span<const std::byte> bytes = FrameAccess::Frame(*frame);
+  FrameHeader header;
+  header.bytes = static_cast<uint32_t>(bytes.size());
+  header.seq = *seq = next_seq_;
+  header.ack = received_seq_;
+  header.chunk_ack = chunk_prefix_;
+  header.chunks_sent = chunks_sent_;
+  header.records = frame->records();
+  std::memcpy(FrameAccess::Header(*frame), &header, sizeof(header));
+  if (options_.checksum) {
+    header.crc32c = Crc32c(0, bytes);
+    std::memcpy(FrameAccess::Header(*frame), &header, sizeof(header));
+  }
+  std::lock_guard lock(mutex_);
+  if (phase_ >= Phase::kClosing && !closing) { return why_; }
+  ++next_seq_;
+  tail_bytes_ += FrameAccess::CapacityBytes(*frame);
+  tail_.PushBack(std::move(frame));
+  ack_stamped_ = std::max(ack_stamped_.load(), header.ack);
+  chunk_ack_stamped_ = std::max(chunk_ack_stamped_.load(), header.chunk_ack);
+  return {};
+}
+
+// The frame outside the log: says we live, and what we have.
+void LinkCore::StampControl() {
+  control_ = FrameHeader();
+  control_.bytes = sizeof(FrameHeader);
+  control_.ack = received_seq_;
+  control_.chunk_ack = chunk_prefix_;
+  control_.chunks_sent = chunks_sent_;
+  if (options_.checksum) { control_.crc32c = Crc32c(0, std::as_bytes(std::span(&control_, 1))); }
+  ack_stamped_ = std::max(ack_stamped_.load(), control_.ack);
+  chunk_ack_stamped_ = std::max(chunk_ack_stamped_.load(), control_.chunk_ack);
+  chunk_bytes_unacked_ = 0;
+  control_sent_bytes_ = 0;
+  control_wanted_ = false;
+}
+
+bool LinkCore::LogPending() const {
+  return log_ != nullptr && (cursor_seq_ < next_seq_ || control_wanted_ || control_sent_bytes_ < sizeof(control_));
+}
+
+// Collects what is to be written next. The memory stays: frames are released only below the cursor.
+bool LinkCore::GatherLog(LogWrite& write) {
+  std::lock_guard lock(mutex_);
+  write.count = 0;
+  if (!LogPending()) { return false; }
+  write.channel = log_;
+  write.generation = generation_;
+  if (control_wanted_ && cursor_bytes_ == 0 && control_sent_bytes_ == sizeof(control_)) { StampControl(); }
+  if (control_sent_bytes_ < sizeof(control_)) {
+    write.parts[write.count++] = std::as_bytes(std::span(&control_, 1)).subspan(control_sent_bytes_);
+  }
+  for (uint64_t seq = cursor_seq_; seq < next_seq_ && write.count < write.parts.size(); ++seq) {
+    std::span<const std::byte> frame = FrameAccess::Frame(*tail_[seq - tail_first_seq_]);
+    write.parts[write.count++] = seq == cursor_seq_ ? frame.subspan(cursor_bytes_) : frame;
+    offered_seq_ = std::max(offered_seq_, seq);
+  }
+  return true;
+}
+
+void LinkCore::AdvanceLog(size_t bytes) {
+  bytes_out_ += bytes;
+  last_sent_ = Clock::now();
+  std::lock_guard lock(mutex_);
+  size_t of_control = std::min(bytes, sizeof(control_) - control_sent_bytes_);
+  control_sent_bytes_ += of_control;
+  bytes -= of_control;
+  while (bytes != 0) {
+    size_t left_bytes = FrameAccess::Frame(*tail_[cursor_seq_ - tail_first_seq_]).size() - cursor_bytes_;
+    if (bytes < left_bytes) {
+      cursor_bytes_ += bytes;
+      break;
+    }
+    bytes -= left_bytes;
+    cursor_bytes_ = 0;
+    ++cursor_seq_;
+    ++frames_out_;
+  }
+  ReleaseTail();
+}
+
+LinkCore::Drained LinkCore::DrainLogAsWriter() {
+  LogWrite write;
+  while (GatherLog(write)) {
+    Result<size_t> sent = write.channel->TrySend({write.parts.data(), write.count});
+    if (!sent.ok()) {
+      Break(write.generation, sent.status());
+      return Drained::kBroken;
+    }
+    if (*sent == 0) { return Drained::kBlocked; }
+    AdvanceLog(*sent);
+  }
+  return Drained::kIdle;
+}
+
+// Writes all that the socket takes. A caller that finds the turn taken may leave: the holder looks again after giving
+// it up, so nothing that was appended before is forgotten.
+LinkCore::Drained LinkCore::DrainLog() {
+  for (;;) {
+    if (!log_writer_.try_lock()) { return Drained::kBusy; }
+    Drained result = DrainLogAsWriter();
+    log_writer_.unlock();
+    if (result != Drained::kIdle) { return result; }
+    std::lock_guard lock(mutex_);
+    if (!LogPending()) { return Drained::kIdle; }
+  }
+}
+
+void LinkCore::ReleaseTail() {
+  bool released = false;
+  while (tail_first_seq_ <= acked_seq_ && tail_first_seq_ < cursor_seq_) {
+    std::unique_ptr<FrameBuffer> frame = tail_.PopFront();
+    ++tail_first_seq_;
+    tail_bytes_ -= FrameAccess::CapacityBytes(*frame);
+    released = true;
+    std::lock_guard pool(pool_mutex_);
+    frames_.Give(std::move(frame));
+  }
+  if (released) { room_cv_.NotifyAll(); }
+}
+
+void LinkCore::RequestBacklog() {
+  std::lock_guard lock(mutex_);
+  if (!backlog_) {
+    backlog_ = true;
+    PokeService();
+  }
+}
+
+void LinkCore::SendControl() {
+  {
+    std::lock_guard lock(mutex_);
+    control_wanted_ = true;
+  }
+  if (DrainLog() == Drained::kBlocked) { RequestBacklog(); }
+}
+
+size_t LinkCore::TailBytes() {
+  std::lock_guard lock(mutex_);
+  return tail_bytes_;
+}
+
+}  // namespace farcall

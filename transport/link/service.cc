@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// The service thread: heartbeats, what no caller may wait to write, silence, redial, grace, and the end.
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/codec.h"
+#include "transport/link/link_core.h"
+
+namespace farcall {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto kFlushLimit = std::chrono::seconds(1);
+constexpr auto kCloseLimit = std::chrono::seconds(5);
+constexpr auto kSlice = milliseconds(20);
+
+bool IsFinal(Code code) {
+  return code != Code::kDisconnected && code != Code::kTimeout && code != Code::kUnavailable;
+}
+
+int64_t MillisSince(Clock::time_point then, Clock::time_point now) {
+  return std::chrono::duration_cast<milliseconds>(now - then).count();
+}
+
+}  // namespace
+
+LinkCore::LinkCore(LinkObserver& observer, const LinkOptions& options, Link::Reconnect reconnect)
+    : observer_(observer),
+      options_(options),
+      reconnect_(std::move(reconnect)),
+      ack_frames_(std::clamp<uint64_t>(options.max_tail_bytes / kBatchBytes / 4, 1, 256)),
+      ack_bytes_(std::clamp<uint64_t>(options.max_tail_bytes / 4, 1, 1u << 20)),
+      pump_wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  for (uint32_t i = 0; i < options.lanes; ++i) {
+    lanes_.push_back(std::make_unique<Lane>());
+    lanes_.back()->index = i;
+  }
+  if (!service_.Start("farcall-link", &LinkCore::Serve, this)) {
+    phase_ = Phase::kClosed;
+    why_ = {Code::kUnavailable, "link: no thread can be started"};
+  }
+}
+
+LinkCore::~LinkCore() {
+  RequestClose({Code::kDisconnected, "link: closed"}, /*tell_peer=*/true);
+  service_.Join();
+  {
+    std::lock_guard lock(mutex_);
+    stop_lanes_ = true;
+    lane_cv_.NotifyAll();
+  }
+  for (const auto& lane : lanes_) {
+    lane->reader_thread.Join();
+    lane->writer_thread.Join();
+  }
+  close(pump_wake_fd_);
+}
+
+void LinkCore::PokeService() {
+  ++service_ticket_;
+  service_cv_.NotifyAll();
+}
+
+void LinkCore::Serve() {
+  Lock lock(mutex_);
+  for (;;) {
+    uint64_t ticket = service_ticket_;
+    ReportChanges(lock);
+    Clock::time_point wake = Clock::time_point::max();
+    if (phase_ == Phase::kAttached) { wake = TendAttached(lock); }
+    if (phase_ == Phase::kDetached) { wake = TendDetached(lock); }
+    if (phase_ == Phase::kClosing) { return Finish(lock); }
+    if (ticket == service_ticket_ && wake > Clock::now()) { service_cv_.WaitUntil(lock, wake); }
+  }
+}
+
+void LinkCore::ReportChanges(Lock& lock) {
+  if (reported_epoch_ != epoch_ && phase_ < Phase::kClosing) {
+    reported_epoch_ = epoch_;
+    reported_detached_ = true;
+    Status why = break_why_;
+    lock.unlock();
+    observer_.OnDetached(why);
+    lock.lock();
+  }
+  if (reported_detached_ && phase_ == Phase::kAttached) {
+    reported_detached_ = false;
+    lock.unlock();
+    observer_.OnReattached();
+    lock.lock();
+  }
+}
+
+Clock::time_point LinkCore::TendAttached(Lock& lock) {
+  if (backlog_) {
+    std::shared_ptr<Channel> channel = log_;
+    lock.unlock();
+    Drained drained = DrainLog();
+    if (drained == Drained::kBlocked) { channel->WaitWritable(Clock::now() + kSlice); }
+    lock.lock();
+    if (drained == Drained::kIdle) { backlog_ = LogPending(); }
+  }
+  if (phase_ != Phase::kAttached) { return Clock::now(); }
+  Clock::time_point now = Clock::now();
+  Clock::time_point beat = last_sent_.load() + milliseconds(options_.heartbeat_ms);
+  if (now >= beat) {
+    control_wanted_ = true;
+    beat = now + milliseconds(options_.heartbeat_ms);
+    lock.unlock();
+    Drained drained = DrainLog();
+    lock.lock();
+    if (drained == Drained::kBlocked) { backlog_ = true; }
+  }
+  if (phase_ != Phase::kAttached) { return now; }
+  Clock::time_point silence = CheckSilence(now);
+  bool first = reconnects_ == 0;  // after that, wait until the peer is known to have taken the new log
+  if (phase_ == Phase::kAttached && lanes_wanted_ && !lanes_open_ && (first || heard_generation_ == generation_)) {
+    DialLanes(lock);
+    return now;
+  }
+  return backlog_ ? now : std::min(beat, silence);
+}
+
+// A link is lost when its peer says nothing and nothing of it waits unread (a reader that is busy is not a lost link).
+// A server gives a silent client the whole grace: a debugger may hold it.
+Clock::time_point LinkCore::CheckSilence(Clock::time_point now) {
+  uint32_t limit_ms = options_.is_client ? options_.silence_ms : std::max(options_.grace_ms, options_.silence_ms);
+  Clock::time_point due = last_heard_.load() + milliseconds(limit_ms);
+  if (now < due) { return due; }
+  if (log_->WaitReadable(now)) { return now + kSlice * 5; }
+  std::string peer = log_->PeerName();
+  Status why(Code::kTimeout, peer + ": silent for " + std::to_string(MillisSince(last_heard_, now)) + " ms (limit " +
+                                 std::to_string(limit_ms) + " ms)");
+  if (options_.is_client) {
+    BreakLocked(why);
+  } else {
+    RequestCloseLocked({Code::kDisconnected, why.message()}, /*tell_peer=*/true);
+  }
+  return now;
+}
+
+Clock::time_point LinkCore::TendDetached(Lock& lock) {
+  Clock::time_point now = Clock::now();
+  Clock::time_point end = detached_since_ + milliseconds(options_.grace_ms);
+  if (now >= end) {
+    RequestCloseLocked({Code::kDisconnected, "link lost for " + std::to_string(MillisSince(detached_since_, now)) +
+                                                 " ms (grace " + std::to_string(options_.grace_ms) +
+                                                 " ms): " + break_why_.message()},
+                       /*tell_peer=*/false);
+    return now;
+  }
+  if (!options_.is_client || reconnect_ == nullptr) { return end; }
+  if (now >= next_dial_) { Redial(lock); }
+  return std::min(end, next_dial_);
+}
+
+void LinkCore::Redial(Lock& lock) {
+  uint64_t seq = received_seq_;
+  uint64_t chunks = chunk_prefix_;
+  lock.unlock();
+  Result<Link::Reconnected> again = reconnect_(LinkRole::kLog, 0, seq, chunks);
+  if (again.ok()) { AttachLog(std::move(again->channel), again->peer_received_seq, again->peer_received_chunks); }
+  lock.lock();
+  if (again.ok() || phase_ != Phase::kDetached) { return; }
+  if (IsFinal(again.status().code())) {
+    Status why(again.status().code(), "link lost (" + break_why_.message() + ") and not resumed: " + again.status().message());
+    return RequestCloseLocked(why, /*tell_peer=*/false);
+  }
+  next_dial_ = Clock::now() + milliseconds(backoff_ms_);
+  backoff_ms_ = std::clamp<uint32_t>(backoff_ms_ * 2, 10, 1000);
+}
+
+void LinkCore::Close(const Status& why) {
+  RequestClose(why, /*tell_peer=*/true);
+  if (OnOwnThread()) { return; }
+  Lock lock(mutex_);
+  Clock::time_point limit = Clock::now() + kCloseLimit;
+  while (phase_ != Phase::kClosed && Clock::now() < limit) { closed_cv_.WaitUntil(lock, limit); }
+}
+
+Status LinkCore::Closed() {
+  if (phase_ < Phase::kClosing) { return {}; }
+  std::lock_guard lock(mutex_);
+  return why_;
+}
+
+void LinkCore::RequestClose(const Status& why, bool tell_peer) {
+  std::lock_guard lock(mutex_);
+  RequestCloseLocked(why, tell_peer);
+}
+
+void LinkCore::RequestCloseLocked(const Status& why, bool tell_peer) {
+  if (phase_ >= Phase::kClosing) { return; }
+  why_ = why.ok() ? Status(Code::kDisconnected, why.message().empty() ? "session closed" : why.message()) : why;
+  tell_peer_ = tell_peer && log_ != nullptr;
+  phase_ = Phase::kClosing;
+  room_cv_.NotifyAll();
+  received_cv_.NotifyAll();
+  lane_cv_.NotifyAll();
+  WakePump();
+  PokeService();
+}
+
+// Says goodbye, lets the peer have what is queued, and ends everything.
+void LinkCore::Finish(Lock& lock) {
+  if (tell_peer_) {
+    Status why = why_;
+    lock.unlock();
+    Builder body;
+    body.Put<int32_t>(static_cast<int32_t>(why.code()));
+    body.PutString(std::string_view(why.message()).substr(0, 4096));
+    std::vector<std::byte>& bytes = body.mutable_bytes();
+    bytes.resize(AlignUp(bytes.size(), 8));
+    RecordHeader header;
+    header.bytes = static_cast<uint32_t>(sizeof(header) + bytes.size());
+    header.call = static_cast<uint16_t>(SessionCall::kGoodbye);
+    auto frame = std::make_unique<FrameBuffer>(header.bytes);
+    std::memcpy(frame->room().data(), &header, sizeof(header));
+    std::memcpy(frame->room().data() + sizeof(header), bytes.data(), bytes.size());
+    frame->Commit(header.bytes);
+    uint64_t seq = 0;
+    Status appended;
+    {
+      std::lock_guard order(order_);
+      appended = AppendFrame(std::move(frame), /*closing=*/true, &seq);
+    }
+    lock.lock();
+    if (appended.ok()) { Flush(lock); }
+  }
+  if (log_ != nullptr || !lanes_.empty()) { BreakLocked(why_); }
+  Status why = why_;
+  lock.unlock();
+  DropAll();
+  WakePump();
+  observer_.OnClosed(why);
+  lock.lock();
+  phase_ = Phase::kClosed;
+  closed_cv_.NotifyAll();
+}
+
+void LinkCore::Flush(Lock& lock) {
+  // A peer that breaks the protocol gets the reason, not our patience.
+  Clock::time_point limit = Clock::now() + (why_.code() == Code::kMalformed ? milliseconds(200) : milliseconds(kFlushLimit));
+  auto bulk_pending = [this] {
+    return ChunkPullable() && std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->channel != nullptr; });
+  };
+  auto bulk_writing = [this] {
+    return std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->channel != nullptr && lane->writing_seq != 0; });
+  };
+  while (Clock::now() < limit && log_ != nullptr && (LogPending() || bulk_pending() || bulk_writing())) {
+    std::shared_ptr<Channel> channel = log_;
+    bool log_pending = LogPending();
+    lock.unlock();
+    Drained drained = log_pending ? DrainLog() : Drained::kIdle;
+    if (drained == Drained::kBlocked) { channel->WaitWritable(Clock::now() + kSlice); }
+    lock.lock();
+    if (drained == Drained::kIdle && !LogPending()) { room_cv_.WaitUntil(lock, Clock::now() + kSlice); }
+  }
+}
+
+// Every connection is closed: takes all writers' turns, so that nothing reads lent memory any more, and gives it back.
+void LinkCore::DropAll() {
+  {
+    std::unique_lock log_turn(log_writer_);
+    std::vector<std::unique_lock<std::mutex>> lane_turns;
+    for (const auto& lane : lanes_) { lane_turns.emplace_back(lane->writer); }
+    std::lock_guard lock(mutex_);
+    for (const auto& lane : lanes_) { lane->writing_seq = 0; }
+    uint64_t acked = chunk_acked_;
+    chunk_cursor_ = chunk_next_;
+    chunk_acked_ = chunk_next_ - 1;
+    ReleaseChunks();
+    chunk_acked_ = acked;
+    room_cv_.NotifyAll();
+  }
+  RunDone();
+}
+
+bool LinkCore::OnOwnThread() const {
+  return service_.IsCurrent() || OnPumpThread() || std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+           return lane->reader_thread.IsCurrent() || lane->writer_thread.IsCurrent();
+         });
+}
+
+Link::Counters LinkCore::counters() const {
+  return {frames_out_, frames_in_, bytes_out_, bytes_in_, chunk_bytes_out_, chunk_bytes_in_, reconnects_};
+}
+
+}  // namespace farcall
