@@ -13,10 +13,12 @@ import ids as id_list
 import outputs
 import parse_headers
 import procs
+import spec as spec_file
 
 CODEGEN = Path(__file__).resolve().parent
 IDS = CODEGEN / "ids" / "cuda.ids"
 EXPORTS = CODEGEN / "ids" / "cuda_exports.txt"
+SPEC = CODEGEN / "spec" / "cuda.yaml"
 PROC_OVERRIDES = CODEGEN / "spec" / "proc_overrides.yaml"
 
 
@@ -28,23 +30,31 @@ def main() -> int:
     arguments = _arguments()
     try:
         return _run(arguments)
-    except (GenerateError, id_list.IdError, procs.ProcError, parse_headers.ParseError) as error:
+    except (GenerateError, id_list.IdError, procs.ProcError, parse_headers.ParseError,
+            spec_file.SpecError) as error:
         print(f"codegen: {error}", file=sys.stderr)
         return 1
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--include", type=Path, required=True, help="folder of cuda.h")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the generated tree")
+    parser.add_argument("--include", type=Path, help="folder of cuda.h")
+    parser.add_argument("--out", type=Path, help="folder of the generated tree")
     parser.add_argument("--clang", help="clang++ to read the headers with (default: the first found)")
     parser.add_argument("--depfile", type=Path, help="write what the outputs depend on, for the build")
     parser.add_argument("--stamp", type=Path, help="touch when done")
     parser.add_argument("--add-ids", action="store_true", help="append ids for new names of the headers and stop")
-    return parser.parse_args()
+    parser.add_argument("--list", action="store_true", help="print the generated files, separated by ';', and stop")
+    arguments = parser.parse_args()
+    if not arguments.list and not (arguments.include and arguments.out):
+        parser.error("--include and --out are needed")
+    return arguments
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.list:
+        print(";".join(outputs.OUTPUTS))
+        return 0
     model = parse_headers.load_model(arguments.include, arguments.out / "model.json", arguments.clang)
     if arguments.add_ids:
         return _add_ids(model)
@@ -73,7 +83,7 @@ def _load(model) -> outputs.Inputs:
     if EXPORTS.read_text().split() != sorted(ids):
         raise GenerateError(f"{EXPORTS.name} is not the names of {IDS.name}: run codegen/generate.py --add-ids")
     overrides = yaml.safe_load(PROC_OVERRIDES.read_text()) or {}
-    return outputs.Inputs(model, ids, procs.proc_rows(model, overrides))
+    return outputs.Inputs(model, ids, procs.proc_rows(model, overrides), spec_file.load_spec(SPEC, model))
 
 
 def _write_if_changed(path: Path, text: str) -> None:

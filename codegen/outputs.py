@@ -10,6 +10,9 @@ import jinja2
 
 from model import ApiModel
 from procs import ProcRow
+from spec import Call, Spec
+from structs import RecordCodec, record_codecs
+from views import CallView, EntryView, call_views, entry_views, wrap
 
 
 @dataclass
@@ -19,12 +22,24 @@ class Inputs:
     model: ApiModel
     ids: dict[str, int]
     procs: list[ProcRow]
+    spec: Spec
+
+    def __post_init__(self):
+        self.codecs: list[RecordCodec] = record_codecs(self.spec)
+        self.calls: list[CallView] = call_views(self.spec, self.codecs)
+        self.entries: list[EntryView] = entry_views(self.spec)
+
+    def by_id(self) -> list[tuple[str, Call | None]]:
+        """Every id's name with its call; None if these headers do not declare it."""
+        return [(name, self.spec.calls.get(name)) for name in self.ids]
 
 
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
                               undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
                               keep_trailing_newline=True, autoescape=False)
+    environment.globals["wrap"] = wrap
+    return environment
 
 
 _ENVIRONMENT = _environment()
@@ -51,9 +66,93 @@ def exports_map(inputs: Inputs) -> str:
     return _render("exports.map.j2", names=sorted(inputs.ids))
 
 
+def call_info(inputs: Inputs) -> str:
+    rows = [_info_row(inputs.spec, name, call) for name, call in inputs.by_id()]
+    return _render("call_info.h.j2", rows=rows)
+
+
+def _info_row(spec: Spec, name: str, call: Call | None) -> str:
+    if call is None or not call.supported:
+        return f"{{}},  // {name}"
+    base = spec.base_of(call)
+    target = spec.base_of(spec.calls[base.lower.split("(")[0]]) if base.lower else base
+    needs = {"nothing": "kNothing", "init": "kInit", "context": "kContext"}[base.needs]
+    record = target.name if target.has_record else "kNone"
+    unsafe = "true" if base.capture_unsafe else "false"
+    row = f"CallClass::k{target.klass.capitalize()}, CallNeeds::{needs}, {unsafe}, CallId::{record}"
+    return f"{{{row}}},  // {name}"
+
+
+def structs(inputs: Inputs) -> str:
+    return _render("cuda_structs.h.j2", codecs=inputs.codecs)
+
+
+def client_calls_header(inputs: Inputs) -> str:
+    return _render("client_calls.h.j2", calls=[call for call in inputs.calls if call.server == "generated"])
+
+
+def client_handwritten(inputs: Inputs) -> str:
+    return _render("client_handwritten.h.j2", calls=[call for call in inputs.calls if call.client == "hand"])
+
+
+def client_calls(inputs: Inputs) -> str:
+    return _render("client_calls.cc.j2", calls=[call for call in inputs.calls if call.server == "generated"])
+
+
+def client_entries(inputs: Inputs) -> str:
+    declared = {entry.name for entry in inputs.entries}
+    return _render("client_entries.cc.j2", entries=inputs.entries, foreign=[n for n in inputs.ids if n not in declared])
+
+
+def _driver_names(inputs: Inputs) -> list[str]:
+    functions = inputs.model.functions.values()
+    return [f.name for f in functions if not f.graphics and not f.parts.per_thread]
+
+
+def driver_api_header(inputs: Inputs) -> str:
+    return _render("driver_api.h.j2", names=_driver_names(inputs))
+
+
+def driver_api(inputs: Inputs) -> str:
+    return _render("driver_api.cc.j2", names=_driver_names(inputs))
+
+
+def server_handwritten(inputs: Inputs) -> str:
+    return _render("server_handwritten.h.j2", hand=[call for call in inputs.calls if call.server == "hand"],
+                   generated=[call for call in inputs.calls if call.server == "generated"])
+
+
+def server_calls(inputs: Inputs) -> str:
+    calls = [call for call in inputs.calls if call.server == "generated"]
+    arrays = any(plan.kind == "in_array" for call in calls for plan in call.plans)
+    return _render("server_calls.cc.j2", calls=calls, arrays=arrays,
+                   resolvers=[codec for codec in inputs.codecs if codec.addresses])
+
+
+def dispatch_table(inputs: Inputs) -> str:
+    rows = []
+    for name, call in inputs.by_id():
+        serve = f"Serve_{name}" if call and call.has_record else "nullptr"
+        slow, context = (str(bool(value)).lower() for value in (
+            call and call.slow, call and call.has_record and call.needs == "context"))
+        rows.append(f'{{"{name}", {serve}, {slow}, {context}}},')
+    return _render("dispatch_table.cc.j2", rows=rows)
+
+
 OUTPUTS: dict[str, Callable[[Inputs], str]] = {
     "proto/call_id.h": call_id,
     "cuda-abi/proc_table.inc": proc_table,
     "cpu-device/default_entries.cc": default_entries,
     "exports.map": exports_map,
+    "proto/call_info.h": call_info,
+    "proto/cuda_structs.h": structs,
+    "client/handwritten.h": client_handwritten,
+    "client/calls.h": client_calls_header,
+    "client/cuda_calls.cc": client_calls,
+    "client/cuda_entries.cc": client_entries,
+    "server/driver_api.h": driver_api_header,
+    "server/driver_api.cc": driver_api,
+    "server/handwritten.h": server_handwritten,
+    "server/cuda_calls.cc": server_calls,
+    "server/dispatch_table.cc": dispatch_table,
 }

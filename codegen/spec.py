@@ -43,6 +43,12 @@ class Plan:
     optional: bool = False
     free: bool = False
     select: str = ""
+    is_enum: bool = False
+
+    @property
+    def to_wire(self) -> str:
+        """The cast that Put needs: only an enum has no implicit one."""
+        return f"static_cast<{self.wire}>" if self.is_enum else ""
 
     @property
     def name(self) -> str:
@@ -220,10 +226,10 @@ class Spec:
             return Plan(param, "address", spelled, wire="uint64_t", count=roles["dev"])
         if spelled.startswith("CUdevice") and canonical == "int":
             return Plan(param, "device", spelled, wire="int32_t")
-        wire = self._wire_scalar(canonical)
+        wire = self.wire_scalar(canonical)
         if not wire:
             raise SpecError(f"{where}: a by-value {canonical} has no wire form: serve it by hand")
-        return Plan(param, "value", spelled, wire=wire)
+        return Plan(param, "value", spelled, wire=wire, is_enum=canonical in self.model.enums)
 
     def _handle_plan(self, call: Call, param: Param, kind: str, roles: dict[str, str]) -> Plan:
         if "free" in roles:
@@ -243,7 +249,7 @@ class Spec:
             return self._handle_pointer(param, handle, roles, spelled, where)
         if const and bare == "char" and not roles.keys() - {"str", "opt"}:
             return Plan(param, "string", "const char*", optional=optional)
-        wire, record = self._wire_scalar(bare), self._record(bare)
+        wire, record = self.wire_scalar(bare), self._record(bare)
         if not wire and not record:
             raise SpecError(f"{where}: nobody classified this pointer: add a role for '{param.name}' under args, one of "
                             f"{', '.join(ROLES)}, or serve the call by hand")
@@ -255,7 +261,7 @@ class Spec:
         if kind == "in" and roles.get("in"):
             kind = "in_array"
         plan = Plan(param, kind, spelled, wire=wire, record=record, count=roles.get("in", ""), optional=optional,
-                    select=roles.get("select", ""))
+                    select=roles.get("select", ""), is_enum=bare in self.model.enums)
         if record and self.model.records[record].is_union and not plan.select:
             raise SpecError(f"{where}: a union needs select(<parameter>)")
         return plan
@@ -267,7 +273,8 @@ class Spec:
             return Plan(param, "handles", spelled, wire="uint64_t", kinds=[kind], count=roles["in"])
         raise SpecError(f"{where}: nobody classified this pointer: new, or in(<count>)?")
 
-    def _wire_scalar(self, canonical: str) -> str:
+    def wire_scalar(self, canonical: str) -> str:
+        """The wire form of a scalar or enum; "" for anything else."""
         return "int32_t" if canonical in self.model.enums else SCALARS.get(canonical, "")
 
     def _record(self, canonical: str) -> str:
