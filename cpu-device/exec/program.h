@@ -115,6 +115,10 @@ struct ExecutorOptions {
   uint64_t stack_bytes = 1024;         // cuCtxSetLimit(STACK_SIZE), a minimum
   // True if [address, address+bytes) is mapped device (or mapped host) memory: lets a fault tell 700 from a crash of the process.
   bool (*is_device_address)(uint64_t address) = nullptr;
+  // Where all device memory lies: kernel accesses inside take one compare, others ask is_device_address.
+  // Both unset: no check but the page tables'.
+  uint64_t device_window_begin = 0, device_window_end = 0;
+  bool verify_ir = false;  // run LLVM's verifier on all generated code (tests)
 };
 void ConfigureExecutor(const ExecutorOptions& options);
 

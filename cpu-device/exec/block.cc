@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scheduler of one block: warps round-robin, lanes of a warp in order, barriers and warp groups as they complete.
+#include "cpu-device/exec/block.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "cpu-device/exec/fault.h"
+
+namespace farcall::cpu_device {
+namespace {
+
+constexpr uint64_t kFrameChunkBytes = 256 << 10;
+
+uint32_t LowMask(uint32_t count) { return count >= 32 ? ~0u : (1u << count) - 1; }
+
+}  // namespace
+
+ScratchMemory::~ScratchMemory() {
+  if (data_) munmap(data_, capacity_);
+}
+
+uint8_t* ScratchMemory::Reserve(uint64_t bytes) {
+  bytes = std::max<uint64_t>((bytes + 4095) & ~uint64_t{4095}, 4096);
+  if (bytes <= capacity_) return data_;
+  void* fresh = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (fresh == MAP_FAILED) return nullptr;
+  if (data_) munmap(data_, capacity_);
+  data_ = static_cast<uint8_t*>(fresh);
+  capacity_ = bytes;
+  return data_;
+}
+
+bool Block::Start(const BlockShape& shape, LaunchContext* launch, const uint32_t ctaid[3],
+                  uint32_t smid) {
+  shape_ = shape;
+  context_.launch = launch;
+  context_.shared = shared_.Reserve(shape.shared_bytes);
+  context_.shared_bytes = shape.shared_bytes;
+  // The loop form reuses one thread's local memory for all: no thread outlives its turn.
+  context_.local = local_.Reserve(shape.local_bytes * (shape.loop ? 1 : shape.threads));
+  context_.local_bytes = shape.local_bytes;
+  std::copy(ctaid, ctaid + 3, context_.ctaid);
+  context_.smid = smid;
+  context_.thread_count = shape.threads;
+  if (!context_.shared || !context_.local) return false;
+  if (shape.loop) return true;
+
+  warp_count_ = (shape.threads + kWarpSize - 1) / kWarpSize;
+  live_ = shape.threads;
+  threads_.resize(warp_count_ * kWarpSize);
+  warps_.resize(warp_count_);
+  const uint32_t* size = launch->block;
+  uint32_t x = 0, y = 0, z = 0;
+  for (uint32_t i = 0; i < shape.threads; ++i) {
+    ThreadContext& t = threads_[i];
+    t.tid[0] = x;
+    t.tid[1] = y;
+    t.tid[2] = z;
+    t.linear = i;
+    t.local = context_.local + i * shape.local_bytes;
+    t.local_top = 0;
+    t.frame = nullptr;
+    if (++x == size[0]) {
+      x = 0;
+      if (++y == size[1]) {
+        y = 0;
+        ++z;
+      }
+    }
+  }
+  for (uint32_t w = 0; w < warp_count_; ++w) {
+    Warp& warp = warps_[w];
+    warp.live = warp.ready = LowMask(shape.threads - w * kWarpSize);
+    warp.yielded = warp.group_count = 0;
+  }
+  std::fill(std::begin(barriers_), std::end(barriers_), Barrier{});
+  chunk_ = 0;
+  frame_next_ = frame_end_ = nullptr;
+  return true;
+}
+
+void* Block::AllocateFrame(uint64_t bytes) {
+  bytes = (bytes + 63) & ~uint64_t{63};
+  if (static_cast<uint64_t>(frame_end_ - frame_next_) < bytes) {
+    if (chunk_ == frame_chunks_.size()) {
+      frame_chunks_.push_back(std::make_unique<ScratchMemory>());
+      chunk_bytes_.push_back(0);
+    }
+    // Room for the whole block's frames at once where that is known to be more.
+    uint64_t wanted = std::max({kFrameChunkBytes, bytes, chunk_bytes_[chunk_]});
+    uint8_t* memory = frame_chunks_[chunk_]->Reserve(wanted);
+    if (!memory) RaiseFault(ExecStatus::kOutOfMemory, "no host memory for a thread's state");
+    chunk_bytes_[chunk_] = wanted;
+    ++chunk_;
+    frame_next_ = memory;
+    frame_end_ = memory + wanted;
+  }
+  void* frame = frame_next_;
+  frame_next_ += bytes;
+  return frame;
+}
+
+StepResult Block::Step() {
+  if (shape_.loop) {
+    shape_.loop(&context_);
+    return StepResult::kDone;
+  }
+  while (live_) {
+    progress_ = false;
+    bool yielded = false;
+    for (uint32_t w = 0; w < warp_count_; ++w) {
+      Warp& warp = warps_[w];
+      warp.ready |= warp.yielded;
+      warp.yielded = 0;
+      if (warp.ready) RunWarp(w);
+      yielded |= warp.yielded != 0;
+    }
+    if (progress_) continue;
+    if (yielded) return StepResult::kStalled;
+    if (live_) RaiseDeadlock();
+  }
+  return StepResult::kDone;
+}
+
+void Block::RunWarp(uint32_t w) {
+  Warp& warp = warps_[w];
+  ThreadContext* base = &threads_[w * kWarpSize];
+  do {
+    while (warp.ready) {
+      uint32_t lane = std::countr_zero(warp.ready);
+      warp.ready &= warp.ready - 1;
+      ThreadContext& t = base[lane];
+      if (!t.frame) {
+        t.frame = shape_.coroutine(&context_, &t);
+      } else {
+        (*static_cast<ResumeFunction*>(t.frame))(t.frame);
+      }
+      if (*static_cast<void**>(t.frame) == nullptr) {
+        OnExit(w, lane);
+      } else {
+        OnSuspend(w, lane);
+      }
+    }
+  } while (ReleaseConverged(w));
+}
+
+void Block::OnSuspend(uint32_t w, uint32_t lane) {
+  ThreadContext& t = threads_[w * kWarpSize + lane];
+  switch (t.wait) {
+    case Wait::kYield:
+      warps_[w].yielded |= 1u << lane;
+      return;
+    case Wait::kBarrier:
+      progress_ = true;
+      ArriveAtBarrier(w, lane, true);
+      return;
+    case Wait::kBarrierArrive:
+      progress_ = true;
+      warps_[w].ready |= 1u << lane;
+      ArriveAtBarrier(w, lane, false);
+      return;
+    default:
+      progress_ = true;
+      JoinGroup(w, lane);
+  }
+}
+
+void Block::OnExit(uint32_t w, uint32_t lane) {
+  Warp& warp = warps_[w];
+  warp.live &= ~(1u << lane);
+  --live_;
+  progress_ = true;
+  for (uint32_t g = 0; g < warp.group_count; ++g) {
+    const Group& group = warp.groups[g];
+    if (group.mask && group.arrived == (group.mask & warp.live)) {
+      Release(w, g);
+      --g;
+    }
+  }
+  for (Barrier& barrier : barriers_) {
+    if (!barrier.warps) continue;
+    if (barrier.warps >> w & 1) ++barrier.padding;
+    ReleaseIfComplete(barrier);
+  }
+}
+
+void Block::ArriveAtBarrier(uint32_t w, uint32_t lane, bool waits) {
+  ThreadContext& t = threads_[w * kWarpSize + lane];
+  if (t.a >= kBarrierCount) {
+    RaiseFault(ExecStatus::kTrap, "barrier %u does not exist, a block has %u", t.a, kBarrierCount);
+  }
+  Barrier& barrier = barriers_[t.a];
+  if (!(barrier.warps >> w & 1)) {
+    barrier.warps |= 1u << w;
+    barrier.padding += kWarpSize - std::popcount(warps_[w].live);
+  }
+  ++barrier.arrived;
+  if (t.b) barrier.expected = t.b;
+  if (waits) {
+    barrier.waiting[w] |= 1u << lane;
+    barrier.reduce = static_cast<BarrierReduce>(t.c);
+    barrier.true_count += t.value != 0;
+  }
+  ReleaseIfComplete(barrier);
+}
+
+void Block::ReleaseIfComplete(Barrier& barrier) {
+  bool complete = barrier.expected ? barrier.arrived + barrier.padding >= barrier.expected
+                                   : barrier.arrived >= live_;
+  if (!complete) return;
+  uint64_t result = 0;
+  switch (barrier.reduce) {
+    case BarrierReduce::kNone: break;
+    case BarrierReduce::kAnd: result = barrier.true_count == barrier.arrived; break;
+    case BarrierReduce::kOr: result = barrier.true_count != 0; break;
+    case BarrierReduce::kPopc: result = barrier.true_count; break;
+  }
+  for (uint32_t w = 0; w < warp_count_; ++w) {
+    uint32_t lanes = barrier.waiting[w];
+    warps_[w].ready |= lanes;
+    barrier.waiting[w] = 0;
+    if (barrier.reduce == BarrierReduce::kNone) continue;
+    for (; lanes; lanes &= lanes - 1) {
+      threads_[w * kWarpSize + std::countr_zero(lanes)].value = result;
+    }
+  }
+  barrier.arrived = barrier.padding = barrier.expected = barrier.warps = barrier.true_count = 0;
+  barrier.reduce = BarrierReduce::kNone;
+}
+
+void Block::JoinGroup(uint32_t w, uint32_t lane) {
+  ThreadContext& t = threads_[w * kWarpSize + lane];
+  Warp& warp = warps_[w];
+  // mask 0: whoever is converged; told apart by site.
+  uint32_t site = t.mask ? 0 : t.b;
+  uint32_t g = 0;
+  while (g < warp.group_count && !(warp.groups[g].wait == t.wait && warp.groups[g].mask == t.mask &&
+                                   warp.groups[g].site == site)) {
+    ++g;
+  }
+  if (g == warp.group_count) {
+    if (t.mask && !(t.mask >> lane & 1)) {
+      RaiseFault(ExecStatus::kTrap, "lane %u is not in the member mask 0x%08x it waits with", lane,
+                 t.mask);
+    }
+    warp.groups[warp.group_count++] = {t.wait, t.mask, site, 0};
+  }
+  Group& group = warp.groups[g];
+  group.arrived |= 1u << lane;
+  if (group.mask && group.arrived == (group.mask & warp.live)) Release(w, g);
+}
+
+void Block::Release(uint32_t w, uint32_t g) {
+  Warp& warp = warps_[w];
+  uint32_t lanes = warp.groups[g].arrived;
+  warp.groups[g] = warp.groups[--warp.group_count];
+  RunWarpOperation(&threads_[w * kWarpSize], lanes);
+  warp.ready |= lanes;
+}
+
+// Nobody of the warp can run on: those that wait for "whoever is here" are together now.
+bool Block::ReleaseConverged(uint32_t w) {
+  Warp& warp = warps_[w];
+  for (uint32_t g = 0; g < warp.group_count; ++g) {
+    if (warp.groups[g].mask == 0) {
+      Release(w, g);
+      return true;
+    }
+  }
+  return warp.ready != 0;
+}
+
+void Block::RaiseDeadlock() {
+  for (uint32_t w = 0; w < warp_count_; ++w) {
+    if (!warps_[w].live) continue;
+    const ThreadContext& t = threads_[w * kWarpSize + std::countr_zero(warps_[w].live)];
+    const char* where = t.wait == Wait::kBarrier ? "barrier" : "warp operation";
+    RaiseFault(ExecStatus::kTimeout,
+               "deadlock in block (%u,%u,%u): thread (%u,%u,%u) waits at a %s that the others never "
+               "reach",
+               context_.ctaid[0], context_.ctaid[1], context_.ctaid[2], t.tid[0], t.tid[1], t.tid[2],
+               where);
+  }
+  RaiseFault(ExecStatus::kTimeout, "deadlock");
+}
+
+}  // namespace farcall::cpu_device

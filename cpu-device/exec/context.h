@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What compiled kernels and the scheduler share. Field order is an ABI: cpu-device/jit reads it by offsetof,
+// and kCodegenVersion changes with it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace farcall::cpu_device {
+
+inline constexpr uint32_t kCodegenVersion = 1;
+inline constexpr uint32_t kWarpSize = 32;
+inline constexpr uint32_t kMaxThreadsPerBlock = 1024;
+inline constexpr uint32_t kBarrierCount = 16;
+inline constexpr uint32_t kSmCount = 8;
+
+// One grid.
+struct LaunchContext {
+  const uint8_t* params = nullptr;
+  const uint64_t* globals = nullptr;  // address of each module-scope variable, by Variable::index
+  uint64_t window_begin = 0;          // device memory: [begin, begin + size) needs no slow check
+  uint64_t window_size = 0;
+  uint64_t grid_id = 0;
+  uint64_t grid_workspace = 0;  // %envreg2:%envreg1
+  volatile uint32_t cancel = 0;  // polled at back edges
+  uint32_t grid[3] = {1, 1, 1};
+  uint32_t block[3] = {1, 1, 1};
+  uint32_t dynamic_shared = 0;
+  uint32_t total_shared = 0;
+  // Not read by compiled code.
+  uint64_t param_bytes = 0;
+  const char* kernel_name = "";
+};
+
+// One thread block in execution.
+struct BlockContext {
+  LaunchContext* launch = nullptr;
+  uint8_t* shared = nullptr;
+  uint64_t shared_bytes = 0;
+  uint8_t* local = nullptr;  // local memory of all threads
+  uint64_t local_bytes = 0;  // per thread
+  uint32_t ctaid[3] = {0, 0, 0};
+  uint32_t smid = 0;
+  // Not read by compiled code.
+  uint32_t thread_count = 0;
+};
+
+// Why a coroutine suspended. Warp operations are carried out by the scheduler when the lanes are together.
+enum class Wait : uint32_t {
+  kYield,
+  kBarrier,         // a: barrier, b: expected threads or 0, value: predicate (red), c: BarrierReduce
+  kBarrierArrive,   // a, b
+  kActivemask,      // converged lanes, by site (b)
+  kWarpSync,        // from here on: by member mask
+  kShflUp, kShflDown, kShflBfly, kShflIdx,  // value, b: lane operand, c: clamp operand
+  kVoteAll, kVoteAny, kVoteUni, kVoteBallot,
+  kMatchAny, kMatchAll,
+  kReduxAdd, kReduxMinS, kReduxMaxS, kReduxMinU, kReduxMaxU, kReduxAnd, kReduxOr, kReduxXor,
+  kReduxMinF, kReduxMaxF,  // c: bit 0 abs, bit 1 NaN
+  kElect,
+};
+enum class BarrierReduce : uint32_t { kNone, kAnd, kOr, kPopc };
+
+// One thread. The loop form keeps it on its stack; the coroutine form has an array per block.
+struct ThreadContext {
+  uint32_t tid[3] = {0, 0, 0};
+  uint32_t linear = 0;
+  uint8_t* local = nullptr;     // this thread's local memory
+  uint64_t local_top = 0;       // stack of alloca and recursive functions: offset into local
+  void* frame = nullptr;        // coroutine handle; its first word is the resume function, null when done
+  Wait wait = Wait::kYield;
+  uint32_t mask = 0;
+  uint32_t a = 0, b = 0, c = 0;
+  uint32_t predicate = 0;       // in: vote's operand; out: shfl's, match's, elect's
+  uint64_t value = 0;           // in: operand; out: result
+};
+
+using LoopEntry = void (*)(BlockContext*);
+using CoroutineEntry = void* (*)(BlockContext*, ThreadContext*);
+using ResumeFunction = void (*)(void* frame);
+
+}  // namespace farcall::cpu_device

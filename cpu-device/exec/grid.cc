@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// Spreads a grid's blocks over the calling thread and a pool; stops it at a fault or when its time is over.
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "cpu-device/exec/executor.h"
+#include "cpu-device/exec/fault.h"
+
+namespace farcall::cpu_device {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+// A grid shorter than this is not worth waking the pool for.
+constexpr auto kAloneFor = std::chrono::microseconds(20);
+constexpr uint32_t kKeptBlocks = 2;  // live blocks a thread keeps for reuse
+
+ExecutorOptions& MutableOptions() {
+  static ExecutorOptions* options = new ExecutorOptions;
+  return *options;
+}
+
+unsigned PoolThreads() {
+  unsigned wanted = Options().pool_threads;
+  return wanted ? wanted : std::max(1u, std::thread::hardware_concurrency());
+}
+
+struct Grid {
+  const BlockShape* shape;
+  LaunchContext* launch;
+  uint64_t blocks = 0;
+  std::atomic<uint64_t> next{0};
+  unsigned participants_wanted = 0;
+
+  std::mutex mutex;
+  std::condition_variable idle;
+  unsigned helpers = 0;  // pool threads inside, guarded by mutex
+  ExecResult result;     // the first failure
+
+  void Fail(ExecResult failure) {
+    std::lock_guard lock(mutex);
+    if (result.ok()) result = std::move(failure);
+    launch->cancel = 1;
+  }
+};
+
+// Blocks a thread has used before: their memory is touched and of the right size.
+std::vector<std::unique_ptr<Block>>& SpareBlocks() {
+  static thread_local std::vector<std::unique_ptr<Block>> spare;
+  return spare;
+}
+
+// One thread's share of a grid. Blocks that only wait for other blocks are set aside and new ones begun,
+// so every block is live in the end and a grid-wide barrier completes.
+class Participant {
+ public:
+  Participant(Grid& grid, uint32_t smid) : grid_(grid), smid_(smid) {}
+  ~Participant() {
+    auto& spare = SpareBlocks();
+    if (current_) live_.push_back(std::move(current_));
+    while (!live_.empty() && spare.size() < kKeptBlocks) {
+      spare.push_back(std::move(live_.front()));
+      live_.pop_front();
+    }
+  }
+
+  // Works until the grid has no block left for this thread. `until`: or until that time, if given.
+  ExecResult Work(const Clock::time_point* until) {
+    until_ = until;
+    return RunGuarded([](void* self) { static_cast<Participant*>(self)->Loop(); }, this,
+                      grid_.launch->kernel_name);
+  }
+
+ private:
+  void Loop() {
+    uint32_t stalls = 0;
+    for (;;) {
+      if (grid_.launch->cancel) RaiseCancelled();
+      if (!current_ && !PickNext()) return;
+      if (current_->Step() == StepResult::kDone) {
+        Retire();
+        stalls = 0;
+        if (until_ && live_.empty() && Clock::now() >= *until_) return;
+      } else {
+        live_.push_back(std::move(current_));
+        if (++stalls > live_.size()) {
+          std::this_thread::yield();
+          stalls = 0;
+        }
+      }
+    }
+  }
+
+  // A fresh block before a stalled one: what the stalled one waits for may not have begun.
+  bool PickNext() {
+    uint64_t index = grid_.next.load(std::memory_order_relaxed);
+    if (index < grid_.blocks) {
+      index = grid_.next.fetch_add(1, std::memory_order_relaxed);
+      if (index < grid_.blocks) {
+        Begin(index);
+        return true;
+      }
+    }
+    if (live_.empty()) return false;
+    current_ = std::move(live_.front());
+    live_.pop_front();
+    return true;
+  }
+
+  void Begin(uint64_t index) {
+    auto& spare = SpareBlocks();
+    if (spare.empty()) {
+      current_ = std::make_unique<Block>();
+    } else {
+      current_ = std::move(spare.back());
+      spare.pop_back();
+    }
+    const uint32_t* grid = grid_.launch->grid;
+    uint32_t ctaid[3] = {static_cast<uint32_t>(index % grid[0]),
+                         static_cast<uint32_t>(index / grid[0] % grid[1]),
+                         static_cast<uint32_t>(index / grid[0] / grid[1])};
+    if (!current_->Start(*grid_.shape, grid_.launch, ctaid, smid_)) {
+      RaiseFault(ExecStatus::kOutOfMemory, "no host memory for a block of %u threads",
+                 grid_.shape->threads);
+    }
+  }
+
+  void Retire() {
+    auto& spare = SpareBlocks();
+    if (spare.size() < kKeptBlocks) {
+      spare.push_back(std::move(current_));
+    } else {
+      current_.reset();
+    }
+  }
+
+  Grid& grid_;
+  const uint32_t smid_;
+  const Clock::time_point* until_ = nullptr;
+  std::unique_ptr<Block> current_;
+  std::deque<std::unique_ptr<Block>> live_;
+};
+
+void Participate(Grid& grid, uint32_t smid) {
+  ExecResult result = Participant(grid, smid).Work(nullptr);
+  if (!result.ok()) grid.Fail(std::move(result));
+}
+
+class Pool {
+ public:
+  static Pool& Get() {
+    static Pool* pool = new Pool;  // threads are never joined: process exit must not wait for kernels
+    return *pool;
+  }
+
+  void Offer(Grid* grid, unsigned helpers) {
+    std::lock_guard lock(mutex_);
+    while (threads_ < PoolThreads() - 1) {
+      std::thread([this, smid = ++threads_] { ThreadMain(smid % kSmCount); }).detach();
+    }
+    for (unsigned i = 0; i < helpers; ++i) queue_.push_back(grid);
+    if (helpers == 1) {
+      wake_.notify_one();
+    } else {
+      wake_.notify_all();
+    }
+  }
+
+  // After this no further thread enters the grid.
+  void Withdraw(Grid* grid) {
+    std::lock_guard lock(mutex_);
+    std::erase(queue_, grid);
+  }
+
+ private:
+  void ThreadMain(uint32_t smid) {
+    for (;;) {
+      Grid* grid;
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [this] { return !queue_.empty(); });
+        grid = queue_.front();
+        queue_.pop_front();
+        std::lock_guard enter(grid->mutex);
+        ++grid->helpers;
+      }
+      Participate(*grid, smid);
+      std::lock_guard lock(grid->mutex);
+      if (--grid->helpers == 0) grid->idle.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Grid*> queue_;
+  unsigned threads_ = 0;
+};
+
+// Raises `cancel` of grids whose time is over.
+class Watchdog {
+ public:
+  static Watchdog& Get() {
+    static Watchdog* watchdog = new Watchdog;
+    return *watchdog;
+  }
+
+  void Watch(Grid* grid, Clock::time_point deadline) {
+    std::lock_guard lock(mutex_);
+    if (!started_) {
+      started_ = true;
+      std::thread([this] { ThreadMain(); }).detach();
+    }
+    deadlines_[grid] = deadline;
+    wake_.notify_one();
+  }
+
+  void Unwatch(Grid* grid) {
+    std::lock_guard lock(mutex_);
+    deadlines_.erase(grid);
+  }
+
+ private:
+  void ThreadMain() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (deadlines_.empty()) {
+        wake_.wait(lock);
+        continue;
+      }
+      Clock::time_point now = Clock::now(), earliest = Clock::time_point::max();
+      for (auto it = deadlines_.begin(); it != deadlines_.end();) {
+        if (it->second > now) {
+          earliest = std::min(earliest, it->second);
+          ++it;
+          continue;
+        }
+        it->first->Fail({ExecStatus::kTimeout,
+                         std::string("kernel ") + it->first->launch->kernel_name +
+                             ": ran longer than " +
+                             std::to_string(Options().watchdog_ns / 1000000) + " ms, stopped"});
+        it = deadlines_.erase(it);
+      }
+      if (earliest != Clock::time_point::max()) wake_.wait_until(lock, earliest);
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::map<Grid*, Clock::time_point> deadlines_;
+  bool started_ = false;
+};
+
+}  // namespace
+
+const ExecutorOptions& Options() { return MutableOptions(); }
+void ConfigureExecutor(const ExecutorOptions& options) { MutableOptions() = options; }
+
+ExecResult RunGrid(const BlockShape& shape, LaunchContext* launch) {
+  Grid grid;
+  grid.shape = &shape;
+  grid.launch = launch;
+  grid.blocks = uint64_t{launch->grid[0]} * launch->grid[1] * launch->grid[2];
+  uint64_t watchdog_ns = Options().watchdog_ns;
+  Clock::time_point start = Clock::now();
+  if (watchdog_ns) Watchdog::Get().Watch(&grid, start + std::chrono::nanoseconds(watchdog_ns));
+
+  unsigned threads = PoolThreads();
+  if (threads > 1 && grid.blocks > 1) {
+    Clock::time_point alone_until = start + kAloneFor;
+    ExecResult result = Participant(grid, 0).Work(&alone_until);
+    if (!result.ok()) grid.Fail(std::move(result));
+    uint64_t begun = grid.next.load(std::memory_order_relaxed);
+    if (!launch->cancel && begun < grid.blocks) {
+      uint64_t left = grid.blocks - begun;
+      Pool::Get().Offer(&grid, static_cast<unsigned>(std::min<uint64_t>(threads - 1, left)));
+      Participate(grid, 0);
+      Pool::Get().Withdraw(&grid);
+    }
+  } else {
+    Participate(grid, 0);
+  }
+  {
+    std::unique_lock lock(grid.mutex);
+    grid.idle.wait(lock, [&] { return grid.helpers == 0; });
+  }
+  if (watchdog_ns) Watchdog::Get().Unwatch(&grid);
+  return std::move(grid.result);
+}
+
+}  // namespace farcall::cpu_device

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a kernel's shared and local variables lie, over all functions it can reach. Needs bodies, no compiler.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "cpu-device/ptx/module.h"
+
+namespace farcall::cpu_device {
+
+struct KernelLayout {
+  std::vector<const ptx::Function*> functions;  // reachable, the entry first
+  std::unordered_set<const ptx::Function*> recursive;
+  std::unordered_set<const ptx::Function*> address_taken;  // candidates of indirect calls
+  std::unordered_map<const ptx::Variable*, uint32_t> shared_offset;
+  std::unordered_map<const ptx::Variable*, uint32_t> local_offset;  // of functions not recursive
+  uint32_t static_shared_bytes = 0;
+  uint32_t dynamic_shared_offset = 0;  // where `extern .shared x[]` begins
+  uint32_t local_bytes = 0;
+  bool needs_local_stack = false;  // alloca or recursion
+  bool has_indirect_calls = false;
+  bool uses_grid_workspace = false;  // %envreg1, %envreg2
+  uint32_t register_count = 0;       // 32-bit equivalents of the entry, as an estimate
+};
+
+// Parses the bodies of `entry` and what it calls.
+//   Errors  the text of the parse error; empty = success
+//   Thread  the module is changed: the caller's lock
+std::string ComputeLayout(ptx::Module& module, ptx::Function& entry, KernelLayout* layout);
+
+}  // namespace farcall::cpu_device

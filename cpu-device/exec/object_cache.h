@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled kernels on disk. A file is trusted only as far as its own hash and key hold.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace farcall::cpu_device {
+
+using CacheKey = std::array<uint8_t, 32>;
+
+// Key of one kernel: hash of its module's text, its name, this CPU and the code generator's version.
+CacheKey HashText(std::string_view text);
+CacheKey KernelKey(const CacheKey& text_hash, std::string_view kernel);
+
+struct CachedKernel {
+  bool coroutine = false;
+  std::string object;
+};
+
+// False: not there, or not intact (then it is removed).
+bool ReadCachedKernel(const std::string& directory, const CacheKey& key, CachedKernel* kernel);
+// Writes beside and renames. Failures are silent: a cache is allowed to be full or read-only.
+void WriteCachedKernel(const std::string& directory, const CacheKey& key,
+                       const CachedKernel& kernel);
+
+}  // namespace farcall::cpu_device

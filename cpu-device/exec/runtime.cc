@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Non-arithmetic helpers of compiled kernels and the table of everything they may call.
+#include "cpu-device/exec/runtime.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "cpu-device/exec/block.h"
+#include "cpu-device/exec/device_heap.h"
+#include "cpu-device/exec/device_output.h"
+#include "cpu-device/exec/executor.h"
+#include "cpu-device/exec/fault.h"
+
+namespace farcall::cpu_device {
+namespace {
+
+extern "C" {
+
+// Slow path of a generic or global access: outside the device window, or misaligned.
+void fc_rt_check(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t line) {
+  auto within = [&](const void* base, uint64_t size) {
+    uint64_t offset = address - reinterpret_cast<uint64_t>(base);
+    return offset < size && bytes <= size - offset;
+  };
+  if (address & (bytes - 1)) {
+    RaiseFault(ExecStatus::kMisaligned, "misaligned %u-byte access to 0x%llx (PTX line %u)", bytes,
+               static_cast<unsigned long long>(address), line);
+  }
+  const LaunchContext* launch = block->launch;
+  if (within(reinterpret_cast<void*>(launch->window_begin), launch->window_size)) return;
+  if (within(block->shared, block->shared_bytes)) return;
+  if (within(block->local, block->local_bytes * block->thread_count)) return;
+  if (within(launch->params, launch->param_bytes)) return;
+  const ExecutorOptions& options = Options();
+  if (options.is_device_address) {
+    if (options.is_device_address(address) && options.is_device_address(address + bytes - 1)) return;
+  } else if (options.device_window_end == 0 && address >= 4096) {
+    return;
+  }
+  RaiseFault(ExecStatus::kIllegalAddress, "illegal %u-byte access to 0x%llx (PTX line %u)", bytes,
+             static_cast<unsigned long long>(address), line);
+}
+
+void fc_rt_window_fault(uint64_t offset, uint64_t size, uint32_t bytes, uint32_t line_and_space) {
+  const char* space = (line_and_space >> 31) ? "local" : "shared";
+  uint32_t line = line_and_space & 0x7fffffff;
+  if (offset & (bytes - 1)) {
+    RaiseFault(ExecStatus::kMisaligned, "misaligned %u-byte access to %s offset 0x%llx (PTX line %u)",
+               bytes, space, static_cast<unsigned long long>(offset), line);
+  }
+  RaiseFault(ExecStatus::kIllegalAddress,
+             "%u-byte access to %s offset 0x%llx, the %s window has %llu bytes (PTX line %u)", bytes,
+             space, static_cast<unsigned long long>(offset), space,
+             static_cast<unsigned long long>(size), line);
+}
+
+void fc_rt_trap(uint32_t line) { RaiseFault(ExecStatus::kTrap, "trap (PTX line %u)", line); }
+void fc_rt_bad_call(uint64_t target, uint32_t line) {
+  RaiseFault(ExecStatus::kIllegalAddress, "call through 0x%llx, which is no function (PTX line %u)",
+             static_cast<unsigned long long>(target), line);
+}
+void fc_rt_cancelled() { RaiseCancelled(); }
+void fc_rt_stack_overflow(uint64_t wanted, uint64_t limit) {
+  RaiseFault(ExecStatus::kStackOverflow, "local stack of %llu bytes is too small, %llu wanted",
+             static_cast<unsigned long long>(limit), static_cast<unsigned long long>(wanted));
+}
+
+void* fc_rt_alloc_frame(BlockContext* block, uint64_t bytes) {
+  return Block::From(block)->AllocateFrame(bytes);
+}
+
+uint64_t fc_rt_globaltimer() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+uint32_t fc_rt_vprintf(const char* format, const uint8_t* arguments) {
+  return static_cast<uint32_t>(WriteDeviceFormat(format, arguments));
+}
+uint64_t fc_rt_malloc(uint64_t bytes) { return DeviceHeapAllocate(bytes); }
+void fc_rt_free(uint64_t address) { DeviceHeapFree(address); }
+
+void fc_rt_assert(BlockContext* block, ThreadContext* thread, const char* message, const char* file,
+                  uint32_t line, const char* function) {
+  char text[900];
+  snprintf(text, sizeof(text),
+           "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.", file, line,
+           function, block->ctaid[0], block->ctaid[1], block->ctaid[2], thread->tid[0],
+           thread->tid[1], thread->tid[2], message);
+  WriteDeviceText(text, strlen(text));
+  WriteDeviceText("\n", 1);
+  RaiseFault(ExecStatus::kAssert, "%s", text);
+}
+
+uint32_t fc_rt_fns(uint32_t mask, uint32_t base, int32_t offset) {
+  base &= 31;
+  if (offset == 0) return (mask >> base & 1) ? base : ~0u;
+  int32_t step = offset > 0 ? 1 : -1;
+  int32_t left = offset > 0 ? offset : -offset;
+  for (int32_t i = static_cast<int32_t>(base); i >= 0 && i < 32; i += step) {
+    if ((mask >> i & 1) && --left == 0) return static_cast<uint32_t>(i);
+  }
+  return ~0u;
+}
+
+}  // extern "C"
+
+template <typename F>
+RuntimeSymbol Symbol(std::string_view name, F* function) {
+  return {name, reinterpret_cast<void*>(function)};
+}
+
+const RuntimeSymbol kSymbols[] = {
+    Symbol("fc_rt_check", fc_rt_check),
+    Symbol("fc_rt_window_fault", fc_rt_window_fault),
+    Symbol("fc_rt_trap", fc_rt_trap),
+    Symbol("fc_rt_bad_call", fc_rt_bad_call),
+    Symbol("fc_rt_cancelled", fc_rt_cancelled),
+    Symbol("fc_rt_stack_overflow", fc_rt_stack_overflow),
+    Symbol("fc_rt_alloc_frame", fc_rt_alloc_frame),
+    Symbol("fc_rt_globaltimer", fc_rt_globaltimer),
+    Symbol("fc_rt_vprintf", fc_rt_vprintf),
+    Symbol("fc_rt_malloc", fc_rt_malloc),
+    Symbol("fc_rt_free", fc_rt_free),
+    Symbol("fc_rt_assert", fc_rt_assert),
+    Symbol("fc_rt_fns", fc_rt_fns),
+    // What LLVM itself calls.
+    Symbol("memcpy", static_cast<void* (*)(void*, const void*, size_t)>(memcpy)),
+    Symbol("memmove", static_cast<void* (*)(void*, const void*, size_t)>(memmove)),
+    Symbol("memset", static_cast<void* (*)(void*, int, size_t)>(memset)),
+    Symbol("sinf", static_cast<float (*)(float)>(sinf)),
+    Symbol("cosf", static_cast<float (*)(float)>(cosf)),
+    Symbol("exp2f", static_cast<float (*)(float)>(exp2f)),
+    Symbol("log2f", static_cast<float (*)(float)>(log2f)),
+    Symbol("tanhf", static_cast<float (*)(float)>(tanhf)),
+    Symbol("fmaf", static_cast<float (*)(float, float, float)>(fmaf)),
+    Symbol("fma", static_cast<double (*)(double, double, double)>(fma)),
+    Symbol("floorf", static_cast<float (*)(float)>(floorf)),
+    Symbol("floor", static_cast<double (*)(double)>(floor)),
+    Symbol("ceilf", static_cast<float (*)(float)>(ceilf)),
+    Symbol("ceil", static_cast<double (*)(double)>(ceil)),
+    Symbol("truncf", static_cast<float (*)(float)>(truncf)),
+    Symbol("trunc", static_cast<double (*)(double)>(trunc)),
+    Symbol("roundevenf", static_cast<float (*)(float)>(rintf)),
+    Symbol("roundeven", static_cast<double (*)(double)>(rint)),
+};
+
+}  // namespace
+
+void* FindRuntimeSymbol(std::string_view name) {
+  for (const RuntimeSymbol& symbol : kSymbols) {
+    if (symbol.name == name) return symbol.address;
+  }
+  unsigned count = 0;
+  const RuntimeSymbol* more = FloatSymbols(&count);
+  for (unsigned i = 0; i < count; ++i) {
+    if (more[i].name == name) return more[i].address;
+  }
+  return nullptr;
+}
+
+}  // namespace farcall::cpu_device

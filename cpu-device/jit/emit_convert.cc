@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// cvt of all scalar pairs, packed narrowing, mov.
+#include <llvm/IR/Intrinsics.h>
+
+#include "cpu-device/jit/emitter.h"
+
+namespace farcall::cpu_device::jit {
+
+using ptx::Rounding;
+namespace intrinsic = llvm::Intrinsic;
+
+llvm::Value* Emitter::RoundToIntegral(Value* value, Rounding rounding) {
+  switch (rounding) {
+    case Rounding::kRni: return b_.CreateUnaryIntrinsic(intrinsic::roundeven, value);
+    case Rounding::kRzi: return b_.CreateUnaryIntrinsic(intrinsic::trunc, value);
+    case Rounding::kRmi: return b_.CreateUnaryIntrinsic(intrinsic::floor, value);
+    case Rounding::kRpi: return b_.CreateUnaryIntrinsic(intrinsic::ceil, value);
+    default: return value;
+  }
+}
+
+llvm::Value* Emitter::IntToFloat(const Instruction& instruction, Value* value, Type to, Type from) {
+  bool is_signed = ptx::IsSigned(from);
+  Rounding rounding = instruction.mods.rounding;
+  bool directed = rounding == Rounding::kRz || rounding == Rounding::kRm || rounding == Rounding::kRp;
+  llvm::Type* target = to == Type::kF64 ? b_.getDoubleTy() : b_.getFloatTy();
+  bool half = to == Type::kF16 || to == Type::kBf16;
+  if (directed && !half) {
+    Value* wide = Resize(value, 64, is_signed);
+    std::string name = std::string("fc_rt_") + (to == Type::kF64 ? "f64" : "f32") +
+                       (is_signed ? "_from_s64" : "_from_u64");
+    uint32_t mode = rounding == Rounding::kRm ? 1 : rounding == Rounding::kRp ? 2 : 3;
+    return Call(name.c_str(), target, {wide, Int32(mode)}, true);
+  }
+  if (half) {
+    // Exact in double up to 53 bits; past those f16 is infinite and bf16 keeps 8.
+    Value* exact = is_signed ? b_.CreateSIToFP(value, b_.getDoubleTy()) : b_.CreateUIToFP(value, b_.getDoubleTy());
+    return NarrowDirected(exact, to, directed ? rounding : Rounding::kRn);
+  }
+  return is_signed ? b_.CreateSIToFP(value, target) : b_.CreateUIToFP(value, target);
+}
+
+llvm::Value* Emitter::FloatToInt(const Instruction& instruction, Value* value, Type to, Type from) {
+  unsigned bits = ptx::BitsOf(to);
+  Value* source = Widen(value, from);
+  if (instruction.mods.ftz && from == Type::kF32) source = FlushSubnormal(source);
+  Value* integral = RoundToIntegral(source, instruction.mods.rounding);
+  auto id = ptx::IsSigned(to) ? intrinsic::fptosi_sat : intrinsic::fptoui_sat;
+  Value* result = Intrinsic(id, {IntOf(bits), integral->getType()}, {integral});
+  if (from == Type::kF64 || bits == 64) {
+    result = b_.CreateSelect(IsNan(source), ConstInt(bits, uint64_t{1} << (bits - 1)), result);
+  }
+  return result;
+}
+
+// float or double to f16, bf16, f32 in any rounding; one rounding only.
+llvm::Value* Emitter::NarrowDirected(Value* value, Type to, Rounding rounding) {
+  bool from_double = value->getType()->isDoubleTy();
+  if (to == Type::kF32) {
+    if (rounding == Rounding::kRn || rounding == Rounding::kNone) {
+      return b_.CreateFPTrunc(value, b_.getFloatTy());
+    }
+    uint32_t mode = rounding == Rounding::kRm ? 1 : rounding == Rounding::kRp ? 2 : 3;
+    return Call("fc_rt_f32_from_f64", b_.getFloatTy(), {value, Int32(mode)}, true);
+  }
+  if (from_double) {
+    Value* narrow = b_.CreateFPTrunc(value, b_.getFloatTy());
+    Value* lost = b_.CreateFSub(value, b_.CreateFPExt(narrow, b_.getDoubleTy()));
+    // The loss may underflow as float; only its sign counts.
+    Value* zero = llvm::ConstantFP::get(b_.getDoubleTy(), 0);
+    Value* unit = llvm::ConstantFP::get(b_.getFloatTy(), 1);
+    Value* sign = b_.CreateSelect(
+        b_.CreateFCmpOGT(lost, zero), unit,
+        b_.CreateSelect(b_.CreateFCmpOLT(lost, zero), b_.CreateFNeg(unit),
+                        llvm::ConstantFP::get(b_.getFloatTy(), 0)));
+    Value* finite = b_.CreateFCmpONE(b_.CreateUnaryIntrinsic(intrinsic::fabs, narrow),
+                                     llvm::ConstantFP::getInfinity(b_.getFloatTy()));
+    value = b_.CreateSelect(finite, RoundToOdd(narrow, sign), narrow);
+  }
+  Value* nearest = Narrow(value, to);
+  if (rounding == Rounding::kRn || rounding == Rounding::kNone) return nearest;
+  // Step back where the nearest lies on the wrong side.
+  Value* back = Widen(nearest, to);
+  Value* wrong = nullptr;
+  switch (rounding) {
+    case Rounding::kRz:
+      wrong = b_.CreateFCmpOGT(b_.CreateUnaryIntrinsic(intrinsic::fabs, back),
+                               b_.CreateUnaryIntrinsic(intrinsic::fabs, value));
+      break;
+    default: return nullptr;
+  }
+  return b_.CreateSub(nearest, Resize(wrong, 16));
+}
+
+llvm::Value* Emitter::FloatToFloat(const Instruction& instruction, Value* value, Type to, Type from) {
+  const ptx::Modifiers& mods = instruction.mods;
+  Value* wide = Widen(value, from);
+  if (mods.ftz && from == Type::kF32) wide = FlushSubnormal(wide);
+  bool integral = mods.rounding >= Rounding::kRni && mods.rounding <= Rounding::kRpi;
+  if (integral) wide = RoundToIntegral(wide, mods.rounding);
+  if (to == from) {
+    if (mods.sat) wide = Saturate(wide);
+    if (!integral && !mods.sat && !mods.relu && !(mods.ftz && from == Type::kF32)) return value;
+    return Narrow(wide, to);
+  }
+  if (to == Type::kF64) {
+    Value* result = b_.CreateFPExt(wide, b_.getDoubleTy());
+    return mods.sat ? Saturate(result) : result;
+  }
+  if (mods.sat) wide = Saturate(wide);
+  if (mods.relu) {
+    Value* zero = llvm::ConstantFP::get(wide->getType(), 0);
+    Value* keep = b_.CreateOr(b_.CreateFCmpOGT(wide, zero), IsNan(wide));
+    wide = b_.CreateSelect(keep, wide, zero);
+  }
+  Value* result = nullptr;
+  if (to == Type::kF32) {
+    result = from == Type::kF64 ? NarrowDirected(wide, to, integral ? Rounding::kRn : mods.rounding) : wide;
+    if (mods.ftz) result = FlushSubnormal(result);
+    return result;
+  }
+  result = NarrowDirected(wide, to, integral ? Rounding::kRn : mods.rounding);
+  if (result && mods.satfinite) {
+    // largest finite instead of infinity; NaN stays
+    Value* limit = ConstInt(16, to == Type::kF16 ? 0x7bff : 0x7f7f);
+    Value* infinity = ConstInt(16, to == Type::kF16 ? 0x7c00 : 0x7f80);
+    Value* magnitude = b_.CreateAnd(result, ConstInt(16, 0x7fff));
+    Value* clamped = b_.CreateOr(b_.CreateAnd(result, ConstInt(16, 0x8000)), limit);
+    result = b_.CreateSelect(b_.CreateICmpEQ(magnitude, infinity), clamped, result);
+  }
+  return result;
+}
+
+// cvt.rn.f16x2.f32 d, a, b: a goes to the upper half.
+bool Emitter::EmitConvertPacked(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  Type to = LaneType(instruction.type(0));
+  if (instruction.type(1) != Type::kF32 || ops.size() != 3) return Unsupported(instruction);
+  Value* halves[2];
+  for (unsigned i = 0; i < 2; ++i) {
+    halves[i] = FloatToFloat(instruction, Read(ops[2 - i], Type::kF32), to, Type::kF32);
+    if (!halves[i]) return Unsupported(instruction);
+  }
+  Write(ops[0], Pack(halves[0], halves[1]));
+  return true;
+}
+
+bool Emitter::EmitConvert(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  const ptx::Modifiers& mods = instruction.mods;
+  Type to = instruction.type(0), from = instruction.type(1);
+  if (instruction.Has("pack")) {
+    // cvt.pack.sat.{u8,s8,u16,...}.s32{.b32} d, a, b{, c}
+    unsigned bits = ptx::BitsOf(to);
+    Value* result = ops.size() > 3 ? b_.CreateShl(ReadInt(ops[3], 32), 2 * bits) : Int32(0);
+    if (bits < 8) return Unsupported(instruction);
+    for (unsigned i = 0; i < 2; ++i) {
+      Value* value = ReadInt(ops[2 - i], 32);
+      llvm::APInt low = ptx::IsSigned(to) ? llvm::APInt::getSignedMinValue(bits).sext(32) : llvm::APInt(32, 0);
+      llvm::APInt high = ptx::IsSigned(to) ? llvm::APInt::getSignedMaxValue(bits).sext(32)
+                                           : llvm::APInt::getMaxValue(bits).zext(32);
+      value = b_.CreateBinaryIntrinsic(intrinsic::smax, value, llvm::ConstantInt::get(context_, low));
+      value = b_.CreateBinaryIntrinsic(intrinsic::smin, value, llvm::ConstantInt::get(context_, high));
+      Value* part = Resize(Resize(value, bits), 32);
+      result = b_.CreateOr(result, b_.CreateShl(part, i * bits));
+    }
+    Write(ops[0], result);
+    return true;
+  }
+  if (to == Type::kTf32 && from == Type::kF32) {
+    Value* bits = ReadInt(ops[1], 32);
+    Value* nan = IsNan(Read(ops[1], Type::kF32));
+    Value* add = Int32(0x1000);
+    if (mods.rounding == Rounding::kRn) {
+      add = b_.CreateAdd(Int32(0xfff), b_.CreateAnd(b_.CreateLShr(bits, 13), Int32(1)));
+    } else if (mods.rounding == Rounding::kRz) {
+      add = Int32(0);
+    }
+    if (mods.satfinite || mods.relu) return Unsupported(instruction);
+    Value* rounded = b_.CreateAnd(b_.CreateAdd(bits, add), Int32(0xffffe000));
+    Write(ops[0], b_.CreateSelect(nan, Int32(0x7fffffff), rounded));
+    return true;
+  }
+  if (LaneType(to) != to) return EmitConvertPacked(instruction);
+  bool to_float = IsFloatType(to), from_float = IsFloatType(from);
+  if ((!to_float && !ptx::IsInteger(to)) || (!from_float && !ptx::IsInteger(from)) || ptx::IsPacked(from) ||
+      ptx::IsPacked(to)) {
+    return Unsupported(instruction);
+  }
+  Value* value = Read(ops[1], from);
+  Value* result = nullptr;
+  if (to_float && from_float) {
+    result = FloatToFloat(instruction, value, to, from);
+  } else if (to_float) {
+    result = IntToFloat(instruction, value, to, from);
+    if (result && mods.sat && (to == Type::kF32 || to == Type::kF64)) result = Saturate(result);
+  } else if (from_float) {
+    result = FloatToInt(instruction, value, to, from);
+  } else {
+    unsigned bits = ptx::BitsOf(to);
+    if (mods.sat) {
+      unsigned wide = std::max(bits, ptx::BitsOf(from)) + 1;  // one more, so that signedness is no matter
+      Value* x = Resize(value, wide, ptx::IsSigned(from));
+      llvm::APInt low = ptx::IsSigned(to) ? llvm::APInt::getSignedMinValue(bits).sext(wide) : llvm::APInt(wide, 0);
+      llvm::APInt high = ptx::IsSigned(to) ? llvm::APInt::getSignedMaxValue(bits).sext(wide)
+                                           : llvm::APInt::getMaxValue(bits).zext(wide);
+      x = b_.CreateBinaryIntrinsic(intrinsic::smax, x, llvm::ConstantInt::get(context_, low));
+      x = b_.CreateBinaryIntrinsic(intrinsic::smin, x, llvm::ConstantInt::get(context_, high));
+      result = Resize(x, bits);
+    } else {
+      result = Resize(value, bits, ptx::IsSigned(from));
+    }
+  }
+  if (!result) return Unsupported(instruction);
+  Write(ops[0], result, ptx::IsSigned(to));
+  return true;
+}
+
+bool Emitter::EmitMove(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  Type type = instruction.type();
+  if (type == Type::kPred) {
+    Write(ops[0], ReadPredicate(ops[1]));
+    return true;
+  }
+  if (ops[1].Is(Operand::Kind::kRegister)) {
+    // no detour over integers, so that phis of floats stay floats
+    Value* value = ReadRegister(ops[1].reg);
+    if (value->getType()->getPrimitiveSizeInBits() == ptx::BitsOf(type)) {
+      Write(ops[0], value);
+      return true;
+    }
+  }
+  Write(ops[0], Read(ops[1], type));
+  return true;
+}
+
+}  // namespace farcall::cpu_device::jit

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads and stores of all spaces. Shared and local addresses are offsets into their windows, the others host pointers;
+// each access is checked against its window and its natural alignment.
+#include <llvm/IR/MDBuilder.h>
+
+#include "cpu-device/jit/emitter.h"
+
+namespace farcall::cpu_device::jit {
+
+using llvm::BasicBlock;
+using ptx::Opcode;
+using ptx::Semantics;
+using ptx::Space;
+
+namespace {
+
+bool IsShared(Space space) { return space == Space::kShared || space == Space::kSharedCluster; }
+bool IsParam(Space space) {
+  return space == Space::kParam || space == Space::kParamEntry || space == Space::kParamFunc;
+}
+
+}  // namespace
+
+Space Emitter::SpaceOf(const Operand& operand, Space written) const {
+  // ld without a space from a named variable: the variable's own
+  if (written == Space::kNone && operand.variable) return operand.variable->space;
+  return written;
+}
+
+llvm::Value* Emitter::CheckedGeneric(const Instruction& instruction, Value* address, unsigned bytes) {
+  Value* begin = LaunchField(offsetof(LaunchContext, window_begin), b_.getInt64Ty());
+  Value* size = LaunchField(offsetof(LaunchContext, window_size), b_.getInt64Ty());
+  Value* inside = b_.CreateICmpULT(b_.CreateSub(address, begin), size);
+  if (bytes > 1) {
+    Value* low = b_.CreateAnd(address, Int64(bytes - 1));
+    inside = b_.CreateAnd(inside, b_.CreateICmpEQ(low, Int64(0)));
+  }
+  BasicBlock* slow = BasicBlock::Create(context_, "check", llvm_function_);
+  BasicBlock* access = BasicBlock::Create(context_, "access", llvm_function_);
+  llvm::MDNode* likely = llvm::MDBuilder(context_).createBranchWeights(1 << 20, 1);
+  b_.CreateCondBr(inside, access, slow, likely);
+  b_.SetInsertPoint(slow);
+  Call("fc_rt_check", b_.getVoidTy(), {block_, address, Int32(bytes), Int32(instruction.line)});
+  b_.CreateBr(access);
+  b_.SetInsertPoint(access);
+  return b_.CreateIntToPtr(address, b_.getPtrTy());
+}
+
+llvm::Value* Emitter::CheckedWindow(const Instruction& instruction, Value* offset, Value* base, Value* size,
+                                    unsigned bytes, bool local) {
+  // offset + bytes <= size, without overflow: size is far below 2^63
+  Value* inside = b_.CreateAnd(b_.CreateICmpULT(offset, size),
+                               b_.CreateICmpULE(b_.CreateAdd(offset, Int64(bytes)), size));
+  if (bytes > 1) {
+    Value* low = b_.CreateAnd(offset, Int64(bytes - 1));
+    inside = b_.CreateAnd(inside, b_.CreateICmpEQ(low, Int64(0)));
+  }
+  BasicBlock* fault = BasicBlock::Create(context_, "fault", llvm_function_);
+  BasicBlock* access = BasicBlock::Create(context_, "access", llvm_function_);
+  llvm::MDNode* likely = llvm::MDBuilder(context_).createBranchWeights(1 << 20, 1);
+  b_.CreateCondBr(inside, access, fault, likely);
+  b_.SetInsertPoint(fault);
+  uint32_t line = (instruction.line & 0x7fffffff) | (local ? 0x80000000u : 0);
+  Call("fc_rt_window_fault", b_.getVoidTy(), {offset, size, Int32(bytes), Int32(line)});
+  b_.CreateUnreachable();
+  b_.SetInsertPoint(access);
+  return b_.CreateGEP(b_.getInt8Ty(), base, offset);
+}
+
+llvm::Value* Emitter::Address(const Instruction& instruction, const Operand& operand, Space space,
+                              unsigned bytes) {
+  bool constant = operand.variable && operand.reg == ptx::kNoRegister;
+  auto in_variable = [&] {
+    return constant && operand.value >= 0 &&
+           static_cast<uint64_t>(operand.value) + bytes <= operand.variable->size_bytes &&
+           operand.value % bytes == 0;
+  };
+  if (IsParam(space)) {
+    if (!constant) return CheckedGeneric(instruction, SymbolAddress(operand), bytes);
+    auto slot = scope_->param_slots.find(operand.variable);
+    uint64_t size = std::max<uint64_t>(operand.variable->size_bytes, 8);
+    if (slot == scope_->param_slots.end() || operand.value < 0 ||
+        static_cast<uint64_t>(operand.value) + bytes > size) {
+      Unsupported(instruction, "parameter outside its declaration");
+      return nullptr;
+    }
+    return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), slot->second,
+                                         static_cast<uint64_t>(operand.value));
+  }
+  Value* address = SymbolAddress(operand);
+  if (IsShared(space)) {
+    Value* base = BlockField(offsetof(BlockContext, shared), b_.getPtrTy());
+    if (in_variable()) return b_.CreateGEP(b_.getInt8Ty(), base, address);
+    Value* size = BlockField(offsetof(BlockContext, shared_bytes), b_.getInt64Ty());
+    return CheckedWindow(instruction, address, base, size, bytes, false);
+  }
+  if (space == Space::kLocal) {
+    Value* base = ThreadField(offsetof(ThreadContext, local), b_.getPtrTy());
+    if (in_variable()) return b_.CreateGEP(b_.getInt8Ty(), base, address);
+    Value* size = BlockField(offsetof(BlockContext, local_bytes), b_.getInt64Ty());
+    return CheckedWindow(instruction, address, base, size, bytes, true);
+  }
+  if (space == Space::kTex) {
+    Unsupported(instruction);
+    return nullptr;
+  }
+  if (in_variable()) return b_.CreateIntToPtr(address, b_.getPtrTy());
+  return CheckedGeneric(instruction, address, bytes);
+}
+
+bool Emitter::EmitLoad(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  const ptx::Modifiers& mods = instruction.mods;
+  Type type = instruction.type();
+  unsigned bits = ptx::BitsOf(type), bytes = bits / 8, count = mods.vector;
+  if (bits < 8) return Unsupported(instruction);
+  Space space = SpaceOf(ops[1], mods.space);
+  Value* pointer = Address(instruction, ops[1], space, bytes * count);
+  if (!pointer) return false;
+  llvm::Type* element = TypeOf(type);
+  llvm::Type* whole = count == 1 ? element : llvm::FixedVectorType::get(element, count);
+  llvm::LoadInst* load = b_.CreateAlignedLoad(whole, pointer, llvm::Align(bytes * count));
+  bool strong = mods.semantics > Semantics::kWeak;
+  if (strong && !IsParam(space)) {
+    if (count == 1 && bits <= 64 && mods.semantics != Semantics::kVolatile && mods.semantics != Semantics::kMmio) {
+      load->setAtomic(mods.semantics == Semantics::kAcquire ? llvm::AtomicOrdering::Acquire
+                                                            : llvm::AtomicOrdering::Monotonic);
+    } else {
+      load->setVolatile(true);
+    }
+  }
+  if (IsParam(space)) {
+    // Slots of calls and entries are laid out by us: 8-byte aligned at least as a whole, fields as they come.
+    load->setAlignment(llvm::Align(scope_->function->is_entry ? bytes : std::min(8u, bytes * count)));
+    if (scope_->function->is_entry && ops[1].variable && ops[1].variable->param_offset % (bytes * count) == 0) {
+      const auto& params = scope_->function->params;
+      size_t at = ops[1].variable->index;
+      if (at < params.size() && params[at].get() == ops[1].variable) {
+        load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
+      }
+    }
+  }
+  if (count == 1) {
+    Write(ops[0], load, ptx::IsSigned(type));
+    return true;
+  }
+  if (ops[0].elements.size() != count) return Unsupported(instruction, "operand count");
+  for (unsigned i = 0; i < count; ++i) {
+    Write(ops[0].elements[i], b_.CreateExtractElement(load, i), ptx::IsSigned(type));
+  }
+  return true;
+}
+
+bool Emitter::EmitStore(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  const ptx::Modifiers& mods = instruction.mods;
+  if (mods.async || instruction.Has("bulk")) return Unsupported(instruction);
+  Type type = instruction.type();
+  unsigned bits = ptx::BitsOf(type), bytes = bits / 8, count = mods.vector;
+  if (bits < 8) return Unsupported(instruction);
+  Space space = SpaceOf(ops[0], mods.space);
+  Value* value = nullptr;
+  if (count == 1) {
+    value = Read(ops[1], type);
+  } else {
+    if (ops[1].elements.size() != count) return Unsupported(instruction, "operand count");
+    value = llvm::PoisonValue::get(llvm::FixedVectorType::get(TypeOf(type), count));
+    for (unsigned i = 0; i < count; ++i) {
+      value = b_.CreateInsertElement(value, Read(ops[1].elements[i], type), i);
+    }
+  }
+  Value* pointer = Address(instruction, ops[0], space, bytes * count);
+  if (!pointer) return false;
+  llvm::StoreInst* store = b_.CreateAlignedStore(value, pointer, llvm::Align(bytes * count));
+  if (IsParam(space)) store->setAlignment(llvm::Align(std::min(8u, bytes)));
+  if (mods.semantics > Semantics::kWeak && !IsParam(space)) {
+    if (count == 1 && bits <= 64 && mods.semantics != Semantics::kVolatile && mods.semantics != Semantics::kMmio) {
+      store->setAtomic(mods.semantics == Semantics::kRelease ? llvm::AtomicOrdering::Release
+                                                             : llvm::AtomicOrdering::Monotonic);
+    } else {
+      store->setVolatile(true);
+    }
+  }
+  return true;
+}
+
+// cp.async copies at once; its groups and waits have then nothing left to do.
+bool Emitter::EmitAsyncCopy(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  if (!instruction.mods.async || instruction.Has("bulk") || instruction.Has("tensor")) {
+    return Unsupported(instruction);
+  }
+  std::string_view what = instruction.Part(2);
+  if (what == "commit_group" || what == "wait_group" || what == "wait_all") return true;
+  if (what != "ca" && what != "cg") return Unsupported(instruction);
+  if (ops.size() < 3 || !ops[2].Is(Operand::Kind::kInteger)) return Unsupported(instruction);
+  auto bytes = static_cast<unsigned>(ops[2].value);
+  if (bytes != 4 && bytes != 8 && bytes != 16) return Unsupported(instruction, "size");
+  llvm::Type* type = IntOf(bytes * 8);
+  Value* to = Address(instruction, ops[0], Space::kShared, bytes);
+  if (!to) return false;
+  Value* zero = llvm::Constant::getNullValue(type);
+  // A fourth operand is the number of source bytes (the rest becomes zero), or a predicate that skips the source.
+  Value* kept = nullptr;
+  bool skips = false;
+  if (ops.size() > 3 && !(ops[3].Is(Operand::Kind::kRegister) &&
+                          ptx::BitsOf(scope_->function->registers[ops[3].reg].type) == 64)) {
+    bool is_predicate = ops[3].Is(Operand::Kind::kRegister) &&
+                        scope_->function->registers[ops[3].reg].type == Type::kPred;
+    kept = is_predicate ? b_.CreateSelect(ReadPredicate(ops[3]), Int32(0), Int32(bytes)) : ReadInt(ops[3], 32);
+    skips = true;
+  }
+  if (!skips) {
+    Value* from = Address(instruction, ops[1], Space::kGlobal, bytes);
+    if (!from) return false;
+    b_.CreateAlignedStore(b_.CreateAlignedLoad(type, from, llvm::Align(bytes)), to, llvm::Align(bytes));
+    return true;
+  }
+  BasicBlock* copy = BasicBlock::Create(context_, "copy", llvm_function_);
+  BasicBlock* done = BasicBlock::Create(context_, "copied", llvm_function_);
+  b_.CreateAlignedStore(zero, to, llvm::Align(bytes));
+  b_.CreateCondBr(b_.CreateICmpNE(kept, Int32(0)), copy, done);
+  b_.SetInsertPoint(copy);
+  Value* from = Address(instruction, ops[1], Space::kGlobal, bytes);
+  if (!from) return false;
+  Value* loaded = b_.CreateAlignedLoad(type, from, llvm::Align(bytes));
+  Value* drop = b_.CreateShl(b_.CreateSub(Int32(bytes), kept), 3);
+  Value* whole = b_.CreateICmpUGE(kept, Int32(bytes));
+  Value* safe = Resize(b_.CreateSelect(whole, Int32(0), drop), bytes * 8);
+  Value* mask = b_.CreateLShr(llvm::Constant::getAllOnesValue(type), safe);
+  b_.CreateAlignedStore(b_.CreateAnd(loaded, mask), to, llvm::Align(bytes));
+  b_.CreateBr(done);
+  b_.SetInsertPoint(done);
+  return true;
+}
+
+bool Emitter::EmitCvta(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  Value* value = ReadInt(ops[1], 64);
+  Value* base = Int64(0);
+  Space space = instruction.mods.space;
+  if (IsShared(space)) {
+    base = b_.CreatePtrToInt(BlockField(offsetof(BlockContext, shared), b_.getPtrTy()), b_.getInt64Ty());
+  } else if (space == Space::kLocal) {
+    base = b_.CreatePtrToInt(ThreadField(offsetof(ThreadContext, local), b_.getPtrTy()), b_.getInt64Ty());
+  }
+  Write(ops[0], instruction.mods.to ? b_.CreateSub(value, base) : b_.CreateAdd(value, base));
+  return true;
+}
+
+bool Emitter::EmitIsspacep(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  Value* address = ReadInt(ops[1], 64);
+  auto inside = [&](Value* base, Value* size) {
+    return b_.CreateICmpULT(b_.CreateSub(address, b_.CreatePtrToInt(base, b_.getInt64Ty())), size);
+  };
+  Value* shared = inside(BlockField(offsetof(BlockContext, shared), b_.getPtrTy()),
+                         BlockField(offsetof(BlockContext, shared_bytes), b_.getInt64Ty()));
+  Value* local = inside(ThreadField(offsetof(ThreadContext, local), b_.getPtrTy()),
+                        BlockField(offsetof(BlockContext, local_bytes), b_.getInt64Ty()));
+  Value* param = inside(LaunchField(offsetof(LaunchContext, params), b_.getPtrTy()),
+                        LaunchField(offsetof(LaunchContext, param_bytes), b_.getInt64Ty()));
+  Value* result = nullptr;
+  Space space = instruction.mods.space;
+  if (IsShared(space)) {
+    result = shared;
+  } else if (space == Space::kLocal) {
+    result = local;
+  } else if (IsParam(space)) {
+    result = param;
+  } else if (space == Space::kGlobal) {
+    result = b_.CreateNot(b_.CreateOr(b_.CreateOr(shared, local), param));
+  } else if (space == Space::kConst) {
+    result = b_.getFalse();
+    for (const auto& variable : ptx_.globals) {
+      if (variable->space != Space::kConst) continue;
+      Operand symbol;
+      symbol.kind = Operand::Kind::kSymbol;
+      symbol.variable = variable.get();
+      Value* begin = SymbolAddress(symbol);
+      result = b_.CreateOr(result, b_.CreateICmpULT(b_.CreateSub(address, begin), Int64(variable->size_bytes)));
+    }
+  } else {
+    return Unsupported(instruction);
+  }
+  Write(ops[0], result);
+  return true;
+}
+
+bool Emitter::EmitAlloca(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  size_t field = offsetof(ThreadContext, local_top);
+  if (instruction.Is(Opcode::kStacksave)) {
+    Write(ops[0], ThreadField(field, b_.getInt64Ty(), false));
+    return true;
+  }
+  if (instruction.Is(Opcode::kStackrestore)) {
+    SetField(thread_, field, ReadInt(ops[0], 64));
+    return true;
+  }
+  uint64_t align = ops.size() > 2 && ops[2].Is(Operand::Kind::kInteger) ? static_cast<uint64_t>(ops[2].value) : 8;
+  align = std::max<uint64_t>(align, 16);
+  Value* top = ThreadField(field, b_.getInt64Ty(), false);
+  Value* begin = b_.CreateAnd(b_.CreateAdd(top, Int64(align - 1)), Int64(~(align - 1)));
+  Value* size = ReadInt(ops[1], 64);
+  Value* end = b_.CreateAdd(begin, size);
+  Value* limit = BlockField(offsetof(BlockContext, local_bytes), b_.getInt64Ty());
+  Value* fits = b_.CreateAnd(b_.CreateICmpULE(end, limit), b_.CreateICmpULE(size, limit));
+  BasicBlock* full = BasicBlock::Create(context_, "stack.full", llvm_function_);
+  BasicBlock* good = BasicBlock::Create(context_, "stack.fits", llvm_function_);
+  b_.CreateCondBr(fits, good, full);
+  b_.SetInsertPoint(full);
+  Call("fc_rt_stack_overflow", b_.getVoidTy(), {end, limit});
+  b_.CreateUnreachable();
+  b_.SetInsertPoint(good);
+  SetField(thread_, field, end);
+  Write(ops[0], begin);
+  return true;
+}
+
+}  // namespace farcall::cpu_device::jit

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Barriers and warp operations: operands into the thread's context, suspend, read the result the scheduler left.
+#include "cpu-device/jit/emitter.h"
+
+namespace farcall::cpu_device::jit {
+
+using llvm::BasicBlock;
+using ptx::BarrierOp;
+using ptx::Opcode;
+
+void Emitter::Suspend(Wait wait) {
+  SetField(thread_, offsetof(ThreadContext, wait), Int32(static_cast<uint32_t>(wait)));
+  Value* none = llvm::ConstantTokenNone::get(context_);
+  Value* state = Intrinsic(llvm::Intrinsic::coro_suspend, {}, {none, b_.getFalse()});
+  BasicBlock* resumed = BasicBlock::Create(context_, "resumed", llvm_function_);
+  // 1 would destroy the coroutine, which nobody does: frames are dropped with their block.
+  llvm::SwitchInst* choice = b_.CreateSwitch(state, suspend_block_, 1);
+  choice->addCase(b_.getInt8(0), resumed);
+  b_.SetInsertPoint(resumed);
+}
+
+void Emitter::Yield() { Suspend(Wait::kYield); }
+
+bool Emitter::EmitBarrier(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  const ptx::Modifiers& mods = instruction.mods;
+  if (outlined_) return Unsupported(instruction, "inside a function that is not inlined");
+  if (mods.barrier == BarrierOp::kWarpSync) {
+    SetField(thread_, offsetof(ThreadContext, mask), ReadInt(ops[0], 32));
+    Suspend(Wait::kWarpSync);
+    return true;
+  }
+  if (mods.cluster) {
+    // A cluster is one block here.
+    if (mods.barrier == BarrierOp::kArrive) return true;
+    SetField(thread_, offsetof(ThreadContext, a), Int32(0));
+    SetField(thread_, offsetof(ThreadContext, b), Int32(0));
+    SetField(thread_, offsetof(ThreadContext, c), Int32(0));
+    if (mods.barrier != BarrierOp::kWait) return Unsupported(instruction);
+    Suspend(Wait::kBarrier);
+    return true;
+  }
+  bool reduces = mods.barrier == BarrierOp::kRed;
+  size_t first = reduces ? 1 : 0;
+  if (ops.size() <= first) return Unsupported(instruction);
+  size_t count_at = first + 1;
+  // bar.red d, a{, b}, {!}c: the predicate is last
+  bool has_count = ops.size() > count_at + (reduces ? 1 : 0);
+  SetField(thread_, offsetof(ThreadContext, a), ReadInt(ops[first], 32));
+  SetField(thread_, offsetof(ThreadContext, b), has_count ? ReadInt(ops[count_at], 32) : Int32(0));
+  if (mods.barrier == BarrierOp::kArrive) {
+    Suspend(Wait::kBarrierArrive);
+    return true;
+  }
+  BarrierReduce reduce = BarrierReduce::kNone;
+  if (reduces) {
+    if (instruction.Has("popc")) {
+      reduce = BarrierReduce::kPopc;
+    } else if (instruction.Has("and")) {
+      reduce = BarrierReduce::kAnd;
+    } else if (instruction.Has("or")) {
+      reduce = BarrierReduce::kOr;
+    } else {
+      return Unsupported(instruction);
+    }
+    SetField(thread_, offsetof(ThreadContext, value), Resize(ReadPredicate(ops.back()), 64));
+  }
+  SetField(thread_, offsetof(ThreadContext, c), Int32(static_cast<uint32_t>(reduce)));
+  Suspend(Wait::kBarrier);
+  if (reduces) {
+    Value* result = ThreadField(offsetof(ThreadContext, value), b_.getInt64Ty(), false);
+    bool to_predicate = reduce != BarrierReduce::kPopc;
+    Write(ops[0], to_predicate ? b_.CreateICmpNE(result, Int64(0)) : Resize(result, 32));
+  }
+  return true;
+}
+
+bool Emitter::EmitWarp(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  const ptx::Modifiers& mods = instruction.mods;
+  if (outlined_) return Unsupported(instruction, "inside a function that is not inlined");
+  auto set = [&](size_t offset, Value* value) { SetField(thread_, offset, value); };
+  constexpr size_t kMask = offsetof(ThreadContext, mask), kB = offsetof(ThreadContext, b),
+                   kC = offsetof(ThreadContext, c), kValue = offsetof(ThreadContext, value),
+                   kPredicate = offsetof(ThreadContext, predicate);
+  // Forms without .sync: whoever is there. Told apart by place, as the lanes of one execution share it.
+  auto set_mask = [&](size_t operand) {
+    if (mods.sync && operand < ops.size()) {
+      set(kMask, ReadInt(ops[operand], 32));
+      return true;
+    }
+    return false;
+  };
+  Wait wait = Wait::kActivemask;
+  switch (instruction.opcode) {
+    case Opcode::kActivemask:
+      set(kMask, Int32(0));
+      set(kB, Int32(++site_));
+      break;
+    case Opcode::kElect:
+      set_mask(1);
+      wait = Wait::kElect;
+      break;
+    case Opcode::kShfl:
+      if (ptx::BitsOf(instruction.type()) != 32) return Unsupported(instruction);
+      set(kValue, Resize(ReadInt(ops[1], 32), 64));
+      set(kB, ReadInt(ops[2], 32));
+      set(kC, ReadInt(ops[3], 32));
+      if (!set_mask(4)) return Unsupported(instruction, "form without .sync");
+      switch (mods.shuffle) {
+        case ptx::ShuffleMode::kUp: wait = Wait::kShflUp; break;
+        case ptx::ShuffleMode::kDown: wait = Wait::kShflDown; break;
+        case ptx::ShuffleMode::kBfly: wait = Wait::kShflBfly; break;
+        case ptx::ShuffleMode::kIdx: wait = Wait::kShflIdx; break;
+        default: return Unsupported(instruction);
+      }
+      break;
+    case Opcode::kVote:
+      set(kPredicate, Resize(ReadPredicate(ops[1]), 32));
+      if (!set_mask(2)) return Unsupported(instruction, "form without .sync");
+      switch (mods.vote) {
+        case ptx::VoteMode::kAll: wait = Wait::kVoteAll; break;
+        case ptx::VoteMode::kAny: wait = Wait::kVoteAny; break;
+        case ptx::VoteMode::kUni: wait = Wait::kVoteUni; break;
+        case ptx::VoteMode::kBallot: wait = Wait::kVoteBallot; break;
+        default: return Unsupported(instruction);
+      }
+      break;
+    case Opcode::kMatch:
+      set(kValue, Resize(ReadInt(ops[1], ptx::BitsOf(instruction.type())), 64));
+      if (!set_mask(2)) return Unsupported(instruction, "form without .sync");
+      wait = mods.vote == ptx::VoteMode::kAll ? Wait::kMatchAll : Wait::kMatchAny;
+      break;
+    case Opcode::kRedux: {
+      set(kValue, Resize(ReadInt(ops[1], 32), 64));
+      if (!set_mask(2)) return Unsupported(instruction);
+      bool is_signed = ptx::IsSigned(instruction.type()), is_float = instruction.type() == Type::kF32;
+      set(kC, Int32(is_float ? (mods.abs ? 1u : 0u) | (mods.nan ? 2u : 0u) : 0u));
+      switch (mods.atomic) {
+        case ptx::AtomicOp::kAdd: wait = Wait::kReduxAdd; break;
+        case ptx::AtomicOp::kMin:
+          wait = is_float ? Wait::kReduxMinF : is_signed ? Wait::kReduxMinS : Wait::kReduxMinU;
+          break;
+        case ptx::AtomicOp::kMax:
+          wait = is_float ? Wait::kReduxMaxF : is_signed ? Wait::kReduxMaxS : Wait::kReduxMaxU;
+          break;
+        case ptx::AtomicOp::kAnd: wait = Wait::kReduxAnd; break;
+        case ptx::AtomicOp::kOr: wait = Wait::kReduxOr; break;
+        case ptx::AtomicOp::kXor: wait = Wait::kReduxXor; break;
+        default: return Unsupported(instruction);
+      }
+      break;
+    }
+    default: return Unsupported(instruction);
+  }
+  Suspend(wait);
+  Value* result = ThreadField(kValue, b_.getInt64Ty(), false);
+  Value* predicate = b_.CreateICmpNE(ThreadField(kPredicate, b_.getInt32Ty(), false), Int32(0));
+  if (instruction.Is(Opcode::kVote) && mods.vote != ptx::VoteMode::kBallot) {
+    Write(ops[0], b_.CreateICmpNE(result, Int64(0)));
+  } else {
+    Write(ops[0], Resize(result, 32));
+  }
+  if (!instruction.second_dst.Is(Operand::Kind::kNone)) Write(instruction.second_dst, predicate);
+  return true;
+}
+
+}  // namespace farcall::cpu_device::jit

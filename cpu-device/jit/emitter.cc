@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frame of a kernel: loop over threads or coroutine per thread, functions, basic blocks, guards.
+#include "cpu-device/jit/emitter.h"
+
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/Verifier.h>
+
+#include <functional>
+
+#include "cpu-device/exec/object_loader.h"
+
+namespace farcall::cpu_device::jit {
+
+using llvm::BasicBlock;
+using ptx::Opcode;
+using ptx::Space;
+
+Emitter::Emitter(const CompileRequest& request, llvm::Module& module)
+    : request_(request),
+      ptx_(*request.module),
+      layout_(*request.layout),
+      context_(module.getContext()),
+      module_(module),
+      b_(context_) {}
+
+bool Emitter::Fail(ExecStatus status, const std::string& text) {
+  if (error_.empty()) {
+    status_ = status;
+    error_ = "kernel " + std::string(request_.entry->name) + ", " + text;
+  }
+  return false;
+}
+
+bool Emitter::Unsupported(const Instruction& instruction, const std::string& why) {
+  return Fail(ExecStatus::kUnsupported,
+              "line " + std::to_string(instruction.line) + ": " + std::string(instruction.mnemonic) +
+                  " is not supported by the CPU device" + (why.empty() ? "" : " (" + why + ")"));
+}
+
+bool Emitter::Suspends(const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kBar:
+    case Opcode::kBarrier:
+    case Opcode::kShfl:
+    case Opcode::kVote:
+    case Opcode::kMatch:
+    case Opcode::kRedux:
+    case Opcode::kActivemask:
+    case Opcode::kElect:
+    case Opcode::kMma:
+    case Opcode::kWmma:
+    case Opcode::kLdmatrix:
+    case Opcode::kStmatrix:
+    case Opcode::kMovmatrix: return true;
+    default: return false;
+  }
+}
+
+// A loop that waits for what another thread writes: it must let that thread run.
+bool Emitter::IsSpinLoop(uint32_t first, uint32_t last) const {
+  for (uint32_t i = first; i <= last; ++i) {
+    const Instruction& instruction = scope_->function->body[i];
+    if (instruction.Is(Opcode::kNanosleep)) return true;
+    if (instruction.Is(Opcode::kAtom)) return true;
+    if (instruction.Is(Opcode::kLd) && instruction.mods.semantics != ptx::Semantics::kNone &&
+        instruction.mods.semantics != ptx::Semantics::kWeak) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Emitter::ContainsSuspend(const ptx::Function& function) const {
+  for (size_t i = 0; i < function.body.size(); ++i) {
+    const Instruction& instruction = function.body[i];
+    if (Suspends(instruction)) return true;
+    // A backward branch over a strong load: see IsSpinLoop. Loops over atomics alone need no coroutine:
+    // threads of a block run one after the other, so a lock is free when the next one asks.
+    if (!instruction.Is(Opcode::kBra)) continue;
+    auto target = static_cast<size_t>(instruction.operands[0].value);
+    if (target > i) continue;
+    for (size_t k = target; k <= i; ++k) {
+      const Instruction& inner = function.body[k];
+      if (inner.Is(Opcode::kLd) && inner.mods.semantics > ptx::Semantics::kWeak) return true;
+    }
+  }
+  return false;
+}
+
+// Which functions must be inlined because a thread may stop or end inside, and whether the kernel is a coroutine.
+void Emitter::Classify() {
+  bool any_suspend = false;
+  std::unordered_set<const ptx::Function*> marked;
+  for (const ptx::Function* function : layout_.functions) {
+    bool suspends = ContainsSuspend(*function);
+    any_suspend |= suspends;
+    bool exits = false;
+    for (const Instruction& instruction : function->body) exits |= instruction.Is(Opcode::kExit);
+    if (suspends || exits) marked.insert(function);
+  }
+  coroutine_ = any_suspend;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const ptx::Function* function : layout_.functions) {
+      if (marked.count(function)) continue;
+      for (const Instruction& instruction : function->body) {
+        if (!instruction.Is(Opcode::kCall) || instruction.operands.size() < 2) continue;
+        bool hit = false;
+        if (instruction.operands[1].function) {
+          hit = marked.count(instruction.operands[1].function) != 0;
+        } else {
+          for (const ptx::Function* candidate : layout_.address_taken) hit |= marked.count(candidate) != 0;
+        }
+        if (hit) {
+          marked.insert(function);
+          changed = true;
+          break;
+        }
+      }
+    }
+  }
+  must_inline_ = std::move(marked);
+}
+
+bool Emitter::EmitKernel() {
+  Classify();
+  for (const ptx::Function* function : layout_.recursive) {
+    if (MustInline(function)) {
+      return Fail(ExecStatus::kUnsupported, "function " + std::string(function->name) + ", line " +
+                                                std::to_string(function->line) +
+                                                ": a barrier or exit in a recursive function is not "
+                                                "supported by the CPU device");
+    }
+  }
+  llvm::Type* pointer = b_.getPtrTy();
+  llvm::FunctionType* type = coroutine_
+                                 ? llvm::FunctionType::get(pointer, {pointer, pointer}, false)
+                                 : llvm::FunctionType::get(b_.getVoidTy(), {pointer}, false);
+  llvm::Function* kernel =
+      llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage,
+                             llvm::StringRef(kKernelSymbol.data(), kKernelSymbol.size()), module_);
+  kernel->setDSOLocal(true);
+  kernel->setDoesNotThrow();
+  if (!(coroutine_ ? EmitCoroutineKernel(kernel) : EmitLoopKernel(kernel))) return false;
+  while (!to_outline_.empty()) {
+    const ptx::Function* function = to_outline_.back();
+    to_outline_.pop_back();
+    if (!EmitOutlined(function, outlined_functions_[function])) return false;
+  }
+  return true;
+}
+
+// for z, y, x: body(x, y, z)
+bool Emitter::EmitLoopKernel(llvm::Function* kernel) {
+  llvm_function_ = kernel;
+  block_ = kernel->getArg(0);
+  alloca_block_ = BasicBlock::Create(context_, "entry", kernel);
+  b_.SetInsertPoint(alloca_block_);
+  launch_ = BlockField(offsetof(BlockContext, launch), b_.getPtrTy());
+  thread_ = NewAlloca(llvm::ArrayType::get(b_.getInt8Ty(), sizeof(ThreadContext)), "thread", 16);
+  SetField(thread_, offsetof(ThreadContext, local),
+           BlockField(offsetof(BlockContext, local), b_.getPtrTy()));
+  llvm::AllocaInst* counters[4];
+  Value* sizes[3];
+  for (int i = 0; i < 4; ++i) counters[i] = NewAlloca(b_.getInt32Ty());
+  for (int i = 0; i < 3; ++i) {
+    sizes[i] = LaunchField(offsetof(LaunchContext, block) + 4 * i, b_.getInt32Ty());
+    b_.CreateStore(Int32(0), counters[i]);
+  }
+  b_.CreateStore(Int32(0), counters[3]);
+  BasicBlock* body = BasicBlock::Create(context_, "thread.body", kernel);
+  BasicBlock* next = BasicBlock::Create(context_, "thread.next", kernel);
+  BasicBlock* done = BasicBlock::Create(context_, "block.done", kernel);
+  b_.CreateBr(body);
+  b_.SetInsertPoint(body);
+  for (int i = 0; i < 3; ++i) {
+    SetField(thread_, offsetof(ThreadContext, tid) + 4 * i,
+             b_.CreateLoad(b_.getInt32Ty(), counters[i]));
+  }
+  Value* linear = b_.CreateLoad(b_.getInt32Ty(), counters[3]);
+  SetField(thread_, offsetof(ThreadContext, linear), linear);
+  SetField(thread_, offsetof(ThreadContext, local_top), Int64(layout_.local_bytes));
+  exit_block_ = next;
+
+  Scope scope;
+  scope.function = request_.entry;
+  scope.return_block = next;
+  OpenScope(&scope);
+  if (!EmitBody(&scope)) return false;
+
+  b_.SetInsertPoint(next);
+  b_.CreateStore(b_.CreateAdd(b_.CreateLoad(b_.getInt32Ty(), counters[3]), Int32(1)), counters[3]);
+  for (int i = 0; i < 3; ++i) {
+    Value* value = b_.CreateAdd(b_.CreateLoad(b_.getInt32Ty(), counters[i]), Int32(1));
+    b_.CreateStore(value, counters[i]);
+    BasicBlock* carry = BasicBlock::Create(context_, "carry", kernel);
+    b_.CreateCondBr(b_.CreateICmpULT(value, sizes[i]), body, carry);
+    b_.SetInsertPoint(carry);
+    b_.CreateStore(Int32(0), counters[i]);
+  }
+  b_.CreateBr(done);
+  b_.SetInsertPoint(done);
+  b_.CreateRetVoid();
+  return true;
+}
+
+bool Emitter::EmitCoroutineKernel(llvm::Function* kernel) {
+  llvm_function_ = kernel;
+  kernel->setPresplitCoroutine();
+  block_ = kernel->getArg(0);
+  thread_ = kernel->getArg(1);
+  alloca_block_ = BasicBlock::Create(context_, "entry", kernel);
+  b_.SetInsertPoint(alloca_block_);
+  Value* null = llvm::ConstantPointerNull::get(b_.getPtrTy());
+  Value* id = Intrinsic(llvm::Intrinsic::coro_id, {}, {Int32(64), null, null, null});
+  Value* size = Intrinsic(llvm::Intrinsic::coro_size, {b_.getInt64Ty()}, {});
+  Value* memory = Call("fc_rt_alloc_frame", b_.getPtrTy(), {block_, size});
+  Value* handle = Intrinsic(llvm::Intrinsic::coro_begin, {}, {id, memory});
+  launch_ = BlockField(offsetof(BlockContext, launch), b_.getPtrTy());
+  SetField(thread_, offsetof(ThreadContext, local_top), Int64(layout_.local_bytes));
+  suspend_block_ = BasicBlock::Create(context_, "suspend", kernel);
+  exit_block_ = BasicBlock::Create(context_, "final", kernel);
+  BasicBlock* body = BasicBlock::Create(context_, "body", kernel);
+  b_.CreateBr(body);
+  b_.SetInsertPoint(body);
+
+  Scope scope;
+  scope.function = request_.entry;
+  scope.return_block = exit_block_;
+  OpenScope(&scope);
+  if (!EmitBody(&scope)) return false;
+
+  b_.SetInsertPoint(exit_block_);
+  Value* none = llvm::ConstantTokenNone::get(context_);
+  Value* state = Intrinsic(llvm::Intrinsic::coro_suspend, {}, {none, b_.getTrue()});
+  BasicBlock* never = BasicBlock::Create(context_, "never", kernel);
+  llvm::SwitchInst* choice = b_.CreateSwitch(state, suspend_block_, 1);
+  choice->addCase(b_.getInt8(0), never);
+  b_.SetInsertPoint(never);
+  b_.CreateUnreachable();
+  b_.SetInsertPoint(suspend_block_);
+  Intrinsic(llvm::Intrinsic::coro_end, {}, {handle, b_.getFalse(), none});
+  b_.CreateRet(handle);
+  return true;
+}
+
+llvm::Function* Emitter::Outlined(const ptx::Function* function) {
+  llvm::Function*& slot = outlined_functions_[function];
+  if (!slot) {
+    std::vector<llvm::Type*> types(2 + function->returns.size() + function->params.size(),
+                                   b_.getPtrTy());
+    slot = llvm::Function::Create(
+        llvm::FunctionType::get(b_.getVoidTy(), types, false), llvm::GlobalValue::InternalLinkage,
+        llvm::StringRef(function->name.data(), function->name.size()), module_);
+    slot->setDoesNotThrow();
+    to_outline_.push_back(function);
+  }
+  return slot;
+}
+
+bool Emitter::EmitOutlined(const ptx::Function* function, llvm::Function* body) {
+  llvm_function_ = body;
+  outlined_ = true;
+  block_ = body->getArg(0);
+  thread_ = body->getArg(1);
+  alloca_block_ = BasicBlock::Create(context_, "entry", body);
+  b_.SetInsertPoint(alloca_block_);
+  launch_ = BlockField(offsetof(BlockContext, launch), b_.getPtrTy());
+  BasicBlock* first = BasicBlock::Create(context_, "body", body);
+  b_.CreateBr(first);
+  b_.SetInsertPoint(first);
+  exit_block_ = nullptr;
+  Scope scope;
+  scope.function = function;
+  scope.return_block = BasicBlock::Create(context_, "return", body);
+  unsigned argument = 2;
+  for (const auto& variable : function->returns) scope.param_slots[variable.get()] = body->getArg(argument++);
+  for (const auto& variable : function->params) scope.param_slots[variable.get()] = body->getArg(argument++);
+  OpenScope(&scope);
+  if (!EmitBody(&scope)) return false;
+  b_.SetInsertPoint(scope.return_block);
+  b_.CreateRetVoid();
+  return true;
+}
+
+void Emitter::OpenScope(Scope* scope) {
+  const ptx::Function& function = *scope->function;
+  // Zero at the start of each thread: PTX leaves it open, and no value may leak from thread to thread.
+  scope->registers.resize(function.registers.size());
+  for (size_t i = 0; i < function.registers.size(); ++i) {
+    llvm::Type* type = TypeOf(function.registers[i].type);
+    scope->registers[i] = NewAlloca(type);
+    b_.CreateStore(llvm::Constant::getNullValue(type), scope->registers[i]);
+  }
+  scope->carry = NewAlloca(b_.getInt1Ty());
+  b_.CreateStore(b_.getFalse(), scope->carry);
+  scope->blocks.assign(function.body.size() + 1, nullptr);
+  for (const ptx::Label& label : function.labels) {
+    BasicBlock*& block = scope->blocks[label.instruction];
+    if (!block) {
+      block = BasicBlock::Create(context_, llvm::StringRef(label.name.data(), label.name.size()),
+                                 llvm_function_);
+    }
+  }
+  if (function.is_entry) {
+    Value* params = LaunchField(offsetof(LaunchContext, params), b_.getPtrTy());
+    for (const auto& variable : function.params) {
+      scope->param_slots[variable.get()] =
+          b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), params, variable->param_offset);
+    }
+  }
+  for (const auto& variable : function.locals) {
+    if (variable->space != Space::kParam) continue;
+    auto* type = llvm::ArrayType::get(b_.getInt8Ty(), std::max<uint64_t>(variable->size_bytes, 8));
+    scope->param_slots[variable.get()] = NewAlloca(type, "param", std::max(variable->align, 8u));
+  }
+}
+
+bool Emitter::EmitBody(Scope* scope) {
+  Scope* outer = scope_;
+  uint32_t outer_index = index_;
+  scope_ = scope;
+  const ptx::Function& function = *scope->function;
+  // .reg parameters of a callee
+  for (const auto& variable : function.params) {
+    if (variable->reg == ptx::kNoRegister || function.is_entry) continue;
+    Operand target;
+    target.kind = Operand::Kind::kRegister;
+    target.reg = variable->reg;
+    Write(target, b_.CreateLoad(TypeOf(variable->type), scope->param_slots[variable.get()]));
+  }
+  Value* saved_top = nullptr;
+  bool recursive = layout_.recursive.count(&function) != 0;
+  if (!function.is_entry && layout_.needs_local_stack) {
+    saved_top = ThreadField(offsetof(ThreadContext, local_top), b_.getInt64Ty(), false);
+    if (recursive) {
+      uint32_t bytes = 0;
+      for (const auto& variable : function.locals) {
+        if (variable->space != Space::kLocal) continue;
+        uint32_t align = std::max(variable->align, 1u);
+        bytes = (bytes + align - 1) / align * align;
+        scope->recursive_offset[variable.get()] = bytes;
+        bytes += static_cast<uint32_t>(variable->size_bytes);
+      }
+      if (bytes) {
+        scope->recursive_base = saved_top;
+        Value* top = b_.CreateAdd(saved_top, Int64((bytes + 15) & ~15u));
+        Value* limit = BlockField(offsetof(BlockContext, local_bytes), b_.getInt64Ty());
+        BasicBlock* full = BasicBlock::Create(context_, "stack.full", llvm_function_);
+        BasicBlock* fits = BasicBlock::Create(context_, "stack.fits", llvm_function_);
+        b_.CreateCondBr(b_.CreateICmpULE(top, limit), fits, full);
+        b_.SetInsertPoint(full);
+        Call("fc_rt_stack_overflow", b_.getVoidTy(), {top, limit});
+        b_.CreateUnreachable();
+        b_.SetInsertPoint(fits);
+        SetField(thread_, offsetof(ThreadContext, local_top), top);
+      }
+    }
+  }
+  BasicBlock* leave = scope->return_block;
+  if (saved_top) scope->return_block = BasicBlock::Create(context_, "unwind", llvm_function_);
+
+  bool good = true;
+  for (uint32_t i = 0; i < function.body.size() && good; ++i) {
+    index_ = i;
+    if (BasicBlock* labelled = scope->blocks[i]) {
+      if (!b_.GetInsertBlock()->getTerminator()) b_.CreateBr(labelled);
+      b_.SetInsertPoint(labelled);
+    } else if (b_.GetInsertBlock()->getTerminator()) {
+      b_.SetInsertPoint(BasicBlock::Create(context_, "dead", llvm_function_));
+    }
+    good = Emit(function.body[i]);
+  }
+  if (good) {
+    if (BasicBlock* end = scope->blocks[function.body.size()]) {
+      if (!b_.GetInsertBlock()->getTerminator()) b_.CreateBr(end);
+      b_.SetInsertPoint(end);
+    }
+    if (!b_.GetInsertBlock()->getTerminator()) b_.CreateBr(scope->return_block);
+    if (saved_top) {
+      b_.SetInsertPoint(scope->return_block);
+      SetField(thread_, offsetof(ThreadContext, local_top), saved_top);
+      b_.CreateBr(leave);
+    }
+    // .reg return values
+    scope->return_block = leave;
+  }
+  scope_ = outer;
+  index_ = outer_index;
+  return good;
+}
+
+bool Emitter::Emit(const Instruction& instruction) {
+  bool own_guard = instruction.guard != ptx::kNoRegister && !instruction.Is(Opcode::kBra);
+  BasicBlock* after = nullptr;
+  if (own_guard) {
+    Value* condition = ReadRegister(instruction.guard);
+    if (instruction.guard_negated) condition = b_.CreateNot(condition);
+    BasicBlock* then = BasicBlock::Create(context_, "then", llvm_function_);
+    after = BasicBlock::Create(context_, "after", llvm_function_);
+    b_.CreateCondBr(condition, then, after);
+    b_.SetInsertPoint(then);
+  }
+  if (!Dispatch(instruction)) {
+    if (error_.empty()) Unsupported(instruction);
+    return false;
+  }
+  if (after) {
+    if (!b_.GetInsertBlock()->getTerminator()) b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+  }
+  return true;
+}
+
+bool Emitter::Dispatch(const Instruction& instruction) {
+  Type type = instruction.type();
+  switch (instruction.opcode) {
+    case Opcode::kAdd:
+    case Opcode::kSub:
+    case Opcode::kMul:
+    case Opcode::kMad:
+    case Opcode::kDiv:
+    case Opcode::kAbs:
+    case Opcode::kNeg:
+    case Opcode::kMin:
+    case Opcode::kMax:
+      return IsFloatType(type) ? EmitFloat(instruction) : EmitInteger(instruction);
+    case Opcode::kFma:
+    case Opcode::kRcp:
+    case Opcode::kSqrt:
+    case Opcode::kRsqrt:
+    case Opcode::kSin:
+    case Opcode::kCos:
+    case Opcode::kEx2:
+    case Opcode::kLg2:
+    case Opcode::kTanh: return EmitFloat(instruction);
+    case Opcode::kTestp: return EmitTestp(instruction);
+    case Opcode::kCopysign: return EmitCopysign(instruction);
+    case Opcode::kRem:
+    case Opcode::kSad:
+    case Opcode::kMul24:
+    case Opcode::kMad24:
+    case Opcode::kAddc:
+    case Opcode::kSubc:
+    case Opcode::kMadc:
+    case Opcode::kDp4a:
+    case Opcode::kDp2a: return EmitInteger(instruction);
+    case Opcode::kAnd:
+    case Opcode::kOr:
+    case Opcode::kXor:
+    case Opcode::kNot:
+    case Opcode::kCnot: return EmitLogic(instruction);
+    case Opcode::kShl:
+    case Opcode::kShr: return EmitShift(instruction);
+    case Opcode::kShf: return EmitFunnelShift(instruction);
+    case Opcode::kPopc:
+    case Opcode::kClz:
+    case Opcode::kBrev:
+    case Opcode::kBfind:
+    case Opcode::kFns: return EmitBitCount(instruction);
+    case Opcode::kBfe:
+    case Opcode::kBfi: return EmitBitField(instruction);
+    case Opcode::kBmsk: return EmitBmsk(instruction);
+    case Opcode::kSzext: return EmitSzext(instruction);
+    case Opcode::kPrmt: return EmitPermute(instruction);
+    case Opcode::kLop3: return EmitLop3(instruction);
+    case Opcode::kSetp: return EmitSetp(instruction);
+    case Opcode::kSet: return EmitSet(instruction);
+    case Opcode::kSelp:
+    case Opcode::kSlct: return EmitSelect(instruction);
+    case Opcode::kCvt: return EmitConvert(instruction);
+    case Opcode::kMov: return EmitMove(instruction);
+    case Opcode::kLd:
+    case Opcode::kLdu: return EmitLoad(instruction);
+    case Opcode::kSt: return EmitStore(instruction);
+    case Opcode::kCp: return EmitAsyncCopy(instruction);
+    case Opcode::kCvta: return EmitCvta(instruction);
+    case Opcode::kIsspacep: return EmitIsspacep(instruction);
+    case Opcode::kAlloca:
+    case Opcode::kStacksave:
+    case Opcode::kStackrestore: return EmitAlloca(instruction);
+    case Opcode::kAtom:
+    case Opcode::kRed: return EmitAtomic(instruction);
+    case Opcode::kBra: return EmitBranch(instruction);
+    case Opcode::kBrx: return EmitBranchIndexed(instruction);
+    case Opcode::kCall: return EmitCall(instruction);
+    case Opcode::kRet: b_.CreateBr(scope_->return_block); return true;
+    case Opcode::kExit: EmitExit(); return true;
+    case Opcode::kTrap:
+      Call("fc_rt_trap", b_.getVoidTy(), {Int32(instruction.line)});
+      Unreachable();
+      return true;
+    case Opcode::kBar:
+    case Opcode::kBarrier: return EmitBarrier(instruction);
+    case Opcode::kShfl:
+    case Opcode::kVote:
+    case Opcode::kMatch:
+    case Opcode::kRedux:
+    case Opcode::kActivemask:
+    case Opcode::kElect: return EmitWarp(instruction);
+    case Opcode::kMembar:
+    case Opcode::kFence:
+      b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
+      return true;
+    case Opcode::kNanosleep:
+      if (coroutine_ && !outlined_) Yield();
+      return true;
+    // Hints without an effect a program can observe.
+    case Opcode::kPrefetch:
+    case Opcode::kPrefetchu:
+    case Opcode::kDiscard:
+    case Opcode::kApplypriority:
+    case Opcode::kPmevent:
+    case Opcode::kBrkpt:
+    case Opcode::kGriddepcontrol:
+    case Opcode::kSetmaxnreg: return true;
+    case Opcode::kCreatepolicy:
+      Write(instruction.operands[0], Int64(0));
+      return true;
+    default: return Unsupported(instruction);
+  }
+}
+
+}  // namespace farcall::cpu_device::jit

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hand-written PTX: one thread's arithmetic, memory, control flow.
+#include "tests/jit/program_fixture.h"
+
+namespace farcall::cpu_device {
+namespace {
+
+constexpr char kVectorAdd[] = R"(
+.version 9.0
+.target sm_75
+.address_size 64
+.visible .entry vector_add(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)
+{
+  .reg .pred %p<2>;
+  .reg .f32 %f<4>;
+  .reg .b32 %r<6>;
+  .reg .b64 %rd<11>;
+  ld.param.u64 %rd1, [a];
+  ld.param.u64 %rd2, [b];
+  ld.param.u64 %rd3, [c];
+  ld.param.u32 %r2, [n];
+  mov.u32 %r3, %ctaid.x;
+  mov.u32 %r4, %ntid.x;
+  mov.u32 %r5, %tid.x;
+  mad.lo.s32 %r1, %r3, %r4, %r5;
+  setp.ge.s32 %p1, %r1, %r2;
+  @%p1 bra $L__BB0_2;
+  cvta.to.global.u64 %rd4, %rd1;
+  mul.wide.s32 %rd5, %r1, 4;
+  add.s64 %rd6, %rd4, %rd5;
+  cvta.to.global.u64 %rd7, %rd2;
+  add.s64 %rd8, %rd7, %rd5;
+  ld.global.f32 %f1, [%rd8];
+  ld.global.f32 %f2, [%rd6];
+  add.f32 %f3, %f2, %f1;
+  cvta.to.global.u64 %rd9, %rd3;
+  add.s64 %rd10, %rd9, %rd5;
+  st.global.f32 [%rd10], %f3;
+$L__BB0_2:
+  ret;
+}
+)";
+
+class BasicTest : public ProgramTest {};
+
+TEST_F(BasicTest, VectorAddEqualsTheHostsSums) {
+  Kernel* kernel = Find(Load(kVectorAdd), "vector_add");
+  ASSERT_NE(kernel, nullptr);
+  constexpr int kCount = 100003;
+  DeviceArray<float> a(kCount), b(kCount), c(kCount);
+  for (int i = 0; i < kCount; ++i) {
+    a[i] = 0.25f * i;
+    b[i] = 1.0f / (i + 1);
+  }
+  EXPECT_RUNS(Run(kernel, {(kCount + 255) / 256}, {256}, a.address(), b.address(), c.address(), kCount));
+  for (int i = 0; i < kCount; ++i) ASSERT_EQ(c[i], a[i] + b[i]) << i;
+}
+
+TEST_F(BasicTest, KernelInfoTellsTheParameterLayout) {
+  Kernel* kernel = Find(Load(kVectorAdd), "vector_add");
+  ASSERT_NE(kernel, nullptr);
+  const KernelInfo& info = kernel->info();
+  ASSERT_EQ(info.params.size(), 4u);
+  EXPECT_EQ(info.params[3].offset_bytes, 24u);
+  EXPECT_EQ(info.params[3].size_bytes, 4u);
+  EXPECT_EQ(info.param_bytes, 28u);
+  EXPECT_EQ(info.ptx_version, 75u);
+  EXPECT_EQ(info.max_threads_per_block, 1024u);
+}
+
+}  // namespace
+}  // namespace farcall::cpu_device
