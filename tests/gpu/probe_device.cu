@@ -2,6 +2,7 @@
 // The probe's way to the device: driver table, kernels, what the device says of itself, contexts.
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,6 +141,7 @@ void ProbeSecondProcess() {
   const pid_t other = fork();
   if (other < 0) EndSection("cannot start a process");
   if (other == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (read(go[0], &byte, 1) != 1) _exit(1);
     if (cudaFree(nullptr) != cudaSuccess) _exit(1);
     byte = 1;

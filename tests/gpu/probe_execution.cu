@@ -22,6 +22,7 @@ void ProbeLaunch() {
   const CUstream stream = NewStream();
   Report("first launch of a kernel", TimeUs([&] {
            LaunchEmpty(stream);
+           Expect(cudaGetLastError(), "launch of an empty kernel");
            MUST(cuStreamSynchronize, stream);
          }),
          "us", "with lazy loading");
@@ -180,6 +181,7 @@ void ProbeCompletion() {
   OpenDevice();
   const CUstream stream = NewStream();
   LaunchEmpty(stream);
+  Expect(cudaGetLastError(), "launch of an empty kernel");
   MUST(cuStreamSynchronize, stream);
   ProbeNoticing(stream);
   ProbeWatermark(stream);
