@@ -181,6 +181,7 @@ bool ParseShape(std::string_view word, Modifiers* mods) {
 // Words whose meaning depends on the opcode. True if taken.
 bool ParseOfOpcode(Opcode opcode, std::string_view word, Modifiers* mods) {
   switch (opcode) {
+    case Opcode::kLop3:
     case Opcode::kSet:
     case Opcode::kSetp:
       if (word == "and") return mods->bool_op = BoolOp::kAnd, true;
