@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Initialisation, version, entry lookup, export tables.
+#include <cstring>
+#include <unordered_map>
+
+#include "cpu-device/driver/api.h"
+#include "cpu-device/driver/context.h"
+#include "cpu-device/driver/default_entries.h"
+#include "cpu-device/driver/device.h"
+#include "cpu-device/driver/log.h"
+#include "cpu-device/driver/module.h"
+#include "cpu-device/driver/thread.h"
+#include "cuda-abi/export_tables.h"
+#include "cuda-abi/log.h"
+#include "cuda-abi/proc_table.h"
+
+namespace farcall::cpu_device {
+namespace {
+
+class TableOwner final : public cuda_abi::ExportTableOwner {
+ public:
+  int DriverVersion() override { return kDriverVersion; }
+
+  std::vector<cuda_abi::DeviceIdentity> Devices() override {
+    std::vector<cuda_abi::DeviceIdentity> identities;
+    for (const auto& device : TheDriver().devices) {
+      cuda_abi::DeviceIdentity identity;
+      memcpy(identity.uuid.data(), device->uuid.bytes, identity.uuid.size());
+      identity.pci_bus = device->ordinal + 1;
+      identities.push_back(identity);
+    }
+    return identities;
+  }
+
+  int PrimaryContext(int ordinal, cuda_abi::ContextHandle* context) override {
+    Device* device = FindDevice(ordinal);
+    if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+    *context = device->primary->handle();
+    return CUDA_SUCCESS;
+  }
+
+  cuda_abi::ContextHandle CurrentContext() override {
+    const auto& stack = ContextStack();
+    return stack.empty() || stack.back() == nullptr ? nullptr : stack.back()->handle();
+  }
+
+  int ModuleFunctions(cuda_abi::ModuleHandle handle, std::vector<cuda_abi::FunctionHandle>* functions) override {
+    const std::shared_ptr<Module> module = TheDriver().modules.Find(handle);
+    if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    for (const std::string& name : module->program().KernelNames()) {
+      if (const auto function = module->FindFunction(name)) functions->push_back(function->handle());
+    }
+    return CUDA_SUCCESS;
+  }
+
+  int LoadModule(const void* image, cuda_abi::ModuleHandle* module) override {
+    return cuModuleLoadData(reinterpret_cast<CUmodule*>(module), image);
+  }
+};
+
+void ForwardLog(cuda_abi::LogLevel level, const char* line) {
+  Log(static_cast<LogLevel>(static_cast<int>(level) + 1), "%s", line);
+}
+
+std::vector<cuda_abi::ProcRow> SupportedRows() {
+  std::unordered_map<std::string, void*> defaults;
+  for (const Farcall_DefaultEntry* entry = kDefaultEntries; entry->name != nullptr; ++entry) {
+    defaults.emplace(entry->name, entry->entry);
+  }
+  std::vector<cuda_abi::ProcRow> rows = {
+#define FARCALL_PROC(name, version, flags, symbol) {name, version, flags, #symbol, reinterpret_cast<void*>(&symbol)},
+#include "cuda-abi/proc_table.inc"
+#undef FARCALL_PROC
+  };
+  // An entry that is only the default would never succeed: a probe must see that it is not there.
+  for (cuda_abi::ProcRow& row : rows) {
+    const auto found = defaults.find(row.symbol);
+    if (found != defaults.end() && found->second == row.entry) row.entry = nullptr;
+  }
+  return rows;
+}
+
+const cuda_abi::ProcTable& Table() {
+  static const auto* table = new cuda_abi::ProcTable(SupportedRows());
+  return *table;
+}
+
+void StartAbi() {
+  static const bool started = [] {
+    cuda_abi::SetLogSink(&ForwardLog);
+    cuda_abi::SetExportTableOwner(new TableOwner);
+    return true;
+  }();
+  (void)started;
+}
+
+}  // namespace
+}  // namespace farcall::cpu_device
+
+using namespace farcall;
+using namespace farcall::cpu_device;
+
+extern "C" {
+
+CUresult cuInit(unsigned int flags) {
+  StartAbi();
+  return flags != 0 ? CUDA_ERROR_INVALID_VALUE : InitializeDriver();
+}
+
+CUresult cuDriverGetVersion(int* version) {
+  if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *version = kDriverVersion;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetProcAddress_v2(const char* symbol, void** entry, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult* status) {
+  if (symbol == nullptr || entry == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const cuda_abi::ProcResult result = Table().Lookup(symbol, version, flags);
+  if (!result.valid_flags) return CUDA_ERROR_INVALID_VALUE;
+  *entry = result.entry;
+  if (status != nullptr) *status = static_cast<CUdriverProcAddressQueryResult>(result.status);
+  if (result.entry == nullptr && *symbol != '\0') Log(LogLevel::kTrace, "cuGetProcAddress: no %s of %d", symbol, version);
+  return result.entry == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+}
+
+CUresult cuGetProcAddress(const char* symbol, void** entry, int version, cuuint64_t flags) {
+  return cuGetProcAddress_v2(symbol, entry, version, flags, nullptr);
+}
+
+CUresult cuGetExportTable(const void** table, const CUuuid* id) {
+  StartAbi();
+  if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  uint8_t uuid[16];
+  memcpy(uuid, id->bytes, sizeof(uuid));
+  *table = cuda_abi::FindExportTable(uuid);
+  return *table == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+  if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const char* wanted = getenv("CUDA_MODULE_LOADING");
+  *mode = wanted != nullptr && strcmp(wanted, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+  return CUDA_SUCCESS;
+}
+
+// No profiler can be attached: starting and stopping one has nothing to do.
+CUresult cuProfilerStart(void) { return CheckInitialized(); }
+CUresult cuProfilerStop(void) { return CheckInitialized(); }
+
+}  // extern "C"

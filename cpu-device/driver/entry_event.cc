@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events.
+#include "cpu-device/driver/api.h"
+#include "cpu-device/driver/context.h"
+#include "cpu-device/driver/device.h"
+#include "cpu-device/driver/event.h"
+#include "cpu-device/driver/executor.h"
+#include "cpu-device/driver/graph.h"
+
+namespace farcall::cpu_device {
+namespace {
+
+CUresult Enter(CUevent handle, std::shared_ptr<Event>* event) {
+  std::shared_ptr<Context> context;
+  if (const CUresult result = CurrentContext(&context)) return result;
+  *event = TheDriver().events.Find(handle);
+  return *event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+CUresult Enter(CUevent handle, CUstream stream_handle, std::shared_ptr<Event>* event, std::shared_ptr<Stream>* stream) {
+  std::shared_ptr<Context> context;
+  if (const CUresult result = CurrentContext(&context)) return result;
+  *event = TheDriver().events.Find(handle);
+  *stream = context->FindStream(stream_handle);
+  return *event == nullptr || *stream == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+CUresult Destroy(CUevent handle) {
+  if (const CUresult result = CheckInitialized()) return result;
+  return TheDriver().events.Take(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+CUresult Elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) {
+  std::shared_ptr<Event> start, end;
+  if (const CUresult result = Enter(start_handle, &start)) return result;
+  if (const CUresult result = Enter(end_handle, &end)) return result;
+  if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const auto from = start->latest(), to = end->latest();
+  if (!start->timed() || !end->timed() || from == nullptr || to == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!from->done() || !to->done()) return CUDA_ERROR_NOT_READY;
+  *milliseconds = std::chrono::duration<float, std::milli>(to->time() - from->time()).count();
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+}  // namespace farcall::cpu_device
+
+using namespace farcall::cpu_device;
+
+extern "C" {
+
+CUresult cuEventCreate(CUevent* out, unsigned int flags) {
+  std::shared_ptr<Context> context;
+  if (const CUresult result = CurrentContext(&context)) return result;
+  constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  if (out == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & CU_EVENT_INTERPROCESS) != 0) {
+    return (flags & CU_EVENT_DISABLE_TIMING) == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+  }
+  auto event = std::make_shared<Event>(*context, flags);
+  *out = event->handle();
+  TheDriver().events.Add(std::move(event));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy(CUevent event) { return Destroy(event); }
+CUresult cuEventDestroy_v2(CUevent event) { return Destroy(event); }
+
+CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
+  std::shared_ptr<Event> event;
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = Enter(handle, stream_handle, &event, &stream)) return result;
+  if (&event->context() != &stream->context()) return CUDA_ERROR_INVALID_HANDLE;
+  return stream->capture() != nullptr ? CaptureRecord(*stream, *event) : event->Record(*stream);
+}
+
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
+  if (flags == CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_NOT_SUPPORTED;
+  return flags != CU_EVENT_RECORD_DEFAULT ? CUDA_ERROR_INVALID_VALUE : cuEventRecord(event, stream);
+}
+
+CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned int flags) {
+  std::shared_ptr<Event> event;
+  std::shared_ptr<Stream> stream;
+  if (const CUresult result = Enter(handle, stream_handle, &event, &stream)) return result;
+  if (flags == CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_NOT_SUPPORTED;
+  if (flags != CU_EVENT_WAIT_DEFAULT) return CUDA_ERROR_INVALID_VALUE;
+  return WaitOrCapture(*stream, *event);
+}
+
+CUresult cuEventQuery(CUevent handle) {
+  std::shared_ptr<Event> event;
+  if (const CUresult result = Enter(handle, &event)) return result;
+  std::vector<CUgraphNode> nodes;
+  if (event->captured(&nodes) != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
+  const auto latest = event->latest();
+  if (latest != nullptr && !latest->done()) return CUDA_ERROR_NOT_READY;
+  return event->context().sticky();
+}
+
+CUresult cuEventSynchronize(CUevent handle) {
+  std::shared_ptr<Event> event;
+  if (const CUresult result = Enter(handle, &event)) return result;
+  std::vector<CUgraphNode> nodes;
+  if (event->captured(&nodes) != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
+  if (const auto latest = event->latest()) latest->Wait();
+  FlushOutput();
+  return event->context().sticky();
+}
+
+CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) { return Elapsed(milliseconds, start, end); }
+CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) { return Elapsed(milliseconds, start, end); }
+
+}  // extern "C"

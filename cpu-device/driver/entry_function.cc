@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions: attributes, parameters, occupancy.
+#include <algorithm>
+
+#include "cpu-device/driver/api.h"
+#include "cpu-device/driver/context.h"
+#include "cpu-device/driver/device.h"
+#include "cpu-device/driver/function_info.h"
+#include "cpu-device/driver/module.h"
+
+namespace farcall::cpu_device {
+namespace {
+
+CUresult Enter(CUfunction handle, std::shared_ptr<Function>* function) {
+  std::shared_ptr<Context> context;
+  if (const CUresult result = CurrentContext(&context)) return result;
+  return ResolveFunction(*context, handle, function);
+}
+
+CUresult BestBlockSize(int* grid, int* block, CUfunction handle, CUoccupancyB2DSize shared_of, size_t dynamic_shared, int limit) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = Enter(handle, &function)) return result;
+  if (grid == nullptr || block == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  int most = kMaxThreadsPerBlock;
+  if (const CUresult result = FunctionAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &most)) return result;
+  if (limit > 0) most = std::min(most, limit);
+  int best_threads = 0;
+  // From the largest down, so that of equal occupancies the largest block wins.
+  for (int size = (most + kWarpSize - 1) / kWarpSize * kWarpSize; size > 0; size -= kWarpSize) {
+    const int threads = std::min(size, most);
+    const size_t shared = shared_of != nullptr ? shared_of(threads) : dynamic_shared;
+    const int blocks = ActiveBlocks(*function, threads, shared);
+    if (blocks * threads <= best_threads) continue;
+    best_threads = blocks * threads;
+    *block = threads;
+    *grid = blocks * function->context().device().profile.multiprocessors;
+  }
+  return best_threads == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+}  // namespace
+}  // namespace farcall::cpu_device
+
+using namespace farcall::cpu_device;
+
+extern "C" {
+
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction handle) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = Enter(handle, &function)) return result;
+  return value == nullptr ? CUDA_ERROR_INVALID_VALUE : FunctionAttribute(*function, attribute, value);
+}
+
+CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = Enter(handle, &function)) return result;
+  return SetFunctionAttribute(*function, attribute, value);
+}
+
+CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache) {
+  std::shared_ptr<Function> function;
+  return Enter(handle, &function);
+}
+
+CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig) {
+  std::shared_ptr<Function> function;
+  return Enter(handle, &function);
+}
+
+CUresult cuFuncGetModule(CUmodule* module, CUfunction handle) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = Enter(handle, &function)) return result;
+  if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *module = function->module().handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetName(const char** name, CUfunction handle) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = Enter(handle, &function)) return result;
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *name = function->name().c_str();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t* offset, size_t* size) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = Enter(handle, &function)) return result;
+  return ParamInfo(*function, index, offset, size);
+}
+
+CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = Enter(handle, &function)) return result;
+  if (state == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *state = function->loaded ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncLoad(CUfunction handle) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = Enter(handle, &function)) return result;
+  return function->Load();
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction handle, int block_size, size_t dynamic_shared,
+                                                              unsigned int flags) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = Enter(handle, &function)) return result;
+  if (blocks == nullptr || block_size <= 0 || (flags & ~CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) != 0) return CUDA_ERROR_INVALID_VALUE;
+  *blocks = ActiveBlocks(*function, block_size, dynamic_shared);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int block_size, size_t dynamic_shared) {
+  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size, dynamic_shared, 0);
+}
+
+CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of,
+                                          size_t dynamic_shared, int limit) {
+  return BestBlockSize(grid, block, function, shared_of, dynamic_shared, limit);
+}
+
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of,
+                                                   size_t dynamic_shared, int limit, unsigned int) {
+  return BestBlockSize(grid, block, function, shared_of, dynamic_shared, limit);
+}
+
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction handle, int blocks, int block_size) {
+  std::shared_ptr<Function> function;
+  if (const CUresult result = Enter(handle, &function)) return result;
+  if (bytes == nullptr || blocks <= 0 || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
+  const Profile& profile = function->context().device().profile;
+  if (ActiveBlocks(*function, block_size, 0) < blocks) {
+    *bytes = 0;
+    return CUDA_SUCCESS;
+  }
+  const int each = std::min(profile.shared_per_multiprocessor / blocks, profile.shared_per_block_optin);
+  *bytes = static_cast<size_t>(std::max(0, each - static_cast<int>(function->info().static_shared_bytes)));
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"

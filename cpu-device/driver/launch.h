@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks a launch against its kernel and the device, and collects its parameters.
+#pragma once
+
+#include "cpu-device/driver/api.h"
+#include "cpu-device/driver/op.h"
+
+namespace farcall::cpu_device {
+
+// Fills `op` for a launch of `function` with config as given; params from `kernel_params` (one pointer each) or `extra`.
+//   Errors  INVALID_VALUE (zero or too large a size, a missing parameter), LAUNCH_OUT_OF_RESOURCES (more threads than the
+//           kernel allows), COOPERATIVE_LAUNCH_TOO_LARGE
+CUresult PrepareLaunch(std::shared_ptr<Function> function, const LaunchConfig& config, void** kernel_params, void** extra, KernelOp* op);
+
+}  // namespace farcall::cpu_device

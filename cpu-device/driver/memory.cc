@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu-device/driver/memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "cpu-device/driver/context.h"
+#include "cpu-device/driver/device.h"
+#include "cpu-device/driver/log.h"
+
+namespace farcall::cpu_device {
+namespace {
+
+uint64_t Charged(uint64_t bytes) { return (bytes + 511) & ~511ull; }
+
+uint64_t Pages(uint64_t bytes) {
+  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return (bytes + page - 1) & ~(page - 1);
+}
+
+void Release(const Range& range) {
+  Driver& driver = TheDriver();
+  switch (range.kind) {
+    case RangeKind::kDevice:
+    case RangeKind::kManaged:
+    case RangeKind::kPool:
+    case RangeKind::kGlobal:
+      driver.arena->Free(range.start, range.bytes);
+      driver.devices[static_cast<size_t>(range.device)]->Refund(Charged(range.bytes));
+      break;
+    case RangeKind::kHost: munmap(reinterpret_cast<void*>(range.start), Pages(range.bytes)); break;
+    case RangeKind::kHostRegistered:
+    case RangeKind::kReservation: break;
+  }
+}
+
+}  // namespace
+
+CUresult AllocateDevice(Context& context, uint64_t bytes, RangeKind kind, unsigned flags, std::shared_ptr<MemPool> pool,
+                        uint64_t* address, uint64_t align) {
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  Device& device = context.device();
+  if (bytes > device.total() || !device.Charge(Charged(bytes))) {
+    Log(LogLevel::kInfo, "device memory: asked %llu bytes, %llu free of %llu", static_cast<unsigned long long>(bytes),
+        static_cast<unsigned long long>(device.total() - device.used()), static_cast<unsigned long long>(device.total()));
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *address = TheDriver().arena->Allocate(bytes, align);
+  if (*address == 0) {
+    device.Refund(Charged(bytes));
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  Range range;
+  range.start = *address;
+  range.bytes = bytes;
+  range.kind = kind;
+  range.device = device.ordinal;
+  range.context = &context;
+  range.flags = flags;
+  range.pool = std::move(pool);
+  TheDriver().ranges.Add(std::move(range));
+  return CUDA_SUCCESS;
+}
+
+CUresult FreeDevice(uint64_t address, std::initializer_list<RangeKind> kinds) {
+  Range range;
+  const auto wanted = [&](const Range& r) { return std::find(kinds.begin(), kinds.end(), r.kind) != kinds.end(); };
+  if (!TheDriver().ranges.Take(address, &range, wanted)) return CUDA_ERROR_INVALID_VALUE;
+  Release(range);
+  return CUDA_SUCCESS;
+}
+
+CUresult AllocateHost(Context& context, uint64_t bytes, unsigned flags, void** pointer) {
+  if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  void* memory = mmap(nullptr, Pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  Range range;
+  range.start = reinterpret_cast<uint64_t>(memory);
+  range.bytes = bytes;
+  range.kind = RangeKind::kHost;
+  range.device = context.device().ordinal;
+  range.context = &context;
+  range.flags = flags;
+  TheDriver().ranges.Add(std::move(range));
+  *pointer = memory;
+  return CUDA_SUCCESS;
+}
+
+CUresult FreeHost(void* pointer) {
+  Range range;
+  const auto wanted = [](const Range& r) { return r.kind == RangeKind::kHost; };
+  if (!TheDriver().ranges.Take(reinterpret_cast<uint64_t>(pointer), &range, wanted)) return CUDA_ERROR_INVALID_VALUE;
+  Release(range);
+  return CUDA_SUCCESS;
+}
+
+void FreeContextMemory(const Context* context) {
+  for (const Range& range : TheDriver().ranges.TakeContext(context)) Release(range);
+}
+
+}  // namespace farcall::cpu_device

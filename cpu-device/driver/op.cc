@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu-device/driver/op.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "cpu-device/driver/executor.h"
+#include "cpu-device/driver/graph.h"
+#include "cpu-device/driver/module.h"
+
+namespace farcall::cpu_device {
+namespace {
+
+uint8_t* At(uint64_t address) { return reinterpret_cast<uint8_t*>(address); }
+
+template <typename T>
+void Fill(uint64_t row, uint32_t value, uint64_t count) {
+  std::fill_n(reinterpret_cast<T*>(row), count, static_cast<T>(value));
+}
+
+CUresult Do(const EmptyOp&) { return CUDA_SUCCESS; }
+
+CUresult Do(const KernelOp& op) {
+  return ResultOf(op.function->kernel().Run(op.config, op.params.data()), "kernel " + op.function->name());
+}
+
+CUresult Do(const CopyOp& op) {
+  if (op.height <= 1 && op.depth <= 1) {
+    // Overlap is undefined in CUDA; here it must not be undefined in C.
+    memmove(At(op.dst), At(op.src), op.width);
+    return CUDA_SUCCESS;
+  }
+  for (uint64_t z = 0; z < op.depth; ++z) {
+    for (uint64_t y = 0; y < op.height; ++y) {
+      memmove(At(op.dst + (z * op.dst_height + y) * op.dst_pitch), At(op.src + (z * op.src_height + y) * op.src_pitch),
+              op.width);
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Do(const MemsetOp& op) {
+  for (uint64_t y = 0; y < op.height; ++y) {
+    const uint64_t row = op.dst + y * op.pitch;
+    switch (op.element) {
+      case 1: memset(At(row), static_cast<int>(op.value), op.width); break;
+      case 2: Fill<uint16_t>(row, op.value, op.width); break;
+      default: Fill<uint32_t>(row, op.value, op.width); break;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Do(const HostOp& op) {
+  CallbackScope inside;
+  op.function(op.user_data);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult Execute(const Op& op) {
+  return std::visit([](const auto& one) { return Do(one); }, op);
+}
+
+CUresult SubmitOp(Stream& stream, Op op, How how) {
+  if (stream.capture() != nullptr) {
+    return how == How::kWait ? RefuseWhileCapturing(stream) : CaptureOp(stream, std::move(op));
+  }
+  // A shared body: the work is copied with its std::function.
+  auto shared = std::make_shared<const Op>(std::move(op));
+  return stream.Submit([shared] { return Execute(*shared); }, how);
+}
+
+}  // namespace farcall::cpu_device

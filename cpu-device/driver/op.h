@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A piece of work a stream does or a graph node stands for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "cpu-device/driver/api.h"
+#include "cpu-device/driver/stream.h"
+#include "cpu-device/exec/program.h"
+
+namespace farcall::cpu_device {
+
+class Function;
+
+struct EmptyOp {};
+
+struct KernelOp {
+  std::shared_ptr<Function> function;
+  LaunchConfig config;
+  std::vector<uint8_t> params;
+};
+
+// A box of bytes between two places. Pitches in bytes, slice heights in rows.
+struct CopyOp {
+  uint64_t dst = 0, dst_pitch = 0, dst_height = 0;
+  uint64_t src = 0, src_pitch = 0, src_height = 0;
+  uint64_t width = 0, height = 1, depth = 1;
+};
+
+// `height` rows of `width` elements of `element` bytes (1, 2 or 4).
+struct MemsetOp {
+  uint64_t dst = 0, pitch = 0;
+  uint32_t value = 0;
+  uint32_t element = 1;
+  uint64_t width = 0, height = 1;
+};
+
+struct HostOp {
+  CUhostFn function = nullptr;
+  void* user_data = nullptr;
+};
+
+using Op = std::variant<EmptyOp, KernelOp, CopyOp, MemsetOp, HostOp>;
+
+CUresult Execute(const Op& op);
+
+// Queues `op`, or makes a node of it if the stream is capturing (then kWait is an error, as in CUDA).
+CUresult SubmitOp(Stream& stream, Op op, How how);
+
+}  // namespace farcall::cpu_device

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the device claims to be: a compute capability and the limits programs read and are held to.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cpu-device/driver/api.h"
+
+namespace farcall::cpu_device {
+
+struct Profile {
+  std::string name = "Farcall CPU Device";
+  int cc_major = 13;
+  int cc_minor = 0;
+  int devices = 1;
+  uint64_t memory_bytes = 0;
+  int multiprocessors = 4;
+  int threads_per_multiprocessor = 2048;
+  int blocks_per_multiprocessor = 32;
+  int shared_per_block = 48 << 10;
+  int shared_per_block_optin = 99 << 10;
+  int shared_per_multiprocessor = 100 << 10;
+  int registers = 65536;
+
+  int cc() const { return cc_major * 10 + cc_minor; }
+};
+
+constexpr int kDriverVersion = 13000;
+constexpr int kWarpSize = 32;
+constexpr int kMaxThreadsPerBlock = 1024;
+constexpr uint64_t kVmmGranularity = 2 << 20;
+
+// The profile the environment asks for: FARCALL_CPU_PROFILE ("13.0", "12.1", "9.0", "8.0"), FARCALL_CPU_MEM ("8GiB", "512MiB",
+// bytes), FARCALL_CPU_DEVICES (1 to 16). A value it cannot read is logged and left out.
+Profile ProfileFromEnvironment();
+
+// "8GiB", "512MiB", "64KiB" or plain bytes. false if it is none of these.
+bool ParseBytes(const std::string& text, uint64_t* bytes);
+
+// false: cuda.h has no such attribute.
+bool DeviceAttribute(const Profile& profile, int ordinal, int attribute, int* value);
+
+}  // namespace farcall::cpu_device

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu-device/driver/ranges.h"
+
+#include <utility>
+
+namespace farcall::cpu_device {
+namespace {
+
+bool MappedThrough(const Range& range, uint64_t address, uint64_t bytes, int device, bool write) {
+  const uint64_t end = address + bytes;
+  auto it = range.mappings.upper_bound(address);
+  if (it == range.mappings.begin()) return false;
+  for (--it; address < end; ++it) {
+    if (it == range.mappings.end()) return false;
+    const Mapping& mapping = it->second;
+    if (address < mapping.start || address >= mapping.start + mapping.bytes) return false;
+    const size_t index = static_cast<size_t>(device);
+    const auto access = index < mapping.access.size() ? mapping.access[index] : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (access == CU_MEM_ACCESS_FLAGS_PROT_NONE || (write && access == CU_MEM_ACCESS_FLAGS_PROT_READ)) return false;
+    address = mapping.start + mapping.bytes;
+  }
+  return true;
+}
+
+}  // namespace
+
+Range* RangeMap::At(uint64_t address) {
+  auto it = ranges_.upper_bound(address);
+  if (it == ranges_.begin()) return nullptr;
+  --it;
+  return address < it->second.end() ? &it->second : nullptr;
+}
+
+bool RangeMap::Add(Range range) {
+  std::unique_lock lock(mutex_);
+  const auto next = ranges_.lower_bound(range.start);
+  if (next != ranges_.end() && next->first < range.end()) return false;
+  if (next != ranges_.begin() && std::prev(next)->second.end() > range.start) return false;
+  range.id = next_id_++;
+  ranges_.emplace(range.start, std::move(range));
+  return true;
+}
+
+bool RangeMap::Find(uint64_t address, Range* range) const {
+  std::shared_lock lock(mutex_);
+  const Range* found = At(address);
+  if (found == nullptr) return false;
+  *range = *found;
+  return true;
+}
+
+std::vector<Range> RangeMap::TakeContext(const Context* context) {
+  std::vector<Range> taken;
+  std::unique_lock lock(mutex_);
+  for (auto it = ranges_.begin(); it != ranges_.end();) {
+    if (it->second.context == context && it->second.kind != RangeKind::kReservation) {
+      taken.push_back(std::move(it->second));
+      it = ranges_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  return taken;
+}
+
+bool RangeMap::Accessible(uint64_t address, uint64_t bytes, int device, bool write) const {
+  std::shared_lock lock(mutex_);
+  const Range* range = At(address);
+  if (range == nullptr || bytes > range->end() - address) return false;
+  return range->kind != RangeKind::kReservation || MappedThrough(*range, address, bytes, device, write);
+}
+
+bool RangeMap::MaybeMapped(uint64_t address) const {
+  std::shared_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return true;
+  const Range* range = At(address);
+  return range != nullptr && (range->kind != RangeKind::kReservation || MappedThrough(*range, address, 1, 0, false));
+}
+
+}  // namespace farcall::cpu_device
