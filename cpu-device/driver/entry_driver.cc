@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Initialisation, version, entry lookup, export tables.
+#include <cstdlib>
 #include <cstring>
-#include <unordered_map>
 
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/context.h"
-#include "cpu-device/driver/default_entries.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/log.h"
 #include "cpu-device/driver/module.h"
@@ -14,7 +13,11 @@
 #include "cuda-abi/log.h"
 #include "cuda-abi/proc_table.h"
 
-namespace farcall::cpu_device {
+namespace farcall {
+
+bool IsUnsupported(const void* entry);  // generated, with the entries it knows
+
+namespace cpu_device {
 namespace {
 
 class TableOwner final : public cuda_abi::ExportTableOwner {
@@ -63,10 +66,6 @@ void ForwardLog(cuda_abi::LogLevel level, const char* line) {
 }
 
 std::vector<cuda_abi::ProcRow> SupportedRows() {
-  std::unordered_map<std::string, void*> defaults;
-  for (const Farcall_DefaultEntry* entry = kDefaultEntries; entry->name != nullptr; ++entry) {
-    defaults.emplace(entry->name, entry->entry);
-  }
   std::vector<cuda_abi::ProcRow> rows = {
 #define FARCALL_PROC(name, version, flags, symbol) {name, version, flags, #symbol, reinterpret_cast<void*>(&symbol)},
 #include "cuda-abi/proc_table.inc"
@@ -74,8 +73,7 @@ std::vector<cuda_abi::ProcRow> SupportedRows() {
   };
   // An entry that is only the default would never succeed: a probe must see that it is not there.
   for (cuda_abi::ProcRow& row : rows) {
-    const auto found = defaults.find(row.symbol);
-    if (found != defaults.end() && found->second == row.entry) row.entry = nullptr;
+    if (IsUnsupported(row.entry)) row.entry = nullptr;
   }
   return rows;
 }
@@ -95,10 +93,15 @@ void StartAbi() {
 }
 
 }  // namespace
-}  // namespace farcall::cpu_device
+}  // namespace cpu_device
+}  // namespace farcall
 
 using namespace farcall;
 using namespace farcall::cpu_device;
+
+extern "C" void FarcallLogUnsupported(const char* name) {
+  Log(LogLevel::kWarn, "%s is not supported by this device", name);
+}
 
 extern "C" {
 
