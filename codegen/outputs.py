@@ -13,6 +13,7 @@ from procs import ProcRow
 from spec import Call, Spec
 from structs import RecordCodec, record_codecs
 from views import CallView, EntryView, call_views, entry_views, wrap
+from wire_tests import wire_tests
 
 
 @dataclass
@@ -139,6 +140,10 @@ def dispatch_table(inputs: Inputs) -> str:
     return _render("dispatch_table.cc.j2", rows=rows)
 
 
+def wire_test(inputs: Inputs) -> str:
+    return _render("wire_test.cc.j2", tests=wire_tests(inputs.spec, inputs.calls, inputs.codecs))
+
+
 OUTPUTS: dict[str, Callable[[Inputs], str]] = {
     "proto/call_id.h": call_id,
     "cuda-abi/proc_table.inc": proc_table,
@@ -155,4 +160,5 @@ OUTPUTS: dict[str, Callable[[Inputs], str]] = {
     "server/handwritten.h": server_handwritten,
     "server/cuda_calls.cc": server_calls,
     "server/dispatch_table.cc": dispatch_table,
+    "tests/wire_test.cc": wire_test,
 }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two sessions, faked: the client's appends go straight into a ServeCall, whose resolves are reversible.
+#include "tests/wire/wire_fixture.h"
+
+#include "client-shim/core/session_face.h"
+
+namespace farcall::server {
+
+class Session {};
+
+}  // namespace farcall::server
+
+namespace farcall::wire_test {
+namespace {
+
+server::Session session;
+uint32_t next_index = 1;
+
+}  // namespace
+
+int Wire::native_calls = 0;
+CUresult Wire::answer = CUDA_SUCCESS;
+Wire* Wire::current = nullptr;
+
+Wire::Wire() {
+  current = this;
+  native_calls = 0;
+  answer = CUDA_SUCCESS;
+}
+
+Wire::~Wire() { current = nullptr; }
+
+void Wire::Serve(CallId call, server::ServeFunction serve) {
+  call_ = call;
+  serve_ = serve;
+}
+
+CUresult Wire::Deliver(CallId call, std::span<const std::byte> body, std::vector<std::byte>* reply) {
+  EXPECT_EQ(call, call_) << CallName(call);
+  std::vector<std::byte> padded(body.begin(), body.end());
+  padded.resize(AlignUp(padded.size(), 8));
+  CheckShorterBodies(padded);
+  RecordHeader header;
+  server::ServeCall served(session, api, header, padded);
+  last_was_ok = serve_(served).ok();
+  *reply = served.out.mutable_bytes();
+  return served.result;
+}
+
+void Wire::CheckShorterBodies(std::span<const std::byte> body) {
+  const int calls = native_calls;
+  RecordHeader header;
+  for (size_t bytes = 0; bytes < body.size(); bytes += 8) {
+    server::ServeCall served(session, api, header, body.first(bytes));
+    EXPECT_FALSE(serve_(served).ok()) << "a body of " << bytes << " of " << body.size() << " bytes is taken";
+  }
+  server::DriverApi empty;
+  server::ServeCall served(session, empty, header, body);
+  EXPECT_TRUE(serve_(served).ok());
+  EXPECT_EQ(served.result, CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(native_calls, calls);
+}
+
+}  // namespace farcall::wire_test
+
+namespace farcall::client {
+
+using wire_test::Wire;
+
+CUresult Post(CallId call, std::span<const std::byte> body) {
+  std::vector<std::byte> reply;
+  CUresult result = Wire::current->Deliver(call, body, &reply);
+  EXPECT_TRUE(reply.empty()) << "a post has no outputs";
+  return result;
+}
+
+CUresult RoundTrip(CallId call, std::span<const std::byte> body, Reply* reply) {
+  std::vector<std::byte> bytes;
+  reply->status = Wire::current->Deliver(call, body, &bytes);
+  reply->owned = std::make_unique<std::byte[]>(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), reply->owned.get());
+  reply->body = {reply->owned.get(), bytes.size()};
+  return reply->status;
+}
+
+uint64_t NewHandle(HandleKind kind, CUresult* error) {
+  *error = CUDA_SUCCESS;
+  return MakeHandle(kind, 1000 + wire_test::next_index++, 1);
+}
+
+bool CheckHandle(HandleKind kind, uint64_t handle) { return SplitHandle(handle).kind == kind; }
+
+void FreeHandle(HandleKind kind, uint64_t handle) {
+  Wire::current->freed_on_client.push_back({kind, handle, nullptr});
+}
+
+uint64_t WireStream(CUstream stream, bool, CUresult* error) {
+  *error = CUDA_SUCCESS;
+  return stream == nullptr ? 1 : reinterpret_cast<uint64_t>(stream);
+}
+
+}  // namespace farcall::client
+
+namespace farcall::server {
+
+using wire_test::NativeOf;
+using wire_test::Wire;
+
+void ServeCall::Lie(const char* what) {
+  lie_ = true;
+  lie_what_ = what;
+}
+
+void* ServeCall::ResolveRaw(HandleKind kind, uint64_t wire, bool) {
+  if (Wire::current->lie || SplitHandle(wire).kind != kind) { Lie("handle"); }
+  return reinterpret_cast<void*>(NativeOf(wire));
+}
+
+CUstream ServeCall::ResolveStream(uint64_t wire) {
+  if (Wire::current->lie) { Lie("stream"); }
+  return reinterpret_cast<CUstream>(NativeOf(wire));
+}
+
+CUdeviceptr ServeCall::ResolveAddress(uint64_t wire, uint64_t bytes) {
+  Wire::current->last_extent = bytes;
+  if (Wire::current->lie) { Lie("address"); }
+  return wire;
+}
+
+CUdevice ServeCall::ResolveDevice(int32_t ordinal) {
+  if (Wire::current->lie) { Lie("device"); }
+  return ordinal;
+}
+
+void ServeCall::CheckNew(HandleKind kind, uint64_t wire) {
+  if (Wire::current->lie || SplitHandle(wire).kind != kind) { Lie("new handle"); }
+}
+
+void ServeCall::Insert(HandleKind kind, uint64_t wire, void* native) {
+  Wire::current->inserted.push_back({kind, wire, native});
+}
+
+void ServeCall::Erase(HandleKind kind, uint64_t wire) { Wire::current->erased.push_back({kind, wire, nullptr}); }
+
+Status ServeCall::Malformed(const char* what) const { return Status(Code::kMalformed, what); }
+
+Status ServeCall::LieStatus() const { return lie_ ? Status(Code::kMalformed, lie_what_) : Status(); }
+
+}  // namespace farcall::server
