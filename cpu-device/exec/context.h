@@ -13,6 +13,7 @@ inline constexpr uint32_t kWarpSize = 32;
 inline constexpr uint32_t kMaxThreadsPerBlock = 1024;
 inline constexpr uint32_t kBarrierCount = 16;
 inline constexpr uint32_t kSmCount = 8;
+inline constexpr uint32_t kGridWorkspaceBytes = 64;
 
 // One grid.
 struct LaunchContext {
@@ -21,7 +22,7 @@ struct LaunchContext {
   uint64_t window_begin = 0;          // device memory: [begin, begin + size) needs no slow check
   uint64_t window_size = 0;
   uint64_t grid_id = 0;
-  uint64_t grid_workspace = 0;  // %envreg2:%envreg1
+  uint64_t grid_workspace = 0;  // grid barrier's counters: %envreg1 is the high word, %envreg2 the low
   volatile uint32_t cancel = 0;  // polled at back edges
   uint32_t grid[3] = {1, 1, 1};
   uint32_t block[3] = {1, 1, 1};

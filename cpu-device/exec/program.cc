@@ -307,7 +307,7 @@ ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
   memmove(aligned, block.data(), info_.param_bytes);
 
   const ExecutorOptions& options = Options();
-  uint64_t workspace[8] = {};  // a grid barrier's counters, alone in this launch
+  uint64_t workspace[kGridWorkspaceBytes / 8] = {};  // a grid barrier's counters, alone in this launch
   LaunchContext launch;
   launch.params = aligned;
   launch.param_bytes = info_.param_bytes;

@@ -34,6 +34,10 @@ void fc_rt_check(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t
   if (within(block->shared, block->shared_bytes)) return;
   if (within(block->local, block->local_bytes * block->thread_count)) return;
   if (within(launch->params, launch->param_bytes)) return;
+  if (launch->grid_workspace &&
+      within(reinterpret_cast<void*>(launch->grid_workspace), kGridWorkspaceBytes)) {
+    return;
+  }
   const ExecutorOptions& options = Options();
   if (options.is_device_address) {
     if (options.is_device_address(address) && options.is_device_address(address + bytes - 1)) return;

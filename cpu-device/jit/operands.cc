@@ -258,7 +258,7 @@ llvm::Value* Emitter::ReadSpecial(const Operand& operand) {
     case SpecialRegister::kDynamicSmemSize: return launch32(offsetof(LaunchContext, dynamic_shared));
     case SpecialRegister::kEnvreg:
       if (operand.value == 1 || operand.value == 2) {
-        return launch32(offsetof(LaunchContext, grid_workspace) + 4 * (operand.value - 1));
+        return launch32(offsetof(LaunchContext, grid_workspace) + (operand.value == 1 ? 4 : 0));
       }
       return Int32(0);
     default: return ConstInt(ptx::BitsOf(ptx::TypeOf(operand.special)), 0);
