@@ -9,12 +9,14 @@ from pathlib import Path
 
 import yaml
 
+import committed
 import ids as id_list
 import outputs
 import parse_headers
 import procs
 import spec as spec_file
 
+ROOT = Path(__file__).resolve().parent.parent
 CODEGEN = Path(__file__).resolve().parent
 IDS = CODEGEN / "ids" / "cuda.ids"
 EXPORTS = CODEGEN / "ids" / "cuda_exports.txt"
@@ -44,6 +46,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--depfile", type=Path, help="write what the outputs depend on, for the build")
     parser.add_argument("--stamp", type=Path, help="touch when done")
     parser.add_argument("--add-ids", action="store_true", help="append ids for new names of the headers and stop")
+    parser.add_argument("--check", action="store_true", help="fail if goldens or the coverage page are stale, and stop")
+    parser.add_argument("--update", action="store_true", help="write goldens and the coverage page, and stop")
     parser.add_argument("--list", action="store_true", help="print the generated files, separated by ';', and stop")
     arguments = parser.parse_args()
     if not arguments.list and not (arguments.include and arguments.out):
@@ -59,6 +63,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.add_ids:
         return _add_ids(model)
     inputs = _load(model)
+    if arguments.check or arguments.update:
+        return _committed(inputs, arguments.update)
     for path, render in outputs.OUTPUTS.items():
         _write_if_changed(arguments.out / path, render(inputs))
     if arguments.depfile:
@@ -72,6 +78,21 @@ def _add_ids(model) -> int:
     added = id_list.append_ids(IDS, sorted(model.functions))
     EXPORTS.write_text("".join(f"{name}\n" for name in sorted(id_list.load_ids(IDS))))
     print(f"{len(added)} ids added" + (f": {', '.join(added)}" if added else ""))
+    return 0
+
+
+def _committed(inputs: outputs.Inputs, update: bool) -> int:
+    """Compares the committed copies with what would be generated, or writes them."""
+    stale = []
+    for path, render in committed.COMMITTED.items():
+        text = render(inputs)
+        if update:
+            _write_if_changed(ROOT / path, text)
+        elif not (ROOT / path).is_file() or (ROOT / path).read_text() != text:
+            stale.append(path)
+    if stale:
+        raise GenerateError(f"{', '.join(stale)} differ from what the spec and templates give: look at the change, then run "
+                            "codegen/generate.py --update")
     return 0
 
 

@@ -46,37 +46,37 @@ def _environment() -> jinja2.Environment:
 _ENVIRONMENT = _environment()
 
 
-def _render(template: str, **values) -> str:
+def render(template: str, **values) -> str:
     return _ENVIRONMENT.get_template(template).render(**values)
 
 
 def call_id(inputs: Inputs) -> str:
-    return _render("call_id.h.j2", ids=inputs.ids)
+    return render("call_id.h.j2", ids=inputs.ids)
 
 
 def proc_table(inputs: Inputs) -> str:
     functions = inputs.model.functions
-    return _render("proc_table.inc.j2", rows=[r for r in inputs.procs if not functions[r.symbol].graphics])
+    return render("proc_table.inc.j2", rows=[r for r in inputs.procs if not functions[r.symbol].graphics])
 
 
 def default_entries(inputs: Inputs) -> str:
-    return _render("default_entries.cc.j2", names=sorted(inputs.ids))
+    return render("default_entries.cc.j2", names=sorted(inputs.ids))
 
 
 def exports_map(inputs: Inputs) -> str:
-    return _render("exports.map.j2", names=sorted(inputs.ids))
+    return render("exports.map.j2", names=sorted(inputs.ids))
 
 
 def call_info(inputs: Inputs) -> str:
     rows = [_info_row(inputs.spec, name, call) for name, call in inputs.by_id()]
-    return _render("call_info.h.j2", rows=rows)
+    return render("call_info.h.j2", rows=rows)
 
 
 def _info_row(spec: Spec, name: str, call: Call | None) -> str:
     if call is None or not call.supported:
         return f"{{}},  // {name}"
     base = spec.base_of(call)
-    target = spec.base_of(spec.calls[base.lower.split("(")[0]]) if base.lower else base
+    target = spec.lowered(base)
     needs = {"nothing": "kNothing", "init": "kInit", "context": "kContext"}[base.needs]
     record = target.name if target.has_record else "kNone"
     unsafe = "true" if base.capture_unsafe else "false"
@@ -85,24 +85,32 @@ def _info_row(spec: Spec, name: str, call: Call | None) -> str:
 
 
 def structs(inputs: Inputs) -> str:
-    return _render("cuda_structs.h.j2", codecs=inputs.codecs)
+    return render("cuda_structs.h.j2", codecs=inputs.codecs)
 
 
 def client_calls_header(inputs: Inputs) -> str:
-    return _render("client_calls.h.j2", calls=[call for call in inputs.calls if call.server == "generated"])
+    return render("client_calls.h.j2", calls=[call for call in inputs.calls if call.server == "generated"])
 
 
 def client_handwritten(inputs: Inputs) -> str:
-    return _render("client_handwritten.h.j2", calls=[call for call in inputs.calls if call.client == "hand"])
+    return render("client_handwritten.h.j2", calls=[call for call in inputs.calls if call.client == "hand"])
 
 
 def client_calls(inputs: Inputs) -> str:
-    return _render("client_calls.cc.j2", calls=[call for call in inputs.calls if call.server == "generated"])
+    return render_client_calls([call for call in inputs.calls if call.server == "generated"])
+
+
+def render_client_calls(calls: list[CallView]) -> str:
+    return render("client_calls.cc.j2", calls=calls)
 
 
 def client_entries(inputs: Inputs) -> str:
     declared = {entry.name for entry in inputs.entries}
-    return _render("client_entries.cc.j2", entries=inputs.entries, foreign=[n for n in inputs.ids if n not in declared])
+    return render_client_entries(inputs.entries, [name for name in inputs.ids if name not in declared])
+
+
+def render_client_entries(entries: list[EntryView], foreign: list[str]) -> str:
+    return render("client_entries.cc.j2", entries=entries, foreign=foreign)
 
 
 def _driver_names(inputs: Inputs) -> list[str]:
@@ -111,22 +119,25 @@ def _driver_names(inputs: Inputs) -> list[str]:
 
 
 def driver_api_header(inputs: Inputs) -> str:
-    return _render("driver_api.h.j2", names=_driver_names(inputs))
+    return render("driver_api.h.j2", names=_driver_names(inputs))
 
 
 def driver_api(inputs: Inputs) -> str:
-    return _render("driver_api.cc.j2", names=_driver_names(inputs))
+    return render("driver_api.cc.j2", names=_driver_names(inputs))
 
 
 def server_handwritten(inputs: Inputs) -> str:
-    return _render("server_handwritten.h.j2", hand=[call for call in inputs.calls if call.server == "hand"],
+    return render("server_handwritten.h.j2", hand=[call for call in inputs.calls if call.server == "hand"],
                    generated=[call for call in inputs.calls if call.server == "generated"])
 
 
 def server_calls(inputs: Inputs) -> str:
-    calls = [call for call in inputs.calls if call.server == "generated"]
+    return render_server_calls(inputs, [call for call in inputs.calls if call.server == "generated"])
+
+
+def render_server_calls(inputs: Inputs, calls: list[CallView]) -> str:
     arrays = any(plan.kind == "in_array" for call in calls for plan in call.plans)
-    return _render("server_calls.cc.j2", calls=calls, arrays=arrays,
+    return render("server_calls.cc.j2", calls=calls, arrays=arrays,
                    resolvers=[codec for codec in inputs.codecs if codec.addresses])
 
 
@@ -137,11 +148,15 @@ def dispatch_table(inputs: Inputs) -> str:
         slow, context = (str(bool(value)).lower() for value in (
             call and call.slow, call and call.has_record and call.needs == "context"))
         rows.append(f'{{"{name}", {serve}, {slow}, {context}}},')
-    return _render("dispatch_table.cc.j2", rows=rows)
+    return render("dispatch_table.cc.j2", rows=rows)
 
 
 def wire_test(inputs: Inputs) -> str:
-    return _render("wire_test.cc.j2", tests=wire_tests(inputs.spec, inputs.calls, inputs.codecs))
+    return render_wire_test(inputs, inputs.calls)
+
+
+def render_wire_test(inputs: Inputs, calls: list[CallView]) -> str:
+    return render("wire_test.cc.j2", tests=wire_tests(inputs.spec, calls, inputs.codecs))
 
 
 OUTPUTS: dict[str, Callable[[Inputs], str]] = {

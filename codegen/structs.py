@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from spec import Spec, SpecError
+from plans import SpecError
+from spec import Spec
 
 _ARRAY = re.compile(r"^(?P<element>.+?)\s*\[(?P<count>\d+)\]$")
 
@@ -74,7 +75,7 @@ def _field(spec: Spec, record: str, param, notes: dict) -> Field:
         return Field(param.name, "omit", param.type)
     if param.name in notes.get("address", {}):
         return Field(param.name, "address", param.type, "uint64_t", extent=notes["address"][param.name])
-    wire = spec.wire_scalar(canonical)
+    wire = spec.classifier.wire_scalar(canonical)
     if wire:
         return Field(param.name, "scalar", spelled, wire, count)
     if canonical in spec.model.records and not spec.model.records[canonical].is_union:

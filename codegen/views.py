@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from model import Param
-from spec import NEEDS, Call, Plan, Spec, SpecError
+from plans import Plan, SpecError
+from spec import NEEDS, Call, Spec
 from structs import RecordCodec
 
 LINE = 100
@@ -177,11 +178,7 @@ class EntryView:
 
     @property
     def target(self) -> str:
-        return self.target_call.body
-
-    @property
-    def target_call(self) -> Call:
-        return self.spec.base_of(self.spec.calls[self.base.lower.split("(")[0]]) if self.base.lower else self.base
+        return self.spec.lowered(self.base).body
 
     @property
     def arguments(self) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from spec import Call, Plan, Spec
+from plans import Plan
+from spec import Spec
 from structs import Field, RecordCodec
 from views import CallView
 

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is generated but committed: goldens to read and to notice drift by, and the coverage page."""
+from __future__ import annotations
+
+from collections import Counter
+from typing import Callable
+
+import outputs
+from outputs import Inputs
+from spec import Call
+
+# One of each shape.
+GOLDEN_CALLS = (
+    "cuCtxGetLimit",                # a scalar comes back
+    "cuCtxGetStreamPriorityRange",  # optional outputs
+    "cuProfilerStart",              # no arguments
+    "cuMemcpyDtoDAsync_v2",         # addresses with extents, a stream
+    "cuMemsetD2D16Async",           # an extent to compute
+    "cuStreamCreateWithPriority",   # a handle the client assigns
+    "cuStreamDestroy_v2",           # a handle that ends
+    "cuKernelGetFunction",          # a round trip that creates
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor",  # a function or a kernel
+    "cuStreamSetAttribute",         # a union
+    "cuGraphExecUpdate_v2",         # a record comes back, also with an error
+    "cuGraphAddEmptyNode",          # an array of handles
+)
+GOLDEN_ENTRIES = (
+    "cuCtxGetLimit", "cuMemsetD8_v2", "cuMemsetD8_v2_ptds", "cuMemcpyHtoD_v2_ptds", "cuLaunchKernel_ptsz",
+    "cuStreamDestroy", "cuArrayCreate_v2",
+)
+
+
+def _golden_calls(inputs: Inputs) -> list:
+    by_name = {call.name: call for call in inputs.calls}
+    return [by_name[name] for name in GOLDEN_CALLS]
+
+
+def golden_client(inputs: Inputs) -> str:
+    return outputs.render_client_calls(_golden_calls(inputs))
+
+
+def golden_server(inputs: Inputs) -> str:
+    return outputs.render_server_calls(inputs, _golden_calls(inputs))
+
+
+def golden_entries(inputs: Inputs) -> str:
+    by_name = {entry.name: entry for entry in inputs.entries}
+    return outputs.render_client_entries([by_name[name] for name in GOLDEN_ENTRIES], ["cuGLInit"])
+
+
+def golden_wire_test(inputs: Inputs) -> str:
+    return outputs.render_wire_test(inputs, _golden_calls(inputs)[:4])
+
+
+# ---- docs/coverage.md
+
+
+def coverage(inputs: Inputs) -> str:
+    rows = [_coverage_row(inputs, name, call) for name, call in inputs.by_id()]
+    counts = Counter(row["class"] for row in rows)
+    late = [call for call in inputs.spec.calls.values() if call.late]
+    return outputs.render("coverage.md.j2", rows=rows, counts=counts, late=late,
+                          unsupported=[row["name"] for row in rows if row["class"] == "unsupported"])
+
+
+def _coverage_row(inputs: Inputs, name: str, call: Call | None) -> dict[str, str]:
+    if call is None or not call.supported:
+        return {"name": name, "class": "unsupported", "served": "", "client": "", "server": "", "test": ""}
+    base = inputs.spec.base_of(call)
+    target = inputs.spec.lowered(base)
+    served = "" if target is call else target.name
+    sides = {"client": target.client, "server": target.server} if target is call else {"client": "", "server": ""}
+    test = "tests/wire" if target is call and call.server == "generated" else ""
+    return {"name": name, "class": target.klass, "served": served, "test": test, **sides}
+
+
+COMMITTED: dict[str, Callable[[Inputs], str]] = {
+    "codegen/golden/client/cuda_calls.cc": golden_client,
+    "codegen/golden/client/cuda_entries.cc": golden_entries,
+    "codegen/golden/server/cuda_calls.cc": golden_server,
+    "codegen/golden/tests/wire_test.cc": golden_wire_test,
+    "docs/coverage.md": coverage,
+}

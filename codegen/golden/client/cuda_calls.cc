@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generated from cuda.h and codegen/spec/cuda.yaml: encode, send, decode. Partner: server/cuda_calls.cc.
+#include "client/calls.h"
+
+#include <string_view>
+
+#include "client-shim/core/roles.h"
+#include "client-shim/core/session_face.h"
+#include "proto/cuda_structs.h"
+
+namespace farcall::client {
+
+CUresult RoundTrip_cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
+  if (pvalue == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
+  BodyRoom room;
+  Writer body(room);
+  body.Put<int32_t>(static_cast<int32_t>(limit));
+  Reply reply;
+  const CUresult error = RoundTrip(CallId::cuCtxGetLimit, Written(room, body), &reply);
+  if (error != CUDA_SUCCESS) { return error; }
+  Reader outputs = reply.outputs();
+  const auto out_pvalue = outputs.Get<uint64_t>();
+  if (!outputs.Done()) { return CUDA_ERROR_UNKNOWN; }
+  *pvalue = out_pvalue;
+  return CUDA_SUCCESS;
+}
+
+CUresult RoundTrip_cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
+  Reply reply;
+  const CUresult error = RoundTrip(CallId::cuCtxGetStreamPriorityRange, {}, &reply);
+  if (error != CUDA_SUCCESS) { return error; }
+  Reader outputs = reply.outputs();
+  const auto out_leastPriority = outputs.Get<int32_t>();
+  const auto out_greatestPriority = outputs.Get<int32_t>();
+  if (!outputs.Done()) { return CUDA_ERROR_UNKNOWN; }
+  if (leastPriority != nullptr) { *leastPriority = out_leastPriority; }
+  if (greatestPriority != nullptr) { *greatestPriority = out_greatestPriority; }
+  return CUDA_SUCCESS;
+}
+
+CUresult Post_cuProfilerStart() {
+  return Post(CallId::cuProfilerStart, {});
+}
+
+CUresult Post_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
+                                   CUstream hStream) {
+  CUresult error = CUDA_SUCCESS;
+  const uint64_t wire_hStream = WireStream(hStream, false, &error);
+  if (error != CUDA_SUCCESS) { return error; }
+  BodyRoom room;
+  Writer body(room);
+  body.Put<uint64_t>(dstDevice);
+  body.Put<uint64_t>(srcDevice);
+  body.Put<uint64_t>(ByteCount);
+  body.Put<uint64_t>(wire_hStream);
+  return Post(CallId::cuMemcpyDtoDAsync_v2, Written(room, body));
+}
+
+CUresult Post_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us,
+                                 size_t Width, size_t Height, CUstream hStream) {
+  CUresult error = CUDA_SUCCESS;
+  const uint64_t wire_hStream = WireStream(hStream, false, &error);
+  if (error != CUDA_SUCCESS) { return error; }
+  BodyRoom room;
+  Writer body(room);
+  body.Put<uint64_t>(dstDevice);
+  body.Put<uint64_t>(dstPitch);
+  body.Put<uint16_t>(us);
+  body.Put<uint64_t>(Width);
+  body.Put<uint64_t>(Height);
+  body.Put<uint64_t>(wire_hStream);
+  return Post(CallId::cuMemsetD2D16Async, Written(room, body));
+}
+
+CUresult Post_cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int priority) {
+  CUresult error = CUDA_SUCCESS;
+  if (phStream == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
+  const uint64_t wire_phStream = NewHandle(HandleKind::kStream, &error);
+  if (error != CUDA_SUCCESS) { return error; }
+  BodyRoom room;
+  Writer body(room);
+  body.Put<uint64_t>(wire_phStream);
+  body.Put<uint32_t>(flags);
+  body.Put<int32_t>(priority);
+  error = Post(CallId::cuStreamCreateWithPriority, Written(room, body));
+  if (error != CUDA_SUCCESS) {
+    FreeHandle(HandleKind::kStream, wire_phStream);
+    return error;
+  }
+  *phStream = reinterpret_cast<CUstream>(wire_phStream);
+  return CUDA_SUCCESS;
+}
+
+CUresult Post_cuStreamDestroy_v2(CUstream hStream) {
+  CUresult error = CUDA_SUCCESS;
+  if (!IsHandle(hStream, HandleKind::kStream)) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  BodyRoom room;
+  Writer body(room);
+  body.Put<uint64_t>(WireHandle(hStream));
+  error = Post(CallId::cuStreamDestroy_v2, Written(room, body));
+  FreeHandle(HandleKind::kStream, WireHandle(hStream));
+  return error;
+}
+
+CUresult RoundTrip_cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
+  CUresult error = CUDA_SUCCESS;
+  if (pFunc == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
+  if (!IsHandle(kernel, HandleKind::kKernel)) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  const uint64_t wire_pFunc = NewHandle(HandleKind::kFunction, &error);
+  if (error != CUDA_SUCCESS) { return error; }
+  BodyRoom room;
+  Writer body(room);
+  body.Put<uint64_t>(wire_pFunc);
+  body.Put<uint64_t>(WireHandle(kernel));
+  Reply reply;
+  error = RoundTrip(CallId::cuKernelGetFunction, Written(room, body), &reply);
+  if (error != CUDA_SUCCESS) {
+    FreeHandle(HandleKind::kFunction, wire_pFunc);
+    return error;
+  }
+  *pFunc = reinterpret_cast<CUfunction>(wire_pFunc);
+  return CUDA_SUCCESS;
+}
+
+CUresult RoundTrip_cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    int* numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
+  if (numBlocks == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
+  if (!IsHandle(func, HandleKind::kFunction, HandleKind::kKernel)) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  BodyRoom room;
+  Writer body(room);
+  body.Put<uint64_t>(WireHandle(func));
+  body.Put<int32_t>(blockSize);
+  body.Put<uint64_t>(dynamicSMemSize);
+  Reply reply;
+  const CUresult error = RoundTrip(CallId::cuOccupancyMaxActiveBlocksPerMultiprocessor,
+                                   Written(room, body), &reply);
+  if (error != CUDA_SUCCESS) { return error; }
+  Reader outputs = reply.outputs();
+  const auto out_numBlocks = outputs.Get<int32_t>();
+  if (!outputs.Done()) { return CUDA_ERROR_UNKNOWN; }
+  *numBlocks = out_numBlocks;
+  return CUDA_SUCCESS;
+}
+
+CUresult RoundTrip_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr,
+                                        const CUstreamAttrValue* param) {
+  CUresult error = CUDA_SUCCESS;
+  const uint64_t wire_hStream = WireStream(hStream, false, &error);
+  if (error != CUDA_SUCCESS) { return error; }
+  if (param == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
+  Builder body;
+  body.Put<uint64_t>(wire_hStream);
+  body.Put<int32_t>(static_cast<int32_t>(attr));
+  if (!Encode(body, attr, *param)) { return CUDA_ERROR_NOT_SUPPORTED; }
+  Reply reply;
+  return RoundTrip(CallId::cuStreamSetAttribute, body.bytes(), &reply);
+}
+
+CUresult RoundTrip_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
+                                        CUgraphExecUpdateResultInfo* resultInfo) {
+  if (!IsHandle(hGraphExec, HandleKind::kGraphExec)) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (!IsHandle(hGraph, HandleKind::kGraph)) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (resultInfo == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
+  BodyRoom room;
+  Writer body(room);
+  body.Put<uint64_t>(WireHandle(hGraphExec));
+  body.Put<uint64_t>(WireHandle(hGraph));
+  Reply reply;
+  const CUresult error = RoundTrip(CallId::cuGraphExecUpdate_v2, Written(room, body), &reply);
+  if (reply.body.empty()) { return error; }
+  Reader outputs = reply.outputs();
+  CUgraphExecUpdateResultInfo out_resultInfo{};
+  Decode(outputs, &out_resultInfo);
+  if (!outputs.Done()) { return CUDA_ERROR_UNKNOWN; }
+  *resultInfo = out_resultInfo;
+  return error;
+}
+
+CUresult RoundTrip_cuGraphAddEmptyNode(CUgraphNode* phGraphNode, CUgraph hGraph,
+                                       const CUgraphNode* dependencies, size_t numDependencies) {
+  CUresult error = CUDA_SUCCESS;
+  if (phGraphNode == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
+  if (!IsHandle(hGraph, HandleKind::kGraph)) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (dependencies == nullptr && numDependencies != 0) { return CUDA_ERROR_INVALID_VALUE; }
+  const uint64_t wire_phGraphNode = NewHandle(HandleKind::kGraphNode, &error);
+  if (error != CUDA_SUCCESS) { return error; }
+  Builder body;
+  body.Put<uint64_t>(wire_phGraphNode);
+  body.Put<uint64_t>(WireHandle(hGraph));
+  PutHandles(body, dependencies, numDependencies);
+  body.Put<uint64_t>(numDependencies);
+  Reply reply;
+  error = RoundTrip(CallId::cuGraphAddEmptyNode, body.bytes(), &reply);
+  if (error != CUDA_SUCCESS) {
+    FreeHandle(HandleKind::kGraphNode, wire_phGraphNode);
+    return error;
+  }
+  *phGraphNode = reinterpret_cast<CUgraphNode>(wire_phGraphNode);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace farcall::client
