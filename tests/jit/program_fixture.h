@@ -99,7 +99,10 @@ inline ExecutorOptions TestOptions() {
 
 class ProgramTest : public ::testing::Test {
  protected:
-  void SetUp() override { ConfigureExecutor(TestOptions()); }
+  void SetUp() override {
+    setenv("FARCALL_PTXJIT", FARCALL_PTXJIT_PATH, 0);
+    ConfigureExecutor(TestOptions());
+  }
 
   // Loads, and fails the test if the text is refused.
   Program* Load(const std::string& ptx) {
