@@ -5,6 +5,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "proto/codec.h"
@@ -14,12 +15,17 @@
 namespace farcall::server {
 
 class Session;
+struct ContextState;
+struct StreamState;
 struct DriverApi;  // generated/server/driver_api.h: one pointer per exported name, named as the name
 
 // A call being served. The function decodes from `in`, checks Done(), resolves, calls, encodes into `out`, sets `result`.
 //   Errors  a failed Status means the record lied and ends the session; an API failure is `result`
 //   Thread  the issue thread (or the helper of a slow call)
 struct ServeCall {
+  ServeCall(Session& session, const DriverApi& api, const RecordHeader& header, std::span<const std::byte> body)
+      : session(session), api(api), header(header), in(body) {}
+
   Session& session;
   const DriverApi& api;
   const RecordHeader& header;
@@ -28,13 +34,20 @@ struct ServeCall {
   CUresult result = CUDA_SUCCESS;
   std::string detail;                 // one line for the error ring
   bool parked = false;                // the reply comes later, from the session's completion thread
+  bool stalled = false;               // cannot go on yet, and nothing has been done: the record is served again later
+  uint64_t progress = 0;              // kept across stalls, for a record that is served in steps
+  bool on_helper = false;             // a slow call, on the helper: handles it lacks will not come
+  ContextState* context = nullptr;    // header.context's, current; null if the call needs none
+  uint64_t chunks_sent = 0;           // of the record's frame: chunks it relies on are among these
 
   // Each resolves a wire handle to the native one. A lie makes lie() true; a stale handle sets `result`.
   template <typename Native>
   Native Resolve(HandleKind kind, uint64_t wire, bool optional = false) {
     return reinterpret_cast<Native>(ResolveRaw(kind, wire, optional));
   }
-  CUstream ResolveStream(uint64_t wire);                     // 1, 2 or a handle
+  CUstream ResolveStream(uint64_t wire);                     // 1, 2 or a handle; the record puts work on it
+  StreamState* FindStream(uint64_t wire);                    // as ResolveStream, without marking work; null if not ready()
+  void* ResolveExtra(HandleKind kind, uint64_t wire);        // what the server keeps beside the native object
   CUdeviceptr ResolveAddress(uint64_t wire, uint64_t bytes); // inside the session's own windows, else a lie
   CUdevice ResolveDevice(int32_t ordinal);                   // out of range: INVALID_DEVICE
   void Insert(HandleKind kind, uint64_t wire, void* native); // after the native create succeeded
@@ -42,10 +55,12 @@ struct ServeCall {
   // For a handle to be created: index free or older generation, kind right.
   void CheckNew(HandleKind kind, uint64_t wire);
 
-  bool ready() const { return !lie_ && result == CUDA_SUCCESS; }
+  bool ready() const { return !lie_ && !stalled && result == CUDA_SUCCESS; }
   bool lie() const { return lie_; }
   Status Malformed(const char* what) const;   // names the call and the field
   Status LieStatus() const;                   // ok() if nothing lied
+
+  void Lie(const char* what);
 
  private:
   void* ResolveRaw(HandleKind kind, uint64_t wire, bool optional);

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// Credit, chunks and allocations.
+#include "server/device_memory.h"
+
+#include <algorithm>
+
+namespace farcall::server {
+
+namespace {
+
+constexpr uint64_t kLargestChunkBytes = 64u << 20;
+
+CUmemAllocationProp ChunkProperties(int device) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return properties;
+}
+
+// The entry of an address-ordered map that begins at or before `address`.
+template <typename Map>
+auto AtOrBefore(Map& map, uint64_t address) {
+  auto at = map.upper_bound(address);
+  return at == map.begin() ? map.end() : std::prev(at);
+}
+
+}  // namespace
+
+int DeviceMemory::ReserveWindow(const std::vector<Window>& offers) {
+  if (api_.cuMemAddressReserve == nullptr || api_.cuMemCreate == nullptr) { return -1; }
+  for (size_t i = 0; i < offers.size(); ++i) {
+    const Window& offer = offers[i];
+    if (offer.bytes == 0 || offer.base % kChunkGranularityBytes != 0 ||
+        offer.bytes % kChunkGranularityBytes != 0 || offer.base + offer.bytes < offer.base) {
+      continue;
+    }
+    CUdeviceptr got = 0;
+    if (api_.cuMemAddressReserve(&got, offer.bytes, 0, offer.base, 0) != CUDA_SUCCESS) { continue; }
+    if (got != offer.base) {
+      api_.cuMemAddressFree(got, offer.bytes);
+      continue;
+    }
+    window_ = offer;
+    free_ranges_[offer.base] = offer.bytes;
+    return static_cast<int>(i);
+  }
+  return -1;
+}
+
+uint64_t DeviceMemory::TakeRange(uint64_t bytes) {
+  for (auto range = free_ranges_.begin(); range != free_ranges_.end(); ++range) {
+    if (range->second < bytes) { continue; }
+    auto [base, length] = *range;
+    free_ranges_.erase(range);
+    if (length > bytes) { free_ranges_[base + bytes] = length - bytes; }
+    return base;
+  }
+  return 0;
+}
+
+void DeviceMemory::PutRange(uint64_t base, uint64_t bytes) {
+  auto next = free_ranges_.lower_bound(base);
+  if (next != free_ranges_.end() && base + bytes == next->first) {
+    bytes += next->second;
+    next = free_ranges_.erase(next);
+  }
+  if (next != free_ranges_.begin()) {
+    auto before = std::prev(next);
+    if (before->first + before->second == base) {
+      before->second += bytes;
+      return;
+    }
+  }
+  free_ranges_[base] = bytes;
+}
+
+CUresult DeviceMemory::MapChunk(int device, uint64_t base, uint64_t bytes, Chunk* chunk) {
+  CUmemAllocationProp properties = ChunkProperties(device);
+  *chunk = {bytes, 0, device, 0};
+  CUresult result = api_.cuMemCreate(&chunk->handle, bytes, &properties, 0);
+  if (result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_VALUE) {
+    // A device that cannot export its memory still can have it.
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+    result = api_.cuMemCreate(&chunk->handle, bytes, &properties, 0);
+  }
+  if (result != CUDA_SUCCESS) { return result; }
+  result = api_.cuMemMap(base, bytes, 0, chunk->handle, 0);
+  if (result != CUDA_SUCCESS) {
+    api_.cuMemRelease(chunk->handle);
+    return result;
+  }
+  CUmemAccessDesc access{};
+  access.location = properties.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  result = api_.cuMemSetAccess(base, bytes, &access, 1);
+  if (result != CUDA_SUCCESS) { DropChunk(base, *chunk); }
+  return result;
+}
+
+void DeviceMemory::DropChunk(uint64_t base, const Chunk& chunk) {
+  api_.cuMemUnmap(base, chunk.bytes);
+  api_.cuMemRelease(chunk.handle);
+}
+
+CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::string* detail) {
+  if (!has_window() || bytes == 0 || bytes > window_.bytes) {
+    *detail = "device memory: asked " + std::to_string(bytes) + " bytes, the window has " +
+              std::to_string(window_.bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  bytes = (bytes + kChunkGranularityBytes - 1) / kChunkGranularityBytes * kChunkGranularityBytes;
+  if (Status charged = broker_.Charge(device, bytes); !charged.ok()) {
+    *detail = charged.message();
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  std::unique_lock lock(mutex_);
+  uint64_t base = TakeRange(bytes);
+  lock.unlock();  // the driver may take long to map; the range is ours
+  CUresult result = base == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+  uint64_t mapped = 0;
+  std::map<uint64_t, Chunk> made;
+  while (result == CUDA_SUCCESS && mapped < bytes) {
+    uint64_t step = std::min(bytes - mapped, kLargestChunkBytes);
+    Chunk chunk;
+    result = MapChunk(device, base + mapped, step, &chunk);
+    if (result != CUDA_SUCCESS) { break; }
+    made[base + mapped] = chunk;
+    mapped += step;
+  }
+  if (result != CUDA_SUCCESS) {
+    for (const auto& [at, chunk] : made) { DropChunk(at, chunk); }
+    lock.lock();
+    if (base != 0) { PutRange(base, bytes); }
+    broker_.Refund(device, bytes);
+    *detail = "device memory: the device refused " + std::to_string(bytes) + " bytes (code " +
+              std::to_string(result) + ")";
+    return result;
+  }
+  lock.lock();
+  chunks_.merge(made);
+  AddCredit(base, bytes, device);
+  *range = {base, bytes};
+  return CUDA_SUCCESS;
+}
+
+void DeviceMemory::AddCredit(uint64_t base, uint64_t bytes, int device) {
+  uint64_t end = base + bytes;
+  auto next = credit_.lower_bound(base);
+  if (next != credit_.end() && next->first == end && next->second.device == device) {
+    end = next->second.end;
+    next = credit_.erase(next);
+  }
+  if (next != credit_.begin()) {
+    auto before = std::prev(next);
+    if (before->second.end == base && before->second.device == device) {
+      before->second.end = end;
+      return;
+    }
+  }
+  credit_[base] = {end, device};
+}
+
+void DeviceMemory::RemoveCredit(uint64_t base, uint64_t bytes) {
+  auto span = AtOrBefore(credit_, base);
+  auto [begin, whole] = *span;
+  credit_.erase(span);
+  if (begin < base) { credit_[begin] = {base, whole.device}; }
+  if (base + bytes < whole.end) { credit_[base + bytes] = whole; }
+}
+
+bool DeviceMemory::InCredit(uint64_t address, uint64_t bytes, int device) const {
+  auto span = AtOrBefore(credit_, address);
+  if (span == credit_.end() || (device >= 0 && span->second.device != device)) { return false; }
+  return address <= span->second.end && bytes <= span->second.end - address;
+}
+
+bool DeviceMemory::MeetsAllocation(uint64_t address, uint64_t bytes) const {
+  auto next = allocations_.lower_bound(address);
+  if (next != allocations_.end() && next->first - address < bytes) { return true; }
+  if (next == allocations_.begin()) { return false; }
+  auto before = std::prev(next);
+  return address - before->first < before->second.bytes;
+}
+
+bool DeviceMemory::ReturnCredit(int device, uint64_t base, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (bytes == 0 || !InCredit(base, bytes, device) || MeetsAllocation(base, bytes)) { return false; }
+  RemoveCredit(base, bytes);
+  uint64_t end = base + bytes;
+  for (auto chunk = AtOrBefore(chunks_, base); chunk != chunks_.end() && chunk->first < end;) {
+    uint64_t chunk_end = chunk->first + chunk->second.bytes;
+    uint64_t from = std::max(base, chunk->first), to = std::min(end, chunk_end);
+    if (from < to) { chunk->second.returned_bytes += to - from; }
+    if (chunk->second.returned_bytes < chunk->second.bytes) {
+      ++chunk;
+      continue;
+    }
+    DropChunk(chunk->first, chunk->second);
+    PutRange(chunk->first, chunk->second.bytes);
+    broker_.Refund(device, chunk->second.bytes);
+    chunk = chunks_.erase(chunk);
+  }
+  return true;
+}
+
+bool DeviceMemory::Allocate(int device, uint64_t address, uint64_t bytes, uint16_t context) {
+  std::lock_guard lock(mutex_);
+  if (bytes == 0 || !InCredit(address, bytes, device) || MeetsAllocation(address, bytes)) { return false; }
+  allocations_[address] = {bytes, device, context, false};
+  return true;
+}
+
+CUresult DeviceMemory::AllocateByDriver(int device, uint64_t bytes, uint16_t context, uint64_t* address,
+                                        std::string* detail) {
+  if (bytes == 0) { return CUDA_ERROR_INVALID_VALUE; }
+  if (Status charged = broker_.Charge(device, bytes); !charged.ok()) {
+    *detail = charged.message();
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  CUdeviceptr got = 0;
+  CUresult result = api_.cuMemAlloc_v2(&got, bytes);
+  if (result != CUDA_SUCCESS) {
+    broker_.Refund(device, bytes);
+    return result;
+  }
+  std::lock_guard lock(mutex_);
+  allocations_[got] = {bytes, device, context, true};
+  *address = got;
+  return CUDA_SUCCESS;
+}
+
+bool DeviceMemory::Free(uint64_t address, Freed* freed) {
+  std::lock_guard lock(mutex_);
+  auto allocation = allocations_.find(address);
+  if (allocation == allocations_.end()) { return false; }
+  const Allocation& found = allocation->second;
+  *freed = {found.by_driver ? address : 0, found.device, found.bytes};
+  allocations_.erase(allocation);
+  return true;
+}
+
+void DeviceMemory::FinishFree(const Freed& freed) {
+  if (freed.driver_address == 0) { return; }
+  if (api_.cuMemFree_v2(freed.driver_address) == CUDA_SUCCESS) { broker_.Refund(freed.device, freed.bytes); }
+}
+
+void DeviceMemory::FreeContext(uint16_t context) {
+  std::lock_guard lock(mutex_);
+  for (auto allocation = allocations_.begin(); allocation != allocations_.end();) {
+    const Allocation& found = allocation->second;
+    if (found.context != context) {
+      ++allocation;
+      continue;
+    }
+    // The driver freed its own with the context.
+    if (found.by_driver) { broker_.Refund(found.device, found.bytes); }
+    allocation = allocations_.erase(allocation);
+  }
+}
+
+void DeviceMemory::AddForeign(uint64_t address, uint64_t bytes, uint64_t owner) {
+  std::lock_guard lock(mutex_);
+  auto [first, last] = foreign_.equal_range(address);
+  for (auto at = first; at != last; ++at) {
+    if (at->second.owner == owner) { return; }
+  }
+  foreign_.emplace(address, Foreign{bytes, owner});
+}
+
+void DeviceMemory::RemoveForeign(uint64_t owner) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(foreign_, [owner](const auto& entry) { return entry.second.owner == owner; });
+}
+
+bool DeviceMemory::Contains(uint64_t address, uint64_t bytes) const {
+  std::lock_guard lock(mutex_);
+  if (InCredit(address, bytes, -1)) { return true; }
+  auto allocation = AtOrBefore(allocations_, address);
+  if (allocation != allocations_.end()) {
+    uint64_t offset = address - allocation->first;
+    if (offset <= allocation->second.bytes && bytes <= allocation->second.bytes - offset) { return true; }
+  }
+  for (auto at = foreign_.upper_bound(address); at != foreign_.begin();) {
+    --at;
+    uint64_t offset = address - at->first;
+    if (offset <= at->second.bytes && bytes <= at->second.bytes - offset) { return true; }
+    if (offset > (1ull << 32)) { break; }  // globals are far smaller than that
+  }
+  return false;
+}
+
+}  // namespace farcall::server

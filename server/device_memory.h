@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The session's device memory: credit (backed ranges of the window, charged to the ledger) and the allocations in it.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "proto/wire.h"
+#include "server/driver_api.h"
+#include "server/memory_broker.h"
+
+namespace farcall::server {
+
+// Physical memory is charged, created, mapped, and only then granted: an allocation inside credit is bookkeeping.
+//   Thread  any
+class DeviceMemory {
+ public:
+  DeviceMemory(const DriverApi& api, MemoryBroker& broker) : api_(api), broker_(broker) {}
+
+  // Takes the first of the client's offers that the driver grants at the very address; its index, or -1.
+  int ReserveWindow(const std::vector<Window>& offers);
+  bool has_window() const { return window_.bytes != 0; }
+
+  // Backs a contiguous range. CUDA_ERROR_OUT_OF_MEMORY with a line in `detail` if the quota or the device refuses.
+  CUresult Grant(int device, uint64_t bytes, Window* range, std::string* detail);
+  // An unspent range comes back; its chunks go when all of them has. False: it was no unspent credit (a lie).
+  bool ReturnCredit(int device, uint64_t base, uint64_t bytes);
+
+  // Marks [address, address + bytes) as an allocation of the context. False: not unspent credit of that device (a lie).
+  bool Allocate(int device, uint64_t address, uint64_t bytes, uint16_t context);
+  // Without a window: the driver chooses the address.
+  CUresult AllocateByDriver(int device, uint64_t bytes, uint16_t context, uint64_t* address, std::string* detail);
+  struct Freed {
+    CUdeviceptr driver_address = 0;  // to be freed by the driver once the fence has passed; 0: it was credit
+    int device = 0;
+    uint64_t bytes = 0;
+  };
+  // The allocation that begins at `address` is no more. False: there is none.
+  bool Free(uint64_t address, Freed* freed);
+  // After the fence of a driver's allocation; its context is current.
+  void FinishFree(const Freed& freed);
+  // All allocations of a context that is gone; credit they lay in is unspent again.
+  void FreeContext(uint16_t context);
+
+  // Memory that is the session's without being an allocation (module globals).
+  void AddForeign(uint64_t address, uint64_t bytes, uint64_t owner);
+  void RemoveForeign(uint64_t owner);
+
+  // Whether the whole range is the session's.
+  bool Contains(uint64_t address, uint64_t bytes) const;
+  quota::Usage Query(int device) { return broker_.Query(device); }
+
+ private:
+  struct Chunk {
+    uint64_t bytes = 0;
+    uint64_t returned_bytes = 0;
+    int device = 0;
+    CUmemGenericAllocationHandle handle = 0;
+  };
+  struct Span {
+    uint64_t end = 0;
+    int device = 0;
+  };
+  struct Allocation {
+    uint64_t bytes = 0;
+    int device = 0;
+    uint16_t context = 0;
+    bool by_driver = false;
+  };
+  struct Foreign {
+    uint64_t bytes = 0;
+    uint64_t owner = 0;
+  };
+
+  uint64_t TakeRange(uint64_t bytes);
+  void PutRange(uint64_t base, uint64_t bytes);
+  CUresult MapChunk(int device, uint64_t base, uint64_t bytes, Chunk* chunk);
+  void DropChunk(uint64_t base, const Chunk& chunk);
+  void AddCredit(uint64_t base, uint64_t bytes, int device);
+  void RemoveCredit(uint64_t base, uint64_t bytes);
+  bool InCredit(uint64_t address, uint64_t bytes, int device) const;  // device -1: any
+  bool MeetsAllocation(uint64_t address, uint64_t bytes) const;
+
+  const DriverApi& api_;
+  MemoryBroker& broker_;
+  Window window_;
+  mutable std::mutex mutex_;
+  std::map<uint64_t, uint64_t> free_ranges_;  // of the window: base -> bytes
+  std::map<uint64_t, Chunk> chunks_;
+  std::map<uint64_t, Span> credit_;           // merged per device: base -> end
+  std::map<uint64_t, Allocation> allocations_;
+  std::multimap<uint64_t, Foreign> foreign_;
+};
+
+}  // namespace farcall::server

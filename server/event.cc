@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recording events, waiting for them; the client is told when a recording has completed.
+#include "server/context.h"
+#include "server/driver_api.h"
+#include "server/handwritten.h"
+#include "server/session.h"
+
+namespace farcall::server {
+
+namespace {
+
+std::vector<std::byte> CompletedBody(uint64_t event, uint32_t serial) {
+  Builder body;
+  body.Put<uint64_t>(event);
+  body.Put<uint32_t>(serial);
+  return std::move(body.mutable_bytes());
+}
+
+}  // namespace
+
+Status Serve_cuEventRecordWithFlags(ServeCall& call) {
+  auto wire_event = call.in.Get<uint64_t>();
+  auto wire_stream = call.in.Get<uint64_t>();
+  auto flags = call.in.Get<uint32_t>();
+  if (!call.in.Done()) { return call.Malformed("body"); }
+  auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
+  StreamState* stream = call.FindStream(wire_stream);
+  if (!call.ready()) { return call.LieStatus(); }
+  auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
+  Session& session = call.session;
+  if (flags == 0) {
+    call.result = call.api.cuEventRecord(event, stream->native);
+  } else if (call.api.cuEventRecordWithFlags != nullptr) {
+    call.result = call.api.cuEventRecordWithFlags(event, stream->native, flags);
+  } else {
+    call.result = CUDA_ERROR_NOT_SUPPORTED;
+  }
+  state->last = nullptr;
+  if (call.result != CUDA_SUCCESS || session.capturing(stream->native)) { return {}; }
+  session.MarkActive(*stream);
+  // Watched by an event of ours at the same place: the program may record its own again, or destroy it.
+  auto watch = session.completion().Add(
+      stream->key, stream->context->native, stream->native,
+      [&session, wire_event, serial = call.header.serial](CUresult result) {
+        if (result == CUDA_SUCCESS) { session.outbox().Push(SessionCall::kCompleted, CompletedBody(wire_event, serial)); }
+      },
+      &call.result);
+  state->last = std::move(watch);
+  return {};
+}
+
+Status Serve_cuEventSynchronize(ServeCall& call) {
+  auto wire_event = call.in.Get<uint64_t>();
+  if (!call.in.Done()) { return call.Malformed("body"); }
+  call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
+  if (!call.ready()) { return call.LieStatus(); }
+  auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
+  Session& session = call.session;
+  if (state->last == nullptr) { return {}; }  // never recorded: complete, as CUDA has it
+  CUcontext context = state->last->context;
+  call.parked = session.completion().Attach(state->last, [&session, context, header = call.header](CUresult result) {
+    session.FlushPrintf(context);
+    session.Answer(header, result, {});
+  });
+  if (!call.parked) {
+    call.result = state->last->status;
+    session.DrainOutput();
+  }
+  return {};
+}
+
+Status Serve_cuEventQuery(ServeCall& call) {
+  auto wire_event = call.in.Get<uint64_t>();
+  if (!call.in.Done()) { return call.Malformed("body"); }
+  call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
+  if (!call.ready()) { return call.LieStatus(); }
+  auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
+  if (state->last == nullptr) { return {}; }
+  // Done means that the bytes of the copies before it have been sent.
+  call.result = call.session.completion().StatusOf(state->last);
+  return {};
+}
+
+}  // namespace farcall::server

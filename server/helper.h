@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread that runs slow tasks one after the other, so that the issue thread never waits for them.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace farcall::server {
+
+// Strictly in order: a task may rely on what an earlier one created. The thread starts with the first task.
+class Helper {
+ public:
+  // `after_each` runs on the helper after each task, once busy() no longer counts it.
+  explicit Helper(std::function<void()> after_each) : after_each_(std::move(after_each)) {}
+  ~Helper() { Stop(); }
+
+  void Submit(std::function<void()> task) {
+    std::lock_guard lock(mutex_);
+    if (stopping_) { return; }
+    outstanding_.fetch_add(1);
+    tasks_.push_back(std::move(task));
+    if (!thread_.joinable()) { thread_ = std::thread([this] { Run(); }); }
+    wake_.notify_one();
+  }
+  bool busy() const { return outstanding_.load() != 0; }
+  // Drops what has not begun and waits for what has.
+  void Stop() {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+      wake_.notify_one();
+    }
+    if (thread_.joinable()) { thread_.join(); }
+  }
+
+ private:
+  void Run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      wake_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+      if (stopping_) { return; }
+      std::function<void()> task = std::move(tasks_.front());
+      tasks_.pop_front();
+      lock.unlock();
+      task();
+      task = nullptr;
+      outstanding_.fetch_sub(1);
+      after_each_();
+      lock.lock();
+    }
+  }
+
+  std::function<void()> after_each_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> tasks_;
+  std::atomic<int> outstanding_{0};
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace farcall::server

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules and libraries: loading images from the store, and what is in them.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "server/context.h"
+#include "server/driver_api.h"
+#include "server/handwritten.h"
+#include "server/session.h"
+
+namespace farcall::server {
+
+namespace {
+
+constexpr size_t kLogBytes = 16u << 10;
+constexpr size_t kMaxOptions = 32;
+
+// The options whose value is a plain number; what points into a process stays out.
+bool IsPlainOption(uint32_t id) {
+  switch (id) {
+    case CU_JIT_MAX_REGISTERS:
+    case CU_JIT_OPTIMIZATION_LEVEL:
+    case CU_JIT_TARGET_FROM_CUCONTEXT:
+    case CU_JIT_TARGET:
+    case CU_JIT_FALLBACK_STRATEGY:
+    case CU_JIT_GENERATE_DEBUG_INFO:
+    case CU_JIT_LOG_VERBOSE:
+    case CU_JIT_GENERATE_LINE_INFO:
+    case CU_JIT_CACHE_MODE:
+    case CU_JIT_FAST_COMPILE:
+    case CU_JIT_POSITION_INDEPENDENT_CODE:
+    case CU_JIT_MIN_CTA_PER_SM:
+    case CU_JIT_MAX_THREADS_PER_BLOCK:
+    case CU_JIT_OVERRIDE_DIRECTIVE_VALUES: return true;
+    default: return false;
+  }
+}
+
+struct LoadRequest {
+  uint64_t wire = 0;
+  Hash256 hash{};
+  uint64_t bytes = 0;
+  bool want_logs = false;
+  std::vector<CUjit_option> options;
+  std::vector<void*> values;
+  std::string info, error;  // buffers of the logs
+
+  void AddOption(CUjit_option option, uint64_t value) {
+    options.push_back(option);
+    values.push_back(reinterpret_cast<void*>(value));
+  }
+  void AddLogs() {
+    info.assign(kLogBytes, '\0');
+    error.assign(kLogBytes, '\0');
+    AddOption(CU_JIT_INFO_LOG_BUFFER, reinterpret_cast<uint64_t>(info.data()));
+    AddOption(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, kLogBytes);
+    AddOption(CU_JIT_ERROR_LOG_BUFFER, reinterpret_cast<uint64_t>(error.data()));
+    AddOption(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, kLogBytes);
+  }
+};
+
+bool DecodeLoad(Reader& in, bool is_library, LoadRequest* request) {
+  request->wire = in.Get<uint64_t>();
+  std::span<const std::byte> hash = in.GetBytes();
+  request->bytes = in.Get<uint64_t>();
+  request->want_logs = in.Get<uint8_t>() != 0;
+  size_t count = in.GetCount(12);
+  if (hash.size() != request->hash.size() || count > kMaxOptions) { return false; }
+  std::memcpy(request->hash.data(), hash.data(), hash.size());
+  for (size_t i = 0; i < count; ++i) {
+    auto id = in.Get<uint32_t>();
+    auto value = in.Get<uint64_t>();
+    if (IsPlainOption(id)) { request->AddOption(static_cast<CUjit_option>(id), value); }
+  }
+  // Library options speak of the client's memory: read and left.
+  size_t library_options = is_library ? in.GetCount(12) : 0;
+  for (size_t i = 0; i < library_options; ++i) {
+    in.Get<uint32_t>();
+    in.Get<uint64_t>();
+  }
+  return in.Done();
+}
+
+void EncodeLogs(ServeCall& call, const LoadRequest& request) {
+  call.out.PutString(std::string_view(request.info.c_str()));
+  call.out.PutString(std::string_view(request.error.c_str()));
+}
+
+bool Prints(const std::vector<std::byte>& image) {
+  static constexpr std::string_view kPrintf = "vprintf";
+  return memmem(image.data(), image.size(), kPrintf.data(), kPrintf.size()) != nullptr;
+}
+
+// The common part of both loads; `load` calls the driver.
+template <typename Load>
+Status LoadImage(ServeCall& call, HandleKind kind, Load load) {
+  LoadRequest request;
+  if (!DecodeLoad(call.in, kind == HandleKind::kLibrary, &request)) { return call.Malformed("body"); }
+  call.CheckNew(kind, request.wire);
+  if (!call.ready()) { return call.LieStatus(); }
+  Image image = call.session.images().Get(request.hash);
+  if (image == nullptr || image->size() != request.bytes + 1) {
+    call.result = CUDA_ERROR_NOT_FOUND;
+    call.detail = "the server has no such image of " + std::to_string(request.bytes) + " bytes: send it again";
+    EncodeLogs(call, request);
+    return {};
+  }
+  if (Prints(*image)) { call.session.NotePrintf(); }
+  if (request.want_logs) { request.AddLogs(); }
+  void* native = nullptr;
+  call.result = load(*image, request, &native);
+  if (call.result == CUDA_SUCCESS) { call.Insert(kind, request.wire, native); }
+  EncodeLogs(call, request);
+  call.session.images().Forget(request.hash);
+  return {};
+}
+
+// What the client needs of a function: attributes by id, then the layout of its parameters.
+template <typename GetAttribute, typename GetParameter>
+FunctionState* DescribeFunction(ServeCall& call, GetAttribute get_attribute, GetParameter get_parameter) {
+  auto* state = new FunctionState();
+  call.out.Put<uint64_t>(CU_FUNC_ATTRIBUTE_MAX);
+  for (int id = 0; id < CU_FUNC_ATTRIBUTE_MAX; ++id) {
+    int value = 0;
+    if (get_attribute(&value, static_cast<CUfunction_attribute>(id)) != CUDA_SUCCESS) { value = 0; }
+    call.out.Put<int32_t>(value);
+  }
+  std::vector<std::pair<uint32_t, uint32_t>> layout;
+  size_t offset = 0, bytes = 0;
+  while (layout.size() < 4096 && get_parameter(layout.size(), &offset, &bytes) == CUDA_SUCCESS) {
+    layout.emplace_back(offset, bytes);
+    state->parameter_bytes = std::max<uint64_t>(state->parameter_bytes, offset + bytes);
+  }
+  call.out.Put<uint64_t>(layout.size());
+  for (auto [at, size] : layout) {
+    call.out.Put<uint32_t>(at);
+    call.out.Put<uint32_t>(size);
+  }
+  return state;
+}
+
+void InsertFunction(ServeCall& call, HandleKind kind, uint64_t wire, void* native, FunctionState* state) {
+  call.Insert(kind, wire, native);
+  call.session.table(kind).SetExtra(SplitHandle(wire).index, state);
+}
+
+// The functions of a module that goes.
+void KillFunctions(Session& session, HandleKind kind, uint64_t parent) {
+  std::vector<uint64_t> gone;
+  session.table(kind).ForEachLive([&](uint32_t index, uint16_t generation, void*, void* extra) {
+    auto* state = static_cast<FunctionState*>(extra);
+    if (state != nullptr && state->parent == parent) { gone.push_back(MakeHandle(kind, index, generation)); }
+  });
+  for (uint64_t wire : gone) {
+    HandleParts parts = SplitHandle(wire);
+    auto* state = static_cast<FunctionState*>(session.table(kind).Find(parts.index, parts.generation).extra);
+    session.table(kind).Kill(parts.index, parts.generation);
+    delete state;
+  }
+}
+
+Status GetGlobal(ServeCall& call, HandleKind kind) {
+  auto wire_parent = call.in.Get<uint64_t>();
+  std::string name(call.in.GetString());
+  if (!call.in.Done()) { return call.Malformed("body"); }
+  void* parent = call.Resolve<void*>(kind, wire_parent);
+  if (!call.ready()) { return call.LieStatus(); }
+  CUdeviceptr address = 0;
+  size_t bytes = 0;
+  if (kind == HandleKind::kModule) {
+    call.result = call.api.cuModuleGetGlobal_v2(&address, &bytes, static_cast<CUmodule>(parent), name.c_str());
+  } else {
+    call.result = call.api.cuLibraryGetGlobal(&address, &bytes, static_cast<CUlibrary>(parent), name.c_str());
+  }
+  if (call.result != CUDA_SUCCESS) { return {}; }
+  call.session.memory().AddForeign(address, bytes, wire_parent);
+  call.out.Put<uint64_t>(address);
+  call.out.Put<uint64_t>(bytes);
+  return {};
+}
+
+}  // namespace
+
+Status Serve_cuModuleLoadDataEx(ServeCall& call) {
+  return LoadImage(call, HandleKind::kModule, [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
+    CUmodule module = nullptr;
+    CUresult result = call.api.cuModuleLoadDataEx(&module, image.data(), static_cast<unsigned>(request.options.size()),
+                                                  request.options.data(), request.values.data());
+    *native = module;
+    return result;
+  });
+}
+
+Status Serve_cuLibraryLoadData(ServeCall& call) {
+  return LoadImage(call, HandleKind::kLibrary, [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
+    if (call.api.cuLibraryLoadData == nullptr) { return CUDA_ERROR_NOT_SUPPORTED; }
+    CUlibrary library = nullptr;
+    CUresult result = call.api.cuLibraryLoadData(&library, image.data(), request.options.data(), request.values.data(),
+                                                 static_cast<unsigned>(request.options.size()), nullptr, nullptr, 0);
+    *native = library;
+    return result;
+  });
+}
+
+Status Serve_cuModuleUnload(ServeCall& call) {
+  auto wire = call.in.Get<uint64_t>();
+  if (!call.in.Done()) { return call.Malformed("body"); }
+  auto module = call.Resolve<CUmodule>(HandleKind::kModule, wire);
+  if (!call.ready()) { return call.LieStatus(); }
+  Session& session = call.session;
+  session.memory().RemoveForeign(wire);
+  KillFunctions(session, HandleKind::kFunction, wire);
+  call.Erase(HandleKind::kModule, wire);
+  // Unloading waits for the context's work: the helper does the waiting.
+  auto unload = [&session, &api = call.api, module, native = call.context->native, header = call.header](CUresult) {
+    session.OnHelper([&session, &api, module, native, header] {
+      api.cuCtxSetCurrent(native);
+      session.Answer(header, api.cuModuleUnload(module), {});
+    });
+  };
+  CUresult idle = CUDA_SUCCESS;
+  call.parked = true;
+  if (!session.Fence(*call.context, unload, &idle)) { unload(idle); }
+  return {};
+}
+
+Status Serve_cuLibraryUnload(ServeCall& call) {
+  auto wire = call.in.Get<uint64_t>();
+  if (!call.in.Done()) { return call.Malformed("body"); }
+  auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire);
+  if (!call.ready()) { return call.LieStatus(); }
+  Session& session = call.session;
+  session.memory().RemoveForeign(wire);
+  KillFunctions(session, HandleKind::kKernel, wire);
+  call.Erase(HandleKind::kLibrary, wire);
+  call.parked = true;
+  session.OnHelper([&session, &api = call.api, library, header = call.header] {
+    session.Answer(header, api.cuLibraryUnload(library), {});
+  });
+  return {};
+}
+
+Status Serve_cuModuleGetFunction(ServeCall& call) {
+  auto wire_module = call.in.Get<uint64_t>();
+  auto wire = call.in.Get<uint64_t>();
+  std::string name(call.in.GetString());
+  if (!call.in.Done()) { return call.Malformed("body"); }
+  auto module = call.Resolve<CUmodule>(HandleKind::kModule, wire_module);
+  if (!call.ready()) { return call.LieStatus(); }
+  call.CheckNew(HandleKind::kFunction, wire);
+  if (!call.ready()) { return call.LieStatus(); }
+  const DriverApi& api = call.api;
+  CUfunction function = nullptr;
+  call.result = api.cuFuncGetParamInfo == nullptr ? CUDA_ERROR_NOT_SUPPORTED
+                                                  : api.cuModuleGetFunction(&function, module, name.c_str());
+  if (call.result != CUDA_SUCCESS) { return {}; }
+  FunctionState* state = DescribeFunction(
+      call, [&](int* value, CUfunction_attribute id) { return api.cuFuncGetAttribute(value, id, function); },
+      [&](size_t i, size_t* offset, size_t* bytes) { return api.cuFuncGetParamInfo(function, i, offset, bytes); });
+  state->parent = wire_module;
+  InsertFunction(call, HandleKind::kFunction, wire, function, state);
+  return {};
+}
+
+Status Serve_cuLibraryGetKernel(ServeCall& call) {
+  auto wire_library = call.in.Get<uint64_t>();
+  auto wire = call.in.Get<uint64_t>();
+  std::string name(call.in.GetString());
+  if (!call.in.Done()) { return call.Malformed("body"); }
+  auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire_library);
+  if (!call.ready()) { return call.LieStatus(); }
+  call.CheckNew(HandleKind::kKernel, wire);
+  if (!call.ready()) { return call.LieStatus(); }
+  const DriverApi& api = call.api;
+  CUkernel kernel = nullptr;
+  call.result = api.cuKernelGetParamInfo == nullptr ? CUDA_ERROR_NOT_SUPPORTED
+                                                    : api.cuLibraryGetKernel(&kernel, library, name.c_str());
+  if (call.result != CUDA_SUCCESS) { return {}; }
+  CUdevice device = call.context == nullptr ? 0 : call.context->device;
+  FunctionState* state = DescribeFunction(
+      call, [&](int* value, CUfunction_attribute id) { return api.cuKernelGetAttribute(value, id, kernel, device); },
+      [&](size_t i, size_t* offset, size_t* bytes) { return api.cuKernelGetParamInfo(kernel, i, offset, bytes); });
+  state->parent = wire_library;
+  InsertFunction(call, HandleKind::kKernel, wire, kernel, state);
+  return {};
+}
+
+Status Serve_cuModuleGetGlobal_v2(ServeCall& call) { return GetGlobal(call, HandleKind::kModule); }
+
+Status Serve_cuLibraryGetGlobal(ServeCall& call) { return GetGlobal(call, HandleKind::kLibrary); }
+
+Status Serve_cuModuleEnumerateFunctions(ServeCall& call) {
+  auto wire = call.in.Get<uint64_t>();
+  if (!call.in.Done()) { return call.Malformed("body"); }
+  auto module = call.Resolve<CUmodule>(HandleKind::kModule, wire);
+  if (!call.ready()) { return call.LieStatus(); }
+  const DriverApi& api = call.api;
+  unsigned count = 0;
+  if (api.cuModuleGetFunctionCount == nullptr || api.cuModuleEnumerateFunctions == nullptr || api.cuFuncGetName == nullptr) {
+    call.result = CUDA_ERROR_NOT_SUPPORTED;
+    return {};
+  }
+  call.result = api.cuModuleGetFunctionCount(&count, module);
+  std::vector<CUfunction> functions(call.result == CUDA_SUCCESS ? count : 0);
+  if (!functions.empty()) { call.result = api.cuModuleEnumerateFunctions(functions.data(), count, module); }
+  if (call.result != CUDA_SUCCESS) { return {}; }
+  call.out.Put<uint64_t>(functions.size());
+  for (CUfunction function : functions) {
+    const char* name = nullptr;
+    bool named = api.cuFuncGetName(&name, function) == CUDA_SUCCESS && name != nullptr;
+    call.out.PutString(named ? name : "");
+  }
+  return {};
+}
+
+Status Serve_cuLibraryEnumerateKernels(ServeCall& call) {
+  auto wire = call.in.Get<uint64_t>();
+  if (!call.in.Done()) { return call.Malformed("body"); }
+  auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire);
+  if (!call.ready()) { return call.LieStatus(); }
+  const DriverApi& api = call.api;
+  unsigned count = 0;
+  if (api.cuLibraryGetKernelCount == nullptr || api.cuLibraryEnumerateKernels == nullptr || api.cuKernelGetName == nullptr) {
+    call.result = CUDA_ERROR_NOT_SUPPORTED;
+    return {};
+  }
+  call.result = api.cuLibraryGetKernelCount(&count, library);
+  std::vector<CUkernel> kernels(call.result == CUDA_SUCCESS ? count : 0);
+  if (!kernels.empty()) { call.result = api.cuLibraryEnumerateKernels(kernels.data(), count, library); }
+  if (call.result != CUDA_SUCCESS) { return {}; }
+  call.out.Put<uint64_t>(kernels.size());
+  for (CUkernel kernel : kernels) {
+    const char* name = nullptr;
+    bool named = api.cuKernelGetName(&name, kernel) == CUDA_SUCCESS && name != nullptr;
+    call.out.PutString(named ? name : "");
+  }
+  return {};
+}
+
+Status Serve_cuGraphGetNodes(ServeCall& call) {
+  auto wire = call.in.Get<uint64_t>();
+  if (!call.in.Done()) { return call.Malformed("body"); }
+  auto graph = call.Resolve<CUgraph>(HandleKind::kGraph, wire);
+  if (!call.ready()) { return call.LieStatus(); }
+  size_t count = 0;
+  call.result = call.api.cuGraphGetNodes(graph, nullptr, &count);
+  if (call.result == CUDA_SUCCESS) { call.out.Put<uint64_t>(count); }
+  return {};
+}
+
+}  // namespace farcall::server

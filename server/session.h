@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// One session in its worker: reads the log, serves record after record, and never waits on the issue thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "proto/handshake.h"
+#include "proto/records.h"
+#include "quota/gate.h"
+#include "server/completion.h"
+#include "server/context.h"
+#include "server/device_memory.h"
+#include "server/handle_table.h"
+#include "server/helper.h"
+#include "server/image_store.h"
+#include "server/landing.h"
+#include "server/outbox.h"
+#include "server/serve.h"
+#include "transport/link.h"
+
+namespace farcall::server {
+
+struct SessionOptions {
+  int devices = 0;
+  uint32_t grace_ms = 60000;
+  uint32_t heartbeat_ms = 1000;
+  uint32_t lanes = 2;
+  uint32_t spin_us = 50;
+  size_t landing_slots = 64;   // 1 MiB each
+  size_t readback_slots = 32;
+  size_t max_landing_heap_bytes = 1u << 30;
+  uint64_t first_credit_bytes = 32u << 20;
+  std::string image_directory;  // "" = memory only
+  int output_fd = -1;           // the read end of the worker's stdout
+};
+
+class Session final : public LinkObserver {
+ public:
+  Session(const DriverApi& api, const SessionOptions& options, MemoryBroker& broker);
+  ~Session() override;
+
+  // Serves until the link ends for good; the reason.   Thread  becomes the issue thread
+  Status Run();
+  // Ends the session from outside with a goodbye.   Thread  any
+  void Stop(const Status& why);
+
+  // ---- LinkObserver
+  Status OnFrame(const FrameView& frame) override;
+  std::span<std::byte> ChunkDestination(const ChunkHeader& header) override;
+  void OnChunk(const ChunkHeader& header) override;
+  void OnDetached(const Status& why) override;
+  void OnReattached() override;
+  void OnClosed(const Status& why) override;
+
+  // ---- for the serve functions
+  Link& link() { return *link_; }
+  Outbox& outbox() { return outbox_; }
+  Completion& completion() { return completion_; }
+  DeviceMemory& memory() { return memory_; }
+  Landing& landing() { return landing_; }
+  SlotPool& readback() { return readback_; }
+  SlotPool& small_readback() { return small_readback_; }
+  ImageStore& images() { return images_; }
+  const SessionOptions& options() const { return options_; }
+  HandleTable& table(HandleKind kind) { return tables_[static_cast<size_t>(kind)]; }
+
+  // The context in `slot`, whatever its state; null if there never was one.
+  ContextState* context(uint16_t slot) const { return contexts_[slot].get(); }
+  ContextState& MakeContext(uint16_t slot);
+  void MakeCurrent(ContextState* context);      // issue thread only
+  void ForgetCurrent() { current_ = nullptr; }  // after a call that may have changed it
+
+  StreamState* LegacyStream(ContextState& context) { return &context.legacy; }
+  StreamState* PerThreadStream(ContextState& context, uint16_t thread, CUresult* result);
+  uint64_t NewStreamKey() { return ++last_stream_key_; }
+  void MarkActive(StreamState& stream);
+  // The stream is about to be destroyed: what is on it still counts for the context's waits.
+  void Orphan(StreamState& stream);
+
+  // Runs `done` once all work now on the context's streams has completed, with the first error. Parks even if idle while
+  // bytes of finished copies are still to be sent. Returns false, `done` not run, if there was nothing to wait for.
+  bool Fence(ContextState& context, std::function<void(CUresult)> done, CUresult* result);
+  // The same for one stream.
+  bool FenceStream(StreamState& stream, std::function<void(CUresult)> done, CUresult* result);
+  // Submits the fence of the frees noted so far.
+  void FenceFrees(ContextState& context);
+  void NoteFree(ContextState& context, uint64_t epoch, std::function<void()> free);
+  void GrantFirstCredit(int device);
+  void FinishFree(CUcontext context, const DeviceMemory::Freed& freed);
+
+  bool capturing(CUstream stream);
+  bool backlog_full() const { return backlog_bytes_ > kMaxBacklogBytes; }
+  bool helper_busy() const { return helper_.busy(); }
+  void OnHelper(std::function<void()> task) { helper_.Submit(std::move(task)); }
+  void OnMemoryHelper(std::function<void()> task) { memory_helper_.Submit(std::move(task)); }
+  void Wake();
+  // Moves what device code printed to the client. Before a reply that a program may take as "it has printed".
+  void DrainOutput();
+
+  // Host functions in flight: token -> what to call when the client has run it.
+  uint64_t AddHostCall(std::function<void()> done);
+  void EndHostCalls();
+
+  // Memory that lives as long as the session: sources of captured copies.
+  std::byte* KeepBytes(std::span<const std::byte> bytes);
+
+  // Answers a call that was parked, or reports its failure if it was a post.   Thread  any
+  void Answer(const RecordHeader& header, CUresult result, std::span<const std::byte> out, const std::string& detail = "");
+  // Device code of this session prints: waits flush the driver's buffer before they answer.
+  void NotePrintf() { prints_ = true; }
+  void FlushPrintf(CUcontext context);
+
+ private:
+  static constexpr size_t kMaxBacklogBytes = 64u << 20;
+  enum class Served { kDone, kStalled };
+  struct Waiting {  // a record whose turn has not come
+    std::vector<std::byte> bytes;
+    size_t served_bytes = 0;
+    uint64_t chunks_sent = 0;
+  };
+
+  // Serves until a record stalls; how many bytes of `records` were served.
+  Status ServeRecords(std::span<const std::byte> records, uint64_t chunks_sent, size_t* served_bytes);
+  Status ServeBacklog();
+  Status ServeRecord(const RecordView& record, uint64_t chunks_sent, Served* served);
+  Status ServeCallRecord(const RecordView& record, uint64_t chunks_sent, Served* served);
+  Status ServeSessionCall(const RecordView& record, uint64_t chunks_sent, Served* served);
+  Status ServeNamedImage(const RecordView& record, uint64_t chunks_sent, Served* served);
+  void ServeNeedCredit(const RecordHeader& header, int device, uint64_t bytes);
+  Status ServeFenceFrees(const RecordHeader& header, uint64_t epoch);
+  Status ServeHostDone(uint64_t token);
+  void PushGrant(int device, const Window& range);
+  void WaitForOrphans(std::vector<std::shared_ptr<Watch>> orphans, std::function<void()> done);
+  void SubmitToHelper(const RecordView& record, const DispatchRow& row, uint64_t chunks_sent);
+  CUresult PrepareContext(const RecordHeader& header, ContextState** context, bool* stalled);
+  void Finish(ServeCall& call);
+  Status Malformed(const RecordHeader& header, const std::string& what);
+  void EndOfFrame();
+  void SpinForCompletions();
+
+  const DriverApi& api_;
+  const SessionOptions options_;
+  std::unique_ptr<Link> link_;
+  Outbox outbox_;
+  int wake_fd_ = -1;
+  DeviceMemory memory_;
+  Landing landing_;
+  SlotPool readback_;
+  SlotPool small_readback_;
+  ImageStore images_;
+  std::array<HandleTable, static_cast<size_t>(HandleKind::kLast) + 1> tables_;
+  std::vector<std::unique_ptr<ContextState>> contexts_;
+  std::vector<std::unique_ptr<ContextState>> gone_contexts_;  // late answers may still name them
+  std::vector<uint16_t> dirty_contexts_;  // with frees noted in this frame
+  ContextState* current_ = nullptr;
+  std::atomic<uint64_t> last_stream_key_{0};
+  std::atomic<int> captures_{0};
+  std::atomic<bool> prints_{false};
+  std::unique_ptr<quota::Gate> gate_;
+
+  std::deque<Waiting> backlog_;
+  size_t backlog_bytes_ = 0;
+  uint64_t stall_progress_ = 0;
+
+  std::mutex host_calls_mutex_;
+  std::map<uint64_t, std::function<void()>> host_calls_;
+  uint64_t last_host_token_ = 0;
+
+  std::mutex output_mutex_;
+  std::mutex kept_mutex_;
+  std::vector<std::unique_ptr<std::byte[]>> kept_;
+
+  std::atomic<bool> ended_{false};
+  std::mutex end_mutex_;
+  Status end_reason_;
+  Status stop_request_;
+  std::atomic<bool> stop_requested_{false};
+
+  // Last: their threads use all of the above.
+  Completion completion_;
+  Helper helper_;
+  Helper memory_helper_;
+
+};
+
+}  // namespace farcall::server

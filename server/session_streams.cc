@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts and streams as the session tracks them: which have work, and waiting for it.
+#include <algorithm>
+
+#include "server/session.h"
+
+namespace farcall::server {
+
+namespace {
+
+// One answer for several points: the first error, once all are reached.
+class Countdown {
+ public:
+  Countdown(int count, std::function<void(CUresult)> done) : left_(count), done_(std::move(done)) {}
+  void Reach(CUresult result) {
+    {
+      std::lock_guard lock(mutex_);
+      if (result != CUDA_SUCCESS && first_error_ == CUDA_SUCCESS) { first_error_ = result; }
+      if (--left_ != 0) { return; }
+    }
+    done_(first_error_);
+  }
+
+ private:
+  std::mutex mutex_;
+  int left_;
+  CUresult first_error_ = CUDA_SUCCESS;
+  std::function<void(CUresult)> done_;
+};
+
+}  // namespace
+
+ContextState& Session::MakeContext(uint16_t slot) {
+  if (contexts_[slot] != nullptr) { gone_contexts_.push_back(std::move(contexts_[slot])); }
+  contexts_[slot] = std::make_unique<ContextState>();
+  ContextState& context = *contexts_[slot];
+  context.slot = slot;
+  context.legacy = {NewStreamKey(), CU_STREAM_LEGACY, &context, false};
+  return context;
+}
+
+StreamState* Session::PerThreadStream(ContextState& context, uint16_t thread, CUresult* result) {
+  std::unique_ptr<StreamState>& stream = context.per_thread[thread];
+  if (stream == nullptr) {
+    CUstream native = nullptr;
+    MakeCurrent(&context);
+    CUresult created = api_.cuStreamCreate(&native, CU_STREAM_DEFAULT);
+    if (created != CUDA_SUCCESS) {
+      context.per_thread.erase(thread);
+      if (*result == CUDA_SUCCESS) { *result = created; }
+      return nullptr;
+    }
+    stream = std::make_unique<StreamState>(StreamState{NewStreamKey(), native, &context, false});
+  }
+  return stream.get();
+}
+
+void Session::MarkActive(StreamState& stream) {
+  if (stream.active || stream.context == nullptr) { return; }
+  stream.active = true;
+  stream.context->active.push_back(&stream);
+}
+
+void Session::Orphan(StreamState& stream) {
+  if (!stream.active) { return; }
+  ContextState& context = *stream.context;
+  std::erase(context.active, &stream);
+  std::erase_if(context.orphans, [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
+  if (api_.cuStreamQuery(stream.native) != CUDA_ERROR_NOT_READY) { return; }
+  auto left = std::make_shared<Watch>();  // only its `ready` is used
+  CUresult added = completion_.Add(stream.key, context.native, stream.native, false,
+                                   [left](CUresult) { left->ready.store(true); });
+  if (added == CUDA_SUCCESS) { context.orphans.push_back(left); }
+}
+
+bool Session::Fence(ContextState& context, std::function<void(CUresult)> done, CUresult* result) {
+  std::vector<StreamState*> busy;
+  for (StreamState* stream : context.active) {
+    if (capturing(stream->native)) { continue; }
+    CUresult state = api_.cuStreamQuery(stream->native);
+    if (state == CUDA_ERROR_NOT_READY) {
+      busy.push_back(stream);
+    } else {
+      stream->active = false;
+      if (state != CUDA_SUCCESS && *result == CUDA_SUCCESS) { *result = state; }
+    }
+  }
+  std::erase_if(context.active, [](StreamState* stream) { return !stream->active; });
+  std::erase_if(context.orphans, [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
+  bool bytes_to_send = completion_.has_bulk();
+  if (busy.empty() && context.orphans.empty() && !bytes_to_send) { return false; }
+
+  auto all = std::make_shared<Countdown>(static_cast<int>(busy.size() + 1), std::move(done));
+  for (StreamState* stream : busy) {
+    CUresult added = completion_.Add(stream->key, context.native, stream->native, false,
+                                     [all](CUresult reached) { all->Reach(reached); });
+    if (added != CUDA_SUCCESS) { all->Reach(added); }
+  }
+  // Orphans are waited for at a point of their own, which the last of them makes ready.
+  CUresult first = *result;
+  *result = CUDA_SUCCESS;
+  completion_.Signal(completion_.AddManual(context.legacy.key, [this, all, first, orphans = context.orphans](CUresult) {
+    WaitForOrphans(orphans, [all, first] { all->Reach(first); });
+  }));
+  return true;
+}
+
+// Rare: streams destroyed with work on them. Their own watches make them ready; this looks again behind each.
+void Session::WaitForOrphans(std::vector<std::shared_ptr<Watch>> orphans, std::function<void()> done) {
+  std::erase_if(orphans, [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
+  if (orphans.empty()) { return done(); }
+  auto again = completion_.AddManual(NewStreamKey(), [this, orphans, done](CUresult) { WaitForOrphans(orphans, done); });
+  again->ready.store(true);
+}
+
+bool Session::FenceStream(StreamState& stream, std::function<void(CUresult)> done, CUresult* result) {
+  CUresult state = api_.cuStreamQuery(stream.native);
+  if (state == CUDA_ERROR_NOT_READY) {
+    *result = completion_.Add(stream.key, stream.context->native, stream.native, false, std::move(done));
+    return *result == CUDA_SUCCESS;
+  }
+  if (!completion_.has_bulk()) {
+    *result = state;
+    return false;
+  }
+  completion_.Signal(completion_.AddManual(stream.key, [done = std::move(done), state](CUresult) { done(state); }));
+  return true;
+}
+
+}  // namespace farcall::server
