@@ -52,6 +52,7 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
     ++generation_;
     last_heard_ = attached_since_ = Clock::now();
     last_sent_ = Clock::now();
+    attached_progress_ = Progress();
     if (phase_ == Phase::kDetached) { ++reconnects_; }
     phase_ = Phase::kAttached;
     lane_cv_.NotifyAll();
@@ -151,14 +152,16 @@ void LinkCore::BreakLocked(const Status& why) {
     phase_ = Phase::kDetached;
     break_why_ = why;
     detached_since_ = Clock::now();
-    // A connection that held is replaced at once; one that did not makes the next wait longer.
-    bool held = detached_since_ - attached_since_ > std::chrono::seconds(1);
-    if (held) { backoff_ms_ = 0; }
+    // A connection that moved the session on is replaced at once; one that did not makes the next wait longer.
+    if (Progress() != attached_progress_ || detached_since_ - attached_since_ > std::chrono::seconds(1)) { backoff_ms_ = 0; }
     next_dial_ = detached_since_ + std::chrono::milliseconds(backoff_ms_);
     backoff_ms_ = std::clamp<uint32_t>(backoff_ms_ * 2, 10, 1000);
   }
   PokeService();
 }
+
+// Changes with whatever has safely crossed in either direction.
+uint64_t LinkCore::Progress() const { return received_seq_ + chunk_prefix_ + acked_seq_ + chunk_acked_; }
 
 void LinkCore::WakePump() { eventfd_write(pump_wake_fd_, 1); }
 

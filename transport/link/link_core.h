@@ -138,6 +138,7 @@ class LinkCore {
   void BreakLane(Lane& lane, uint64_t generation, const Status& why);
   void BreakLocked(const Status& why);
   bool DialLanes(Lock& lock);
+  uint64_t Progress() const;
   void WakePump();
   // service.cc
   void Serve();
@@ -177,6 +178,7 @@ class LinkCore {
   bool reported_detached_ = false;
   Status break_why_;
   Clock::time_point detached_since_, attached_since_, next_dial_;
+  uint64_t attached_progress_ = 0;
   uint32_t backoff_ms_ = 0;
   uint64_t service_ticket_ = 0;
   bool backlog_ = false;

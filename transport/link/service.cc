@@ -117,12 +117,13 @@ Clock::time_point LinkCore::TendAttached(Lock& lock) {
   }
   if (phase_ != Phase::kAttached) { return now; }
   Clock::time_point silence = CheckSilence(now);
-  bool first = reconnects_ == 0;  // after that, wait until the peer is known to have taken the new log
-  if (phase_ == Phase::kAttached && lanes_wanted_ && !lanes_open_ && (first || heard_generation_ == generation_)) {
-    DialLanes(lock);
-    return now;
+  if (phase_ != Phase::kAttached || !lanes_wanted_ || lanes_open_) { return backlog_ ? now : std::min(beat, silence); }
+  // Lanes of a resumed link are dialled once the peer is known to have taken the log: its first frame says so.
+  if (reconnects_ != 0 && heard_generation_ != generation_ && !log_->WaitReadable(now)) {
+    return backlog_ ? now : std::min({beat, silence, now + kSlice});
   }
-  return backlog_ ? now : std::min(beat, silence);
+  DialLanes(lock);
+  return now;
 }
 
 // A link is lost when its peer says nothing and nothing of it waits unread (a reader that is busy is not a lost link).

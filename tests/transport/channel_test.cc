@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every transport's byte stream promises.
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "tests/transport/link_harness.h"
+
+namespace farcall::test {
+namespace {
+
+class ChannelTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    Result<std::unique_ptr<Listener>> listener = Listen(FreshUrl(GetParam()));
+    ASSERT_TRUE(listener.ok()) << listener.status().message();
+    listener_ = std::move(*listener);
+    Result<std::unique_ptr<Channel>> dialled = Dial(listener_->Url(), In(kLong));
+    ASSERT_TRUE(dialled.ok()) << dialled.status().message();
+    a_ = std::move(*dialled);
+    Result<std::unique_ptr<Channel>> accepted = listener_->Accept(In(kLong));
+    ASSERT_TRUE(accepted.ok()) << accepted.status().message();
+    b_ = std::move(*accepted);
+  }
+
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<Channel> a_, b_;
+};
+
+TEST_P(ChannelTest, CarriesBytesInOrderBothWaysAtOnce) {
+  std::vector<std::byte> up = Pattern(8u << 20, 1), down = Pattern(8u << 20, 2);
+  std::vector<std::byte> up_got(up.size()), down_got(down.size());
+  std::thread send_up([&] { EXPECT_TRUE(SendAll(*a_, up, In(kLong)).ok()); });
+  std::thread send_down([&] { EXPECT_TRUE(SendAll(*b_, down, In(kLong)).ok()); });
+  std::thread receive_up([&] { EXPECT_TRUE(ReceiveAll(*b_, up_got, In(kLong)).ok()); });
+  EXPECT_TRUE(ReceiveAll(*a_, down_got, In(kLong)).ok());
+  send_up.join();
+  send_down.join();
+  receive_up.join();
+  EXPECT_EQ(up, up_got);
+  EXPECT_EQ(down, down_got);
+}
+
+TEST_P(ChannelTest, GathersPartsInOrder) {
+  std::vector<std::byte> first = Pattern(100, 1), second = Pattern(5000, 2);
+  std::span<const std::byte> parts[] = {first, {}, second};
+  Result<size_t> sent = a_->TrySend(parts);
+  ASSERT_TRUE(sent.ok());
+  ASSERT_EQ(*sent, 5100u);
+  std::vector<std::byte> got(5100);
+  ASSERT_TRUE(ReceiveAll(*b_, got, In(kLong)).ok());
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), got.begin()));
+  EXPECT_TRUE(std::equal(second.begin(), second.end(), got.begin() + 100));
+}
+
+TEST_P(ChannelTest, TakesABoundedAmountThatNobodyReads) {
+  std::vector<std::byte> bytes(1u << 20);
+  size_t total = 0;
+  for (int i = 0; i < 64; ++i) {
+    std::span<const std::byte> part(bytes);
+    Result<size_t> sent = a_->TrySend({&part, 1});
+    ASSERT_TRUE(sent.ok());
+    total += *sent;
+    if (*sent == 0) { break; }
+  }
+  EXPECT_GT(total, 0u);
+  EXPECT_LT(total, 64u << 20);
+  EXPECT_FALSE(a_->WaitWritable(Clock::now()));
+}
+
+TEST_P(ChannelTest, SaysNothingIsThereAndTimesOut) {
+  std::byte byte;
+  Result<size_t> got = a_->TryReceive({&byte, 1});
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(*got, 0u);
+  EXPECT_FALSE(a_->WaitReadable(In(5)));
+  EXPECT_EQ(ReceiveAll(*a_, {&byte, 1}, In(5)).code(), Code::kTimeout);
+  EXPECT_TRUE(a_->WaitWritable(In(kLong)));
+}
+
+TEST_P(ChannelTest, WakesAReaderByDescriptor) {
+  int wake = eventfd(0, EFD_CLOEXEC);
+  std::thread waker([&] { eventfd_write(wake, 1); });
+  EXPECT_FALSE(a_->WaitReadable(In(kLong), wake));
+  waker.join();
+  close(wake);
+}
+
+TEST_P(ChannelTest, DeliversWhatWasSentBeforeTheEnd) {
+  std::vector<std::byte> bytes = Pattern(1000, 3), got(1000);
+  ASSERT_TRUE(SendAll(*a_, bytes, In(kLong)).ok());
+  a_.reset();
+  ASSERT_TRUE(ReceiveAll(*b_, got, In(kLong)).ok());
+  EXPECT_EQ(bytes, got);
+  std::byte byte;
+  EXPECT_EQ(ReceiveAll(*b_, {&byte, 1}, In(kLong)).code(), Code::kDisconnected);
+}
+
+TEST_P(ChannelTest, CloseWakesWaitersOnBothSidesAndIsIdempotent) {
+  std::thread here([&] { a_->WaitReadable(Clock::time_point::max()); });
+  std::thread there([&] { b_->WaitReadable(Clock::time_point::max()); });
+  a_->Close();
+  a_->Close();
+  here.join();
+  there.join();
+  std::byte byte{};
+  std::span<const std::byte> part(&byte, 1);
+  EXPECT_EQ(a_->TrySend({&part, 1}).status().code(), Code::kDisconnected);
+  EXPECT_EQ(a_->TryReceive({&byte, 1}).status().code(), Code::kDisconnected);
+}
+
+TEST_P(ChannelTest, ListenerTimesOutAndCloses) {
+  EXPECT_EQ(listener_->Accept(In(1)).status().code(), Code::kTimeout);
+  std::thread closer([&] { listener_->Close(); });
+  EXPECT_EQ(listener_->Accept(In(kLong)).status().code(), Code::kDisconnected);
+  closer.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, ChannelTest, testing::ValuesIn(TransportUrls()),
+                         [](const auto& info) { return UrlTestName(info.param); });
+
+TEST(DialTest, SaysThatNothingListens) {
+  std::string url = (*Listen("tcp://127.0.0.1:0"))->Url();  // closed again: the port is free
+  Status status = Dial(url, In(5000)).status();
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_NE(status.message().find(url), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("nothing listens there"), std::string::npos) << status.message();
+  EXPECT_EQ(Dial("inproc://nobody", In(1)).status().code(), Code::kUnavailable);
+}
+
+TEST(DialTest, SaysThatAHostCannotBeResolved) {
+  Status status = Dial("tcp://no-such-host.invalid:1", In(5000)).status();
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_NE(status.message().find("no-such-host.invalid"), std::string::npos) << status.message();
+}
+
+TEST(DialTest, ListsWhatIsBuiltInForAnUnknownTransport) {
+  for (const char* url : {"shm:///tmp/x", "verbs://h:1", "ucx://h:1", "tls://h:1", "pigeon://h:1"}) {
+    Status status = Dial(url, In(1)).status();
+    EXPECT_EQ(status.code(), Code::kUnsupported);
+    EXPECT_NE(status.message().find("have tcp://, inproc://"), std::string::npos) << status.message();
+    EXPECT_EQ(Listen(url).status().code(), Code::kUnsupported);
+  }
+}
+
+TEST(ListenTest, RefusesAPortInUse) {
+  std::unique_ptr<Listener> first = std::move(*Listen("tcp://127.0.0.1:0"));
+  Status status = Listen(first->Url()).status();
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_NE(status.message().find("in use"), std::string::npos) << status.message();
+}
+
+}  // namespace
+}  // namespace farcall::test

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/url.h"
+
+#include <gtest/gtest.h>
+
+namespace farcall {
+namespace {
+
+TEST(UrlTest, ReadsHostsAndPorts) {
+  struct Case {
+    const char* url;
+    const char* host;
+    uint16_t port;
+  };
+  for (const Case& c : {Case{"tcp://gpu7:7070", "gpu7", 7070}, Case{"tcp://[::1]:1", "::1", 1},
+                        Case{"tcp://127.0.0.1:65535/", "127.0.0.1", 65535}, Case{"tcp://0.0.0.0:0", "0.0.0.0", 0}}) {
+    Result<Url> url = ParseUrl(c.url);
+    ASSERT_TRUE(url.ok()) << c.url;
+    Result<HostPort> at = ParseHostPort(*url);
+    ASSERT_TRUE(at.ok()) << c.url << ": " << at.status().message();
+    EXPECT_EQ(at->host, c.host);
+    EXPECT_EQ(at->port, c.port);
+  }
+}
+
+TEST(UrlTest, NamesTheValueAndTheRightForm) {
+  for (const char* text : {"", "gpu7:7070", "://x", "tcp://", "TCP://h:1", "t p://h:1"}) {
+    Result<Url> url = ParseUrl(text);
+    ASSERT_FALSE(url.ok()) << text;
+    EXPECT_EQ(url.status().code(), Code::kInvalid);
+    EXPECT_NE(url.status().message().find("\"" + std::string(text) + "\""), std::string::npos);
+    EXPECT_NE(url.status().message().find("host:port"), std::string::npos);
+  }
+  for (const char* text : {"tcp://gpu7", "tcp://:1", "tcp://h:", "tcp://h:x", "tcp://h:65536", "tcp://h:-1", "tcp://h:1 ",
+                           "tcp://::1:5", "tcp://[::1]", "tcp://[::1", "tcp://[::1]5", "tcp://h:99999999999999999999"}) {
+    Result<Url> url = ParseUrl(text);
+    ASSERT_TRUE(url.ok()) << text;
+    EXPECT_EQ(ParseHostPort(*url).status().code(), Code::kInvalid) << text;
+  }
+}
+
+TEST(UrlTest, FormatsIpv6InBrackets) {
+  EXPECT_EQ(FormatHostPort("::1", 5), "[::1]:5");
+  EXPECT_EQ(FormatHostPort("h", 5), "h:5");
+}
+
+}  // namespace
+}  // namespace farcall
