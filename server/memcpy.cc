@@ -1,165 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between the client's host memory and the device. The partner is client-shim/cuda/copy.cc.
-#include <algorithm>
-#include <atomic>
-
 #include "server/context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
+#include "server/host_copy.h"
 #include "server/session.h"
 
 namespace farcall::server {
-
-namespace {
-
-// What a post must still hear of an upload: its slots back, and the reply if one is wanted.
-void FinishUpload(ServeCall& call, StreamState& stream, uint64_t transfer, uint64_t offset, uint64_t bytes) {
-  Session& session = call.session;
-  bool reply = (call.header.flags & kWantReply) != 0 && call.result == CUDA_SUCCESS;
-  CUresult watched = session.completion().Add(
-      stream.key, stream.context->native, stream.native, false,
-      [&session, transfer, offset, bytes, reply, header = call.header](CUresult result) {
-        if (transfer != 0) { session.landing().Release(transfer, offset, bytes); }
-        if (reply) { session.Answer(header, result, {}); }
-      });
-  if (watched == CUDA_SUCCESS) {
-    call.parked = reply;
-  } else if (call.result == CUDA_SUCCESS) {
-    call.result = watched;  // the slots stay taken: whether the device still reads them is not known
-  }
-}
-
-Status UploadInline(ServeCall& call, StreamState& stream, CUdeviceptr dst, std::span<const std::byte> bytes) {
-  const std::byte* source = bytes.data();
-  if (call.session.capturing(stream.native)) { source = call.session.KeepBytes(bytes); }
-  // Pageable memory: the driver has taken the bytes when it returns.
-  call.result = call.api.cuMemcpyHtoDAsync_v2(dst, source, bytes.size(), stream.native);
-  if (call.result == CUDA_SUCCESS && (call.header.flags & kWantReply) != 0) { FinishUpload(call, stream, 0, 0, 0); }
-  return {};
-}
-
-Status UploadLanded(ServeCall& call, StreamState& stream, CUdeviceptr dst, uint64_t bytes, uint64_t transfer,
-                    uint64_t offset) {
-  Landing& landing = call.session.landing();
-  switch (landing.Check(transfer, offset, bytes, call.chunks_sent)) {
-    case Landing::Cover::kAwaited: call.stalled = true; return {};
-    case Landing::Cover::kLie: return call.Malformed("a transfer whose bytes were not sent before it");
-    case Landing::Cover::kWhole: break;
-  }
-  bool captured = call.session.capturing(stream.native);
-  std::vector<Landing::Piece> pieces;
-  if (!landing.Claim(transfer, offset, bytes, !captured, &pieces)) {
-    return call.Malformed("bytes of a transfer that were used before");
-  }
-  for (const Landing::Piece& piece : pieces) {
-    const std::byte* source = piece.bytes.data();
-    if (captured) {
-      source = call.session.KeepBytes(piece.bytes);
-    } else {
-      landing.slots().Pin(source, stream.context->native);
-    }
-    call.result = call.api.cuMemcpyHtoDAsync_v2(dst + piece.offset, source, piece.bytes.size(), stream.native);
-    if (call.result != CUDA_SUCCESS) { break; }
-  }
-  if (captured) {
-    landing.Release(transfer, offset, bytes);
-  } else {
-    FinishUpload(call, stream, transfer, offset, bytes);
-  }
-  return {};
-}
-
-// One readback in pieces of a slot each; shared by their actions.
-struct Readback {
-  RecordHeader header;
-  uint64_t transfer = 0;
-  std::atomic<bool> failed{false};
-};
-
-void SendPiece(Session& session, SlotPool& pool, SlotPool::Slot slot, const std::shared_ptr<Readback>& readback,
-               uint64_t offset, uint64_t bytes, bool last, CUresult result) {
-  auto give_back = [&session, &pool, slot] {
-    pool.Put(slot);
-    session.Wake();
-  };
-  if (result == CUDA_SUCCESS && !readback->failed) {
-    Status sent = session.link().SendTransfer(readback->transfer, offset, {slot.data, bytes}, Link::Retain::kOwned,
-                                              give_back);
-    if (!sent.ok()) { give_back(); }
-    if (last) { session.Answer(readback->header, CUDA_SUCCESS, {}); }
-    return;
-  }
-  give_back();
-  if (!readback->failed.exchange(true)) { session.Answer(readback->header, result, {}, "a copy to the host failed"); }
-}
-
-Status ReadInline(ServeCall& call, StreamState& stream, CUdeviceptr src, uint64_t bytes) {
-  Session& session = call.session;
-  if (bytes > kMaxInlineBytes || (call.header.flags & kWantReply) == 0) { return call.Malformed("bytes in a reply"); }
-  SlotPool& pool = session.small_readback();
-  SlotPool::Slot slot = pool.Take(session.backlog_full());
-  if (!slot) {
-    call.stalled = true;
-    return {};
-  }
-  pool.Pin(slot.data, stream.context->native);
-  call.result = call.api.cuMemcpyDtoHAsync_v2(slot.data, src, bytes, stream.native);
-  if (call.result == CUDA_SUCCESS) {
-    call.result = session.completion().Add(
-        stream.key, stream.context->native, stream.native, false,
-        [&session, &pool, slot, bytes, native = stream.context->native, header = call.header](CUresult result) {
-          Builder out;
-          if (result == CUDA_SUCCESS) { out.PutBytes(slot.data, bytes); }
-          session.FlushPrintf(native);
-          session.Answer(header, result, out.bytes());
-          pool.Put(slot);
-          session.Wake();
-        });
-  }
-  if (call.result == CUDA_SUCCESS) {
-    call.parked = true;
-  } else {
-    pool.Put(slot);
-  }
-  return {};
-}
-
-Status ReadInChunks(ServeCall& call, StreamState& stream, CUdeviceptr src, uint64_t bytes, uint64_t transfer) {
-  Session& session = call.session;
-  auto readback = std::make_shared<Readback>();
-  readback->header = call.header;
-  readback->transfer = transfer;
-  while (call.progress < bytes) {
-    uint64_t offset = call.progress;
-    uint64_t piece = std::min<uint64_t>(bytes - offset, kMaxChunkBytes);
-    SlotPool& pool = piece <= kMaxInlineBytes ? session.small_readback() : session.readback();
-    SlotPool::Slot slot = pool.Take(session.backlog_full());
-    if (!slot) {
-      call.stalled = true;  // goes on from `progress` once the client has acknowledged a piece
-      return {};
-    }
-    pool.Pin(slot.data, stream.context->native);
-    bool last = offset + piece == bytes;
-    call.result = call.api.cuMemcpyDtoHAsync_v2(slot.data, src + offset, piece, stream.native);
-    if (call.result == CUDA_SUCCESS) {
-      call.result = session.completion().Add(
-          stream.key, stream.context->native, stream.native, true,
-          [&session, &pool, slot, readback, offset, piece, last](CUresult result) {
-            SendPiece(session, pool, slot, readback, offset, piece, last, result);
-          });
-    }
-    if (call.result != CUDA_SUCCESS) {
-      pool.Put(slot);
-      if (readback->failed.exchange(true)) { call.parked = true; }  // a piece before has told of its own failure
-      return {};
-    }
-    call.progress += piece;
-  }
-  call.parked = true;
-  return {};
-}
-
-}  // namespace
 
 Status Serve_cuMemcpyHtoDAsync_v2(ServeCall& call) {
   auto wire_dst = call.in.Get<uint64_t>();
@@ -174,8 +21,11 @@ Status Serve_cuMemcpyHtoDAsync_v2(ServeCall& call) {
   StreamState* stream = call.FindStream(wire_stream);
   if (!call.ready()) { return call.LieStatus(); }
   call.session.MarkActive(*stream);
-  if (transfer == 0) { return UploadInline(call, *stream, dst, inline_bytes); }
-  return UploadLanded(call, *stream, dst, bytes, transfer, offset);
+  CopyIn copy = [&](const std::byte* source, uint64_t at, uint64_t length) {
+    return call.api.cuMemcpyHtoDAsync_v2(dst + at, source, length, stream->native);
+  };
+  if (transfer == 0) { return UploadInline(call, *stream, inline_bytes, copy); }
+  return UploadLanded(call, *stream, bytes, transfer, offset, copy);
 }
 
 Status Serve_cuMemcpyDtoHAsync_v2(ServeCall& call) {
@@ -193,8 +43,11 @@ Status Serve_cuMemcpyDtoHAsync_v2(ServeCall& call) {
     return {};
   }
   call.session.MarkActive(*stream);
-  if (transfer == 0) { return ReadInline(call, *stream, src, bytes); }
-  return ReadInChunks(call, *stream, src, bytes, transfer);
+  CopyOut copy = [&](std::byte* destination, uint64_t at, uint64_t length) {
+    return call.api.cuMemcpyDtoHAsync_v2(destination, src + at, length, stream->native);
+  };
+  if (transfer == 0) { return ReadInline(call, *stream, bytes, copy); }
+  return ReadInChunks(call, *stream, bytes, transfer, copy);
 }
 
 }  // namespace farcall::server
