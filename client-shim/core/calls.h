@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What hand-written calls use beside session_face.h: bodies in two parts, session messages, fixed-room bodies.
+#pragma once
+
+#include "client-shim/core/session.h"
+#include "client-shim/core/thread_state.h"
+
+namespace farcall::client {
+
+// As Post and RoundTrip; `tail` follows `head`, whose size is a multiple of 8, without being copied first.
+CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail);
+CUresult RoundTripParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail, Reply* reply);
+
+// A record made by hand: counted, made synchronous by FARCALL_SYNC. Late errors stay where they are.
+CUresult PostRecordCounted(const Record& record);
+
+// A record whose chunks will land: its failure forgets the transfer.
+CUresult PostBound(const Record& record, uint64_t transfer);
+
+// A question of the session's own, on behalf of `context` (0 = none). Late errors stay where they are.
+CUresult AskSession(SessionCall call, uint16_t context, std::span<const std::byte> body, Reply* reply);
+// A message of the session's own.
+CUresult TellSession(SessionCall call, uint16_t context, std::span<const std::byte> body);
+
+// A body of fixed fields on the stack.
+template <size_t kBytes>
+class FixedBody : public Writer {
+ public:
+  FixedBody() : Writer(std::span<std::byte>(room_, kBytes)) {}
+  std::span<const std::byte> bytes() const { return {room_, size_bytes()}; }
+  std::span<const std::byte> padded() {
+    size_t used = size_bytes(), end = AlignUp(used, 8);
+    std::memset(room_ + used, 0, end - used);
+    return {room_, end};
+  }
+
+ private:
+  alignas(8) std::byte room_[AlignUp(kBytes, 8)];
+};
+
+}  // namespace farcall::client

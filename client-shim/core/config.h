@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the environment asks of a client. Read once, at the first call; flags of `farcall run` arrive as environment.
+#pragma once
+
+#include <string>
+
+#include "proto/handshake.h"
+
+namespace farcall::client {
+
+struct Config {
+  std::string endpoint;     // FARCALL_ENDPOINT
+  std::string token;        // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
+  std::string vgpu;         // FARCALL_VGPU: shared by the processes of one `farcall run`
+  QuotaRequest quota;       // FARCALL_MEM, FARCALL_SHARE, FARCALL_LIMIT, FARCALL_PRIORITY
+  std::string stats_file;   // FARCALL_STATS
+  std::string cache_dir;    // FARCALL_CACHE_DIR, else $XDG_CACHE_HOME/farcall or ~/.cache/farcall; "" = no cache
+  bool sync = false;        // FARCALL_SYNC
+  std::string error;        // one line if a value cannot be used: cuInit fails with it
+};
+
+// Leaked: the C runtime calls us after static destructors.
+const Config& GetConfig();
+
+// "4GiB", "512MiB", "1000000" -> bytes; "30%" or "0.3" -> milli. False: not such a value.
+bool ParseBytes(const std::string& text, uint64_t* bytes);
+bool ParseMilli(const std::string& text, uint32_t* milli);
+
+}  // namespace farcall::client

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dialling and the client's side of the handshake.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "client-shim/core/config.h"
+#include "proto/handshake.h"
+#include "transport/channel.h"
+#include "transport/link.h"
+
+namespace farcall::client {
+
+struct Connected {
+  std::unique_ptr<Channel> channel;
+  Welcome welcome;
+};
+
+// A new session.
+//   Errors  kUnavailable / kTimeout (nothing there), kRefused (the server's words), kUnsupported (other wire major), kMalformed
+Result<Connected> OpenSession(const Config& config, Hello hello, Clock::time_point deadline);
+// Resumes or joins a session with its key.
+Result<Link::Reconnected> Rejoin(const std::string& endpoint, const Welcome& session, LinkRole role, uint32_t lane,
+                                 uint64_t received_seq, uint64_t received_chunks);
+// What this process says about itself: program, user, whitelisted environment.
+void DescribeProcess(Hello* hello);
+
+// The newest CUDA version this shim's entries know.
+inline constexpr uint32_t kShimDriverVersion = 13000;
+
+}  // namespace farcall::client

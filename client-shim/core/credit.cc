@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/core/credit.h"
+
+#include <algorithm>
+
+#include "client-shim/core/calls.h"
+
+namespace farcall::client {
+
+Credit& DeviceCredit() {
+  static Credit* credit = new Credit;
+  return *credit;
+}
+
+void Credit::SetWindow(const Window& window) {
+  std::lock_guard lock(mutex_);
+  window_ = window;
+  granted_.clear();
+  pools_.clear();
+  waiting_.clear();
+}
+
+bool Credit::AddGrant(int32_t device, uint64_t base, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (device < 0 || bytes == 0 || base % kAllocationAlign != 0 || bytes % kAllocationAlign != 0 ||
+      !window_.Contains(base, bytes)) {
+    return false;
+  }
+  auto after = granted_.lower_bound(base);
+  if (after != granted_.end() && after->first < base + bytes) return false;
+  if (after != granted_.begin()) {
+    auto before = std::prev(after);
+    if (before->first + before->second > base) return false;
+  }
+  granted_[base] = bytes;
+  InsertLocked({device, base, bytes});
+  return true;
+}
+
+void Credit::EraseLocked(Pool& pool, std::map<uint64_t, uint64_t>::iterator at) {
+  pool.by_size.erase({at->second, at->first});
+  pool.by_base.erase(at);
+}
+
+void Credit::InsertLocked(const CreditRange& range) {
+  Pool& pool = pools_[range.device];
+  uint64_t base = range.base, bytes = range.bytes;
+  auto after = pool.by_base.lower_bound(base);
+  if (after != pool.by_base.end() && after->first == base + bytes) {
+    bytes += after->second;
+    EraseLocked(pool, after);
+  }
+  after = pool.by_base.lower_bound(base);
+  if (after != pool.by_base.begin()) {
+    auto before = std::prev(after);
+    if (before->first + before->second == base) {
+      base = before->first;
+      bytes += before->second;
+      EraseLocked(pool, before);
+    }
+  }
+  pool.by_base[base] = bytes;
+  pool.by_size.insert({bytes, base});
+}
+
+uint64_t Credit::Take(int32_t device, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  Pool& pool = pools_[device];
+  auto fit = pool.by_size.lower_bound({bytes, 0});
+  if (fit == pool.by_size.end()) return 0;
+  auto [size, base] = *fit;
+  EraseLocked(pool, pool.by_base.find(base));
+  if (size > bytes) {
+    pool.by_base[base + bytes] = size - bytes;
+    pool.by_size.insert({size - bytes, base + bytes});
+  }
+  return base;
+}
+
+void Credit::GiveBack(const CreditRange& range) {
+  std::lock_guard lock(mutex_);
+  InsertLocked(range);
+}
+
+void Credit::Quarantine(uint16_t context, uint64_t epoch, const CreditRange& range) {
+  std::lock_guard lock(mutex_);
+  waiting_.push_back({context, epoch, range});
+}
+
+void Credit::Freed(uint16_t context, uint64_t epoch) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(waiting_, [&](const Waiting& waiting) {
+    if (waiting.context != context || waiting.epoch > epoch) return false;
+    InsertLocked(waiting.range);
+    return true;
+  });
+}
+
+uint64_t Credit::FreeBytes(int32_t device) {
+  std::lock_guard lock(mutex_);
+  uint64_t total = 0;
+  for (auto& [base, bytes] : pools_[device].by_base) total += bytes;
+  return total;
+}
+
+uint64_t Credit::QuarantinedBytes(int32_t device) {
+  std::lock_guard lock(mutex_);
+  uint64_t total = 0;
+  for (const Waiting& waiting : waiting_) total += waiting.range.device == device ? waiting.range.bytes : 0;
+  return total;
+}
+
+std::vector<std::pair<uint16_t, uint64_t>> Credit::QuarantinedEpochs(int32_t device) {
+  std::lock_guard lock(mutex_);
+  std::map<uint16_t, uint64_t> last;
+  for (const Waiting& waiting : waiting_) {
+    if (waiting.range.device == device) last[waiting.context] = std::max(last[waiting.context], waiting.epoch);
+  }
+  return {last.begin(), last.end()};
+}
+
+std::vector<CreditRange> Credit::TakeForReturn(int32_t device, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  std::vector<CreditRange> ranges;
+  Pool& pool = pools_[device];
+  for (auto at = pool.by_base.begin(); at != pool.by_base.end() && bytes != 0;) {
+    auto [base, size] = *at;
+    uint64_t first = AlignUp(base, kChunkGranularityBytes);
+    uint64_t last = (base + size) / kChunkGranularityBytes * kChunkGranularityBytes;
+    auto next = std::next(at);
+    if (first < last) {
+      uint64_t give = std::min(last - first, AlignUp(bytes, kChunkGranularityBytes));
+      EraseLocked(pool, at);
+      if (first > base) InsertLocked({device, base, first - base});
+      if (first + give < base + size) InsertLocked({device, first + give, base + size - first - give});
+      ranges.push_back({device, first, give});
+      bytes -= std::min(bytes, give);
+      next = pool.by_base.upper_bound(first);
+    }
+    at = next;
+  }
+  // What goes back may be granted again: cut it out of the grants.
+  for (const CreditRange& range : ranges) {
+    uint64_t end = range.base + range.bytes;
+    for (auto grant = granted_.begin(); grant != granted_.end() && grant->first < end;) {
+      uint64_t grant_base = grant->first, grant_end = grant->first + grant->second;
+      if (grant_end <= range.base) {
+        ++grant;
+        continue;
+      }
+      grant = granted_.erase(grant);
+      if (grant_base < range.base) granted_[grant_base] = range.base - grant_base;
+      if (grant_end > end) granted_[end] = grant_end - end;
+    }
+  }
+  return ranges;
+}
+
+void ReturnCredit(Session* session, int32_t device, uint64_t bytes) {
+  for (const CreditRange& range : DeviceCredit().TakeForReturn(device, bytes)) {
+    FixedBody<24> body;
+    body.Put<int32_t>(range.device);
+    body.Put<uint64_t>(range.base);
+    body.Put<uint64_t>(range.bytes);
+    Record record;
+    record.call = static_cast<uint16_t>(SessionCall::kReturnCredit);
+    record.head = body.bytes();
+    session->PostRecord(record, false);
+  }
+}
+
+}  // namespace farcall::client

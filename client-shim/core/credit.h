@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Backed credit: device memory the server has mapped and charged, handed out here without asking. Freed blocks wait in
+// quarantine until the server says that what was submitted before the free has completed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "proto/wire.h"
+
+namespace farcall::client {
+
+class Session;
+
+inline constexpr uint64_t kAllocationAlign = 512;
+
+struct CreditRange {
+  int32_t device = 0;  // as the server counts
+  uint64_t base = 0;
+  uint64_t bytes = 0;
+};
+
+class Credit {
+ public:
+  void SetWindow(const Window& window);
+  bool has_window() const { return window_.bytes != 0; }
+  const Window& window() const { return window_; }
+
+  // False: outside the window, empty or overlapping a grant.
+  bool AddGrant(int32_t device, uint64_t base, uint64_t bytes);
+  // The smallest free range that holds `bytes` (a multiple of kAllocationAlign); 0 = none.
+  uint64_t Take(int32_t device, uint64_t bytes);
+  // Unused after all.
+  void GiveBack(const CreditRange& range);
+  void Quarantine(uint16_t context, uint64_t epoch, const CreditRange& range);
+  void Freed(uint16_t context, uint64_t epoch);
+
+  uint64_t FreeBytes(int32_t device);
+  uint64_t QuarantinedBytes(int32_t device);
+  // The last epoch in quarantine of each context that holds some of the device's bytes.
+  std::vector<std::pair<uint16_t, uint64_t>> QuarantinedEpochs(int32_t device);
+  // Removes up to `bytes` of whole free chunks, to go back to the server.
+  std::vector<CreditRange> TakeForReturn(int32_t device, uint64_t bytes);
+
+ private:
+  struct Pool {
+    std::map<uint64_t, uint64_t> by_base;
+    std::set<std::pair<uint64_t, uint64_t>> by_size;  // {bytes, base}
+  };
+  struct Waiting {
+    uint16_t context;
+    uint64_t epoch;
+    CreditRange range;
+  };
+  void InsertLocked(const CreditRange& range);
+  void EraseLocked(Pool& pool, std::map<uint64_t, uint64_t>::iterator at);
+
+  std::mutex mutex_;
+  Window window_;
+  std::map<uint64_t, uint64_t> granted_;
+  std::map<int32_t, Pool> pools_;
+  std::vector<Waiting> waiting_;
+};
+
+// The session's; leaked.
+Credit& DeviceCredit();
+
+// Answers kRecall: whole free chunks go back, at most `bytes`.
+//   Thread  the one that pumps: posts without touching the socket
+void ReturnCredit(Session* session, int32_t device, uint64_t bytes);
+
+}  // namespace farcall::client

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/core/handles.h"
+
+#include "client-shim/core/session_face.h"
+
+namespace farcall::client {
+
+HandleTable::Slot* HandleTable::At(uint32_t index) const {
+  std::atomic<Slot*>* segments = segments_.load(std::memory_order_acquire);
+  if (segments == nullptr || index == 0 || index > kMaxHandleIndex) return nullptr;
+  Slot* segment = segments[index / kSegmentSlots].load(std::memory_order_acquire);
+  return segment == nullptr ? nullptr : segment + index % kSegmentSlots;
+}
+
+uint64_t HandleTable::New(void* object, uint32_t max_index) {
+  std::lock_guard lock(mutex_);
+  if (segments_.load(std::memory_order_relaxed) == nullptr) {
+    free_ = new std::deque<uint32_t>;
+    segments_.store(new std::atomic<Slot*>[kSegments](), std::memory_order_release);
+  }
+  uint32_t index;
+  if (free_->size() > kReuseAfter || (next_index_ > max_index && !free_->empty())) {
+    index = free_->front();
+    free_->pop_front();
+  } else if (next_index_ <= max_index) {
+    index = next_index_++;
+    std::atomic<Slot*>& segment = segments_.load(std::memory_order_relaxed)[index / kSegmentSlots];
+    if (segment.load(std::memory_order_relaxed) == nullptr) {
+      segment.store(new Slot[kSegmentSlots](), std::memory_order_release);
+    }
+  } else {
+    return 0;
+  }
+  Slot* slot = At(index);
+  uint32_t generation = ((slot->state.load(std::memory_order_relaxed) >> 1) + 1) & 0xFFFF;
+  slot->object.store(object, std::memory_order_relaxed);
+  slot->state.store(generation << 1 | 1, std::memory_order_release);
+  return MakeHandle(kind_, index, static_cast<uint16_t>(generation));
+}
+
+HandleState HandleTable::Find(uint64_t handle, void** object) const {
+  HandleParts parts = SplitHandle(handle);
+  if (parts.kind != kind_ || handle >> 48 != 0) return HandleState::kUnknown;
+  Slot* slot = At(parts.index);
+  if (slot == nullptr) return HandleState::kUnknown;
+  uint32_t state = slot->state.load(std::memory_order_acquire);
+  if (state == 0) return HandleState::kUnknown;
+  if (state != (static_cast<uint32_t>(parts.generation) << 1 | 1)) return HandleState::kStale;
+  *object = slot->object.load(std::memory_order_relaxed);
+  return HandleState::kLive;
+}
+
+bool HandleTable::Free(uint64_t handle) {
+  std::lock_guard lock(mutex_);
+  void* object = nullptr;
+  if (Find(handle, &object) != HandleState::kLive) return false;
+  uint32_t index = SplitHandle(handle).index;
+  Slot* slot = At(index);
+  slot->state.fetch_and(~1u, std::memory_order_release);
+  free_->push_back(index);
+  return true;
+}
+
+void HandleTable::SetObject(uint64_t handle, void* object) {
+  Slot* slot = At(SplitHandle(handle).index);
+  if (slot != nullptr) slot->object.store(object, std::memory_order_release);
+}
+
+namespace {
+template <size_t... kKinds>
+HandleTable* TableOf(HandleKind kind, std::index_sequence<kKinds...>) {
+  static HandleTable* tables[] = {new HandleTable(static_cast<HandleKind>(kKinds))...};
+  return tables[static_cast<size_t>(kind)];
+}
+}  // namespace
+
+HandleTable& Handles(HandleKind kind) {
+  return *TableOf(kind, std::make_index_sequence<static_cast<size_t>(HandleKind::kLast) + 1>());
+}
+
+uint64_t NewHandle(HandleKind kind, CUresult* error) {
+  uint64_t handle = Handles(kind).New(nullptr);
+  *error = handle == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+  return handle;
+}
+
+bool CheckHandle(HandleKind kind, uint64_t handle) {
+  void* object = nullptr;
+  return Handles(kind).Find(handle, &object) == HandleState::kLive;
+}
+
+void FreeHandle(HandleKind kind, uint64_t handle) { Handles(kind).Free(handle); }
+
+}  // namespace farcall::client

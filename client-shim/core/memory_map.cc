@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/core/memory_map.h"
+
+namespace farcall::client {
+
+MemoryMap& Memory() {
+  static MemoryMap* map = new MemoryMap;
+  return *map;
+}
+
+uint64_t NewBufferId() {
+  static std::atomic<uint64_t> next{0};
+  return next.fetch_add(1) + 1;
+}
+
+void MemoryMap::Insert(Allocation allocation) {
+  std::lock_guard lock(mutex_);
+  by_base_[allocation.base] = allocation;
+}
+
+bool MemoryMap::Find(uint64_t address, Allocation* found) const {
+  std::shared_lock lock(mutex_);
+  auto after = by_base_.upper_bound(address);
+  if (after == by_base_.begin()) return false;
+  const Allocation& allocation = std::prev(after)->second;
+  if (address - allocation.base >= allocation.bytes) return false;
+  *found = allocation;
+  return true;
+}
+
+bool MemoryMap::Holds(uint64_t address, uint64_t bytes, Allocation* found) const {
+  return Find(address, found) && bytes <= found->bytes - (address - found->base);
+}
+
+bool MemoryMap::Remove(uint64_t base, Allocation* removed) {
+  std::lock_guard lock(mutex_);
+  auto at = by_base_.find(base);
+  if (at == by_base_.end()) return false;
+  *removed = at->second;
+  by_base_.erase(at);
+  return true;
+}
+
+std::vector<Allocation> MemoryMap::RemoveContext(Context* context) {
+  std::lock_guard lock(mutex_);
+  std::vector<Allocation> removed;
+  for (auto at = by_base_.begin(); at != by_base_.end();) {
+    if (at->second.context == context && at->second.kind == MemoryKind::kDevice) {
+      removed.push_back(at->second);
+      at = by_base_.erase(at);
+    } else {
+      ++at;
+    }
+  }
+  return removed;
+}
+
+void MemoryMap::RemoveOwner(uint64_t owner) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(by_base_, [&](const auto& entry) { return entry.second.owner == owner; });
+}
+
+void MemoryMap::SetSyncMemops(uint64_t base, bool on) {
+  std::lock_guard lock(mutex_);
+  auto at = by_base_.find(base);
+  if (at != by_base_.end()) at->second.sync_memops = on;
+}
+
+bool MemoryMap::Overlaps(uint64_t base, uint64_t bytes) const {
+  std::shared_lock lock(mutex_);
+  auto after = by_base_.upper_bound(base);
+  if (after != by_base_.end() && after->first < base + bytes) return true;
+  if (after == by_base_.begin()) return false;
+  const Allocation& before = std::prev(after)->second;
+  return base - before.base < before.bytes;
+}
+
+}  // namespace farcall::client

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every address range the application got from CUDA: answers pointer questions and chooses copy directions.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <vector>
+
+#include "client-shim/core/contexts.h"
+
+namespace farcall::client {
+
+enum class MemoryKind : uint8_t { kDevice, kHostOwned, kHostRegistered };
+
+struct Allocation {
+  uint64_t base = 0;
+  uint64_t bytes = 0;           // as asked
+  uint64_t charged_bytes = 0;   // of credit
+  MemoryKind kind = MemoryKind::kDevice;
+  int server_device = 0;
+  Context* context = nullptr;
+  uint64_t id = 0;              // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  unsigned flags = 0;           // host memory: as asked
+  bool sync_memops = false;
+  uint64_t owner = 0;           // a module's handle: a global, not the application's to free
+};
+
+class MemoryMap {
+ public:
+  void Insert(Allocation allocation);
+  // The allocation that holds `address`.
+  bool Find(uint64_t address, Allocation* found) const;
+  // [address, address + bytes) lies inside one allocation.
+  bool Holds(uint64_t address, uint64_t bytes, Allocation* found) const;
+  // Removes the allocation that starts exactly at `base`.
+  bool Remove(uint64_t base, Allocation* removed);
+  std::vector<Allocation> RemoveContext(Context* context);
+  void RemoveOwner(uint64_t owner);
+  void SetSyncMemops(uint64_t base, bool on);
+  // Some allocation overlaps the range.
+  bool Overlaps(uint64_t base, uint64_t bytes) const;
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::map<uint64_t, Allocation> by_base_;
+};
+
+// The process's; leaked.
+MemoryMap& Memory();
+uint64_t NewBufferId();
+
+}  // namespace farcall::client

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// The outgoing half of a session, and its life: batch, flush, start, goodbye.
+#include "client-shim/core/session.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#include <time.h>
+
+#include <cstring>
+
+#include "client-shim/core/config.h"
+#include "client-shim/core/error_map.h"
+#include "client-shim/core/log.h"
+#include "client-shim/core/stats.h"
+
+namespace farcall::client {
+
+std::atomic<Session*> g_session{nullptr};
+
+namespace {
+constexpr auto kIdleTick = std::chrono::microseconds(50);
+constexpr int kTicksBeforeSleep = 20;
+constexpr int kTicksOfTrickle = 4;
+constexpr size_t kBatchRoom = kBatchBytes + (4u << 10);  // the record that fills a batch still fits
+}  // namespace
+
+bool StartThread(const char* name, std::function<void()> body) {
+  struct Start {
+    const char* name;
+    std::function<void()> body;
+  };
+  auto* start = new Start{name, std::move(body)};
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  auto run = [](void* raw) -> void* {
+    auto* start = static_cast<Start*>(raw);
+    pthread_setname_np(pthread_self(), start->name);
+    start->body();
+    delete start;
+    return nullptr;
+  };
+  bool started = pthread_create(&thread, nullptr, run, start) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (started) {
+    pthread_detach(thread);
+  } else {
+    delete start;
+  }
+  return started;
+}
+
+Session::Session(const Welcome& welcome, std::string endpoint)
+    : welcome_(welcome), endpoint_(std::move(endpoint)) {}
+
+void Session::Start(std::unique_ptr<Channel> channel, Link::Reconnect reconnect) {
+  LinkOptions options;
+  options.is_client = true;
+  options.lanes = welcome_.lanes;
+  options.grace_ms = welcome_.grace_ms;
+  options.heartbeat_ms = welcome_.heartbeat_ms;
+  options.spin_us = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 50 : 0;
+  link_ = Link::Create(*this, options, std::move(reconnect));
+  link_->AttachLog(std::move(channel), 0, 0);
+  progress_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (!StartThread("farcall-progres", [this] { ProgressLoop(); }) ||
+      !StartThread("farcall-flush", [this] { FlushLoop(); })) {
+    OnClosed(Status(Code::kUnavailable, "no more threads can be started"));
+  }
+}
+
+bool Session::Supports(CallId call) const {
+  size_t id = static_cast<size_t>(call);
+  return id / 8 < welcome_.supported_calls.size() && (welcome_.supported_calls[id / 8] >> (id % 8) & 1) != 0;
+}
+
+uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer, bool* full) {
+  size_t body = record.head.size() + record.tail.size();
+  size_t bytes = AlignUp(sizeof(RecordHeader) + body, 8);
+  std::lock_guard lock(batch_mutex_);
+  if (open_ != nullptr && open_->room().size() < bytes) [[unlikely]] {
+    sealed_.push_back(std::move(open_));
+  }
+  if (open_ == nullptr) [[unlikely]] {
+    open_ = link_->TakeBuffer(bytes > kBatchRoom ? bytes : kBatchRoom);
+  }
+  RecordHeader header;
+  header.bytes = static_cast<uint32_t>(bytes);
+  header.call = record.call;
+  header.flags = waiter != nullptr ? static_cast<uint16_t>(kWantReply) : 0;
+  header.serial = ++serial_;
+  header.thread = record.thread;
+  header.context = record.context;
+  std::byte* at = open_->room().data();
+  std::memcpy(at, &header, sizeof(header));
+  std::byte* end = at + sizeof(header);
+  if (!record.head.empty()) std::memcpy(end, record.head.data(), record.head.size());
+  end += record.head.size();
+  if (!record.tail.empty()) std::memcpy(end, record.tail.data(), record.tail.size());
+  end += record.tail.size();
+  if (end != at + bytes) std::memset(end, 0, at + bytes - end);
+  open_->Commit(bytes);
+  if (waiter != nullptr) {
+    std::lock_guard waiting(wait_mutex_);
+    pending_[header.serial] = waiter;
+  }
+  if (transfer != 0) transfers_.BindSerial(transfer, header.serial);
+  appended_.store(appended_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  if (open_->used_bytes() >= kBatchBytes || open_->records() == 0xFFFF) [[unlikely]] {
+    sealed_.push_back(std::move(open_));
+  }
+  *full = !sealed_.empty();
+  return header.serial;
+}
+
+CUresult Session::PostRecord(const Record& record, bool may_send, uint64_t transfer) {
+  if (ended_.load(std::memory_order_relaxed) != 0) [[unlikely]] return ended();
+  bool full = false;
+  Append(record, nullptr, transfer, &full);
+  if (full && may_send) [[unlikely]] {
+    Flush();
+  } else if (flusher_sleeps_.load(std::memory_order_seq_cst)) [[unlikely]] {
+    std::lock_guard lock(flusher_mutex_);
+    flusher_sleeps_.store(false);
+    flusher_wake_.notify_one();
+  }
+  return CUDA_SUCCESS;
+}
+
+void Session::Flush() {
+  // Whoever holds send_mutex_ sends everything sealed so far, so frames leave in the order they were filled.
+  std::lock_guard sending(send_mutex_);
+  std::deque<std::unique_ptr<FrameBuffer>> frames;
+  {
+    std::lock_guard lock(batch_mutex_);
+    frames.swap(sealed_);
+    if (open_ != nullptr && open_->records() != 0) frames.push_back(std::move(open_));
+    flushed_.store(appended_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+  for (auto& frame : frames) {
+    Status sent = link_->SendFrame(std::move(frame));
+    if (!sent.ok()) {
+      OnClosed(sent);
+      return;
+    }
+  }
+}
+
+void Session::FlushLoop() {
+  prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+  uint64_t seen = 0;
+  int idle_ticks = 0, waited_ticks = 0;
+  while (ended_.load(std::memory_order_relaxed) == 0) {
+    uint64_t appended = appended_.load(std::memory_order_acquire);
+    if (appended != flushed_.load(std::memory_order_relaxed)) {
+      // A batch nobody added to for a tick, or one that fills too slowly: a busy caller sends its own.
+      if (appended == seen || ++waited_ticks >= kTicksOfTrickle) {
+        Flush();
+        waited_ticks = 0;
+      }
+      idle_ticks = 0;
+    } else if (++idle_ticks > kTicksBeforeSleep) {
+      std::unique_lock lock(flusher_mutex_);
+      flusher_sleeps_.store(true, std::memory_order_seq_cst);
+      if (appended_.load(std::memory_order_seq_cst) == flushed_.load()) {
+        flusher_wake_.wait_for(lock, std::chrono::milliseconds(200),
+                               [&] { return !flusher_sleeps_.load() || ended_.load() != 0; });
+      }
+      flusher_sleeps_.store(false);
+      idle_ticks = 0;
+    }
+    seen = appended;
+    struct timespec tick = {0, std::chrono::nanoseconds(kIdleTick).count()};
+    nanosleep(&tick, nullptr);
+  }
+}
+
+void Session::Leave(CUresult code) {
+  if (leaving_.exchange(true) || ended_.load() != 0) return;
+  Builder body;
+  body.Put<int32_t>(static_cast<int32_t>(Code::kOk));
+  body.PutString("the process ends");
+  Record record;
+  record.call = static_cast<uint16_t>(SessionCall::kGoodbye);
+  record.head = body.bytes();
+  PostRecord(record, false);
+  Flush();
+  int none = 0;
+  ended_.compare_exchange_strong(none, code);
+  link_->Close(Status(Code::kOk, "the process ends"));
+}
+
+}  // namespace farcall::client

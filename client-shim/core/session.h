@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client's end of a session: one shared batch, one link, waiting callers that read the socket themselves.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "client-shim/core/session_face.h"
+#include "client-shim/core/transfers.h"
+#include "proto/handshake.h"
+#include "transport/link.h"
+
+namespace farcall::client {
+
+// A caller that waits for a reply; lives on its stack.
+struct Waiter {
+  std::atomic<bool> done{false};
+  CUresult status = CUDA_ERROR_UNKNOWN;
+  Reply* reply = nullptr;          // may be nullptr: only the status is wanted
+  std::condition_variable wake;
+};
+
+struct Record {
+  uint16_t call = 0;
+  uint16_t thread = 0;
+  uint16_t context = 0;
+  std::span<const std::byte> head;  // the body, in up to two parts: fixed fields,
+  std::span<const std::byte> tail;  // then inline bytes
+};
+
+class Session final : public LinkObserver {
+ public:
+  Session(const Welcome& welcome, std::string endpoint);
+  // Called once, before any other use; starts the progress and flush threads.
+  void Start(std::unique_ptr<Channel> channel, Link::Reconnect reconnect);
+
+  const Welcome& welcome() const { return welcome_; }
+  bool Supports(CallId call) const;
+  Link& link() { return *link_; }
+  Transfers& transfers() { return transfers_; }
+
+  // Appends a record. Flushes only when the batch is full; the flusher sends the rest within about 50 us.
+  // `transfer`: chunks of it are the record's answer.
+  //   Thread  any, also one that pumps (with `may_send` false: then it never touches the socket)
+  CUresult PostRecord(const Record& record, bool may_send = true, uint64_t transfer = 0);
+  // Appends, flushes, waits. The status is the API's, or a mapped one of our own failure.
+  CUresult WaitRecord(const Record& record, Reply* reply);
+  void Flush();
+
+  // Writes what device printf sent so far through the application's stdout.
+  void DrainOutput();
+  // Runs on the callback thread, in order.
+  void QueueHostCall(std::function<void()> work);
+  void NoteHostWork() { host_work_.store(true); }
+
+  CUresult ended() const { return static_cast<CUresult>(ended_.load(std::memory_order_acquire)); }
+  // Says goodbye and closes, within bounded time. Every later call fails with `code`.
+  void Leave(CUresult code);
+  // In a forked child.
+  void Abandon() { link_->Abandon(); }
+  const std::string& endpoint() const { return endpoint_; }
+
+  // LinkObserver
+  Status OnFrame(const FrameView& frame) override;
+  std::span<std::byte> ChunkDestination(const ChunkHeader& header) override;
+  void OnChunk(const ChunkHeader& header) override;
+  void OnDetached(const Status& why) override;
+  void OnReattached() override;
+  void OnClosed(const Status& why) override;
+
+ private:
+  uint32_t Append(const Record& record, Waiter* waiter, uint64_t transfer, bool* full);
+  void AwaitReply(Waiter& waiter);
+  void PumpUntil(Waiter& waiter, std::unique_lock<std::mutex>& lock);
+  void PromoteLocked();
+  void ProgressLoop();
+  void FlushLoop();
+  void HostLoop();
+  Status HandleRecord(const RecordHeader& header, std::span<const std::byte> body);
+  Status HandleReply(const RecordHeader& header, std::span<const std::byte> body);
+  Status HandlePush(const RecordHeader& header, Reader body);
+  Status HandleError(Reader body);
+  Status HandleHostCall(Reader body);
+  void FailWaiters(CUresult code);
+
+  const Welcome welcome_;
+  const std::string endpoint_;
+  std::unique_ptr<Link> link_;
+  Transfers transfers_;
+  std::atomic<int> ended_{0};
+  std::atomic<bool> leaving_{false};
+
+  // The batch. batch_mutex_ is never held across a send; send_mutex_ keeps frames in order.
+  std::mutex batch_mutex_;
+  std::unique_ptr<FrameBuffer> open_;
+  std::deque<std::unique_ptr<FrameBuffer>> sealed_;
+  uint32_t serial_ = 0;
+  std::mutex send_mutex_;
+  std::atomic<uint64_t> appended_{0};  // records so far: tells the flusher idle from busy
+  std::atomic<uint64_t> flushed_{0};
+  std::atomic<bool> flusher_sleeps_{false};
+  std::mutex flusher_mutex_;
+  std::condition_variable flusher_wake_;
+
+  // Who reads the socket: one waiting caller, else the progress thread.
+  std::mutex wait_mutex_;
+  std::unordered_map<uint32_t, Waiter*> pending_;
+  std::vector<Waiter*> followers_;
+  bool pumping_ = false;
+  bool progress_pumps_ = false;
+  bool progress_called_ = false;  // an eventfd write is under way to it
+  uint64_t last_wait_ns_ = 0;
+  std::condition_variable progress_wake_;
+  int progress_fd_ = -1;
+
+  std::mutex output_mutex_;   // held while writing
+  std::mutex output_queue_mutex_;
+  std::string output_;
+  std::atomic<bool> has_output_{false};
+
+  std::mutex host_mutex_;
+  std::condition_variable host_wake_;
+  std::deque<std::function<void()>> host_queue_;
+  bool host_running_ = false;
+  std::atomic<bool> host_work_{false};
+};
+
+// The live session, or nullptr.
+extern std::atomic<Session*> g_session;
+
+// Connects if not connected. Failure: one line in the log, the code cuInit should return.
+CUresult ConnectSession();
+// cuInit.
+CUresult Initialise();
+bool IsInitialised();
+// What the tests and `farcall doctor` see: the connected session or nullptr, without connecting.
+inline Session* CurrentSession() { return g_session.load(std::memory_order_acquire); }
+
+// Starts a thread of ours: signals blocked, detached. False: the system refused.
+bool StartThread(const char* name, std::function<void()> body);
+
+// Hand-written calls' record of the calling thread and its current context.
+Record MakeRecord(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail = {});
+
+}  // namespace farcall::client

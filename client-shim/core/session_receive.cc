@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// The incoming half of a session: waiting, reading in turns, and what the server says.
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "client-shim/core/contexts.h"
+#include "client-shim/core/credit.h"
+#include "client-shim/core/error_map.h"
+#include "client-shim/core/host_functions.h"
+#include "client-shim/core/log.h"
+#include "client-shim/core/session.h"
+#include "client-shim/core/stats.h"
+#include "proto/records.h"
+
+namespace farcall::client {
+
+namespace {
+constexpr uint64_t kStayAwayNs = 1'000'000;  // the progress thread leaves the socket to callers that come this often
+constexpr auto kPumpSlice = std::chrono::milliseconds(500);
+}  // namespace
+
+CUresult Session::WaitRecord(const Record& record, Reply* reply) {
+  if (ended_.load(std::memory_order_acquire) != 0) return ended();
+  Waiter waiter;
+  waiter.reply = reply;
+  bool full = false;
+  uint32_t serial = Append(record, &waiter, 0, &full);
+  Flush();
+  AwaitReply(waiter);
+  {
+    std::lock_guard lock(wait_mutex_);
+    pending_.erase(serial);
+  }
+  if (has_output_.load(std::memory_order_acquire)) DrainOutput();
+  return waiter.status;
+}
+
+void Session::AwaitReply(Waiter& waiter) {
+  std::unique_lock lock(wait_mutex_);
+  while (!waiter.done.load(std::memory_order_acquire)) {
+    if (ended_.load() != 0) {
+      waiter.status = ended();
+      break;
+    }
+    if (!pumping_) {
+      PumpUntil(waiter, lock);
+      continue;
+    }
+    if (progress_pumps_ && !progress_called_) {
+      progress_called_ = true;
+      uint64_t one = 1;
+      ssize_t ignored = write(progress_fd_, &one, sizeof(one));
+      (void)ignored;
+    }
+    followers_.push_back(&waiter);
+    waiter.wake.wait(lock);
+    std::erase(followers_, &waiter);
+  }
+  last_wait_ns_ = NowNs();
+  if (!pumping_) PromoteLocked();
+}
+
+void Session::PumpUntil(Waiter& waiter, std::unique_lock<std::mutex>& lock) {
+  pumping_ = true;
+  lock.unlock();
+  while (!waiter.done.load(std::memory_order_acquire) && ended_.load(std::memory_order_relaxed) == 0) {
+    Status pumped = link_->Pump(Clock::now() + kPumpSlice);
+    if (!pumped.ok() && pumped.code() != Code::kTimeout) OnClosed(pumped);
+  }
+  lock.lock();
+  pumping_ = false;
+}
+
+// Hands the socket to a caller that still waits; without one the progress thread comes back by itself, unwoken: a wake
+// costs a context switch in each synchronising call.
+void Session::PromoteLocked() {
+  for (Waiter* waiter : followers_) {
+    if (!waiter->done.load(std::memory_order_relaxed)) {
+      waiter->wake.notify_one();
+      return;
+    }
+  }
+}
+
+void Session::ProgressLoop() {
+  while (ended_.load(std::memory_order_relaxed) == 0) {
+    {
+      std::unique_lock lock(wait_mutex_);
+      bool callers_read = pumping_ || !followers_.empty() || NowNs() - last_wait_ns_ < kStayAwayNs;
+      if (callers_read) {
+        progress_wake_.wait_for(lock, std::chrono::milliseconds(2));
+        if (pumping_ || NowNs() - last_wait_ns_ < kStayAwayNs) continue;
+      }
+      pumping_ = progress_pumps_ = true;
+    }
+    Status pumped = link_->Pump(Clock::now() + kPumpSlice, progress_fd_);
+    if (!pumped.ok() && pumped.code() != Code::kTimeout) OnClosed(pumped);
+    {
+      std::lock_guard lock(wait_mutex_);
+      pumping_ = progress_pumps_ = false;
+      if (progress_called_) {
+        uint64_t drained;
+        ssize_t ignored = read(progress_fd_, &drained, sizeof(drained));
+        (void)ignored;
+        progress_called_ = false;
+        last_wait_ns_ = NowNs();
+      }
+      PromoteLocked();
+    }
+    if (has_output_.load(std::memory_order_acquire)) DrainOutput();
+  }
+}
+
+Status Session::OnFrame(const FrameView& frame) {
+  // The frame's meaning holds once its bulk bytes have landed.
+  if (frame.header.chunks_sent > link_->chunks_received()) {
+    while (ended_.load() == 0) {
+      Status landed = link_->WaitChunks(frame.header.chunks_sent, Clock::now() + kPumpSlice);
+      if (landed.ok()) break;
+      if (landed.code() != Code::kTimeout) return landed;
+    }
+  }
+  FARCALL_TRY(CheckRecords(frame.records, frame.header.records));
+  RecordCursor cursor(frame.records);
+  for (RecordView record; cursor.Next(record);) {
+    FARCALL_TRY(HandleRecord(record.header, record.body));
+  }
+  return Status();
+}
+
+Status Session::HandleRecord(const RecordHeader& header, std::span<const std::byte> body) {
+  if ((header.flags & kReply) != 0) return HandleReply(header, body);
+  if (header.call < kFirstSessionCall) {
+    return Status(Code::kMalformed, "the server sent call " + std::to_string(header.call) + " without a question");
+  }
+  return HandlePush(header, Reader(body));
+}
+
+Status Session::HandleReply(const RecordHeader& header, std::span<const std::byte> body) {
+  if (body.size() < 8) return Status(Code::kMalformed, "a reply of " + std::to_string(body.size()) + " bytes");
+  int32_t status = 0;
+  std::memcpy(&status, body.data(), sizeof(status));
+  std::lock_guard lock(wait_mutex_);
+  auto found = pending_.find(header.serial);
+  if (found == pending_.end()) {
+    return Status(Code::kMalformed, "a reply to record " + std::to_string(header.serial) + " that nobody waits for");
+  }
+  Waiter* waiter = found->second;
+  pending_.erase(found);
+  waiter->status = static_cast<CUresult>(status);
+  if (waiter->reply != nullptr) {
+    waiter->reply->status = waiter->status;
+    size_t bytes = body.size() - 8;
+    waiter->reply->owned = std::make_unique<std::byte[]>(bytes);
+    std::memcpy(waiter->reply->owned.get(), body.data() + 8, bytes);
+    waiter->reply->body = {waiter->reply->owned.get(), bytes};
+  }
+  waiter->done.store(true, std::memory_order_release);
+  waiter->wake.notify_one();
+  return Status();
+}
+
+Status Session::HandlePush(const RecordHeader& header, Reader body) {
+  switch (static_cast<SessionCall>(header.call)) {
+    case SessionCall::kHeartbeat: return Status();
+    case SessionCall::kGoodbye: {
+      auto code = body.Get<int32_t>();
+      std::string reason(body.GetString());
+      if (!body.Done()) break;
+      return Status(code == 0 ? Code::kDisconnected : static_cast<Code>(code), "the server ended the session: " + reason);
+    }
+    case SessionCall::kError: return HandleError(body);
+    case SessionCall::kGrant: {
+      auto device = body.Get<int32_t>();
+      auto base = body.Get<uint64_t>();
+      auto bytes = body.Get<uint64_t>();
+      if (body.Done() && DeviceCredit().AddGrant(device, base, bytes)) return Status();
+      break;
+    }
+    case SessionCall::kRecall: {
+      auto device = body.Get<int32_t>();
+      auto bytes = body.Get<uint64_t>();
+      if (!body.Done()) break;
+      ReturnCredit(this, device, bytes);
+      return Status();
+    }
+    case SessionCall::kFreed: {
+      auto slot = body.Get<uint16_t>();
+      auto epoch = body.Get<uint64_t>();
+      if (!body.Done()) break;
+      DeviceCredit().Freed(slot, epoch);
+      return Status();
+    }
+    case SessionCall::kHostCall: return HandleHostCall(body);
+    case SessionCall::kOutput: {
+      auto bytes = body.GetBytes();
+      if (!body.Done()) break;
+      std::lock_guard lock(output_queue_mutex_);
+      output_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      has_output_.store(true, std::memory_order_release);
+      return Status();
+    }
+    case SessionCall::kCompleted: return Status();  // a hint; queries ask
+    default: break;
+  }
+  char text[64];
+  std::snprintf(text, sizeof(text), "message 0x%X of the server is malformed", header.call);
+  return Status(Code::kMalformed, text);
+}
+
+Status Session::HandleError(Reader body) {
+  auto serial = body.Get<uint32_t>();
+  auto call = body.Get<uint16_t>();
+  auto slot = body.Get<uint16_t>();
+  auto status = static_cast<CUresult>(body.Get<int32_t>());
+  std::string detail(body.GetString());
+  if (!body.Done()) return Status(Code::kMalformed, "an error message of the server is malformed");
+  transfers_.ForgetSerial(serial);
+  Log(LogLevel::kInfo, "%s failed on the server with %d: %s", CallName(call), static_cast<int>(status), detail.c_str());
+  Context* context = ContextBySlot(slot);
+  if (context != nullptr && status != CUDA_SUCCESS) RecordLateError(context, status);
+  return Status();
+}
+
+Status Session::HandleHostCall(Reader body) {
+  auto token = body.Get<uint64_t>();
+  auto function = body.Get<uint64_t>();
+  body.Get<uint64_t>();
+  auto status = static_cast<CUresult>(body.Get<int32_t>());
+  body.Get<uint64_t>();
+  if (!body.Done()) return Status(Code::kMalformed, "a host call of the server is malformed");
+  // The server names a registration of ours, never an address.
+  if (!IsHostFunction(function)) return Status(Code::kMalformed, "the server called an unknown host function");
+  QueueHostCall([this, token, function, status] {
+    RunHostFunction(function, status);
+    Builder done;
+    done.Put<uint64_t>(token);
+    Record record;
+    record.call = static_cast<uint16_t>(SessionCall::kHostDone);
+    record.head = done.bytes();
+    PostRecord(record);
+    Flush();
+  });
+  return Status();
+}
+
+void Session::QueueHostCall(std::function<void()> work) {
+  std::lock_guard lock(host_mutex_);
+  host_queue_.push_back(std::move(work));
+  if (!host_running_) host_running_ = StartThread("farcall-host", [this] { HostLoop(); });
+  host_wake_.notify_one();
+}
+
+void Session::HostLoop() {
+  for (;;) {
+    std::function<void()> work;
+    {
+      std::unique_lock lock(host_mutex_);
+      host_wake_.wait(lock, [&] { return !host_queue_.empty(); });
+      work = std::move(host_queue_.front());
+      host_queue_.pop_front();
+    }
+    work();
+  }
+}
+
+void Session::DrainOutput() {
+  std::lock_guard writing(output_mutex_);
+  std::string text;
+  {
+    std::lock_guard lock(output_queue_mutex_);
+    text.swap(output_);
+    has_output_.store(false, std::memory_order_relaxed);
+  }
+  if (text.empty()) return;
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+std::span<std::byte> Session::ChunkDestination(const ChunkHeader& header) { return transfers_.Destination(header); }
+void Session::OnChunk(const ChunkHeader& header) { transfers_.Landed(header); }
+
+void Session::OnDetached(const Status& why) {
+  if (leaving_.load()) return;
+  Log(LogLevel::kWarn, "lost %s (%s); reconnecting for up to %u s", endpoint_.c_str(), why.message().c_str(),
+      welcome_.grace_ms / 1000);
+}
+
+void Session::OnReattached() { Log(LogLevel::kWarn, "reconnected to %s", endpoint_.c_str()); }
+
+void Session::OnClosed(const Status& why) {
+  int none = 0;
+  CUresult code = MapSessionError(why.code() == Code::kOk ? Code::kDisconnected : why.code());
+  if (ended_.compare_exchange_strong(none, code)) {
+    if (!leaving_.load()) {
+      Log(LogLevel::kError, "the session with %s is over: %s", endpoint_.c_str(), why.message().c_str());
+    }
+  }
+  transfers_.ForgetAll();
+  std::lock_guard lock(wait_mutex_);
+  FailWaiters(ended());
+}
+
+void Session::FailWaiters(CUresult code) {
+  for (auto& [serial, waiter] : pending_) {
+    waiter->status = code;
+    waiter->done.store(true, std::memory_order_release);
+    waiter->wake.notify_one();
+  }
+  pending_.clear();
+  for (Waiter* waiter : followers_) waiter->wake.notify_one();
+  progress_wake_.notify_one();
+}
+
+}  // namespace farcall::client

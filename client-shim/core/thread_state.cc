@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/core/thread_state.h"
+
+#include <pthread.h>
+
+#include <mutex>
+
+namespace farcall::client {
+
+thread_local ThreadState* t_thread __attribute__((tls_model("initial-exec"))) = nullptr;
+
+namespace {
+
+struct Slots {
+  std::mutex mutex;
+  std::vector<uint16_t> free;
+  uint32_t next = 1;
+};
+Slots* g_slots = new Slots;
+pthread_key_t g_key;
+
+void ThreadEnds(void* value) {
+  auto* state = static_cast<ThreadState*>(value);
+  {
+    std::lock_guard lock(g_slots->mutex);
+    if (state->slot != 0) g_slots->free.push_back(state->slot);
+  }
+  if (t_thread == state) t_thread = nullptr;
+  delete state;
+}
+
+[[maybe_unused]] const bool g_key_made = pthread_key_create(&g_key, ThreadEnds) == 0;
+
+}  // namespace
+
+ThreadState* NewThreadState() {
+  auto* state = new ThreadState;
+  {
+    std::lock_guard lock(g_slots->mutex);
+    if (!g_slots->free.empty()) {
+      state->slot = g_slots->free.back();
+      g_slots->free.pop_back();
+    } else if (g_slots->next <= 0xFFFF) {
+      state->slot = static_cast<uint16_t>(g_slots->next++);
+    } else {
+      state->slot = 0xFFFF;  // more threads than slots: the last ones share a per-thread stream
+    }
+  }
+  t_thread = state;
+  pthread_setspecific(g_key, state);
+  return state;
+}
+
+void ForgetThreads() {
+  g_slots = new Slots;
+  t_thread = nullptr;
+  pthread_setspecific(g_key, nullptr);
+}
+
+}  // namespace farcall::client

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bulk transfers under way: where arriving chunks land, and how many bytes the server has yet to acknowledge.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "proto/wire.h"
+
+namespace farcall::client {
+
+class Transfers {
+ public:
+  uint64_t NewId() { return next_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+  // Chunks of `id` land in [base, base + bytes). `landed` runs once, on a lane's thread, after the last byte.
+  void Expect(uint64_t id, std::byte* base, uint64_t bytes, std::function<void()> landed = nullptr);
+  // Binds the transfer to the record that asked for it, so that the record's failure forgets it.
+  void BindSerial(uint64_t id, uint32_t serial);
+  // True if something was still expected.
+  bool Forget(uint64_t id);
+  void ForgetSerial(uint32_t serial);
+  // The session is over: nothing arrives any more.
+  void ForgetAll();
+  // Chunks are still expected inside the range.
+  bool AnyInRange(const std::byte* base, uint64_t bytes);
+
+  // Chunks of a forgotten transfer go to a sink. Empty: the chunk lies about itself.
+  std::span<std::byte> Destination(const ChunkHeader& header);
+  void Landed(const ChunkHeader& header);
+  uint64_t expected() const { return expected_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Landing {
+    std::byte* base = nullptr;
+    uint64_t bytes = 0;
+    uint64_t left = 0;
+    std::vector<uint64_t> busy;  // chunks being read into it; a chunk cut off by a lost link comes again
+    bool forgotten = false;  // drop when idle: its memory is the caller's again
+    uint32_t serial = 0;
+    std::function<void()> landed;
+  };
+  std::atomic<uint64_t> next_{0};
+  std::atomic<uint64_t> expected_{0};
+  bool over_ = false;
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  std::unordered_map<uint64_t, Landing> landings_;
+  std::unordered_map<uint32_t, uint64_t> by_serial_;
+};
+
+}  // namespace farcall::client

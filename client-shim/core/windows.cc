@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/core/windows.h"
+
+#include <sys/mman.h>
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+namespace farcall::client {
+
+namespace {
+constexpr uint64_t kGiB = 1ull << 30, kTiB = 1ull << 40;
+constexpr Window kCandidates[] = {
+    {0x200000000000, 8 * kTiB}, {0x300000000000, 4 * kTiB}, {0x100000000000, 4 * kTiB},
+    {0x400000000000, kTiB},     {0x20000000000, 256 * kGiB}, {0x300000000, 64 * kGiB},
+};
+constexpr size_t kMaxOffers = 3;
+}  // namespace
+
+std::vector<Window> ReserveDeviceWindows() {
+  std::vector<Window> offers;
+  for (const Window& window : kCandidates) {
+    void* want = reinterpret_cast<void*>(window.base);
+    void* got = mmap(want, window.bytes, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got == MAP_FAILED) continue;
+    if (got != want) {  // a kernel before 4.17 takes the address as a hint
+      munmap(got, window.bytes);
+      continue;
+    }
+    madvise(got, window.bytes, MADV_DONTDUMP);
+    offers.push_back(window);
+    if (offers.size() == kMaxOffers) break;
+  }
+  return offers;
+}
+
+void ReleaseWindow(const Window& window) { munmap(reinterpret_cast<void*>(window.base), window.bytes); }
+
+}  // namespace farcall::client

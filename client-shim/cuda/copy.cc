@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/cuda/copy.h"
+
+#include <cstring>
+#include <vector>
+
+#include "client-shim/core/calls.h"
+#include "client-shim/core/error_map.h"
+#include "client-shim/cuda/memory.h"
+
+namespace farcall::client {
+
+namespace {
+
+CUresult OpenLanes(Session* session) {
+  Status opened = session->link().OpenLanes();
+  return opened.ok() ? CUDA_SUCCESS : MapSessionError(opened.code());
+}
+
+CUresult SendInline(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream, bool settle) {
+  FixedBody<48> body;
+  body.Put<uint64_t>(dst);
+  body.Put<uint64_t>(bytes);
+  body.Put<uint64_t>(stream);
+  body.Put<uint64_t>(0);
+  body.Put<uint64_t>(0);
+  body.Put<uint64_t>(bytes);  // of the run that follows
+  std::span tail(static_cast<const std::byte*>(src), bytes);
+  return settle ? RoundTripParts(CallId::cuMemcpyHtoDAsync_v2, body.bytes(), tail, nullptr)
+                : PostParts(CallId::cuMemcpyHtoDAsync_v2, body.bytes(), tail);
+}
+
+// Each piece's bytes go ahead of its record, so the record never waits behind more than a piece.
+CUresult SendBulk(CUdeviceptr dst, const std::byte* src, size_t bytes, uint64_t stream, bool settle) {
+  Session* session = CurrentSession();
+  CUresult status = OpenLanes(session);
+  uint64_t transfer = session->transfers().NewId();
+  for (uint64_t offset = 0; offset < bytes && status == CUDA_SUCCESS; offset += kCopyPieceBytes) {
+    uint64_t piece = bytes - offset < kCopyPieceBytes ? bytes - offset : kCopyPieceBytes;
+    Status sent = session->link().SendTransfer(transfer, offset, {src + offset, piece}, Link::Retain::kCopied);
+    if (!sent.ok()) return MapSessionError(sent.code());
+    FixedBody<48> body;
+    body.Put<uint64_t>(dst + offset);
+    body.Put<uint64_t>(piece);
+    body.Put<uint64_t>(stream);
+    body.Put<uint64_t>(transfer);
+    body.Put<uint64_t>(offset);
+    bool last = offset + piece == bytes;
+    status = settle && last ? RoundTripParts(CallId::cuMemcpyHtoDAsync_v2, body.bytes(), {}, nullptr)
+                            : PostParts(CallId::cuMemcpyHtoDAsync_v2, body.bytes(), {});
+  }
+  return status;
+}
+
+CUresult ReceiveInline(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream) {
+  FixedBody<32> body;
+  body.Put<uint64_t>(src);
+  body.Put<uint64_t>(bytes);
+  body.Put<uint64_t>(stream);
+  body.Put<uint64_t>(0);
+  Reply reply;
+  CUresult status = RoundTripParts(CallId::cuMemcpyDtoHAsync_v2, body.bytes(), {}, &reply);
+  if (status != CUDA_SUCCESS) return status;
+  Reader outputs = reply.outputs();
+  std::span<const std::byte> got = outputs.GetBytes();
+  if (!outputs.Done() || got.size() != bytes) return CUDA_ERROR_UNKNOWN;
+  std::memcpy(dst, got.data(), bytes);
+  return CUDA_SUCCESS;
+}
+
+struct Landings {
+  explicit Landings(Transfers& transfers) : transfers(transfers) {}
+  // What a failed piece left open: the memory is the caller's again.
+  ~Landings() {
+    for (uint64_t id : ids) transfers.Forget(id);
+  }
+  Transfers& transfers;
+  std::vector<uint64_t> ids;
+};
+
+CUresult ReceiveBulk(std::byte* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait) {
+  Session* session = CurrentSession();
+  CUresult status = OpenLanes(session);
+  Landings landings(session->transfers());
+  for (uint64_t offset = 0; offset < bytes && status == CUDA_SUCCESS; offset += kCopyPieceBytes) {
+    uint64_t piece = bytes - offset < kCopyPieceBytes ? bytes - offset : kCopyPieceBytes;
+    uint64_t transfer = session->transfers().NewId();
+    session->transfers().Expect(transfer, dst + offset, piece);
+    if (wait) landings.ids.push_back(transfer);
+    FixedBody<32> body;
+    body.Put<uint64_t>(src + offset);
+    body.Put<uint64_t>(piece);
+    body.Put<uint64_t>(stream);
+    body.Put<uint64_t>(transfer);
+    if (wait && offset + piece == bytes) {
+      return RoundTripParts(CallId::cuMemcpyDtoHAsync_v2, body.bytes(), {}, nullptr);
+    }
+    Record record = MakeRecord(CallId::cuMemcpyDtoHAsync_v2, body.bytes());
+    status = PostBound(record, transfer);
+  }
+  if (status != CUDA_SUCCESS) return status;
+  Context* context = CurrentContext();
+  return wait || context == nullptr ? status : TakeLateError(context);
+}
+
+}  // namespace
+
+CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream, bool settle) {
+  if (bytes == 0) return CUDA_SUCCESS;
+  if (src == nullptr || !IsDeviceRange(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes <= kMaxInlineBytes) return SendInline(dst, src, bytes, stream, settle);
+  return SendBulk(dst, static_cast<const std::byte*>(src), bytes, stream, settle);
+}
+
+CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait) {
+  if (bytes == 0) return CUDA_SUCCESS;
+  if (dst == nullptr || !IsDeviceRange(src, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (wait && bytes <= kMaxInlineBytes) return ReceiveInline(dst, src, bytes, stream);
+  return ReceiveBulk(static_cast<std::byte*>(dst), src, bytes, stream, wait);
+}
+
+CUresult CopyOnDevice(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream) {
+  if (bytes == 0) return CUDA_SUCCESS;
+  if (!IsDeviceRange(src, bytes) || !IsDeviceRange(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  FixedBody<32> body;
+  body.Put<uint64_t>(dst);
+  body.Put<uint64_t>(src);
+  body.Put<uint64_t>(bytes);
+  body.Put<uint64_t>(stream);
+  return PostParts(CallId::cuMemcpyDtoDAsync_v2, body.bytes(), {});
+}
+
+CUresult CopyOnHost(void* dst, const void* src, size_t bytes, uint64_t stream) {
+  if (bytes == 0) return CUDA_SUCCESS;
+  if (dst == nullptr || src == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  FixedBody<8> body;
+  body.Put<uint64_t>(stream);
+  CUresult status = RoundTrip(CallId::cuStreamSynchronize, body.bytes(), nullptr);
+  if (status == CUDA_SUCCESS) std::memmove(dst, src, bytes);
+  return status;
+}
+
+}  // namespace farcall::client

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device facts, all from the snapshot that came with WELCOME.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "client-shim/core/connect.h"
+#include "client-shim/core/contexts.h"
+#include "client-shim/core/devices.h"
+#include "client-shim/core/session.h"
+#include "client/calls.h"
+
+namespace farcall::client {
+
+CUresult Call_cuInit(unsigned int Flags) {
+  return Flags != 0 ? CUDA_ERROR_INVALID_VALUE : Initialise();
+}
+
+CUresult Call_cuDriverGetVersion(int* driverVersion) {
+  if (driverVersion == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  // Asked before cuInit, so a server that cannot be reached is not yet this call's failure.
+  Session* session = ConnectSession() == CUDA_SUCCESS ? CurrentSession() : nullptr;
+  uint32_t server = session == nullptr ? kShimDriverVersion : session->welcome().driver_version;
+  *driverVersion = static_cast<int>(std::min(server, kShimDriverVersion));
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuDeviceGet(CUdevice* device, int ordinal) {
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (FindDevice(ordinal) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuDeviceGetCount(int* count) {
+  if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *count = VisibleDeviceCount();
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuDeviceGetName(char* name, int len, CUdevice dev) {
+  const Device* device = FindDevice(dev);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (name == nullptr || len <= 0) return CUDA_ERROR_INVALID_VALUE;
+  std::snprintf(name, static_cast<size_t>(len), "%s", device->snapshot->name.c_str());
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) {
+  const Device* device = FindDevice(dev);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(uuid->bytes, device->snapshot->uuid.data(), sizeof(uuid->bytes));
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
+  const Device* device = FindDevice(dev);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *bytes = device->snapshot->total_bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, CUdevice dev) {
+  const Device* device = FindDevice(dev);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (pi == nullptr || attrib <= 0 || attrib >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  *pi = device->Attribute(attrib);
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
+  const Device* device = FindDevice(dev);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (prop == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CUdevprop result{};
+  result.maxThreadsPerBlock = device->Attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  for (int i = 0; i < 3; ++i) {
+    result.maxThreadsDim[i] = device->Attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i);
+    result.maxGridSize[i] = device->Attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i);
+  }
+  result.sharedMemPerBlock = device->Attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+  result.totalConstantMemory = device->Attribute(CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
+  result.SIMDWidth = device->Attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+  result.memPitch = device->Attribute(CU_DEVICE_ATTRIBUTE_MAX_PITCH);
+  result.regsPerBlock = device->Attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
+  result.clockRate = device->Attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+  result.textureAlign = device->Attribute(CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
+  *prop = result;
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
+  const Device* device = FindDevice(dev);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (major == nullptr || minor == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *major = device->Attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  *minor = device->Attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
+  const Device* device = FindDevice(dev);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (pciBusId == nullptr || len <= 0) return CUDA_ERROR_INVALID_VALUE;
+  std::snprintf(pciBusId, static_cast<size_t>(len), "%s", device->snapshot->pci_bus_id.c_str());
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
+  if (dev == nullptr || pciBusId == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  unsigned domain = 0, bus = 0, slot = 0, function = 0;
+  if (std::sscanf(pciBusId, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3) {
+    domain = 0;
+    if (std::sscanf(pciBusId, "%x:%x.%x", &bus, &slot, &function) < 2) return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (int i = 0; i < VisibleDeviceCount(); ++i) {
+    const Device* device = FindDevice(i);
+    if (device->Attribute(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) == static_cast<int>(domain) &&
+        device->Attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) == static_cast<int>(bus) &&
+        device->Attribute(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) == static_cast<int>(slot)) {
+      *dev = i;
+      return CUDA_SUCCESS;
+    }
+  }
+  return CUDA_ERROR_INVALID_DEVICE;
+}
+
+namespace {
+bool PeerAccess(const Device* from, const Device* to) {
+  size_t index = static_cast<size_t>(to->server_index);
+  return index < from->snapshot->peer_access.size() && from->snapshot->peer_access[index] != 0;
+}
+}  // namespace
+
+CUresult Call_cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peerDev) {
+  const Device *device = FindDevice(dev), *peer = FindDevice(peerDev);
+  if (device == nullptr || peer == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (canAccessPeer == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *canAccessPeer = device != peer && PeerAccess(device, peer) ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
+  const Device *from = FindDevice(srcDevice), *to = FindDevice(dstDevice);
+  if (from == nullptr || to == nullptr || from == to) return CUDA_ERROR_INVALID_DEVICE;
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  switch (attrib) {
+    case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED: *value = PeerAccess(from, to) ? 1 : 0; return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
+    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
+    case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED: *value = 0; return CUDA_SUCCESS;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+}  // namespace farcall::client

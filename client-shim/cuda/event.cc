@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events: created and recorded by posts; queries and waits ask the server.
+#include "client-shim/core/calls.h"
+#include "client-shim/core/handles.h"
+#include "client-shim/cuda/stream.h"
+#include "client/calls.h"
+
+namespace farcall::client {
+
+namespace {
+CUresult AskEvent(CallId call, CUevent event) {
+  FixedBody<8> body;
+  body.Put<uint64_t>(reinterpret_cast<uint64_t>(event));
+  return RoundTrip(call, body.bytes(), nullptr);
+}
+}  // namespace
+
+Event* FindEvent(CUevent event) {
+  return FindObject<Event>(HandleKind::kEvent, reinterpret_cast<uint64_t>(event));
+}
+
+CUresult Call_cuEventCreate(CUevent* phEvent, unsigned int Flags) {
+  constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  if (phEvent == nullptr || (Flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((Flags & CU_EVENT_INTERPROCESS) != 0 && (Flags & CU_EVENT_DISABLE_TIMING) == 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((Flags & CU_EVENT_INTERPROCESS) != 0) return NotSupported(CallId::cuEventCreate);
+  CUevent handle = nullptr;
+  CUresult status = Post_cuEventCreate(&handle, Flags);
+  if (status != CUDA_SUCCESS) return status;
+  auto* event = new Event;
+  event->context = CurrentContext();
+  event->flags = Flags;
+  Handles(HandleKind::kEvent).SetObject(reinterpret_cast<uint64_t>(handle), event);
+  *phEvent = handle;
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuEventDestroy_v2(CUevent hEvent) {
+  return FindEvent(hEvent) == nullptr ? CUDA_ERROR_INVALID_HANDLE : Post_cuEventDestroy_v2(hEvent);
+}
+
+CUresult Call_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+  Event* event = FindEvent(hEvent);
+  CUresult status = CUDA_SUCCESS;
+  uint64_t wire = WireStream(hStream, false, &status);
+  if (event == nullptr || status != CUDA_SUCCESS) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  Stream* stream = FindStream(hStream);
+  Context* owner = stream != nullptr ? stream->context : CurrentContext();
+  if (owner != event->context) return CUDA_ERROR_INVALID_HANDLE;
+  bool captures = stream != nullptr && stream->capture.load() != CU_STREAM_CAPTURE_STATUS_NONE;
+  event->capture_stream.store(captures ? stream : nullptr);
+  event->recorded.store(true);
+  FixedBody<24> body;
+  body.Put<uint64_t>(reinterpret_cast<uint64_t>(hEvent));
+  body.Put<uint64_t>(wire);
+  body.Put<uint32_t>(flags);
+  return PostParts(CallId::cuEventRecordWithFlags, body.padded(), {});
+}
+
+CUresult Call_cuEventQuery(CUevent hEvent) {
+  Event* event = FindEvent(hEvent);
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!event->recorded.load()) return CUDA_SUCCESS;
+  return AskEvent(CallId::cuEventQuery, hEvent);
+}
+
+CUresult Call_cuEventSynchronize(CUevent hEvent) {
+  Event* event = FindEvent(hEvent);
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!event->recorded.load()) return CUDA_SUCCESS;
+  return AskEvent(CallId::cuEventSynchronize, hEvent);
+}
+
+CUresult Call_cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {
+  Event *start = FindEvent(hStart), *end = FindEvent(hEnd);
+  if (pMilliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (start == nullptr || end == nullptr || !start->recorded.load() || !end->recorded.load() ||
+      ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  return RoundTrip_cuEventElapsedTime(pMilliseconds, hStart, hEnd);
+}
+
+}  // namespace farcall::client

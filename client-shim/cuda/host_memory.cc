@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host memory that CUDA gave out or was told of. Copies from and to it need no waiting; kernels cannot reach it from afar.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client-shim/core/calls.h"
+#include "client-shim/cuda/memory.h"
+#include "client/calls.h"
+
+namespace farcall::client {
+
+namespace {
+
+constexpr unsigned kHostAllocFlags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                                    CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+
+uint64_t PageUp(uint64_t bytes) { return AlignUp(bytes, static_cast<size_t>(sysconf(_SC_PAGESIZE))); }
+
+// A copy that still has to land there must land first.
+CUresult AwaitLandings(const Allocation& allocation) {
+  Session* session = CurrentSession();
+  const auto* base = reinterpret_cast<const std::byte*>(allocation.base);
+  if (session == nullptr || session->transfers().expected() == 0) return CUDA_SUCCESS;
+  if (!session->transfers().AnyInRange(base, allocation.bytes)) return CUDA_SUCCESS;
+  return Call_cuCtxSynchronize_v2(AsCuda(allocation.context));
+}
+
+CUresult HostAlloc(void** pp, size_t bytes, unsigned flags) {
+  if (pp == nullptr || bytes == 0 || (flags & ~kHostAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  void* memory = mmap(nullptr, PageUp(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  Allocation allocation;
+  allocation.base = reinterpret_cast<uint64_t>(memory);
+  allocation.bytes = bytes;
+  allocation.kind = MemoryKind::kHostOwned;
+  allocation.context = CurrentContext();
+  allocation.server_device = allocation.context->server_device;
+  allocation.id = NewBufferId();
+  allocation.flags = flags | CU_MEMHOSTALLOC_DEVICEMAP;  // under unified addressing all of it counts as mapped
+  Memory().Insert(allocation);
+  *pp = memory;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult Call_cuMemAllocHost_v2(void** pp, size_t bytesize) { return HostAlloc(pp, bytesize, 0); }
+
+CUresult Call_cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) { return HostAlloc(pp, bytesize, Flags); }
+
+CUresult Call_cuMemFreeHost(void* p) {
+  Allocation allocation;
+  uint64_t base = reinterpret_cast<uint64_t>(p);
+  if (p == nullptr) return CUDA_SUCCESS;
+  if (!Memory().Find(base, &allocation) || allocation.base != base || allocation.kind != MemoryKind::kHostOwned) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  CUresult landed = AwaitLandings(allocation);
+  if (!Memory().Remove(base, &allocation)) return CUDA_ERROR_INVALID_VALUE;
+  munmap(p, PageUp(allocation.bytes));
+  return landed;
+}
+
+CUresult Call_cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p, unsigned int Flags) {
+  if (pdptr == nullptr || Flags != 0 || !IsPinned(p, 1)) return CUDA_ERROR_INVALID_VALUE;
+  return NotSupported(CallId::cuMemHostGetDevicePointer_v2);
+}
+
+CUresult Call_cuMemHostGetFlags(unsigned int* pFlags, void* p) {
+  Allocation found;
+  if (pFlags == nullptr || !Memory().Find(reinterpret_cast<uint64_t>(p), &found) ||
+      found.kind == MemoryKind::kDevice) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *pFlags = found.flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags) {
+  if (p == nullptr || bytesize == 0 || (Flags & ~kRegisterFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((Flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) return NotSupported(CallId::cuMemHostRegister_v2);
+  uint64_t base = reinterpret_cast<uint64_t>(p);
+  if (Memory().Overlaps(base, bytesize)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  Allocation allocation;
+  allocation.base = base;
+  allocation.bytes = bytesize;
+  allocation.kind = MemoryKind::kHostRegistered;
+  allocation.context = CurrentContext();
+  allocation.server_device = allocation.context->server_device;
+  allocation.id = NewBufferId();
+  allocation.flags = Flags;
+  Memory().Insert(allocation);
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuMemHostUnregister(void* p) {
+  Allocation allocation;
+  uint64_t base = reinterpret_cast<uint64_t>(p);
+  if (!Memory().Find(base, &allocation) || allocation.base != base || allocation.kind != MemoryKind::kHostRegistered) {
+    return p == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  }
+  CUresult landed = AwaitLandings(allocation);
+  Memory().Remove(base, &allocation);
+  return landed;
+}
+
+}  // namespace farcall::client

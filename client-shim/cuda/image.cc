@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/cuda/image.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "client-shim/core/calls.h"
+#include "client-shim/core/error_map.h"
+#include "cuda-abi/image.h"
+
+namespace farcall::client {
+
+namespace {
+
+// What this session's server holds for this tenant.
+struct Sent {
+  std::mutex mutex;
+  Session* session = nullptr;
+  std::set<uint64_t> prefixes;
+};
+Sent* g_sent = new Sent;
+
+uint64_t Prefix(const Hash256& hash) {
+  uint64_t prefix;
+  std::memcpy(&prefix, hash.data(), sizeof(prefix));
+  return prefix;
+}
+
+void Refresh(Sent* sent, Session* session) {
+  if (sent->session == session) return;
+  sent->session = session;
+  sent->prefixes = {session->welcome().known_images.begin(), session->welcome().known_images.end()};
+}
+
+template <typename T>
+void Put(std::vector<std::byte>* out, size_t at, T value) {
+  std::memcpy(out->data() + at, &value, sizeof(value));
+}
+
+// A container that holds one entry: the driver reads it as it would have read the whole.
+std::vector<std::byte> WrapEntry(const cuda_abi::ImageEntry& entry) {
+  constexpr size_t kContainerHeader = 16, kEntryHeader = 64;
+  size_t padded = AlignUp(entry.payload.size(), 8);
+  std::vector<std::byte> out(kContainerHeader + kEntryHeader + padded);
+  Put<uint32_t>(&out, 0, 0xBA55ED50);
+  Put<uint16_t>(&out, 4, 1);
+  Put<uint16_t>(&out, 6, kContainerHeader);
+  Put<uint64_t>(&out, 8, kEntryHeader + padded);
+  size_t at = kContainerHeader;
+  Put<uint16_t>(&out, at, entry.raw_kind);
+  Put<uint16_t>(&out, at + 0x02, 0x0101);
+  Put<uint32_t>(&out, at + 0x04, kEntryHeader);
+  Put<uint64_t>(&out, at + 0x08, padded);
+  bool compressed = entry.compression != cuda_abi::Compression::kNone;
+  Put<uint32_t>(&out, at + 0x10, compressed ? static_cast<uint32_t>(entry.payload.size()) : 0);
+  Put<uint16_t>(&out, at + 0x18, entry.isa_minor);
+  Put<uint16_t>(&out, at + 0x1a, entry.isa_major);
+  Put<uint32_t>(&out, at + 0x1c, entry.arch);
+  Put<uint64_t>(&out, at + 0x28, entry.flags);
+  Put<uint64_t>(&out, at + 0x38, compressed ? entry.uncompressed_bytes : 0);
+  std::memcpy(out.data() + kContainerHeader + kEntryHeader, entry.payload.data(), entry.payload.size());
+  return out;
+}
+
+std::string Holdings(const std::vector<cuda_abi::ImageEntry>& entries) {
+  std::string text;
+  for (const cuda_abi::ImageEntry& entry : entries) {
+    if (entry.kind == cuda_abi::EntryKind::kOther) continue;
+    text += text.empty() ? "" : ", ";
+    text += (entry.kind == cuda_abi::EntryKind::kPtx ? "PTX for compute_" : "machine code for sm_") + std::to_string(entry.arch);
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+bool Choose(std::span<const cuda_abi::ImageView> views, uint32_t cc, bool ptx_only, std::vector<std::byte>* out,
+            CUresult* status, std::string* error) {
+  *status = CUDA_ERROR_INVALID_IMAGE;
+  *error = "neither fatbin, ELF nor PTX";
+  std::string held;
+  for (const cuda_abi::ImageView& view : views) {
+    if (view.form == cuda_abi::ImageForm::kElf || view.form == cuda_abi::ImageForm::kPtx) {
+      auto bytes = std::as_bytes(view.bytes);
+      out->assign(bytes.begin(), bytes.end());
+      return true;
+    }
+    if (view.form != cuda_abi::ImageForm::kContainer) continue;
+    std::vector<cuda_abi::ImageEntry> entries;
+    if (!cuda_abi::ParseContainer(view.bytes, &entries, error)) continue;
+    const cuda_abi::ImageEntry* entry = cuda_abi::ChooseEntry(entries, cc, ptx_only);
+    if (entry != nullptr) {
+      *out = WrapEntry(*entry);
+      return true;
+    }
+    held += (held.empty() ? "" : ", ") + Holdings(entries);
+    *status = CUDA_ERROR_NO_BINARY_FOR_GPU;
+  }
+  if (!held.empty()) {
+    *error = "the image holds " + held + "; the device is of compute capability " + std::to_string(cc / 10) + "." +
+             std::to_string(cc % 10) + (ptx_only ? " and takes PTX only" : "");
+  }
+  return false;
+}
+
+}  // namespace
+
+Image::Image(std::vector<std::byte> bytes) : size_(bytes.size()), data_(std::move(bytes)) { hash_ = Sha256(data_); }
+
+std::shared_ptr<Image> Image::FromPointer(const void* image, uint32_t cc, bool ptx_only, CUresult* status,
+                                          std::string* error) {
+  std::vector<cuda_abi::ImageView> views;
+  cuda_abi::Bytes magic(static_cast<const uint8_t*>(image), 4);
+  if (cuda_abi::ClassifyImage(magic) == cuda_abi::ImageForm::kWrapper) {
+    views = cuda_abi::ViewTrustedWrapper(image);
+  } else {
+    views.push_back(cuda_abi::ViewTrustedImage(image));
+  }
+  std::vector<std::byte> bytes;
+  if (!Choose(views, cc, ptx_only, &bytes, status, error)) return nullptr;
+  *status = CUDA_SUCCESS;
+  return std::shared_ptr<Image>(new Image(std::move(bytes)));
+}
+
+std::shared_ptr<Image> Image::FromBytes(std::vector<std::byte> file, uint32_t cc, bool ptx_only, CUresult* status,
+                                        std::string* error) {
+  cuda_abi::Bytes bytes(reinterpret_cast<const uint8_t*>(file.data()), file.size());
+  cuda_abi::ImageView view = cuda_abi::ViewImage(bytes, error);
+  std::vector<std::byte> chosen;
+  if (!Choose({&view, 1}, cc, ptx_only, &chosen, status, error)) return nullptr;
+  *status = CUDA_SUCCESS;
+  return std::shared_ptr<Image>(new Image(std::move(chosen)));
+}
+
+CUresult Image::Offer() {
+  Session* session = CurrentSession();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  std::lock_guard lock(g_sent->mutex);
+  Refresh(g_sent, session);
+  if (g_sent->prefixes.contains(Prefix(hash_))) return CUDA_SUCCESS;
+  bool fits = size_ <= kMaxInlineBytes;
+  uint64_t transfer = 0;
+  if (!fits) {
+    transfer = session->transfers().NewId();
+    Status opened = session->link().OpenLanes();
+    if (!opened.ok()) return MapSessionError(opened.code());
+    Status sent = session->link().SendTransfer(transfer, 0, data_, Link::Retain::kCopied);
+    if (!sent.ok()) return MapSessionError(sent.code());
+  }
+  Builder body;
+  body.PutBytes(hash_.data(), hash_.size());
+  body.Put<uint64_t>(size_);
+  body.Put<uint64_t>(transfer);
+  body.PutBytes(data_.data(), fits ? size_ : 0);
+  CUresult posted = TellSession(SessionCall::kNamedImage, 0, body.bytes());
+  if (posted == CUDA_SUCCESS) g_sent->prefixes.insert(Prefix(hash_));
+  return posted;
+}
+
+void Image::Unsend() {
+  std::lock_guard lock(g_sent->mutex);
+  g_sent->prefixes.erase(Prefix(hash_));
+}
+
+}  // namespace farcall::client

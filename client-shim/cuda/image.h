@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// One kernel image as it crosses the wire: the entry the driver would choose, its hash, and what is known of its kernels.
+#pragma once
+
+#include <cuda.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "client-shim/core/session_face.h"
+#include "proto/handshake.h"
+
+namespace farcall::client {
+
+struct KernelInfo;
+
+class Image {
+ public:
+  // Chooses for `cc` (130 = 13.0); `error` is one line if there is nothing for it.
+  static std::shared_ptr<Image> FromPointer(const void* image, uint32_t cc, bool ptx_only, CUresult* status, std::string* error);
+  static std::shared_ptr<Image> FromBytes(std::vector<std::byte> bytes, uint32_t cc, bool ptx_only, CUresult* status,
+                                          std::string* error);
+
+  const Hash256& hash() const { return hash_; }
+  uint64_t bytes() const { return size_; }
+  // Sends the bytes if this server's store lacks them.
+  CUresult Offer();
+  // The server forgot it: the next Offer sends.
+  void Unsend();
+
+  // Knowledge from earlier runs: filed by image, device, driver and options.
+  void OpenCache(const std::string& key);
+  bool known_to_load() const { return known_to_load_; }
+  void RememberLoad();
+  const KernelInfo* Find(const std::string& name);
+  const KernelInfo* Remember(KernelInfo info);
+
+ private:
+  explicit Image(std::vector<std::byte> bytes);
+  void AppendCache(uint8_t kind, std::span<const std::byte> body);
+  void ReadCache();
+
+  Hash256 hash_{};
+  uint64_t size_ = 0;
+  std::vector<std::byte> data_;
+  std::string cache_path_;
+  bool known_to_load_ = false;
+  std::mutex mutex_;
+  std::map<std::string, const KernelInfo*> kernels_;
+};
+
+}  // namespace farcall::client

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device memory: handed out from backed credit at addresses the client chooses.
+#include "client-shim/cuda/memory.h"
+
+#include "client-shim/core/calls.h"
+#include "client-shim/core/credit.h"
+#include "client-shim/core/devices.h"
+#include "client-shim/core/log.h"
+#include "client/calls.h"
+
+namespace farcall::client {
+
+namespace {
+
+constexpr uint64_t kLargestAllocation = 1ull << 46;
+constexpr size_t kPitchAlign = 512;
+
+// Waits until everything in the device's quarantine may be reused.
+CUresult FenceQuarantine(int device) {
+  for (auto [slot, epoch] : DeviceCredit().QuarantinedEpochs(device)) {
+    FixedBody<8> body;
+    body.Put<uint64_t>(epoch);
+    CUresult status = AskSession(SessionCall::kFenceFrees, slot, body.bytes(), nullptr);
+    if (status != CUDA_SUCCESS) return status;
+    DeviceCredit().Freed(slot, epoch);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult AskForCredit(const Context* context, uint64_t bytes) {
+  FixedBody<24> body;
+  body.Put<int32_t>(context->server_device);
+  body.Put<uint64_t>(AlignUp(bytes, kChunkGranularityBytes));
+  body.Put<uint8_t>(1);
+  Reply reply;
+  CUresult status = AskSession(SessionCall::kNeedCredit, context->slot, body.padded(), &reply);
+  if (status != CUDA_SUCCESS) return status;
+  Reader outputs = reply.outputs();
+  auto base = outputs.Get<uint64_t>();
+  auto granted = outputs.Get<uint64_t>();
+  if (!outputs.Done() || !DeviceCredit().AddGrant(context->server_device, base, granted)) {
+    Log(LogLevel::kError, "the server granted memory outside the window");
+    return CUDA_ERROR_UNKNOWN;
+  }
+  return CUDA_SUCCESS;
+}
+
+void ReturnFreeCredit(const Context* context) {
+  for (const CreditRange& range : DeviceCredit().TakeForReturn(context->server_device, ~0ull >> 1)) {
+    FixedBody<24> body;
+    body.Put<int32_t>(range.device);
+    body.Put<uint64_t>(range.base);
+    body.Put<uint64_t>(range.bytes);
+    TellSession(SessionCall::kReturnCredit, context->slot, body.bytes());
+  }
+}
+
+// Quarantined bytes first (the application waits as its free would have), then the server, then everything given back
+// so that the server may grant one contiguous range.
+CUresult TakeSlowly(const Context* context, uint64_t bytes, uint64_t* address) {
+  int device = context->server_device;
+  CUresult status = CUDA_SUCCESS;
+  if (DeviceCredit().QuarantinedBytes(device) >= bytes) {
+    status = FenceQuarantine(device);
+    if (status != CUDA_SUCCESS) return status;
+    *address = DeviceCredit().Take(device, bytes);
+    if (*address != 0) return CUDA_SUCCESS;
+  }
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    status = AskForCredit(context, bytes);
+    if (status == CUDA_SUCCESS) {
+      *address = DeviceCredit().Take(device, bytes);
+      if (*address != 0) return CUDA_SUCCESS;
+      continue;  // another thread was faster
+    }
+    if (status != CUDA_ERROR_OUT_OF_MEMORY || attempt != 0) return status;
+    status = FenceQuarantine(device);
+    if (status != CUDA_SUCCESS) return status;
+    *address = DeviceCredit().Take(device, bytes);
+    if (*address != 0) return CUDA_SUCCESS;
+    ReturnFreeCredit(context);
+  }
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult AllocateByServer(const Context* context, uint64_t bytes, uint64_t* address) {
+  FixedBody<24> body;
+  body.Put<int32_t>(context->server_device);
+  body.Put<uint64_t>(0);
+  body.Put<uint64_t>(bytes);
+  Reply reply;
+  CUresult status = RoundTrip(CallId::cuMemAlloc_v2, body.bytes(), &reply);
+  if (status != CUDA_SUCCESS) return status;
+  Reader outputs = reply.outputs();
+  *address = outputs.Get<uint64_t>();
+  return outputs.Done() && *address != 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+CUresult Allocate(Context* context, uint64_t bytes, uint64_t* address, uint64_t* charged) {
+  if (bytes > kLargestAllocation) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult late = TakeLateError(context);
+  if (late != CUDA_SUCCESS) return late;
+  *charged = AlignUp(bytes, kAllocationAlign);
+  if (!DeviceCredit().has_window()) {
+    *charged = 0;
+    return AllocateByServer(context, bytes, address);
+  }
+  *address = DeviceCredit().Take(context->server_device, *charged);
+  if (*address == 0) {
+    CUresult status = TakeSlowly(context, *charged, address);
+    if (status != CUDA_SUCCESS) return status;
+  }
+  FixedBody<24> body;
+  body.Put<int32_t>(context->server_device);
+  body.Put<uint64_t>(*address);
+  body.Put<uint64_t>(*charged);
+  CUresult posted = PostParts(CallId::cuMemAlloc_v2, body.bytes(), {});
+  if (posted != CUDA_SUCCESS && CurrentSession() != nullptr && CurrentSession()->ended() == CUDA_SUCCESS) {
+    RecordLateError(context, posted);  // an older call's: the memory is allocated all the same
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Free(const Allocation& allocation) {
+  Context* context = allocation.context;
+  if (!context->alive.load()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  {
+    std::lock_guard lock(context->free_mutex);
+    uint64_t epoch = ++context->free_epoch;
+    if (allocation.charged_bytes != 0) {
+      DeviceCredit().Quarantine(context->slot, epoch,
+                                {allocation.server_device, allocation.base, allocation.charged_bytes});
+    }
+    FixedBody<16> body;
+    body.Put<uint64_t>(allocation.base);
+    body.Put<uint64_t>(epoch);
+    Record record = MakeRecord(CallId::cuMemFree_v2, body.bytes());
+    record.context = context->slot;
+    CUresult posted = PostRecordCounted(record);
+    if (posted != CUDA_SUCCESS) return posted;
+  }
+  Context* current = CurrentContext();
+  return current == nullptr ? CUDA_SUCCESS : TakeLateError(current);
+}
+
+CUresult AllocateMapped(CUdeviceptr* dptr, size_t bytes) {
+  if (dptr == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = CurrentContext();
+  Allocation allocation;
+  CUresult status = Allocate(context, bytes, &allocation.base, &allocation.charged_bytes);
+  if (status != CUDA_SUCCESS) return status;
+  allocation.bytes = bytes;
+  allocation.server_device = context->server_device;
+  allocation.context = context;
+  allocation.id = NewBufferId();
+  Memory().Insert(allocation);
+  *dptr = allocation.base;
+  return CUDA_SUCCESS;
+}
+
+CUresult FreeMapped(CUdeviceptr dptr) {
+  Allocation allocation;
+  if (!Memory().Find(dptr, &allocation) || allocation.base != dptr || allocation.kind != MemoryKind::kDevice ||
+      allocation.owner != 0 || !Memory().Remove(dptr, &allocation)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return Free(allocation);
+}
+
+}  // namespace
+
+CUresult Call_cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
+  if (CurrentContext()->captures.load() != 0) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  return AllocateMapped(dptr, bytesize);
+}
+
+CUresult Call_cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
+                                 unsigned int ElementSizeBytes) {
+  if (pPitch == nullptr || WidthInBytes == 0 || Height == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16) return CUDA_ERROR_INVALID_VALUE;
+  if (WidthInBytes > kLargestAllocation) return CUDA_ERROR_OUT_OF_MEMORY;
+  size_t pitch = AlignUp(WidthInBytes, kPitchAlign), bytes = 0;
+  if (__builtin_mul_overflow(pitch, Height, &bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult status = Call_cuMemAlloc_v2(dptr, bytes);
+  if (status == CUDA_SUCCESS) *pPitch = pitch;
+  return status;
+}
+
+CUresult Call_cuMemFree_v2(CUdeviceptr dptr) { return dptr == 0 ? CUDA_SUCCESS : FreeMapped(dptr); }
+
+// In stream order, memory is usable at once: earlier than asked is within the rule.
+CUresult Call_cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
+  CUresult status = CUDA_SUCCESS;
+  WireStream(hStream, false, &status);
+  if (status != CUDA_SUCCESS) return status;
+  if (CurrentContext()->captures.load() != 0) return NotSupported(CallId::cuMemAllocAsync);
+  return AllocateMapped(dptr, bytesize);
+}
+
+CUresult Call_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+  CUresult status = CUDA_SUCCESS;
+  WireStream(hStream, false, &status);
+  if (status != CUDA_SUCCESS) return status;
+  if (CurrentContext()->captures.load() != 0) return NotSupported(CallId::cuMemFreeAsync);
+  return FreeMapped(dptr);
+}
+
+CUresult Call_cuMemGetInfo_v2(size_t* free, size_t* total) {
+  if (free == nullptr || total == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  FixedBody<8> body;
+  body.Put<int32_t>(CurrentContext()->server_device);
+  Reply reply;
+  CUresult status = RoundTrip(CallId::cuMemGetInfo_v2, body.padded(), &reply);
+  if (status != CUDA_SUCCESS) return status;
+  Reader outputs = reply.outputs();
+  auto free_bytes = outputs.Get<uint64_t>();
+  auto total_bytes = outputs.Get<uint64_t>();
+  if (!outputs.Done()) return CUDA_ERROR_UNKNOWN;
+  *free = free_bytes;
+  *total = total_bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
+  Allocation found;
+  if (!Memory().Find(dptr, &found) || found.kind != MemoryKind::kDevice) return CUDA_ERROR_NOT_FOUND;
+  if (pbase != nullptr) *pbase = found.base;
+  if (psize != nullptr) *psize = found.bytes;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace farcall::client

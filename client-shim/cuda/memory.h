@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device and host memory as the copies see them.
+#pragma once
+
+#include <cuda.h>
+
+#include "client-shim/core/memory_map.h"
+
+namespace farcall::client {
+
+// [address, address + bytes) is the application's device memory, inside one allocation.
+inline bool IsDeviceRange(CUdeviceptr address, size_t bytes) {
+  Allocation found;
+  return Memory().Holds(address, bytes, &found) && found.kind == MemoryKind::kDevice;
+}
+
+// Page-locked as CUDA sees it: copies to it may land later.
+inline bool IsPinned(const void* pointer, size_t bytes) {
+  Allocation found;
+  return Memory().Holds(reinterpret_cast<uint64_t>(pointer), bytes, &found) && found.kind != MemoryKind::kDevice;
+}
+
+inline bool IsDevicePointer(CUdeviceptr address) {
+  Allocation found;
+  return Memory().Find(address, &found) && found.kind == MemoryKind::kDevice;
+}
+
+}  // namespace farcall::client

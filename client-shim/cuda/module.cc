@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loading images and finding what is in them.
+#include "client-shim/cuda/module.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "client-shim/core/calls.h"
+#include "client-shim/core/devices.h"
+#include "client-shim/core/handles.h"
+#include "client-shim/core/log.h"
+#include "client-shim/core/memory_map.h"
+
+namespace farcall::client {
+
+namespace {
+
+constexpr size_t kMaxFileBytes = 4ull << 30;
+
+// The application's log buffers, and the options that are plain numbers.
+struct Jit {
+  std::vector<std::pair<uint32_t, uint64_t>> numbers;
+  char *info = nullptr, *error = nullptr;
+  size_t info_bytes = 0, error_bytes = 0;
+  void** info_size = nullptr;
+  void** error_size = nullptr;
+  std::string key;
+};
+
+Jit ReadOptions(const LoadOptions& options) {
+  Jit jit;
+  for (unsigned i = 0; i < options.count; ++i) {
+    void*& value = options.values[i];
+    uint64_t number = reinterpret_cast<uint64_t>(value);
+    switch (options.options[i]) {
+      case CU_JIT_INFO_LOG_BUFFER: jit.info = static_cast<char*>(value); break;
+      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+        jit.info_bytes = static_cast<unsigned>(number);
+        jit.info_size = &value;
+        break;
+      case CU_JIT_ERROR_LOG_BUFFER: jit.error = static_cast<char*>(value); break;
+      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+        jit.error_bytes = static_cast<unsigned>(number);
+        jit.error_size = &value;
+        break;
+      case CU_JIT_WALL_TIME:
+      case CU_JIT_GLOBAL_SYMBOL_NAMES:
+      case CU_JIT_GLOBAL_SYMBOL_ADDRESSES:
+      case CU_JIT_THREADS_PER_BLOCK: break;  // outputs, or pointers into this process
+      default:
+        jit.numbers.emplace_back(options.options[i], static_cast<uint32_t>(number));
+        jit.key += "|" + std::to_string(options.options[i]) + "=" + std::to_string(static_cast<uint32_t>(number));
+    }
+  }
+  return jit;
+}
+
+void GiveLog(std::string_view text, char* buffer, size_t bytes, void** size) {
+  size_t given = 0;
+  if (buffer != nullptr && bytes != 0) {
+    given = text.size() < bytes ? text.size() : bytes - 1;
+    std::memcpy(buffer, text.data(), given);
+    buffer[given++] = '\0';
+  }
+  if (size != nullptr) *size = reinterpret_cast<void*>(given);
+}
+
+const Device* TargetDevice() {
+  Context* context = CurrentContext();
+  return FindDevice(context == nullptr ? 0 : context->device);
+}
+
+uint32_t ComputeCapability(const Device* device) {
+  return static_cast<uint32_t>(device->Attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
+                               device->Attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+}
+
+Builder LoadBody(const Module* module, const Jit& jit) {
+  Builder body;
+  body.Put<uint64_t>(module->handle);
+  body.PutBytes(module->image->hash().data(), module->image->hash().size());
+  body.Put<uint64_t>(module->image->bytes());
+  body.Put<uint8_t>(jit.info != nullptr || jit.error != nullptr ? 1 : 0);
+  body.Put<uint64_t>(jit.numbers.size());
+  for (auto [id, value] : jit.numbers) {
+    body.Put<uint32_t>(id);
+    body.Put<uint64_t>(value);
+  }
+  if (module->is_library) body.Put<uint64_t>(0);  // its options speak of this process's memory
+  return body;
+}
+
+CUresult SendLoad(Module* module, const Jit& jit) {
+  CallId call = module->is_library ? CallId::cuLibraryLoadData : CallId::cuModuleLoadDataEx;
+  CUresult status = module->image->Offer();
+  if (status != CUDA_SUCCESS) return status;
+  Builder body = LoadBody(module, jit);
+  bool wants_log = jit.info != nullptr || jit.error != nullptr;
+  // Loaded before, on such a device, by such a driver: nothing to wait for.
+  if (module->image->known_to_load() && !wants_log) return Post(call, body.bytes());
+  Reply reply;
+  status = RoundTrip(call, body.bytes(), &reply);
+  if (status == CUDA_ERROR_NOT_FOUND) {  // the store let it go since WELCOME
+    module->image->Unsend();
+    status = module->image->Offer();
+    if (status == CUDA_SUCCESS) status = RoundTrip(call, body.bytes(), &reply);
+  }
+  Reader outputs = reply.outputs();
+  std::string_view info = outputs.GetString(), error = outputs.GetString();
+  bool has_logs = outputs.Done();
+  GiveLog(has_logs ? info : "", jit.info, jit.info_bytes, jit.info_size);
+  GiveLog(has_logs ? error : "", jit.error, jit.error_bytes, jit.error_size);
+  if (status == CUDA_SUCCESS) {
+    module->image->RememberLoad();
+  } else {
+    module->image->Unsend();
+    if (has_logs && !error.empty()) Log(LogLevel::kInfo, "module load: %.*s", static_cast<int>(error.size()), error.data());
+  }
+  return status;
+}
+
+CUresult Load(std::shared_ptr<Image> image, const LoadOptions& options, bool is_library, Module** out) {
+  Jit jit = ReadOptions(options);
+  const Device* device = TargetDevice();
+  const Welcome& welcome = CurrentSession()->welcome();
+  image->OpenCache(welcome.device_kind + "|" + std::to_string(ComputeCapability(device)) + "|" +
+                   std::to_string(welcome.driver_version) + "|" + device->snapshot->name + jit.key);
+  auto* module = new Module;
+  module->is_library = is_library;
+  module->context = CurrentContext();
+  module->image = std::move(image);
+  HandleKind kind = is_library ? HandleKind::kLibrary : HandleKind::kModule;
+  module->handle = Handles(kind).New(module);
+  CUresult status = module->handle == 0 ? CUDA_ERROR_OUT_OF_MEMORY : SendLoad(module, jit);
+  if (status != CUDA_SUCCESS) {
+    Handles(kind).Free(module->handle);
+    delete module;
+    return status;
+  }
+  *out = module;
+  return CUDA_SUCCESS;
+}
+
+CUresult Refuse(CUresult status, const std::string& error) {
+  Log(LogLevel::kError, "kernel image: %s", error.c_str());
+  return status;
+}
+
+bool TakesPtxOnly() {
+  return CurrentSession()->welcome().device_kind == "cpu";
+}
+
+// Asks the server; the answer is the function's layout and attributes.
+CUresult FetchFunction(Module* module, const char* name, uint64_t handle, const KernelInfo** info) {
+  CallId call = module->is_library ? CallId::cuLibraryGetKernel : CallId::cuModuleGetFunction;
+  Builder body;
+  body.Put<uint64_t>(module->handle);
+  body.Put<uint64_t>(handle);
+  body.PutString(name);
+  *info = module->image->Find(name);
+  if (*info != nullptr) return Post(call, body.bytes());
+  Reply reply;
+  CUresult status = RoundTrip(call, body.bytes(), &reply);
+  if (status != CUDA_SUCCESS) return status;
+  KernelInfo fresh;
+  fresh.name = name;
+  Reader outputs = reply.outputs();
+  fresh.attributes.resize(outputs.GetCount(4));
+  for (int32_t& attribute : fresh.attributes) attribute = outputs.Get<int32_t>();
+  fresh.parameters.resize(outputs.GetCount(8));
+  for (Parameter& parameter : fresh.parameters) {
+    parameter.offset = outputs.Get<uint32_t>();
+    parameter.bytes = outputs.Get<uint32_t>();
+    uint64_t end = uint64_t{parameter.offset} + parameter.bytes;
+    if (end > kMaxInlineBytes) outputs.Fail();
+    fresh.parameter_bytes = std::max(fresh.parameter_bytes, static_cast<uint32_t>(end));
+  }
+  if (!outputs.Done()) return CUDA_ERROR_UNKNOWN;
+  *info = module->image->Remember(std::move(fresh));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+Module* FindModule(CUmodule module) {
+  return FindObject<Module>(HandleKind::kModule, reinterpret_cast<uint64_t>(module));
+}
+
+Module* FindLibrary(CUlibrary library) {
+  return FindObject<Module>(HandleKind::kLibrary, reinterpret_cast<uint64_t>(library));
+}
+
+Function* FindFunction(uint64_t handle) {
+  HandleKind kind = SplitHandle(handle).kind == HandleKind::kKernel ? HandleKind::kKernel : HandleKind::kFunction;
+  return FindObject<Function>(kind, handle);
+}
+
+CUresult LoadImage(const void* image, const LoadOptions& options, bool is_library, Module** module) {
+  if (image == nullptr || (options.count != 0 && (options.options == nullptr || options.values == nullptr))) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  CUresult status = CUDA_SUCCESS;
+  std::string error;
+  auto found = Image::FromPointer(image, ComputeCapability(TargetDevice()), TakesPtxOnly(), &status, &error);
+  return found == nullptr ? Refuse(status, error) : Load(std::move(found), options, is_library, module);
+}
+
+CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_library, Module** module) {
+  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  FILE* file = std::fopen(path, "rbe");
+  if (file == nullptr) return CUDA_ERROR_FILE_NOT_FOUND;
+  std::vector<std::byte> bytes;
+  std::byte buffer[65536];
+  for (size_t got; (got = std::fread(buffer, 1, sizeof(buffer), file)) != 0 && bytes.size() < kMaxFileBytes;) {
+    bytes.insert(bytes.end(), buffer, buffer + got);
+  }
+  std::fclose(file);
+  CUresult status = CUDA_SUCCESS;
+  std::string error;
+  auto found = Image::FromBytes(std::move(bytes), ComputeCapability(TargetDevice()), TakesPtxOnly(), &status, &error);
+  return found == nullptr ? Refuse(status, error) : Load(std::move(found), options, is_library, module);
+}
+
+CUresult GetFunction(Module* module, const char* name, Function** function) {
+  std::lock_guard lock(module->mutex);
+  auto known = module->functions.find(std::string_view(name));
+  if (known != module->functions.end()) {
+    *function = known->second;
+    return CUDA_SUCCESS;
+  }
+  HandleKind kind = module->is_library ? HandleKind::kKernel : HandleKind::kFunction;
+  auto* fresh = new Function;
+  fresh->handle = Handles(kind).New(fresh);
+  fresh->parent = module;
+  CUresult status = fresh->handle == 0 ? CUDA_ERROR_OUT_OF_MEMORY : FetchFunction(module, name, fresh->handle, &fresh->info);
+  if (status != CUDA_SUCCESS) {
+    Handles(kind).Free(fresh->handle);
+    delete fresh;
+    return status;
+  }
+  module->functions[name] = fresh;
+  *function = fresh;
+  return CUDA_SUCCESS;
+}
+
+CUresult GetSymbol(Module* module, const char* name, Symbol* symbol) {
+  std::lock_guard lock(module->mutex);
+  auto known = module->symbols.find(std::string_view(name));
+  if (known != module->symbols.end()) {
+    *symbol = known->second;
+    return CUDA_SUCCESS;
+  }
+  Builder body;
+  body.Put<uint64_t>(module->handle);
+  body.PutString(name);
+  Reply reply;
+  CUresult status = RoundTrip(module->is_library ? CallId::cuLibraryGetGlobal : CallId::cuModuleGetGlobal_v2,
+                              body.bytes(), &reply);
+  if (status != CUDA_SUCCESS) return status;
+  Reader outputs = reply.outputs();
+  symbol->address = outputs.Get<uint64_t>();
+  symbol->bytes = outputs.Get<uint64_t>();
+  if (!outputs.Done()) return CUDA_ERROR_UNKNOWN;
+  Allocation allocation;
+  allocation.base = symbol->address;
+  allocation.bytes = symbol->bytes;
+  allocation.context = CurrentContext();
+  allocation.server_device = allocation.context == nullptr ? 0 : allocation.context->server_device;
+  allocation.id = NewBufferId();
+  allocation.owner = module->handle;
+  Memory().Insert(allocation);
+  module->symbols[name] = *symbol;
+  return CUDA_SUCCESS;
+}
+
+void DropModule(Module* module) {
+  Memory().RemoveOwner(module->handle);
+  std::lock_guard lock(module->mutex);
+  HandleKind kind = module->is_library ? HandleKind::kKernel : HandleKind::kFunction;
+  for (auto& [name, function] : module->functions) Handles(kind).Free(function->handle);
+  Handles(module->is_library ? HandleKind::kLibrary : HandleKind::kModule).Free(module->handle);
+}
+
+}  // namespace farcall::client

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules, libraries and their functions as the client knows them.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "client-shim/core/contexts.h"
+#include "client-shim/cuda/image.h"
+
+namespace farcall::client {
+
+struct Parameter {
+  uint32_t offset = 0;
+  uint32_t bytes = 0;
+};
+
+// What the driver said about a kernel; immutable, shared by all handles, kept on disk.
+struct KernelInfo {
+  std::string name;
+  std::vector<int32_t> attributes;  // by CUfunction_attribute
+  std::vector<Parameter> parameters;
+  uint32_t parameter_bytes = 0;
+  int Attribute(int id) const {
+    return id >= 0 && static_cast<size_t>(id) < attributes.size() ? attributes[id] : 0;
+  }
+};
+
+struct Module;
+
+// A CUfunction or a CUkernel. Never deleted: a launch may race with an unload.
+struct Function {
+  uint64_t handle = 0;
+  Module* parent = nullptr;
+  const KernelInfo* info = nullptr;
+  std::atomic<int> max_dynamic_shared{-1};  // set by the application; -1: as in info
+  std::atomic<int> carveout{-1};
+  Function* kernel = nullptr;               // the CUkernel a CUfunction came from
+};
+
+struct Symbol {
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+};
+
+// A CUmodule or a CUlibrary.
+struct Module {
+  uint64_t handle = 0;
+  bool is_library = false;
+  Context* context = nullptr;  // of a module
+  Module* library = nullptr;   // a module that cuLibraryGetModule gave
+  std::shared_ptr<Image> image;
+  std::mutex mutex;
+  std::map<std::string, Function*, std::less<>> functions;
+  std::map<std::string, Symbol, std::less<>> symbols;
+};
+
+Module* FindModule(CUmodule module);
+Module* FindLibrary(CUlibrary library);
+// A function, or a kernel in a function's place.
+Function* FindFunction(uint64_t handle);
+
+struct LoadOptions {
+  unsigned count = 0;
+  CUjit_option* options = nullptr;
+  void** values = nullptr;
+};
+// Loads from the application's pointer: finds the image's form and length, sends what the server lacks.
+CUresult LoadImage(const void* image, const LoadOptions& options, bool is_library, Module** module);
+// The same for a whole file.
+CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_library, Module** module);
+// The function or kernel `name`; from the client's knowledge if it has it.
+CUresult GetFunction(Module* module, const char* name, Function** function);
+CUresult GetSymbol(Module* module, const char* name, Symbol* symbol);
+// The client's side of an unload.
+void DropModule(Module* module);
+
+}  // namespace farcall::client

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stream and an event as the client knows them.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "client-shim/core/contexts.h"
+
+namespace farcall::client {
+
+struct Stream {
+  Context* context = nullptr;
+  unsigned flags = 0;
+  int priority = 0;
+  std::atomic<int> capture{CU_STREAM_CAPTURE_STATUS_NONE};
+  std::atomic<uint64_t> capture_id{0};
+  int capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+};
+
+struct Event {
+  Context* context = nullptr;
+  unsigned flags = 0;
+  std::atomic<bool> recorded{false};
+  std::atomic<Stream*> capture_stream{nullptr};  // recorded by this stream while it captured
+};
+
+// The application's own stream; nullptr for the default ones or none.
+Stream* FindStream(CUstream stream);
+Event* FindEvent(CUevent event);
+
+void JoinCapture(Stream* stream, uint64_t capture_id);
+// Every stream in this capture leaves it.
+void EndCaptureOf(uint64_t capture_id);
+
+inline constexpr uint64_t kLegacyStream = 1;
+inline constexpr uint64_t kPerThreadStream = 2;
+
+}  // namespace farcall::client
