@@ -22,6 +22,8 @@ class Arena {
   void Free(uint64_t address, uint64_t bytes);
 
   bool Contains(uint64_t address) const { return address >= base_ && address < base_ + size_; }
+  uint64_t begin() const { return base_; }
+  uint64_t end() const { return base_ + size_; }
 
  private:
   bool Retain(uint64_t address, uint64_t bytes);

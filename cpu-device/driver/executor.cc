@@ -47,6 +47,8 @@ void StartExecutor() {
     options.watchdog_ns = NumberFromEnvironment("FARCALL_CPU_TIMEOUT_MS") * 1'000'000;
     options.cache_dir = CacheDirectory();
     options.is_device_address = &IsDeviceAddress;
+    options.device_window_begin = TheDriver().arena->begin();
+    options.device_window_end = TheDriver().arena->end();
     ConfigureExecutor(options);
   });
 }

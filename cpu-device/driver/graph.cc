@@ -15,7 +15,17 @@ Registry<GraphNode>& GraphNodes() {
   return *nodes;
 }
 
+bool UserObject::Release(unsigned count) {
+  unsigned held = references_.load();
+  do {
+    if (held < count) return false;
+  } while (!references_.compare_exchange_weak(held, held - count));
+  if (held == count) destroy_(pointer_);
+  return true;
+}
+
 Graph::~Graph() {
+  for (const auto& [object, count] : user_objects) object->Release(count);
   for (const auto& node : nodes_) GraphNodes().Take(node.get());
 }
 
@@ -67,6 +77,8 @@ std::shared_ptr<Graph> Graph::Clone() const {
     twin[node] = &made;
   }
   copy->next_id_ = next_id_;
+  copy->user_objects = user_objects;
+  for (const auto& [object, count] : user_objects) object->Retain(count);
   return copy;
 }
 

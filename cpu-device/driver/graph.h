@@ -2,6 +2,7 @@
 // Graphs: made node by node or by capturing streams, frozen into an executable, launched as one piece of a stream's work.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,6 +26,22 @@ struct EventOp {
   bool record = false;
 };
 
+// Memory a graph's nodes use: its destructor runs when the last reference, a program's or a graph's, is gone.
+class UserObject {
+ public:
+  UserObject(CUhostFn destroy, void* pointer, unsigned references)
+      : destroy_(destroy), pointer_(pointer), references_(references) {}
+  CUuserObject handle() { return reinterpret_cast<CUuserObject>(this); }
+  void Retain(unsigned count) { references_ += count; }
+  // false: fewer references than that.
+  bool Release(unsigned count);
+
+ private:
+  const CUhostFn destroy_;
+  void* const pointer_;
+  std::atomic<unsigned> references_;
+};
+
 class GraphNode {
  public:
   GraphNode(Graph& graph, CUgraphNodeType type) : graph(graph), type(type) {}
@@ -36,6 +53,7 @@ class GraphNode {
   EventOp event;                 // event nodes
   std::shared_ptr<Graph> child;  // child graph nodes: a copy
   std::vector<GraphNode*> dependencies;
+  std::vector<void*> param_pointers;  // what cuGraphKernelNodeGetParams hands out
   uint64_t id = 0;  // creation order; a clone keeps it
 };
 
@@ -57,8 +75,8 @@ class Graph {
   // Nodes in an order that respects every edge; empty for a cycle.
   std::vector<GraphNode*> Order() const;
 
-  // Destructors of user objects this graph keeps alive.
-  std::map<void*, unsigned> user_objects;
+  // User objects this graph keeps alive, with how many references.
+  std::map<std::shared_ptr<UserObject>, unsigned> user_objects;
 
  private:
   std::vector<std::shared_ptr<GraphNode>> nodes_;

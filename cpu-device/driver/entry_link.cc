@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The linker: hands one piece of PTX through, as the image that cuModuleLoadData then takes.
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "cpu-device/driver/api.h"
+#include "cpu-device/driver/context.h"
+#include "cpu-device/driver/device.h"
+#include "cpu-device/driver/jit_options.h"
+#include "cpu-device/driver/log.h"
+#include "cpu-device/driver/registry.h"
+
+namespace farcall::cpu_device {
+namespace {
+
+struct Link {
+  std::mutex mutex;
+  std::string ptx;
+  unsigned inputs = 0;
+  JitOptions jit;
+};
+
+Registry<Link>& Links() {
+  static auto* links = new Registry<Link>;
+  return *links;
+}
+
+CUresult Refuse(const Link& link, const std::string& reason, CUresult code) {
+  Log(LogLevel::kError, "cuLink: %s", reason.c_str());
+  link.jit.ReportError(reason);
+  return code;
+}
+
+CUresult Add(CUlinkState state, CUjitInputType type, const void* data, size_t size) {
+  if (const CUresult result = CheckInitialized()) return result;
+  const std::shared_ptr<Link> link = Links().Find(state);
+  if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (data == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(link->mutex);
+  if (++link->inputs > 1) return Refuse(*link, "this device links one input, got a second", CUDA_ERROR_NOT_SUPPORTED);
+  if (type == CU_JIT_INPUT_PTX) {
+    link->ptx.assign(static_cast<const char*>(data), strnlen(static_cast<const char*>(data), size));
+    return CUDA_SUCCESS;
+  }
+  if (type == CU_JIT_INPUT_FATBINARY) return PtxOf(data, &link->ptx, link->jit);
+  return Refuse(*link, "an input of machine code or a library: this device executes PTX only", CUDA_ERROR_NO_BINARY_FOR_GPU);
+}
+
+}  // namespace
+}  // namespace farcall::cpu_device
+
+using namespace farcall::cpu_device;
+
+extern "C" {
+
+CUresult cuLinkCreate_v2(unsigned int count, CUjit_option* options, void** values, CUlinkState* out) {
+  std::shared_ptr<Context> context;
+  if (const CUresult result = CurrentContext(&context)) return result;
+  auto link = std::make_shared<Link>();
+  if (out == nullptr || !link->jit.Read(count, options, values)) return CUDA_ERROR_INVALID_VALUE;
+  *out = reinterpret_cast<CUlinkState>(link.get());
+  Links().Add(std::move(link));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t size, const char*, unsigned int, CUjit_option*,
+                          void**) {
+  return Add(state, type, data, size);
+}
+
+CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned int, CUjit_option*, void**) {
+  std::string bytes;
+  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!ReadFile(path, &bytes)) return CUDA_ERROR_FILE_NOT_FOUND;
+  return Add(state, type, bytes.data(), bytes.size() + 1);
+}
+
+CUresult cuLinkComplete(CUlinkState state, void** image, size_t* bytes) {
+  if (const CUresult result = CheckInitialized()) return result;
+  const std::shared_ptr<Link> link = Links().Find(state);
+  if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(link->mutex);
+  if (link->ptx.empty()) return CUDA_ERROR_INVALID_VALUE;
+  *image = link->ptx.data();
+  if (bytes != nullptr) *bytes = link->ptx.size() + 1;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLinkDestroy(CUlinkState state) {
+  if (const CUresult result = CheckInitialized()) return result;
+  return Links().Take(state) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+}  // extern "C"
