@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is generated but committed: goldens to read and to notice drift by, and the coverage page."""
+"""Generated but committed: goldens, to read and to notice drift by, and the coverage page."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -11,22 +12,27 @@ from spec import Call
 
 # One of each shape.
 GOLDEN_CALLS = (
-    "cuCtxGetLimit",                # a scalar comes back
+    "cuCtxGetLimit",  # a scalar comes back
     "cuCtxGetStreamPriorityRange",  # optional outputs
-    "cuProfilerStart",              # no arguments
-    "cuMemcpyDtoDAsync_v2",         # addresses with extents, a stream
-    "cuMemsetD2D16Async",           # an extent to compute
-    "cuStreamCreateWithPriority",   # a handle the client assigns
-    "cuStreamDestroy_v2",           # a handle that ends
-    "cuKernelGetFunction",          # a round trip that creates
+    "cuProfilerStart",  # no arguments
+    "cuMemcpyDtoDAsync_v2",  # addresses with extents, a stream
+    "cuMemsetD2D16Async",  # an extent to compute
+    "cuStreamCreateWithPriority",  # a handle the client assigns
+    "cuStreamDestroy_v2",  # a handle that ends
+    "cuKernelGetFunction",  # a round trip that creates
     "cuOccupancyMaxActiveBlocksPerMultiprocessor",  # a function or a kernel
-    "cuStreamSetAttribute",         # a union
-    "cuGraphExecUpdate_v2",         # a record comes back, also with an error
-    "cuGraphAddEmptyNode",          # an array of handles
+    "cuStreamSetAttribute",  # a union
+    "cuGraphExecUpdate_v2",  # a record comes back, also with an error
+    "cuGraphAddEmptyNode",  # an array of handles
 )
 GOLDEN_ENTRIES = (
-    "cuCtxGetLimit", "cuMemsetD8_v2", "cuMemsetD8_v2_ptds", "cuMemcpyHtoD_v2_ptds", "cuLaunchKernel_ptsz",
-    "cuStreamDestroy", "cuArrayCreate_v2",
+    "cuCtxGetLimit",
+    "cuMemsetD8_v2",
+    "cuMemsetD8_v2_ptds",
+    "cuMemcpyHtoD_v2_ptds",
+    "cuLaunchKernel_ptsz",
+    "cuStreamDestroy",
+    "cuArrayCreate_v2",
 )
 
 
@@ -59,17 +65,33 @@ def coverage(inputs: Inputs) -> str:
     rows = [_coverage_row(inputs, name, call) for name, call in inputs.by_id()]
     counts = Counter(row["class"] for row in rows)
     late = [call for call in inputs.spec.calls.values() if call.late]
-    return outputs.render("coverage.md.j2", rows=rows, counts=counts, late=late,
-                          unsupported=[row["name"] for row in rows if row["class"] == "unsupported"])
+    return outputs.render(
+        "coverage.md.j2",
+        rows=rows,
+        counts=counts,
+        late=late,
+        unsupported=[row["name"] for row in rows if row["class"] == "unsupported"],
+    )
 
 
 def _coverage_row(inputs: Inputs, name: str, call: Call | None) -> dict[str, str]:
     if call is None or not call.supported:
-        return {"name": name, "class": "unsupported", "served": "", "client": "", "server": "", "test": ""}
+        return {
+            "name": name,
+            "class": "unsupported",
+            "served": "",
+            "client": "",
+            "server": "",
+            "test": "",
+        }
     base = inputs.spec.base_of(call)
     target = inputs.spec.lowered(base)
     served = "" if target is call else target.name
-    sides = {"client": target.client, "server": target.server} if target is call else {"client": "", "server": ""}
+    sides = (
+        {"client": target.client, "server": target.server}
+        if target is call
+        else {"client": "", "server": ""}
+    )
     test = "tests/wire" if target is call and call.server == "generated" else ""
     return {"name": name, "class": target.klass, "served": served, "test": test, **sides}
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The permanent ids of the calls: append-only, each generation of lines sealed by a hash over all before it.
+"""The permanent ids of the calls: append-only, each batch of lines sealed by a hash over all before.
 
-A line is "<id> <exported name>"; "# seal <ids> <hash>" closes what one release added. An id is for ever: a changed layout
-is a new name with a new id, never an edit.
+A line is "<id> <exported name>"; "# seal <ids> <hash>" closes what one release added. An id is for
+ever: a changed layout is a new name with a new id, never an edit.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -22,18 +23,24 @@ def load_ids(path: Path) -> dict[str, int]:
         words = line.split()
         if line.startswith("# seal "):
             if words[2:] != [str(len(ids)), digest.hexdigest()[:16]]:
-                raise IdError(f"{path.name}:{number}: an existing id line changed before this seal: ids are for ever, "
-                              "append new ones with generate.py --add-ids")
+                raise IdError(
+                    f"{path.name}:{number}: an existing id line changed before this seal: ids are for ever, "
+                    "append new ones with generate.py --add-ids"
+                )
             sealed = len(ids)
         elif line and not line.startswith("#"):
             if len(words) != 2 or words[0] != str(len(ids) + 1):
-                raise IdError(f"{path.name}:{number}: '{line}': expected '{len(ids) + 1} <name>', ids count up from 1")
+                raise IdError(
+                    f"{path.name}:{number}: '{line}': expected '{len(ids) + 1} <name>', ids count up from 1"
+                )
             if words[1] in ids:
                 raise IdError(f"{path.name}:{number}: {words[1]} already has id {ids[words[1]]}")
             ids[words[1]] = len(ids) + 1
             digest.update(line.encode() + b"\n")
     if sealed != len(ids):
-        raise IdError(f"{path.name}: {len(ids) - sealed} ids after the last seal: append ids with generate.py --add-ids")
+        raise IdError(
+            f"{path.name}: {len(ids) - sealed} ids after the last seal: append ids with generate.py --add-ids"
+        )
     return ids
 
 
@@ -43,8 +50,14 @@ def append_ids(path: Path, names: list[str]) -> list[str]:
     added = [name for name in names if name not in ids]
     if not added:
         return []
-    text = path.read_text() if path.exists() else (
-        "# SPDX-License-Identifier: Apache-2.0\n# <id> <exported name>, for ever: append with generate.py --add-ids.\n")
+    text = (
+        path.read_text()
+        if path.exists()
+        else (
+            "# SPDX-License-Identifier: Apache-2.0\n"
+            "# <id> <exported name>, for ever: append with generate.py --add-ids.\n"
+        )
+    )
     for name in added:
         ids[name] = len(ids) + 1
         text += f"{ids[name]} {name}\n"

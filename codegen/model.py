@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API model: what the headers say, as plain data. Everything else is derived from it."""
+
 from __future__ import annotations
 
 import re
@@ -54,7 +55,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Prototype:
-    """A PFN_<name>_v<version>[_ptds|_ptsz] typedef: which signature a caller of that version expects."""
+    """A PFN_<name>_v<version>[_ptds|_ptsz] typedef: the signature that callers of that version expect."""
 
     name: str
     version: int
@@ -75,7 +76,9 @@ class ApiModel:
         """The type with each typedef resolved: CUstream -> CUstream_st *."""
         text = _NOISE.sub("", spelled)
         for _ in range(16):
-            resolved = _IDENTIFIER.sub(lambda m: _NOISE.sub("", self.typedefs.get(m[0], m[0])), text)
+            resolved = _IDENTIFIER.sub(
+                lambda m: _NOISE.sub("", self.typedefs.get(m[0], m[0])), text
+            )
             if resolved == text:
                 break
             text = resolved
@@ -95,10 +98,14 @@ class ApiModel:
             return tuple(Param(**row) for row in rows)
 
         return ApiModel(
-            functions={k: Function(v["name"], v["returns"], params(v["params"]), v["graphics"])
-                       for k, v in data["functions"].items()},
-            records={k: Record(v["name"], v["is_union"], v["complete"], params(v["fields"]))
-                     for k, v in data["records"].items()},
+            functions={
+                k: Function(v["name"], v["returns"], params(v["params"]), v["graphics"])
+                for k, v in data["functions"].items()
+            },
+            records={
+                k: Record(v["name"], v["is_union"], v["complete"], params(v["fields"]))
+                for k, v in data["records"].items()
+            },
             enums=data["enums"],
             typedefs=data["typedefs"],
             prototypes=[Prototype(**row) for row in data["prototypes"]],

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated files: one function per file, each from one template. Paths are relative to build/generated."""
+"""The generated files: one function and one template each. Paths are below build/generated."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -36,9 +37,14 @@ class Inputs:
 
 
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-                              undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-                              keep_trailing_newline=True, autoescape=False)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
     environment.globals["wrap"] = wrap
     return environment
 
@@ -56,7 +62,9 @@ def call_id(inputs: Inputs) -> str:
 
 def proc_table(inputs: Inputs) -> str:
     functions = inputs.model.functions
-    return render("proc_table.inc.j2", rows=[r for r in inputs.procs if not functions[r.symbol].graphics])
+    return render(
+        "proc_table.inc.j2", rows=[r for r in inputs.procs if not functions[r.symbol].graphics]
+    )
 
 
 def default_entries(inputs: Inputs) -> str:
@@ -89,11 +97,15 @@ def structs(inputs: Inputs) -> str:
 
 
 def client_calls_header(inputs: Inputs) -> str:
-    return render("client_calls.h.j2", calls=[call for call in inputs.calls if call.server == "generated"])
+    return render(
+        "client_calls.h.j2", calls=[call for call in inputs.calls if call.server == "generated"]
+    )
 
 
 def client_handwritten(inputs: Inputs) -> str:
-    return render("client_handwritten.h.j2", calls=[call for call in inputs.calls if call.client == "hand"])
+    return render(
+        "client_handwritten.h.j2", calls=[call for call in inputs.calls if call.client == "hand"]
+    )
 
 
 def client_calls(inputs: Inputs) -> str:
@@ -106,7 +118,9 @@ def render_client_calls(calls: list[CallView]) -> str:
 
 def client_entries(inputs: Inputs) -> str:
     declared = {entry.name for entry in inputs.entries}
-    return render_client_entries(inputs.entries, [name for name in inputs.ids if name not in declared])
+    return render_client_entries(
+        inputs.entries, [name for name in inputs.ids if name not in declared]
+    )
 
 
 def render_client_entries(entries: list[EntryView], foreign: list[str]) -> str:
@@ -127,26 +141,37 @@ def driver_api(inputs: Inputs) -> str:
 
 
 def server_handwritten(inputs: Inputs) -> str:
-    return render("server_handwritten.h.j2", hand=[call for call in inputs.calls if call.server == "hand"],
-                   generated=[call for call in inputs.calls if call.server == "generated"])
+    return render(
+        "server_handwritten.h.j2",
+        hand=[call for call in inputs.calls if call.server == "hand"],
+        generated=[call for call in inputs.calls if call.server == "generated"],
+    )
 
 
 def server_calls(inputs: Inputs) -> str:
-    return render_server_calls(inputs, [call for call in inputs.calls if call.server == "generated"])
+    return render_server_calls(
+        inputs, [call for call in inputs.calls if call.server == "generated"]
+    )
 
 
 def render_server_calls(inputs: Inputs, calls: list[CallView]) -> str:
     arrays = any(plan.kind == "in_array" for call in calls for plan in call.plans)
-    return render("server_calls.cc.j2", calls=calls, arrays=arrays,
-                   resolvers=[codec for codec in inputs.codecs if codec.addresses])
+    return render(
+        "server_calls.cc.j2",
+        calls=calls,
+        arrays=arrays,
+        resolvers=[codec for codec in inputs.codecs if codec.addresses],
+    )
 
 
 def dispatch_table(inputs: Inputs) -> str:
     rows = []
     for name, call in inputs.by_id():
         serve = f"Serve_{name}" if call and call.has_record else "nullptr"
-        slow, context = (str(bool(value)).lower() for value in (
-            call and call.slow, call and call.has_record and call.needs == "context"))
+        slow, context = (
+            str(bool(value)).lower()
+            for value in (call and call.slow, call and call.has_record and call.needs == "context")
+        )
         rows.append(f'{{"{name}", {serve}, {slow}, {context}}},')
     return render("dispatch_table.cc.j2", rows=rows)
 

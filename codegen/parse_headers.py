@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA's headers -> ApiModel, by clang's AST. Nothing of NVIDIA's is stored: the model lives in the build tree."""
+"""CUDA's headers -> ApiModel, by clang's AST. The model lives in the build tree only."""
+
 from __future__ import annotations
 
 import hashlib
@@ -14,20 +15,35 @@ from model import ApiModel, Function, Param, Prototype, Record
 
 CACHE_FORMAT = 2
 CORE_HEADERS = ("cuda.h", "cudaProfiler.h", "cudaTypedefs.h", "cudaProfilerTypedefs.h")
-GRAPHICS_HEADERS = ("cudaGL.h", "cudaGLTypedefs.h", "cudaEGL.h", "cudaEGLTypedefs.h",
-                    "cudaVDPAU.h", "cudaVDPAUTypedefs.h")
+GRAPHICS_HEADERS = (
+    "cudaGL.h",
+    "cudaGLTypedefs.h",
+    "cudaEGL.h",
+    "cudaEGLTypedefs.h",
+    "cudaVDPAU.h",
+    "cudaVDPAUTypedefs.h",
+)
 GRAPHICS_SENTINEL = "FarcallGraphicsHeadersFollow"
-COMPILERS = ("clang++", "clang++-19", "clang++-18", "clang++-17", "clang++-16", "clang++-15", "clang++-14")
+COMPILERS = (
+    "clang++",
+    "clang++-19",
+    "clang++-18",
+    "clang++-17",
+    "clang++-16",
+    "clang++-15",
+    "clang++-14",
+)
 
-# The graphics headers these need may be absent; only the names and sizes of a few scalar types matter.
+# The graphics headers these need may be absent; only a few scalar types of them matter.
 GRAPHICS_TYPES = {
-    "GL/gl.h": "typedef unsigned GLuint; typedef unsigned GLenum; typedef int GLint; typedef int GLsizei;",
+    "GL/gl.h": "typedef unsigned GLuint; typedef unsigned GLenum; typedef int GLint;",
     "EGL/egl.h": "typedef int EGLint; typedef unsigned EGLBoolean; typedef void* EGLDisplay;",
-    "EGL/eglext.h": "typedef void* EGLImageKHR; typedef void* EGLStreamKHR; typedef void* EGLSyncKHR;",
+    "EGL/eglext.h": "typedef void* EGLImageKHR; typedef void* EGLStreamKHR;"
+    "typedef void* EGLSyncKHR;",
     "vdpau/vdpau.h": "#include <stdint.h>\n"
-                     "typedef uint32_t VdpDevice; typedef uint32_t VdpVideoSurface;\n"
-                     "typedef uint32_t VdpOutputSurface; typedef uint32_t VdpFuncId; typedef int VdpStatus;\n"
-                     "typedef VdpStatus VdpGetProcAddress(VdpDevice, VdpFuncId, void**);",
+    "typedef uint32_t VdpDevice; typedef uint32_t VdpVideoSurface;\n"
+    "typedef uint32_t VdpOutputSurface; typedef uint32_t VdpFuncId; typedef int VdpStatus;\n"
+    "typedef VdpStatus VdpGetProcAddress(VdpDevice, VdpFuncId, void**);",
 }
 
 _PROTOTYPE = re.compile(r"^PFN_(?P<name>cu\w+?)_v(?P<version>\d+)(?:_(?P<per_thread>ptds|ptsz))?$")
@@ -38,7 +54,7 @@ class ParseError(Exception):
 
 
 def load_model(include_dir: Path, cache: Path, clang: str | None = None) -> ApiModel:
-    """The model of the headers in `include_dir`; from `cache` if no header it was made of has changed."""
+    """The model of the headers in `include_dir`; from `cache` if no header has changed."""
     key = _cache_key(include_dir)
     if cache.is_file():
         stored = json.loads(cache.read_text())
@@ -58,7 +74,9 @@ def parse(include_dir: Path, clang: str) -> ApiModel:
         _HANDLERS.get(node["kind"], lambda *_: None)(model, node)
     _resolve_prototypes(model)
     if "cuInit" not in model.functions:
-        raise ParseError(f"{include_dir}: the headers declare no cuInit: not CUDA's headers, or unreadable ones")
+        raise ParseError(
+            f"{include_dir}: the headers declare no cuInit: not CUDA's headers, or unreadable ones"
+        )
     return model
 
 
@@ -75,26 +93,52 @@ def _find_clang() -> str:
     for name in COMPILERS:
         if shutil.which(name):
             return name
-    raise ParseError("clang++ (14 or newer) not found: it reads CUDA's headers; install the clang package")
+    raise ParseError(
+        "clang++ (14 or newer) not found: it reads CUDA's headers; install the clang package"
+    )
 
 
 def _dump_ast(include_dir: Path, clang: str, scratch: Path) -> tuple[dict, list[str]]:
-    """Preprocesses first (that drops the comments, which are three quarters of the dump), then dumps the AST."""
+    """Preprocesses, which drops the comments (three quarters of the dump), then dumps the AST."""
     for name, text in GRAPHICS_TYPES.items():
         path = scratch / "graphics" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"#pragma once\n{text}\n")
     source = scratch / "all.cc"
-    source.write_text(_includes(include_dir, CORE_HEADERS) + f"struct {GRAPHICS_SENTINEL};\n" +
-                      "".join(f"#include <{name}>\n" for name in GRAPHICS_TYPES) +
-                      _includes(include_dir, GRAPHICS_HEADERS))
+    source.write_text(
+        _includes(include_dir, CORE_HEADERS)
+        + f"struct {GRAPHICS_SENTINEL};\n"
+        + "".join(f"#include <{name}>\n" for name in GRAPHICS_TYPES)
+        + _includes(include_dir, GRAPHICS_HEADERS)
+    )
     preprocessed = scratch / "all.ii"
     depfile = scratch / "all.d"
-    _run([clang, "-E", "-x", "c++", "-D__CUDA_API_VERSION_INTERNAL", f"-I{scratch}/graphics", "-isystem",
-          str(include_dir), "-MD", "-MF", str(depfile), str(source), "-o", str(preprocessed)])
-    dump = _run([clang, "-fsyntax-only", "-w", "-x", "c++", "-Xclang", "-ast-dump=json", str(preprocessed)])
-    headers = [h for h in depfile.read_text().replace("\\\n", " ").split()[1:]
-               if not h.startswith(str(scratch))]
+    _run(
+        [
+            clang,
+            "-E",
+            "-x",
+            "c++",
+            "-D__CUDA_API_VERSION_INTERNAL",
+            f"-I{scratch}/graphics",
+            "-isystem",
+            str(include_dir),
+            "-MD",
+            "-MF",
+            str(depfile),
+            str(source),
+            "-o",
+            str(preprocessed),
+        ]
+    )
+    dump = _run(
+        [clang, "-fsyntax-only", "-w", "-x", "c++", "-Xclang", "-ast-dump=json", str(preprocessed)]
+    )
+    headers = [
+        h
+        for h in depfile.read_text().replace("\\\n", " ").split()[1:]
+        if not h.startswith(str(scratch))
+    ]
     return json.loads(dump), headers
 
 
@@ -121,10 +165,15 @@ def _add_function(model: ApiModel, node: dict) -> None:
     name = node.get("name", "")
     if not re.match(r"^cu[A-Z]", name):
         return
-    params = tuple(Param(p.get("name", ""), p["type"]["qualType"])
-                   for p in node.get("inner", ()) if p["kind"] == "ParmVarDecl")
+    params = tuple(
+        Param(p.get("name", ""), p["type"]["qualType"])
+        for p in node.get("inner", ())
+        if p["kind"] == "ParmVarDecl"
+    )
     returns = node["type"]["qualType"].split(" (", 1)[0]
-    model.functions.setdefault(name, Function(name, returns, params, GRAPHICS_SENTINEL in model.records))
+    model.functions.setdefault(
+        name, Function(name, returns, params, GRAPHICS_SENTINEL in model.records)
+    )
 
 
 def _add_typedef(model: ApiModel, node: dict) -> None:
@@ -135,7 +184,8 @@ def _add_typedef(model: ApiModel, node: dict) -> None:
     found = _PROTOTYPE.match(node["name"])
     if found:
         model.prototypes.append(
-            Prototype(found["name"], int(found["version"]), found["per_thread"] or "", qualified))
+            Prototype(found["name"], int(found["version"]), found["per_thread"] or "", qualified)
+        )
 
 
 def _add_record(model: ApiModel, node: dict) -> None:
@@ -149,8 +199,9 @@ def _add_record(model: ApiModel, node: dict) -> None:
     for child in node.get("inner", ()):
         if child["kind"] == "FieldDecl":
             fields.append(Param(child.get("name", ""), child["type"]["qualType"]))
-    model.records[name] = Record(name, node.get("tagUsed") == "union",
-                                 bool(node.get("completeDefinition")), tuple(fields))
+    model.records[name] = Record(
+        name, node.get("tagUsed") == "union", bool(node.get("completeDefinition")), tuple(fields)
+    )
 
 
 def _add_enum(model: ApiModel, node: dict) -> None:
@@ -177,9 +228,16 @@ def _constant(node: dict, default: int) -> int:
 
 def _resolve_prototypes(model: ApiModel) -> None:
     model.prototypes = [
-        Prototype(p.name, p.version, p.per_thread, model.canonical(p.signature).replace("(*)(", "(", 1))
-        for p in model.prototypes]
+        Prototype(
+            p.name, p.version, p.per_thread, model.canonical(p.signature).replace("(*)(", "(", 1)
+        )
+        for p in model.prototypes
+    ]
 
 
-_HANDLERS = {"FunctionDecl": _add_function, "TypedefDecl": _add_typedef,
-             "CXXRecordDecl": _add_record, "EnumDecl": _add_enum}
+_HANDLERS = {
+    "FunctionDecl": _add_function,
+    "TypedefDecl": _add_typedef,
+    "CXXRecordDecl": _add_record,
+    "EnumDecl": _add_enum,
+}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one parameter crosses the wire: from its type, and where that does not tell, from the roles of its annotation."""
+"""How one parameter crosses the wire: by its type and, where that is silent, by its roles."""
+
 from __future__ import annotations
 
 import re
@@ -7,13 +8,35 @@ from dataclasses import dataclass, field
 
 from model import ApiModel, Param
 
-ROLES = ("in", "out", "inout", "opt", "new", "free", "h", "dev", "str", "stream", "device", "select")
+ROLES = (
+    "in",
+    "out",
+    "inout",
+    "opt",
+    "new",
+    "free",
+    "h",
+    "dev",
+    "str",
+    "stream",
+    "device",
+    "select",
+)
 
 # Canonical C type -> what crosses the wire.
 SCALARS = {
-    "char": "int8_t", "signed char": "int8_t", "unsigned char": "uint8_t", "short": "int16_t",
-    "unsigned short": "uint16_t", "int": "int32_t", "unsigned int": "uint32_t", "long": "int64_t",
-    "unsigned long": "uint64_t", "long long": "int64_t", "unsigned long long": "uint64_t", "float": "float",
+    "char": "int8_t",
+    "signed char": "int8_t",
+    "unsigned char": "uint8_t",
+    "short": "int16_t",
+    "unsigned short": "uint16_t",
+    "int": "int32_t",
+    "unsigned int": "uint32_t",
+    "long": "int64_t",
+    "unsigned long": "uint64_t",
+    "long long": "int64_t",
+    "unsigned long long": "uint64_t",
+    "float": "float",
     "double": "double",
 }
 
@@ -29,11 +52,11 @@ class Plan:
 
     param: Param
     kind: str
-    type: str                     # of the value itself: the pointee for pointers, as the header spells it
-    wire: str = ""                # wire scalar, "" for a record
-    record: str = ""              # canonical record name
+    type: str  # of the value itself: the pointee for pointers, as the header spells it
+    wire: str = ""  # wire scalar, "" for a record
+    record: str = ""  # canonical record name
     kinds: list[str] = field(default_factory=list)
-    count: str = ""               # element count of an array, byte count of an address
+    count: str = ""  # element count of an array, byte count of an address
     optional: bool = False
     free: bool = False
     select: str = ""
@@ -94,7 +117,9 @@ class Classifier:
         if kind == "kStream" and "h" not in roles:
             return Plan(param, "stream", param.type, wire="uint64_t")
         kinds = roles["h"].split("|") if roles.get("h") else [kind]
-        return Plan(param, "handle", param.type, wire="uint64_t", kinds=kinds, optional="opt" in roles)
+        return Plan(
+            param, "handle", param.type, wire="uint64_t", kinds=kinds, optional="opt" in roles
+        )
 
     def _pointer_plan(self, param: Param, pointee: str, roles: dict[str, str], where: str) -> Plan:
         const = pointee.startswith("const ")
@@ -108,8 +133,10 @@ class Classifier:
             return Plan(param, "string", "const char*", optional=optional)
         wire, record = self.wire_scalar(bare), self._record(bare)
         if not wire and not record:
-            raise SpecError(f"{where}: nobody classified this pointer: add a role for '{param.name}' under args, one of "
-                            f"{', '.join(ROLES)}, or serve the call by hand")
+            raise SpecError(
+                f"{where}: nobody classified this pointer: add a role for '{param.name}' under args, one of "
+                f"{', '.join(ROLES)}, or serve the call by hand"
+            )
         kind = next((role for role in ("in", "out", "inout") if role in roles), "")
         if not kind:
             if record and not const:
@@ -117,13 +144,24 @@ class Classifier:
             kind = "in" if const else "out"
         if kind == "in" and roles.get("in"):
             kind = "in_array"
-        plan = Plan(param, kind, spelled, wire=wire, record=record, count=roles.get("in", ""), optional=optional,
-                    select=roles.get("select", ""), is_enum=bare in self.model.enums)
+        plan = Plan(
+            param,
+            kind,
+            spelled,
+            wire=wire,
+            record=record,
+            count=roles.get("in", ""),
+            optional=optional,
+            select=roles.get("select", ""),
+            is_enum=bare in self.model.enums,
+        )
         if record and self.model.records[record].is_union and not plan.select:
             raise SpecError(f"{where}: a union needs select(<parameter>)")
         return plan
 
-    def _handle_pointer(self, param: Param, kind: str, roles: dict[str, str], spelled: str, where: str) -> Plan:
+    def _handle_pointer(
+        self, param: Param, kind: str, roles: dict[str, str], spelled: str, where: str
+    ) -> Plan:
         if "new" in roles:
             return Plan(param, "new", spelled, wire="uint64_t", kinds=[kind])
         if roles.get("in"):
@@ -148,12 +186,14 @@ _ROLE = re.compile(r"\s*([a-z]+)")
 
 
 def _parse_roles(text: str, where: str) -> dict[str, str]:
-    """"in(n) opt" -> {"in": "n", "opt": ""}. Arguments may hold balanced parentheses."""
+    """ "in(n) opt" -> {"in": "n", "opt": ""}. Arguments may hold balanced parentheses."""
     roles, at = {}, 0
     while text[at:].strip():
         found = _ROLE.match(text, at)
         if not found or found[1] not in ROLES:
-            raise SpecError(f"{where}: unknown role '{text[at:].strip()}', one of {', '.join(ROLES)}")
+            raise SpecError(
+                f"{where}: unknown role '{text[at:].strip()}', one of {', '.join(ROLES)}"
+            )
         at, argument = found.end(), ""
         if at < len(text) and text[at] == "(":
             depth, start = 1, at + 1

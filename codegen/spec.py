@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The annotations of spec/<library>.yaml, joined with the headers: a plan for each exported name. What nobody settled fails."""
+"""spec/<library>.yaml joined with the headers: a Call per exported name, or a failure."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -11,7 +12,19 @@ from model import ApiModel, Function, NameParts
 from plans import Classifier, Plan, SpecError
 
 CLASSES = ("local", "query", "post", "sync")
-CALL_KEYS = {"class", "client", "server", "needs", "slow", "capture", "late", "as", "lower", "args", "outputs"}
+CALL_KEYS = {
+    "class",
+    "client",
+    "server",
+    "needs",
+    "slow",
+    "capture",
+    "late",
+    "as",
+    "lower",
+    "args",
+    "outputs",
+}
 NEEDS = {"nothing": "kNothing", "init": "kInit", "context": "kContext"}
 
 
@@ -21,16 +34,16 @@ class Call:
 
     function: Function
     klass: str = "unsupported"
-    client: str = "none"     # generated, hand, none
-    server: str = "none"     # generated, hand, none
+    client: str = "none"  # generated, hand, none
+    server: str = "none"  # generated, hand, none
     needs: str = "context"
     slow: bool = False
     capture_unsafe: bool = False
     late: list[str] = field(default_factory=list)
     outputs_always: bool = False
     reason: str = ""
-    base: str = ""           # the call a _ptsz/_ptds variant or an `as` is served as
-    lower: str = ""          # "target(arguments)"
+    base: str = ""  # the call a _ptsz/_ptds variant or an `as` is served as
+    lower: str = ""  # "target(arguments)"
     default_stream: bool = False  # takes `CUstream default_stream` after its own arguments
     plans: list[Plan] = field(default_factory=list)
 
@@ -95,8 +108,10 @@ class Spec:
         self._add_variants()
         missing = sorted(set(self.model.functions) - set(self.calls))
         if missing:
-            raise SpecError(f"{self.file}: no entry for {', '.join(missing)}: describe it under groups, or list it under "
-                            "unsupported")
+            raise SpecError(
+                f"{self.file}: no entry for {', '.join(missing)}: describe it under groups, or list it under "
+                "unsupported"
+            )
         for call in self.calls.values():
             self._check_targets(call)
 
@@ -109,13 +124,23 @@ class Spec:
         function = self._known(name)
         unknown = sorted(set(row) - CALL_KEYS)
         if unknown:
-            raise SpecError(f"{self.file}: {name}: unknown key '{unknown[0]}', one of {', '.join(sorted(CALL_KEYS))}")
+            raise SpecError(
+                f"{self.file}: {name}: unknown key '{unknown[0]}', one of {', '.join(sorted(CALL_KEYS))}"
+            )
         if name in self.calls:
             raise SpecError(f"{self.file}: {name} is described twice")
-        call = Call(function, reason=reason, needs=row.get("needs", "context"), slow=bool(row.get("slow")),
-                    late=row.get("late", []), outputs_always=row.get("outputs") == "always",
-                    capture_unsafe=row.get("capture") == "unsafe", base=row.get("as", ""), lower=row.get("lower", ""),
-                    default_stream=f"{name}_ptds" in self.model.functions)
+        call = Call(
+            function,
+            reason=reason,
+            needs=row.get("needs", "context"),
+            slow=bool(row.get("slow")),
+            late=row.get("late", []),
+            outputs_always=row.get("outputs") == "always",
+            capture_unsafe=row.get("capture") == "unsafe",
+            base=row.get("as", ""),
+            lower=row.get("lower", ""),
+            default_stream=f"{name}_ptds" in self.model.functions,
+        )
         if call.needs not in NEEDS:
             raise SpecError(f"{self.file}: {name}: needs '{call.needs}', one of {', '.join(NEEDS)}")
         self.calls[name] = call
@@ -125,9 +150,14 @@ class Spec:
         self._set_sides(call, row)
         if call.has_record and "generated" in (call.client, call.server):
             notes = row.get("args", {})
-            call.plans = [self.classifier.plan(param, str(notes.get(param.name, "")),
-                                               f"{self.file}: {name}({param.type} {param.name})")
-                          for param in function.params]
+            call.plans = [
+                self.classifier.plan(
+                    param,
+                    str(notes.get(param.name, "")),
+                    f"{self.file}: {name}({param.type} {param.name})",
+                )
+                for param in function.params
+            ]
         stray = sorted(set(row.get("args", {})) - {param.name for param in function.params})
         if stray:
             raise SpecError(f"{self.file}: {name}: no parameter '{stray[0]}'")
@@ -135,12 +165,16 @@ class Spec:
     def _set_sides(self, call: Call, row: dict) -> None:
         call.klass = row.get("class", "")
         if call.klass not in CLASSES:
-            raise SpecError(f"{self.file}: {call.name}: class '{call.klass}', one of {', '.join(CLASSES)}")
+            raise SpecError(
+                f"{self.file}: {call.name}: class '{call.klass}', one of {', '.join(CLASSES)}"
+            )
         hand = call.klass in ("local", "query")
         call.client = row.get("client", "hand" if hand else "generated")
         call.server = row.get("server", "none" if call.klass == "local" else "generated")
         if call.client == "generated" and call.server != "generated":
-            raise SpecError(f"{self.file}: {call.name}: a generated client needs a generated server: the layouts are one")
+            raise SpecError(
+                f"{self.file}: {call.name}: a generated client needs a generated server: the layouts are one"
+            )
 
     def _add_variants(self) -> None:
         for name, function in self.model.functions.items():
@@ -152,15 +186,21 @@ class Spec:
                 continue
             variant = Call(function)
             if base.supported:
-                variant = Call(function, klass="as", base=base.name, needs=base.needs, reason=base.reason)
+                variant = Call(
+                    function, klass="as", base=base.name, needs=base.needs, reason=base.reason
+                )
             self.calls[name] = variant
 
     def _check_targets(self, call: Call) -> None:
         target = call.base or call.lower.split("(")[0]
         if target and (target not in self.calls or not self.calls[target].supported):
             raise SpecError(f"{self.file}: {call.name}: served as {target}, which is not supported")
-        if call.base and self.model.signature(call.function) != self.model.signature(self.calls[target].function):
-            raise SpecError(f"{self.file}: {call.name}: its parameters differ from those of {target}")
+        if call.base and self.model.signature(call.function) != self.model.signature(
+            self.calls[target].function
+        ):
+            raise SpecError(
+                f"{self.file}: {call.name}: its parameters differ from those of {target}"
+            )
 
 
 def load_spec(path: Path, model: ApiModel) -> Spec:

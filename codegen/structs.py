@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records that cross the wire field by field: which they are, and how each field is written."""
+
 from __future__ import annotations
 
 import re
@@ -14,10 +15,10 @@ _ARRAY = re.compile(r"^(?P<element>.+?)\s*\[(?P<count>\d+)\]$")
 @dataclass
 class Field:
     name: str
-    kind: str        # scalar, record, omit, address
-    type: str        # to convert to, as the header spells it
+    kind: str  # scalar, record, omit, address
+    type: str  # to convert to, as the header spells it
     wire: str = ""
-    count: int = 0   # > 0: fixed array
+    count: int = 0  # > 0: fixed array
     extent: str = ""  # address: the field that holds its bytes
 
 
@@ -53,8 +54,11 @@ def _add(spec: Spec, name: str, found: dict[str, RecordCodec]) -> None:
     if name in found:
         return
     record, notes = spec.model.records[name], spec.structs.get(name, {})
-    fields = {param.name: _field(spec, name, param, notes) for param in record.fields
-              if not record.is_union or param.name in notes.get("cases", {}).values()}
+    fields = {
+        param.name: _field(spec, name, param, notes)
+        for param in record.fields
+        if not record.is_union or param.name in notes.get("cases", {}).values()
+    }
     for field in fields.values():
         if field.kind == "record":
             _add(spec, spec.model.canonical(field.type), found)
@@ -62,7 +66,9 @@ def _add(spec: Spec, name: str, found: dict[str, RecordCodec]) -> None:
         found[name] = RecordCodec(name, list(fields.values()))
         return
     if "switch" not in notes:
-        raise SpecError(f"{spec.file}: union {name}: which member counts? Say switch and cases under structs")
+        raise SpecError(
+            f"{spec.file}: union {name}: which member counts? Say switch and cases under structs"
+        )
     cases = [Case(value, fields[member]) for value, member in notes["cases"].items()]
     found[name] = RecordCodec(name, [], notes["switch"], cases)
 
@@ -74,11 +80,15 @@ def _field(spec: Spec, record: str, param, notes: dict) -> Field:
     if param.name in notes.get("omit", []):
         return Field(param.name, "omit", param.type)
     if param.name in notes.get("address", {}):
-        return Field(param.name, "address", param.type, "uint64_t", extent=notes["address"][param.name])
+        return Field(
+            param.name, "address", param.type, "uint64_t", extent=notes["address"][param.name]
+        )
     wire = spec.classifier.wire_scalar(canonical)
     if wire:
         return Field(param.name, "scalar", spelled, wire, count)
     if canonical in spec.model.records and not spec.model.records[canonical].is_union:
         return Field(param.name, "record", spelled, "", count)
-    raise SpecError(f"{spec.file}: {record}.{param.name} ({param.type}): nobody classified this field: omit or address "
-                    "under structs, or serve the call by hand")
+    raise SpecError(
+        f"{spec.file}: {record}.{param.name} ({param.type}): nobody classified this field: omit or address "
+        "under structs, or serve the call by hand"
+    )

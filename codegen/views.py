@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the templates see: plans joined with the C++ spelling of their parts."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -66,7 +67,11 @@ class CallView:
 
     @property
     def signature(self) -> list[str]:
-        extra = ["CUstream default_stream"] if self.call.default_stream and self.call.client == "hand" else []
+        extra = (
+            ["CUstream default_stream"]
+            if self.call.default_stream and self.call.client == "hand"
+            else []
+        )
         return self.own_signature + extra
 
     @property
@@ -79,7 +84,9 @@ class CallView:
 
     @property
     def uses_error(self) -> bool:
-        return bool(self.created or self.freed or any(plan.kind == "stream" for plan in self.call.plans))
+        return bool(
+            self.created or self.freed or any(plan.kind == "stream" for plan in self.call.plans)
+        )
 
     @property
     def returns_error(self) -> bool:
@@ -92,14 +99,19 @@ class CallView:
         records = any(plan.record for plan in self.call.inputs)
         if not records and not kinds & {"string", "in_array", "handles"}:
             if 16 * len(self.call.inputs) > BODY_ROOM:
-                raise SpecError(f"{self.call.name}: its body may exceed the {BODY_ROOM} bytes of BodyRoom")
+                raise SpecError(
+                    f"{self.call.name}: its body may exceed the {BODY_ROOM} bytes of BodyRoom"
+                )
             return False
         return True
 
     @property
     def resolves(self) -> bool:
-        return any(plan.kind in ("handle", "handles", "stream", "device", "address", "new") or plan.name in self.resolvers
-                   for plan in self.call.inputs)
+        return any(
+            plan.kind in ("handle", "handles", "stream", "device", "address", "new")
+            or plan.name in self.resolvers
+            for plan in self.call.inputs
+        )
 
     @property
     def just_sends(self) -> bool:
@@ -109,8 +121,14 @@ class CallView:
     @property
     def send(self) -> list[str]:
         """The arguments of Post or RoundTrip."""
-        body = "{}" if not self.call.inputs else "body.bytes()" if self.grows else "Written(room, body)"
-        return [f"CallId::{self.call.name}", body] + ([] if self.call.klass == "post" else ["&reply"])
+        body = (
+            "{}"
+            if not self.call.inputs
+            else "body.bytes()" if self.grows else "Written(room, body)"
+        )
+        return [f"CallId::{self.call.name}", body] + (
+            [] if self.call.klass == "post" else ["&reply"]
+        )
 
     @property
     def native_arguments(self) -> list[str]:
@@ -120,8 +138,13 @@ class CallView:
 def _native(plan: Plan) -> str:
     if plan.kind in ("in", "inout"):
         return f"has_{plan.name} ? &{plan.name} : nullptr" if plan.optional else f"&{plan.name}"
-    return {"out": f"&{plan.name}", "new": f"&{plan.name}", "string": f"{plan.name}.c_str()",
-            "in_array": f"{plan.name}.data()", "handles": f"{plan.name}.data()"}.get(plan.kind, plan.name)
+    return {
+        "out": f"&{plan.name}",
+        "new": f"&{plan.name}",
+        "string": f"{plan.name}.c_str()",
+        "in_array": f"{plan.name}.data()",
+        "handles": f"{plan.name}.data()",
+    }.get(plan.kind, plan.name)
 
 
 def call_views(spec: Spec, codecs: list[RecordCodec]) -> list[CallView]:
@@ -131,7 +154,9 @@ def call_views(spec: Spec, codecs: list[RecordCodec]) -> list[CallView]:
             continue
         for plan in call.plans:
             if plan.name in RESERVED:
-                raise SpecError(f"{call.name}: parameter '{plan.name}' collides with a local of the generated code")
+                raise SpecError(
+                    f"{call.name}: parameter '{plan.name}' collides with a local of the generated code"
+                )
         views.append(CallView(call, _resolvers(spec, call, codecs)))
     return views
 
@@ -147,8 +172,10 @@ def _resolvers(spec: Spec, call: Call, codecs: list[RecordCodec]) -> dict[str, s
                 continue
             for case in codec.cases:
                 if spec.model.canonical(case.field.type) in with_addresses:
-                    found[plan.name] = (f"if ({plan.select} == {case.value}) {{\n"
-                                        f"    ResolveFields(call, &{plan.name}.{case.field.name});\n  }}")
+                    found[plan.name] = (
+                        f"if ({plan.select} == {case.value}) {{\n"
+                        f"    ResolveFields(call, &{plan.name}.{case.field.name});\n  }}"
+                    )
     return found
 
 
@@ -174,7 +201,10 @@ class EntryView:
     @property
     def parameters(self) -> list[str]:
         names = [param.name for param in self.base.function.params]
-        return [declare(Param(name, param.type)) for name, param in zip(names, self.call.function.params)]
+        return [
+            declare(Param(name, param.type))
+            for name, param in zip(names, self.call.function.params)
+        ]
 
     @property
     def target(self) -> str:
@@ -184,16 +214,35 @@ class EntryView:
     def arguments(self) -> list[str]:
         default = "CU_STREAM_PER_THREAD" if self.call.per_thread else "nullptr"
         if self.base.lower:
-            arguments = [part.strip() for part in self.base.lower.split("(", 1)[1].rsplit(")", 1)[0].split(",")]
+            arguments = [
+                part.strip()
+                for part in self.base.lower.split("(", 1)[1].rsplit(")", 1)[0].split(",")
+            ]
         else:
             arguments = [param.name for param in self.base.function.params]
             arguments += ["default_stream"] if self.base.default_stream else []
-        streams = {param.name for param in self.base.function.params
-                   if self.spec.model.canonical(param.type) == "CUstream_st *"}
-        return [default if argument == "default_stream" else
-                f"PerThread({argument})" if self.call.per_thread and argument in streams else argument
-                for argument in arguments]
+        streams = {
+            param.name
+            for param in self.base.function.params
+            if self.spec.model.canonical(param.type) == "CUstream_st *"
+        }
+        return [
+            (
+                default
+                if argument == "default_stream"
+                else (
+                    f"PerThread({argument})"
+                    if self.call.per_thread and argument in streams
+                    else argument
+                )
+            )
+            for argument in arguments
+        ]
 
 
 def entry_views(spec: Spec) -> list[EntryView]:
-    return [EntryView(call, spec.base_of(call), spec) for call in spec.calls.values() if not call.function.graphics]
+    return [
+        EntryView(call, spec.base_of(call), spec)
+        for call in spec.calls.values()
+        if not call.function.graphics
+    ]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The round-trip test of each generated call: distinct arguments, what the device library must see, what must come back."""
+"""The round-trip test of each generated call: arguments, what is seen, what comes back."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -18,10 +19,10 @@ class WireTest:
 
     call: CallView
     name: str
-    prepare: list[str] = field(default_factory=list)   # locals of the caller
+    prepare: list[str] = field(default_factory=list)  # locals of the caller
     arguments: list[str] = field(default_factory=list)
     parameters: list[str] = field(default_factory=list)  # of the recording function
-    seen: list[str] = field(default_factory=list)      # inside the recording function
+    seen: list[str] = field(default_factory=list)  # inside the recording function
     after: list[str] = field(default_factory=list)
 
 
@@ -75,9 +76,12 @@ class _Builder:
         test.arguments.append(value)
         test.seen.append(f"EXPECT_EQ({plan.name}, Native({value}));")
         if plan.free:
-            test.after += ["ASSERT_EQ(erased.size(), 1u);", "ASSERT_EQ(freed_on_client.size(), 1u);",
-                           f"EXPECT_EQ(erased[0].wire, reinterpret_cast<uint64_t>({value}));",
-                           f"EXPECT_EQ(freed_on_client[0].kind, HandleKind::{plan.kinds[0]});"]
+            test.after += [
+                "ASSERT_EQ(erased.size(), 1u);",
+                "ASSERT_EQ(freed_on_client.size(), 1u);",
+                f"EXPECT_EQ(erased[0].wire, reinterpret_cast<uint64_t>({value}));",
+                f"EXPECT_EQ(freed_on_client[0].kind, HandleKind::{plan.kinds[0]});",
+            ]
 
     def _stream(self, test: WireTest, plan: Plan, index: int) -> None:
         value = f"LiveHandle<CUstream>(HandleKind::kStream, {index})"
@@ -85,10 +89,15 @@ class _Builder:
         test.seen.append(f"EXPECT_EQ({plan.name}, Native({value}));")
 
     def _handles(self, test: WireTest, plan: Plan, index: int) -> None:
-        values = [f"LiveHandle<{plan.type}>(HandleKind::{plan.kinds[0]}, {10 * index + i})" for i in range(ELEMENTS)]
+        values = [
+            f"LiveHandle<{plan.type}>(HandleKind::{plan.kinds[0]}, {10 * index + i})"
+            for i in range(ELEMENTS)
+        ]
         test.prepare.append(f"{plan.type} {plan.name}[] = {{{', '.join(values)}}};")
         test.arguments.append(plan.name)
-        test.seen += [f"EXPECT_EQ({plan.name}[{i}], Native({value}));" for i, value in enumerate(values)]
+        test.seen += [
+            f"EXPECT_EQ({plan.name}[{i}], Native({value}));" for i, value in enumerate(values)
+        ]
 
     def _in_array(self, test: WireTest, plan: Plan, index: int) -> None:
         values = [f"static_cast<{plan.type}>({10 * index + i})" for i in range(ELEMENTS)]
@@ -105,10 +114,12 @@ class _Builder:
         test.prepare.append(f"{plan.type} {plan.name} = nullptr;")
         test.arguments.append(f"&{plan.name}")
         test.seen.append(f"*{plan.name} = {native};")
-        test.after += ["ASSERT_EQ(inserted.size(), 1u);",
-                       f"EXPECT_EQ(inserted[0].kind, HandleKind::{plan.kinds[0]});",
-                       f"EXPECT_EQ(inserted[0].wire, reinterpret_cast<uint64_t>({plan.name}));",
-                       f"EXPECT_EQ(inserted[0].native, {native});"]
+        test.after += [
+            "ASSERT_EQ(inserted.size(), 1u);",
+            f"EXPECT_EQ(inserted[0].kind, HandleKind::{plan.kinds[0]});",
+            f"EXPECT_EQ(inserted[0].wire, reinterpret_cast<uint64_t>({plan.name}));",
+            f"EXPECT_EQ(inserted[0].native, {native});",
+        ]
 
     def _out(self, test: WireTest, plan: Plan, index: int) -> None:
         test.prepare.append(f"{plan.type} {plan.name}{{}};")
@@ -137,12 +148,17 @@ class _Builder:
         for number, item in enumerate(fields, 1):
             member, value = f"{target}.{item.name}", 20 * index + number
             if item.kind == "record":
-                members += self._fields(self.codecs[self.spec.model.canonical(item.type)].fields, member, index)
+                members += self._fields(
+                    self.codecs[self.spec.model.canonical(item.type)].fields, member, index
+                )
             elif item.kind == "address":
                 members.append((member, f"reinterpret_cast<void*>({hex(0x200000000000 + value)})"))
             elif item.kind == "scalar":
                 places = [f"{member}[{i}]" for i in range(item.count)] if item.count else [member]
-                members += [(place, f"static_cast<{item.type}>({value + i})") for i, place in enumerate(places)]
+                members += [
+                    (place, f"static_cast<{item.type}>({value + i})")
+                    for i, place in enumerate(places)
+                ]
         return members
 
 

@@ -12,7 +12,9 @@
 namespace farcall {
 namespace {
 
-constexpr const CallInfo& Info(CallId call) { return kCallInfo[static_cast<uint16_t>(call)]; }
+constexpr const CallInfo& Info(CallId call) {
+  return kCallInfo[static_cast<uint16_t>(call)];
+}
 
 TEST(CallInfo, VariantsShareTheRecordOfTheirBase) {
   EXPECT_EQ(Info(CallId::cuStreamWaitEvent).record, CallId::cuStreamWaitEvent);

@@ -7,7 +7,9 @@
 
 extern "C" int cuMemAlloc_v2(void* address, size_t bytes);
 extern "C" int cuGLInit();
-extern "C" int cuInit(unsigned) { return 0; }
+extern "C" int cuInit(unsigned) {
+  return 0;
+}
 
 namespace farcall {
 
@@ -38,4 +40,6 @@ TEST(DefaultEntries, GiveWayToADefinition) {
 }  // namespace
 }  // namespace farcall
 
-extern "C" void FarcallLogUnsupported(const char* name) { farcall::logged.push_back(name); }
+extern "C" void FarcallLogUnsupported(const char* name) {
+  farcall::logged.push_back(name);
+}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator refuses what nobody decided, says what to do about it, and gives what it gave before."""
+"""The generator refuses what nobody decided, says what to do, and gives what it gave before."""
+
 import copy
 import os
 import subprocess
@@ -45,7 +46,15 @@ CUresult cuName_ptsz(const char *name, Kind kind, int *value);
 """
 TINY_SPEC = {
     "handles": {"CUstream_st": "kStream"},
-    "groups": [{"reason": "test", "calls": {"cuInit": {"class": "local", "needs": "nothing"}, "cuName": {"class": "sync"}}}],
+    "groups": [
+        {
+            "reason": "test",
+            "calls": {
+                "cuInit": {"class": "local", "needs": "nothing"},
+                "cuName": {"class": "sync"},
+            },
+        }
+    ],
     "unsupported": "cuBlob cuFill cuMake cuChoose cuRecord",
 }
 
@@ -78,39 +87,71 @@ class SpecFailures(unittest.TestCase):
     def test_takes_a_good_spec_and_derives_the_variant(self):
         spec = self.load()
         self.assertEqual(spec.calls["cuName_ptsz"].base, "cuName")
-        self.assertEqual([plan.kind for plan in spec.calls["cuName"].plans], ["string", "value", "out"])
+        self.assertEqual(
+            [plan.kind for plan in spec.calls["cuName"].plans], ["string", "value", "out"]
+        )
         self.assertFalse(spec.calls["cuBlob"].supported)
 
     def test_unclassified_pointer_names_call_and_parameter(self):
-        self.refuses(r"tiny.yaml: cuBlob\(void \* ?blob\): nobody classified this pointer.*'blob'", "cuBlob", {"class": "sync"})
+        self.refuses(
+            r"tiny.yaml: cuBlob\(void \* ?blob\): nobody classified this pointer.*'blob'",
+            "cuBlob",
+            {"class": "sync"},
+        )
 
     def test_unknown_role_lists_the_known_ones(self):
-        self.refuses(r"cuName\(int \* ?value\): unknown role 'outt', one of in, out,", "cuName",
-                     {"class": "sync", "args": {"value": "outt"}})
+        self.refuses(
+            r"cuName\(int \* ?value\): unknown role 'outt', one of in, out,",
+            "cuName",
+            {"class": "sync", "args": {"value": "outt"}},
+        )
 
     def test_open_parenthesis(self):
-        self.refuses("a parenthesis is not closed", "cuFill", {"class": "post", "args": {"address": "dev(Product(1, 2)"}})
+        self.refuses(
+            "a parenthesis is not closed",
+            "cuFill",
+            {"class": "post", "args": {"address": "dev(Product(1, 2)"}},
+        )
 
     def test_address_without_extent(self):
-        self.refuses(r"cuFill\(CUdeviceptr address\): a device address needs its extent", "cuFill", {"class": "post"})
+        self.refuses(
+            r"cuFill\(CUdeviceptr address\): a device address needs its extent",
+            "cuFill",
+            {"class": "post"},
+        )
 
     def test_handle_pointer_without_role(self):
-        self.refuses(r"cuMake\(CUstream \* ?stream\): nobody classified this pointer: new", "cuMake", {"class": "post"})
+        self.refuses(
+            r"cuMake\(CUstream \* ?stream\): nobody classified this pointer: new",
+            "cuMake",
+            {"class": "post"},
+        )
 
     def test_union_without_selector(self):
         self.refuses(r"cuChoose.*a union needs select", "cuChoose", {"class": "post"})
 
     def test_union_without_cases(self):
-        self.refuses("union Choice_union: which member counts", "cuChoose", {"class": "post", "args": {"choice": "in select(x)"}})
+        self.refuses(
+            "union Choice_union: which member counts",
+            "cuChoose",
+            {"class": "post", "args": {"choice": "in select(x)"}},
+        )
 
     def test_record_with_an_unclassified_field(self):
-        self.refuses(r"Inner_st.where \(void \*\): nobody classified this field", "cuRecord", {"class": "post"})
+        self.refuses(
+            r"Inner_st.where \(void \*\): nobody classified this field",
+            "cuRecord",
+            {"class": "post"},
+        )
 
     def test_function_without_entry(self):
         self.refuses("no entry for cuBlob, cuFill", unsupported="cuMake cuChoose cuRecord")
 
     def test_supported_and_unsupported(self):
-        self.refuses("cuName is both supported and unsupported", unsupported="cuBlob cuFill cuMake cuChoose cuRecord cuName")
+        self.refuses(
+            "cuName is both supported and unsupported",
+            unsupported="cuBlob cuFill cuMake cuChoose cuRecord cuName",
+        )
 
     def test_name_the_headers_lack(self):
         self.refuses("cuGone: the headers declare no such function", "cuGone", {"class": "sync"})
@@ -122,16 +163,24 @@ class SpecFailures(unittest.TestCase):
         self.refuses("cuName: class 'async', one of local, query", "cuName", {"class": "async"})
 
     def test_unknown_parameter(self):
-        self.refuses("cuName: no parameter 'valeu'", "cuName", {"class": "sync", "args": {"valeu": "out"}})
+        self.refuses(
+            "cuName: no parameter 'valeu'", "cuName", {"class": "sync", "args": {"valeu": "out"}}
+        )
 
     def test_as_with_other_parameters(self):
-        self.refuses("cuBlob: its parameters differ from those of cuName", "cuBlob", {"as": "cuName"})
+        self.refuses(
+            "cuBlob: its parameters differ from those of cuName", "cuBlob", {"as": "cuName"}
+        )
 
     def test_as_of_an_unsupported_call(self):
         self.refuses("cuBlob: served as cuFill, which is not supported", "cuBlob", {"as": "cuFill"})
 
     def test_generated_client_without_generated_server(self):
-        self.refuses("a generated client needs a generated server", "cuName", {"class": "sync", "server": "hand"})
+        self.refuses(
+            "a generated client needs a generated server",
+            "cuName",
+            {"class": "sync", "server": "hand"},
+        )
 
 
 class Ids(unittest.TestCase):
@@ -201,13 +250,18 @@ class RealHeaders(unittest.TestCase):
         self.assertEqual(symbols["cuCtxCreate", 12050, 0], "cuCtxCreate_v4")
         self.assertEqual(symbols["cuMemcpyHtoD", 3020, 0], "cuMemcpyHtoD_v2")
         self.assertEqual(symbols["cuMemcpyHtoD", 7000, 2], "cuMemcpyHtoD_v2_ptds")
-        self.assertEqual(symbols["cuStreamGetCaptureInfo", 12030, 2], "cuStreamGetCaptureInfo_v3_ptsz")
+        self.assertEqual(
+            symbols["cuStreamGetCaptureInfo", 12030, 2], "cuStreamGetCaptureInfo_v3_ptsz"
+        )
 
     def test_a_version_nothing_matches_is_refused(self):
         model = copy.copy(self.model)
         model.prototypes = model.prototypes + [
-            parse_headers.Prototype("cuInit", 99000, "", "cudaError_enum (float)")]
-        with self.assertRaisesRegex(procs.ProcError, "cuInit_v99000: none or several of .cuInit. have its signature"):
+            parse_headers.Prototype("cuInit", 99000, "", "cudaError_enum (float)")
+        ]
+        with self.assertRaisesRegex(
+            procs.ProcError, "cuInit_v99000: none or several of .cuInit. have its signature"
+        ):
             procs.proc_rows(model, {})
 
     def test_headers_without_cuda_are_refused(self):
@@ -218,24 +272,40 @@ class RealHeaders(unittest.TestCase):
     def test_a_new_name_without_an_id_is_refused(self):
         model = copy.copy(self.model)
         model.functions = dict(model.functions, cuNew=self.model.functions["cuInit"])
-        with self.assertRaisesRegex(generate.GenerateError, "no id for cuNew: run codegen/generate.py --add-ids"):
+        with self.assertRaisesRegex(
+            generate.GenerateError, "no id for cuNew: run codegen/generate.py --add-ids"
+        ):
             generate._load(model)
 
 
 class Layout(unittest.TestCase):
     def test_long_calls_break_inside_the_line(self):
-        text = wrap("  call.result = call.api.cuSomething(", [f"argument_number_{i}" for i in range(9)], ");")
+        text = wrap(
+            "  call.result = call.api.cuSomething(",
+            [f"argument_number_{i}" for i in range(9)],
+            ");",
+        )
         self.assertTrue(all(len(line) <= 100 for line in text.splitlines()), text)
-        self.assertEqual(" ".join(text.split()).replace("( ", "("),
-                         "call.result = call.api.cuSomething(" + ", ".join(f"argument_number_{i}" for i in range(9)) + ");")
+        self.assertEqual(
+            " ".join(text.split()).replace("( ", "("),
+            "call.result = call.api.cuSomething("
+            + ", ".join(f"argument_number_{i}" for i in range(9))
+            + ");",
+        )
 
 
 class Exports(unittest.TestCase):
     def test_the_api_and_nothing_else_leaves_a_library(self):
-        listing = subprocess.run(["nm", "-D", "--defined-only", os.environ["FARCALL_DEFAULTS_LIBRARY"]],
-                                 capture_output=True, text=True, check=True).stdout
+        listing = subprocess.run(
+            ["nm", "-D", "--defined-only", os.environ["FARCALL_DEFAULTS_LIBRARY"]],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         exported = sorted(line.split()[2] for line in listing.splitlines())
-        self.assertEqual(exported, (ROOT / "codegen" / "ids" / "cuda_exports.txt").read_text().split())
+        self.assertEqual(
+            exported, (ROOT / "codegen" / "ids" / "cuda_exports.txt").read_text().split()
+        )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C entries, by their golden copies: check first, then the right body with the right default stream.
+// The C entries, by their golden copies: check first, then the right body with the right default
+// stream.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
@@ -103,12 +104,20 @@ CUresult NotSupported(CallId call) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult RoundTrip_cuCtxGetLimit(size_t*, CUlimit) { return Body(nullptr); }
-CUresult Post_cuMemsetD8Async(CUdeviceptr, unsigned char, size_t, CUstream stream) { return Body(stream); }
-CUresult Call_cuMemcpyHtoD_v2(CUdeviceptr, const void*, size_t, CUstream default_stream) { return Body(default_stream); }
-CUresult Call_cuStreamDestroy_v2(CUstream stream) { return Body(stream); }
-CUresult Call_cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream stream,
-                             void**, void**) {
+CUresult RoundTrip_cuCtxGetLimit(size_t*, CUlimit) {
+  return Body(nullptr);
+}
+CUresult Post_cuMemsetD8Async(CUdeviceptr, unsigned char, size_t, CUstream stream) {
+  return Body(stream);
+}
+CUresult Call_cuMemcpyHtoD_v2(CUdeviceptr, const void*, size_t, CUstream default_stream) {
+  return Body(default_stream);
+}
+CUresult Call_cuStreamDestroy_v2(CUstream stream) {
+  return Body(stream);
+}
+CUresult Call_cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                             unsigned, CUstream stream, void**, void**) {
   return Body(stream);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two sessions, faked: the client's appends go straight into a ServeCall, whose resolves are reversible.
+// The two sessions, faked: the client's appends go straight into a ServeCall, whose resolves are
+// reversible.
 #include "tests/wire/wire_fixture.h"
 
 #include "client-shim/core/session_face.h"
@@ -28,14 +29,17 @@ Wire::Wire() {
   answer = CUDA_SUCCESS;
 }
 
-Wire::~Wire() { current = nullptr; }
+Wire::~Wire() {
+  current = nullptr;
+}
 
 void Wire::Serve(CallId call, server::ServeFunction serve) {
   call_ = call;
   serve_ = serve;
 }
 
-CUresult Wire::Deliver(CallId call, std::span<const std::byte> body, std::vector<std::byte>* reply) {
+CUresult Wire::Deliver(CallId call, std::span<const std::byte> body,
+                       std::vector<std::byte>* reply) {
   EXPECT_EQ(call, call_) << CallName(call);
   std::vector<std::byte> padded(body.begin(), body.end());
   padded.resize(AlignUp(padded.size(), 8));
@@ -52,7 +56,8 @@ void Wire::CheckShorterBodies(std::span<const std::byte> body) {
   RecordHeader header;
   for (size_t bytes = 0; bytes < body.size(); bytes += 8) {
     server::ServeCall served(session, api, header, body.first(bytes));
-    EXPECT_FALSE(serve_(served).ok()) << "a body of " << bytes << " of " << body.size() << " bytes is taken";
+    EXPECT_FALSE(serve_(served).ok())
+        << "a body of " << bytes << " of " << body.size() << " bytes is taken";
   }
   server::DriverApi empty;
   server::ServeCall served(session, empty, header, body);
@@ -88,7 +93,9 @@ uint64_t NewHandle(HandleKind kind, CUresult* error) {
   return MakeHandle(kind, 1000 + wire_test::next_index++, 1);
 }
 
-bool CheckHandle(HandleKind kind, uint64_t handle) { return SplitHandle(handle).kind == kind; }
+bool CheckHandle(HandleKind kind, uint64_t handle) {
+  return SplitHandle(handle).kind == kind;
+}
 
 void FreeHandle(HandleKind kind, uint64_t handle) {
   Wire::current->freed_on_client.push_back({kind, handle, nullptr});
@@ -112,38 +119,54 @@ void ServeCall::Lie(const char* what) {
 }
 
 void* ServeCall::ResolveRaw(HandleKind kind, uint64_t wire, bool) {
-  if (Wire::current->lie || SplitHandle(wire).kind != kind) { Lie("handle"); }
+  if (Wire::current->lie || SplitHandle(wire).kind != kind) {
+    Lie("handle");
+  }
   return reinterpret_cast<void*>(NativeOf(wire));
 }
 
 CUstream ServeCall::ResolveStream(uint64_t wire) {
-  if (Wire::current->lie) { Lie("stream"); }
+  if (Wire::current->lie) {
+    Lie("stream");
+  }
   return reinterpret_cast<CUstream>(NativeOf(wire));
 }
 
 CUdeviceptr ServeCall::ResolveAddress(uint64_t wire, uint64_t bytes) {
   Wire::current->last_extent = bytes;
-  if (Wire::current->lie) { Lie("address"); }
+  if (Wire::current->lie) {
+    Lie("address");
+  }
   return wire;
 }
 
 CUdevice ServeCall::ResolveDevice(int32_t ordinal) {
-  if (Wire::current->lie) { Lie("device"); }
+  if (Wire::current->lie) {
+    Lie("device");
+  }
   return ordinal;
 }
 
 void ServeCall::CheckNew(HandleKind kind, uint64_t wire) {
-  if (Wire::current->lie || SplitHandle(wire).kind != kind) { Lie("new handle"); }
+  if (Wire::current->lie || SplitHandle(wire).kind != kind) {
+    Lie("new handle");
+  }
 }
 
 void ServeCall::Insert(HandleKind kind, uint64_t wire, void* native) {
   Wire::current->inserted.push_back({kind, wire, native});
 }
 
-void ServeCall::Erase(HandleKind kind, uint64_t wire) { Wire::current->erased.push_back({kind, wire, nullptr}); }
+void ServeCall::Erase(HandleKind kind, uint64_t wire) {
+  Wire::current->erased.push_back({kind, wire, nullptr});
+}
 
-Status ServeCall::Malformed(const char* what) const { return Status(Code::kMalformed, what); }
+Status ServeCall::Malformed(const char* what) const {
+  return Status(Code::kMalformed, what);
+}
 
-Status ServeCall::LieStatus() const { return lie_ ? Status(Code::kMalformed, lie_what_) : Status(); }
+Status ServeCall::LieStatus() const {
+  return lie_ ? Status(Code::kMalformed, lie_what_) : Status();
+}
 
 }  // namespace farcall::server

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts a generated client body on one end and the generated server function on the other, with a device library that records.
+// Puts a generated client body on one end and the generated server function on the other, with a
+// device library that records.
 #pragma once
 
 #include <cuda.h>
@@ -23,7 +24,9 @@ Handle LiveHandle(HandleKind kind, uint32_t index) {
 }
 
 // What the server side resolves a wire handle or stream to.
-inline uint64_t NativeOf(uint64_t wire) { return wire ^ 0x5A5A000000000000; }
+inline uint64_t NativeOf(uint64_t wire) {
+  return wire ^ 0x5A5A000000000000;
+}
 template <typename Handle>
 Handle Native(Handle client_handle) {
   return reinterpret_cast<Handle>(NativeOf(reinterpret_cast<uint64_t>(client_handle)));
@@ -35,7 +38,8 @@ struct HandleEvent {
   void* native;
 };
 
-// One call under test. The generated test sets `api`'s function, runs the client body, then asks what was seen.
+// One call under test. The generated test sets `api`'s function, runs the client body, then asks
+// what was seen.
 class Wire : public ::testing::Test {
  public:
   Wire();
@@ -43,10 +47,11 @@ class Wire : public ::testing::Test {
 
   server::DriverApi api;
 
-  static int native_calls;   // counted by the recording function
-  static CUresult answer;    // what it returns
+  static int native_calls;  // counted by the recording function
+  static CUresult answer;   // what it returns
 
-  // The record goes to `serve`. Before it, each shorter body and an empty device library must be refused without effect.
+  // The record goes to `serve`. Before it, each shorter body and an empty device library must be
+  // refused without effect.
   void Serve(CallId call, server::ServeFunction serve);
   CUresult Deliver(CallId call, std::span<const std::byte> body, std::vector<std::byte>* reply);
 
