@@ -29,12 +29,17 @@ __global__ void Spin(unsigned long long nanoseconds, unsigned* done) {
   if (done) *done += 1;
 }
 
+// The version whose functions cuda.h declares by these names: for 13.0 cuCtxSynchronize has an
+// argument that the header's cuCtxSynchronize lacks.
+constexpr unsigned kDriverVersion = 12080;
+
 void* EntryPoint(const char* name) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found;
-  if (cudaGetDriverEntryPointByVersion(name, &function, CUDART_VERSION, cudaEnableDefault,
+  if (cudaGetDriverEntryPointByVersion(name, &function, kDriverVersion, cudaEnableDefault,
                                        &found) != cudaSuccess ||
       found != cudaDriverEntryPointSuccess) {
+    cudaGetLastError();  // a name the driver lacks is no error of a later call
     return nullptr;
   }
   return function;
