@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <mutex>
+#include <string>
 
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
@@ -71,9 +72,11 @@ void PrepareDeviceHeap(Context& context) {
 
 void FlushOutput() { FlushDeviceOutput(); }
 
-CUresult ResultOf(const ExecResult& result, const std::string& what) {
+CUresult ResultOf(const ExecResult& result) {
   if (result.ok()) return CUDA_SUCCESS;
-  Log(LogLevel::kError, "%s: %s", what.c_str(), result.message.c_str());
+  // A failed assertion is the program's own message, printed already.
+  const LogLevel level = result.status == ExecStatus::kAssert ? LogLevel::kInfo : LogLevel::kError;
+  Log(level, "%s", result.message.c_str());
   switch (result.status) {
     case ExecStatus::kOk: return CUDA_SUCCESS;
     case ExecStatus::kInvalidPtx: return CUDA_ERROR_INVALID_PTX;
