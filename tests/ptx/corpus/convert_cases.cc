@@ -248,7 +248,7 @@ void AddPacked(Cases* out) {
   auto add = [&](const std::string& op, const SmallFormat& f, SmallRound round, bool relu,
                  bool finite, unsigned width) {
     auto encode = [=, &f](float x) {
-      return EncodeSmall(f, relu && x < 0 ? 0.0f : x, round, finite) & ((1u << width) - 1);
+      return EncodeSmall(f, relu && x <= 0 ? 0.0f : x, round, finite) & ((1u << width) - 1);
     };
     // Eight-bit pairs land in a 16-bit register.
     const std::string body =

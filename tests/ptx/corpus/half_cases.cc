@@ -53,8 +53,9 @@ Real Lesser(Real a, Real b, bool max) {
 Real Clamp01(Real x) {
   return std::isnan(x) || x < 0 ? 0 : x > 1 ? 1 : x;
 }
+// As max(x, +0): a negative zero becomes positive.
 Real Relu(Real x) {
-  return x < 0 ? 0 : x;
+  return x > 0 || std::isnan(x) ? x : 0;
 }
 Real NoNan(Real a, Real b, bool max) {
   return std::isnan(a) || std::isnan(b) ? NAN : Lesser(a, b, max);

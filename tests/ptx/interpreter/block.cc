@@ -12,13 +12,13 @@ namespace {
 constexpr unsigned kTurnSteps = 512;  // a spinning thread must not starve the one it waits for
 constexpr uint64_t kActivemaskRounds = 64;  // turns an activemask waits for stragglers that spin
 constexpr uint64_t kGuardBytes = 64;
+constexpr uint64_t kAlign = 256;  // of every allocation
 
 uint64_t AlignUp(uint64_t value, uint64_t align) {
   return (value + align - 1) / align * align;
 }
 
 std::unique_ptr<uint8_t[]> Aligned(uint64_t bytes, uint8_t** start) {
-  constexpr uint64_t kAlign = 256;
   auto storage = std::make_unique<uint8_t[]>(bytes + kAlign + kGuardBytes);
   *start = reinterpret_cast<uint8_t*>(AlignUp(reinterpret_cast<uint64_t>(storage.get()), kAlign));
   return storage;
@@ -72,7 +72,7 @@ Frame Block::MakeFrame(const ptx::Function& function) const {
   }
   uint8_t* start = nullptr;
   frame.storage = Aligned(end, &start);
-  frame.storage_bytes = end + kGuardBytes;
+  frame.storage_bytes = end + kAlign + kGuardBytes;
   for (auto& [variable, offset] : places) frame.slots[variable] = start + offset;
   return frame;
 }
