@@ -16,7 +16,7 @@
 #include "check.cuh"
 #include "png.h"
 
-constexpr int kPoints = 384, kHidden = 20, kEpochs = 400, kReportEvery = 100;
+constexpr int kPoints = 256, kHidden = 16, kEpochs = 300, kReportEvery = 100;
 constexpr float kLearningRate = 0.02f;
 constexpr int kThreads = 128;
 
