@@ -239,10 +239,10 @@ void Pair::Supervise() {
 
 std::vector<std::byte> Pattern(size_t bytes, uint32_t seed) {
   std::vector<std::byte> out(bytes);
-  uint32_t value = seed * 2654435761u + 1;
-  for (std::byte& byte : out) {
-    value = value * 1664525u + 1013904223u;
-    byte = static_cast<std::byte>(value >> 24);
+  uint64_t value = seed * 2654435761u + 1;
+  for (size_t at = 0; at < bytes; at += sizeof(value)) {
+    value = value * 6364136223846793005u + 1442695040888963407u;
+    std::memcpy(out.data() + at, &value, std::min(sizeof(value), bytes - at));
   }
   return out;
 }
