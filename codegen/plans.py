@@ -126,11 +126,13 @@ class Classifier:
         bare = pointee.removeprefix("const ").strip()
         spelled = _pointee_spelling(param.type)
         optional = "opt" in roles
+        if "dev" in roles:
+            return Plan(param, "address", param.type, wire="uint64_t", count=roles["dev"])
         handle = self.handles.get(bare.rstrip("* ").strip()) if bare.endswith("*") else None
         if handle:
             return self._handle_pointer(param, handle, roles, spelled, where)
-        if const and bare == "char" and not roles.keys() - {"str", "opt"}:
-            return Plan(param, "string", "const char*", optional=optional)
+        if const and bare == "char" and not roles.keys() - {"str"}:
+            return Plan(param, "string", "const char*")
         wire, record = self.wire_scalar(bare), self._record(bare)
         if not wire and not record:
             raise SpecError(
@@ -144,6 +146,8 @@ class Classifier:
             kind = "in" if const else "out"
         if kind == "in" and roles.get("in"):
             kind = "in_array"
+            if record:
+                raise SpecError(f"{where}: an array of records has no wire form: serve it by hand")
         plan = Plan(
             param,
             kind,

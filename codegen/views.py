@@ -138,6 +138,8 @@ class CallView:
 def _native(plan: Plan) -> str:
     if plan.kind in ("in", "inout"):
         return f"has_{plan.name} ? &{plan.name} : nullptr" if plan.optional else f"&{plan.name}"
+    if plan.kind == "address" and plan.type.endswith("*"):
+        return f"reinterpret_cast<{house_type(plan.type)}>({plan.name})"
     return {
         "out": f"&{plan.name}",
         "new": f"&{plan.name}",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from plans import Plan
@@ -43,7 +44,8 @@ def wire_tests(spec: Spec, calls: list[CallView], codecs: list[RecordCodec]) -> 
 class _Builder:
     def __init__(self, spec: Spec, call: CallView, codecs: dict[str, RecordCodec], case):
         self.spec, self.call, self.codecs, self.case = spec, call, codecs, case
-        self.counts = {plan.count for plan in call.plans if plan.kind in ("in_array", "handles")}
+        arrays = [plan.count for plan in call.plans if plan.kind in ("in_array", "handles")]
+        self.counts = {name for count in arrays for name in re.findall(r"\w+", count)}
         self.selectors = {plan.select for plan in call.plans if plan.select}
 
     def build(self, name: str) -> WireTest:
@@ -54,7 +56,7 @@ class _Builder:
         return test
 
     def _value(self, test: WireTest, plan: Plan, index: int) -> None:
-        value = f"static_cast<{plan.type}>({30 * index + 7})"
+        value = f"static_cast<{plan.type}>({self._number(plan.type, 30 * index + 7)})"
         if plan.name in self.counts:
             value = str(ELEMENTS)
         if plan.name in self.selectors:
@@ -67,9 +69,11 @@ class _Builder:
         test.seen.append(f"EXPECT_EQ({plan.name}, {index});")
 
     def _address(self, test: WireTest, plan: Plan, index: int) -> None:
-        value = hex(0x200000000000 + 0x10000 * index)
+        value = f"{hex(0x200000000000 + 0x10000 * index)}u"
+        if plan.type.endswith("*"):
+            value = f"reinterpret_cast<{plan.type}>({value})"
         test.arguments.append(value)
-        test.seen.append(f"EXPECT_EQ({plan.name}, {value}u);")
+        test.seen.append(f"EXPECT_EQ({plan.name}, {value});")
 
     def _handle(self, test: WireTest, plan: Plan, index: int) -> None:
         value = f"LiveHandle<{plan.type}>(HandleKind::{plan.kinds[-1]}, {index})"
@@ -91,7 +95,7 @@ class _Builder:
     def _handles(self, test: WireTest, plan: Plan, index: int) -> None:
         values = [
             f"LiveHandle<{plan.type}>(HandleKind::{plan.kinds[0]}, {10 * index + i})"
-            for i in range(ELEMENTS)
+            for i in range(self._elements(plan))
         ]
         test.prepare.append(f"{plan.type} {plan.name}[] = {{{', '.join(values)}}};")
         test.arguments.append(plan.name)
@@ -100,10 +104,23 @@ class _Builder:
         ]
 
     def _in_array(self, test: WireTest, plan: Plan, index: int) -> None:
-        values = [f"static_cast<{plan.type}>({10 * index + i})" for i in range(ELEMENTS)]
+        values = [
+            f"static_cast<{plan.type}>({10 * index + i})" for i in range(self._elements(plan))
+        ]
         test.prepare.append(f"{plan.type} {plan.name}[] = {{{', '.join(values)}}};")
         test.arguments.append(plan.name)
         test.seen += [f"EXPECT_EQ({plan.name}[{i}], {value});" for i, value in enumerate(values)]
+
+    def _number(self, spelled: str, wanted: int) -> int:
+        """`wanted`, or one of the values an enum really has."""
+        values = list(self.spec.model.enums.get(self.spec.model.canonical(spelled), {}).values())
+        return values[wanted % len(values)] if values else wanted
+
+    def _elements(self, plan: Plan) -> int:
+        """The array's length if each count is ELEMENTS."""
+        helpers = {"AtMost": min, "Minus": lambda a, b: max(a - b, 0)}
+        names = {name: ELEMENTS for name in self.counts if name not in helpers}
+        return eval(plan.count, {"__builtins__": {}}, helpers | names)
 
     def _string(self, test: WireTest, plan: Plan, index: int) -> None:
         test.arguments.append(f'"text {index}"')
@@ -135,10 +152,18 @@ class _Builder:
             test.prepare.append(f"{target.format(plan.name)} = {value};")
             test.seen.append(f"EXPECT_EQ({target.format('(*' + plan.name + ')')}, {value});")
 
+    def _inout(self, test: WireTest, plan: Plan, index: int) -> None:
+        self._in(test, plan, index)
+        for target, value in self._members(plan, index + 1):
+            test.seen.append(f"{target.format('(*' + plan.name + ')')} = {value};")
+            test.after.append(f"EXPECT_EQ({target.format(plan.name)}, {value});")
+        for target, value in self._members(plan, index):
+            test.after.append(f"{target.format(plan.name)} = {value};")
+
     def _members(self, plan: Plan, index: int) -> list[tuple[str, str]]:
         """(member with {} for the object, value) of what crosses."""
         if not plan.record:
-            return [("{}", f"static_cast<{plan.type}>({40 * index + 9})")]
+            return [("{}", f"static_cast<{plan.type}>({self._number(plan.type, 40 * index + 9)})")]
         if plan.select:
             return self._fields([self.case.field], "{}", index)
         return self._fields(self.codecs[plan.record].fields, "{}", index)
@@ -147,18 +172,18 @@ class _Builder:
         members = []
         for number, item in enumerate(fields, 1):
             member, value = f"{target}.{item.name}", 20 * index + number
-            if item.kind == "record":
-                members += self._fields(
-                    self.codecs[self.spec.model.canonical(item.type)].fields, member, index
-                )
-            elif item.kind == "address":
-                members.append((member, f"reinterpret_cast<void*>({hex(0x200000000000 + value)})"))
-            elif item.kind == "scalar":
-                places = [f"{member}[{i}]" for i in range(item.count)] if item.count else [member]
-                members += [
-                    (place, f"static_cast<{item.type}>({value + i})")
-                    for i, place in enumerate(places)
-                ]
+            places = [f"{member}[{i}]" for i in range(item.count)] if item.count else [member]
+            for i, place in enumerate(places):
+                if item.kind == "record":
+                    inner = self.codecs[self.spec.model.canonical(item.type)].fields
+                    members += self._fields(inner, place, index + i)
+                elif item.kind == "address":
+                    members.append(
+                        (place, f"reinterpret_cast<void*>({hex(0x200000000000 + value)})")
+                    )
+                elif item.kind == "scalar":
+                    number_here = self._number(item.type, value + i)
+                    members.append((place, f"static_cast<{item.type}>({number_here})"))
         return members
 
 

@@ -43,6 +43,15 @@ void PutHandles(Builder& body, Handle* const* handles, uint64_t count) {
   }
 }
 
+// Counts of arrays, as the spec writes them: a number the application got wrong reads no further
+// than the API would.
+inline uint64_t AtMost(uint64_t count, uint64_t limit) {
+  return count < limit ? count : limit;
+}
+inline uint64_t Minus(uint64_t a, uint64_t b) {
+  return a < b ? 0 : a - b;
+}
+
 // What 0 means to an entry built for the per-thread default stream.
 inline CUstream PerThread(CUstream stream) {
   return stream == nullptr ? CU_STREAM_PER_THREAD : stream;

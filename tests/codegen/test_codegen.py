@@ -127,6 +127,10 @@ class SpecFailures(unittest.TestCase):
             {"class": "post"},
         )
 
+    def test_array_of_records(self):
+        row = {"class": "post", "args": {"inner": "in(2)"}}
+        self.refuses("cuRecord.*an array of records has no wire form", "cuRecord", row)
+
     def test_union_without_selector(self):
         self.refuses(r"cuChoose.*a union needs select", "cuChoose", {"class": "post"})
 

@@ -60,6 +60,7 @@ class Wire : public ::testing::Test {
   std::vector<HandleEvent> freed_on_client;
   uint64_t last_extent = 0;  // bytes of the last address resolved
   bool lie = false;          // the next resolve finds a lie
+  bool well_formed = true;   // false: the test delivers a body that lies
   bool last_was_ok = true;   // the last serve's Status
 
   static Wire* current;

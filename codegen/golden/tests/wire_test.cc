@@ -12,12 +12,12 @@ TEST_F(Wire, cuCtxGetLimit) {
     ++native_calls;
     if (answer != CUDA_SUCCESS) { return answer; }
     (*pvalue) = static_cast<size_t>(49);
-    EXPECT_EQ(limit, static_cast<CUlimit>(67));
+    EXPECT_EQ(limit, static_cast<CUlimit>(1));
     return CUDA_SUCCESS;
   };
   Serve(CallId::cuCtxGetLimit, &server::Serve_cuCtxGetLimit);
   const auto run = [&] {
-    return client::RoundTrip_cuCtxGetLimit(&pvalue, static_cast<CUlimit>(67));
+    return client::RoundTrip_cuCtxGetLimit(&pvalue, static_cast<CUlimit>(1));
   };
   EXPECT_EQ(run(), CUDA_SUCCESS);
   EXPECT_EQ(native_calls, 1);
@@ -79,7 +79,7 @@ TEST_F(Wire, cuMemcpyDtoDAsync_v2) {
   };
   Serve(CallId::cuMemcpyDtoDAsync_v2, &server::Serve_cuMemcpyDtoDAsync_v2);
   const auto run = [&] {
-    return client::Post_cuMemcpyDtoDAsync_v2(0x200000010000, 0x200000020000, static_cast<size_t>(97), LiveHandle<CUstream>(HandleKind::kStream, 4));
+    return client::Post_cuMemcpyDtoDAsync_v2(0x200000010000u, 0x200000020000u, static_cast<size_t>(97), LiveHandle<CUstream>(HandleKind::kStream, 4));
   };
   EXPECT_EQ(run(), CUDA_SUCCESS);
   EXPECT_EQ(native_calls, 1);
