@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Callable
 
 import outputs
+from layouts import layout_lines
 from outputs import Inputs
 from spec import Call
 
@@ -58,6 +59,15 @@ def golden_wire_test(inputs: Inputs) -> str:
     return outputs.render_wire_test(inputs, _golden_calls(inputs)[:4])
 
 
+def golden_layouts(inputs: Inputs) -> str:
+    lines = layout_lines(inputs.spec, inputs.calls, inputs.codecs)
+    return (
+        "# SPDX-License-Identifier: Apache-2.0\n"
+        "# call: body -> reply. A released line never changes: another layout is another call id.\n"
+        + "".join(f"{line}\n" for line in lines)
+    )
+
+
 # ---- docs/coverage.md
 
 
@@ -101,5 +111,6 @@ COMMITTED: dict[str, Callable[[Inputs], str]] = {
     "codegen/golden/client/cuda_entries.cc": golden_entries,
     "codegen/golden/server/cuda_calls.cc": golden_server,
     "codegen/golden/tests/wire_test.cc": golden_wire_test,
+    "codegen/golden/layouts.txt": golden_layouts,
     "docs/coverage.md": coverage,
 }
