@@ -46,15 +46,6 @@ void Outbox::Flush() {
   FlushLocked();
 }
 
-void Outbox::KeepAlive() {
-  std::lock_guard lock(mutex_);
-  if (!sent_since_keep_alive_) {
-    Append(static_cast<uint16_t>(SessionCall::kHeartbeat), 0, 0, {}, {});
-    FlushLocked();
-  }
-  sent_since_keep_alive_ = false;
-}
-
 void Outbox::Append(uint16_t call, uint16_t flags, uint32_t serial,
                     std::span<const std::byte> head, std::span<const std::byte> tail) {
   size_t body_bytes = head.size() + tail.size();
@@ -83,7 +74,6 @@ void Outbox::FlushLocked() {
   // A failure means the link has ended: the session hears it from the link itself.
   (void)link_.SendFrame(std::move(frame_));
   frame_ = nullptr;
-  sent_since_keep_alive_ = true;
 }
 
 }  // namespace farcall::server

@@ -4,7 +4,6 @@
 
 #include <cuda.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -28,8 +27,6 @@ class Outbox {
   void Error(const RecordHeader& request, CUresult status, std::string_view detail);
   void Push(SessionCall call, std::span<const std::byte> body);
   void Flush();
-  // Sends a heartbeat record if nothing has left since the last call: the issue thread may be inside a long driver call.
-  void KeepAlive();
 
  private:
   void Append(uint16_t call, uint16_t flags, uint32_t serial, std::span<const std::byte> head,
@@ -39,7 +36,6 @@ class Outbox {
   Link& link_;
   std::mutex mutex_;
   std::unique_ptr<FrameBuffer> frame_;
-  bool sent_since_keep_alive_ = true;
 };
 
 }  // namespace farcall::server

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands of `farcall`. Each adds its subcommand and sets `exit_code` when it has run.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace farcall::cli {
+
+void AddServeCommand(CLI::App& app, int& exit_code);
+
+}  // namespace farcall::cli

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// `farcall`: the command line.
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "server/exit_code.h"
+#include "server/worker.h"
+
+namespace {
+
+// One line: what is wrong and where to read on.
+int Explain(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) { return app.exit(error); }  // --help, --version
+  std::fprintf(stderr, "farcall: %s (see farcall --help)\n", error.what());
+  return farcall::server::kExitUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Not a command of people's: how the supervisor starts its workers.
+  if (argc >= 2 && std::strcmp(argv[1], "worker") == 0) {
+    return farcall::server::WorkerMain(std::vector<std::string>(argv + 2, argv + argc));
+  }
+  CLI::App app("farcall makes a GPU on another machine look local.", "farcall");
+  app.set_version_flag("--version", std::string("farcall ") + FARCALL_VERSION);
+  app.require_subcommand(1);
+  int exit_code = 0;
+  farcall::cli::AddServeCommand(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return Explain(app, error);
+  }
+  return exit_code;
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may in: proofs, capacity, quotas; and the start of a session.
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstring>
+
+#include "server/supervisor.h"
+#include "server/version.h"
+#include "server/worker_setup.h"
+#include "transport/handshake.h"
+
+namespace farcall::server {
+
+namespace {
+
+constexpr uint32_t kHeartbeatMilliseconds = 1000;
+
+void Turn(Channel& channel, Code code, const std::string& why) {
+  (void)SendRefuse(channel, {code, why}, Clock::now() + std::chrono::seconds(1));
+  // Let the other side read it before the connection is reset.
+  std::array<std::byte, 64> rest;
+  auto end = Clock::now() + std::chrono::milliseconds(500);
+  while (Clock::now() < end && channel.WaitReadable(end)) {
+    Result<size_t> got = channel.TryReceive(rest);
+    if (!got.ok()) { break; }
+  }
+}
+
+// A peer's text in our log: short, printable.
+std::string Printable(const std::string& text) {
+  std::string clean = text.substr(0, 64);
+  std::replace_if(clean.begin(), clean.end(), [](unsigned char c) { return std::isprint(c) == 0; }, '?');
+  return clean;
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+}  // namespace
+
+void Supervisor::Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
+  if (hello.role != LinkRole::kLog || hello.session != SessionId{}) { return AdmitAgain(std::move(channel), nonce, hello); }
+  if (!options_.token.empty() && !SameBytes(HelloProof(token_key_, nonce, hello), hello.proof)) {
+    spdlog::warn("{}: refused, wrong token", channel->PeerName());
+    return Turn(*channel, Code::kRefused, "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the server's");
+  }
+  AdmitNew(std::move(channel), hello);
+}
+
+void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello) {
+  Status started;
+  {
+    std::lock_guard lock(mutex_);
+    if (draining_) {
+      started = {Code::kUnavailable, "the server is draining: it takes no new sessions"};
+    } else if (workers_.size() >= options_.max_sessions) {
+      started = {Code::kUnavailable, "the server is full: " + std::to_string(workers_.size()) + " sessions of " +
+                                         std::to_string(options_.max_sessions)};
+    } else {
+      started = StartSession(*channel, hello);
+    }
+  }
+  if (!started.ok()) {
+    spdlog::warn("{}: refused: {}", channel->PeerName(), started.message());
+    return Turn(*channel, started.code(), started.message());
+  }
+  channel->Abandon();  // the worker has it now
+}
+
+uint64_t Supervisor::QuotaFor(const Hello& hello, int device) const {
+  uint64_t ceiling = devices_.report.devices[static_cast<size_t>(device)].total_bytes;
+  if (options_.memory_bytes != 0) { ceiling = std::min(ceiling, options_.memory_bytes); }
+  return hello.quota.memory_bytes == 0 ? ceiling : std::min(ceiling, hello.quota.memory_bytes);
+}
+
+Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
+  auto worker = std::make_unique<Worker>();
+  RandomBytes(worker->session);
+  RandomBytes(worker->key);
+  std::string number = std::to_string(++sessions_started_);
+  worker->vgpu = hello.vgpu.empty() ? "session " + number : "token " + hello.vgpu;
+  worker->who = "session " + number + " (" + Printable(hello.user) + "@" + Printable(hello.host) + " pid " +
+                std::to_string(hello.pid) + " " + Printable(hello.program) + ")";
+  worker->since = Clock::now();
+
+  WorkerSetup setup;
+  setup.device_path = devices_.choice.path;
+  setup.device_kind = devices_.choice.kind;
+  setup.log_level = options_.log_level;
+  setup.tenant = options_.token.empty() ? "open" : "token " + options_.token;
+  setup.hello = hello;
+  Welcome& welcome = setup.welcome;
+  welcome.session = worker->session;
+  welcome.key = worker->key;
+  welcome.driver_version = devices_.report.driver_version;
+  welcome.lanes = options_.lanes;
+  welcome.grace_ms = options_.grace_seconds * 1000;
+  welcome.heartbeat_ms = kHeartbeatMilliseconds;
+  welcome.server_version = kServerVersion;
+  welcome.server_host = HostName();
+  welcome.device_kind = devices_.choice.kind;
+  welcome.devices = devices_.report.devices;
+
+  int devices = static_cast<int>(welcome.devices.size());
+  for (int device = 0; device < devices; ++device) {
+    ledger_.Open(worker->vgpu, device, QuotaFor(hello, device));
+    welcome.devices[static_cast<size_t>(device)].total_bytes = ledger_.usage(worker->vgpu, device).quota_bytes;
+  }
+  Result<WorkerProcess> process = StartWorker({}, options_.gpus);
+  int file = MakeMemoryFile("farcall-setup", Encode(setup));
+  Status started = process.status();
+  if (started.ok() && file < 0) { started = {Code::kUnavailable, "no memory for a session's setup"}; }
+  ControlMessage message;
+  message.type = ControlType::kSetup;
+  if (started.ok()) { started = SendControl(process->control, message, {channel.Descriptor(), file}); }
+  if (file >= 0) { close(file); }
+  if (!started.ok()) {
+    for (int device = 0; device < devices; ++device) { ledger_.Close(worker->vgpu, device); }
+    if (process.ok()) { close(process->control); }  // the worker sees the end and goes; init reaps it
+    return started;
+  }
+  worker->process = *process;
+  int control = process->control;
+  spdlog::info("{}: started from {}, worker {}, quota {} bytes", worker->who, channel.PeerName(), process->pid,
+               welcome.devices[0].total_bytes);
+  workers_[control] = std::move(worker);
+  Watch(control);
+  return {};
+}
+
+Supervisor::Worker* Supervisor::Find(const SessionId& session) {
+  for (auto& [control, worker] : workers_) {
+    if (worker->session == session) { return worker.get(); }
+  }
+  return nullptr;
+}
+
+void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
+  Status passed;
+  {
+    std::lock_guard lock(mutex_);
+    Worker* worker = Find(hello.session);
+    if (worker == nullptr) {
+      passed = {Code::kRefused, "the session is over: the server no longer has it"};
+    } else if (!SameBytes(HelloProof(worker->key, nonce, hello), hello.proof)) {
+      passed = {Code::kRefused, "the session key is wrong"};
+    } else {
+      ControlMessage message;
+      message.type = hello.role == LinkRole::kLog ? ControlType::kResume : ControlType::kLane;
+      message.a = hello.role == LinkRole::kLog ? hello.received_seq : hello.lane;
+      message.b = hello.received_chunks;
+      passed = SendControl(worker->process.control, message, {channel->Descriptor()});
+    }
+  }
+  if (!passed.ok()) {
+    spdlog::info("{}: refused: {}", channel->PeerName(), passed.message());
+    return Turn(*channel, passed.code(), passed.message());
+  }
+  channel->Abandon();
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What supervisor and worker say to each other over a socketpair: fixed messages, descriptors beside them.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include "proto/status.h"
+
+namespace farcall::server {
+
+enum class ControlType : uint32_t {
+  kNone = 0,
+  // supervisor -> worker
+  kSetup,        // descriptors: the client's socket, a memfd with WorkerSetup
+  kResume,       // descriptor: a new log connection; a = received_seq, b = received_chunks
+  kLane,         // descriptor: a lane's connection; a = lane
+  kChargeReply,  // id; a = 1 granted; b = charged, c = quota after it
+  kUsage,        // id; b = charged, c = quota
+  kStop,         // text = why
+  // worker -> supervisor
+  kCharge,       // id, device, a = bytes
+  kRefund,       // device, a = bytes
+  kAskUsage,     // id, device
+  kEnded,        // text = why the session ended
+  kProbe,        // a probe's answer: a memfd with its report; text = why there is none
+};
+
+struct ControlMessage {
+  ControlType type = ControlType::kNone;
+  int32_t device = 0;
+  uint64_t id = 0;
+  uint64_t a = 0, b = 0, c = 0;
+  char text[240] = {};
+
+  void SetText(std::string_view value);
+  std::string_view Text() const;
+};
+static_assert(sizeof(ControlMessage) == 280);
+
+// Sends one message. Never blocks: a peer that does not read is an error.
+//   Errors  kDisconnected, kUnavailable (its queue is full)
+Status SendControl(int fd, const ControlMessage& message, std::initializer_list<int> descriptors = {});
+// Receives one message and its descriptors (the caller's to close). Blocks unless the socket is non-blocking.
+//   Errors  kDisconnected (end), kTimeout (nothing there), kMalformed
+Status ReceiveControl(int fd, ControlMessage* message, std::vector<int>* descriptors);
+
+// A sealed memory file with `bytes`, -1 on failure; and its content (bounded).
+int MakeMemoryFile(const char* name, const std::vector<std::byte>& bytes);
+Result<std::vector<std::byte>> ReadMemoryFile(int fd, size_t limit);
+
+}  // namespace farcall::server

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The libcuda.so.1 that a worker runs on: NVIDIA's, or the CPU device beside our binary, or one named by its path.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proto/handshake.h"
+#include "proto/status.h"
+#include "server/driver_api.h"
+
+namespace farcall::server {
+
+// What `--device` named: "cuda", "cpu" or a path with a slash.
+struct DeviceChoice {
+  std::string kind;  // "cuda", "cpu"; a path is "cuda" unless it is the CPU device's own
+  std::string path;  // for dlopen
+};
+
+// The candidates for a `--device` value, in the order to try.   Errors  kInvalid (not a known word, no such file)
+Result<std::vector<DeviceChoice>> DeviceChoices(const std::string& option);
+
+// Loads it into this process for good and fills the table; cuInit is the caller's.
+//   Errors  kUnavailable (why it cannot be loaded)
+Status LoadDeviceLibrary(const std::string& path, DriverApi* api);
+
+// What WELCOME says of the devices, asked from the library. Calls cuInit.
+struct DeviceReport {
+  uint32_t driver_version = 0;
+  std::vector<DeviceSnapshot> devices;
+};
+Result<DeviceReport> ReportDevices(const DriverApi& api);
+
+}  // namespace farcall::server

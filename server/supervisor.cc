@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The supervisor's loop: workers' questions, their ends, signals.
+#include "server/supervisor.h"
+
+#include <signal.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+
+#include "server/exit_code.h"
+
+namespace farcall::server {
+
+namespace {
+
+constexpr std::chrono::seconds kStopPatience(3);
+
+sigset_t HandledSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+SessionKey KeyOf(const std::string& token) {
+  return token.empty() ? SessionKey{} : Sha256(std::as_bytes(std::span(token)));
+}
+
+int Fail(int code, const std::string& message) {
+  std::fprintf(stderr, "farcall serve: %s\n", message.c_str());
+  return code;
+}
+
+}  // namespace
+
+Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
+    : options_(options), devices_(std::move(devices)), token_key_(KeyOf(options.token)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+  sigset_t signals = HandledSignals();
+  signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  Watch(signals_);
+}
+
+Supervisor::~Supervisor() {
+  close(signals_);
+  close(epoll_);
+}
+
+void Supervisor::Watch(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
+}
+
+int Supervisor::Run(HandshakeServer& door) {
+  Clock::time_point kill_at = Clock::time_point::max();
+  while (true) {
+    std::array<epoll_event, 32> events;
+    int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 200);
+    std::lock_guard lock(mutex_);
+    for (int i = 0; i < count; ++i) {
+      int fd = events[static_cast<size_t>(i)].data.fd;
+      if (fd == signals_) {
+        signalfd_siginfo info;
+        while (read(signals_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) { HearSignal(static_cast<int>(info.ssi_signo)); }
+      } else if (auto worker = workers_.find(fd); worker != workers_.end()) {
+        HearWorker(*worker->second);
+      }
+    }
+    if (stopping_ && kill_at == Clock::time_point::max()) { kill_at = Clock::now() + kStopPatience; }
+    if (Clock::now() > kill_at) {
+      for (auto& [control, worker] : workers_) { kill(worker->process.pid, SIGKILL); }
+    }
+    if (draining_ && workers_.empty()) { break; }
+  }
+  door.Stop();
+  return kExitOk;
+}
+
+void Supervisor::HearSignal(int signal) {
+  if (!draining_) {
+    draining_ = true;
+    spdlog::info("{}: no new sessions; {} still run (once more ends them)", strsignal(signal), workers_.size());
+    return;
+  }
+  if (stopping_) { return; }
+  stopping_ = true;
+  ControlMessage stop;
+  stop.type = ControlType::kStop;
+  stop.SetText("the server is stopping");
+  for (auto& [control, worker] : workers_) { (void)SendControl(control, stop); }
+}
+
+void Supervisor::HearWorker(Worker& worker) {
+  while (true) {
+    ControlMessage message;
+    std::vector<int> descriptors;
+    Status received = ReceiveControl(worker.process.control, &message, &descriptors);
+    for (int fd : descriptors) { close(fd); }  // a worker has none to give
+    if (received.code() == Code::kTimeout) { return; }
+    if (!received.ok()) { return Bury(worker.process.control); }
+    AnswerWorker(worker, message);
+  }
+}
+
+void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message) {
+  bool known_device = message.device >= 0 && static_cast<size_t>(message.device) < devices_.report.devices.size();
+  ControlMessage answer;
+  answer.id = message.id;
+  if (message.type == ControlType::kEnded) {
+    worker.ended = message.Text();
+    return;
+  }
+  if (!known_device) { return; }
+  if (message.type == ControlType::kRefund) {
+    worker.charges[message.device].RefundSome(message.a);
+    return;
+  }
+  if (message.type == ControlType::kCharge) {
+    answer.type = ControlType::kChargeReply;
+    Result<quota::Charge> charge = ledger_.Reserve(worker.vgpu, message.device, message.a);
+    if (charge.ok()) {
+      worker.charges[message.device].Merge(std::move(*charge));
+      answer.a = 1;
+    } else {
+      answer.SetText(charge.status().message());
+      spdlog::info("{}: {}", worker.who, charge.status().message());
+    }
+  } else if (message.type == ControlType::kAskUsage) {
+    answer.type = ControlType::kUsage;
+  } else {
+    return;
+  }
+  quota::Usage usage = ledger_.usage(worker.vgpu, message.device);
+  answer.b = usage.charged_bytes;
+  answer.c = usage.quota_bytes;
+  // A worker that asks without reading the answers is not ours any more.
+  if (!SendControl(worker.process.control, answer).ok()) { kill(worker.process.pid, SIGKILL); }
+}
+
+// The worker's end of the socket is closed: its process is ending, or has shut us out. Its memory is back once it is reaped.
+void Supervisor::Bury(int control) {
+  auto found = workers_.find(control);
+  Worker& worker = *found->second;
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, control, nullptr);
+  kill(worker.process.pid, SIGKILL);
+  int status = 0;
+  waitpid(worker.process.pid, &status, 0);
+  std::string cause = worker.ended;
+  if (cause.empty()) { cause = "the worker ended without a word"; }
+  if (WIFSIGNALED(status) && worker.ended.empty()) { cause = std::string("the worker crashed: ") + strsignal(WTERMSIG(status)); }
+  auto seconds = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - worker.since).count() / 1000.0;
+  spdlog::info("{}: ended after {:.1f} s: {}", worker.who, seconds, cause);
+  worker.charges.clear();  // refunds
+  for (size_t device = 0; device < devices_.report.devices.size(); ++device) { ledger_.Close(worker.vgpu, static_cast<int>(device)); }
+  close(control);
+  close(worker.process.pid_fd);
+  workers_.erase(found);
+}
+
+int Serve(const ServeOptions& options) {
+  auto logger = spdlog::stderr_color_mt("farcall");
+  spdlog::set_default_logger(logger);
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  spdlog::set_level(spdlog::level::from_str(options.log_level));
+
+  if (Status checked = CheckServeOptions(options); !checked.ok()) { return Fail(kExitUsage, checked.message()); }
+  Result<std::vector<DeviceChoice>> choices = DeviceChoices(options.device);
+  if (!choices.ok()) { return Fail(kExitUsage, choices.status().message()); }
+  sigset_t signals = HandledSignals();
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  Result<ProbedDevices> devices = ProbeDevices(*choices, options.gpus);
+  if (!devices.ok()) { return Fail(kExitNoDevice, devices.status().message()); }
+
+  Supervisor supervisor(options, *devices);
+  HandshakeServer door(!options.token.empty(), [&supervisor](std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
+    supervisor.Admit(std::move(channel), nonce, hello);
+  });
+  std::string urls;
+  std::vector<std::string> wanted = options.listen.empty() ? std::vector<std::string>{kDefaultListenUrl} : options.listen;
+  for (const std::string& url : wanted) {
+    Result<std::unique_ptr<Listener>> listener = Listen(url);
+    if (!listener.ok()) { return Fail(kExitCannotListen, listener.status().message()); }
+    urls += (urls.empty() ? "" : ",") + (*listener)->Url();
+    door.Listen(std::move(*listener));
+  }
+  const DeviceReport& report = devices->report;
+  std::printf("farcall: serving %zu device(s) on %s (%s: %s)\n", report.devices.size(), urls.c_str(), devices->choice.kind.c_str(),
+              report.devices[0].name.c_str());
+  std::fflush(stdout);
+  return supervisor.Run(door);
+}
+
+}  // namespace farcall::server

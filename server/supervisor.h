@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The supervisor: lets sessions in, starts a worker for each, owns the memory ledger. It never loads a driver.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "quota/memory_ledger.h"
+#include "server/control.h"
+#include "server/handshake_server.h"
+#include "server/serve_options.h"
+#include "server/worker_process.h"
+
+namespace farcall::server {
+
+// `farcall serve`, from checked options to its end; the process's exit code (docs/exit-codes.md).
+int Serve(const ServeOptions& options);
+
+class Supervisor {
+ public:
+  Supervisor(const ServeOptions& options, ProbedDevices devices);
+  ~Supervisor();
+
+  // Judges a HELLO.   Thread  any handshake thread
+  void Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
+  // Serves until drained or stopped.   Thread  the process's first; its signals are blocked everywhere
+  int Run(HandshakeServer& door);
+
+ private:
+  struct Worker {
+    WorkerProcess process;
+    SessionId session{};
+    SessionKey key{};
+    std::string vgpu, who, ended;  // `ended`: the cause the worker told
+    std::map<int, quota::Charge> charges;
+    Clock::time_point since;
+  };
+  using Workers = std::map<int, std::unique_ptr<Worker>>;  // by control descriptor
+
+  void AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello);
+  void AdmitAgain(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
+  uint64_t QuotaFor(const Hello& hello, int device) const;
+  Status StartSession(Channel& channel, const Hello& hello);
+  Worker* Find(const SessionId& session);
+
+  void HearWorker(Worker& worker);
+  void AnswerWorker(Worker& worker, const ControlMessage& message);
+  void Bury(int control);
+  void HearSignal(int signal);
+  void Watch(int fd);
+
+  const ServeOptions options_;
+  const ProbedDevices devices_;
+  const SessionKey token_key_;
+  int epoll_ = -1;
+  int signals_ = -1;
+  std::mutex mutex_;  // all below
+  quota::MemoryLedger ledger_;
+  Workers workers_;
+  uint64_t sessions_started_ = 0;
+  bool draining_ = false;
+  bool stopping_ = false;
+};
+
+}  // namespace farcall::server

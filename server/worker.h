@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker process: one session, or one look at the devices, then the end of the process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace farcall::server {
+
+inline constexpr int kControlDescriptor = 3;  // where a worker finds its control socket
+
+// `farcall worker` and `farcall worker probe PATH`; started by the supervisor only. The process's exit code.
+int WorkerMain(const std::vector<std::string>& arguments);
+
+}  // namespace farcall::server

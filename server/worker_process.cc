@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Spawning workers and probes.
+#include "server/worker_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "server/control.h"
+#include "server/worker.h"
+
+extern char** environ;
+
+namespace farcall::server {
+
+namespace {
+
+constexpr int kProbeMilliseconds = 60000;
+
+std::vector<std::string> WorkerEnvironment(const std::string& gpus) {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string text = *entry;
+    // The token is the supervisor's business; so is which devices there are.
+    if (text.rfind("FARCALL_TOKEN", 0) == 0 || (!gpus.empty() && text.rfind("CUDA_VISIBLE_DEVICES=", 0) == 0)) { continue; }
+    environment.push_back(std::move(text));
+  }
+  if (!gpus.empty()) { environment.push_back("CUDA_VISIBLE_DEVICES=" + gpus); }
+  return environment;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) { pointers.push_back(text.data()); }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus) {
+  Result<WorkerProcess> started = StartWorker({"probe", choice.path}, gpus);
+  if (!started.ok()) { return started.status(); }
+  pollfd readable{started->control, POLLIN, 0};
+  ControlMessage message;
+  std::vector<int> descriptors;
+  Status answered(Code::kTimeout, "the probe did not answer within 60 s");
+  if (poll(&readable, 1, kProbeMilliseconds) == 1) { answered = ReceiveControl(started->control, &message, &descriptors); }
+  kill(started->pid, SIGKILL);
+  int status = 0;
+  waitpid(started->pid, &status, 0);
+  close(started->control);
+  close(started->pid_fd);
+  if (!answered.ok()) { return Status(Code::kUnavailable, choice.path + ": the process that loads it ended without an answer"); }
+  if (descriptors.empty()) { return Status(Code::kUnavailable, std::string(message.Text())); }
+  Result<std::vector<std::byte>> bytes = ReadMemoryFile(descriptors[0], kMaxWelcomeBytes);
+  for (int fd : descriptors) { close(fd); }
+  if (!bytes.ok()) { return bytes.status(); }
+  Result<Welcome> welcome = DecodeWelcome(*bytes);
+  if (!welcome.ok()) { return welcome.status(); }
+  return ProbedDevices{choice, {welcome->driver_version, welcome->devices}};
+}
+
+}  // namespace
+
+Result<WorkerProcess> StartWorker(const std::vector<std::string>& arguments, const std::string& gpus) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return Status(Code::kUnavailable, std::string("a worker's control socket: ") + strerror(errno));
+  }
+  std::vector<std::string> texts = {"farcall", "worker"};
+  texts.insert(texts.end(), arguments.begin(), arguments.end());
+  std::vector<std::string> environment = WorkerEnvironment(gpus);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], kControlDescriptor);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, defaults;  // the supervisor blocks the signals it reads from a descriptor
+  sigemptyset(&none);
+  sigfillset(&defaults);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  WorkerProcess process;
+  int error = posix_spawn(&process.pid, "/proc/self/exe", &actions, &attributes, Pointers(texts).data(), Pointers(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  close(ends[1]);
+  if (error != 0) {
+    close(ends[0]);
+    return Status(Code::kUnavailable, std::string("a worker cannot be started: ") + strerror(error));
+  }
+  process.pid_fd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
+  process.control = ends[0];
+  fcntl(process.control, F_SETFL, O_NONBLOCK);
+  return process;
+}
+
+Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices, const std::string& gpus) {
+  std::string why;
+  for (const DeviceChoice& choice : choices) {
+    Result<ProbedDevices> found = Probe(choice, gpus);
+    if (found.ok()) { return found; }
+    why += (why.empty() ? "" : "; ") + choice.kind + ": " + found.status().message();
+  }
+  return Status(Code::kUnavailable, "no device: " + why);
+}
+
+}  // namespace farcall::server

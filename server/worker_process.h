@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starting a worker: our own binary, again, with its end of a control socket.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "proto/status.h"
+#include "server/device_library.h"
+
+namespace farcall::server {
+
+struct WorkerProcess {
+  pid_t pid = -1;
+  int pid_fd = -1;
+  int control = -1;  // the supervisor's end, non-blocking
+};
+
+// `arguments` follow "worker". `gpus`, if not empty, becomes CUDA_VISIBLE_DEVICES.   Errors  kUnavailable
+//   Thread  any
+Result<WorkerProcess> StartWorker(const std::vector<std::string>& arguments, const std::string& gpus);
+
+struct ProbedDevices {
+  DeviceChoice choice;
+  DeviceReport report;
+};
+// Asks each choice in a process of its own (the supervisor never loads a driver) and takes the first that has devices.
+//   Errors  kUnavailable, with what each said
+Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices, const std::string& gpus);
+
+}  // namespace farcall::server

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the supervisor tells a new worker, and how it is written into the memory file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proto/handshake.h"
+#include "proto/status.h"
+
+namespace farcall::server {
+
+struct WorkerSetup {
+  std::string device_path, device_kind;
+  std::string log_level;
+  std::string tenant;         // whose images these are
+  uint64_t first_credit_bytes = 32u << 20;
+  Hello hello;
+  Welcome welcome;            // complete but for what the worker alone knows: windows, images
+};
+
+std::vector<std::byte> Encode(const WorkerSetup& setup);
+Result<WorkerSetup> DecodeWorkerSetup(std::span<const std::byte> bytes);
+
+}  // namespace farcall::server
