@@ -7,5 +7,8 @@
 namespace farcall::cli {
 
 void AddServeCommand(CLI::App& app, int& exit_code);
+void AddRunCommand(CLI::App& app, int& exit_code);
+void AddEnvCommand(CLI::App& app, int& exit_code);
+void AddDoctorCommand(CLI::App& app, int& exit_code);
 
 }  // namespace farcall::cli

@@ -30,6 +30,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int exit_code = 0;
   farcall::cli::AddServeCommand(app, exit_code);
+  farcall::cli::AddRunCommand(app, exit_code);
+  farcall::cli::AddEnvCommand(app, exit_code);
+  farcall::cli::AddDoctorCommand(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/client_environment.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace farcall::cli {
+
+std::string OwnPath() {
+  char path[4096];
+  ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  return length > 0 ? std::string(path, static_cast<size_t>(length)) : std::string();
+}
+
+std::string DriverLibraryFolder() {
+  std::string path = OwnPath();
+  for (int up = 0; up < 2; ++up) path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
+  path += "/lib/farcall";
+  return access((path + "/libcuda.so.1").c_str(), R_OK) == 0 ? path : std::string();
+}
+
+std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientSettings& settings) {
+  std::vector<std::pair<std::string, std::string>> environment;
+  auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) environment.emplace_back(name, value);
+  };
+  add("FARCALL_ENDPOINT", settings.endpoint);
+  add("FARCALL_MEM", settings.mem);
+  add("FARCALL_SHARE", settings.share);
+  add("FARCALL_LIMIT", settings.limit);
+  add("FARCALL_PRIORITY", settings.priority);
+  add("FARCALL_STATS", settings.stats);
+  const char* before = std::getenv("LD_LIBRARY_PATH");
+  std::string path = DriverLibraryFolder();
+  if (before != nullptr && *before != '\0') path += ":" + std::string(before);
+  add("LD_LIBRARY_PATH", path);
+  return environment;
+}
+
+}  // namespace farcall::cli

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program needs in its environment to find the remote device: shared by `run` and `env`.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace farcall::cli {
+
+// The folder of our libcuda.so.1, from where this binary lies; "" if it is not there.
+std::string DriverLibraryFolder();
+// The path of this binary.
+std::string OwnPath();
+
+struct ClientSettings {
+  std::string endpoint, mem, share, limit, priority, stats;
+};
+// Names and values, LD_LIBRARY_PATH with what the environment holds already.
+std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientSettings& settings);
+
+}  // namespace farcall::cli

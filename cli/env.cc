@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// `farcall env`: the lines for `eval`.
+#include <cstdio>
+#include <memory>
+
+#include "cli/client_environment.h"
+#include "cli/commands.h"
+
+namespace farcall::cli {
+
+namespace {
+
+// For a POSIX shell.
+std::string Quoted(const std::string& text) {
+  std::string out = "'";
+  for (char letter : text) out += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return out + "'";
+}
+
+}  // namespace
+
+void AddEnvCommand(CLI::App& app, int& exit_code) {
+  auto settings = std::make_shared<ClientSettings>();
+  CLI::App* command = app.add_subcommand("env", "Prints the environment a program needs, for eval");
+  command->add_option("--endpoint", settings->endpoint, "the server");
+  command->footer("Example: eval \"$(farcall env --endpoint tcp://gpu-host:7717)\"");
+  command->callback([settings, &exit_code] {
+    if (DriverLibraryFolder().empty()) {
+      std::fprintf(stderr, "farcall env: lib/farcall/libcuda.so.1 is not beside this binary's folder\n");
+      exit_code = 1;
+      return;
+    }
+    for (const auto& [name, value] : ClientEnvironment(*settings)) {
+      std::printf("export %s=%s\n", name.c_str(), Quoted(value).c_str());
+    }
+  });
+}
+
+}  // namespace farcall::cli

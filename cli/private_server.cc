@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/private_server.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+#include "cli/client_environment.h"
+#include "proto/handshake.h"
+
+namespace farcall::cli {
+
+namespace {
+
+// Other users of this machine can reach the port: they lack the token.
+std::string FreshToken() {
+  std::array<uint8_t, 16> bytes;
+  RandomBytes(bytes);
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string token;
+  for (uint8_t byte : bytes) {
+    token += kDigits[byte >> 4];
+    token += kDigits[byte & 15];
+  }
+  return token;
+}
+
+std::string ReadLine(int fd) {
+  std::string line;
+  for (char byte; read(fd, &byte, 1) == 1 && byte != '\n';) line += byte;
+  return line;
+}
+
+}  // namespace
+
+Status PrivateServer::Start(const std::string& device, const std::string& mem) {
+  token_ = FreshToken();
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return {Code::kUnavailable, "no pipe for the private server"};
+  std::string self = OwnPath();
+  std::vector<const char*> arguments = {"farcall", "serve", "--listen", "tcp://127.0.0.1:0", "--log-level", "warn",
+                                        "--device", device.empty() ? "auto" : device.c_str()};
+  if (!mem.empty()) {
+    arguments.push_back("--mem");
+    arguments.push_back(mem.c_str());
+  }
+  arguments.push_back(nullptr);
+  pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ < 0) return {Code::kUnavailable, "no process for the private server"};
+  if (pid_ == 0) {
+    setpgid(0, 0);  // the terminal's Ctrl-C is for the program
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(125);
+    setenv("FARCALL_TOKEN", token_.c_str(), 1);
+    dup2(ends[1], STDOUT_FILENO);
+    execv(self.c_str(), const_cast<char* const*>(arguments.data()));
+    _exit(125);
+  }
+  close(ends[1]);
+  std::string line = ReadLine(ends[0]);
+  close(ends[0]);
+  size_t at = line.find(" on ");
+  if (line.rfind("farcall: serving ", 0) != 0 || at == std::string::npos) {
+    Stop();
+    return {Code::kUnavailable, "the private server did not start"};
+  }
+  url_ = line.substr(at + 4);
+  url_.resize(std::min(url_.find_first_of(" ,"), url_.size()));
+  return {};
+}
+
+void PrivateServer::Stop() {
+  if (pid_ <= 0) return;
+  kill(pid_, SIGTERM);
+  // A second signal stops what still drains.
+  for (int tries = 0; tries < 300; ++tries) {
+    if (waitpid(pid_, nullptr, WNOHANG) != 0) {
+      pid_ = -1;
+      return;
+    }
+    if (tries == 100) kill(pid_, SIGTERM);
+    usleep(10000);
+  }
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+}  // namespace farcall::cli

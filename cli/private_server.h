@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A server of one `farcall run`: loopback, its own port, gone with the process that started it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "proto/status.h"
+
+namespace farcall::cli {
+
+class PrivateServer {
+ public:
+  PrivateServer() = default;
+  PrivateServer(const PrivateServer&) = delete;
+  PrivateServer& operator=(const PrivateServer&) = delete;
+  ~PrivateServer() { Stop(); }
+
+  // Waits for its ready line.   Errors  kUnavailable (it did not start; its own words are on stderr)
+  Status Start(const std::string& device, const std::string& mem);
+  void Stop();
+  const std::string& url() const { return url_; }
+  const std::string& token() const { return token_; }
+
+ private:
+  pid_t pid_ = -1;
+  std::string url_, token_;
+};
+
+}  // namespace farcall::cli

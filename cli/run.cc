@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// `farcall run`: a program with the environment set, and a server of its own where none was named.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "cli/client_environment.h"
+#include "cli/commands.h"
+#include "cli/private_server.h"
+
+namespace farcall::cli {
+
+namespace {
+
+// As `env` and `timeout` have them.
+constexpr int kFailed = 125, kNotExecutable = 126, kNotFound = 127, kSignalled = 128;
+
+struct RunFlags {
+  ClientSettings settings;
+  std::string device;
+  bool driver = false, thin = false;
+  std::vector<std::string> command;
+};
+
+pid_t g_child = -1;
+void Forward(int signal) {
+  if (g_child > 0) kill(g_child, signal);
+}
+
+int Fail(const std::string& why) {
+  std::fprintf(stderr, "farcall run: %s\n", why.c_str());
+  return kFailed;
+}
+
+[[noreturn]] void Exec(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  int error = errno;
+  std::fprintf(stderr, "farcall run: %s: %s\n", arguments[0], std::strerror(error));
+  _exit(error == ENOENT ? kNotFound : kNotExecutable);
+}
+
+int RunChild(const std::vector<std::string>& command) {
+  g_child = fork();
+  if (g_child < 0) return Fail("no process for the program");
+  if (g_child == 0) Exec(command);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+    struct sigaction action{};
+    action.sa_handler = Forward;
+    sigaction(signal, &action, nullptr);
+  }
+  int status = 0;
+  while (waitpid(g_child, &status, 0) < 0 && errno == EINTR) {}
+  return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int Run(RunFlags& flags) {
+  if (flags.thin) return Fail("--thin is not built in; leave it out for driver mode");
+  if (DriverLibraryFolder().empty()) return Fail("lib/farcall/libcuda.so.1 is not beside this binary's folder");
+  const char* named = std::getenv("FARCALL_ENDPOINT");
+  if (flags.settings.endpoint.empty() && flags.device.empty() && named != nullptr) flags.settings.endpoint = named;
+  if (!flags.settings.endpoint.empty() && !flags.device.empty()) return Fail("give --endpoint or --device, not both");
+  PrivateServer server;
+  bool is_private = flags.settings.endpoint.empty();
+  if (is_private) {
+    Status started = server.Start(flags.device, flags.settings.mem);
+    if (!started.ok()) return Fail(started.message());
+    flags.settings.endpoint = server.url();
+    setenv("FARCALL_TOKEN", server.token().c_str(), 1);
+  }
+  for (const auto& [name, value] : ClientEnvironment(flags.settings)) setenv(name.c_str(), value.c_str(), 1);
+  if (!is_private) Exec(flags.command);
+  return RunChild(flags.command);
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<RunFlags>();
+  CLI::App* command = app.add_subcommand("run", "Runs a program on a remote device");
+  command->add_option("--endpoint", flags->settings.endpoint, "the server (default: FARCALL_ENDPOINT, else a private one)");
+  command->add_option("--device", flags->device, "of a private server: auto, cuda or cpu");
+  command->add_flag("--driver", flags->driver, "replace the driver library only (the default)");
+  command->add_flag("--thin", flags->thin, "replace every CUDA library");
+  command->add_option("--mem", flags->settings.mem, "device memory, such as 4GiB");
+  command->add_option("--share", flags->settings.share, "share of the device's time, such as 30%");
+  command->add_option("--limit", flags->settings.limit, "most of the device's time, such as 50%");
+  command->add_option("--priority", flags->settings.priority, "high, normal or low")
+      ->check(CLI::IsMember({"high", "normal", "low"}));
+  command->add_option("--stats", flags->settings.stats, "file for the statistics at exit");
+  command->add_option("command", flags->command, "the program and its arguments")->required();
+  command->positionals_at_end();
+  command->footer("Example: farcall run --endpoint tcp://gpu-host:7717 -- ./train --epochs 3");
+  command->callback([flags, &exit_code] { exit_code = Run(*flags); });
+}
+
+}  // namespace farcall::cli
