@@ -95,6 +95,10 @@ API cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream) {
   std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   return CUDA_SUCCESS;
 }
+API cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
+  std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  return CUDA_SUCCESS;
+}
 API cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t bytes, CUstream) {
   std::memset(reinterpret_cast<void*>(at), value, bytes);
   return CUDA_SUCCESS;
