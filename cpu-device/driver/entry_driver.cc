@@ -9,6 +9,7 @@
 #include "cpu-device/driver/log.h"
 #include "cpu-device/driver/module.h"
 #include "cpu-device/driver/thread.h"
+#include "cuda-abi/error_names.h"
 #include "cuda-abi/export_tables.h"
 #include "cuda-abi/log.h"
 #include "cuda-abi/proc_table.h"
@@ -145,6 +146,18 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   const char* wanted = getenv("CUDA_MODULE_LOADING");
   *mode = wanted != nullptr && strcmp(wanted, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
   return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult error, const char** name) {
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *name = cuda_abi::ErrorName(error);
+  return *name == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult error, const char** text) {
+  if (text == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *text = cuda_abi::ErrorText(error);
+  return *text == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 // No profiler can be attached: starting and stopping one has nothing to do.

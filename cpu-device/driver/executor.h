@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 #include "cpu-device/driver/api.h"
 #include "cpu-device/exec/program.h"
@@ -19,8 +18,8 @@ void SetStackLimit(size_t bytes);
 void PrepareDeviceHeap(Context& context);
 void FlushOutput();
 
-// Logs what is not kOk, with `what` in front, and gives CUDA's code for it.
-CUresult ResultOf(const ExecResult& result, const std::string& what);
+// Logs what is not kOk and gives CUDA's code for it.
+CUresult ResultOf(const ExecResult& result);
 
 // Memory of module-scope variables: the context's, charged to its device.
 class ContextGlobals final : public GlobalMemory {

@@ -34,14 +34,14 @@ CUresult LoadProgram(Context& context, std::string ptx, std::shared_ptr<LoadedPr
   result->ptx = std::move(ptx);
   const ExecResult status = Program::Load(result->ptx, result->globals, &result->program);
   *error = status.message;
-  if (!status.ok()) return ResultOf(status, "load of a PTX module");
+  if (!status.ok()) return ResultOf(status);
   *loaded = std::move(result);
   return CUDA_SUCCESS;
 }
 
 CUresult Function::Load() {
   if (loaded.load(std::memory_order_acquire)) return CUDA_SUCCESS;
-  const CUresult result = ResultOf(kernel_.Prepare(), "kernel " + name());
+  const CUresult result = ResultOf(kernel_.Prepare());
   if (result == CUDA_SUCCESS) loaded.store(true, std::memory_order_release);
   return result;
 }

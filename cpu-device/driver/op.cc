@@ -22,7 +22,7 @@ void Fill(uint64_t row, uint32_t value, uint64_t count) {
 CUresult Do(const EmptyOp&) { return CUDA_SUCCESS; }
 
 CUresult Do(const KernelOp& op) {
-  return ResultOf(op.function->kernel().Run(op.config, op.params.data()), "kernel " + op.function->name());
+  return ResultOf(op.function->kernel().Run(op.config, op.params.data()));
 }
 
 CUresult Do(const CopyOp& op) {

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include "tests/cpu_device/driver_fixture.h"
+
+namespace farcall::cpu_device {
+namespace {
+
+class ModuleTest : public DriverTest {
+ protected:
+  void SetUp() override {
+    DriverTest::SetUp();
+    const CUresult result = CU(cuModuleLoadData)(&module_, Ptx());
+    if (result == CUDA_ERROR_NOT_SUPPORTED) GTEST_SKIP() << "a build without the PTX executor";
+    ASSERT_OK(result);
+  }
+
+  CUfunction Find(const char* name) {
+    CUfunction function = nullptr;
+    EXPECT_OK(CU(cuModuleGetFunction)(&function, module_, name));
+    return function;
+  }
+
+  CUmodule module_ = nullptr;
+};
+
+TEST_F(ModuleTest, LaunchScalesAVector) {
+  constexpr int kCount = 1000;
+  std::vector<int> host(kCount);
+  for (int i = 0; i < kCount; ++i) host[static_cast<size_t>(i)] = i;
+  CUdeviceptr data = Allocate(kCount * 4);
+  ASSERT_OK(CU(cuMemcpyHtoD_v2)(data, host.data(), kCount * 4));
+  int factor = 3, count = kCount;
+  void* params[] = {&data, &factor, &count};
+  ASSERT_OK(CU(cuLaunchKernel)(Find("scale"), 8, 1, 1, 128, 1, 1, 0, nullptr, params, nullptr));
+  // The same by a buffer of parameters.
+  struct {
+    CUdeviceptr data;
+    int factor, count;
+  } packed{data, 2, count};
+  size_t bytes = sizeof(packed);
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  ASSERT_OK(CU(cuLaunchKernel)(Find("scale"), 8, 1, 1, 128, 1, 1, 0, nullptr, nullptr, extra));
+  ASSERT_OK(CU(cuMemcpyDtoH_v2)(host.data(), data, kCount * 4));
+  for (int i = 0; i < kCount; ++i) ASSERT_EQ(host[static_cast<size_t>(i)], 6 * i);
+}
+
+TEST_F(ModuleTest, NamesGlobalsAndParameters) {
+  CUdeviceptr table = 0;
+  size_t bytes = 0;
+  ASSERT_OK(CU(cuModuleGetGlobal_v2)(&table, &bytes, module_, "table"));
+  EXPECT_EQ(bytes, 16u);
+  int values[4] = {};
+  ASSERT_OK(CU(cuMemcpyDtoH_v2)(values, table, 16));
+  EXPECT_EQ(values[3], 40);
+  size_t offset = 99, size = 99;
+  ASSERT_OK(CU(cuFuncGetParamInfo)(Find("scale"), 2, &offset, &size));
+  EXPECT_EQ(offset, 12u);
+  EXPECT_EQ(size, 4u);
+  EXPECT_EQ(CU(cuFuncGetParamInfo)(Find("scale"), 3, &offset, &size), CUDA_ERROR_INVALID_VALUE);
+  unsigned count = 0;
+  ASSERT_OK(CU(cuModuleGetFunctionCount)(&count, module_));
+  EXPECT_EQ(count, 3u);
+  CUfunction none = nullptr;
+  EXPECT_EQ(CU(cuModuleGetFunction)(&none, module_, "nothing"), CUDA_ERROR_NOT_FOUND);
+}
+
+TEST_F(ModuleTest, AttributesAreTheKernels) {
+  int value = 0;
+  ASSERT_OK(CU(cuFuncGetAttribute)(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, Find("bounded")));
+  EXPECT_EQ(value, 64);
+  ASSERT_OK(CU(cuFuncGetAttribute)(&value, CU_FUNC_ATTRIBUTE_PTX_VERSION, Find("scale")));
+  EXPECT_EQ(value, 75);
+  ASSERT_OK(CU(cuFuncGetAttribute)(&value, CU_FUNC_ATTRIBUTE_BINARY_VERSION, Find("scale")));
+  EXPECT_EQ(value, 130);
+}
+
+TEST_F(ModuleTest, LaunchesOutsideTheLimitsAreRefusedAtTheCall) {
+  const CUfunction bounded = Find("bounded");
+  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 1, 1, 65, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 0, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 65536, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 1, 1, 2048, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 1, 1, 1, 1, 1, 49 << 10, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_OK(CU(cuFuncSetAttribute)(bounded, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 64 << 10));
+  EXPECT_OK(CU(cuLaunchKernel)(bounded, 1, 1, 1, 1, 1, 1, 49 << 10, nullptr, nullptr, nullptr));
+  EXPECT_OK(CU(cuCtxSynchronize)());
+}
+
+TEST_F(ModuleTest, OccupancyFollowsThreadsAndSharedMemory) {
+  int blocks = 0;
+  ASSERT_OK(CU(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&blocks, Find("scale"), 1024, 0));
+  EXPECT_EQ(blocks, 2);
+  ASSERT_OK(CU(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&blocks, Find("scale"), 32, 0));
+  EXPECT_EQ(blocks, 32);
+  ASSERT_OK(CU(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&blocks, Find("scale"), 32, 100 << 10));
+  EXPECT_EQ(blocks, 2);
+}
+
+TEST_F(ModuleTest, LibraryKernelsLaunchInTheCurrentContext) {
+  CUlibrary library = nullptr;
+  CUkernel kernel = nullptr;
+  ASSERT_OK(CU(cuLibraryLoadData)(&library, Ptx(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+  ASSERT_OK(CU(cuLibraryGetKernel)(&kernel, library, "poke"));
+  CUdeviceptr data = Allocate(4);
+  ASSERT_OK(CU(cuMemsetD32_v2)(data, 0, 1));
+  void* params[] = {&data};
+  ASSERT_OK(CU(cuLaunchKernel)(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+  int value = 0;
+  ASSERT_OK(CU(cuMemcpyDtoH_v2)(&value, data, 4));
+  EXPECT_EQ(value, 1);
+  ASSERT_OK(CU(cuLibraryUnload)(library));
+  EXPECT_EQ(CU(cuLaunchKernel)(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr),
+            CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_F(ModuleTest, BrokenImagesAreNamedErrors) {
+  CUmodule module = nullptr;
+  char log[512] = {};
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof(log))};
+  EXPECT_EQ(CU(cuModuleLoadDataEx)(&module, ".version 7.0\n.target sm_75\nthis is no PTX", 2, options, values), CUDA_ERROR_INVALID_PTX);
+  EXPECT_NE(strlen(log), 0u);
+  EXPECT_EQ(CU(cuModuleLoadData)(&module, "\x01\x02\x03\x04\x05"), CUDA_ERROR_INVALID_IMAGE);
+  unsigned char elf[64] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
+  EXPECT_EQ(CU(cuModuleLoadData)(&module, elf), CUDA_ERROR_NO_BINARY_FOR_GPU);
+}
+
+TEST_F(ModuleTest, UnloadingGivesTheGlobalsBack) {
+  const size_t before = FreeBytes();
+  CUmodule second = nullptr;
+  ASSERT_OK(CU(cuModuleLoadData)(&second, Ptx()));
+  EXPECT_LT(FreeBytes(), before);
+  ASSERT_OK(CU(cuModuleUnload)(second));
+  EXPECT_EQ(FreeBytes(), before);
+  EXPECT_EQ(CU(cuModuleUnload)(second), CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_F(ModuleTest, TheLinkerHandsOneInputThrough) {
+  CUlinkState link = nullptr;
+  ASSERT_OK(CU(cuLinkCreate_v2)(0, nullptr, nullptr, &link));
+  std::string text = Ptx();
+  ASSERT_OK(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "a.ptx", 0, nullptr, nullptr));
+  void* image = nullptr;
+  size_t bytes = 0;
+  ASSERT_OK(CU(cuLinkComplete)(link, &image, &bytes));
+  CUmodule linked = nullptr;
+  ASSERT_OK(CU(cuModuleLoadData)(&linked, image));
+  EXPECT_EQ(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "b.ptx", 0, nullptr, nullptr),
+            CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_OK(CU(cuLinkDestroy)(link));
+}
+
+}  // namespace
+}  // namespace farcall::cpu_device
