@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/core/credit.h"
+
+#include <gtest/gtest.h>
+
+namespace farcall::client {
+namespace {
+
+constexpr uint64_t kBase = 0x200000000000, kMiB = 1u << 20;
+
+struct CreditTest : testing::Test {
+  CreditTest() { credit.SetWindow({kBase, 1u << 30}); }
+  Credit credit;
+};
+
+TEST_F(CreditTest, NothingIsHandedOutBeforeAGrant) { EXPECT_EQ(credit.Take(0, 512), 0u); }
+
+TEST_F(CreditTest, AGrantOutsideTheWindowOrOverAnotherIsRefused) {
+  EXPECT_FALSE(credit.AddGrant(0, kBase - 2 * kMiB, 2 * kMiB));
+  EXPECT_FALSE(credit.AddGrant(0, kBase + (1u << 30) - kMiB, 2 * kMiB));
+  EXPECT_FALSE(credit.AddGrant(0, kBase, ~0ull - 511));
+  EXPECT_FALSE(credit.AddGrant(-1, kBase, 2 * kMiB));
+  EXPECT_TRUE(credit.AddGrant(0, kBase + 4 * kMiB, 4 * kMiB));
+  EXPECT_FALSE(credit.AddGrant(1, kBase + 6 * kMiB, 2 * kMiB));
+  EXPECT_FALSE(credit.AddGrant(0, kBase + 2 * kMiB, 3 * kMiB));
+}
+
+TEST_F(CreditTest, TheSmallestRangeThatFitsIsTaken) {
+  ASSERT_TRUE(credit.AddGrant(0, kBase, 8 * kMiB));
+  ASSERT_TRUE(credit.AddGrant(0, kBase + 16 * kMiB, 2 * kMiB));
+  EXPECT_EQ(credit.Take(0, kMiB), kBase + 16 * kMiB);
+  EXPECT_EQ(credit.Take(0, 4 * kMiB), kBase);
+  EXPECT_EQ(credit.Take(0, 8 * kMiB), 0u);
+}
+
+TEST_F(CreditTest, DevicesDoNotShareCredit) {
+  ASSERT_TRUE(credit.AddGrant(1, kBase, 2 * kMiB));
+  EXPECT_EQ(credit.Take(0, 512), 0u);
+  EXPECT_EQ(credit.Take(1, 512), kBase);
+}
+
+TEST_F(CreditTest, FreedBlocksWaitForTheirEpochThenMerge) {
+  ASSERT_TRUE(credit.AddGrant(0, kBase, 2 * kMiB));
+  uint64_t first = credit.Take(0, kMiB), second = credit.Take(0, kMiB);
+  credit.Quarantine(1, 1, {0, first, kMiB});
+  credit.Quarantine(1, 2, {0, second, kMiB});
+  EXPECT_EQ(credit.Take(0, 512), 0u);
+  EXPECT_EQ(credit.QuarantinedBytes(0), 2 * kMiB);
+  credit.Freed(2, 9);  // another context's
+  credit.Freed(1, 1);
+  EXPECT_EQ(credit.FreeBytes(0), kMiB);
+  credit.Freed(1, 2);
+  EXPECT_EQ(credit.Take(0, 2 * kMiB), kBase);
+}
+
+TEST_F(CreditTest, EachContextWithQuarantineIsNamedWithItsLastEpoch) {
+  ASSERT_TRUE(credit.AddGrant(0, kBase, 2 * kMiB));
+  credit.Quarantine(3, 4, {0, credit.Take(0, 512), 512});
+  credit.Quarantine(3, 7, {0, credit.Take(0, 512), 512});
+  credit.Quarantine(5, 1, {0, credit.Take(0, 512), 512});
+  std::vector<std::pair<uint16_t, uint64_t>> expected = {{3, 7}, {5, 1}};
+  EXPECT_EQ(credit.QuarantinedEpochs(0), expected);
+  EXPECT_TRUE(credit.QuarantinedEpochs(1).empty());
+}
+
+TEST_F(CreditTest, OnlyWholeFreeChunksGoBackAndMayBeGrantedAgain) {
+  ASSERT_TRUE(credit.AddGrant(0, kBase, 8 * kMiB));
+  ASSERT_EQ(credit.Take(0, 512), kBase);
+  std::vector<CreditRange> back = credit.TakeForReturn(0, 4 * kMiB);
+  ASSERT_EQ(back.size(), 1u);
+  EXPECT_EQ(back[0].base, kBase + 2 * kMiB);
+  EXPECT_EQ(back[0].bytes, 4 * kMiB);
+  EXPECT_EQ(credit.FreeBytes(0), 4 * kMiB - 512);
+  EXPECT_TRUE(credit.AddGrant(0, kBase + 2 * kMiB, 4 * kMiB));
+  EXPECT_FALSE(credit.AddGrant(0, kBase + 6 * kMiB, 2 * kMiB));
+}
+
+}  // namespace
+}  // namespace farcall::client

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/core/handles.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace farcall::client {
+namespace {
+
+TEST(HandleTable, FindsWhatIsLiveAndTellsStaleFromUnknown) {
+  HandleTable table(HandleKind::kStream);
+  int object = 0;
+  void* found = nullptr;
+  uint64_t handle = table.New(&object);
+  EXPECT_EQ(table.Find(handle, &found), HandleState::kLive);
+  EXPECT_EQ(found, &object);
+  EXPECT_TRUE(table.Free(handle));
+  EXPECT_FALSE(table.Free(handle));
+  EXPECT_EQ(table.Find(handle, &found), HandleState::kStale);
+  EXPECT_EQ(table.Find(handle + 1, &found), HandleState::kUnknown);
+  EXPECT_EQ(table.Find(0, &found), HandleState::kUnknown);
+  EXPECT_EQ(table.Find(handle | 1ull << 60, &found), HandleState::kUnknown);
+}
+
+TEST(HandleTable, AnotherKindsHandleIsUnknown) {
+  HandleTable streams(HandleKind::kStream), events(HandleKind::kEvent);
+  void* found = nullptr;
+  streams.New(nullptr);
+  EXPECT_EQ(streams.Find(events.New(nullptr), &found), HandleState::kUnknown);
+}
+
+TEST(HandleTable, AReusedIndexHasAnotherGeneration) {
+  HandleTable table(HandleKind::kEvent);
+  std::set<uint64_t> seen;
+  for (int i = 0; i < 1000; ++i) {
+    uint64_t handle = table.New(nullptr);
+    EXPECT_TRUE(seen.insert(handle).second);
+    EXPECT_LT(SplitHandle(handle).index, 200u);  // freed indices come back
+    table.Free(handle);
+  }
+}
+
+TEST(HandleTable, ManyThreadsGetDistinctHandles) {
+  HandleTable table(HandleKind::kEvent);
+  std::vector<std::vector<uint64_t>> handles(8);
+  std::vector<std::thread> threads;
+  for (auto& mine : handles) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 2000; ++i) mine.push_back(table.New(nullptr));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::set<uint64_t> all;
+  for (auto& mine : handles) all.insert(mine.begin(), mine.end());
+  EXPECT_EQ(all.size(), 16000u);
+}
+
+TEST(HandleTable, EndsAtItsLastIndex) {
+  HandleTable table(HandleKind::kContext);
+  EXPECT_NE(table.New(nullptr, 2), 0u);
+  uint64_t second = table.New(nullptr, 2);
+  EXPECT_EQ(table.New(nullptr, 2), 0u);
+  table.Free(second);
+  EXPECT_NE(table.New(nullptr, 2), 0u);
+}
+
+}  // namespace
+}  // namespace farcall::client

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/cuda/launch_check.h"
+
+#include <gtest/gtest.h>
+
+namespace farcall::client {
+namespace {
+
+constexpr LaunchLimits kLimits = {{2147483647, 65535, 65535}, {1024, 1024, 64}, 1024, 768, 49152};
+
+CUresult Check(LaunchShape shape) { return CheckLaunch(shape, kLimits); }
+
+TEST(CheckLaunch, AcceptsWhatFits) {
+  EXPECT_EQ(Check({{1, 1, 1}, {768, 1, 1}, 49152}), CUDA_SUCCESS);
+  EXPECT_EQ(Check({{2147483647, 65535, 65535}, {1, 1, 64}, 0}), CUDA_SUCCESS);
+}
+
+TEST(CheckLaunch, TooManyThreadsForTheDeviceAreAnInvalidValue) {
+  EXPECT_EQ(Check({{1, 1, 1}, {2048, 1, 1}, 0}), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Check({{1, 1, 1}, {64, 64, 1}, 0}), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Check({{1, 1, 1}, {1, 1, 65}, 0}), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Check({{1, 1, 1}, {0xFFFFFFFF, 0xFFFFFFFF, 64}, 0}), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(CheckLaunch, TooManyThreadsForTheFunctionAreOutOfResources) {
+  EXPECT_EQ(Check({{1, 1, 1}, {769, 1, 1}, 0}), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+}
+
+TEST(CheckLaunch, ZeroAndOversizedDimensionsAreInvalid) {
+  EXPECT_EQ(Check({{0, 1, 1}, {1, 1, 1}, 0}), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Check({{1, 1, 1}, {1, 0, 1}, 0}), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Check({{1, 65536, 1}, {1, 1, 1}, 0}), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(CheckLaunch, TooMuchSharedMemoryIsInvalid) {
+  EXPECT_EQ(Check({{1, 1, 1}, {32, 1, 1}, 49153}), CUDA_ERROR_INVALID_VALUE);
+}
+
+}  // namespace
+}  // namespace farcall::client
