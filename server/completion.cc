@@ -120,11 +120,6 @@ void Completion::Kick() {
 
 bool Completion::Reached(Watch& watch) {
   if (watch.event == nullptr) { return watch.ready.load(); }
-  // The issue thread has a context of its own current; the polling thread takes the event's.
-  if (std::this_thread::get_id() == thread_.get_id() && polled_context_ != watch.context) {
-    api_.cuCtxSetCurrent(watch.context);
-    polled_context_ = watch.context;
-  }
   CurrentContext::Set(api_, watch.context);
   CUresult result = api_.cuEventQuery(watch.event);
   if (result == CUDA_ERROR_NOT_READY) { return false; }

@@ -97,7 +97,6 @@ class Completion {
   std::atomic<size_t> waiting_{0};
   std::atomic<size_t> bulk_waiting_{0};
   bool stopping_ = false;
-  CUcontext polled_context_ = nullptr;  // current on thread_
   std::thread thread_;
 };
 

@@ -2,6 +2,7 @@
 // Contexts come to life on the helper; they end once their work is done.
 #include "server/context.h"
 
+#include "server/current_context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
 #include "server/session.h"
@@ -20,6 +21,7 @@ void ComeToLife(Session& session, HandleParts parts, CUcontext native, int devic
   context.device = device;
   context.is_primary = is_primary;
   context.native = native;
+  CurrentContext::Forget();
   session.table(HandleKind::kContext).Set(parts.index, parts.generation, HandleTable::State::kLive, native);
   session.GrantFirstCredit(device);
 }
@@ -110,6 +112,7 @@ Status Serve_cuCtxCreate_v4(ServeCall& call) {
   }
   CUcontext popped = nullptr;
   call.api.cuCtxPopCurrent_v2(&popped);
+  CurrentContext::Forget();
   ComeToLife(call.session, parts, native, device, false);
   return {};
 }
@@ -129,9 +132,10 @@ Status Serve_cuCtxDestroy_v2(ServeCall& call) {
   auto destroy = [&session, &api = call.api, context, header = call.header](CUresult) {
     session.OnHelper([&session, &api, context, header] {
       session.completion().Drain(context->native);
-      api.cuCtxSetCurrent(context->native);
+      CurrentContext::Set(api, context->native);
       ForgetNative(session, context->native);
       CUresult result = api.cuCtxDestroy_v2(context->native);
+      CurrentContext::Forget();
       session.memory().FreeContext(context->slot);
       session.Answer(header, result, {});
     });
@@ -158,13 +162,14 @@ Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
   });
   if (context != nullptr) {
     KillHandles(session, *context);
-    call.api.cuCtxSetCurrent(context->native);
+    CurrentContext::Set(call.api, context->native);
     call.api.cuCtxSynchronize();
     session.completion().Drain(context->native);
     ForgetNative(session, context->native);
   }
-  call.api.cuCtxSetCurrent(nullptr);
+  CurrentContext::Set(call.api, nullptr);
   call.result = call.api.cuDevicePrimaryCtxReset_v2(device);
+  CurrentContext::Forget();
   if (context != nullptr) { session.memory().FreeContext(context->slot); }
   return {};
 }

@@ -90,8 +90,10 @@ Result<std::vector<DeviceChoice>> DeviceChoices(const std::string& option) {
   if (option == "cpu" || option.rfind("cpu:", 0) == 0) { return std::vector{cpu}; }
   if (option.find('/') != std::string::npos) {
     if (access(option.c_str(), R_OK) != 0) { return Status(Code::kInvalid, "device '" + option + "': no such library"); }
+    // Ours is known by the folder it lives in, in any tree.
     std::error_code error;
-    bool is_cpu = fs::equivalent(option, cpu.path, error);
+    fs::path real = fs::canonical(option, error);
+    bool is_cpu = real.parent_path().filename() == "device" && real.parent_path().parent_path().filename() == "farcall";
     return std::vector{DeviceChoice{is_cpu ? "cpu" : "cuda", option}};
   }
   return Status(Code::kInvalid, "device '" + option + "': choose auto, cuda, cpu or the path of a libcuda.so.1");

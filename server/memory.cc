@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocations. Inside credit they are bookkeeping; without a window the driver chooses the address.
 #include "server/context.h"
+#include "server/current_context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
 #include "server/session.h"
@@ -64,7 +65,7 @@ void Session::NoteFree(ContextState& context, uint64_t epoch, std::function<void
 }
 
 void Session::FinishFree(CUcontext context, const DeviceMemory::Freed& freed) {
-  api_.cuCtxSetCurrent(context);
+  CurrentContext::Set(api_, context);
   memory_.FinishFree(freed);
 }
 

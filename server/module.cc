@@ -5,6 +5,7 @@
 #include <string>
 
 #include "server/context.h"
+#include "server/current_context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
 #include "server/session.h"
@@ -215,7 +216,7 @@ Status Serve_cuModuleUnload(ServeCall& call) {
   // Unloading waits for the context's work: the helper does the waiting.
   auto unload = [&session, &api = call.api, module, native = call.context->native, header = call.header](CUresult) {
     session.OnHelper([&session, &api, module, native, header] {
-      api.cuCtxSetCurrent(native);
+      CurrentContext::Set(api, native);
       session.Answer(header, api.cuModuleUnload(module), {});
     });
   };

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "proto/call_id.h"
+#include "server/current_context.h"
 
 namespace farcall::server {
 
@@ -208,9 +209,7 @@ CUresult Session::PrepareContext(const RecordHeader& header, ContextState** cont
 }
 
 void Session::MakeCurrent(ContextState* context) {
-  if (context == current_) { return; }
-  api_.cuCtxSetCurrent(context == nullptr ? nullptr : context->native);
-  current_ = context;
+  CurrentContext::Set(api_, context == nullptr ? nullptr : context->native);
 }
 
 Status Session::ServeCallRecord(const RecordView& record, uint64_t chunks_sent, Served* served) {
@@ -272,7 +271,7 @@ void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row, u
     call.on_helper = true;
     call.context = context;
     call.chunks_sent = chunks_sent;
-    api_.cuCtxSetCurrent(context == nullptr ? nullptr : context->native);
+    CurrentContext::Set(api_, context == nullptr ? nullptr : context->native);
     Status status = row.serve(call);
     if (status.ok()) { status = call.LieStatus(); }
     if (!status.ok()) { return Stop(status); }
@@ -343,7 +342,7 @@ void Session::DrainOutput() {
 // A driver empties the buffer of device printf at its own blocking waits, which the worker does not use.
 void Session::FlushPrintf(CUcontext context) {
   if (prints_) {
-    api_.cuCtxSetCurrent(context);
+    CurrentContext::Set(api_, context);
     api_.cuCtxSynchronize();
   }
   DrainOutput();

@@ -75,8 +75,7 @@ class Session final : public LinkObserver {
   // The context in `slot`, whatever its state; null if there never was one.
   ContextState* context(uint16_t slot) const { return contexts_[slot].get(); }
   ContextState& MakeContext(uint16_t slot);
-  void MakeCurrent(ContextState* context);      // issue thread only
-  void ForgetCurrent() { current_ = nullptr; }  // after a call that may have changed it
+  void MakeCurrent(ContextState* context);
 
   StreamState* LegacyStream(ContextState& context) { return &context.legacy; }
   StreamState* PerThreadStream(ContextState& context, uint16_t thread, CUresult* result);
@@ -160,7 +159,6 @@ class Session final : public LinkObserver {
   std::vector<std::unique_ptr<ContextState>> contexts_;
   std::vector<std::unique_ptr<ContextState>> gone_contexts_;  // late answers may still name them
   std::vector<uint16_t> dirty_contexts_;  // with frees noted in this frame
-  ContextState* current_ = nullptr;
   std::atomic<uint64_t> last_stream_key_{0};
   std::atomic<int> captures_{0};
   std::atomic<bool> prints_{false};

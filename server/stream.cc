@@ -22,10 +22,7 @@ Status Serve_cuStreamSynchronize(ServeCall& call) {
         session.Answer(header, result, {});
       },
       &call.result);
-  if (!call.parked) {
-    session.FlushPrintf(context);
-    session.ForgetCurrent();
-  }
+  if (!call.parked) { session.FlushPrintf(context); }
   return {};
 }
 
@@ -58,10 +55,7 @@ Status Serve_cuCtxSynchronize_v2(ServeCall& call) {
         session.Answer(header, result, {});
       },
       &call.result);
-  if (!call.parked) {
-    session.FlushPrintf(context->native);
-    session.ForgetCurrent();
-  }
+  if (!call.parked) { session.FlushPrintf(context->native); }
   return {};
 }
 
