@@ -121,6 +121,24 @@ TEST_P(ResumeTest, SendsWithoutErrorWhileTheConnectionIsAway) {
   EXPECT_EQ(pair.server->recorder.wrong_frames, 0u);
 }
 
+TEST_P(ResumeTest, QueuesCopiedTransfersWhileTheConnectionIsAway) {
+  Pair pair(Url());
+  ASSERT_TRUE(pair.ok());
+  ASSERT_TRUE(pair.client->link->OpenLanes().ok());
+  pair.faults->refuse_dial = true;
+  pair.faults->cut_after_bytes = 0;
+  ASSERT_TRUE(pair.client->Send().ok());
+  ASSERT_TRUE(pair.client->recorder.Until([&] { return pair.client->recorder.detached == 1; }));
+  std::vector<std::byte> bytes = Pattern(2'500'000, 4);
+  pair.server->recorder.Expect(1, bytes.size());
+  ASSERT_TRUE(pair.client->link->OpenLanes().ok());
+  ASSERT_TRUE(pair.client->link->SendTransfer(1, 0, bytes, Link::Retain::kCopied).ok());
+  EXPECT_EQ(pair.server->link->chunks_received(), 0u);
+  pair.faults->refuse_dial = false;
+  ASSERT_TRUE(pair.server->link->WaitChunks(3, In(kLong)).ok());
+  EXPECT_TRUE(pair.server->recorder.Landed(1) == bytes);
+}
+
 TEST_P(ResumeTest, EndsOnceOnBothSidesWhenTheGraceIsOver) {
   LinkOptions options;
   options.grace_ms = 150;

@@ -11,7 +11,7 @@
 namespace farcall {
 namespace {
 
-constexpr auto kOpenLanesLimit = std::chrono::seconds(30);
+constexpr auto kOpenLanesLimit = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -86,12 +86,13 @@ void LinkCore::AttachLane(uint32_t index, std::unique_ptr<Channel> channel) {
 
 Status LinkCore::OpenLanes() {
   Lock lock(mutex_);
-  if (!options_.is_client || reconnect_ == nullptr || lanes_open_) { return phase_ < Phase::kClosing ? Status() : why_; }
+  // Once they have been open, chunks wait in the tail while the lanes are away, like frames.
+  if (!options_.is_client || reconnect_ == nullptr || lanes_were_open_) { return phase_ < Phase::kClosing ? Status() : why_; }
   if (lanes_.empty()) { return {Code::kUnsupported, "link: this session has no bulk lanes"}; }
   lanes_wanted_ = true;
   PokeService();
-  Clock::time_point deadline = Clock::now() + kOpenLanesLimit;
-  while (!lanes_open_ && phase_ < Phase::kClosing) {
+  Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(options_.grace_ms) + kOpenLanesLimit;
+  while (!lanes_were_open_ && phase_ < Phase::kClosing) {
     if (Clock::now() >= deadline) { return {Code::kTimeout, "link: the bulk lanes do not open"}; }
     received_cv_.WaitUntil(lock, deadline);
   }
@@ -116,7 +117,7 @@ bool LinkCore::DialLanes(Lock& lock) {
     }
     return false;
   }
-  lanes_open_ = true;
+  lanes_open_ = lanes_were_open_ = true;
   received_cv_.NotifyAll();
   return true;
 }

@@ -105,7 +105,7 @@ class LinkCore {
   // log_in.cc
   bool RefreshReader();
   bool WaitAttached(Clock::time_point deadline, int wake_fd);
-  Result<size_t> ReceiveSpinning(Clock::time_point deadline);
+  Result<size_t> ReceiveSpinning(Clock::time_point deadline, int wake_fd);
   Status DeliverBuffered(bool* any);
   Status DeliverFrame(const FrameHeader& header, std::span<const std::byte> frame);
   Status HandleAcks(const FrameHeader& header);
@@ -182,7 +182,7 @@ class LinkCore {
   uint32_t backoff_ms_ = 0;
   uint64_t service_ticket_ = 0;
   bool backlog_ = false;
-  bool lanes_wanted_ = false, lanes_open_ = false, stop_lanes_ = false;
+  bool lanes_wanted_ = false, lanes_open_ = false, lanes_were_open_ = false, stop_lanes_ = false;
 
   Ring<std::unique_ptr<FrameBuffer>> tail_;
   size_t tail_bytes_ = 0;

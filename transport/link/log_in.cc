@@ -39,7 +39,7 @@ Status LinkCore::Pump(Clock::time_point deadline, int wake_fd) {
       if (WaitAttached(deadline, wake_fd)) { continue; }
       return {Code::kTimeout, "link: not connected"};
     }
-    Result<size_t> got = ReceiveSpinning(deadline);
+    Result<size_t> got = ReceiveSpinning(deadline, wake_fd);
     if (!got.ok()) {
       Break(reader_generation_, got.status());
       continue;
@@ -85,12 +85,16 @@ bool LinkCore::WaitAttached(Clock::time_point deadline, int wake_fd) {
 }
 
 // Spins a little before it gives up: waking a sleeping thread costs more than most answers take.
-Result<size_t> LinkCore::ReceiveSpinning(Clock::time_point deadline) {
+Result<size_t> LinkCore::ReceiveSpinning(Clock::time_point deadline, int wake_fd) {
   std::span<std::byte> room(received_.get() + received_bytes_, kReceiveBytes - received_bytes_);
   Result<size_t> got = reader_->TryReceive(room);
   if (!got.ok() || *got != 0 || options_.spin_us == 0) { return got; }
   Clock::time_point stop = std::min(deadline, Clock::now() + std::chrono::microseconds(options_.spin_us));
-  while (got.ok() && *got == 0 && Clock::now() < stop) { got = reader_->TryReceive(room); }
+  for (uint32_t turn = 1; got.ok() && *got == 0 && Clock::now() < stop; ++turn) {
+    pollfd wake{wake_fd, POLLIN, 0};
+    if (wake_fd >= 0 && turn % 4 == 0 && poll(&wake, 1, 0) > 0) { break; }
+    got = reader_->TryReceive(room);
+  }
   return got;
 }
 
