@@ -43,13 +43,6 @@ void KillHandles(Session& session, ContextState& context) {
   }
 }
 
-void ForgetNative(Session& session, CUcontext native) {
-  session.completion().ForgetContext(native);
-  session.landing().slots().ForgetContext(native);
-  session.readback().ForgetContext(native);
-  session.small_readback().ForgetContext(native);
-}
-
 }  // namespace
 
 Status Serve_cuDevicePrimaryCtxRetain(ServeCall& call) {
@@ -133,7 +126,7 @@ Status Serve_cuCtxDestroy_v2(ServeCall& call) {
     session.OnHelper([&session, &api, context, header] {
       session.completion().Drain(context->native);
       CurrentContext::Set(api, context->native);
-      ForgetNative(session, context->native);
+      session.ForgetContext(context->native);
       CUresult result = api.cuCtxDestroy_v2(context->native);
       CurrentContext::Forget();
       session.memory().FreeContext(context->slot);
@@ -165,7 +158,7 @@ Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
     CurrentContext::Set(call.api, context->native);
     call.api.cuCtxSynchronize();
     session.completion().Drain(context->native);
-    ForgetNative(session, context->native);
+    session.ForgetContext(context->native);
   }
   CurrentContext::Set(call.api, nullptr);
   call.result = call.api.cuDevicePrimaryCtxReset_v2(device);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kLogBytes = 16u << 10;
 constexpr size_t kMaxOptions = 32;
+constexpr uint32_t kFatbinMagic = 0xBA55ED50;
 
 // The options whose value is a plain number; what points into a process stays out.
 bool IsPlainOption(uint32_t id) {
@@ -88,9 +89,12 @@ void EncodeLogs(ServeCall& call, const LoadRequest& request) {
   call.out.PutString(std::string_view(request.error.c_str()));
 }
 
-bool Prints(const std::vector<std::byte>& image) {
+// A fatbin's entries are often compressed: what is in them cannot be told.
+bool MayPrint(const std::vector<std::byte>& image) {
   static constexpr std::string_view kPrintf = "vprintf";
-  return memmem(image.data(), image.size(), kPrintf.data(), kPrintf.size()) != nullptr;
+  uint32_t magic = 0;
+  if (image.size() >= sizeof(magic)) { std::memcpy(&magic, image.data(), sizeof(magic)); }
+  return magic == kFatbinMagic || memmem(image.data(), image.size(), kPrintf.data(), kPrintf.size()) != nullptr;
 }
 
 // The common part of both loads; `load` calls the driver.
@@ -107,7 +111,7 @@ Status LoadImage(ServeCall& call, HandleKind kind, Load load) {
     EncodeLogs(call, request);
     return {};
   }
-  if (Prints(*image)) { call.session.NotePrintf(); }
+  if (MayPrint(*image)) { call.session.NotePrintf(); }
   if (request.want_logs) { request.AddLogs(); }
   void* native = nullptr;
   call.result = load(*image, request, &native);

@@ -343,9 +343,24 @@ void Session::DrainOutput() {
 void Session::FlushPrintf(CUcontext context) {
   if (prints_) {
     CurrentContext::Set(api_, context);
-    api_.cuCtxSynchronize();
+    // Any stream's wait empties it: one that never has work does not make us wait.
+    std::unique_lock lock(flush_mutex_);
+    auto [stream, is_new] = flush_streams_.try_emplace(context, nullptr);
+    if (is_new && api_.cuStreamCreate(&stream->second, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) { stream->second = nullptr; }
+    CUstream idle = stream->second;
+    lock.unlock();
+    if (idle != nullptr) { api_.cuStreamSynchronize(idle); }
   }
   DrainOutput();
+}
+
+void Session::ForgetContext(CUcontext context) {
+  completion_.ForgetContext(context);
+  landing_.slots().ForgetContext(context);
+  readback_.ForgetContext(context);
+  small_readback_.ForgetContext(context);
+  std::lock_guard lock(flush_mutex_);
+  flush_streams_.erase(context);
 }
 
 std::byte* Session::KeepBytes(std::span<const std::byte> bytes) {

@@ -116,6 +116,8 @@ class Session final : public LinkObserver {
   // Device code of this session prints: waits flush the driver's buffer before they answer.
   void NotePrintf() { prints_ = true; }
   void FlushPrintf(CUcontext context);
+  // The native context is about to go, and all that we keep in it.   Thread  the helper
+  void ForgetContext(CUcontext context);
 
  private:
   static constexpr size_t kMaxBacklogBytes = 64u << 20;
@@ -173,6 +175,8 @@ class Session final : public LinkObserver {
   uint64_t last_host_token_ = 0;
 
   std::mutex output_mutex_;
+  std::mutex flush_mutex_;
+  std::map<CUcontext, CUstream> flush_streams_;
   std::mutex kept_mutex_;
   std::vector<std::unique_ptr<std::byte[]>> kept_;
 

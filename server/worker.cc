@@ -33,6 +33,7 @@ constexpr size_t kMaxKnownImages = 32768;
 
 // A worker speaks for a stranger: it gains no privileges and leaves no core of a tenant's memory behind.
 void Confine() {
+  prctl(PR_SET_NAME, "farcall-worker", 0, 0, 0);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   rlimit none{0, 0};
