@@ -65,31 +65,26 @@ std::shared_ptr<Stream> Context::FindStream(CUstream handle) {
     return mine;
   }
   if (handle == legacy_->handle()) return legacy_;
-  std::lock_guard lock(mutex_);
-  const auto found = streams_.find(handle);
-  return found == streams_.end() ? nullptr : found->second;
+  return TheDriver().streams.Find(handle);
 }
 
 std::shared_ptr<Stream> Context::CreateStream(unsigned flags, int priority) {
   const auto kind = flags & CU_STREAM_NON_BLOCKING ? Stream::Kind::kNonBlocking : Stream::Kind::kBlocking;
   auto stream = std::make_shared<Stream>(*this, kind, priority);
+  TheDriver().streams.Add(stream);
   std::lock_guard lock(mutex_);
   streams_.emplace(stream.get(), stream);
   return stream;
 }
 
 bool Context::DestroyStream(CUstream handle) {
-  std::shared_ptr<Stream> stream;
-  {
-    std::lock_guard lock(mutex_);
-    const auto found = streams_.find(handle);
-    if (found == streams_.end() || found->second->kind() == Stream::Kind::kPerThread) return false;
-    stream = found->second;
-  }
+  const std::shared_ptr<Stream> stream = TheDriver().streams.Take(handle);
+  if (stream == nullptr) return false;
   // The default stream must still wait for what a busy stream holds: it leaves the list behind its last work.
-  const auto leave = [this, handle] {
-    std::lock_guard lock(mutex_);
-    streams_.erase(handle);
+  Context& owner = stream->context();
+  const auto leave = [&owner, handle] {
+    std::lock_guard lock(owner.mutex_);
+    owner.streams_.erase(handle);
     return CUDA_SUCCESS;
   };
   stream->Submit(leave, How::kInlineIfIdle, true);
@@ -141,6 +136,7 @@ void Context::Reset() {
     streams_.clear();
     peers_.clear();
   }
+  TheDriver().streams.TakeIf([this](const Stream& stream) { return &stream.context() == this; });
   TheDriver().modules.TakeIf([this](const Module& module) { return &module.context() == this; });
   TheDriver().functions.TakeIf([this](const Function& function) { return &function.context() == this; });
   TheDriver().events.TakeIf([this](const Event& event) { return &event.context() == this; });

@@ -43,7 +43,8 @@ class Context {
   CUresult SetLimit(CUlimit limit, size_t value);
   CUresult GetLimit(CUlimit limit, size_t* value);
 
-  // 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD give the default streams; nullptr = no such stream here.
+  // 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD give this context's default streams; any other handle may be a stream of any
+  // context. nullptr = no such stream.
   std::shared_ptr<Stream> FindStream(CUstream handle);
   std::shared_ptr<Stream> CreateStream(unsigned flags, int priority);
   bool DestroyStream(CUstream handle);

@@ -23,6 +23,7 @@ class Function;
 class Library;
 class MemPool;
 class Module;
+class Stream;
 class Graph;
 class GraphExec;
 class UserObject;
@@ -65,6 +66,7 @@ struct Driver {
   Registry<Context> contexts;
   std::mutex graveyard_mutex;
   std::vector<std::shared_ptr<Context>> graveyard;  // destroyed contexts
+  Registry<Stream> streams;  // those a program made
   Registry<Event> events;
   Registry<Module> modules;
   Registry<Function> functions;

@@ -15,7 +15,7 @@ CUresult Launch(CUfunction handle, const LaunchConfig& config, CUstream stream_h
   std::shared_ptr<Context> context;
   if (const CUresult result = CurrentContext(&context)) return result;
   const std::shared_ptr<Stream> stream = context->FindStream(stream_handle);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr || &stream->context() != context.get()) return CUDA_ERROR_INVALID_HANDLE;
   std::shared_ptr<Function> function;
   if (const CUresult result = ResolveFunction(*context, handle, &function)) return result;
   KernelOp op;

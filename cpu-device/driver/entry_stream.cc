@@ -14,7 +14,7 @@
 namespace farcall::cpu_device {
 namespace {
 
-// The stream a call names, in the current context (a stream of another context is found there).
+// The stream a call names; a default stream is the current context's.
 CUresult Enter(CUstream handle, std::shared_ptr<Stream>* stream) {
   std::shared_ptr<Context> context;
   if (const CUresult result = CurrentContext(&context)) return result;

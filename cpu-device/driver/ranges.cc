@@ -63,6 +63,15 @@ std::vector<Range> RangeMap::TakeContext(const Context* context) {
   return taken;
 }
 
+Range RangeMap::LargestReservation() const {
+  std::shared_lock lock(mutex_);
+  const Range* largest = nullptr;
+  for (const auto& [start, range] : ranges_) {
+    if (range.kind == RangeKind::kReservation && (largest == nullptr || range.bytes > largest->bytes)) largest = &range;
+  }
+  return largest == nullptr ? Range{} : *largest;
+}
+
 bool RangeMap::Accessible(uint64_t address, uint64_t bytes, int device, bool write) const {
   std::shared_lock lock(mutex_);
   const Range* range = At(address);

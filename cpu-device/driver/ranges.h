@@ -74,6 +74,8 @@ class RangeMap {
 
   // True if [address, address + bytes) lies in one known range and, for a reservation, is mapped with access for `device`.
   bool Accessible(uint64_t address, uint64_t bytes, int device, bool write) const;
+  // Copy of the largest address reservation; empty if there is none.
+  Range LargestReservation() const;
   // For a fault handler: true if the address lies in a range that may be touched. Takes no lock it would wait for.
   bool MaybeMapped(uint64_t address) const;
 

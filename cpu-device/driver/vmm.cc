@@ -18,6 +18,7 @@
 
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/log.h"
+#include "cpu-device/exec/program.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -134,6 +135,13 @@ PhysicalMemory::~PhysicalMemory() {
   if (charged) TheDriver().devices[static_cast<size_t>(prop.location.id)]->Refund(bytes);
 }
 
+// The executor checks a kernel's accesses against the largest reservation first: a window that a remoting server or a
+// framework's allocator lives in.
+void NoteReservations() {
+  const Range largest = TheDriver().ranges.LargestReservation();
+  SetReservedWindow(largest.start, largest.end());
+}
+
 }  // namespace farcall::cpu_device
 
 using namespace farcall::cpu_device;
@@ -160,6 +168,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* out, size_t size, size_t alignment, CU
   if (range.start == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = range.start;
   TheDriver().ranges.Add(std::move(range));
+  NoteReservations();
   return CUDA_SUCCESS;
 }
 
@@ -170,6 +179,7 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t size) {
     return r.kind == RangeKind::kReservation && r.bytes == size && r.mappings.empty();
   };
   if (!TheDriver().ranges.Take(address, &range, whole)) return CUDA_ERROR_INVALID_VALUE;
+  NoteReservations();
   munmap(At(address), size);
   return CUDA_SUCCESS;
 }

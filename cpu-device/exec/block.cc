@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scheduler of one block: warps round-robin, lanes of a warp in order, barriers and warp groups as they complete.
+// The scheduler of one block: warps round-robin, lanes of a warp in order, barriers and warp groups
+// as they complete.
 #include "cpu-device/exec/block.h"
 
 #include <sys/mman.h>
@@ -15,7 +16,9 @@ namespace {
 
 constexpr uint64_t kFrameChunkBytes = 256 << 10;
 
-uint32_t LowMask(uint32_t count) { return count >= 32 ? ~0u : (1u << count) - 1; }
+uint32_t LowMask(uint32_t count) {
+  return count >= 32 ? ~0u : (1u << count) - 1;
+}
 
 }  // namespace
 
@@ -35,18 +38,37 @@ uint8_t* ScratchMemory::Reserve(uint64_t bytes) {
   return data_;
 }
 
+SharedWindow::~SharedWindow() {
+  if (reserved_) munmap(reserved_, kReserved);
+}
+
+uint8_t* SharedWindow::Place(uint64_t bytes) {
+  if (bytes > kCapacity) return nullptr;
+  if (!reserved_) {
+    void* at =
+        mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return nullptr;
+    if (mprotect(at, kCapacity, PROT_READ | PROT_WRITE) != 0) {
+      munmap(at, kReserved);
+      return nullptr;
+    }
+    reserved_ = static_cast<uint8_t*>(at);
+  }
+  return reserved_ + kCapacity - ((bytes + 127) & ~uint64_t{127});
+}
+
 bool Block::Start(const BlockShape& shape, LaunchContext* launch, const uint32_t ctaid[3],
                   uint32_t smid) {
   shape_ = shape;
   context_.launch = launch;
-  context_.shared = shared_.Reserve(shape.shared_bytes);
+  context_.shared = shared_.Place(shape.shared_bytes);
   context_.shared_bytes = shape.shared_bytes;
   // The loop form reuses one thread's local memory for all: no thread outlives its turn.
-  context_.local = local_.Reserve(shape.local_bytes * (shape.loop ? 1 : shape.threads));
+  context_.local_threads = shape.loop ? 1 : shape.threads;
+  context_.local = local_.Reserve(shape.local_bytes * context_.local_threads);
   context_.local_bytes = shape.local_bytes;
   std::copy(ctaid, ctaid + 3, context_.ctaid);
   context_.smid = smid;
-  context_.thread_count = shape.threads;
   if (!context_.shared || !context_.local) return false;
   if (shape.loop) return true;
 
@@ -106,6 +128,7 @@ void* Block::AllocateFrame(uint64_t bytes) {
 }
 
 StepResult Block::Step() {
+  SetSharedWindow(context_.shared, context_.shared_bytes);
   if (shape_.loop) {
     shape_.loop(&context_);
     return StepResult::kDone;
@@ -215,10 +238,17 @@ void Block::ReleaseIfComplete(Barrier& barrier) {
   if (!complete) return;
   uint64_t result = 0;
   switch (barrier.reduce) {
-    case BarrierReduce::kNone: break;
-    case BarrierReduce::kAnd: result = barrier.true_count == barrier.arrived; break;
-    case BarrierReduce::kOr: result = barrier.true_count != 0; break;
-    case BarrierReduce::kPopc: result = barrier.true_count; break;
+    case BarrierReduce::kNone:
+      break;
+    case BarrierReduce::kAnd:
+      result = barrier.true_count == barrier.arrived;
+      break;
+    case BarrierReduce::kOr:
+      result = barrier.true_count != 0;
+      break;
+    case BarrierReduce::kPopc:
+      result = barrier.true_count;
+      break;
   }
   for (uint32_t w = 0; w < warp_count_; ++w) {
     uint32_t lanes = barrier.waiting[w];
@@ -280,11 +310,12 @@ void Block::RaiseDeadlock() {
     if (!warps_[w].live) continue;
     const ThreadContext& t = threads_[w * kWarpSize + std::countr_zero(warps_[w].live)];
     const char* where = t.wait == Wait::kBarrier ? "barrier" : "warp operation";
-    RaiseFault(ExecStatus::kTimeout,
-               "deadlock in block (%u,%u,%u): thread (%u,%u,%u) waits at a %s that the others never "
-               "reach",
-               context_.ctaid[0], context_.ctaid[1], context_.ctaid[2], t.tid[0], t.tid[1], t.tid[2],
-               where);
+    RaiseFault(
+        ExecStatus::kTimeout,
+        "deadlock in block (%u,%u,%u): thread (%u,%u,%u) waits at a %s that the others never "
+        "reach",
+        context_.ctaid[0], context_.ctaid[1], context_.ctaid[2], t.tid[0], t.tid[1], t.tid[2],
+        where);
   }
   RaiseFault(ExecStatus::kTimeout, "deadlock");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread block in execution: its memory, its threads' coroutines and the scheduler that moves them.
+// A thread block in execution: its memory, its threads' coroutines and the scheduler that moves
+// them.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,25 @@ class ScratchMemory {
   uint64_t capacity_ = 0;
 };
 
+// A block's shared memory. It ends at a page that is not there, and 4 GiB behind it are not either,
+// so that compiled code need not check 32-bit offsets.
+class SharedWindow {
+ public:
+  SharedWindow() = default;
+  SharedWindow(const SharedWindow&) = delete;
+  SharedWindow& operator=(const SharedWindow&) = delete;
+  ~SharedWindow();
+  // Begin of a window of that many bytes, 128-byte aligned; nullptr if there is no address space or
+  // `bytes` is too large.
+  uint8_t* Place(uint64_t bytes);
+
+  static constexpr uint64_t kCapacity = 256 << 10;
+  static constexpr uint64_t kReserved = (uint64_t{4} << 30) + kCapacity + (64 << 10);
+
+ private:
+  uint8_t* reserved_ = nullptr;
+};
+
 // What a block needs to know of its kernel.
 struct BlockShape {
   LoopEntry loop = nullptr;  // one of the two
@@ -43,7 +63,8 @@ class Block {
  public:
   Block() = default;
   // Prepares to run block `ctaid` of `launch`. False: out of memory.
-  bool Start(const BlockShape& shape, LaunchContext* launch, const uint32_t ctaid[3], uint32_t smid);
+  bool Start(const BlockShape& shape, LaunchContext* launch, const uint32_t ctaid[3],
+             uint32_t smid);
   // Runs threads until all are done or none makes progress. Faults leave by RaiseFault.
   StepResult Step();
 
@@ -83,7 +104,8 @@ class Block {
 
   BlockContext context_;  // first: compiled code holds a pointer to it
   BlockShape shape_;
-  ScratchMemory shared_, local_;
+  SharedWindow shared_;
+  ScratchMemory local_;
   std::vector<ThreadContext> threads_;
   std::vector<std::unique_ptr<ScratchMemory>> frame_chunks_;
   std::vector<uint64_t> chunk_bytes_;
@@ -96,7 +118,8 @@ class Block {
   std::vector<Warp> warps_;
 };
 
-// Carries out a warp operation for the lanes in `lanes` (all suspended in it) and stores their results.
+// Carries out a warp operation for the lanes in `lanes` (all suspended in it) and stores their
+// results.
 void RunWarpOperation(ThreadContext* warp, uint32_t lanes);
 
 }  // namespace farcall::cpu_device

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What compiled kernels and the scheduler share. Field order is an ABI: cpu-device/jit reads it by offsetof,
-// and kCodegenVersion changes with it.
+// What compiled kernels and the scheduler share. Field order is an ABI: cpu-device/jit reads it by
+// offsetof, and kCodegenVersion changes with it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 namespace farcall::cpu_device {
 
-inline constexpr uint32_t kCodegenVersion = 1;
+inline constexpr uint32_t kCodegenVersion = 3;
 inline constexpr uint32_t kWarpSize = 32;
 inline constexpr uint32_t kMaxThreadsPerBlock = 1024;
 inline constexpr uint32_t kBarrierCount = 16;
@@ -22,8 +23,9 @@ struct LaunchContext {
   uint64_t window_begin = 0;          // device memory: [begin, begin + size) needs no slow check
   uint64_t window_size = 0;
   uint64_t grid_id = 0;
-  uint64_t grid_workspace = 0;  // grid barrier's counters: %envreg1 is the high word, %envreg2 the low
-  volatile uint32_t cancel = 0;  // polled at back edges
+  uint64_t grid_workspace =
+      0;  // grid barrier's counters: %envreg1 is the high word, %envreg2 the low
+  std::atomic<uint32_t> cancel{0};  // polled at back edges
   uint32_t grid[3] = {1, 1, 1};
   uint32_t block[3] = {1, 1, 1};
   uint32_t dynamic_shared = 0;
@@ -43,21 +45,37 @@ struct BlockContext {
   uint32_t ctaid[3] = {0, 0, 0};
   uint32_t smid = 0;
   // Not read by compiled code.
-  uint32_t thread_count = 0;
+  uint32_t local_threads = 0;  // how many threads' local memory there is
 };
 
-// Why a coroutine suspended. Warp operations are carried out by the scheduler when the lanes are together.
+// Why a coroutine suspended. Warp operations are carried out by the scheduler when the lanes are
+// together.
 enum class Wait : uint32_t {
   kYield,
-  kBarrier,         // a: barrier, b: expected threads or 0, value: predicate (red), c: BarrierReduce
-  kBarrierArrive,   // a, b
-  kActivemask,      // converged lanes, by site (b)
-  kWarpSync,        // from here on: by member mask
-  kShflUp, kShflDown, kShflBfly, kShflIdx,  // value, b: lane operand, c: clamp operand
-  kVoteAll, kVoteAny, kVoteUni, kVoteBallot,
-  kMatchAny, kMatchAll,
-  kReduxAdd, kReduxMinS, kReduxMaxS, kReduxMinU, kReduxMaxU, kReduxAnd, kReduxOr, kReduxXor,
-  kReduxMinF, kReduxMaxF,  // c: bit 0 abs, bit 1 NaN
+  kBarrier,        // a: barrier, b: expected threads or 0, value: predicate (red), c: BarrierReduce
+  kBarrierArrive,  // a, b
+  kActivemask,     // converged lanes, by site (b)
+  kWarpSync,       // from here on: by member mask
+  kShflUp,
+  kShflDown,
+  kShflBfly,
+  kShflIdx,  // value, b: lane operand, c: clamp operand
+  kVoteAll,
+  kVoteAny,
+  kVoteUni,
+  kVoteBallot,
+  kMatchAny,
+  kMatchAll,
+  kReduxAdd,
+  kReduxMinS,
+  kReduxMaxS,
+  kReduxMinU,
+  kReduxMaxU,
+  kReduxAnd,
+  kReduxOr,
+  kReduxXor,
+  kReduxMinF,
+  kReduxMaxF,  // c: bit 0 abs, bit 1 NaN
   kElect,
 };
 enum class BarrierReduce : uint32_t { kNone, kAnd, kOr, kPopc };
@@ -66,14 +84,14 @@ enum class BarrierReduce : uint32_t { kNone, kAnd, kOr, kPopc };
 struct ThreadContext {
   uint32_t tid[3] = {0, 0, 0};
   uint32_t linear = 0;
-  uint8_t* local = nullptr;     // this thread's local memory
-  uint64_t local_top = 0;       // stack of alloca and recursive functions: offset into local
-  void* frame = nullptr;        // coroutine handle; its first word is the resume function, null when done
+  uint8_t* local = nullptr;  // this thread's local memory
+  uint64_t local_top = 0;    // stack of alloca and recursive functions: offset into local
+  void* frame = nullptr;  // coroutine handle; its first word is the resume function, null when done
   Wait wait = Wait::kYield;
   uint32_t mask = 0;
   uint32_t a = 0, b = 0, c = 0;
-  uint32_t predicate = 0;       // in: vote's operand; out: shfl's, match's, elect's
-  uint64_t value = 0;           // in: operand; out: result
+  uint32_t predicate = 0;  // in: vote's operand; out: shfl's, match's, elect's
+  uint64_t value = 0;      // in: operand; out: result
 };
 
 using LoopEntry = void (*)(BlockContext*);

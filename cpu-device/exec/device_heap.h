@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for device-side malloc. Bookkeeping lies outside of it: kernels may overwrite what they were not given.
+// Memory for device-side malloc. Bookkeeping lies outside of it: kernels may overwrite what they
+// were not given.
 #pragma once
 
 #include <cstdint>

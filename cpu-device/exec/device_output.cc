@@ -68,18 +68,33 @@ struct Spec {
 int FormatOne(char* out, size_t room, const Spec& spec, char kind, bool wide,
               ArgumentReader& arguments) {
   switch (kind) {
-    case 'd': case 'i': case 'u': case 'x': case 'X': case 'o':
+    case 'd':
+    case 'i':
+    case 'u':
+    case 'x':
+    case 'X':
+    case 'o':
       if (wide) return snprintf(out, room, spec.text, arguments.Next<int64_t>());
       return snprintf(out, room, spec.text, arguments.Next<int32_t>());
-    case 'c': return snprintf(out, room, spec.text, arguments.Next<int32_t>());
-    case 'f': case 'F': case 'e': case 'E': case 'g': case 'G': case 'a': case 'A':
+    case 'c':
+      return snprintf(out, room, spec.text, arguments.Next<int32_t>());
+    case 'f':
+    case 'F':
+    case 'e':
+    case 'E':
+    case 'g':
+    case 'G':
+    case 'a':
+    case 'A':
       return snprintf(out, room, spec.text, arguments.Next<double>());
-    case 'p': return snprintf(out, room, spec.text, arguments.Next<void*>());
+    case 'p':
+      return snprintf(out, room, spec.text, arguments.Next<void*>());
     case 's': {
       const char* text = arguments.Next<const char*>();
       return snprintf(out, room, spec.text, text ? text : "(null)");
     }
-    default: return snprintf(out, room, "%s", spec.text);
+    default:
+      return snprintf(out, room, "%s", spec.text);
   }
 }
 

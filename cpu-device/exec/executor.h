@@ -9,6 +9,12 @@ namespace farcall::cpu_device {
 
 const ExecutorOptions& Options();
 
+struct AddressWindow {
+  uint64_t begin = 0;
+  uint64_t size = 0;
+};
+AddressWindow ReservedWindow();  // what SetReservedWindow said last
+
 // Runs all blocks of a grid on the calling thread and the pool's.
 //   launch  its grid, block and pointers are set
 //   Thread  any, several at once

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signal handling of compiled kernels: sigaltstack per thread, longjmp out, everything else to the previous handler.
+// Signal handling of compiled kernels: sigaltstack per thread, longjmp out, everything else to the
+// previous handler.
 #include "cpu-device/exec/fault.h"
 
 #include <pthread.h>
@@ -28,6 +29,9 @@ struct Guard {
 // initial-exec: the handler must not allocate thread-local storage.
 __attribute__((tls_model("initial-exec"))) thread_local Guard* current_guard = nullptr;
 __attribute__((tls_model("initial-exec"))) thread_local uintptr_t stack_low = 0;
+
+__attribute__((tls_model("initial-exec"))) thread_local uintptr_t shared_begin = 0;
+__attribute__((tls_model("initial-exec"))) thread_local uint64_t shared_bytes = 0;
 
 struct sigaction previous_segv, previous_bus, previous_fpe;
 
@@ -104,9 +108,18 @@ void OnSignal(int signal, siginfo_t* info, void* context) {
   } else if (signal == SIGBUS && info->si_code == BUS_ADRALN) {
     guard->status = ExecStatus::kMisaligned;
     what = "misaligned address";
-  } else if (stack_low > 1 && address + (1 << 20) >= stack_low && address < stack_low + (64 << 10)) {
+  } else if (stack_low > 1 && address + (1 << 20) >= stack_low &&
+             address < stack_low + (64 << 10)) {
     guard->status = ExecStatus::kStackOverflow;
     what = "stack overflow at";
+  }
+  uintptr_t shared_offset = address - shared_begin;
+  if (signal == SIGSEGV && shared_begin && shared_offset < (uint64_t{4} << 30) + 4096) {
+    snprintf(guard->message, sizeof(guard->message),
+             "kernel %s: illegal access to shared offset 0x%llx, the shared window has %llu bytes",
+             guard->kernel_name, static_cast<unsigned long long>(shared_offset),
+             static_cast<unsigned long long>(shared_bytes));
+    siglongjmp(guard->jump, 1);
   }
   // snprintf takes no lock and, for these conversions, no memory.
   snprintf(guard->message, sizeof(guard->message), "kernel %s: %s 0x%llx", guard->kernel_name, what,
@@ -145,6 +158,11 @@ ExecResult RunGuarded(void (*body)(void*), void* argument, const char* kernel_na
   }
   current_guard = nullptr;
   return {guard.status, guard.message};
+}
+
+void SetSharedWindow(const void* begin, uint64_t bytes) {
+  shared_begin = reinterpret_cast<uintptr_t>(begin);
+  shared_bytes = bytes;
 }
 
 void RaiseFault(ExecStatus status, const char* format, ...) {

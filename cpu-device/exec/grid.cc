@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spreads a grid's blocks over the calling thread and a pool; stops it at a fault or when its time is over.
+// Spreads a grid's blocks over the calling thread and a pool; stops it at a fault or when its time
+// is over.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -7,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "cpu-device/exec/executor.h"
 #include "cpu-device/exec/fault.h"
@@ -54,8 +56,8 @@ std::vector<std::unique_ptr<Block>>& SpareBlocks() {
   return spare;
 }
 
-// One thread's share of a grid. Blocks that only wait for other blocks are set aside and new ones begun,
-// so every block is live in the end and a grid-wide barrier completes.
+// One thread's share of a grid. Blocks that only wait for other blocks are set aside and new ones
+// begun, so every block is live in the end and a grid-wide barrier completes.
 class Participant {
  public:
   Participant(Grid& grid, uint32_t smid) : grid_(grid), smid_(smid) {}
@@ -64,7 +66,7 @@ class Participant {
     if (current_) live_.push_back(std::move(current_));
     while (!live_.empty() && spare.size() < kKeptBlocks) {
       spare.push_back(std::move(live_.front()));
-      live_.pop_front();
+      live_.erase(live_.begin());
     }
   }
 
@@ -107,7 +109,7 @@ class Participant {
     }
     if (live_.empty()) return false;
     current_ = std::move(live_.front());
-    live_.pop_front();
+    live_.erase(live_.begin());
     return true;
   }
 
@@ -142,7 +144,7 @@ class Participant {
   const uint32_t smid_;
   const Clock::time_point* until_ = nullptr;
   std::unique_ptr<Block> current_;
-  std::deque<std::unique_ptr<Block>> live_;
+  std::vector<std::unique_ptr<Block>> live_;  // a queue; nearly always empty
 };
 
 void Participate(Grid& grid, uint32_t smid) {
@@ -153,7 +155,8 @@ void Participate(Grid& grid, uint32_t smid) {
 class Pool {
  public:
   static Pool& Get() {
-    static Pool* pool = new Pool;  // threads are never joined: process exit must not wait for kernels
+    static Pool* pool =
+        new Pool;  // threads are never joined: process exit must not wait for kernels
     return *pool;
   }
 
@@ -256,8 +259,29 @@ class Watchdog {
 
 }  // namespace
 
-const ExecutorOptions& Options() { return MutableOptions(); }
-void ConfigureExecutor(const ExecutorOptions& options) { MutableOptions() = options; }
+const ExecutorOptions& Options() {
+  return MutableOptions();
+}
+namespace {
+
+std::mutex g_reserved_mutex;
+AddressWindow g_reserved;
+
+}  // namespace
+
+void SetReservedWindow(uint64_t begin, uint64_t end) {
+  std::lock_guard lock(g_reserved_mutex);
+  g_reserved = {begin, end - begin};
+}
+
+AddressWindow ReservedWindow() {
+  std::lock_guard lock(g_reserved_mutex);
+  return g_reserved;
+}
+
+void ConfigureExecutor(const ExecutorOptions& options) {
+  MutableOptions() = options;
+}
 
 ExecResult RunGrid(const BlockShape& shape, LaunchContext* launch) {
   Grid grid;

@@ -73,7 +73,9 @@ class LayoutBuilder {
     if (operand.variable) PlaceShared(operand.variable);
     if (operand.function) {
       if (!instruction.Is(ptx::Opcode::kCall)) layout_->address_taken.insert(operand.function);
-      Visit(*const_cast<Function*>(operand.function));
+      // a declaration's definition, or what an alias stands for
+      Function* target = module_.FindFunction(operand.function->name);
+      Visit(target ? *target : *const_cast<Function*>(operand.function));
     }
     if (operand.Is(Operand::Kind::kSpecialRegister) &&
         operand.special == ptx::SpecialRegister::kEnvreg &&

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a kernel's shared and local variables lie, over all functions it can reach. Needs bodies, no compiler.
+// Where a kernel's shared and local variables lie, over all functions it can reach. Needs bodies,
+// no compiler.
 #pragma once
 
 #include <cstdint>

@@ -49,8 +49,8 @@ void AddCpu(Hasher& hasher) {
   for (uint32_t leaf : {0u, 1u, 7u, 0x80000001u}) {
     memset(regs, 0, sizeof(regs));
     __get_cpuid_count(leaf, 0, &regs[0], &regs[1], &regs[2], &regs[3]);
-    if (leaf == 1) regs[1] = 0;                 // holds the number of the core we run on
-    if (leaf == 1) regs[2] &= ~(1u << 27);      // OSXSAVE mirrors a setting
+    if (leaf == 1) regs[1] = 0;             // holds the number of the core we run on
+    if (leaf == 1) regs[2] &= ~(1u << 27);  // OSXSAVE mirrors a setting
     hasher.Add(regs, sizeof(regs));
   }
 }
@@ -88,7 +88,8 @@ bool WriteWhole(int fd, const void* data, size_t bytes) {
 }
 
 void MakeDirectories(const std::string& path) {
-  for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+  for (size_t slash = path.find('/', 1); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
     mkdir(path.substr(0, slash).c_str(), 0700);
   }
   mkdir(path.c_str(), 0700);
@@ -135,8 +136,8 @@ bool ReadCachedKernel(const std::string& directory, const CacheKey& key, CachedK
   }
   if (good) {
     kernel->object.resize(header.object_bytes);
-    good = ReadWhole(fd, kernel->object.data(), kernel->object.size()) && read(fd, &extra, 1) == 0 &&
-           HashText(kernel->object) == header.object_hash;
+    good = ReadWhole(fd, kernel->object.data(), kernel->object.size()) &&
+           read(fd, &extra, 1) == 0 && HashText(kernel->object) == header.object_hash;
     kernel->coroutine = header.coroutine != 0;
   }
   close(fd);

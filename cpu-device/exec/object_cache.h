@@ -11,7 +11,8 @@ namespace farcall::cpu_device {
 
 using CacheKey = std::array<uint8_t, 32>;
 
-// Key of one kernel: hash of its module's text, its name, this CPU and the code generator's version.
+// Key of one kernel: hash of its module's text, its name, this CPU and the code generator's
+// version.
 CacheKey HashText(std::string_view text);
 CacheKey KernelKey(const CacheKey& text_hash, std::string_view kernel);
 

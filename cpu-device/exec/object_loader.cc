@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small part of ELF that LLVM emits for our kernels: text and constants, PC-relative and absolute references.
+// The small part of ELF that LLVM emits for our kernels: text and constants, PC-relative and
+// absolute references.
 #include "cpu-device/exec/object_loader.h"
 
 #include <elf.h>
@@ -16,7 +17,9 @@ namespace {
 
 constexpr size_t kStubBytes = 16;  // jmp *[rip+2]; pad; address
 
-size_t AlignUp(size_t value, size_t align) { return (value + align - 1) / align * align; }
+size_t AlignUp(size_t value, size_t align) {
+  return (value + align - 1) / align * align;
+}
 
 }  // namespace
 
@@ -156,14 +159,18 @@ class ObjectMapper {
     uint8_t* place = base_ + placed_[section] + rela.r_offset;
     value += static_cast<uint64_t>(rela.r_addend);
     switch (type) {
-      case R_X86_64_64: break;
+      case R_X86_64_64:
+        break;
       case R_X86_64_PC64:
       case R_X86_64_PC32:
       case R_X86_64_PLT32:
       case R_X86_64_GOTPCREL:
       case R_X86_64_GOTPCRELX:
-      case R_X86_64_REX_GOTPCRELX: value -= reinterpret_cast<uint64_t>(place); break;
-      default: return Fail("relocation type " + std::to_string(type));
+      case R_X86_64_REX_GOTPCRELX:
+        value -= reinterpret_cast<uint64_t>(place);
+        break;
+      default:
+        return Fail("relocation type " + std::to_string(type));
     }
     if (width == 4 && static_cast<int64_t>(value) != static_cast<int32_t>(value)) {
       return Fail("reference out of reach");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps one relocatable x86-64 ELF object of ours into executable memory. Cached kernels load without LLVM.
+// Maps one relocatable x86-64 ELF object of ours into executable memory. Cached kernels load
+// without LLVM.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,8 @@ namespace farcall::cpu_device {
 
 class LoadedObject {
  public:
-  // Places the object's sections, resolves externals through FindRuntimeSymbol, makes it executable.
+  // Places the object's sections, resolves externals through FindRuntimeSymbol, makes it
+  // executable.
   //   Errors  nullptr, *error says what: not such an object, unknown symbol, unknown relocation
   static std::unique_ptr<LoadedObject> Load(std::string_view object, std::string* error);
   ~LoadedObject();

@@ -61,7 +61,8 @@ class ProgramImpl;
 
 class KernelImpl final : public Kernel {
  public:
-  KernelImpl(ProgramImpl& program, ptx::Function& function) : program_(program), function_(function) {}
+  KernelImpl(ProgramImpl& program, ptx::Function& function)
+      : program_(program), function_(function) {}
   ExecResult Open();  // parses the body, fills info
   const KernelInfo& info() const override { return info_; }
   ExecResult Prepare() override;
@@ -137,8 +138,9 @@ ExecResult ProgramImpl::PlaceGlobals() {
     uint64_t bytes = std::max<uint64_t>(variable->size_bytes, 1);
     uint64_t address = memory_.Allocate(bytes, std::max<uint32_t>(variable->align, 16));
     if (address == 0) {
-      return {ExecStatus::kOutOfMemory, "variable " + std::string(variable->name) + ": no device memory for " +
-                                            std::to_string(bytes) + " bytes"};
+      return {ExecStatus::kOutOfMemory, "variable " + std::string(variable->name) +
+                                            ": no device memory for " + std::to_string(bytes) +
+                                            " bytes"};
     }
     addresses_[variable->index] = address;
     globals_.push_back({std::string(variable->name), address, variable->size_bytes});
@@ -156,7 +158,8 @@ ExecResult ProgramImpl::Initialise(const ptx::Variable& variable) {
   auto* at = reinterpret_cast<uint8_t*>(addresses_[variable.index]);
   memset(at, 0, variable.size_bytes);
   if (variable.init.size() > variable.size_bytes) {
-    return {ExecStatus::kInvalidPtx, "variable " + std::string(variable.name) + ": initialiser is too long"};
+    return {ExecStatus::kInvalidPtx,
+            "variable " + std::string(variable.name) + ": initialiser is too long"};
   }
   memcpy(at, variable.init.data(), variable.init.size());
   for (const ptx::Relocation& relocation : variable.relocations) {
@@ -164,9 +167,10 @@ ExecResult ProgramImpl::Initialise(const ptx::Variable& variable) {
     if (relocation.function) value = FunctionId(relocation.function->index);
     if (relocation.variable) value = addresses_[relocation.variable->index];
     if (!value) {
-      return {ExecStatus::kUnsupported, "variable " + std::string(variable.name) + ": address of " +
-                                            std::string(relocation.symbol) +
-                                            " in its initialiser is not supported by the CPU device"};
+      return {ExecStatus::kUnsupported,
+              "variable " + std::string(variable.name) + ": address of " +
+                  std::string(relocation.symbol) +
+                  " in its initialiser is not supported by the CPU device"};
     }
     value += static_cast<uint64_t>(relocation.addend);
     if (relocation.mask != ~0ull) {
@@ -174,7 +178,8 @@ ExecResult ProgramImpl::Initialise(const ptx::Variable& variable) {
     }
     if (relocation.size_bytes > 8 ||
         relocation.offset + relocation.size_bytes > variable.size_bytes) {
-      return {ExecStatus::kInvalidPtx, "variable " + std::string(variable.name) + ": initialiser is too long"};
+      return {ExecStatus::kInvalidPtx,
+              "variable " + std::string(variable.name) + ": initialiser is too long"};
     }
     memcpy(at + relocation.offset, &value, relocation.size_bytes);
   }
@@ -221,7 +226,8 @@ void KernelImpl::FillInfo() {
     for (int i = 0; i < 3; ++i) info_.required_block[i] = std::max(function_.reqntid[i], 1u);
   }
   info_.max_threads_per_block = static_cast<uint32_t>(most);
-  // No register allocation happens: virtual registers over a typical reuse, within what the limits allow.
+  // No register allocation happens: virtual registers over a typical reuse, within what the limits
+  // allow.
   uint32_t limit = function_.maxnreg ? function_.maxnreg : 255;
   limit = std::min<uint32_t>(limit, 65536 / std::max<uint32_t>(info_.max_threads_per_block, 256));
   info_.registers = std::clamp<uint32_t>(layout_.register_count / 3, 16, std::max(limit, 16u));
@@ -303,17 +309,25 @@ ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
   std::vector<uint64_t> block(info_.param_bytes / 8 + 4);
   if (info_.param_bytes) memcpy(block.data(), params, info_.param_bytes);
   // 16-byte aligned for vector parameters.
-  auto* aligned = reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(block.data()) + 15) & ~uintptr_t{15});
+  auto* aligned =
+      reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(block.data()) + 15) & ~uintptr_t{15});
   memmove(aligned, block.data(), info_.param_bytes);
 
   const ExecutorOptions& options = Options();
-  uint64_t workspace[kGridWorkspaceBytes / 8] = {};  // a grid barrier's counters, alone in this launch
+  uint64_t workspace[kGridWorkspaceBytes / 8] =
+      {};  // a grid barrier's counters, alone in this launch
   LaunchContext launch;
   launch.params = aligned;
   launch.param_bytes = info_.param_bytes;
   launch.globals = program_.global_addresses();
-  launch.window_begin = options.device_window_begin;
-  launch.window_size = options.device_window_end - options.device_window_begin;
+  // Alignment is checked on the offset, hence the multiple of 64.
+  if (const AddressWindow reserved = ReservedWindow(); reserved.size != 0 && reserved.begin % 64 == 0) {
+    launch.window_begin = reserved.begin;
+    launch.window_size = reserved.size;
+  } else if (options.device_window_begin % 64 == 0) {
+    launch.window_begin = options.device_window_begin;
+    launch.window_size = options.device_window_end - options.device_window_begin;
+  }
   launch.grid_id = next_grid++;
   launch.grid_workspace = config.cooperative ? reinterpret_cast<uint64_t>(workspace) : 0;
   const uint32_t grid[3] = {config.grid.x, config.grid.y, config.grid.z};
@@ -332,14 +346,16 @@ ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
   }
   shape.threads = threads[0] * threads[1] * threads[2];
   shape.shared_bytes = launch.total_shared;
-  uint64_t stack = layout_.needs_local_stack ? std::max<uint64_t>(options.stack_bytes, 16 << 10) : 0;
+  uint64_t stack =
+      layout_.needs_local_stack ? std::max<uint64_t>(options.stack_bytes, 16 << 10) : 0;
   shape.local_bytes = (std::min(layout_.local_bytes + stack, kMaxLocalBytes) + 63) & ~uint64_t{63};
   return RunGrid(shape, &launch);
 }
 
 }  // namespace
 
-ExecResult Program::Load(std::string_view ptx, GlobalMemory& memory, std::unique_ptr<Program>* out) {
+ExecResult Program::Load(std::string_view ptx, GlobalMemory& memory,
+                         std::unique_ptr<Program>* out) {
   auto program = std::make_unique<ProgramImpl>(memory);
   ExecResult result = program->Load(ptx);
   if (result.ok()) *out = std::move(program);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contract between the CPU device's driver half and its execution half: a loaded PTX program, its kernels and globals.
+// The contract between the CPU device's driver half and its execution half: a loaded PTX program,
+// its kernels and globals.
 #pragma once
 
 #include <cstddef>
@@ -17,18 +18,19 @@ struct KernelParam {
   uint32_t size_bytes = 0;
 };
 
-// What the driver reports of a kernel and checks a launch against. True values, not guesses: libraries choose block sizes by them.
+// What the driver reports of a kernel and checks a launch against. True values, not guesses:
+// libraries choose block sizes by them.
 struct KernelInfo {
   std::string name;
   std::vector<KernelParam> params;
   uint32_t param_bytes = 0;
   uint32_t static_shared_bytes = 0;
-  uint32_t local_bytes = 0;             // per thread
-  uint32_t const_bytes = 0;             // user constant memory of the module
-  uint32_t max_threads_per_block = 1024;  // from .maxntid / .reqntid
+  uint32_t local_bytes = 0;                // per thread
+  uint32_t const_bytes = 0;                // user constant memory of the module
+  uint32_t max_threads_per_block = 1024;   // from .maxntid / .reqntid
   uint32_t required_block[3] = {0, 0, 0};  // .reqntid, zeros if absent
   uint32_t registers = 0;
-  uint32_t ptx_version = 0;             // .target: 75 for sm_75
+  uint32_t ptx_version = 0;  // .target: 75 for sm_75
   bool uses_grid_sync = false;
 };
 
@@ -39,7 +41,8 @@ struct GlobalInfo {
   uint64_t size_bytes = 0;
 };
 
-// Where a program's module-scope variables live. Given by the driver: device memory it accounts for.
+// Where a program's module-scope variables live. Given by the driver: device memory it accounts
+// for.
 class GlobalMemory {
  public:
   virtual ~GlobalMemory() = default;
@@ -57,17 +60,18 @@ struct LaunchConfig {
   bool cooperative = false;
 };
 
-// How a launch ended. Maps 1:1 to CUresult in the driver half; `message` names kernel, address, line.
+// How a launch ended. Maps 1:1 to CUresult in the driver half; `message` names kernel, address,
+// line.
 enum class ExecStatus {
   kOk,
-  kInvalidPtx,        // CUDA_ERROR_INVALID_PTX
-  kUnsupported,       // an instruction outside what this device executes; message names it and its line
-  kIllegalAddress,    // 700
-  kMisaligned,        // 716
-  kAssert,            // 710
-  kTrap,              // 718-ish: illegal instruction / trap -> CUDA_ERROR_LAUNCH_FAILED 719 in the driver half
-  kTimeout,           // 702
-  kStackOverflow,     // 719
+  kInvalidPtx,   // CUDA_ERROR_INVALID_PTX
+  kUnsupported,  // an instruction outside what this device executes; message names it and its line
+  kIllegalAddress,  // 700
+  kMisaligned,      // 716
+  kAssert,          // 710
+  kTrap,  // 718-ish: illegal instruction / trap -> CUDA_ERROR_LAUNCH_FAILED 719 in the driver half
+  kTimeout,        // 702
+  kStackOverflow,  // 719
   kOutOfMemory,
 };
 
@@ -100,7 +104,8 @@ class Kernel {
   virtual const KernelInfo& info() const = 0;
   // Compiles if need be (disk cache first). Called from module load in EAGER mode, else by Run.
   virtual ExecResult Prepare() = 0;
-  // Runs the whole grid on the calling thread plus the block pool; returns when every block is done.
+  // Runs the whole grid on the calling thread plus the block pool; returns when every block is
+  // done.
   //   params   info().param_bytes bytes, laid out by info().params
   //   Thread  any, several grids at once
   virtual ExecResult Run(const LaunchConfig& config, const void* params) = 0;
@@ -108,21 +113,27 @@ class Kernel {
 
 // Process-wide settings of the executor, set once by the driver half before the first Load.
 struct ExecutorOptions {
-  unsigned pool_threads = 0;           // 0 = one per CPU
-  uint64_t watchdog_ns = 0;            // a grid that runs longer is cut with kTimeout; 0 = never
-  std::string cache_dir;               // "" = no disk cache
-  int output_fd = 1;                   // device printf goes here
-  uint64_t stack_bytes = 1024;         // cuCtxSetLimit(STACK_SIZE), a minimum
-  // True if [address, address+bytes) is mapped device (or mapped host) memory: lets a fault tell 700 from a crash of the process.
+  unsigned pool_threads = 0;    // 0 = one per CPU
+  uint64_t watchdog_ns = 0;     // a grid that runs longer is cut with kTimeout; 0 = never
+  std::string cache_dir;        // "" = no disk cache
+  int output_fd = 1;            // device printf goes here
+  uint64_t stack_bytes = 1024;  // cuCtxSetLimit(STACK_SIZE), a minimum
+  // True if [address, address+bytes) is mapped device (or mapped host) memory: lets a fault tell
+  // 700 from a crash of the process.
   bool (*is_device_address)(uint64_t address) = nullptr;
-  // Where all device memory lies: kernel accesses inside take one compare, others ask is_device_address.
-  // Both unset: no check but the page tables'.
+  // Where all device memory lies: kernel accesses inside take one compare, others ask
+  // is_device_address. Both unset: no check but the page tables'.
   uint64_t device_window_begin = 0, device_window_end = 0;
   bool verify_ir = false;  // run LLVM's verifier on all generated code (tests)
 };
 void ConfigureExecutor(const ExecutorOptions& options);
 
-// Device-side malloc's heap: the driver half gives memory it accounts for (CU_LIMIT_MALLOC_HEAP_SIZE), else device malloc returns null.
+// The largest live address reservation (cuMemAddressReserve), 0, 0 = none: later launches check their accesses against it
+// first, against the device window second. What is not mapped inside faults by itself. Any thread.
+void SetReservedWindow(uint64_t begin, uint64_t end);
+
+// Device-side malloc's heap: the driver half gives memory it accounts for
+// (CU_LIMIT_MALLOC_HEAP_SIZE), else device malloc returns null.
 void SetDeviceHeap(uint64_t address, uint64_t bytes);
 
 // Writes what device printf has produced so far. Called at synchronisation points.

@@ -31,16 +31,21 @@ void fc_rt_check(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t
   }
   const LaunchContext* launch = block->launch;
   if (within(reinterpret_cast<void*>(launch->window_begin), launch->window_size)) return;
+  const ExecutorOptions& options = Options();
+  if (within(reinterpret_cast<void*>(options.device_window_begin),
+             options.device_window_end - options.device_window_begin)) {
+    return;
+  }
   if (within(block->shared, block->shared_bytes)) return;
-  if (within(block->local, block->local_bytes * block->thread_count)) return;
+  if (within(block->local, block->local_bytes * block->local_threads)) return;
   if (within(launch->params, launch->param_bytes)) return;
   if (launch->grid_workspace &&
       within(reinterpret_cast<void*>(launch->grid_workspace), kGridWorkspaceBytes)) {
     return;
   }
-  const ExecutorOptions& options = Options();
   if (options.is_device_address) {
-    if (options.is_device_address(address) && options.is_device_address(address + bytes - 1)) return;
+    if (options.is_device_address(address) && options.is_device_address(address + bytes - 1))
+      return;
   } else if (options.device_window_end == 0 && address >= 4096) {
     return;
   }
@@ -52,21 +57,26 @@ void fc_rt_window_fault(uint64_t offset, uint64_t size, uint32_t bytes, uint32_t
   const char* space = (line_and_space >> 31) ? "local" : "shared";
   uint32_t line = line_and_space & 0x7fffffff;
   if (offset & (bytes - 1)) {
-    RaiseFault(ExecStatus::kMisaligned, "misaligned %u-byte access to %s offset 0x%llx (PTX line %u)",
-               bytes, space, static_cast<unsigned long long>(offset), line);
+    RaiseFault(ExecStatus::kMisaligned,
+               "misaligned %u-byte access to %s offset 0x%llx (PTX line %u)", bytes, space,
+               static_cast<unsigned long long>(offset), line);
   }
   RaiseFault(ExecStatus::kIllegalAddress,
-             "%u-byte access to %s offset 0x%llx, the %s window has %llu bytes (PTX line %u)", bytes,
-             space, static_cast<unsigned long long>(offset), space,
+             "%u-byte access to %s offset 0x%llx, the %s window has %llu bytes (PTX line %u)",
+             bytes, space, static_cast<unsigned long long>(offset), space,
              static_cast<unsigned long long>(size), line);
 }
 
-void fc_rt_trap(uint32_t line) { RaiseFault(ExecStatus::kTrap, "trap (PTX line %u)", line); }
+void fc_rt_trap(uint32_t line) {
+  RaiseFault(ExecStatus::kTrap, "trap (PTX line %u)", line);
+}
 void fc_rt_bad_call(uint64_t target, uint32_t line) {
   RaiseFault(ExecStatus::kIllegalAddress, "call through 0x%llx, which is no function (PTX line %u)",
              static_cast<unsigned long long>(target), line);
 }
-void fc_rt_cancelled() { RaiseCancelled(); }
+void fc_rt_cancelled() {
+  RaiseCancelled();
+}
 void fc_rt_stack_overflow(uint64_t wanted, uint64_t limit) {
   RaiseFault(ExecStatus::kStackOverflow, "local stack of %llu bytes is too small, %llu wanted",
              static_cast<unsigned long long>(limit), static_cast<unsigned long long>(wanted));
@@ -85,8 +95,12 @@ uint64_t fc_rt_globaltimer() {
 uint32_t fc_rt_vprintf(const char* format, const uint8_t* arguments) {
   return static_cast<uint32_t>(WriteDeviceFormat(format, arguments));
 }
-uint64_t fc_rt_malloc(uint64_t bytes) { return DeviceHeapAllocate(bytes); }
-void fc_rt_free(uint64_t address) { DeviceHeapFree(address); }
+uint64_t fc_rt_malloc(uint64_t bytes) {
+  return DeviceHeapAllocate(bytes);
+}
+void fc_rt_free(uint64_t address) {
+  DeviceHeapFree(address);
+}
 
 void fc_rt_assert(BlockContext* block, ThreadContext* thread, const char* message, const char* file,
                   uint32_t line, const char* function) {

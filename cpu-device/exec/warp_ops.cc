@@ -54,10 +54,17 @@ void Vote(ThreadContext* warp, uint32_t lanes, Wait mode) {
   ForEachLane(lanes, [&](uint32_t lane) { ballot |= (warp[lane].predicate ? 1u : 0u) << lane; });
   uint64_t result = 0;
   switch (mode) {
-    case Wait::kVoteAll: result = ballot == lanes; break;
-    case Wait::kVoteAny: result = ballot != 0; break;
-    case Wait::kVoteUni: result = ballot == 0 || ballot == lanes; break;
-    default: result = ballot;
+    case Wait::kVoteAll:
+      result = ballot == lanes;
+      break;
+    case Wait::kVoteAny:
+      result = ballot != 0;
+      break;
+    case Wait::kVoteUni:
+      result = ballot == 0 || ballot == lanes;
+      break;
+    default:
+      result = ballot;
   }
   ForEachLane(lanes, [&](uint32_t lane) { warp[lane].value = result; });
 }
@@ -88,14 +95,22 @@ float ReduceFloat(float x, float y, bool max, bool nan) {
 uint32_t ReducePair(Wait op, uint32_t x, uint32_t y, uint32_t flags) {
   int32_t sx = static_cast<int32_t>(x), sy = static_cast<int32_t>(y);
   switch (op) {
-    case Wait::kReduxAdd: return x + y;
-    case Wait::kReduxMinS: return sx < sy ? x : y;
-    case Wait::kReduxMaxS: return sx > sy ? x : y;
-    case Wait::kReduxMinU: return x < y ? x : y;
-    case Wait::kReduxMaxU: return x > y ? x : y;
-    case Wait::kReduxAnd: return x & y;
-    case Wait::kReduxOr: return x | y;
-    case Wait::kReduxXor: return x ^ y;
+    case Wait::kReduxAdd:
+      return x + y;
+    case Wait::kReduxMinS:
+      return sx < sy ? x : y;
+    case Wait::kReduxMaxS:
+      return sx > sy ? x : y;
+    case Wait::kReduxMinU:
+      return x < y ? x : y;
+    case Wait::kReduxMaxU:
+      return x > y ? x : y;
+    case Wait::kReduxAnd:
+      return x & y;
+    case Wait::kReduxOr:
+      return x | y;
+    case Wait::kReduxXor:
+      return x ^ y;
     default:
       return std::bit_cast<uint32_t>(ReduceFloat(std::bit_cast<float>(x), std::bit_cast<float>(y),
                                                  op == Wait::kReduxMaxF, flags & 2));
