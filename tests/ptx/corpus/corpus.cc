@@ -141,6 +141,7 @@ const std::vector<Case>& AllCases() {
     AddAtomicCases(&all);
     AddWarpCases(&all);
     AddControlCases(&all);
+    AddMatrixCases(&all);
     return all;
   }());
   return cases;

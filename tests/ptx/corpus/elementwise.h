@@ -126,5 +126,6 @@ void AddMemoryCases(std::vector<Case>* out);
 void AddAtomicCases(std::vector<Case>* out);
 void AddWarpCases(std::vector<Case>* out);
 void AddControlCases(std::vector<Case>* out);
+void AddMatrixCases(std::vector<Case>* out);
 
 }  // namespace farcall::cpu_device::ptx_corpus

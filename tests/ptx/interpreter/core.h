@@ -83,6 +83,9 @@ class Core {
   void AtomicAt(uint8_t* at, Type type, const Operand* dst, const Operand& b, const Operand* c);
   uint64_t AtomicResult(Type type, uint64_t old, uint64_t b, uint64_t c);
   bool Warp();
+  static void MatrixMultiply(const std::vector<Core>& lanes);
+  static void MoveMatrices(const std::vector<Core>& lanes);
+  static void WarpMatrix(const std::vector<Core>& lanes);
   bool Control();
   void Branch();
   void Call();

@@ -93,6 +93,12 @@ bool Core::Warp() {
       return park(Read(Op(2), Type::kB32));
     case Opcode::kElect:
       return park(Read(Op(1), Type::kB32));
+    case Opcode::kMma:
+    case Opcode::kWmma:
+    case Opcode::kLdmatrix:
+    case Opcode::kStmatrix:
+    case Opcode::kMovmatrix:
+      return park(~0u);
     case Opcode::kBar:
     case Opcode::kBarrier:
       break;
@@ -161,7 +167,22 @@ void Core::Collective(Block& block, const std::vector<Thread*>& threads) {
   const Core& first = lanes.front().core;
   const Type type = first.in_.type();
   const Opcode opcode = first.in_.opcode;
-  if (opcode == Opcode::kBar) return;
+  switch (opcode) {
+    case Opcode::kBar:
+      return;
+    case Opcode::kMma:
+    case Opcode::kWmma:
+    case Opcode::kLdmatrix:
+    case Opcode::kStmatrix:
+    case Opcode::kMovmatrix: {
+      std::vector<Core> cores;
+      for (Thread* thread : threads) cores.emplace_back(block, *thread);
+      if (opcode == Opcode::kMma) return MatrixMultiply(cores);
+      return opcode == Opcode::kWmma ? WarpMatrix(cores) : MoveMatrices(cores);
+    }
+    default:
+      break;
+  }
   // All sources are read before any destination is written: they may be the same register.
   uint64_t value[kWarpSize] = {};
   uint32_t present = 0;
