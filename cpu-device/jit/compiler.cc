@@ -25,7 +25,8 @@ namespace {
 // Optimising is linear in practice up to here; past it compile time is what a user waits for.
 constexpr size_t kLargeKernel = 40000;
 
-std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(llvm::CodeGenOptLevel level, std::string* error) {
+std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(llvm::CodeGenOptLevel level,
+                                                       std::string* error) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeX86TargetInfo();
@@ -43,8 +44,8 @@ std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(llvm::CodeGenOptLevel lev
   }
   llvm::TargetOptions options;
   return std::unique_ptr<llvm::TargetMachine>(
-      target->createTargetMachine(triple, llvm::sys::getHostCPUName(), features, options, llvm::Reloc::PIC_,
-                                  llvm::CodeModel::Small, level));
+      target->createTargetMachine(triple, llvm::sys::getHostCPUName(), features, options,
+                                  llvm::Reloc::PIC_, llvm::CodeModel::Small, level));
 }
 
 void Optimise(llvm::Module& module, llvm::TargetMachine& machine, bool large) {
@@ -69,18 +70,21 @@ void Verify(const llvm::Module& module, const char* when, CompiledKernel* out) {
   llvm::raw_string_ostream stream(text);
   if (!llvm::verifyModule(module, &stream)) return;
   out->status = ExecStatus::kUnsupported;
-  out->message = std::string("code generation is wrong ") + when + ": " + stream.str().substr(0, 2000);
+  out->message =
+      std::string("code generation is wrong ") + when + ": " + stream.str().substr(0, 2000);
 }
 
 void Compile(const CompileRequest& request, CompiledKernel* out) {
   size_t instructions = 0;
-  for (const ptx::Function* function : request.layout->functions) instructions += function->body.size();
+  for (const ptx::Function* function : request.layout->functions)
+    instructions += function->body.size();
   bool large = instructions > kLargeKernel;
 
   llvm::LLVMContext context;
   llvm::Module module("kernel", context);
   std::string error;
-  auto machine = MakeTargetMachine(large ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default, &error);
+  auto machine = MakeTargetMachine(
+      large ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default, &error);
   if (!machine) {
     out->status = ExecStatus::kUnsupported;
     out->message = "LLVM has no code generator for this CPU: " + error;
@@ -121,6 +125,7 @@ void Compile(const CompileRequest& request, CompiledKernel* out) {
 }  // namespace farcall::cpu_device::jit
 
 extern "C" __attribute__((visibility("default"))) void farcall_ptxjit_compile(
-    const farcall::cpu_device::jit::CompileRequest& request, farcall::cpu_device::jit::CompiledKernel* out) {
+    const farcall::cpu_device::jit::CompileRequest& request,
+    farcall::cpu_device::jit::CompiledKernel* out) {
   farcall::cpu_device::jit::Compile(request, out);
 }

@@ -15,52 +15,68 @@ using ptx::Space;
 namespace intrinsic = llvm::Intrinsic;
 
 // The new value of memory; null if the pair of operation and type does not exist.
-llvm::Value* Emitter::AtomicApply(const Instruction& instruction, Type type, Value* old, Value* operand,
-                                  Value* compare_with) {
+llvm::Value* Emitter::AtomicApply(const Instruction& instruction, Type type, Value* old,
+                                  Value* operand, Value* compare_with) {
   bool is_signed = ptx::IsSigned(type);
   unsigned bits = ptx::BitsOf(type);
   AtomicOp op = instruction.mods.atomic;
   Type lane_type = LaneType(type);
   if (lane_type != type) {
-    Value* low = AtomicApply(instruction, lane_type, Lane(old, 0, lane_type), Lane(operand, 0, lane_type), nullptr);
-    Value* high = AtomicApply(instruction, lane_type, Lane(old, 1, lane_type), Lane(operand, 1, lane_type), nullptr);
+    Value* low = AtomicApply(instruction, lane_type, Lane(old, 0, lane_type),
+                             Lane(operand, 0, lane_type), nullptr);
+    Value* high = AtomicApply(instruction, lane_type, Lane(old, 1, lane_type),
+                              Lane(operand, 1, lane_type), nullptr);
     return low && high ? Pack(low, high) : nullptr;
   }
   if (IsFloatType(type) && op != AtomicOp::kExch && op != AtomicOp::kCas) {
     Value* a = Widen(Cast(old, TypeOf(type)), type);
     Value* b = Widen(Cast(operand, TypeOf(type)), type);
     switch (op) {
-      case AtomicOp::kAdd: return AsInt(Narrow(b_.CreateFAdd(a, b), type));
-      case AtomicOp::kMin: return AsInt(Narrow(FloatMinMax(a, b, false, instruction.mods.nan, false), type));
-      case AtomicOp::kMax: return AsInt(Narrow(FloatMinMax(a, b, true, instruction.mods.nan, false), type));
-      default: return nullptr;
+      case AtomicOp::kAdd:
+        return AsInt(Narrow(b_.CreateFAdd(a, b), type));
+      case AtomicOp::kMin:
+        return AsInt(Narrow(FloatMinMax(a, b, false, instruction.mods.nan, false), type));
+      case AtomicOp::kMax:
+        return AsInt(Narrow(FloatMinMax(a, b, true, instruction.mods.nan, false), type));
+      default:
+        return nullptr;
     }
   }
   switch (op) {
-    case AtomicOp::kAdd: return b_.CreateAdd(old, operand);
+    case AtomicOp::kAdd:
+      return b_.CreateAdd(old, operand);
     case AtomicOp::kMin:
       return b_.CreateBinaryIntrinsic(is_signed ? intrinsic::smin : intrinsic::umin, old, operand);
     case AtomicOp::kMax:
       return b_.CreateBinaryIntrinsic(is_signed ? intrinsic::smax : intrinsic::umax, old, operand);
-    case AtomicOp::kAnd: return b_.CreateAnd(old, operand);
-    case AtomicOp::kOr: return b_.CreateOr(old, operand);
-    case AtomicOp::kXor: return b_.CreateXor(old, operand);
-    case AtomicOp::kExch: return operand;
-    case AtomicOp::kCas: return b_.CreateSelect(b_.CreateICmpEQ(old, operand), compare_with, old);
+    case AtomicOp::kAnd:
+      return b_.CreateAnd(old, operand);
+    case AtomicOp::kOr:
+      return b_.CreateOr(old, operand);
+    case AtomicOp::kXor:
+      return b_.CreateXor(old, operand);
+    case AtomicOp::kExch:
+      return operand;
+    case AtomicOp::kCas:
+      return b_.CreateSelect(b_.CreateICmpEQ(old, operand), compare_with, old);
     case AtomicOp::kInc: {
       Value* wrap = b_.CreateICmpUGE(old, operand);
       return b_.CreateSelect(wrap, ConstInt(bits, 0), b_.CreateAdd(old, ConstInt(bits, 1)));
     }
     case AtomicOp::kDec: {
-      Value* wrap = b_.CreateOr(b_.CreateICmpEQ(old, ConstInt(bits, 0)), b_.CreateICmpUGT(old, operand));
+      Value* wrap =
+          b_.CreateOr(b_.CreateICmpEQ(old, ConstInt(bits, 0)), b_.CreateICmpUGT(old, operand));
       return b_.CreateSelect(wrap, operand, b_.CreateSub(old, ConstInt(bits, 1)));
     }
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
-// One scalar or packed element at `pointer`; returns the old bits. `b`, `c`: operands as integers (cas: compare, swap).
-llvm::Value* Emitter::AtomicLane(const Instruction& instruction, Value* pointer, Value* b, Value* c, bool own) {
+// One scalar or packed element at `pointer`; returns the old bits. `b`, `c`: operands as integers
+// (cas: compare, swap).
+llvm::Value* Emitter::AtomicLane(const Instruction& instruction, Value* pointer, Value* b, Value* c,
+                                 bool own) {
   Type type = instruction.type();
   unsigned bits = ptx::BitsOf(type);
   llvm::Align align(bits / 8);
@@ -84,13 +100,20 @@ llvm::Value* Emitter::AtomicLane(const Instruction& instruction, Value* pointer,
   if (op == AtomicOp::kExch && bits <= 64) return rmw(AtomicRMWInst::Xchg, b);
   if (!is_float && bits >= 16 && bits <= 64) {
     switch (op) {
-      case AtomicOp::kAdd: return rmw(AtomicRMWInst::Add, b);
-      case AtomicOp::kMin: return rmw(is_signed ? AtomicRMWInst::Min : AtomicRMWInst::UMin, b);
-      case AtomicOp::kMax: return rmw(is_signed ? AtomicRMWInst::Max : AtomicRMWInst::UMax, b);
-      case AtomicOp::kAnd: return rmw(AtomicRMWInst::And, b);
-      case AtomicOp::kOr: return rmw(AtomicRMWInst::Or, b);
-      case AtomicOp::kXor: return rmw(AtomicRMWInst::Xor, b);
-      default: break;
+      case AtomicOp::kAdd:
+        return rmw(AtomicRMWInst::Add, b);
+      case AtomicOp::kMin:
+        return rmw(is_signed ? AtomicRMWInst::Min : AtomicRMWInst::UMin, b);
+      case AtomicOp::kMax:
+        return rmw(is_signed ? AtomicRMWInst::Max : AtomicRMWInst::UMax, b);
+      case AtomicOp::kAnd:
+        return rmw(AtomicRMWInst::And, b);
+      case AtomicOp::kOr:
+        return rmw(AtomicRMWInst::Or, b);
+      case AtomicOp::kXor:
+        return rmw(AtomicRMWInst::Xor, b);
+      default:
+        break;
     }
   }
   // Compare and swap until nobody came between.
@@ -109,7 +132,8 @@ llvm::Value* Emitter::AtomicLane(const Instruction& instruction, Value* pointer,
   seen->addIncoming(first, before);
   Value* fresh = AtomicApply(instruction, type, seen, b, c);
   if (!fresh) return nullptr;
-  Value* pair = b_.CreateAtomicCmpXchg(pointer, seen, fresh, align, ordering, AtomicOrdering::Acquire);
+  Value* pair =
+      b_.CreateAtomicCmpXchg(pointer, seen, fresh, align, ordering, AtomicOrdering::Acquire);
   seen->addIncoming(b_.CreateExtractValue(pair, 0), b_.GetInsertBlock());
   b_.CreateCondBr(b_.CreateExtractValue(pair, 1), done, loop);
   b_.SetInsertPoint(done);

@@ -16,11 +16,20 @@ bool Emitter::EmitLogic(const Instruction& instruction) {
   Value* a = ReadInt(ops[1], bits);
   Value* result = nullptr;
   switch (instruction.opcode) {
-    case Opcode::kAnd: result = b_.CreateAnd(a, ReadInt(ops[2], bits)); break;
-    case Opcode::kOr: result = b_.CreateOr(a, ReadInt(ops[2], bits)); break;
-    case Opcode::kXor: result = b_.CreateXor(a, ReadInt(ops[2], bits)); break;
-    case Opcode::kNot: result = b_.CreateNot(a); break;
-    default: result = Resize(b_.CreateICmpEQ(a, ConstInt(bits, 0)), bits);  // cnot
+    case Opcode::kAnd:
+      result = b_.CreateAnd(a, ReadInt(ops[2], bits));
+      break;
+    case Opcode::kOr:
+      result = b_.CreateOr(a, ReadInt(ops[2], bits));
+      break;
+    case Opcode::kXor:
+      result = b_.CreateXor(a, ReadInt(ops[2], bits));
+      break;
+    case Opcode::kNot:
+      result = b_.CreateNot(a);
+      break;
+    default:
+      result = Resize(b_.CreateICmpEQ(a, ConstInt(bits, 0)), bits);  // cnot
   }
   Write(ops[0], result);
   return true;
@@ -74,12 +83,17 @@ bool Emitter::EmitBitCount(const Instruction& instruction) {
   }
   Value* a = ReadInt(ops[1], bits);
   switch (instruction.opcode) {
-    case Opcode::kPopc: Write(ops[0], Resize(b_.CreateUnaryIntrinsic(intrinsic::ctpop, a), 32)); return true;
+    case Opcode::kPopc:
+      Write(ops[0], Resize(b_.CreateUnaryIntrinsic(intrinsic::ctpop, a), 32));
+      return true;
     case Opcode::kClz:
       Write(ops[0], Resize(b_.CreateBinaryIntrinsic(intrinsic::ctlz, a, b_.getFalse()), 32));
       return true;
-    case Opcode::kBrev: Write(ops[0], b_.CreateUnaryIntrinsic(intrinsic::bitreverse, a)); return true;
-    default: break;
+    case Opcode::kBrev:
+      Write(ops[0], b_.CreateUnaryIntrinsic(intrinsic::bitreverse, a));
+      return true;
+    default:
+      break;
   }
   // bfind: position of the most significant bit that is not a sign bit
   if (ptx::IsSigned(type)) a = b_.CreateXor(a, b_.CreateAShr(a, bits - 1));
@@ -104,7 +118,8 @@ bool Emitter::EmitBitField(const Instruction& instruction) {
     Value* length = clamped(ops[3], bits);
     Value* empty = b_.CreateICmpEQ(length, ConstInt(wide, 0));
     Value* shifted = is_signed ? b_.CreateAShr(a, position) : b_.CreateLShr(a, position);
-    Value* unused = b_.CreateSelect(empty, ConstInt(wide, 0), b_.CreateSub(ConstInt(wide, wide), length));
+    Value* unused =
+        b_.CreateSelect(empty, ConstInt(wide, 0), b_.CreateSub(ConstInt(wide, wide), length));
     Value* top = b_.CreateShl(shifted, unused);
     Value* field = is_signed ? b_.CreateAShr(top, unused) : b_.CreateLShr(top, unused);
     Write(ops[0], Resize(b_.CreateSelect(empty, ConstInt(wide, 0), field), bits), is_signed);
@@ -193,16 +208,21 @@ bool Emitter::EmitPermute(const Instruction& instruction) {
 
 bool Emitter::EmitLop3(const Instruction& instruction) {
   const auto& ops = instruction.operands;
-  if (ops.size() < 5 || !ops[4].Is(Operand::Kind::kInteger)) return Unsupported(instruction, "no table");
+  if (ops.size() < 5 || !ops[4].Is(Operand::Kind::kInteger))
+    return Unsupported(instruction, "no table");
   Value* in[3] = {ReadInt(ops[1], 32), ReadInt(ops[2], 32), ReadInt(ops[3], 32)};
   auto table = static_cast<unsigned>(ops[4].value & 255);
   // Shannon expansion on a, b, c; the optimiser shrinks it to a few operations.
   auto leaf = [&](unsigned two) -> Value* {  // as a function of c
     switch (two) {
-      case 0: return Int32(0);
-      case 1: return b_.CreateNot(in[2]);
-      case 2: return in[2];
-      default: return Int32(~0u);
+      case 0:
+        return Int32(0);
+      case 1:
+        return b_.CreateNot(in[2]);
+      case 2:
+        return in[2];
+      default:
+        return Int32(~0u);
     }
   };
   auto choose = [&](Value* control, Value* if_one, Value* if_zero) -> Value* {

@@ -12,37 +12,63 @@ namespace {
 
 Predicate IntPredicate(ptx::Compare compare, bool is_signed) {
   switch (compare) {
-    case ptx::Compare::kEq: return Predicate::ICMP_EQ;
-    case ptx::Compare::kNe: return Predicate::ICMP_NE;
-    case ptx::Compare::kLt: return is_signed ? Predicate::ICMP_SLT : Predicate::ICMP_ULT;
-    case ptx::Compare::kLe: return is_signed ? Predicate::ICMP_SLE : Predicate::ICMP_ULE;
-    case ptx::Compare::kGt: return is_signed ? Predicate::ICMP_SGT : Predicate::ICMP_UGT;
-    case ptx::Compare::kGe: return is_signed ? Predicate::ICMP_SGE : Predicate::ICMP_UGE;
-    case ptx::Compare::kLo: return Predicate::ICMP_ULT;
-    case ptx::Compare::kLs: return Predicate::ICMP_ULE;
-    case ptx::Compare::kHi: return Predicate::ICMP_UGT;
-    case ptx::Compare::kHs: return Predicate::ICMP_UGE;
-    default: return Predicate::BAD_ICMP_PREDICATE;
+    case ptx::Compare::kEq:
+      return Predicate::ICMP_EQ;
+    case ptx::Compare::kNe:
+      return Predicate::ICMP_NE;
+    case ptx::Compare::kLt:
+      return is_signed ? Predicate::ICMP_SLT : Predicate::ICMP_ULT;
+    case ptx::Compare::kLe:
+      return is_signed ? Predicate::ICMP_SLE : Predicate::ICMP_ULE;
+    case ptx::Compare::kGt:
+      return is_signed ? Predicate::ICMP_SGT : Predicate::ICMP_UGT;
+    case ptx::Compare::kGe:
+      return is_signed ? Predicate::ICMP_SGE : Predicate::ICMP_UGE;
+    case ptx::Compare::kLo:
+      return Predicate::ICMP_ULT;
+    case ptx::Compare::kLs:
+      return Predicate::ICMP_ULE;
+    case ptx::Compare::kHi:
+      return Predicate::ICMP_UGT;
+    case ptx::Compare::kHs:
+      return Predicate::ICMP_UGE;
+    default:
+      return Predicate::BAD_ICMP_PREDICATE;
   }
 }
 
 Predicate FloatPredicate(ptx::Compare compare) {
   switch (compare) {
-    case ptx::Compare::kEq: return Predicate::FCMP_OEQ;
-    case ptx::Compare::kNe: return Predicate::FCMP_ONE;
-    case ptx::Compare::kLt: return Predicate::FCMP_OLT;
-    case ptx::Compare::kLe: return Predicate::FCMP_OLE;
-    case ptx::Compare::kGt: return Predicate::FCMP_OGT;
-    case ptx::Compare::kGe: return Predicate::FCMP_OGE;
-    case ptx::Compare::kEqu: return Predicate::FCMP_UEQ;
-    case ptx::Compare::kNeu: return Predicate::FCMP_UNE;
-    case ptx::Compare::kLtu: return Predicate::FCMP_ULT;
-    case ptx::Compare::kLeu: return Predicate::FCMP_ULE;
-    case ptx::Compare::kGtu: return Predicate::FCMP_UGT;
-    case ptx::Compare::kGeu: return Predicate::FCMP_UGE;
-    case ptx::Compare::kNum: return Predicate::FCMP_ORD;
-    case ptx::Compare::kNan: return Predicate::FCMP_UNO;
-    default: return Predicate::BAD_FCMP_PREDICATE;
+    case ptx::Compare::kEq:
+      return Predicate::FCMP_OEQ;
+    case ptx::Compare::kNe:
+      return Predicate::FCMP_ONE;
+    case ptx::Compare::kLt:
+      return Predicate::FCMP_OLT;
+    case ptx::Compare::kLe:
+      return Predicate::FCMP_OLE;
+    case ptx::Compare::kGt:
+      return Predicate::FCMP_OGT;
+    case ptx::Compare::kGe:
+      return Predicate::FCMP_OGE;
+    case ptx::Compare::kEqu:
+      return Predicate::FCMP_UEQ;
+    case ptx::Compare::kNeu:
+      return Predicate::FCMP_UNE;
+    case ptx::Compare::kLtu:
+      return Predicate::FCMP_ULT;
+    case ptx::Compare::kLeu:
+      return Predicate::FCMP_ULE;
+    case ptx::Compare::kGtu:
+      return Predicate::FCMP_UGT;
+    case ptx::Compare::kGeu:
+      return Predicate::FCMP_UGE;
+    case ptx::Compare::kNum:
+      return Predicate::FCMP_ORD;
+    case ptx::Compare::kNan:
+      return Predicate::FCMP_UNO;
+    default:
+      return Predicate::BAD_FCMP_PREDICATE;
   }
 }
 
@@ -68,10 +94,14 @@ llvm::Value* Emitter::Compare(const Instruction& instruction, Type type, Value* 
 
 llvm::Value* Emitter::CombineBool(BoolOp op, Value* a, Value* b) {
   switch (op) {
-    case BoolOp::kAnd: return b_.CreateAnd(a, b);
-    case BoolOp::kOr: return b_.CreateOr(a, b);
-    case BoolOp::kXor: return b_.CreateXor(a, b);
-    default: return a;
+    case BoolOp::kAnd:
+      return b_.CreateAnd(a, b);
+    case BoolOp::kOr:
+      return b_.CreateOr(a, b);
+    case BoolOp::kXor:
+      return b_.CreateXor(a, b);
+    default:
+      return a;
   }
 }
 
@@ -135,7 +165,8 @@ bool Emitter::EmitSelect(const Instruction& instruction) {
   } else if (instruction.type(1) == Type::kF32) {
     Value* c = Read(ops[3], Type::kF32);
     if (instruction.mods.ftz) c = FlushSubnormal(c);
-    condition = b_.CreateFCmpOGE(c, llvm::ConstantFP::get(b_.getFloatTy(), 0));  // -0 counts as >= 0
+    condition =
+        b_.CreateFCmpOGE(c, llvm::ConstantFP::get(b_.getFloatTy(), 0));  // -0 counts as >= 0
   } else {
     condition = b_.CreateICmpSGE(ReadInt(ops[3], 32), Int32(0));
   }

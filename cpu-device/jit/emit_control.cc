@@ -9,9 +9,13 @@ namespace farcall::cpu_device::jit {
 
 using llvm::BasicBlock;
 
-void Emitter::Unreachable() { b_.CreateUnreachable(); }
+void Emitter::Unreachable() {
+  b_.CreateUnreachable();
+}
 
-void Emitter::EmitExit() { b_.CreateBr(exit_block_); }
+void Emitter::EmitExit() {
+  b_.CreateBr(exit_block_);
+}
 
 // So that a grid that runs too long, or of which a block has failed, can be stopped.
 void Emitter::PollCancel() {
@@ -65,7 +69,8 @@ bool Emitter::EmitBranch(const Instruction& instruction) {
 bool Emitter::EmitBranchIndexed(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   if (ops.size() < 2 || !ops[1].Is(Operand::Kind::kTable)) return Unsupported(instruction);
-  const ptx::LabelTable& table = scope_->function->branch_targets[static_cast<size_t>(ops[1].value)];
+  const ptx::LabelTable& table =
+      scope_->function->branch_targets[static_cast<size_t>(ops[1].value)];
   Value* index = ReadInt(ops[0], 32);
   for (uint32_t target : table.targets) {
     if (target <= index_) {
@@ -129,6 +134,8 @@ bool Emitter::StoreReturns(const Instruction& instruction, llvm::ArrayRef<Value*
 
 bool Emitter::CallFunction(const Instruction& instruction, const ptx::Function* function) {
   std::vector<Value*> returns, params;
+  if (!function->body_parsed)
+    return Unsupported(instruction, "call of " + std::string(function->name));
   if (!PrepareArguments(instruction, function, &returns, &params)) return false;
   if (!MustInline(function)) {
     std::vector<Value*> all = {block_, thread_};
@@ -141,8 +148,10 @@ bool Emitter::CallFunction(const Instruction& instruction, const ptx::Function* 
   scope.function = function;
   scope.caller = scope_;
   scope.return_block = BasicBlock::Create(context_, "returned", llvm_function_);
-  for (size_t i = 0; i < returns.size(); ++i) scope.param_slots[function->returns[i].get()] = returns[i];
-  for (size_t i = 0; i < params.size(); ++i) scope.param_slots[function->params[i].get()] = params[i];
+  for (size_t i = 0; i < returns.size(); ++i)
+    scope.param_slots[function->returns[i].get()] = returns[i];
+  for (size_t i = 0; i < params.size(); ++i)
+    scope.param_slots[function->params[i].get()] = params[i];
   OpenScope(&scope);
   if (!EmitBody(&scope)) return false;
   b_.SetInsertPoint(scope.return_block);
@@ -213,8 +222,10 @@ bool Emitter::EmitIndirectCall(const Instruction& instruction) {
   Value* target = ReadInt(ops[1], 64);
   size_t returns = ops[0].elements.size(), params = ops.size() > 2 ? ops[2].elements.size() : 0;
   BasicBlock* done = BasicBlock::Create(context_, "called", llvm_function_);
-  std::vector<const ptx::Function*> candidates(layout_.address_taken.begin(), layout_.address_taken.end());
-  std::sort(candidates.begin(), candidates.end(), [](auto* a, auto* b) { return a->index < b->index; });
+  std::vector<const ptx::Function*> candidates(layout_.address_taken.begin(),
+                                               layout_.address_taken.end());
+  std::sort(candidates.begin(), candidates.end(),
+            [](auto* a, auto* b) { return a->index < b->index; });
   auto fits = [&](const Operand& operand, const ptx::Variable& declared) {
     return !operand.variable || operand.variable->size_bytes == declared.size_bytes;
   };

@@ -11,18 +11,24 @@ namespace intrinsic = llvm::Intrinsic;
 
 llvm::Value* Emitter::RoundToIntegral(Value* value, Rounding rounding) {
   switch (rounding) {
-    case Rounding::kRni: return b_.CreateUnaryIntrinsic(intrinsic::roundeven, value);
-    case Rounding::kRzi: return b_.CreateUnaryIntrinsic(intrinsic::trunc, value);
-    case Rounding::kRmi: return b_.CreateUnaryIntrinsic(intrinsic::floor, value);
-    case Rounding::kRpi: return b_.CreateUnaryIntrinsic(intrinsic::ceil, value);
-    default: return value;
+    case Rounding::kRni:
+      return b_.CreateUnaryIntrinsic(intrinsic::roundeven, value);
+    case Rounding::kRzi:
+      return b_.CreateUnaryIntrinsic(intrinsic::trunc, value);
+    case Rounding::kRmi:
+      return b_.CreateUnaryIntrinsic(intrinsic::floor, value);
+    case Rounding::kRpi:
+      return b_.CreateUnaryIntrinsic(intrinsic::ceil, value);
+    default:
+      return value;
   }
 }
 
 llvm::Value* Emitter::IntToFloat(const Instruction& instruction, Value* value, Type to, Type from) {
   bool is_signed = ptx::IsSigned(from);
   Rounding rounding = instruction.mods.rounding;
-  bool directed = rounding == Rounding::kRz || rounding == Rounding::kRm || rounding == Rounding::kRp;
+  bool directed =
+      rounding == Rounding::kRz || rounding == Rounding::kRm || rounding == Rounding::kRp;
   llvm::Type* target = to == Type::kF64 ? b_.getDoubleTy() : b_.getFloatTy();
   bool half = to == Type::kF16 || to == Type::kBf16;
   if (directed && !half) {
@@ -34,7 +40,8 @@ llvm::Value* Emitter::IntToFloat(const Instruction& instruction, Value* value, T
   }
   if (half) {
     // Exact in double up to 53 bits; past those f16 is infinite and bf16 keeps 8.
-    Value* exact = is_signed ? b_.CreateSIToFP(value, b_.getDoubleTy()) : b_.CreateUIToFP(value, b_.getDoubleTy());
+    Value* exact = is_signed ? b_.CreateSIToFP(value, b_.getDoubleTy())
+                             : b_.CreateUIToFP(value, b_.getDoubleTy());
     return NarrowDirected(exact, to, directed ? rounding : Rounding::kRn);
   }
   return is_signed ? b_.CreateSIToFP(value, target) : b_.CreateUIToFP(value, target);
@@ -69,10 +76,9 @@ llvm::Value* Emitter::NarrowDirected(Value* value, Type to, Rounding rounding) {
     // The loss may underflow as float; only its sign counts.
     Value* zero = llvm::ConstantFP::get(b_.getDoubleTy(), 0);
     Value* unit = llvm::ConstantFP::get(b_.getFloatTy(), 1);
-    Value* sign = b_.CreateSelect(
-        b_.CreateFCmpOGT(lost, zero), unit,
-        b_.CreateSelect(b_.CreateFCmpOLT(lost, zero), b_.CreateFNeg(unit),
-                        llvm::ConstantFP::get(b_.getFloatTy(), 0)));
+    Value* sign = b_.CreateSelect(b_.CreateFCmpOGT(lost, zero), unit,
+                                  b_.CreateSelect(b_.CreateFCmpOLT(lost, zero), b_.CreateFNeg(unit),
+                                                  llvm::ConstantFP::get(b_.getFloatTy(), 0)));
     Value* finite = b_.CreateFCmpONE(b_.CreateUnaryIntrinsic(intrinsic::fabs, narrow),
                                      llvm::ConstantFP::getInfinity(b_.getFloatTy()));
     value = b_.CreateSelect(finite, RoundToOdd(narrow, sign), narrow);
@@ -81,18 +87,33 @@ llvm::Value* Emitter::NarrowDirected(Value* value, Type to, Rounding rounding) {
   if (rounding == Rounding::kRn || rounding == Rounding::kNone) return nearest;
   // Step back where the nearest lies on the wrong side.
   Value* back = Widen(nearest, to);
-  Value* wrong = nullptr;
+  Value* up = ConstInt(16, 1);
+  Value* down = ConstInt(16, 0xffff);
+  Value* negative = b_.CreateICmpSLT(nearest, ConstInt(16, 0));
+  Value* is_zero = b_.CreateICmpEQ(b_.CreateAnd(nearest, ConstInt(16, 0x7fff)), ConstInt(16, 0));
   switch (rounding) {
-    case Rounding::kRz:
-      wrong = b_.CreateFCmpOGT(b_.CreateUnaryIntrinsic(intrinsic::fabs, back),
-                               b_.CreateUnaryIntrinsic(intrinsic::fabs, value));
-      break;
-    default: return nullptr;
+    case Rounding::kRz: {
+      Value* wrong = b_.CreateFCmpOGT(b_.CreateUnaryIntrinsic(intrinsic::fabs, back),
+                                      b_.CreateUnaryIntrinsic(intrinsic::fabs, value));
+      return b_.CreateSelect(wrong, b_.CreateAdd(nearest, down), nearest);
+    }
+    case Rounding::kRm: {
+      Value* lower = b_.CreateAdd(nearest, b_.CreateSelect(negative, up, down));
+      lower = b_.CreateSelect(is_zero, ConstInt(16, 0x8001), lower);
+      return b_.CreateSelect(b_.CreateFCmpOGT(back, value), lower, nearest);
+    }
+    case Rounding::kRp: {
+      Value* higher = b_.CreateAdd(nearest, b_.CreateSelect(negative, down, up));
+      higher = b_.CreateSelect(is_zero, ConstInt(16, 0x0001), higher);
+      return b_.CreateSelect(b_.CreateFCmpOLT(back, value), higher, nearest);
+    }
+    default:
+      return nullptr;
   }
-  return b_.CreateSub(nearest, Resize(wrong, 16));
 }
 
-llvm::Value* Emitter::FloatToFloat(const Instruction& instruction, Value* value, Type to, Type from) {
+llvm::Value* Emitter::FloatToFloat(const Instruction& instruction, Value* value, Type to,
+                                   Type from) {
   const ptx::Modifiers& mods = instruction.mods;
   Value* wide = Widen(value, from);
   if (mods.ftz && from == Type::kF32) wide = FlushSubnormal(wide);
@@ -115,7 +136,8 @@ llvm::Value* Emitter::FloatToFloat(const Instruction& instruction, Value* value,
   }
   Value* result = nullptr;
   if (to == Type::kF32) {
-    result = from == Type::kF64 ? NarrowDirected(wide, to, integral ? Rounding::kRn : mods.rounding) : wide;
+    result = from == Type::kF64 ? NarrowDirected(wide, to, integral ? Rounding::kRn : mods.rounding)
+                                : wide;
     if (mods.ftz) result = FlushSubnormal(result);
     return result;
   }
@@ -145,6 +167,45 @@ bool Emitter::EmitConvertPacked(const Instruction& instruction) {
   return true;
 }
 
+bool Emitter::IsFp8Pair(Type type) {
+  return type == Type::kE4m3x2 || type == Type::kE5m2x2;
+}
+
+// Two 8-bit floats and two f16, or two f32 of which the first goes to the upper byte.
+bool Emitter::EmitConvertFp8(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  Type to = instruction.type(0), from = instruction.type(1);
+  Value* lanes[2];
+  if (IsFp8Pair(from)) {
+    if (to != Type::kF16x2) return Unsupported(instruction);
+    Value* pair = ReadInt(ops[1], 16);
+    const char* helper = from == Type::kE4m3x2 ? "fc_rt_f32_from_e4m3" : "fc_rt_f32_from_e5m2";
+    for (unsigned i = 0; i < 2; ++i) {
+      Value* byte = b_.CreateAnd(Resize(b_.CreateLShr(pair, 8 * i), 32), Int32(255));
+      Value* wide = Call(helper, b_.getFloatTy(), {byte}, true);
+      if (instruction.mods.relu) {
+        Value* zero = llvm::ConstantFP::get(b_.getFloatTy(), 0);
+        wide = b_.CreateSelect(b_.CreateOr(b_.CreateFCmpOGT(wide, zero), IsNan(wide)), wide, zero);
+      }
+      lanes[i] = Narrow(wide, Type::kF16);
+    }
+    Write(ops[0], Pack(lanes[0], lanes[1]));
+    return true;
+  }
+  const char* helper = to == Type::kE4m3x2 ? "fc_rt_e4m3_from_f32" : "fc_rt_e5m2_from_f32";
+  bool packed = from == Type::kF16x2 || from == Type::kBf16x2;
+  if (!packed && (from != Type::kF32 || ops.size() != 3)) return Unsupported(instruction);
+  Value* pair = packed ? ReadInt(ops[1], 32) : nullptr;
+  for (unsigned i = 0; i < 2; ++i) {
+    Value* wide = packed ? Widen(Lane(pair, i, LaneType(from)), LaneType(from))
+                         : Read(ops[2 - i], Type::kF32);
+    Value* byte = Call(helper, b_.getInt32Ty(), {wide, Int32(instruction.mods.relu)}, true);
+    lanes[i] = Resize(byte, 8);
+  }
+  Write(ops[0], Pack(lanes[0], lanes[1]));
+  return true;
+}
+
 bool Emitter::EmitConvert(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   const ptx::Modifiers& mods = instruction.mods;
@@ -156,11 +217,14 @@ bool Emitter::EmitConvert(const Instruction& instruction) {
     if (bits < 8) return Unsupported(instruction);
     for (unsigned i = 0; i < 2; ++i) {
       Value* value = ReadInt(ops[2 - i], 32);
-      llvm::APInt low = ptx::IsSigned(to) ? llvm::APInt::getSignedMinValue(bits).sext(32) : llvm::APInt(32, 0);
+      llvm::APInt low =
+          ptx::IsSigned(to) ? llvm::APInt::getSignedMinValue(bits).sext(32) : llvm::APInt(32, 0);
       llvm::APInt high = ptx::IsSigned(to) ? llvm::APInt::getSignedMaxValue(bits).sext(32)
                                            : llvm::APInt::getMaxValue(bits).zext(32);
-      value = b_.CreateBinaryIntrinsic(intrinsic::smax, value, llvm::ConstantInt::get(context_, low));
-      value = b_.CreateBinaryIntrinsic(intrinsic::smin, value, llvm::ConstantInt::get(context_, high));
+      value =
+          b_.CreateBinaryIntrinsic(intrinsic::smax, value, llvm::ConstantInt::get(context_, low));
+      value =
+          b_.CreateBinaryIntrinsic(intrinsic::smin, value, llvm::ConstantInt::get(context_, high));
       Value* part = Resize(Resize(value, bits), 32);
       result = b_.CreateOr(result, b_.CreateShl(part, i * bits));
     }
@@ -181,10 +245,11 @@ bool Emitter::EmitConvert(const Instruction& instruction) {
     Write(ops[0], b_.CreateSelect(nan, Int32(0x7fffffff), rounded));
     return true;
   }
+  if (IsFp8Pair(to) || IsFp8Pair(from)) return EmitConvertFp8(instruction);
   if (LaneType(to) != to) return EmitConvertPacked(instruction);
   bool to_float = IsFloatType(to), from_float = IsFloatType(from);
-  if ((!to_float && !ptx::IsInteger(to)) || (!from_float && !ptx::IsInteger(from)) || ptx::IsPacked(from) ||
-      ptx::IsPacked(to)) {
+  if ((!to_float && !ptx::IsInteger(to)) || (!from_float && !ptx::IsInteger(from)) ||
+      ptx::IsPacked(from) || ptx::IsPacked(to)) {
     return Unsupported(instruction);
   }
   Value* value = Read(ops[1], from);
@@ -199,9 +264,11 @@ bool Emitter::EmitConvert(const Instruction& instruction) {
   } else {
     unsigned bits = ptx::BitsOf(to);
     if (mods.sat) {
-      unsigned wide = std::max(bits, ptx::BitsOf(from)) + 1;  // one more, so that signedness is no matter
+      unsigned wide =
+          std::max(bits, ptx::BitsOf(from)) + 1;  // one more, so that signedness is no matter
       Value* x = Resize(value, wide, ptx::IsSigned(from));
-      llvm::APInt low = ptx::IsSigned(to) ? llvm::APInt::getSignedMinValue(bits).sext(wide) : llvm::APInt(wide, 0);
+      llvm::APInt low = ptx::IsSigned(to) ? llvm::APInt::getSignedMinValue(bits).sext(wide)
+                                          : llvm::APInt(wide, 0);
       llvm::APInt high = ptx::IsSigned(to) ? llvm::APInt::getSignedMaxValue(bits).sext(wide)
                                            : llvm::APInt::getMaxValue(bits).zext(wide);
       x = b_.CreateBinaryIntrinsic(intrinsic::smax, x, llvm::ConstantInt::get(context_, low));

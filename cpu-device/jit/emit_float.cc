@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floating point arithmetic. f16 and bf16 are bits in integer registers: computed in float, rounded once.
+// Floating point arithmetic. f16 and bf16 are bits in integer registers: computed in float, rounded
+// once.
 #include <llvm/IR/Intrinsics.h>
 
 #include "cpu-device/jit/emitter.h"
@@ -18,17 +19,23 @@ bool Emitter::IsFloatType(Type type) const {
     case Type::kBf16x2:
     case Type::kF32:
     case Type::kF32x2:
-    case Type::kF64: return true;
-    default: return false;
+    case Type::kF64:
+      return true;
+    default:
+      return false;
   }
 }
 
 ptx::Type Emitter::LaneType(Type type) {
   switch (type) {
-    case Type::kF16x2: return Type::kF16;
-    case Type::kBf16x2: return Type::kBf16;
-    case Type::kF32x2: return Type::kF32;
-    default: return type;
+    case Type::kF16x2:
+      return Type::kF16;
+    case Type::kBf16x2:
+      return Type::kBf16;
+    case Type::kF32x2:
+      return Type::kF32;
+    default:
+      return type;
   }
 }
 
@@ -68,8 +75,8 @@ llvm::Value* Emitter::ToBf16(Value* value) {
   return b_.CreateSelect(IsNan(value), ConstInt(16, 0x7fff), Resize(rounded, 16));
 }
 
-// `sum` is a sum rounded to nearest and `error` what it lost. Of the two neighbours the odd one is taken when it is
-// inexact, so that a later rounding to fewer bits is as if it were the only one.
+// `sum` is a sum rounded to nearest and `error` what it lost. Of the two neighbours the odd one is
+// taken when it is inexact, so that a later rounding to fewer bits is as if it were the only one.
 llvm::Value* Emitter::RoundToOdd(Value* sum, Value* error) {
   Value* zero = llvm::ConstantFP::get(sum->getType(), 0);
   Value* bits = AsInt(sum);
@@ -77,7 +84,8 @@ llvm::Value* Emitter::RoundToOdd(Value* sum, Value* error) {
   Value* inexact = b_.CreateFCmpONE(error, zero);
   Value* even = b_.CreateICmpEQ(b_.CreateAnd(bits, ConstInt(width, 1)), ConstInt(width, 0));
   Value* outward = b_.CreateICmpEQ(b_.CreateFCmpOGT(error, zero), b_.CreateFCmpOGT(sum, zero));
-  Value* step = b_.CreateSelect(outward, ConstInt(width, 1), llvm::Constant::getAllOnesValue(IntOf(width)));
+  Value* step =
+      b_.CreateSelect(outward, ConstInt(width, 1), llvm::Constant::getAllOnesValue(IntOf(width)));
   Value* moved = b_.CreateAdd(bits, step);
   Value* odd = b_.CreateSelect(b_.CreateAnd(inexact, even), moved, bits);
   return b_.CreateBitCast(odd, sum->getType());
@@ -94,7 +102,8 @@ llvm::Value* Emitter::HalfFma(Value* a, Value* b, Value* c, Type type) {
   Value* product = b_.CreateFMul(a, b);  // exact: twice the bits fit
   Value* sum = b_.CreateFAdd(product, c);
   Value* part = b_.CreateFSub(sum, product);
-  Value* error = b_.CreateFAdd(b_.CreateFSub(product, b_.CreateFSub(sum, part)), b_.CreateFSub(c, part));
+  Value* error =
+      b_.CreateFAdd(b_.CreateFSub(product, b_.CreateFSub(sum, part)), b_.CreateFSub(c, part));
   Value* odd = RoundToOdd(sum, error);
   if (type == Type::kBf16) {
     Value* narrow = b_.CreateFPTrunc(odd, b_.getFloatTy());
@@ -118,7 +127,7 @@ llvm::Value* Emitter::FlushSubnormal(Value* value) {
 llvm::Value* Emitter::Saturate(Value* value) {
   Value* zero = llvm::ConstantFP::get(value->getType(), 0);
   Value* one = llvm::ConstantFP::get(value->getType(), 1);
-  Value* low = b_.CreateSelect(b_.CreateFCmpOGT(value, zero), value, zero);
+  Value* low = b_.CreateSelect(b_.CreateFCmpOGE(value, zero), value, zero);  // -0 stays
   return b_.CreateSelect(b_.CreateFCmpOLT(low, one), low, one);
 }
 
@@ -154,7 +163,8 @@ llvm::Value* Emitter::FloatMinMax(Value* a, Value* b, bool is_max, bool nan, boo
 }
 
 // A helper that sets the FPU's rounding mode: field of MXCSR.
-llvm::Value* Emitter::Rounded(const char* operation, llvm::ArrayRef<Value*> arguments, Rounding rounding) {
+llvm::Value* Emitter::Rounded(const char* operation, llvm::ArrayRef<Value*> arguments,
+                              Rounding rounding) {
   llvm::Type* type = arguments[0]->getType();
   std::string name = std::string("fc_rt_") + operation + (type->isDoubleTy() ? "_f64" : "_f32");
   uint32_t mode = rounding == Rounding::kRm ? 1 : rounding == Rounding::kRp ? 2 : 3;
@@ -179,25 +189,34 @@ llvm::Value* Emitter::FloatLane(const Instruction& instruction, Type type,
   if (half && IsDirected(rounding)) return nullptr;
   bool directed = IsDirected(rounding);
   std::vector<Value*> x;
+  auto flush_half = [&](Value* bits) {
+    Value* tiny = b_.CreateICmpEQ(b_.CreateAnd(bits, ConstInt(16, 0x7c00)), ConstInt(16, 0));
+    return b_.CreateSelect(tiny, b_.CreateAnd(bits, ConstInt(16, 0x8000)), bits);
+  };
   for (Value* value : raw) {
-    x.push_back(Widen(value, type));
+    x.push_back(Widen(type == Type::kF16 && mods.ftz ? flush_half(value) : value, type));
     if (mods.ftz && type == Type::kF32) x.back() = FlushSubnormal(x.back());
   }
   // abs and neg keep NaN payloads and every other bit
   Value* result = nullptr;
   auto one = [&] { return llvm::ConstantFP::get(x[0]->getType(), 1); };
   auto mask_low = [&](Value* value) {  // *.approx.ftz.f64: the low word is zero
-    return b_.CreateBitCast(b_.CreateAnd(AsInt(value), Int64(0xffffffff00000000ull)), value->getType());
+    return b_.CreateBitCast(b_.CreateAnd(AsInt(value), Int64(0xffffffff00000000ull)),
+                            value->getType());
   };
   auto unary = [&](const char* name) { return Call(name, b_.getFloatTy(), {x[0]}, true); };
   switch (instruction.opcode) {
-    case Opcode::kAdd: result = directed ? Rounded("add", x, rounding) : b_.CreateFAdd(x[0], x[1]); break;
+    case Opcode::kAdd:
+      result = directed ? Rounded("add", x, rounding) : b_.CreateFAdd(x[0], x[1]);
+      break;
     case Opcode::kSub: {
       Value* negative = b_.CreateFNeg(x[1]);
       result = directed ? Rounded("add", {x[0], negative}, rounding) : b_.CreateFSub(x[0], x[1]);
       break;
     }
-    case Opcode::kMul: result = directed ? Rounded("mul", x, rounding) : b_.CreateFMul(x[0], x[1]); break;
+    case Opcode::kMul:
+      result = directed ? Rounded("mul", x, rounding) : b_.CreateFMul(x[0], x[1]);
+      break;
     case Opcode::kFma:
     case Opcode::kMad:
       if (half) {
@@ -207,33 +226,52 @@ llvm::Value* Emitter::FloatLane(const Instruction& instruction, Type type,
                           : b_.CreateIntrinsic(intrinsic::fma, {x[0]->getType()}, x);
       }
       break;
-    case Opcode::kDiv: result = directed ? Rounded("div", x, rounding) : b_.CreateFDiv(x[0], x[1]); break;
+    case Opcode::kDiv:
+      result = directed ? Rounded("div", x, rounding) : b_.CreateFDiv(x[0], x[1]);
+      break;
     case Opcode::kRcp:
       result = directed ? Rounded("div", {one(), x[0]}, rounding) : b_.CreateFDiv(one(), x[0]);
       if (mods.approx && type == Type::kF64) result = mask_low(result);
       break;
     case Opcode::kSqrt:
-      result = directed ? Rounded("sqrt", x, rounding) : b_.CreateUnaryIntrinsic(intrinsic::sqrt, x[0]);
+      result =
+          directed ? Rounded("sqrt", x, rounding) : b_.CreateUnaryIntrinsic(intrinsic::sqrt, x[0]);
       break;
     case Opcode::kRsqrt:
       result = b_.CreateFDiv(one(), b_.CreateUnaryIntrinsic(intrinsic::sqrt, x[0]));
       if (mods.approx && type == Type::kF64) result = mask_low(result);
       break;
-    case Opcode::kSin: result = unary("sinf"); break;
-    case Opcode::kCos: result = unary("cosf"); break;
-    case Opcode::kEx2: result = unary("exp2f"); break;
-    case Opcode::kLg2: result = unary("log2f"); break;
-    case Opcode::kTanh: result = unary("tanhf"); break;
-    case Opcode::kAbs: result = b_.CreateUnaryIntrinsic(intrinsic::fabs, x[0]); break;
-    case Opcode::kNeg: result = b_.CreateFNeg(x[0]); break;
+    case Opcode::kSin:
+      result = unary("sinf");
+      break;
+    case Opcode::kCos:
+      result = unary("cosf");
+      break;
+    case Opcode::kEx2:
+      result = unary("exp2f");
+      break;
+    case Opcode::kLg2:
+      result = unary("log2f");
+      break;
+    case Opcode::kTanh:
+      result = unary("tanhf");
+      break;
+    case Opcode::kAbs:
+      result = b_.CreateUnaryIntrinsic(intrinsic::fabs, x[0]);
+      break;
+    case Opcode::kNeg:
+      result = b_.CreateFNeg(x[0]);
+      break;
     case Opcode::kMin:
     case Opcode::kMax:
       result = FloatMinMax(x[0], x[1], instruction.Is(Opcode::kMax), mods.nan, mods.xorsign_abs);
       if (x.size() > 2) {
-        result = FloatMinMax(result, x[2], instruction.Is(Opcode::kMax), mods.nan, mods.xorsign_abs);
+        result =
+            FloatMinMax(result, x[2], instruction.Is(Opcode::kMax), mods.nan, mods.xorsign_abs);
       }
       break;
-    default: return nullptr;
+    default:
+      return nullptr;
   }
   if (mods.sat) result = Saturate(result);
   if (mods.ftz && type == Type::kF32) result = FlushSubnormal(result);
@@ -248,11 +286,7 @@ llvm::Value* Emitter::FloatLane(const Instruction& instruction, Type type,
                                         : b_.CreateXor(raw[0], ConstInt(16, 0x8000));
   }
   result = Narrow(result, type);
-  if (type == Type::kF16 && mods.ftz) {
-    Value* tiny = b_.CreateICmpEQ(b_.CreateAnd(result, ConstInt(16, 0x7c00)), ConstInt(16, 0));
-    result = b_.CreateSelect(tiny, b_.CreateAnd(result, ConstInt(16, 0x8000)), result);
-  }
-  return result;
+  return type == Type::kF16 && mods.ftz ? flush_half(result) : result;
 }
 
 bool Emitter::EmitFloat(const Instruction& instruction) {
@@ -268,7 +302,8 @@ bool Emitter::EmitFloat(const Instruction& instruction) {
   for (size_t i = 1; i < ops.size(); ++i) operands.push_back(Read(ops[i], type));
   for (unsigned lane = 0; lane < (packed ? 2u : 1u); ++lane) {
     std::vector<Value*> arguments;
-    for (Value* operand : operands) arguments.push_back(packed ? Lane(operand, lane, lane_type) : operand);
+    for (Value* operand : operands)
+      arguments.push_back(packed ? Lane(operand, lane, lane_type) : operand);
     lanes[lane] = FloatLane(instruction, lane_type, arguments);
     if (!lanes[lane]) return Unsupported(instruction);
   }
@@ -286,18 +321,28 @@ bool Emitter::EmitTestp(const Instruction& instruction) {
   Value* smallest_normal = ConstInt(bits, wide ? 0x0010000000000000ull : 0x00800000);
   Value* result = nullptr;
   switch (instruction.mods.test) {
-    case ptx::TestOp::kFinite: result = b_.CreateICmpULT(magnitude, infinity); break;
-    case ptx::TestOp::kInfinite: result = b_.CreateICmpEQ(magnitude, infinity); break;
-    case ptx::TestOp::kNumber: result = b_.CreateICmpULE(magnitude, infinity); break;
-    case ptx::TestOp::kNotanumber: result = b_.CreateICmpUGT(magnitude, infinity); break;
+    case ptx::TestOp::kFinite:
+      result = b_.CreateICmpULT(magnitude, infinity);
+      break;
+    case ptx::TestOp::kInfinite:
+      result = b_.CreateICmpEQ(magnitude, infinity);
+      break;
+    case ptx::TestOp::kNumber:
+      result = b_.CreateICmpULE(magnitude, infinity);
+      break;
+    case ptx::TestOp::kNotanumber:
+      result = b_.CreateICmpUGT(magnitude, infinity);
+      break;
     case ptx::TestOp::kNormal:
-      result = b_.CreateAnd(b_.CreateICmpUGE(magnitude, smallest_normal), b_.CreateICmpULT(magnitude, infinity));
+      result = b_.CreateAnd(b_.CreateICmpUGE(magnitude, smallest_normal),
+                            b_.CreateICmpULT(magnitude, infinity));
       break;
     case ptx::TestOp::kSubnormal:
       result = b_.CreateAnd(b_.CreateICmpULT(magnitude, smallest_normal),
                             b_.CreateICmpNE(magnitude, ConstInt(bits, 0)));
       break;
-    default: return Unsupported(instruction);
+    default:
+      return Unsupported(instruction);
   }
   Write(ops[0], result);
   return true;

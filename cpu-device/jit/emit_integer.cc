@@ -15,7 +15,8 @@ bool Emitter::EmitInteger(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   Type type = instruction.type();
   if (type == Type::kS16x2 || type == Type::kU16x2) return EmitPackedInteger(instruction);
-  if (instruction.Is(Opcode::kDp4a) || instruction.Is(Opcode::kDp2a)) return EmitDotProduct(instruction);
+  if (instruction.Is(Opcode::kDp4a) || instruction.Is(Opcode::kDp2a))
+    return EmitDotProduct(instruction);
   if (instruction.mods.cc || instruction.Is(Opcode::kAddc) || instruction.Is(Opcode::kSubc) ||
       instruction.Is(Opcode::kMadc)) {
     return EmitCarry(instruction);
@@ -23,9 +24,7 @@ bool Emitter::EmitInteger(const Instruction& instruction) {
   unsigned bits = ptx::BitsOf(type);
   bool is_signed = ptx::IsSigned(type);
   auto read = [&](size_t i) { return ReadInt(ops[i], bits, is_signed); };
-  auto binary = [&](ID id) {
-    return b_.CreateBinaryIntrinsic(id, read(1), read(2));
-  };
+  auto binary = [&](ID id) { return b_.CreateBinaryIntrinsic(id, read(1), read(2)); };
   Value* result = nullptr;
   switch (instruction.opcode) {
     case Opcode::kAdd:
@@ -37,13 +36,23 @@ bool Emitter::EmitInteger(const Instruction& instruction) {
     case Opcode::kMul:
     case Opcode::kMad:
     case Opcode::kMul24:
-    case Opcode::kMad24: return EmitMultiply(instruction);
+    case Opcode::kMad24:
+      return EmitMultiply(instruction);
     case Opcode::kDiv:
-    case Opcode::kRem: return EmitDivision(instruction);
-    case Opcode::kAbs: result = b_.CreateBinaryIntrinsic(intrinsic::abs, read(1), b_.getFalse()); break;
-    case Opcode::kNeg: result = b_.CreateNeg(read(1)); break;
-    case Opcode::kMin: result = binary(is_signed ? intrinsic::smin : intrinsic::umin); break;
-    case Opcode::kMax: result = binary(is_signed ? intrinsic::smax : intrinsic::umax); break;
+    case Opcode::kRem:
+      return EmitDivision(instruction);
+    case Opcode::kAbs:
+      result = b_.CreateBinaryIntrinsic(intrinsic::abs, read(1), b_.getFalse());
+      break;
+    case Opcode::kNeg:
+      result = b_.CreateNeg(read(1));
+      break;
+    case Opcode::kMin:
+      result = binary(is_signed ? intrinsic::smin : intrinsic::umin);
+      break;
+    case Opcode::kMax:
+      result = binary(is_signed ? intrinsic::smax : intrinsic::umax);
+      break;
     case Opcode::kSad: {
       Value* a = read(1);
       Value* b = read(2);
@@ -51,7 +60,8 @@ bool Emitter::EmitInteger(const Instruction& instruction) {
       result = b_.CreateAdd(read(3), b_.CreateSelect(less, b_.CreateSub(b, a), b_.CreateSub(a, b)));
       break;
     }
-    default: return Unsupported(instruction);
+    default:
+      return Unsupported(instruction);
   }
   if (instruction.mods.relu) {
     result = b_.CreateBinaryIntrinsic(intrinsic::smax, result, ConstInt(bits, 0));
@@ -60,7 +70,8 @@ bool Emitter::EmitInteger(const Instruction& instruction) {
   return true;
 }
 
-// A zero divisor must not trap. The results are those the hardware gives: all ones, and the dividend.
+// A zero divisor must not trap. The results are those the hardware gives: all ones, and the
+// dividend.
 bool Emitter::EmitDivision(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   Type type = instruction.type();
@@ -166,23 +177,28 @@ bool Emitter::EmitPackedInteger(const Instruction& instruction) {
       result = instruction.mods.sat ? b_.CreateBinaryIntrinsic(intrinsic::ssub_sat, a, b)
                                     : b_.CreateSub(a, b);
       break;
-    case Opcode::kNeg: result = b_.CreateNeg(a); break;
+    case Opcode::kNeg:
+      result = b_.CreateNeg(a);
+      break;
     case Opcode::kMin:
       result = b_.CreateBinaryIntrinsic(is_signed ? intrinsic::smin : intrinsic::umin, a, b);
       break;
     case Opcode::kMax:
       result = b_.CreateBinaryIntrinsic(is_signed ? intrinsic::smax : intrinsic::umax, a, b);
       break;
-    default: return Unsupported(instruction);
+    default:
+      return Unsupported(instruction);
   }
   if (instruction.mods.relu) {
-    result = b_.CreateBinaryIntrinsic(intrinsic::smax, result, llvm::Constant::getNullValue(vector));
+    result =
+        b_.CreateBinaryIntrinsic(intrinsic::smax, result, llvm::Constant::getNullValue(vector));
   }
   Write(ops[0], b_.CreateBitCast(result, b_.getInt32Ty()));
   return true;
 }
 
-// dp4a.atype.btype d, a, b, c: four byte products; dp2a: two 16-bit by the low or high two bytes of b.
+// dp4a.atype.btype d, a, b, c: four byte products; dp2a: two 16-bit by the low or high two bytes of
+// b.
 bool Emitter::EmitDotProduct(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   bool a_signed = ptx::IsSigned(instruction.type(0)), b_signed = ptx::IsSigned(instruction.type(1));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads and stores of all spaces. Shared and local addresses are offsets into their windows, the others host pointers;
-// each access is checked against its window and its natural alignment.
+// Loads and stores of all spaces. Shared and local addresses are offsets into their windows, the
+// others host pointers; each access is checked against its window and its natural alignment.
+#include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/MDBuilder.h>
+#include <llvm/Support/MathExtras.h>
 
 #include "cpu-device/jit/emitter.h"
 
@@ -14,7 +16,9 @@ using ptx::Space;
 
 namespace {
 
-bool IsShared(Space space) { return space == Space::kShared || space == Space::kSharedCluster; }
+bool IsShared(Space space) {
+  return space == Space::kShared || space == Space::kSharedCluster;
+}
 bool IsParam(Space space) {
   return space == Space::kParam || space == Space::kParamEntry || space == Space::kParamFunc;
 }
@@ -27,14 +31,21 @@ Space Emitter::SpaceOf(const Operand& operand, Space written) const {
   return written;
 }
 
-llvm::Value* Emitter::CheckedGeneric(const Instruction& instruction, Value* address, unsigned bytes) {
+// Inside [0, size) and aligned, in one comparison: rotated, low bits that are set make the offset
+// huge.
+llvm::Value* Emitter::FitsWindow(Value* offset, Value* size, unsigned bytes) {
+  unsigned shift = llvm::Log2_32(bytes);
+  if (shift == 0) return b_.CreateICmpULT(offset, size);
+  Value* rotated =
+      Intrinsic(llvm::Intrinsic::fshr, {b_.getInt64Ty()}, {offset, offset, Int64(shift)});
+  return b_.CreateICmpULT(rotated, b_.CreateLShr(size, shift));
+}
+
+llvm::Value* Emitter::CheckedGeneric(const Instruction& instruction, Value* address,
+                                     unsigned bytes) {
   Value* begin = LaunchField(offsetof(LaunchContext, window_begin), b_.getInt64Ty());
   Value* size = LaunchField(offsetof(LaunchContext, window_size), b_.getInt64Ty());
-  Value* inside = b_.CreateICmpULT(b_.CreateSub(address, begin), size);
-  if (bytes > 1) {
-    Value* low = b_.CreateAnd(address, Int64(bytes - 1));
-    inside = b_.CreateAnd(inside, b_.CreateICmpEQ(low, Int64(0)));
-  }
+  Value* inside = FitsWindow(b_.CreateSub(address, begin), size, bytes);
   BasicBlock* slow = BasicBlock::Create(context_, "check", llvm_function_);
   BasicBlock* access = BasicBlock::Create(context_, "access", llvm_function_);
   llvm::MDNode* likely = llvm::MDBuilder(context_).createBranchWeights(1 << 20, 1);
@@ -46,22 +57,19 @@ llvm::Value* Emitter::CheckedGeneric(const Instruction& instruction, Value* addr
   return b_.CreateIntToPtr(address, b_.getPtrTy());
 }
 
-llvm::Value* Emitter::CheckedWindow(const Instruction& instruction, Value* offset, Value* base, Value* size,
-                                    unsigned bytes, bool local) {
-  // offset + bytes <= size, without overflow: size is far below 2^63
-  Value* inside = b_.CreateAnd(b_.CreateICmpULT(offset, size),
-                               b_.CreateICmpULE(b_.CreateAdd(offset, Int64(bytes)), size));
-  if (bytes > 1) {
-    Value* low = b_.CreateAnd(offset, Int64(bytes - 1));
-    inside = b_.CreateAnd(inside, b_.CreateICmpEQ(low, Int64(0)));
-  }
+// A null `size` asks for alignment alone: the guard pages do the rest.
+llvm::Value* Emitter::CheckedWindow(const Instruction& instruction, Value* offset, Value* base,
+                                    Value* size, unsigned bytes, bool local) {
+  Value* inside = size ? FitsWindow(offset, size, bytes)
+                       : b_.CreateICmpEQ(b_.CreateAnd(offset, Int64(bytes - 1)), Int64(0));
   BasicBlock* fault = BasicBlock::Create(context_, "fault", llvm_function_);
   BasicBlock* access = BasicBlock::Create(context_, "access", llvm_function_);
   llvm::MDNode* likely = llvm::MDBuilder(context_).createBranchWeights(1 << 20, 1);
   b_.CreateCondBr(inside, access, fault, likely);
   b_.SetInsertPoint(fault);
   uint32_t line = (instruction.line & 0x7fffffff) | (local ? 0x80000000u : 0);
-  Call("fc_rt_window_fault", b_.getVoidTy(), {offset, size, Int32(bytes), Int32(line)});
+  Call("fc_rt_window_fault", b_.getVoidTy(),
+       {offset, size ? size : Int64(0), Int32(bytes), Int32(line)});
   b_.CreateUnreachable();
   b_.SetInsertPoint(access);
   return b_.CreateGEP(b_.getInt8Ty(), base, offset);
@@ -91,7 +99,13 @@ llvm::Value* Emitter::Address(const Instruction& instruction, const Operand& ope
   if (IsShared(space)) {
     Value* base = BlockField(offsetof(BlockContext, shared), b_.getPtrTy());
     if (in_variable()) return b_.CreateGEP(b_.getInt8Ty(), base, address);
-    Value* size = BlockField(offsetof(BlockContext, shared_bytes), b_.getInt64Ty());
+    // 4 GiB behind the window are guard: what a 32-bit offset reaches needs no comparison.
+    bool narrow = operand.reg != ptx::kNoRegister
+                      ? ptx::BitsOf(scope_->function->registers[operand.reg].type) <= 32
+                      : operand.value >= 0 && operand.value < (int64_t{1} << 31);
+    if (narrow && bytes < 8) return b_.CreateGEP(b_.getInt8Ty(), base, address);
+    Value* size =
+        narrow ? nullptr : BlockField(offsetof(BlockContext, shared_bytes), b_.getInt64Ty());
     return CheckedWindow(instruction, address, base, size, bytes, false);
   }
   if (space == Space::kLocal) {
@@ -122,7 +136,8 @@ bool Emitter::EmitLoad(const Instruction& instruction) {
   llvm::LoadInst* load = b_.CreateAlignedLoad(whole, pointer, llvm::Align(bytes * count));
   bool strong = mods.semantics > Semantics::kWeak;
   if (strong && !IsParam(space)) {
-    if (count == 1 && bits <= 64 && mods.semantics != Semantics::kVolatile && mods.semantics != Semantics::kMmio) {
+    if (count == 1 && bits <= 64 && mods.semantics != Semantics::kVolatile &&
+        mods.semantics != Semantics::kMmio) {
       load->setAtomic(mods.semantics == Semantics::kAcquire ? llvm::AtomicOrdering::Acquire
                                                             : llvm::AtomicOrdering::Monotonic);
     } else {
@@ -130,9 +145,12 @@ bool Emitter::EmitLoad(const Instruction& instruction) {
     }
   }
   if (IsParam(space)) {
-    // Slots of calls and entries are laid out by us: 8-byte aligned at least as a whole, fields as they come.
-    load->setAlignment(llvm::Align(scope_->function->is_entry ? bytes : std::min(8u, bytes * count)));
-    if (scope_->function->is_entry && ops[1].variable && ops[1].variable->param_offset % (bytes * count) == 0) {
+    // Slots of calls and entries are laid out by us: 8-byte aligned at least as a whole, fields as
+    // they come.
+    load->setAlignment(
+        llvm::Align(scope_->function->is_entry ? bytes : std::min(8u, bytes * count)));
+    if (scope_->function->is_entry && ops[1].variable &&
+        ops[1].variable->param_offset % (bytes * count) == 0) {
       const auto& params = scope_->function->params;
       size_t at = ops[1].variable->index;
       if (at < params.size() && params[at].get() == ops[1].variable) {
@@ -174,7 +192,8 @@ bool Emitter::EmitStore(const Instruction& instruction) {
   llvm::StoreInst* store = b_.CreateAlignedStore(value, pointer, llvm::Align(bytes * count));
   if (IsParam(space)) store->setAlignment(llvm::Align(std::min(8u, bytes)));
   if (mods.semantics > Semantics::kWeak && !IsParam(space)) {
-    if (count == 1 && bits <= 64 && mods.semantics != Semantics::kVolatile && mods.semantics != Semantics::kMmio) {
+    if (count == 1 && bits <= 64 && mods.semantics != Semantics::kVolatile &&
+        mods.semantics != Semantics::kMmio) {
       store->setAtomic(mods.semantics == Semantics::kRelease ? llvm::AtomicOrdering::Release
                                                              : llvm::AtomicOrdering::Monotonic);
     } else {
@@ -200,20 +219,23 @@ bool Emitter::EmitAsyncCopy(const Instruction& instruction) {
   Value* to = Address(instruction, ops[0], Space::kShared, bytes);
   if (!to) return false;
   Value* zero = llvm::Constant::getNullValue(type);
-  // A fourth operand is the number of source bytes (the rest becomes zero), or a predicate that skips the source.
+  // A fourth operand is the number of source bytes (the rest becomes zero), or a predicate that
+  // skips the source.
   Value* kept = nullptr;
   bool skips = false;
   if (ops.size() > 3 && !(ops[3].Is(Operand::Kind::kRegister) &&
                           ptx::BitsOf(scope_->function->registers[ops[3].reg].type) == 64)) {
     bool is_predicate = ops[3].Is(Operand::Kind::kRegister) &&
                         scope_->function->registers[ops[3].reg].type == Type::kPred;
-    kept = is_predicate ? b_.CreateSelect(ReadPredicate(ops[3]), Int32(0), Int32(bytes)) : ReadInt(ops[3], 32);
+    kept = is_predicate ? b_.CreateSelect(ReadPredicate(ops[3]), Int32(0), Int32(bytes))
+                        : ReadInt(ops[3], 32);
     skips = true;
   }
   if (!skips) {
     Value* from = Address(instruction, ops[1], Space::kGlobal, bytes);
     if (!from) return false;
-    b_.CreateAlignedStore(b_.CreateAlignedLoad(type, from, llvm::Align(bytes)), to, llvm::Align(bytes));
+    b_.CreateAlignedStore(b_.CreateAlignedLoad(type, from, llvm::Align(bytes)), to,
+                          llvm::Align(bytes));
     return true;
   }
   BasicBlock* copy = BasicBlock::Create(context_, "copy", llvm_function_);
@@ -240,9 +262,11 @@ bool Emitter::EmitCvta(const Instruction& instruction) {
   Value* base = Int64(0);
   Space space = instruction.mods.space;
   if (IsShared(space)) {
-    base = b_.CreatePtrToInt(BlockField(offsetof(BlockContext, shared), b_.getPtrTy()), b_.getInt64Ty());
+    base = b_.CreatePtrToInt(BlockField(offsetof(BlockContext, shared), b_.getPtrTy()),
+                             b_.getInt64Ty());
   } else if (space == Space::kLocal) {
-    base = b_.CreatePtrToInt(ThreadField(offsetof(ThreadContext, local), b_.getPtrTy()), b_.getInt64Ty());
+    base = b_.CreatePtrToInt(ThreadField(offsetof(ThreadContext, local), b_.getPtrTy()),
+                             b_.getInt64Ty());
   }
   Write(ops[0], instruction.mods.to ? b_.CreateSub(value, base) : b_.CreateAdd(value, base));
   return true;
@@ -278,7 +302,8 @@ bool Emitter::EmitIsspacep(const Instruction& instruction) {
       symbol.kind = Operand::Kind::kSymbol;
       symbol.variable = variable.get();
       Value* begin = SymbolAddress(symbol);
-      result = b_.CreateOr(result, b_.CreateICmpULT(b_.CreateSub(address, begin), Int64(variable->size_bytes)));
+      result = b_.CreateOr(
+          result, b_.CreateICmpULT(b_.CreateSub(address, begin), Int64(variable->size_bytes)));
     }
   } else {
     return Unsupported(instruction);
@@ -298,7 +323,9 @@ bool Emitter::EmitAlloca(const Instruction& instruction) {
     SetField(thread_, field, ReadInt(ops[0], 64));
     return true;
   }
-  uint64_t align = ops.size() > 2 && ops[2].Is(Operand::Kind::kInteger) ? static_cast<uint64_t>(ops[2].value) : 8;
+  uint64_t align = ops.size() > 2 && ops[2].Is(Operand::Kind::kInteger)
+                       ? static_cast<uint64_t>(ops[2].value)
+                       : 8;
   align = std::max<uint64_t>(align, 16);
   Value* top = ThreadField(field, b_.getInt64Ty(), false);
   Value* begin = b_.CreateAnd(b_.CreateAdd(top, Int64(align - 1)), Int64(~(align - 1)));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Barriers and warp operations: operands into the thread's context, suspend, read the result the scheduler left.
+// Barriers and warp operations: operands into the thread's context, suspend, read the result the
+// scheduler left.
 #include "cpu-device/jit/emitter.h"
 
 namespace farcall::cpu_device::jit {
@@ -19,7 +20,9 @@ void Emitter::Suspend(Wait wait) {
   b_.SetInsertPoint(resumed);
 }
 
-void Emitter::Yield() { Suspend(Wait::kYield); }
+void Emitter::Yield() {
+  Suspend(Wait::kYield);
+}
 
 bool Emitter::EmitBarrier(const Instruction& instruction) {
   const auto& ops = instruction.operands;
@@ -83,7 +86,8 @@ bool Emitter::EmitWarp(const Instruction& instruction) {
   constexpr size_t kMask = offsetof(ThreadContext, mask), kB = offsetof(ThreadContext, b),
                    kC = offsetof(ThreadContext, c), kValue = offsetof(ThreadContext, value),
                    kPredicate = offsetof(ThreadContext, predicate);
-  // Forms without .sync: whoever is there. Told apart by place, as the lanes of one execution share it.
+  // Forms without .sync: whoever is there. Told apart by place, as the lanes of one execution share
+  // it.
   auto set_mask = [&](size_t operand) {
     if (mods.sync && operand < ops.size()) {
       set(kMask, ReadInt(ops[operand], 32));
@@ -108,22 +112,40 @@ bool Emitter::EmitWarp(const Instruction& instruction) {
       set(kC, ReadInt(ops[3], 32));
       if (!set_mask(4)) return Unsupported(instruction, "form without .sync");
       switch (mods.shuffle) {
-        case ptx::ShuffleMode::kUp: wait = Wait::kShflUp; break;
-        case ptx::ShuffleMode::kDown: wait = Wait::kShflDown; break;
-        case ptx::ShuffleMode::kBfly: wait = Wait::kShflBfly; break;
-        case ptx::ShuffleMode::kIdx: wait = Wait::kShflIdx; break;
-        default: return Unsupported(instruction);
+        case ptx::ShuffleMode::kUp:
+          wait = Wait::kShflUp;
+          break;
+        case ptx::ShuffleMode::kDown:
+          wait = Wait::kShflDown;
+          break;
+        case ptx::ShuffleMode::kBfly:
+          wait = Wait::kShflBfly;
+          break;
+        case ptx::ShuffleMode::kIdx:
+          wait = Wait::kShflIdx;
+          break;
+        default:
+          return Unsupported(instruction);
       }
       break;
     case Opcode::kVote:
       set(kPredicate, Resize(ReadPredicate(ops[1]), 32));
       if (!set_mask(2)) return Unsupported(instruction, "form without .sync");
       switch (mods.vote) {
-        case ptx::VoteMode::kAll: wait = Wait::kVoteAll; break;
-        case ptx::VoteMode::kAny: wait = Wait::kVoteAny; break;
-        case ptx::VoteMode::kUni: wait = Wait::kVoteUni; break;
-        case ptx::VoteMode::kBallot: wait = Wait::kVoteBallot; break;
-        default: return Unsupported(instruction);
+        case ptx::VoteMode::kAll:
+          wait = Wait::kVoteAll;
+          break;
+        case ptx::VoteMode::kAny:
+          wait = Wait::kVoteAny;
+          break;
+        case ptx::VoteMode::kUni:
+          wait = Wait::kVoteUni;
+          break;
+        case ptx::VoteMode::kBallot:
+          wait = Wait::kVoteBallot;
+          break;
+        default:
+          return Unsupported(instruction);
       }
       break;
     case Opcode::kMatch:
@@ -134,24 +156,35 @@ bool Emitter::EmitWarp(const Instruction& instruction) {
     case Opcode::kRedux: {
       set(kValue, Resize(ReadInt(ops[1], 32), 64));
       if (!set_mask(2)) return Unsupported(instruction);
-      bool is_signed = ptx::IsSigned(instruction.type()), is_float = instruction.type() == Type::kF32;
+      bool is_signed = ptx::IsSigned(instruction.type()),
+           is_float = instruction.type() == Type::kF32;
       set(kC, Int32(is_float ? (mods.abs ? 1u : 0u) | (mods.nan ? 2u : 0u) : 0u));
       switch (mods.atomic) {
-        case ptx::AtomicOp::kAdd: wait = Wait::kReduxAdd; break;
+        case ptx::AtomicOp::kAdd:
+          wait = Wait::kReduxAdd;
+          break;
         case ptx::AtomicOp::kMin:
           wait = is_float ? Wait::kReduxMinF : is_signed ? Wait::kReduxMinS : Wait::kReduxMinU;
           break;
         case ptx::AtomicOp::kMax:
           wait = is_float ? Wait::kReduxMaxF : is_signed ? Wait::kReduxMaxS : Wait::kReduxMaxU;
           break;
-        case ptx::AtomicOp::kAnd: wait = Wait::kReduxAnd; break;
-        case ptx::AtomicOp::kOr: wait = Wait::kReduxOr; break;
-        case ptx::AtomicOp::kXor: wait = Wait::kReduxXor; break;
-        default: return Unsupported(instruction);
+        case ptx::AtomicOp::kAnd:
+          wait = Wait::kReduxAnd;
+          break;
+        case ptx::AtomicOp::kOr:
+          wait = Wait::kReduxOr;
+          break;
+        case ptx::AtomicOp::kXor:
+          wait = Wait::kReduxXor;
+          break;
+        default:
+          return Unsupported(instruction);
       }
       break;
     }
-    default: return Unsupported(instruction);
+    default:
+      return Unsupported(instruction);
   }
   Suspend(wait);
   Value* result = ThreadField(kValue, b_.getInt64Ty(), false);

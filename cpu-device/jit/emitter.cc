@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frame of a kernel: loop over threads or coroutine per thread, functions, basic blocks, guards.
+// The frame of a kernel: loop over threads or coroutine per thread, functions, basic blocks,
+// guards.
 #include "cpu-device/jit/emitter.h"
 
 #include <llvm/IR/Intrinsics.h>
@@ -32,9 +33,10 @@ bool Emitter::Fail(ExecStatus status, const std::string& text) {
 }
 
 bool Emitter::Unsupported(const Instruction& instruction, const std::string& why) {
-  return Fail(ExecStatus::kUnsupported,
-              "line " + std::to_string(instruction.line) + ": " + std::string(instruction.mnemonic) +
-                  " is not supported by the CPU device" + (why.empty() ? "" : " (" + why + ")"));
+  return Fail(ExecStatus::kUnsupported, "line " + std::to_string(instruction.line) + ": " +
+                                            std::string(instruction.mnemonic) +
+                                            " is not supported by the CPU device" +
+                                            (why.empty() ? "" : " (" + why + ")"));
 }
 
 bool Emitter::Suspends(const Instruction& instruction) {
@@ -51,8 +53,10 @@ bool Emitter::Suspends(const Instruction& instruction) {
     case Opcode::kWmma:
     case Opcode::kLdmatrix:
     case Opcode::kStmatrix:
-    case Opcode::kMovmatrix: return true;
-    default: return false;
+    case Opcode::kMovmatrix:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -74,8 +78,9 @@ bool Emitter::ContainsSuspend(const ptx::Function& function) const {
   for (size_t i = 0; i < function.body.size(); ++i) {
     const Instruction& instruction = function.body[i];
     if (Suspends(instruction)) return true;
-    // A backward branch over a strong load: see IsSpinLoop. Loops over atomics alone need no coroutine:
-    // threads of a block run one after the other, so a lock is free when the next one asks.
+    // A backward branch over a strong load: see IsSpinLoop. Loops over atomics alone need no
+    // coroutine: threads of a block run one after the other, so a lock is free when the next one
+    // asks.
     if (!instruction.Is(Opcode::kBra)) continue;
     auto target = static_cast<size_t>(instruction.operands[0].value);
     if (target > i) continue;
@@ -87,7 +92,8 @@ bool Emitter::ContainsSuspend(const ptx::Function& function) const {
   return false;
 }
 
-// Which functions must be inlined because a thread may stop or end inside, and whether the kernel is a coroutine.
+// Which functions must be inlined because a thread may stop or end inside, and whether the kernel
+// is a coroutine.
 void Emitter::Classify() {
   bool any_suspend = false;
   std::unordered_set<const ptx::Function*> marked;
@@ -109,7 +115,8 @@ void Emitter::Classify() {
         if (instruction.operands[1].function) {
           hit = marked.count(instruction.operands[1].function) != 0;
         } else {
-          for (const ptx::Function* candidate : layout_.address_taken) hit |= marked.count(candidate) != 0;
+          for (const ptx::Function* candidate : layout_.address_taken)
+            hit |= marked.count(candidate) != 0;
         }
         if (hit) {
           marked.insert(function);
@@ -126,10 +133,11 @@ bool Emitter::EmitKernel() {
   Classify();
   for (const ptx::Function* function : layout_.recursive) {
     if (MustInline(function)) {
-      return Fail(ExecStatus::kUnsupported, "function " + std::string(function->name) + ", line " +
-                                                std::to_string(function->line) +
-                                                ": a barrier or exit in a recursive function is not "
-                                                "supported by the CPU device");
+      return Fail(ExecStatus::kUnsupported,
+                  "function " + std::string(function->name) + ", line " +
+                      std::to_string(function->line) +
+                      ": a barrier or exit in a recursive function is not "
+                      "supported by the CPU device");
     }
   }
   llvm::Type* pointer = b_.getPtrTy();
@@ -274,8 +282,10 @@ bool Emitter::EmitOutlined(const ptx::Function* function, llvm::Function* body) 
   scope.function = function;
   scope.return_block = BasicBlock::Create(context_, "return", body);
   unsigned argument = 2;
-  for (const auto& variable : function->returns) scope.param_slots[variable.get()] = body->getArg(argument++);
-  for (const auto& variable : function->params) scope.param_slots[variable.get()] = body->getArg(argument++);
+  for (const auto& variable : function->returns)
+    scope.param_slots[variable.get()] = body->getArg(argument++);
+  for (const auto& variable : function->params)
+    scope.param_slots[variable.get()] = body->getArg(argument++);
   OpenScope(&scope);
   if (!EmitBody(&scope)) return false;
   b_.SetInsertPoint(scope.return_block);
@@ -285,7 +295,8 @@ bool Emitter::EmitOutlined(const ptx::Function* function, llvm::Function* body) 
 
 void Emitter::OpenScope(Scope* scope) {
   const ptx::Function& function = *scope->function;
-  // Zero at the start of each thread: PTX leaves it open, and no value may leak from thread to thread.
+  // Zero at the start of each thread: PTX leaves it open, and no value may leak from thread to
+  // thread.
   scope->registers.resize(function.registers.size());
   for (size_t i = 0; i < function.registers.size(); ++i) {
     llvm::Type* type = TypeOf(function.registers[i].type);
@@ -358,7 +369,11 @@ bool Emitter::EmitBody(Scope* scope) {
     }
   }
   BasicBlock* leave = scope->return_block;
-  if (saved_top) scope->return_block = BasicBlock::Create(context_, "unwind", llvm_function_);
+  bool register_returns = false;
+  for (const auto& variable : function.returns)
+    register_returns |= variable->reg != ptx::kNoRegister;
+  bool epilogue = saved_top || register_returns;
+  if (epilogue) scope->return_block = BasicBlock::Create(context_, "unwind", llvm_function_);
 
   bool good = true;
   for (uint32_t i = 0; i < function.body.size() && good; ++i) {
@@ -377,148 +392,21 @@ bool Emitter::EmitBody(Scope* scope) {
       b_.SetInsertPoint(end);
     }
     if (!b_.GetInsertBlock()->getTerminator()) b_.CreateBr(scope->return_block);
-    if (saved_top) {
+    if (epilogue) {
       b_.SetInsertPoint(scope->return_block);
-      SetField(thread_, offsetof(ThreadContext, local_top), saved_top);
+      if (saved_top) SetField(thread_, offsetof(ThreadContext, local_top), saved_top);
+      for (const auto& variable : function.returns) {
+        if (variable->reg == ptx::kNoRegister) continue;
+        b_.CreateStore(Cast(ReadRegister(variable->reg), TypeOf(variable->type)),
+                       scope->param_slots[variable.get()]);
+      }
       b_.CreateBr(leave);
     }
-    // .reg return values
     scope->return_block = leave;
   }
   scope_ = outer;
   index_ = outer_index;
   return good;
-}
-
-bool Emitter::Emit(const Instruction& instruction) {
-  bool own_guard = instruction.guard != ptx::kNoRegister && !instruction.Is(Opcode::kBra);
-  BasicBlock* after = nullptr;
-  if (own_guard) {
-    Value* condition = ReadRegister(instruction.guard);
-    if (instruction.guard_negated) condition = b_.CreateNot(condition);
-    BasicBlock* then = BasicBlock::Create(context_, "then", llvm_function_);
-    after = BasicBlock::Create(context_, "after", llvm_function_);
-    b_.CreateCondBr(condition, then, after);
-    b_.SetInsertPoint(then);
-  }
-  if (!Dispatch(instruction)) {
-    if (error_.empty()) Unsupported(instruction);
-    return false;
-  }
-  if (after) {
-    if (!b_.GetInsertBlock()->getTerminator()) b_.CreateBr(after);
-    b_.SetInsertPoint(after);
-  }
-  return true;
-}
-
-bool Emitter::Dispatch(const Instruction& instruction) {
-  Type type = instruction.type();
-  switch (instruction.opcode) {
-    case Opcode::kAdd:
-    case Opcode::kSub:
-    case Opcode::kMul:
-    case Opcode::kMad:
-    case Opcode::kDiv:
-    case Opcode::kAbs:
-    case Opcode::kNeg:
-    case Opcode::kMin:
-    case Opcode::kMax:
-      return IsFloatType(type) ? EmitFloat(instruction) : EmitInteger(instruction);
-    case Opcode::kFma:
-    case Opcode::kRcp:
-    case Opcode::kSqrt:
-    case Opcode::kRsqrt:
-    case Opcode::kSin:
-    case Opcode::kCos:
-    case Opcode::kEx2:
-    case Opcode::kLg2:
-    case Opcode::kTanh: return EmitFloat(instruction);
-    case Opcode::kTestp: return EmitTestp(instruction);
-    case Opcode::kCopysign: return EmitCopysign(instruction);
-    case Opcode::kRem:
-    case Opcode::kSad:
-    case Opcode::kMul24:
-    case Opcode::kMad24:
-    case Opcode::kAddc:
-    case Opcode::kSubc:
-    case Opcode::kMadc:
-    case Opcode::kDp4a:
-    case Opcode::kDp2a: return EmitInteger(instruction);
-    case Opcode::kAnd:
-    case Opcode::kOr:
-    case Opcode::kXor:
-    case Opcode::kNot:
-    case Opcode::kCnot: return EmitLogic(instruction);
-    case Opcode::kShl:
-    case Opcode::kShr: return EmitShift(instruction);
-    case Opcode::kShf: return EmitFunnelShift(instruction);
-    case Opcode::kPopc:
-    case Opcode::kClz:
-    case Opcode::kBrev:
-    case Opcode::kBfind:
-    case Opcode::kFns: return EmitBitCount(instruction);
-    case Opcode::kBfe:
-    case Opcode::kBfi: return EmitBitField(instruction);
-    case Opcode::kBmsk: return EmitBmsk(instruction);
-    case Opcode::kSzext: return EmitSzext(instruction);
-    case Opcode::kPrmt: return EmitPermute(instruction);
-    case Opcode::kLop3: return EmitLop3(instruction);
-    case Opcode::kSetp: return EmitSetp(instruction);
-    case Opcode::kSet: return EmitSet(instruction);
-    case Opcode::kSelp:
-    case Opcode::kSlct: return EmitSelect(instruction);
-    case Opcode::kCvt: return EmitConvert(instruction);
-    case Opcode::kMov: return EmitMove(instruction);
-    case Opcode::kLd:
-    case Opcode::kLdu: return EmitLoad(instruction);
-    case Opcode::kSt: return EmitStore(instruction);
-    case Opcode::kCp: return EmitAsyncCopy(instruction);
-    case Opcode::kCvta: return EmitCvta(instruction);
-    case Opcode::kIsspacep: return EmitIsspacep(instruction);
-    case Opcode::kAlloca:
-    case Opcode::kStacksave:
-    case Opcode::kStackrestore: return EmitAlloca(instruction);
-    case Opcode::kAtom:
-    case Opcode::kRed: return EmitAtomic(instruction);
-    case Opcode::kBra: return EmitBranch(instruction);
-    case Opcode::kBrx: return EmitBranchIndexed(instruction);
-    case Opcode::kCall: return EmitCall(instruction);
-    case Opcode::kRet: b_.CreateBr(scope_->return_block); return true;
-    case Opcode::kExit: EmitExit(); return true;
-    case Opcode::kTrap:
-      Call("fc_rt_trap", b_.getVoidTy(), {Int32(instruction.line)});
-      Unreachable();
-      return true;
-    case Opcode::kBar:
-    case Opcode::kBarrier: return EmitBarrier(instruction);
-    case Opcode::kShfl:
-    case Opcode::kVote:
-    case Opcode::kMatch:
-    case Opcode::kRedux:
-    case Opcode::kActivemask:
-    case Opcode::kElect: return EmitWarp(instruction);
-    case Opcode::kMembar:
-    case Opcode::kFence:
-      b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
-      return true;
-    case Opcode::kNanosleep:
-      if (coroutine_ && !outlined_) Yield();
-      return true;
-    // Hints without an effect a program can observe.
-    case Opcode::kPrefetch:
-    case Opcode::kPrefetchu:
-    case Opcode::kDiscard:
-    case Opcode::kApplypriority:
-    case Opcode::kPmevent:
-    case Opcode::kBrkpt:
-    case Opcode::kGriddepcontrol:
-    case Opcode::kSetmaxnreg: return true;
-    case Opcode::kCreatepolicy:
-      Write(instruction.operands[0], Int64(0));
-      return true;
-    default: return Unsupported(instruction);
-  }
 }
 
 }  // namespace farcall::cpu_device::jit

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns one PTX kernel into LLVM IR. One instance per kernel; the emit_*.cc files each hold a family of instructions.
+// Turns one PTX kernel into LLVM IR. One instance per kernel; the emit_*.cc files each hold a
+// family of instructions.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -17,7 +18,8 @@
 
 namespace farcall::cpu_device::jit {
 
-// One activation of a PTX function being emitted: the kernel, an inlined callee, or a callee of its own.
+// One activation of a PTX function being emitted: the kernel, an inlined callee, or a callee of its
+// own.
 struct Scope {
   const ptx::Function* function = nullptr;
   Scope* caller = nullptr;  // of an inlined callee
@@ -76,7 +78,9 @@ class Emitter {
   Value* ReadSpecial(const Operand& operand);
   void Write(const Operand& operand, Value* value, bool is_signed = false);
   Value* SymbolAddress(const Operand& operand);  // i64, in the variable's own space
-  Value* ConstInt(unsigned bits, uint64_t value) { return llvm::ConstantInt::get(IntOf(bits), value); }
+  Value* ConstInt(unsigned bits, uint64_t value) {
+    return llvm::ConstantInt::get(IntOf(bits), value);
+  }
   Value* Int32(uint32_t value) { return ConstInt(32, value); }
   Value* Int64(uint64_t value) { return ConstInt(64, value); }
   Value* Field(Value* base, size_t offset, llvm::Type* type, bool invariant = false);
@@ -141,6 +145,8 @@ class Emitter {
   // ---- emit_convert.cc
   bool EmitConvert(const Instruction& instruction);
   bool EmitConvertPacked(const Instruction& instruction);
+  bool EmitConvertFp8(const Instruction& instruction);
+  static bool IsFp8Pair(Type type);
   Value* IntToFloat(const Instruction& instruction, Value* value, Type to, Type from);
   Value* FloatToInt(const Instruction& instruction, Value* value, Type to, Type from);
   Value* FloatToFloat(const Instruction& instruction, Value* value, Type to, Type from);
@@ -158,6 +164,7 @@ class Emitter {
   // Checked host pointer of an address operand; null after Unsupported.
   Value* Address(const Instruction& instruction, const Operand& operand, ptx::Space space,
                  unsigned bytes);
+  Value* FitsWindow(Value* offset, Value* size, unsigned bytes);
   Value* CheckedGeneric(const Instruction& instruction, Value* address, unsigned bytes);
   Value* CheckedWindow(const Instruction& instruction, Value* offset, Value* base, Value* size,
                        unsigned bytes, bool local);

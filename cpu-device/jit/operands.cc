@@ -12,10 +12,14 @@ using ptx::SpecialRegister;
 
 llvm::Type* Emitter::TypeOf(Type type) {
   switch (type) {
-    case Type::kF32: return b_.getFloatTy();
-    case Type::kF64: return b_.getDoubleTy();
-    case Type::kPred: return b_.getInt1Ty();
-    default: return IntOf(std::max(1u, ptx::BitsOf(type)));
+    case Type::kF32:
+      return b_.getFloatTy();
+    case Type::kF64:
+      return b_.getDoubleTy();
+    case Type::kPred:
+      return b_.getInt1Ty();
+    default:
+      return IntOf(std::max(1u, ptx::BitsOf(type)));
   }
 }
 
@@ -55,8 +59,9 @@ llvm::Value* Emitter::ReadInt(const Operand& operand, unsigned bits, bool is_sig
       return Resize(value, bits, is_signed);
     }
     case Operand::Kind::kInteger:
-      return llvm::ConstantInt::get(context_, llvm::APInt(bits, static_cast<uint64_t>(operand.value),
-                                                          /*isSigned=*/bits > 64));
+      return llvm::ConstantInt::get(context_,
+                                    llvm::APInt(bits, static_cast<uint64_t>(operand.value),
+                                                /*isSigned=*/bits > 64));
     case Operand::Kind::kFloat: {
       auto raw = static_cast<uint64_t>(operand.value);
       if (bits == 32 && operand.float_type == Type::kF64) {
@@ -76,9 +81,11 @@ llvm::Value* Emitter::ReadInt(const Operand& operand, unsigned bits, bool is_sig
       }
       return ConstInt(bits, raw);
     }
-    case Operand::Kind::kSpecialRegister: return Resize(ReadSpecial(operand), bits, is_signed);
+    case Operand::Kind::kSpecialRegister:
+      return Resize(ReadSpecial(operand), bits, is_signed);
     case Operand::Kind::kSymbol:
-    case Operand::Kind::kAddress: return Resize(SymbolAddress(operand), bits);
+    case Operand::Kind::kAddress:
+      return Resize(SymbolAddress(operand), bits);
     case Operand::Kind::kVector: {  // mov.b64 %rd, {%r1, %r2}
       unsigned part = bits / std::max<size_t>(operand.elements.size(), 1);
       Value* whole = ConstInt(bits, 0);
@@ -88,7 +95,8 @@ llvm::Value* Emitter::ReadInt(const Operand& operand, unsigned bits, bool is_sig
       }
       return whole;
     }
-    default: return llvm::PoisonValue::get(IntOf(bits));
+    default:
+      return llvm::PoisonValue::get(IntOf(bits));
   }
 }
 
@@ -208,7 +216,8 @@ llvm::Value* Emitter::ReadSpecial(const Operand& operand) {
     case SpecialRegister::kTidX:
     case SpecialRegister::kTidY:
     case SpecialRegister::kTidZ:
-      return ThreadField(offsetof(ThreadContext, tid) + index(SpecialRegister::kTidX), b_.getInt32Ty());
+      return ThreadField(offsetof(ThreadContext, tid) + index(SpecialRegister::kTidX),
+                         b_.getInt32Ty());
     case SpecialRegister::kNtidX:
     case SpecialRegister::kNtidY:
     case SpecialRegister::kNtidZ:
@@ -216,7 +225,8 @@ llvm::Value* Emitter::ReadSpecial(const Operand& operand) {
     case SpecialRegister::kCtaidX:
     case SpecialRegister::kCtaidY:
     case SpecialRegister::kCtaidZ:
-      return BlockField(offsetof(BlockContext, ctaid) + index(SpecialRegister::kCtaidX), b_.getInt32Ty());
+      return BlockField(offsetof(BlockContext, ctaid) + index(SpecialRegister::kCtaidX),
+                        b_.getInt32Ty());
     case SpecialRegister::kNctaidX:
     case SpecialRegister::kNctaidY:
     case SpecialRegister::kNctaidZ:
@@ -225,7 +235,8 @@ llvm::Value* Emitter::ReadSpecial(const Operand& operand) {
     case SpecialRegister::kClusteridX:
     case SpecialRegister::kClusteridY:
     case SpecialRegister::kClusteridZ:
-      return BlockField(offsetof(BlockContext, ctaid) + index(SpecialRegister::kClusteridX), b_.getInt32Ty());
+      return BlockField(offsetof(BlockContext, ctaid) + index(SpecialRegister::kClusteridX),
+                        b_.getInt32Ty());
     case SpecialRegister::kNclusteridX:
     case SpecialRegister::kNclusteridY:
     case SpecialRegister::kNclusteridZ:
@@ -233,35 +244,54 @@ llvm::Value* Emitter::ReadSpecial(const Operand& operand) {
     case SpecialRegister::kClusterNctaidX:
     case SpecialRegister::kClusterNctaidY:
     case SpecialRegister::kClusterNctaidZ:
-    case SpecialRegister::kClusterNctarank: return Int32(1);
-    case SpecialRegister::kLaneid: return lane();
+    case SpecialRegister::kClusterNctarank:
+      return Int32(1);
+    case SpecialRegister::kLaneid:
+      return lane();
     case SpecialRegister::kWarpid:
       return b_.CreateLShr(ThreadField(offsetof(ThreadContext, linear), b_.getInt32Ty()), 5);
-    case SpecialRegister::kNwarpid: return Int32(kMaxThreadsPerBlock / kWarpSize);
-    case SpecialRegister::kSmid: return BlockField(offsetof(BlockContext, smid), b_.getInt32Ty());
-    case SpecialRegister::kNsmid: return Int32(kSmCount);
-    case SpecialRegister::kGridid: return LaunchField(offsetof(LaunchContext, grid_id), b_.getInt64Ty());
-    case SpecialRegister::kLanemaskEq: return b_.CreateShl(Int32(1), lane());
-    case SpecialRegister::kLanemaskLe: return b_.CreateNot(b_.CreateShl(Int32(~1u), lane()));
-    case SpecialRegister::kLanemaskLt: return b_.CreateNot(b_.CreateShl(Int32(~0u), lane()));
-    case SpecialRegister::kLanemaskGe: return b_.CreateShl(Int32(~0u), lane());
-    case SpecialRegister::kLanemaskGt: return b_.CreateShl(Int32(~1u), lane());
-    case SpecialRegister::kClock64: return clock();
-    case SpecialRegister::kClock: return b_.CreateTrunc(clock(), b_.getInt32Ty());
-    case SpecialRegister::kClockHi: return high(clock());
-    case SpecialRegister::kGlobaltimer: return Call("fc_rt_globaltimer", b_.getInt64Ty(), {});
+    case SpecialRegister::kNwarpid:
+      return Int32(kMaxThreadsPerBlock / kWarpSize);
+    case SpecialRegister::kSmid:
+      return BlockField(offsetof(BlockContext, smid), b_.getInt32Ty());
+    case SpecialRegister::kNsmid:
+      return Int32(kSmCount);
+    case SpecialRegister::kGridid:
+      return LaunchField(offsetof(LaunchContext, grid_id), b_.getInt64Ty());
+    case SpecialRegister::kLanemaskEq:
+      return b_.CreateShl(Int32(1), lane());
+    case SpecialRegister::kLanemaskLe:
+      return b_.CreateNot(b_.CreateShl(Int32(~1u), lane()));
+    case SpecialRegister::kLanemaskLt:
+      return b_.CreateNot(b_.CreateShl(Int32(~0u), lane()));
+    case SpecialRegister::kLanemaskGe:
+      return b_.CreateShl(Int32(~0u), lane());
+    case SpecialRegister::kLanemaskGt:
+      return b_.CreateShl(Int32(~1u), lane());
+    case SpecialRegister::kClock64:
+      return clock();
+    case SpecialRegister::kClock:
+      return b_.CreateTrunc(clock(), b_.getInt32Ty());
+    case SpecialRegister::kClockHi:
+      return high(clock());
+    case SpecialRegister::kGlobaltimer:
+      return Call("fc_rt_globaltimer", b_.getInt64Ty(), {});
     case SpecialRegister::kGlobaltimerLo:
       return b_.CreateTrunc(Call("fc_rt_globaltimer", b_.getInt64Ty(), {}), b_.getInt32Ty());
-    case SpecialRegister::kGlobaltimerHi: return high(Call("fc_rt_globaltimer", b_.getInt64Ty(), {}));
+    case SpecialRegister::kGlobaltimerHi:
+      return high(Call("fc_rt_globaltimer", b_.getInt64Ty(), {}));
     case SpecialRegister::kTotalSmemSize:
-    case SpecialRegister::kAggrSmemSize: return launch32(offsetof(LaunchContext, total_shared));
-    case SpecialRegister::kDynamicSmemSize: return launch32(offsetof(LaunchContext, dynamic_shared));
+    case SpecialRegister::kAggrSmemSize:
+      return launch32(offsetof(LaunchContext, total_shared));
+    case SpecialRegister::kDynamicSmemSize:
+      return launch32(offsetof(LaunchContext, dynamic_shared));
     case SpecialRegister::kEnvreg:
       if (operand.value == 1 || operand.value == 2) {
         return launch32(offsetof(LaunchContext, grid_workspace) + (operand.value == 1 ? 4 : 0));
       }
       return Int32(0);
-    default: return ConstInt(ptx::BitsOf(ptx::TypeOf(operand.special)), 0);
+    default:
+      return ConstInt(ptx::BitsOf(ptx::TypeOf(operand.special)), 0);
   }
 }
 

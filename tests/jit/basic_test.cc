@@ -52,7 +52,8 @@ TEST_F(BasicTest, VectorAddEqualsTheHostsSums) {
     a[i] = 0.25f * i;
     b[i] = 1.0f / (i + 1);
   }
-  EXPECT_RUNS(Run(kernel, {(kCount + 255) / 256}, {256}, a.address(), b.address(), c.address(), kCount));
+  EXPECT_RUNS(
+      Run(kernel, {(kCount + 255) / 256}, {256}, a.address(), b.address(), c.address(), kCount));
   for (int i = 0; i < kCount; ++i) ASSERT_EQ(c[i], a[i] + b[i]) << i;
 }
 

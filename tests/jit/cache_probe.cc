@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs one kernel with the cache directory given, for cache_test.cc: exit 0 if its result is right, 2 if it did not run.
+// Runs one kernel with the cache directory given, for cache_test.cc: exit 0 if its result is right,
+// 2 if it did not run.
 #include <cstdio>
 
 #include "cpu-device/exec/program.h"

@@ -25,8 +25,9 @@ class CacheTest : public ::testing::Test {
   void TearDown() override { fs::remove_all(root_); }
 
   int Probe(bool with_compiler) const {
-    std::string command = "FARCALL_PTXJIT=" + std::string(with_compiler ? FARCALL_PTXJIT_PATH : "/nowhere.so") +
-                          " " + FARCALL_CACHE_PROBE + " " + directory_ + (with_compiler ? "" : " 2>/dev/null");
+    std::string command =
+        "FARCALL_PTXJIT=" + std::string(with_compiler ? FARCALL_PTXJIT_PATH : "/nowhere.so") + " " +
+        FARCALL_CACHE_PROBE + " " + directory_ + (with_compiler ? "" : " 2>/dev/null");
     return WEXITSTATUS(system(command.c_str()));
   }
   fs::path OnlyFile() const {
@@ -56,7 +57,8 @@ TEST_F(CacheTest, ACachedKernelRunsWithoutTheCompiler) {
 TEST_F(CacheTest, ADamagedFileIsIgnoredAndReplaced) {
   ASSERT_EQ(Probe(true), 0);
   auto size = static_cast<std::streamoff>(fs::file_size(OnlyFile()));
-  for (std::streamoff at : {std::streamoff{0}, std::streamoff{20}, std::streamoff{60}, size / 2, size - 1}) {
+  for (std::streamoff at :
+       {std::streamoff{0}, std::streamoff{20}, std::streamoff{60}, size / 2, size - 1}) {
     Damage(OnlyFile(), at);
     EXPECT_EQ(Probe(false), 2) << at;
     ASSERT_EQ(Probe(true), 0) << at;

@@ -36,8 +36,8 @@ TEST_F(CompiledTest, TiledMatrixProduct) {
     a[i] = static_cast<float>(i % 7 - 3);
     b[i] = static_cast<float>(i % 5 - 2);
   }
-  EXPECT_RUNS(Run(Get("MatrixMultiplyTiled"), {kN / 16, kN / 16}, {16, 16}, a.address(), b.address(),
-                  c.address(), kN));
+  EXPECT_RUNS(Run(Get("MatrixMultiplyTiled"), {kN / 16, kN / 16}, {16, 16}, a.address(),
+                  b.address(), c.address(), kN));
   for (int row = 0; row < kN; ++row) {
     for (int column = 0; column < kN; ++column) {
       float sum = 0;
@@ -189,7 +189,8 @@ TEST_F(CompiledTest, AtomicsOfAllWidths) {
   DeviceArray<double> sum(1);
   DeviceArray<float> fsum(1);
   DeviceArray<int> extremes(4);
-  EXPECT_RUNS(Run(Get("AtomicDouble"), {12}, {256}, sum.address(), fsum.address(), extremes.address(), kN));
+  EXPECT_RUNS(
+      Run(Get("AtomicDouble"), {12}, {256}, sum.address(), fsum.address(), extremes.address(), kN));
   EXPECT_EQ(sum[0], 0.5 * kN * (kN - 1) / 2);
   EXPECT_EQ(fsum[0], static_cast<float>(kN));
   EXPECT_EQ(extremes[0], kN - 1);
@@ -260,13 +261,16 @@ TEST_F(CompiledTest, MathFunctionsAgreeWithTheHosts) {
     in[i] = (i - 100) * 0.11f;
     din[i] = (i - 100) * 0.07;
   }
-  EXPECT_RUNS(Run(Get("MathFunctions"), {4}, {50}, in.address(), out.address(), din.address(), dout.address(), kN));
+  EXPECT_RUNS(Run(Get("MathFunctions"), {4}, {50}, in.address(), out.address(), din.address(),
+                  dout.address(), kN));
   for (int i = 0; i < kN; ++i) {
     float x = in[i];
     double y = din[i];
-    const float expected[6] = {sinf(x), expf(x), logf(fabsf(x) + 1e-3f), powf(fabsf(x), 1.7f), tanhf(x), erff(x)};
+    const float expected[6] = {sinf(x),  expf(x), logf(fabsf(x) + 1e-3f), powf(fabsf(x), 1.7f),
+                               tanhf(x), erff(x)};
     for (int k = 0; k < 6; ++k) {
-      ASSERT_NEAR(out[i * 6 + k], expected[k], 4e-6 * std::max(1.0f, fabsf(expected[k]))) << x << " " << k;
+      ASSERT_NEAR(out[i * 6 + k], expected[k], 4e-6 * std::max(1.0f, fabsf(expected[k])))
+          << x << " " << k;
     }
     const double wide[4] = {sin(y), exp(y), log(fabs(y) + 1e-3), cbrt(y) / sqrt(y * y + 2)};
     for (int k = 0; k < 4; ++k) {
@@ -309,7 +313,11 @@ TEST_F(CompiledTest, NullAndWildAddressesAreIllegal) {
   DeviceArray<int> out(1);
   int on_the_heap = 5;
   std::vector<int> heap(4, 42);
-  const uint64_t kBad[] = {0, 4, 0xdeadbeef000, 0x7000000000000000, TestMemory::Get().end(),
+  const uint64_t kBad[] = {0,
+                           4,
+                           0xdeadbeef000,
+                           0x7000000000000000,
+                           TestMemory::Get().end(),
                            reinterpret_cast<uint64_t>(heap.data()),
                            reinterpret_cast<uint64_t>(&on_the_heap)};
   for (uint64_t address : kBad) {
@@ -388,8 +396,11 @@ TEST_F(CompiledTest, GridsOfManyThreadsDoNotDisturbEachOther) {
       for (int i = 0; i < kN; ++i) expected += in[i] = i * (t + 1) % 97;
       for (int round = 0; round < 20; ++round) {
         out[0] = 0;
-        if (!Run(reduce, {6}, {128}, in.address(), out.address(), kN).ok() || out[0] != expected) ++wrong;
-        if (t == 3 && Run(wild, {1}, {1}, uint64_t{8}, out.address()).status != ExecStatus::kIllegalAddress) ++wrong;
+        if (!Run(reduce, {6}, {128}, in.address(), out.address(), kN).ok() || out[0] != expected)
+          ++wrong;
+        if (t == 3 &&
+            Run(wild, {1}, {1}, uint64_t{8}, out.address()).status != ExecStatus::kIllegalAddress)
+          ++wrong;
       }
     });
   }

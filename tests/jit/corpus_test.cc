@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every case of tests/ptx/corpus through the JIT.
-#include "tests/jit/program_fixture.h"
 #include "tests/ptx/corpus/corpus.h"
+
+#include "tests/jit/program_fixture.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -49,7 +50,8 @@ TEST_P(CorpusTest, GivesTheExpectedBytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CorpusTest, ::testing::Range<size_t>(0, ptx_corpus::AllCases().size()),
+INSTANTIATE_TEST_SUITE_P(All, CorpusTest,
+                         ::testing::Range<size_t>(0, ptx_corpus::AllCases().size()),
                          [](const auto& info) {
                            std::string name = ptx_corpus::AllCases()[info.param].name;
                            for (char& c : name) {

@@ -76,7 +76,8 @@ class Arguments {
   Arguments& Add(const T& value) {
     const KernelParam& param = info_.params.at(next_++);
     EXPECT_EQ(param.size_bytes, sizeof(T));
-    memcpy(bytes_.data() + param.offset_bytes, &value, std::min<size_t>(sizeof(T), param.size_bytes));
+    memcpy(bytes_.data() + param.offset_bytes, &value,
+           std::min<size_t>(sizeof(T), param.size_bytes));
     return *this;
   }
   const void* data() const { return bytes_.data(); }
@@ -148,10 +149,10 @@ class ProgramTest : public ::testing::Test {
   std::vector<std::unique_ptr<Program>> programs_;
 };
 
-#define EXPECT_RUNS(expression)                          \
-  do {                                                   \
-    ExecResult run_result = (expression);                \
-    EXPECT_TRUE(run_result.ok()) << run_result.message;  \
+#define EXPECT_RUNS(expression)                         \
+  do {                                                  \
+    ExecResult run_result = (expression);               \
+    EXPECT_TRUE(run_result.ok()) << run_result.message; \
   } while (0)
 
 }  // namespace farcall::cpu_device

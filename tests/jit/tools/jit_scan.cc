@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles every kernel of the PTX files named, runs none. Prints what is not supported, by reason, and how many compiled.
+// Compiles every kernel of the PTX files named, runs none. Prints what is not supported, by reason,
+// and how many compiled.
 //   jit_scan [--verify] [--max-kernels N] file.ptx...
 #include <chrono>
 #include <cstdio>
@@ -66,7 +67,9 @@ int main(int argc, char** argv) {
       if (limit >= 0 && good + bad >= limit) break;
       auto start = std::chrono::steady_clock::now();
       result = program->FindKernel(name)->Prepare();
-      double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+      double ms =
+          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+              .count();
       total += ms;
       slowest = std::max(slowest, ms);
       if (result.ok()) {
