@@ -20,6 +20,7 @@ enum class ControlType : uint32_t {
   kChargeReply,  // id; a = 1 granted; b = charged, c = quota after it
   kUsage,        // id; b = charged, c = quota
   kStop,         // text = why
+  kRecallCredit, // device, a = bytes: another session of the vGPU needs them
   // worker -> supervisor
   kCharge,       // id, device, a = bytes
   kRefund,       // device, a = bytes

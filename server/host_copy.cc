@@ -132,9 +132,13 @@ Status ReadInline(ServeCall& call, StreamState& stream, uint64_t bytes, const Co
 
 Status ReadInChunks(ServeCall& call, StreamState& stream, uint64_t bytes, uint64_t transfer, const CopyOut& copy) {
   Session& session = call.session;
-  auto readback = std::make_shared<Readback>();
-  readback->header = call.header;
-  readback->transfer = transfer;
+  if (call.kept == nullptr) {
+    auto fresh = std::make_shared<Readback>();
+    fresh->header = call.header;
+    fresh->transfer = transfer;
+    call.kept = fresh;
+  }
+  auto readback = std::static_pointer_cast<Readback>(call.kept);
   while (call.progress < bytes) {
     uint64_t offset = call.progress;
     uint64_t piece = std::min<uint64_t>(bytes - offset, kMaxChunkBytes);

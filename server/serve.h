@@ -5,6 +5,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -36,6 +37,7 @@ struct ServeCall {
   bool parked = false;                // the reply comes later, from the session's completion thread
   bool stalled = false;               // cannot go on yet, and nothing has been done: the record is served again later
   uint64_t progress = 0;              // kept across stalls, for a record that is served in steps
+  std::shared_ptr<void> kept;         // kept across stalls, too
   bool on_helper = false;             // a slow call, on the helper: handles it lacks will not come
   ContextState* context = nullptr;    // header.context's, current; null if the call needs none
   uint64_t chunks_sent = 0;           // of the record's frame: chunks it relies on are among these

@@ -217,6 +217,7 @@ Status Session::ServeCallRecord(const RecordView& record, uint64_t chunks_sent, 
   const DispatchRow* row = header.call < kDispatchRows ? &kDispatchTable[header.call] : nullptr;
   ServeCall call(*this, api_, header, record.body);
   call.progress = stall_progress_;
+  call.kept = stall_kept_;
   call.chunks_sent = chunks_sent;
   if (row == nullptr || row->serve == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
@@ -244,12 +245,14 @@ Status Session::ServeCallRecord(const RecordView& record, uint64_t chunks_sent, 
     FARCALL_TRY(row->serve(call));
     if (call.stalled && !call.lie()) {
       stall_progress_ = call.progress;
+      stall_kept_ = call.kept;
       *served = Served::kStalled;
       return {};
     }
     FARCALL_TRY(call.LieStatus());
   }
   stall_progress_ = 0;
+  stall_kept_ = nullptr;
   if (call.result == CUDA_SUCCESS) {
     if (header.call == static_cast<uint16_t>(CallId::cuStreamBeginCapture_v2)) { ++captures_; }
     if (header.call == static_cast<uint16_t>(CallId::cuStreamEndCapture)) { --captures_; }

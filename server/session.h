@@ -169,6 +169,7 @@ class Session final : public LinkObserver {
   std::deque<Waiting> backlog_;
   size_t backlog_bytes_ = 0;
   uint64_t stall_progress_ = 0;
+  std::shared_ptr<void> stall_kept_;
 
   std::mutex host_calls_mutex_;
   std::map<uint64_t, std::function<void()>> host_calls_;

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdio>
+#include <utility>
 
 #include "server/exit_code.h"
 
@@ -20,6 +21,9 @@ namespace farcall::server {
 namespace {
 
 constexpr std::chrono::seconds kStopPatience(3);
+constexpr std::chrono::milliseconds kRecallPatience(500);  // for credit on its way back from other sessions
+constexpr int kTickMilliseconds = 200;
+constexpr int kRetryMilliseconds = 10;
 
 sigset_t HandledSignals() {
   sigset_t signals;
@@ -61,9 +65,10 @@ void Supervisor::Watch(int fd) {
 
 int Supervisor::Run(HandshakeServer& door) {
   Clock::time_point kill_at = Clock::time_point::max();
+  int wait_ms = kTickMilliseconds;
   while (true) {
     std::array<epoll_event, 32> events;
-    int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 200);
+    int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), wait_ms);
     std::lock_guard lock(mutex_);
     for (int i = 0; i < count; ++i) {
       int fd = events[static_cast<size_t>(i)].data.fd;
@@ -74,6 +79,8 @@ int Supervisor::Run(HandshakeServer& door) {
         HearWorker(*worker->second);
       }
     }
+    RetryCharges();
+    wait_ms = waiting_charges_.empty() ? kTickMilliseconds : kRetryMilliseconds;
     if (stopping_ && kill_at == Clock::time_point::max()) { kill_at = Clock::now() + kStopPatience; }
     if (Clock::now() > kill_at) {
       for (auto& [control, worker] : workers_) { kill(worker->process.pid, SIGKILL); }
@@ -124,25 +131,61 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message) {
     return;
   }
   if (message.type == ControlType::kCharge) {
-    answer.type = ControlType::kChargeReply;
-    Result<quota::Charge> charge = ledger_.Reserve(worker.vgpu, message.device, message.a);
-    if (charge.ok()) {
-      worker.charges[message.device].Merge(std::move(*charge));
-      answer.a = 1;
-    } else {
-      answer.SetText(charge.status().message());
-      spdlog::info("{}: {}", worker.who, charge.status().message());
-    }
+    if (AnswerCharge(worker, message, false) || Recall(worker, message)) { return; }
+    AnswerCharge(worker, message, true);
   } else if (message.type == ControlType::kAskUsage) {
     answer.type = ControlType::kUsage;
-  } else {
-    return;
+    Reply(worker, answer, message.device);
   }
-  quota::Usage usage = ledger_.usage(worker.vgpu, message.device);
+}
+
+bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool is_last_try) {
+  ControlMessage answer;
+  answer.type = ControlType::kChargeReply;
+  answer.id = charge.id;
+  Result<quota::Charge> reserved = ledger_.Reserve(worker.vgpu, charge.device, charge.a);
+  if (reserved.ok()) {
+    worker.charges[charge.device].Merge(std::move(*reserved));
+    answer.a = 1;
+  } else {
+    if (!is_last_try) { return false; }
+    answer.SetText(reserved.status().message());
+    spdlog::info("{}: {}", worker.who, reserved.status().message());
+  }
+  Reply(worker, answer, charge.device);
+  return true;
+}
+
+void Supervisor::Reply(Worker& worker, ControlMessage answer, int device) {
+  quota::Usage usage = ledger_.usage(worker.vgpu, device);
   answer.b = usage.charged_bytes;
   answer.c = usage.quota_bytes;
   // A worker that asks without reading the answers is not ours any more.
   if (!SendControl(worker.process.control, answer).ok()) { kill(worker.process.pid, SIGKILL); }
+}
+
+bool Supervisor::Recall(const Worker& worker, const ControlMessage& charge) {
+  ControlMessage recall;
+  recall.type = ControlType::kRecallCredit;
+  recall.device = charge.device;
+  recall.a = charge.a;
+  bool asked = false;
+  for (auto& [control, other] : workers_) {
+    if (other.get() == &worker || other->vgpu != worker.vgpu || other->charges[charge.device].bytes() == 0) { continue; }
+    asked = SendControl(control, recall).ok() || asked;
+  }
+  if (asked) { waiting_charges_.push_back({worker.process.control, charge, Clock::now() + kRecallPatience}); }
+  return asked;
+}
+
+void Supervisor::RetryCharges() {
+  std::vector<WaitingCharge> waiting = std::exchange(waiting_charges_, {});
+  for (WaitingCharge& charge : waiting) {
+    auto worker = workers_.find(charge.control);
+    if (worker == workers_.end()) { continue; }
+    bool is_last_try = Clock::now() >= charge.until;
+    if (!AnswerCharge(*worker->second, charge.charge, is_last_try)) { waiting_charges_.push_back(charge); }
+  }
 }
 
 // The worker's end of the socket is closed: its process is ending, or has shut us out. Its memory is back once it is reaped.

@@ -49,6 +49,11 @@ class Supervisor {
 
   void HearWorker(Worker& worker);
   void AnswerWorker(Worker& worker, const ControlMessage& message);
+  // Asks the other sessions of the worker's vGPU for unspent credit; false if there are none.
+  bool Recall(const Worker& worker, const ControlMessage& charge);
+  bool AnswerCharge(Worker& worker, const ControlMessage& charge, bool is_last_try);
+  void RetryCharges();
+  void Reply(Worker& worker, ControlMessage answer, int device);
   void Bury(int control);
   void HearSignal(int signal);
   void Watch(int fd);
@@ -61,6 +66,12 @@ class Supervisor {
   std::mutex mutex_;  // all below
   quota::MemoryLedger ledger_;
   Workers workers_;
+  struct WaitingCharge {
+    int control = -1;
+    ControlMessage charge;
+    Clock::time_point until;
+  };
+  std::vector<WaitingCharge> waiting_charges_;  // for what other sessions give back
   uint64_t sessions_started_ = 0;
   bool draining_ = false;
   bool stopping_ = false;

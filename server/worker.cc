@@ -158,11 +158,23 @@ class Worker {
     if (control_.TakeAnswer(message)) { return true; }
     if ((message.type == ControlType::kResume || message.type == ControlType::kLane) && !descriptors.empty()) {
       Attach(message, AdoptSocket(descriptors[0]));
+    } else if (message.type == ControlType::kRecallCredit) {
+      Recall(message);
     } else if (message.type == ControlType::kStop) {
       if (!open_.load()) { _exit(1); }
       session_->Stop({Code::kDisconnected, std::string(message.Text())});
     }
     return true;
+  }
+
+  // The client gives back what it has not spent; its records do the rest.
+  void Recall(const ControlMessage& message) {
+    if (!open_.load()) { return; }
+    Builder body;
+    body.Put<int32_t>(message.device);
+    body.Put<uint64_t>(message.a);
+    session_->outbox().Push(SessionCall::kRecall, body.bytes());
+    session_->outbox().Flush();
   }
 
   void Attach(const ControlMessage& message, std::unique_ptr<Channel> channel) {

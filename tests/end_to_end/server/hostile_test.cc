@@ -188,6 +188,23 @@ TEST(Server, HoldsTheSessionsOfAVgpuToOneQuota) {
   EXPECT_EQ(stranger.NeedCredit(16 * kMiB).bytes, 16 * kMiB);
 }
 
+TEST(Server, RecallsUnspentCreditBeforeItRefuses) {
+  ServerProcess server({"--mem", "16MiB"});
+  RawClient rich, poor;
+  ASSERT_TRUE(rich.Connect(server.url(), {.vgpu = "shared"}).ok());
+  ASSERT_TRUE(poor.Connect(server.url(), {.vgpu = "shared"}).ok());
+  Window unspent = rich.NeedCredit(16 * kMiB);
+  ASSERT_EQ(unspent.bytes, 16 * kMiB);
+  Builder body;
+  body.Put<int32_t>(0);
+  body.Put<uint64_t>(8 * kMiB);
+  body.Put<uint8_t>(1);
+  uint32_t asked = poor.Send(static_cast<uint16_t>(SessionCall::kNeedCredit), body, kWantReply);
+  ASSERT_TRUE(rich.WaitFor([&] { return rich.recalled_bytes_ == 8 * kMiB; }));
+  rich.Send(static_cast<uint16_t>(SessionCall::kReturnCredit), Numbers({0, unspent.base, unspent.bytes}));
+  EXPECT_EQ(poor.WaitReply(asked).status, 0);
+}
+
 TEST(Server, AsksNoMoreThanTheClientDid) {
   ServerProcess server({"--mem", "64MiB"});
   RawClient modest, greedy;

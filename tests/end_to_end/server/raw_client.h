@@ -188,6 +188,9 @@ class RawClient final : public LinkObserver {
       } else if (record.header.call == static_cast<uint16_t>(SessionCall::kHostCall)) {
         host_token_ = in.Get<uint64_t>();
         host_function_ = in.Get<uint64_t>();
+      } else if (record.header.call == static_cast<uint16_t>(SessionCall::kRecall)) {
+        in.Get<int32_t>();
+        recalled_bytes_ = in.Get<uint64_t>();
       } else if (record.header.call == static_cast<uint16_t>(SessionCall::kFreed)) {
         in.Get<uint16_t>();
         freed_epoch_ = in.Get<uint64_t>();
@@ -224,7 +227,7 @@ class RawClient final : public LinkObserver {
   std::map<uint32_t, int32_t> errors_;
   std::map<uint64_t, std::vector<std::byte>> landed_;
   std::map<uint64_t, uint64_t> landed_bytes_;
-  uint64_t host_token_ = 0, host_function_ = 0, freed_epoch_ = 0;
+  uint64_t host_token_ = 0, host_function_ = 0, freed_epoch_ = 0, recalled_bytes_ = 0;
 
  private:
   Result<Link::Reconnected> Again(const std::string& url, Hello hello, LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
