@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::chrono::seconds kStopPatience(3);
 constexpr std::chrono::milliseconds kRecallPatience(500);  // for credit on its way back from other sessions
-constexpr int kTickMilliseconds = 200;
+constexpr int kTickMilliseconds = 1000;
 constexpr int kRetryMilliseconds = 10;
 
 sigset_t HandledSignals() {
@@ -80,7 +80,7 @@ int Supervisor::Run(HandshakeServer& door) {
       }
     }
     RetryCharges();
-    wait_ms = waiting_charges_.empty() ? kTickMilliseconds : kRetryMilliseconds;
+    wait_ms = waiting_charges_.empty() && !stopping_ ? kTickMilliseconds : kRetryMilliseconds;
     if (stopping_ && kill_at == Clock::time_point::max()) { kill_at = Clock::now() + kStopPatience; }
     if (Clock::now() > kill_at) {
       for (auto& [control, worker] : workers_) { kill(worker->process.pid, SIGKILL); }

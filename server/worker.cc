@@ -135,7 +135,7 @@ class Worker {
       bool open = open_.load();
       pollfd watched[3] = {{control_.fd(), POLLIN, 0}, {open ? output_fd_ : -1, POLLIN, 0},
                            {open && !client_died ? client_fd_ : -1, POLLIN, 0}};
-      poll(watched, 3, open ? 50 : 5);
+      poll(watched, 3, !open ? 5 : client_died ? 20 : 1000);
       if (watched[0].revents != 0 && !Receive()) { break; }
       if (watched[1].revents != 0) {
         session_->DrainOutput();
