@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "client-shim/core/stats.h"
 #include "transport/handshake.h"
 
 namespace farcall::client {
@@ -12,6 +13,12 @@ namespace farcall::client {
 namespace {
 
 constexpr auto kRejoinTimeout = std::chrono::seconds(5);
+
+// HELLO and WELCOME are a round trip too, of the log and of each lane.
+void CountHandshake() {
+  if (Stats* stats = g_stats.load(std::memory_order_relaxed)) stats->round_trips.fetch_add(1, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 void DescribeProcess(Hello* hello) {
@@ -40,6 +47,7 @@ Result<Connected> OpenSession(const Config& config, Hello hello, Clock::time_poi
   if (!config.token.empty()) proof_key = key;
   Result<Welcome> welcome = ClientHandshake(**channel, std::move(hello), proof_key, deadline);
   if (!welcome.ok()) return welcome.status();
+  CountHandshake();
   Connected connected;
   connected.channel = std::move(*channel);
   connected.welcome = std::move(*welcome);
@@ -59,6 +67,7 @@ Result<Link::Reconnected> Rejoin(const std::string& endpoint, const Welcome& ses
   hello.received_chunks = received_chunks;
   Result<Welcome> welcome = ClientHandshake(**channel, std::move(hello), session.key, deadline);
   if (!welcome.ok()) return welcome.status();
+  CountHandshake();
   Link::Reconnected again;
   again.channel = std::move(*channel);
   again.peer_received_seq = welcome->received_seq;

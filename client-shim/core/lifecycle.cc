@@ -30,15 +30,13 @@ Clock::time_point g_retry_after;
 constexpr auto kConnectTimeout = std::chrono::seconds(10);
 constexpr auto kRetryPause = std::chrono::seconds(1);
 
+// One line: where, why and what to do. The transport's own lines say some of it already.
 CUresult FailConnect(const std::string& endpoint, const Status& why) {
-  const char* remedy = "";
-  switch (why.code()) {
-    case Code::kUnavailable:
-    case Code::kTimeout:
-    case Code::kDisconnected: remedy = "; is `farcall serve` running there?"; break;
-    default: break;
-  }
-  Log(LogLevel::kError, "cannot use %s: %s%s", endpoint.c_str(), why.message().c_str(), remedy);
+  bool absent = why.code() == Code::kUnavailable || why.code() == Code::kTimeout || why.code() == Code::kDisconnected;
+  bool names_endpoint = why.message().find(endpoint) != std::string::npos;
+  bool has_remedy = why.message().find("farcall serve") != std::string::npos;
+  Log(LogLevel::kError, "cannot connect%s: %s%s", names_endpoint ? "" : (" to " + endpoint).c_str(),
+      why.message().c_str(), absent && !has_remedy ? "; is `farcall serve` running there?" : "");
   return MapConnectError(why.code());
 }
 

@@ -75,4 +75,9 @@ bool MemoryMap::Overlaps(uint64_t base, uint64_t bytes) const {
   return base - before.base < before.bytes;
 }
 
+bool HoldsMemory(uint64_t address, uint64_t bytes) {
+  Allocation found;
+  return bytes == 0 || (Memory().Holds(address, bytes, &found) && found.kind == MemoryKind::kDevice);
+}
+
 }  // namespace farcall::client

@@ -11,6 +11,7 @@
 
 #include "client-shim/core/session_face.h"
 #include "proto/codec.h"
+#include "proto/extent.h"
 #include "proto/wire.h"
 
 namespace farcall::client {
@@ -41,15 +42,6 @@ void PutHandles(Builder& body, Handle* const* handles, uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) {
     body.Put<uint64_t>(WireHandle(handles[i]));
   }
-}
-
-// Counts of arrays, as the spec writes them: a number the application got wrong reads no further
-// than the API would.
-inline uint64_t AtMost(uint64_t count, uint64_t limit) {
-  return count < limit ? count : limit;
-}
-inline uint64_t Minus(uint64_t a, uint64_t b) {
-  return a < b ? 0 : a - b;
 }
 
 // What 0 means to an entry built for the per-thread default stream.

@@ -44,6 +44,9 @@ void FreeHandle(HandleKind kind, uint64_t handle);
 // 0 -> 1 (legacy) or 2 (per-thread); others pass. Unknown stream: *error = INVALID_HANDLE.
 uint64_t WireStream(CUstream stream, bool per_thread_default, CUresult* error);
 
+// [address, address + bytes) lies inside one allocation of device memory. Nothing (0 bytes) lies anywhere.
+bool HoldsMemory(uint64_t address, uint64_t bytes);
+
 // Answers a call nobody implements: logs once, returns NOT_SUPPORTED.
 CUresult NotSupported(CallId call);
 

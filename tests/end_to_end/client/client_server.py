@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server on the CPU device for one test, and programs run against it."""
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+BUILD = pathlib.Path(os.environ["FARCALL_BUILD"])
+LIMIT_S = 240
+
+
+class Server:
+    def __init__(self, token=None):
+        environment = dict(os.environ)
+        environment.pop("FARCALL_TOKEN", None)
+        if token:
+            environment["FARCALL_TOKEN"] = token
+        command = [str(BUILD / "bin/farcall"), "serve", "--listen", "tcp://127.0.0.1:0", "--device", "cpu", "--log-level", "warn"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        line = self.process.stdout.readline()
+        found = re.search(r" on (tcp://[^\s,]+)", line)
+        assert found, f"no ready line but {line!r}"
+        self.url = found.group(1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def run(endpoint, *command, **variables):
+    """Runs a program with nothing of this environment but what it needs."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"), "FARCALL_CACHE_DIR": cache}
+        if endpoint:
+            environment["FARCALL_ENDPOINT"] = endpoint
+        environment.update(variables)
+        return subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True,
+                              timeout=LIMIT_S, check=False)
