@@ -35,10 +35,9 @@ def until(condition, limit_s=20.0, what="condition"):
 class Server:
     def __init__(self, *flags, token=None, listen="tcp://127.0.0.1:0", environment=None):
         command = [str(FARCALL), "serve", "--listen", listen, "--device", "cpu", *flags]
-        env = dict(os.environ, **(environment or {}))
-        env.pop("FARCALL_TOKEN", None)
         if token:
-            env["FARCALL_TOKEN"] = token
+            command += ["--token", token]
+        env = dict(os.environ, **(environment or {}))
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
         line = self.process.stdout.readline()

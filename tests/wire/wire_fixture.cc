@@ -99,6 +99,9 @@ bool CheckHandle(HandleKind kind, uint64_t handle) {
   return SplitHandle(handle).kind == kind;
 }
 
+// The server's check is under test: every extent reaches it.
+bool HoldsMemory(uint64_t, uint64_t) { return true; }
+
 void FreeHandle(HandleKind kind, uint64_t handle) {
   Wire::current->freed_on_client.push_back({kind, handle, nullptr});
 }

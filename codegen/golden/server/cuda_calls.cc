@@ -1,37 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generated from cuda.h and codegen/spec/cuda.yaml: decode, check, resolve, call, encode. Partner: client/cuda_calls.cc.
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "proto/cuda_structs.h"
+#include "proto/extent.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
 #include "server/serve.h"
 
 namespace farcall::server {
 namespace {
-
-// Extents computed from the peer's numbers: an overflow becomes an extent nothing holds.
-constexpr uint64_t kBeyond = std::numeric_limits<uint64_t>::max();
-
-[[maybe_unused]] uint64_t Product(uint64_t a, uint64_t b) {
-  uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? kBeyond : product;
-}
-
-// Bytes from the first to the last of `rows` rows.
-[[maybe_unused]] uint64_t Pitched(uint64_t pitch, uint64_t row_bytes, uint64_t rows) {
-  if (rows == 0) { return 0; }
-  uint64_t bytes = 0;
-  return __builtin_add_overflow(Product(pitch, rows - 1), row_bytes, &bytes) ? kBeyond : bytes;
-}
-
-[[maybe_unused]] uint64_t AtMost(uint64_t count, uint64_t limit) {
-  return count < limit ? count : limit;
-}
-
-[[maybe_unused]] uint64_t Minus(uint64_t a, uint64_t b) { return a < b ? 0 : a - b; }
 
 // Handles whose kind the record itself says, among those allowed.
 template <typename Native>
