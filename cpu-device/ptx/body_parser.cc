@@ -26,7 +26,7 @@ ParseResult BodyParser::Run() {
     if (lexer_.AtEnd()) lexer_.Fail("'{' without '}'");
     if (!Statement()) break;
   }
-  if (lexer_.ok()) CloseScope(lexer_.peek().line);
+  if (lexer_.ok()) CloseScope();
   std::stable_sort(function_.labels.begin(), function_.labels.end(),
                    [](const Label& a, const Label& b) { return a.instruction < b.instruction; });
   return {lexer_.error()};
@@ -55,10 +55,9 @@ bool BodyParser::Statement() {
     return true;
   }
   if (lexer_.IsPunct('}')) {
-    uint32_t line = lexer_.peek().line;
     if (scopes_.depth() == 1) return lexer_.Fail("'}' without '{'");
     lexer_.Next();
-    return CloseScope(line);
+    return CloseScope();
   }
   if (lexer_.peek().kind == Token::Kind::kDirective) return Directive();
   return ParseInstruction();
@@ -255,7 +254,7 @@ bool BodyParser::CallPrototype(std::string_view name) {
 
 // Binds what the scope's labels answer; the rest is the outer scope's, or an error at the
 // outermost.
-bool BodyParser::CloseScope(uint32_t line) {
+bool BodyParser::CloseScope() {
   BodyScope scope = scopes_.Pop();
   for (LabelFixup& fixup : scope.fixups) {
     auto label = scope.labels.find(fixup.name);

@@ -30,7 +30,7 @@ class BodyParser {
   bool BranchTargets(std::string_view name);
   bool CallTargets(std::string_view name);
   bool CallPrototype(std::string_view name);
-  bool CloseScope(uint32_t line);
+  bool CloseScope();
   bool Declare(std::string_view name, const LocalSymbol& symbol);
   RegisterId AddRegisters(std::string_view name, Type type, uint32_t count, uint8_t width,
                           bool numbered);
