@@ -14,6 +14,7 @@
 #include "client-shim/core/session.h"
 #include "client-shim/core/stats.h"
 #include "client-shim/core/thread_state.h"
+#include "proto/call_info.h"
 #include "client-shim/core/windows.h"
 
 namespace farcall::client {
@@ -55,6 +56,7 @@ CUresult Connect() {
   hello.vgpu = config.vgpu;
   hello.quota = config.quota;
   hello.device_windows = ReserveDeviceWindows();
+  if (!config.stats_file.empty()) StartStats();
   Result<Connected> opened = OpenSession(config, hello, Clock::now() + kConnectTimeout);
   int taken = opened.ok() ? opened->welcome.device_window : -1;
   for (int i = 0; i < static_cast<int>(hello.device_windows.size()); ++i) {
@@ -65,7 +67,6 @@ CUresult Connect() {
     return FailConnect(config.endpoint, Status(Code::kMalformed, "the server took a window that was not offered"));
   }
   DeviceCredit().SetWindow(taken >= 0 ? hello.device_windows[taken] : Window{});
-  if (!config.stats_file.empty()) StartStats();
   g_sync.store(config.sync);
   auto* session = new Session(opened->welcome, config.endpoint);
   LoadDevices(session->welcome());
@@ -153,7 +154,7 @@ CUresult Enter(CallId call, Needs needs) {
   Context* context = Self()->current;
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (!context->alive.load(std::memory_order_relaxed)) [[unlikely]] return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  return CUDA_SUCCESS;
+  return kCallInfo[static_cast<size_t>(call)].capture_unsafe ? CheckUnsafeInCapture() : CUDA_SUCCESS;
 }
 
 Record MakeRecord(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail) {

@@ -29,6 +29,9 @@ class Reply {
 // Counts the call, checks init, fork and context; nullptr-safe. Returns CUDA_SUCCESS or the code the entry must return.
 CUresult Enter(CallId call, Needs needs);
 
+// For calls marked `capture: unsafe`, after Enter: CUDA_SUCCESS, or the refusal; then the captures that forbid it are invalid.
+CUresult CheckUnsafeInCapture();
+
 // Appends one record to the log. One-way: returns a late error of the current context if there is one, else CUDA_SUCCESS.
 // With FARCALL_SYNC=1 it waits and returns the call's own status.
 CUresult Post(CallId call, std::span<const std::byte> body);

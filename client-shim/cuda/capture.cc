@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Capture state and instantiation. The server always captures relaxed; which calls a capture forbids is decided here.
 #include "client-shim/core/calls.h"
+#include "client-shim/cuda/capture_rules.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"
 
 namespace farcall::client {
 
 namespace {
-
-std::atomic<uint64_t> g_capture_id{0};
 
 CUresult State(CUstream hStream, CUstreamCaptureStatus* status, cuuint64_t* id) {
   CUresult error = CUDA_SUCCESS;
@@ -32,22 +31,24 @@ CUresult Call_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode
     return error == CUDA_SUCCESS ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : error;
   }
   if (stream->capture.load() != CU_STREAM_CAPTURE_STATUS_NONE) return CUDA_ERROR_ILLEGAL_STATE;
-  CUresult status = RoundTrip_cuStreamBeginCapture_v2(hStream, mode);
-  if (status != CUDA_SUCCESS) return status;
-  stream->capture_mode = mode;
-  JoinCapture(stream, g_capture_id.fetch_add(1) + 1);
-  return CUDA_SUCCESS;
+  CUresult status = RoundTrip_cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  if (status == CUDA_SUCCESS) BeginCapture(stream, mode);
+  return status;
 }
 
 CUresult Call_cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
   Stream* stream = FindStream(hStream);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (phGraph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (stream->capture.load() == CU_STREAM_CAPTURE_STATUS_NONE) return CUDA_ERROR_ILLEGAL_STATE;
-  CUresult status = RoundTrip_cuStreamEndCapture(hStream, phGraph);
-  // The streams that joined leave with their origin.
-  EndCaptureOf(stream->capture_id.load());
-  return status;
+  CUresult status = MayEndCapture(stream);
+  if (status != CUDA_SUCCESS) return status;
+  *phGraph = nullptr;
+  status = RoundTrip_cuStreamEndCapture(hStream, phGraph);
+  if (EndCapture(stream)) return status;
+  // The server's graph holds what was captured before the refused call: nobody may see it.
+  if (status == CUDA_SUCCESS && *phGraph != nullptr) (void)Post_cuGraphDestroy(*phGraph);
+  *phGraph = nullptr;
+  return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
 CUresult Call_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus* captureStatus) {

@@ -170,7 +170,6 @@ CUresult FreeMapped(CUdeviceptr dptr) {
 }  // namespace
 
 CUresult Call_cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
-  if (CurrentContext()->captures.load() != 0) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return AllocateMapped(dptr, bytesize);
 }
 

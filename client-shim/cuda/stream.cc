@@ -2,6 +2,8 @@
 // Streams: flags, priorities and capture state are ours; order is the server's.
 #include "client-shim/cuda/stream.h"
 
+#include "client-shim/cuda/capture_rules.h"
+
 #include <mutex>
 #include <vector>
 
@@ -19,10 +21,6 @@ CUresult AskStream(CallId call, uint64_t stream) {
   return RoundTrip(call, body.bytes(), nullptr);
 }
 
-bool Captures(const Stream* stream) {
-  return stream != nullptr && stream->capture.load(std::memory_order_relaxed) != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 // Streams 0, 1 and 2 have no object: they are blocking streams of the current context.
 Context* ContextOf(CUstream handle, CUresult* error) {
   *error = CUDA_SUCCESS;
@@ -32,31 +30,6 @@ Context* ContextOf(CUstream handle, CUresult* error) {
   return *error == CUDA_SUCCESS ? CurrentContext() : nullptr;
 }
 }  // namespace
-
-// Streams that capture, or once did: few, so a list does.
-struct CaptureList {
-  std::mutex mutex;
-  std::vector<Stream*> streams;
-};
-static CaptureList* g_captures = new CaptureList;
-
-void JoinCapture(Stream* stream, uint64_t capture_id) {
-  std::lock_guard lock(g_captures->mutex);
-  stream->capture_id.store(capture_id);
-  stream->capture.store(CU_STREAM_CAPTURE_STATUS_ACTIVE);
-  stream->context->captures.fetch_add(1);
-  g_captures->streams.push_back(stream);
-}
-
-void EndCaptureOf(uint64_t capture_id) {
-  std::lock_guard lock(g_captures->mutex);
-  std::erase_if(g_captures->streams, [&](Stream* stream) {
-    if (stream->capture_id.load() != capture_id) return false;
-    stream->capture.store(CU_STREAM_CAPTURE_STATUS_NONE);
-    stream->context->captures.fetch_sub(1);
-    return true;
-  });
-}
 
 Stream* FindStream(CUstream stream) {
   return FindObject<Stream>(HandleKind::kStream, reinterpret_cast<uint64_t>(stream));
@@ -96,7 +69,7 @@ CUresult Call_cuStreamDestroy_v2(CUstream hStream) {
   Stream* stream = FindStream(hStream);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (stream->flags == CU_STREAM_NON_BLOCKING) stream->context->unordered_streams.fetch_sub(1);
-  if (Captures(stream)) EndCaptureOf(stream->capture_id.load());
+  if (Captures(stream)) EndCapture(stream);
   return Post_cuStreamDestroy_v2(hStream);  // the object stays: another thread may be looking at it
 }
 
@@ -158,7 +131,7 @@ CUresult Call_cuStreamQuery(CUstream hStream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
-  if (Captures(FindStream(hStream))) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (Captures(FindStream(hStream))) return RefuseOn(FindStream(hStream));
   return AskStream(CallId::cuStreamQuery, stream);
 }
 
@@ -166,17 +139,18 @@ CUresult Call_cuStreamSynchronize(CUstream hStream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
-  if (Captures(FindStream(hStream))) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (Captures(FindStream(hStream))) return RefuseOn(FindStream(hStream));
   return AskStream(CallId::cuStreamSynchronize, stream);
 }
 
 CUresult Call_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
   Event* event = FindEvent(hEvent);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (Flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   Stream *stream = FindStream(hStream), *origin = event->capture_stream.load();
   // Waiting for an event of a capture joins it.
   if (origin != nullptr && stream != nullptr && Captures(origin) && !Captures(stream)) {
-    JoinCapture(stream, origin->capture_id.load());
+    JoinCapture(stream, origin);
   }
   return Post_cuStreamWaitEvent(hStream, hEvent, Flags);
 }

@@ -17,7 +17,6 @@ struct Stream {
   int priority = 0;
   std::atomic<int> capture{CU_STREAM_CAPTURE_STATUS_NONE};
   std::atomic<uint64_t> capture_id{0};
-  int capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 };
 
 struct Event {
@@ -30,10 +29,6 @@ struct Event {
 // The application's own stream; nullptr for the default ones or none.
 Stream* FindStream(CUstream stream);
 Event* FindEvent(CUevent event);
-
-void JoinCapture(Stream* stream, uint64_t capture_id);
-// Every stream in this capture leaves it.
-void EndCaptureOf(uint64_t capture_id);
 
 inline constexpr uint64_t kLegacyStream = 1;
 inline constexpr uint64_t kPerThreadStream = 2;

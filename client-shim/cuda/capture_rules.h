@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which streams capture, and what their captures forbid. The server captures relaxed: modes and invalidation are decided here.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "client-shim/cuda/stream.h"
+
+namespace farcall::client {
+
+// The stream takes part in a capture, a valid one or one that has been invalidated.
+bool Captures(const Stream* stream);
+// A capture begins on `origin` by the calling thread.
+void BeginCapture(Stream* origin, CUstreamCaptureMode mode);
+// `stream` has waited for an event of `of`'s capture and takes part in it from now on.
+void JoinCapture(Stream* stream, Stream* of);
+// A call that may not name a capturing stream named one: its capture is invalid. Returns the call's code.
+CUresult RefuseOn(Stream* stream);
+// Why the calling thread may not end the capture of `origin`; CUDA_SUCCESS if it may.
+CUresult MayEndCapture(const Stream* origin);
+// Every stream in this stream's capture leaves it. True: the capture was valid.
+bool EndCapture(Stream* origin);
+
+}  // namespace farcall::client
