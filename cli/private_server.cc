@@ -3,10 +3,12 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <vector>
@@ -44,8 +46,14 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return {Code::kUnavailable, "no pipe for the private server"};
   std::string self = OwnPath();
+  // In memory, so that neither the process list nor a disk shows it.
+  int secret = memfd_create("farcall-token", 0);
+  if (secret < 0 || write(secret, token_.data(), token_.size()) != static_cast<ssize_t>(token_.size())) {
+    return {Code::kUnavailable, "no memory file for the private server's token"};
+  }
+  std::string token_file = "/proc/self/fd/" + std::to_string(secret);
   std::vector<const char*> arguments = {"farcall", "serve", "--listen", "tcp://127.0.0.1:0", "--log-level", "warn",
-                                        "--device", device.empty() ? "auto" : device.c_str()};
+                                        "--token-file", token_file.c_str(), "--device", device.empty() ? "auto" : device.c_str()};
   if (!mem.empty()) {
     arguments.push_back("--mem");
     arguments.push_back(mem.c_str());
@@ -58,12 +66,12 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem) {
     setpgid(0, 0);  // the terminal's Ctrl-C is for the program
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(125);
-    setenv("FARCALL_TOKEN", token_.c_str(), 1);
     dup2(ends[1], STDOUT_FILENO);
     execv(self.c_str(), const_cast<char* const*>(arguments.data()));
     _exit(125);
   }
   close(ends[1]);
+  close(secret);
   std::string line = ReadLine(ends[0]);
   close(ends[0]);
   size_t at = line.find(" on ");

@@ -12,12 +12,12 @@ LIMIT_S = 240
 
 class Server:
     def __init__(self, token=None):
-        environment = dict(os.environ)
-        environment.pop("FARCALL_TOKEN", None)
-        if token:
-            environment["FARCALL_TOKEN"] = token
+        self.token_file = tempfile.NamedTemporaryFile("w")
+        self.token_file.write((token or "") + "\n")
+        self.token_file.flush()
         command = [str(BUILD / "bin/farcall"), "serve", "--listen", "tcp://127.0.0.1:0", "--device", "cpu", "--log-level", "warn"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        command += ["--token-file", self.token_file.name] if token else []
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         found = re.search(r" on (tcp://[^\s,]+)", line)
         assert found, f"no ready line but {line!r}"
@@ -30,6 +30,7 @@ class Server:
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
+        self.token_file.close()
 
 
 def run(endpoint, *command, **variables):
