@@ -17,6 +17,7 @@ ROLES = (
     "free",
     "h",
     "dev",
+    "align",
     "str",
     "stream",
     "device",
@@ -57,6 +58,7 @@ class Plan:
     record: str = ""  # canonical record name
     kinds: list[str] = field(default_factory=list)
     count: str = ""  # element count of an array, byte count of an address
+    align: str = ""  # of an address, in bytes
     optional: bool = False
     free: bool = False
     select: str = ""
@@ -103,7 +105,9 @@ class Classifier:
         if spelled.startswith("CUdeviceptr"):
             if "dev" not in roles:
                 raise SpecError(f"{where}: a device address needs its extent: dev(<bytes>)")
-            return Plan(param, "address", spelled, wire="uint64_t", count=roles["dev"])
+            return Plan(
+                param, "address", spelled, wire="uint64_t", count=roles["dev"], align=roles.get("align", "")
+            )
         if spelled.startswith("CUdevice") and canonical == "int":
             return Plan(param, "device", spelled, wire="int32_t")
         wire = self.wire_scalar(canonical)

@@ -61,7 +61,7 @@ CUresult Post_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 CUresult Post_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us,
                                  size_t Width, size_t Height, CUstream hStream) {
   CUresult error = CUDA_SUCCESS;
-  if (!HoldsMemory(dstDevice, Pitched(dstPitch, Product(Width, 2), Height))) { return CUDA_ERROR_INVALID_VALUE; }
+  if (!HoldsMemory(dstDevice, Pitched(dstPitch, Product(Width, 2), Height)) || dstDevice % 2 != 0) { return CUDA_ERROR_INVALID_VALUE; }
   const uint64_t wire_hStream = WireStream(hStream, false, &error);
   if (error != CUDA_SUCCESS) { return error; }
   BodyRoom room;
