@@ -353,8 +353,8 @@ void Session::FlushPrintf(CUcontext context) {
     CUstream idle = stream->second;
     lock.unlock();
     if (idle != nullptr) { api_.cuStreamSynchronize(idle); }
+    DrainOutput();
   }
-  DrainOutput();
 }
 
 void Session::ForgetContext(CUcontext context) {
