@@ -10,6 +10,7 @@ ExecResult Program::Load(std::string_view, GlobalMemory&, std::unique_ptr<Progra
 
 void ConfigureExecutor(const ExecutorOptions&) {}
 void SetDeviceHeap(uint64_t, uint64_t) {}
+void SetReservedWindow(uint64_t, uint64_t) {}
 void FlushDeviceOutput() {}
 
 }  // namespace farcall::cpu_device

@@ -130,6 +130,24 @@ TEST_F(StreamTest, PerThreadStreamsAreDifferent) {
   EXPECT_NE(mine, other);
 }
 
+TEST_F(StreamTest, AStreamOfAnotherContextCanBeWaitedForButNotLaunchedInto) {
+  const CUstream stream = Create();
+  const CUdeviceptr data = Allocate(4);
+  CUcontext other = nullptr;
+  ASSERT_OK(CU(cuCtxCreate_v2)(&other, 0, 1));
+  EXPECT_OK(CU(cuStreamQuery)(stream));
+  EXPECT_OK(CU(cuMemsetD32Async)(data, 1, 1, stream));
+  EXPECT_OK(CU(cuStreamSynchronize)(stream));
+  CUmodule module = nullptr;
+  if (CU(cuModuleLoadData)(&module, Ptx()) == CUDA_SUCCESS) {
+    CUfunction bounded = nullptr;
+    ASSERT_OK(CU(cuModuleGetFunction)(&bounded, module, "bounded"));
+    EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr), CUDA_ERROR_INVALID_HANDLE);
+  }
+  ASSERT_OK(CU(cuCtxDestroy_v2)(other));
+  EXPECT_OK(CU(cuStreamDestroy_v2)(stream));
+}
+
 std::atomic<int> g_inside{-1};
 
 TEST_F(StreamTest, HostFunctionsMayNotCallCuda) {
