@@ -93,6 +93,7 @@ uint32_t Encode(const Fp8& format, float value, uint32_t relu) {
   uint32_t sign = std::signbit(value) ? 0x80 : 0;
   if (relu) sign = 0;
   float magnitude = std::fabs(value);
+  if (magnitude == 0) return sign;  // has no exponent to take
   if (magnitude >= Decode(format, format.max_finite)) return sign | format.max_finite;
   int exponent = 0;
   std::frexp(magnitude, &exponent);  // magnitude = f * 2^exponent, f in [0.5, 1)
