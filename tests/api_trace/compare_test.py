@@ -18,6 +18,14 @@ def lines_of(client):
     return client.out
 
 
+def call_of(lines):
+    """For each line the call it belongs to: its own, or the one whose value it prints."""
+    calls = []
+    for line in lines:
+        calls.append(line.rsplit(" -> ")[0] if " -> " in line else calls[-1] if calls else "")
+    return calls
+
+
 class Trace(unittest.TestCase):
     def test_return_codes_agree_locally_and_remotely(self):
         local = lines_of(Client("", TRACE, environment={"LD_LIBRARY_PATH": str(BUILD / "lib/farcall/device")}))
@@ -25,10 +33,10 @@ class Trace(unittest.TestCase):
             remote = lines_of(Client(server.url, TRACE))
         excepted = {line for line in (HERE / "exceptions.txt").read_text().splitlines() if line and line[0] != "#"}
         self.assertEqual(len(local), len(remote))
-        differ = [(here, there) for here, there in zip(local, remote) if here != there]
-        unexplained = [pair for pair in differ if pair[0].rsplit(" -> ")[0] not in excepted]
-        self.assertEqual(unexplained, [], "\n".join(f"device: {a}   remote: {b}" for a, b in unexplained))
-        used = {here.rsplit(" -> ")[0] for here, _ in differ}
+        differ = [(call, here, there) for call, here, there in zip(call_of(local), local, remote) if here != there]
+        unexplained = [row for row in differ if row[0] not in excepted]
+        self.assertEqual(unexplained, [], "\n".join(f"{c}: device: {a}   remote: {b}" for c, a, b in unexplained))
+        used = {call for call, _, _ in differ}
         self.assertEqual(excepted - used, set(), "exceptions that no longer differ")
         names = {line.split()[0] for line in local if " -> " in line}
         self.assertGreaterEqual(len(names), 120)

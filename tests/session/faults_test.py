@@ -87,16 +87,25 @@ class Faults(unittest.TestCase):
             until(lambda: not server.workers(), what="the worker ends after the grace")
 
     def test_a_killed_clients_bytes_are_back_for_its_neighbour(self):
-        with Server("--mem", "512MiB", environment={"FARCALL_CPU_MEM": "768MiB"}) as server:
-            holder = Client(server.url, "hold", 450, stdin=subprocess.PIPE)
+        shared = {"FARCALL_VGPU": "one-vgpu-for-both"}
+        with Server("--mem", "512MiB") as server:
+            holder = Client(server.url, "hold", 450, stdin=subprocess.PIPE, environment=shared)
             holder.wait_line("held")
-            waiting = Client(server.url, "hold", 450, "try")
+            refused = run(server.url, "hold", 450, environment=shared)
+            self.assertEqual((refused.process.returncode, refused.out), (3, ["error 2 cudaErrorMemoryAllocation"]))
+            waiting = Client(server.url, "hold", 450, "try", environment=shared)
             time.sleep(0.3)
             self.assertIsNone(waiting.process.poll(), (waiting.out, waiting.err))
-            holder.kill()
             killed = time.monotonic()
+            holder.kill()
             self.assertEqual(waiting.wait(), 0, (waiting.out, waiting.err))
             self.assertLess(time.monotonic() - killed, 1.0 + 5.0)  # the bound is 1 s; 5 s more for a busy machine
+
+    def test_a_copy_over_4_gib_works_or_says_there_is_no_memory(self):
+        with Server("--mem", "6GiB") as server:
+            self.finishes_right(Client(server.url, "big_copy", 4100))
+            client = run(server.url, "big_copy", 7000)
+            self.assertEqual((client.process.returncode, client.out), (3, ["error 2 cudaErrorMemoryAllocation at cudaMalloc"]))
 
 
 if __name__ == "__main__":
