@@ -60,7 +60,6 @@ class Session final : public LinkObserver {
   void DrainOutput();
   // Runs on the callback thread, in order.
   void QueueHostCall(std::function<void()> work);
-  void NoteHostWork() { host_work_.store(true); }
 
   CUresult ended() const { return static_cast<CUresult>(ended_.load(std::memory_order_acquire)); }
   // Says goodbye and closes, within bounded time. Every later call fails with `code`.
@@ -98,6 +97,7 @@ class Session final : public LinkObserver {
   Transfers transfers_;
   std::atomic<int> ended_{0};
   std::atomic<bool> leaving_{false};
+  std::atomic<bool> said_lost_{false};
 
   // The batch. batch_mutex_ is never held across a send; send_mutex_ keeps frames in order.
   std::mutex batch_mutex_;
@@ -131,7 +131,6 @@ class Session final : public LinkObserver {
   std::condition_variable host_wake_;
   std::deque<std::function<void()>> host_queue_;
   bool host_running_ = false;
-  std::atomic<bool> host_work_{false};
 };
 
 // The live session, or nullptr.

@@ -286,11 +286,14 @@ void Session::OnChunk(const ChunkHeader& header) { transfers_.Landed(header); }
 
 void Session::OnDetached(const Status& why) {
   if (leaving_.load()) return;
+  said_lost_.store(true);
   Log(LogLevel::kWarn, "lost %s (%s); reconnecting for up to %u s", endpoint_.c_str(), why.message().c_str(),
       welcome_.grace_ms / 1000);
 }
 
-void Session::OnReattached() { Log(LogLevel::kWarn, "reconnected to %s", endpoint_.c_str()); }
+void Session::OnReattached() {
+  if (said_lost_.exchange(false)) Log(LogLevel::kWarn, "reconnected to %s", endpoint_.c_str());
+}
 
 void Session::OnClosed(const Status& why) {
   int none = 0;

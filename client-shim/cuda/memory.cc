@@ -215,7 +215,10 @@ CUresult Call_cuMemGetInfo_v2(size_t* free, size_t* total) {
   auto free_bytes = outputs.Get<uint64_t>();
   auto total_bytes = outputs.Get<uint64_t>();
   if (!outputs.Done()) return CUDA_ERROR_UNKNOWN;
-  *free = free_bytes;
+  // The ledger has charged what was granted; what nobody allocated of it is free all the same, and so is what was freed.
+  int device = CurrentContext()->server_device;
+  free_bytes += DeviceCredit().FreeBytes(device) + DeviceCredit().QuarantinedBytes(device);
+  *free = free_bytes < total_bytes ? free_bytes : total_bytes;
   *total = total_bytes;
   return CUDA_SUCCESS;
 }

@@ -237,6 +237,20 @@ static void PointerQuestions() {
   EXPECT(free_bytes > 0 && free_bytes <= total_bytes);
 }
 
+// Granted but unspent memory counts as free, and so does what was freed.
+static void MemoryInfo() {
+  size_t before = 0, during = 0, after = 0, total = 0;
+  void *first = nullptr, *block = nullptr;
+  CHECK(cudaMalloc(&first, 4));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaMemGetInfo(&before, &total));
+  CHECK(cudaMalloc(&block, 64 << 20));
+  CHECK(cudaMemGetInfo(&during, &total));
+  CHECK(cudaFree(block));
+  CHECK(cudaMemGetInfo(&after, &total));
+  EXPECT(before <= total && during < before && after >= before && after <= total);
+}
+
 static int ChildStatus(pid_t child) {
   int status = -1;
   waitpid(child, &status, 0);
@@ -297,6 +311,7 @@ int main(int argc, char** argv) {
       {"overwritten-source", OverwrittenSource}, {"reuse-after-free", ReuseAfterFree},
       {"launch-limits", LaunchLimits},     {"sticky-error", StickyError},         {"pinned-lands-later", PinnedLandsLater},
       {"host-functions", HostFunctions},   {"rectangles", Rectangles},            {"pointer-questions", PointerQuestions},
+      {"memory-info", MemoryInfo},
       {"fork-after-init", ForkAfterInit},  {"fork-before-init", ForkBeforeInit},  {"exit-busy", ExitBusy}};
   for (const Case& one : kCases) {
     if (argc == 2 && std::strcmp(argv[1], one.name) == 0) {
