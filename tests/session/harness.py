@@ -18,7 +18,7 @@ import link_proxy  # noqa: E402,F401
 BUILD = pathlib.Path(os.environ["FARCALL_BUILD"])
 FARCALL = BUILD / "bin/farcall"
 PROGRAMS = BUILD / "tests/session"
-LIMIT_S = 90
+LIMIT_S = 240
 
 
 def until(condition, limit_s=20.0, what="condition"):
