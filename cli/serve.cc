@@ -29,21 +29,39 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
   } else if (access(kSystemConfig, F_OK) == 0) {
     FARCALL_TRY(server::ReadServeConfig(kSystemConfig, options));
   }
-  if (!flags.listen.empty()) { options->listen = flags.listen; }
-  if (!flags.device.empty()) { options->device = flags.device; }
-  if (!flags.gpus.empty()) { options->gpus = flags.gpus; }
-  if (command.count("--grace") != 0) { options->grace_seconds = flags.grace_seconds; }
-  if (command.count("--max-sessions") != 0) { options->max_sessions = flags.max_sessions; }
-  if (!flags.log_level.empty()) { options->log_level = flags.log_level; }
+  if (!flags.listen.empty()) {
+    options->listen = flags.listen;
+  }
+  if (!flags.device.empty()) {
+    options->device = flags.device;
+  }
+  if (!flags.gpus.empty()) {
+    options->gpus = flags.gpus;
+  }
+  if (command.count("--grace") != 0) {
+    options->grace_seconds = flags.grace_seconds;
+  }
+  if (command.count("--max-sessions") != 0) {
+    options->max_sessions = flags.max_sessions;
+  }
+  if (!flags.log_level.empty()) {
+    options->log_level = flags.log_level;
+  }
   if (!flags.memory.empty()) {
     Result<uint64_t> bytes = server::ParseBytes(flags.memory);
-    if (!bytes.ok()) { return {Code::kInvalid, "--mem: " + bytes.status().message()}; }
+    if (!bytes.ok()) {
+      return {Code::kInvalid, "--mem: " + bytes.status().message()};
+    }
     options->memory_bytes = *bytes;
   }
-  if (!flags.token.empty()) { options->token = flags.token; }
+  if (!flags.token.empty()) {
+    options->token = flags.token;
+  }
   if (!flags.token_file.empty()) {
     Result<std::string> token = server::ReadTokenFile(flags.token_file);
-    if (!token.ok()) { return token.status(); }
+    if (!token.ok()) {
+      return token.status();
+    }
     options->token = *token;
   }
   return {};
@@ -54,17 +72,28 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
 void AddServeCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("serve", "Serves this machine's devices");
-  command->add_option("--listen", flags->listen, "URL to listen on, may be repeated")->default_str(server::kDefaultListenUrl);
-  command->add_option("--device", flags->device, "auto, cuda, cpu, or the path of a libcuda.so.1")->default_str("auto");
+  command->add_option("--listen", flags->listen, "URL to listen on, may be repeated")
+      ->default_str(server::kDefaultListenUrl);
+  command->add_option("--device", flags->device, "auto, cuda, cpu, or the path of a libcuda.so.1")
+      ->default_str("auto");
   command->add_option("--gpus", flags->gpus, "which devices, as CUDA_VISIBLE_DEVICES lists them");
-  command->add_option("--token", flags->token, "what clients must know (others on this machine can see it: better a file)");
+  command->add_option("--token", flags->token,
+                      "what clients must know (others on this machine can see it: better a file)");
   command->add_option("--token-file", flags->token_file, "file whose first line is the token");
-  command->add_option("--mem", flags->memory, "memory of a vGPU on each device, such as 4GiB (default: all of it)");
-  command->add_option("--grace", flags->grace_seconds, "seconds a session outlives its lost link")->default_str("60");
-  command->add_option("--max-sessions", flags->max_sessions, "sessions at once")->default_str("256")->check(CLI::Range(1, 4096));
-  command->add_option("--config", flags->config, "settings (TOML); default /etc/farcall/server.toml if it exists");
-  command->add_option("--log-level", flags->log_level, "off, error, warn, info, debug, trace")->default_str("info");
-  command->footer("Example: farcall serve --listen tcp://0.0.0.0:7717 --token-file /etc/farcall/token --mem 8GiB");
+  command->add_option("--mem", flags->memory,
+                      "memory of a vGPU on each device, such as 4GiB (default: all of it)");
+  command->add_option("--grace", flags->grace_seconds, "seconds a session outlives its lost link")
+      ->default_str("60");
+  command->add_option("--max-sessions", flags->max_sessions, "sessions at once")
+      ->default_str("256")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--config", flags->config,
+                      "settings (TOML); default /etc/farcall/server.toml if it exists");
+  command->add_option("--log-level", flags->log_level, "off, error, warn, info, debug, trace")
+      ->default_str("info");
+  command->footer(
+      "Example: farcall serve --listen tcp://0.0.0.0:7717 --token-file /etc/farcall/token --mem "
+      "8GiB");
   command->callback([flags, command, &exit_code] {
     server::ServeOptions options;
     Status merged = Merge(*flags, *command, &options);

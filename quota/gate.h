@@ -7,8 +7,8 @@
 
 namespace farcall::quota {
 
-// What the gate may know of a record. The gate sees the whole session in log order, so a record it holds holds
-// everything behind it: waits across streams cannot deadlock.
+// What the gate may know of a record. The gate sees the whole session in log order, so a record it
+// holds holds everything behind it: waits across streams cannot deadlock.
 struct GateRecord {
   uint16_t call = 0;
   uint16_t context = 0;

@@ -7,7 +7,9 @@
 namespace farcall::quota {
 
 Charge& Charge::operator=(Charge&& other) noexcept {
-  if (this == &other) { return *this; }
+  if (this == &other) {
+    return *this;
+  }
   Refund();
   ledger_ = std::exchange(other.ledger_, nullptr);
   vgpu_ = std::move(other.vgpu_);
@@ -18,7 +20,9 @@ Charge& Charge::operator=(Charge&& other) noexcept {
 
 uint64_t Charge::RefundSome(uint64_t bytes) {
   bytes = std::min(bytes, bytes_);
-  if (bytes == 0) { return 0; }
+  if (bytes == 0) {
+    return 0;
+  }
   bytes_ -= bytes;
   ledger_->Refund(vgpu_, device_, bytes);
   return bytes;
@@ -35,14 +39,18 @@ void Charge::Merge(Charge other) {
 void MemoryLedger::Open(const std::string& vgpu, int device, uint64_t quota_bytes) {
   std::lock_guard lock(mutex_);
   auto [account, is_new] = accounts_.try_emplace({vgpu, device});
-  if (is_new || account->second.holders == 0) { account->second.usage.quota_bytes = quota_bytes; }
+  if (is_new || account->second.holders == 0) {
+    account->second.usage.quota_bytes = quota_bytes;
+  }
   ++account->second.holders;
 }
 
 void MemoryLedger::Close(const std::string& vgpu, int device) {
   std::lock_guard lock(mutex_);
   auto account = accounts_.find({vgpu, device});
-  if (account == accounts_.end() || account->second.holders == 0) { return; }
+  if (account == accounts_.end() || account->second.holders == 0) {
+    return;
+  }
   --account->second.holders;
   DropIfUnused(account);
 }
@@ -51,7 +59,8 @@ Status MemoryLedger::SetQuota(const std::string& vgpu, int device, uint64_t quot
   std::lock_guard lock(mutex_);
   auto account = accounts_.find({vgpu, device});
   if (account == accounts_.end()) {
-    return {Code::kInvalid, "memory quota: no vGPU '" + vgpu + "' on device " + std::to_string(device)};
+    return {Code::kInvalid,
+            "memory quota: no vGPU '" + vgpu + "' on device " + std::to_string(device)};
   }
   account->second.usage.quota_bytes = quota_bytes;
   return {};
@@ -61,14 +70,13 @@ Result<Charge> MemoryLedger::Reserve(const std::string& vgpu, int device, uint64
   std::lock_guard lock(mutex_);
   auto account = accounts_.find({vgpu, device});
   if (account == accounts_.end()) {
-    return Status(Code::kInvalid,
-                  "device memory: no account on device " + std::to_string(device));
+    return Status(Code::kInvalid, "device memory: no account on device " + std::to_string(device));
   }
   Usage& usage = account->second.usage;
   if (bytes > usage.free_bytes()) {
-    return Status(Code::kQuotaExceeded, "device memory: asked " + std::to_string(bytes) + " bytes, " +
-                                            std::to_string(usage.free_bytes()) + " free of " +
-                                            std::to_string(usage.quota_bytes));
+    return Status(Code::kQuotaExceeded, "device memory: asked " + std::to_string(bytes) +
+                                            " bytes, " + std::to_string(usage.free_bytes()) +
+                                            " free of " + std::to_string(usage.quota_bytes));
   }
   usage.charged_bytes += bytes;
   return Charge(this, vgpu, device, bytes);
@@ -84,7 +92,9 @@ uint64_t MemoryLedger::charged_on_device(int device) const {
   std::lock_guard lock(mutex_);
   uint64_t bytes = 0;
   for (const auto& [key, account] : accounts_) {
-    if (key.second == device) { bytes += account.usage.charged_bytes; }
+    if (key.second == device) {
+      bytes += account.usage.charged_bytes;
+    }
   }
   return bytes;
 }
@@ -92,7 +102,9 @@ uint64_t MemoryLedger::charged_on_device(int device) const {
 void MemoryLedger::Refund(const std::string& vgpu, int device, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   auto account = accounts_.find({vgpu, device});
-  if (account == accounts_.end()) { return; }
+  if (account == accounts_.end()) {
+    return;
+  }
   account->second.usage.charged_bytes -= bytes;
   DropIfUnused(account);
 }

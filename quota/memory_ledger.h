@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory ledger: what each vGPU has charged on each device, and its quota there. Never one byte over.
+// The memory ledger: what each vGPU has charged on each device, and its quota there. Never one byte
+// over.
 #pragma once
 
 #include <cstdint>
@@ -49,17 +50,19 @@ class Charge {
   uint64_t bytes_ = 0;
 };
 
-// One ledger for a whole server. Every charge is reserved here before the driver is asked, so what all sessions of a
-// vGPU hold together stays within its quota at every instant.
+// One ledger for a whole server. Every charge is reserved here before the driver is asked, so what
+// all sessions of a vGPU hold together stays within its quota at every instant.
 //   Thread  any; must outlive its charges
 class MemoryLedger {
  public:
-  // Opens or joins the vGPU's account on `device`. The first who opens sets the quota; a later one joins it.
-  // The account is closed when the last who opened it has closed it; what is charged then stays until refunded.
+  // Opens or joins the vGPU's account on `device`. The first who opens sets the quota; a later one
+  // joins it. The account is closed when the last who opened it has closed it; what is charged then
+  // stays until refunded.
   void Open(const std::string& vgpu, int device, uint64_t quota_bytes);
   void Close(const std::string& vgpu, int device);
 
-  // Changes a running quota. Below what is charged, nothing is taken back: further charges are refused.
+  // Changes a running quota. Below what is charged, nothing is taken back: further charges are
+  // refused.
   Status SetQuota(const std::string& vgpu, int device, uint64_t quota_bytes);
 
   // Reserves `bytes` or nothing.

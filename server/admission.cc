@@ -26,14 +26,17 @@ void Turn(Channel& channel, Code code, const std::string& why) {
   auto end = Clock::now() + std::chrono::milliseconds(500);
   while (Clock::now() < end && channel.WaitReadable(end)) {
     Result<size_t> got = channel.TryReceive(rest);
-    if (!got.ok()) { break; }
+    if (!got.ok()) {
+      break;
+    }
   }
 }
 
 // A peer's text in our log: short, printable.
 std::string Printable(const std::string& text) {
   std::string clean = text.substr(0, 64);
-  std::replace_if(clean.begin(), clean.end(), [](unsigned char c) { return std::isprint(c) == 0; }, '?');
+  std::replace_if(
+      clean.begin(), clean.end(), [](unsigned char c) { return std::isprint(c) == 0; }, '?');
   return clean;
 }
 
@@ -46,10 +49,13 @@ std::string HostName() {
 }  // namespace
 
 void Supervisor::Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
-  if (hello.role != LinkRole::kLog || hello.session != SessionId{}) { return AdmitAgain(std::move(channel), nonce, hello); }
+  if (hello.role != LinkRole::kLog || hello.session != SessionId{}) {
+    return AdmitAgain(std::move(channel), nonce, hello);
+  }
   if (!options_.token.empty() && !SameBytes(HelloProof(token_key_, nonce, hello), hello.proof)) {
     spdlog::warn("{}: refused, wrong token", channel->PeerName());
-    return Turn(*channel, Code::kRefused, "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the server's");
+    return Turn(*channel, Code::kRefused,
+                "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the server's");
   }
   AdmitNew(std::move(channel), hello);
 }
@@ -61,8 +67,8 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello) 
     if (draining_) {
       started = {Code::kUnavailable, "the server is draining: it takes no new sessions"};
     } else if (workers_.size() >= options_.max_sessions) {
-      started = {Code::kUnavailable, "the server is full: " + std::to_string(workers_.size()) + " sessions of " +
-                                         std::to_string(options_.max_sessions)};
+      started = {Code::kUnavailable, "the server is full: " + std::to_string(workers_.size()) +
+                                         " sessions of " + std::to_string(options_.max_sessions)};
     } else {
       started = StartSession(*channel, hello);
     }
@@ -76,7 +82,9 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello) 
 
 uint64_t Supervisor::QuotaFor(const Hello& hello, int device) const {
   uint64_t ceiling = devices_.report.devices[static_cast<size_t>(device)].total_bytes;
-  if (options_.memory_bytes != 0) { ceiling = std::min(ceiling, options_.memory_bytes); }
+  if (options_.memory_bytes != 0) {
+    ceiling = std::min(ceiling, options_.memory_bytes);
+  }
   return hello.quota.memory_bytes == 0 ? ceiling : std::min(ceiling, hello.quota.memory_bytes);
 }
 
@@ -86,8 +94,8 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
   RandomBytes(worker->key);
   std::string number = std::to_string(++sessions_started_);
   worker->vgpu = hello.vgpu.empty() ? "session " + number : "token " + hello.vgpu;
-  worker->who = "session " + number + " (" + Printable(hello.user) + "@" + Printable(hello.host) + " pid " +
-                std::to_string(hello.pid) + " " + Printable(hello.program) + ")";
+  worker->who = "session " + number + " (" + Printable(hello.user) + "@" + Printable(hello.host) +
+                " pid " + std::to_string(hello.pid) + " " + Printable(hello.program) + ")";
   worker->since = Clock::now();
 
   WorkerSetup setup;
@@ -111,25 +119,36 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
   int devices = static_cast<int>(welcome.devices.size());
   for (int device = 0; device < devices; ++device) {
     ledger_.Open(worker->vgpu, device, QuotaFor(hello, device));
-    welcome.devices[static_cast<size_t>(device)].total_bytes = ledger_.usage(worker->vgpu, device).quota_bytes;
+    welcome.devices[static_cast<size_t>(device)].total_bytes =
+        ledger_.usage(worker->vgpu, device).quota_bytes;
   }
   Result<WorkerProcess> process = StartWorker({}, options_.gpus);
   int file = MakeMemoryFile("farcall-setup", Encode(setup));
   Status started = process.status();
-  if (started.ok() && file < 0) { started = {Code::kUnavailable, "no memory for a session's setup"}; }
+  if (started.ok() && file < 0) {
+    started = {Code::kUnavailable, "no memory for a session's setup"};
+  }
   ControlMessage message;
   message.type = ControlType::kSetup;
-  if (started.ok()) { started = SendControl(process->control, message, {channel.Descriptor(), file}); }
-  if (file >= 0) { close(file); }
+  if (started.ok()) {
+    started = SendControl(process->control, message, {channel.Descriptor(), file});
+  }
+  if (file >= 0) {
+    close(file);
+  }
   if (!started.ok()) {
-    for (int device = 0; device < devices; ++device) { ledger_.Close(worker->vgpu, device); }
-    if (process.ok()) { close(process->control); }  // the worker sees the end and goes; init reaps it
+    for (int device = 0; device < devices; ++device) {
+      ledger_.Close(worker->vgpu, device);
+    }
+    if (process.ok()) {
+      close(process->control);
+    }  // the worker sees the end and goes; init reaps it
     return started;
   }
   worker->process = *process;
   int control = process->control;
-  spdlog::info("{}: started from {}, worker {}, quota {} bytes", worker->who, channel.PeerName(), process->pid,
-               welcome.devices[0].total_bytes);
+  spdlog::info("{}: started from {}, worker {}, quota {} bytes", worker->who, channel.PeerName(),
+               process->pid, welcome.devices[0].total_bytes);
   workers_[control] = std::move(worker);
   Watch(control);
   return {};
@@ -137,12 +156,15 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
 
 Supervisor::Worker* Supervisor::Find(const SessionId& session) {
   for (auto& [control, worker] : workers_) {
-    if (worker->session == session) { return worker.get(); }
+    if (worker->session == session) {
+      return worker.get();
+    }
   }
   return nullptr;
 }
 
-void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
+void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const Nonce& nonce,
+                            const Hello& hello) {
   Status passed;
   {
     std::lock_guard lock(mutex_);

@@ -14,7 +14,9 @@ using std::chrono::microseconds;
 Completion::Completion(const DriverApi& api, std::function<void()> after_actions)
     : api_(api), after_actions_(std::move(after_actions)), thread_([this] { Run(); }) {}
 
-Completion::~Completion() { Stop(); }
+Completion::~Completion() {
+  Stop();
+}
 
 CUresult Completion::TakeEvent(CUcontext context, CUevent* event) {
   {
@@ -34,7 +36,9 @@ void Completion::Drain(CUcontext context) {
   auto any_left = [&] {
     for (const auto& [key, queue] : queues_) {
       for (const std::shared_ptr<Watch>& watch : queue) {
-        if (watch->context == context) { return true; }
+        if (watch->context == context) {
+          return true;
+        }
       }
     }
     return false;
@@ -69,7 +73,9 @@ std::shared_ptr<Watch> Completion::Add(uint64_t stream_key, CUcontext context, C
 CUresult Completion::Record(uint64_t stream_key, CUcontext context, CUstream stream,
                             const std::shared_ptr<Watch>& watch, Watch::Action action) {
   CUresult result = TakeEvent(context, &watch->event);
-  if (result != CUDA_SUCCESS) { return result; }
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
   result = api_.cuEventRecord(watch->event, stream);
   if (result != CUDA_SUCCESS) {
     api_.cuEventDestroy_v2(watch->event);
@@ -95,7 +101,9 @@ void Completion::Signal(const std::shared_ptr<Watch>& watch) {
 
 bool Completion::Attach(const std::shared_ptr<Watch>& watch, Watch::Action action) {
   std::lock_guard lock(mutex_);
-  if (watch->done) { return false; }
+  if (watch->done) {
+    return false;
+  }
   watch->actions.push_back(std::move(action));
   return true;
 }
@@ -109,7 +117,9 @@ void Completion::Append(uint64_t stream_key, std::shared_ptr<Watch> watch) {
   std::lock_guard lock(mutex_);
   watch->order = ++next_order_;
   waiting_.fetch_add(1);
-  if (watch->bulk) { bulk_waiting_.fetch_add(1); }
+  if (watch->bulk) {
+    bulk_waiting_.fetch_add(1);
+  }
   queues_[stream_key].push_back(std::move(watch));
 }
 
@@ -119,10 +129,14 @@ void Completion::Kick() {
 }
 
 bool Completion::Reached(Watch& watch) {
-  if (watch.event == nullptr) { return watch.ready.load(); }
+  if (watch.event == nullptr) {
+    return watch.ready.load();
+  }
   CurrentContext::Set(api_, watch.context);
   CUresult result = api_.cuEventQuery(watch.event);
-  if (result == CUDA_ERROR_NOT_READY) { return false; }
+  if (result == CUDA_ERROR_NOT_READY) {
+    return false;
+  }
   watch.status = result;
   return true;
 }
@@ -131,7 +145,9 @@ std::vector<std::pair<uint64_t, std::shared_ptr<Watch>>> Completion::Heads() {
   std::lock_guard lock(mutex_);
   std::vector<std::pair<uint64_t, std::shared_ptr<Watch>>> heads;
   heads.reserve(queues_.size());
-  for (const auto& [key, queue] : queues_) { heads.emplace_back(key, queue.front()); }
+  for (const auto& [key, queue] : queues_) {
+    heads.emplace_back(key, queue.front());
+  }
   std::sort(heads.begin(), heads.end(),
             [](const auto& a, const auto& b) { return a.second->order < b.second->order; });
   return heads;
@@ -145,27 +161,43 @@ void Completion::Finish(uint64_t stream_key, const std::shared_ptr<Watch>& watch
     actions.swap(watch->actions);
     Queue& queue = queues_[stream_key];
     queue.pop_front();
-    if (queue.empty()) { queues_.erase(stream_key); }
+    if (queue.empty()) {
+      queues_.erase(stream_key);
+    }
     if (watch->event != nullptr && watch->status == CUDA_SUCCESS) {
       pool_[watch->context].push_back(watch->event);
     }
   }
-  for (Watch::Action& action : actions) { action(watch->status); }
-  if (watch->bulk) { bulk_waiting_.fetch_sub(1); }
+  for (Watch::Action& action : actions) {
+    action(watch->status);
+  }
+  if (watch->bulk) {
+    bulk_waiting_.fetch_sub(1);
+  }
   waiting_.fetch_sub(1);
 }
 
 bool Completion::SendBulkBefore(uint64_t order, bool allow_bulk) {
-  if (bulk_waiting_.load() == 0) { return true; }
-  if (!allow_bulk) { return false; }
+  if (bulk_waiting_.load() == 0) {
+    return true;
+  }
+  if (!allow_bulk) {
+    return false;
+  }
   for (bool moved = true; moved;) {
     moved = false;
     for (auto& [key, watch] : Heads()) {
-      // A stream's copy may stand behind an earlier point of that stream: those are passed first, in order, and
-      // each of them again implies the copies before it.
-      if (watch->order >= order || watch->done || !Reached(*watch)) { continue; }
-      if (!watch->bulk) { SendBulkBefore(watch->order, allow_bulk); }
-      if (!watch->done) { Finish(key, watch); }
+      // A stream's copy may stand behind an earlier point of that stream: those are passed first,
+      // in order, and each of them again implies the copies before it.
+      if (watch->order >= order || watch->done || !Reached(*watch)) {
+        continue;
+      }
+      if (!watch->bulk) {
+        SendBulkBefore(watch->order, allow_bulk);
+      }
+      if (!watch->done) {
+        Finish(key, watch);
+      }
       moved = true;
     }
   }
@@ -173,20 +205,32 @@ bool Completion::SendBulkBefore(uint64_t order, bool allow_bulk) {
 }
 
 bool Completion::Poll(bool allow_bulk) {
-  if (waiting_.load() == 0) { return false; }
+  if (waiting_.load() == 0) {
+    return false;
+  }
   std::unique_lock poll(poll_mutex_, std::try_to_lock);
-  if (!poll.owns_lock()) { return false; }
+  if (!poll.owns_lock()) {
+    return false;
+  }
   bool any = false;
   for (bool moved = true; moved;) {
     moved = false;
     for (auto& [key, watch] : Heads()) {
-      if (watch->done || (watch->bulk && !allow_bulk) || !Reached(*watch)) { continue; }
-      if (!SendBulkBefore(watch->order, allow_bulk)) { continue; }
-      if (!watch->done) { Finish(key, watch); }
+      if (watch->done || (watch->bulk && !allow_bulk) || !Reached(*watch)) {
+        continue;
+      }
+      if (!SendBulkBefore(watch->order, allow_bulk)) {
+        continue;
+      }
+      if (!watch->done) {
+        Finish(key, watch);
+      }
       moved = any = true;
     }
   }
-  if (any) { after_actions_(); }
+  if (any) {
+    after_actions_();
+  }
   return any;
 }
 
@@ -203,11 +247,15 @@ void Completion::Run() {
     bool moved = Poll(true);
     lock.lock();
     auto now = std::chrono::steady_clock::now();
-    if (moved) { since = now; }
+    if (moved) {
+      since = now;
+    }
     // Looks again after a tenth of the time already waited: a late answer costs at most that much.
     auto pause = std::clamp(std::chrono::duration_cast<microseconds>(now - since) / 10,
                             microseconds(10), microseconds(500));
-    if (!stopping_ && !moved) { wake_.wait_for(lock, pause); }
+    if (!stopping_ && !moved) {
+      wake_.wait_for(lock, pause);
+    }
   }
 }
 
@@ -217,7 +265,9 @@ void Completion::Stop() {
     stopping_ = true;
     wake_.notify_one();
   }
-  if (thread_.joinable()) { thread_.join(); }
+  if (thread_.joinable()) {
+    thread_.join();
+  }
 }
 
 }  // namespace farcall::server

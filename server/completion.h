@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parked work: what to do once the device has reached a point of a stream. Polls, so that the issue thread never waits.
+// Parked work: what to do once the device has reached a point of a stream. Polls, so that the issue
+// thread never waits.
 #pragma once
 
 #include <cuda.h>
@@ -23,30 +24,33 @@ namespace farcall::server {
 // One point of one stream.
 struct Watch {
   using Action = std::function<void(CUresult)>;
-  uint64_t order = 0;               // of the log: what completes later implies what was earlier
+  uint64_t order = 0;  // of the log: what completes later implies what was earlier
   CUcontext context = nullptr;
-  CUevent event = nullptr;          // ours, of the pool; null: `ready` tells instead
-  bool bulk = false;                // its action sends a device-to-host copy's bytes
+  CUevent event = nullptr;  // ours, of the pool; null: `ready` tells instead
+  bool bulk = false;        // its action sends a device-to-host copy's bytes
   std::atomic<bool> ready{false};
-  bool done = false;                // under Completion's mutex
-  CUresult status = CUDA_SUCCESS;   // once done
+  bool done = false;               // under Completion's mutex
+  CUresult status = CUDA_SUCCESS;  // once done
   std::vector<Action> actions;
 };
 
-// Watches of one stream are reached in the order they were added. Before an action that tells the client anything, the
-// bytes of every copy that is complete by then are sent: whoever hears of a completion finds the copies it implies.
+// Watches of one stream are reached in the order they were added. Before an action that tells the
+// client anything, the bytes of every copy that is complete by then are sent: whoever hears of a
+// completion finds the copies it implies.
 class Completion {
  public:
-  // `after_actions` runs after a round in which actions ran (flushes the outbox, wakes the issue thread).
+  // `after_actions` runs after a round in which actions ran (flushes the outbox, wakes the issue
+  // thread).
   Completion(const DriverApi& api, std::function<void()> after_actions);
   ~Completion();
 
   // Records an event on `stream` and runs `action` when it is reached. The context is current.
   //   Thread  issue thread (and a helper, for its own context)
-  CUresult Add(uint64_t stream_key, CUcontext context, CUstream stream, bool bulk, Watch::Action action);
+  CUresult Add(uint64_t stream_key, CUcontext context, CUstream stream, bool bulk,
+               Watch::Action action);
   // The same, for a point others will attach to; null with `result` set if the driver refuses.
-  std::shared_ptr<Watch> Add(uint64_t stream_key, CUcontext context, CUstream stream, Watch::Action action,
-                             CUresult* result);
+  std::shared_ptr<Watch> Add(uint64_t stream_key, CUcontext context, CUstream stream,
+                             Watch::Action action, CUresult* result);
   // A point reached by Signal rather than by an event.
   std::shared_ptr<Watch> AddManual(uint64_t stream_key, Watch::Action action);
   void Signal(const std::shared_ptr<Watch>& watch);
@@ -59,8 +63,8 @@ class Completion {
   // A point may be complete on the device while its copies' bytes have not been sent.
   bool has_bulk() const { return bulk_waiting_.load() != 0; }
   bool idle() const { return waiting_.load() == 0; }
-  // Looks once at what may have been reached. Without `allow_bulk` nothing that may block on a lane is done.
-  // Returns whether anything was reached.
+  // Looks once at what may have been reached. Without `allow_bulk` nothing that may block on a lane
+  // is done. Returns whether anything was reached.
   bool Poll(bool allow_bulk);
   // Wakes the polling thread: what was added since needs watching.
   void Kick();
@@ -68,7 +72,8 @@ class Completion {
 
   // An event without timing, of `context`, which is current.
   CUresult TakeEvent(CUcontext context, CUevent* event);
-  // Waits until every watch of the context has been passed: its work is done, and its events may go.
+  // Waits until every watch of the context has been passed: its work is done, and its events may
+  // go.
   //   Thread  a helper
   void Drain(CUcontext context);
   // The context is about to be destroyed: its pooled events go with it.
@@ -76,8 +81,8 @@ class Completion {
 
  private:
   using Queue = std::deque<std::shared_ptr<Watch>>;
-  CUresult Record(uint64_t stream_key, CUcontext context, CUstream stream, const std::shared_ptr<Watch>& watch,
-                  Watch::Action action);
+  CUresult Record(uint64_t stream_key, CUcontext context, CUstream stream,
+                  const std::shared_ptr<Watch>& watch, Watch::Action action);
   void Append(uint64_t stream_key, std::shared_ptr<Watch> watch);
   std::vector<std::pair<uint64_t, std::shared_ptr<Watch>>> Heads();
   bool Reached(Watch& watch);
@@ -88,8 +93,8 @@ class Completion {
 
   const DriverApi& api_;
   std::function<void()> after_actions_;
-  std::mutex poll_mutex_;   // one poller; held while actions run
-  std::mutex mutex_;        // the queues and the pool
+  std::mutex poll_mutex_;  // one poller; held while actions run
+  std::mutex mutex_;       // the queues and the pool
   std::condition_variable wake_;
   std::unordered_map<uint64_t, Queue> queues_;
   std::map<CUcontext, std::vector<CUevent>> pool_;

@@ -12,9 +12,11 @@ namespace farcall::server {
 namespace {
 
 // A client chooses how its contexts wait and map; core dumps on the server are not its to ask for.
-constexpr unsigned kContextFlags = CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX | CU_CTX_SYNC_MEMOPS;
+constexpr unsigned kContextFlags =
+    CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX | CU_CTX_SYNC_MEMOPS;
 
-void ComeToLife(Session& session, HandleParts parts, CUcontext native, int device, bool is_primary) {
+void ComeToLife(Session& session, HandleParts parts, CUcontext native, int device,
+                bool is_primary) {
   auto slot = static_cast<uint16_t>(parts.index);
   ContextState& context = session.MakeContext(slot);
   context.generation = parts.generation;
@@ -22,7 +24,8 @@ void ComeToLife(Session& session, HandleParts parts, CUcontext native, int devic
   context.is_primary = is_primary;
   context.native = native;
   CurrentContext::Forget();
-  session.table(HandleKind::kContext).Set(parts.index, parts.generation, HandleTable::State::kLive, native);
+  session.table(HandleKind::kContext)
+      .Set(parts.index, parts.generation, HandleTable::State::kLive, native);
   session.GrantFirstCredit(device);
 }
 
@@ -48,13 +51,18 @@ void KillHandles(Session& session, ContextState& context) {
 Status Serve_cuDevicePrimaryCtxRetain(ServeCall& call) {
   auto device = call.in.Get<int32_t>();
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   HandleParts parts = SplitHandle(wire);
-  if (parts.kind != HandleKind::kContext || (wire >> 48) != 0 || parts.index == 0 || parts.index > UINT16_MAX) {
+  if (parts.kind != HandleKind::kContext || (wire >> 48) != 0 || parts.index == 0 ||
+      parts.index > UINT16_MAX) {
     return call.Malformed("a context handle of another kind");
   }
   call.ResolveDevice(device);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   Session& session = call.session;
   HandleTable& contexts = session.table(HandleKind::kContext);
   if (session.helper_busy()) {  // a reset may be under way
@@ -62,10 +70,14 @@ Status Serve_cuDevicePrimaryCtxRetain(ServeCall& call) {
     return {};
   }
   HandleTable::Found found = contexts.Find(parts.index, parts.generation);
-  if (found.state == HandleTable::State::kLive && found.generation_matches) { return {}; }
+  if (found.state == HandleTable::State::kLive && found.generation_matches) {
+    return {};
+  }
   // After a reset the client retains under the handle it had.
   bool again = found.generation_matches && found.state != HandleTable::State::kPending;
-  if (!again && !contexts.MayCreate(parts.index, parts.generation)) { return call.Malformed("a context slot that is taken"); }
+  if (!again && !contexts.MayCreate(parts.index, parts.generation)) {
+    return call.Malformed("a context slot that is taken");
+  }
   contexts.Set(parts.index, parts.generation, HandleTable::State::kPending, nullptr);
   call.parked = true;
   session.OnHelper([&session, &api = call.api, header = call.header, parts, device] {
@@ -74,7 +86,8 @@ Status Serve_cuDevicePrimaryCtxRetain(ServeCall& call) {
     if (result == CUDA_SUCCESS) {
       ComeToLife(session, parts, native, device, true);
     } else {
-      session.table(HandleKind::kContext).Set(parts.index, parts.generation, HandleTable::State::kFailed, nullptr);
+      session.table(HandleKind::kContext)
+          .Set(parts.index, parts.generation, HandleTable::State::kFailed, nullptr);
     }
     session.Answer(header, result, {}, "cuDevicePrimaryCtxRetain failed on the server");
   });
@@ -85,10 +98,14 @@ Status Serve_cuCtxCreate_v4(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
   auto flags = call.in.Get<uint32_t>();
   auto device = call.in.Get<int32_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   call.CheckNew(HandleKind::kContext, wire);
   call.ResolveDevice(device);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   CUcontext native = nullptr;
   flags &= kContextFlags;
   if (call.api.cuCtxCreate_v4 != nullptr) {
@@ -100,7 +117,8 @@ Status Serve_cuCtxCreate_v4(ServeCall& call) {
   }
   HandleParts parts = SplitHandle(wire);
   if (call.result != CUDA_SUCCESS) {
-    call.session.table(HandleKind::kContext).Set(parts.index, parts.generation, HandleTable::State::kFailed, nullptr);
+    call.session.table(HandleKind::kContext)
+        .Set(parts.index, parts.generation, HandleTable::State::kFailed, nullptr);
     return {};
   }
   CUcontext popped = nullptr;
@@ -112,9 +130,13 @@ Status Serve_cuCtxCreate_v4(ServeCall& call) {
 
 Status Serve_cuCtxDestroy_v2(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   call.Resolve<CUcontext>(HandleKind::kContext, wire);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   Session& session = call.session;
   ContextState* context = session.context(static_cast<uint16_t>(SplitHandle(wire).index));
   if (context->is_primary) {
@@ -138,20 +160,28 @@ Status Serve_cuCtxDestroy_v2(ServeCall& call) {
   KillHandles(session, *context);
   session.MakeCurrent(nullptr);
   call.parked = true;
-  if (!waits) { destroy(idle); }
+  if (!waits) {
+    destroy(idle);
+  }
   return {};
 }
 
 Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
   auto device = call.in.Get<int32_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   call.ResolveDevice(device);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   Session& session = call.session;
   ContextState* context = nullptr;
   session.table(HandleKind::kContext).ForEachLive([&](uint32_t index, uint16_t, void*, void*) {
     ContextState* candidate = session.context(static_cast<uint16_t>(index));
-    if (candidate != nullptr && candidate->is_primary && candidate->device == device) { context = candidate; }
+    if (candidate != nullptr && candidate->is_primary && candidate->device == device) {
+      context = candidate;
+    }
   });
   if (context != nullptr) {
     KillHandles(session, *context);
@@ -163,7 +193,9 @@ Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
   CurrentContext::Set(call.api, nullptr);
   call.result = call.api.cuDevicePrimaryCtxReset_v2(device);
   CurrentContext::Forget();
-  if (context != nullptr) { session.memory().FreeContext(context->slot); }
+  if (context != nullptr) {
+    session.memory().FreeContext(context->slot);
+  }
   return {};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the worker keeps of a context, its streams and its events. Changed on the issue thread unless said otherwise.
+// What the worker keeps of a context, its streams and its events. Changed on the issue thread
+// unless said otherwise.
 #pragma once
 
 #include <cuda.h>
@@ -34,7 +35,7 @@ struct EventState {
 struct FunctionState {
   uint64_t parameter_bytes = 0;  // of the packed buffer; kUnknown: the driver did not say
   static constexpr uint64_t kUnknown = ~uint64_t{0};
-  uint64_t parent = 0;           // wire handle of its module or library
+  uint64_t parent = 0;  // wire handle of its module or library
 };
 
 struct ContextState {

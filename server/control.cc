@@ -25,7 +25,9 @@ void ControlMessage::SetText(std::string_view value) {
   text[bytes] = 0;
 }
 
-std::string_view ControlMessage::Text() const { return {text, strnlen(text, sizeof(text))}; }
+std::string_view ControlMessage::Text() const {
+  return {text, strnlen(text, sizeof(text))};
+}
 
 Status SendControl(int fd, const ControlMessage& message, std::initializer_list<int> descriptors) {
   iovec part{const_cast<ControlMessage*>(&message), sizeof(message)};
@@ -46,8 +48,12 @@ Status SendControl(int fd, const ControlMessage& message, std::initializer_list<
   do {
     sent = sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (sent < 0 && errno == EINTR);
-  if (sent == static_cast<ssize_t>(sizeof(message))) { return {}; }
-  if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS)) { return {Code::kUnavailable, "control socket: the peer does not read"}; }
+  if (sent == static_cast<ssize_t>(sizeof(message))) {
+    return {};
+  }
+  if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS)) {
+    return {Code::kUnavailable, "control socket: the peer does not read"};
+  }
   return {Code::kDisconnected, "control socket: " + std::string(strerror(errno))};
 }
 
@@ -63,10 +69,17 @@ Status ReceiveControl(int fd, ControlMessage* message, std::vector<int>* descrip
   do {
     got = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
-  if (got < 0 && errno == EAGAIN) { return {Code::kTimeout, "control socket: nothing there"}; }
-  if (got <= 0) { return {Code::kDisconnected, "control socket: the peer is gone"}; }
-  for (cmsghdr* part_header = CMSG_FIRSTHDR(&header); part_header != nullptr; part_header = CMSG_NXTHDR(&header, part_header)) {
-    if (part_header->cmsg_level != SOL_SOCKET || part_header->cmsg_type != SCM_RIGHTS) { continue; }
+  if (got < 0 && errno == EAGAIN) {
+    return {Code::kTimeout, "control socket: nothing there"};
+  }
+  if (got <= 0) {
+    return {Code::kDisconnected, "control socket: the peer is gone"};
+  }
+  for (cmsghdr* part_header = CMSG_FIRSTHDR(&header); part_header != nullptr;
+       part_header = CMSG_NXTHDR(&header, part_header)) {
+    if (part_header->cmsg_level != SOL_SOCKET || part_header->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
     size_t count = (part_header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < count; ++i) {
       int received;
@@ -83,7 +96,9 @@ Status ReceiveControl(int fd, ControlMessage* message, std::vector<int>* descrip
 
 int MakeMemoryFile(const char* name, const std::vector<std::byte>& bytes) {
   int fd = memfd_create(name, MFD_CLOEXEC);
-  if (fd < 0) { return -1; }
+  if (fd < 0) {
+    return -1;
+  }
   size_t at = 0;
   while (at < bytes.size()) {
     ssize_t wrote = write(fd, bytes.data() + at, bytes.size() - at);
@@ -99,13 +114,16 @@ int MakeMemoryFile(const char* name, const std::vector<std::byte>& bytes) {
 Result<std::vector<std::byte>> ReadMemoryFile(int fd, size_t limit) {
   struct stat status {};
   if (fstat(fd, &status) != 0 || static_cast<size_t>(status.st_size) > limit) {
-    return Status(Code::kMalformed, "memory file: " + std::to_string(status.st_size) + " bytes, at most " + std::to_string(limit));
+    return Status(Code::kMalformed, "memory file: " + std::to_string(status.st_size) +
+                                        " bytes, at most " + std::to_string(limit));
   }
   std::vector<std::byte> bytes(static_cast<size_t>(status.st_size));
   size_t at = 0;
   while (at < bytes.size()) {
     ssize_t got = pread(fd, bytes.data() + at, bytes.size() - at, static_cast<off_t>(at));
-    if (got <= 0) { return Status(Code::kMalformed, "memory file: it ends early"); }
+    if (got <= 0) {
+      return Status(Code::kMalformed, "memory file: it ends early");
+    }
     at += static_cast<size_t>(got);
   }
   return bytes;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What supervisor and worker say to each other over a socketpair: fixed messages, descriptors beside them.
+// What supervisor and worker say to each other over a socketpair: fixed messages, descriptors
+// beside them.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +15,19 @@ namespace farcall::server {
 enum class ControlType : uint32_t {
   kNone = 0,
   // supervisor -> worker
-  kSetup,        // descriptors: the client's socket, a memfd with WorkerSetup
-  kResume,       // descriptor: a new log connection; a = received_seq, b = received_chunks
-  kLane,         // descriptor: a lane's connection; a = lane
-  kChargeReply,  // id; a = 1 granted; b = charged, c = quota after it
-  kUsage,        // id; b = charged, c = quota
-  kStop,         // text = why
-  kRecallCredit, // device, a = bytes: another session of the vGPU needs them
+  kSetup,         // descriptors: the client's socket, a memfd with WorkerSetup
+  kResume,        // descriptor: a new log connection; a = received_seq, b = received_chunks
+  kLane,          // descriptor: a lane's connection; a = lane
+  kChargeReply,   // id; a = 1 granted; b = charged, c = quota after it
+  kUsage,         // id; b = charged, c = quota
+  kStop,          // text = why
+  kRecallCredit,  // device, a = bytes: another session of the vGPU needs them
   // worker -> supervisor
-  kCharge,       // id, device, a = bytes
-  kRefund,       // device, a = bytes
-  kAskUsage,     // id, device
-  kEnded,        // text = why the session ended
-  kProbe,        // a probe's answer: a memfd with its report; text = why there is none
+  kCharge,    // id, device, a = bytes
+  kRefund,    // device, a = bytes
+  kAskUsage,  // id, device
+  kEnded,     // text = why the session ended
+  kProbe,     // a probe's answer: a memfd with its report; text = why there is none
 };
 
 struct ControlMessage {
@@ -43,8 +44,10 @@ static_assert(sizeof(ControlMessage) == 280);
 
 // Sends one message. Never blocks: a peer that does not read is an error.
 //   Errors  kDisconnected, kUnavailable (its queue is full)
-Status SendControl(int fd, const ControlMessage& message, std::initializer_list<int> descriptors = {});
-// Receives one message and its descriptors (the caller's to close). Blocks unless the socket is non-blocking.
+Status SendControl(int fd, const ControlMessage& message,
+                   std::initializer_list<int> descriptors = {});
+// Receives one message and its descriptors (the caller's to close). Blocks unless the socket is
+// non-blocking.
 //   Errors  kDisconnected (end), kTimeout (nothing there), kMalformed
 Status ReceiveControl(int fd, ControlMessage* message, std::vector<int>* descriptors);
 

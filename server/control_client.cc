@@ -12,7 +12,9 @@ Status ControlClient::Ask(ControlMessage question, ControlMessage* answer) {
   answered_.wait(lock, [&] { return ended_ || place->second.type != ControlType::kNone; });
   *answer = place->second;
   waiting_.erase(place);
-  if (answer->type == ControlType::kNone) { return {Code::kDisconnected, "the server is gone"}; }
+  if (answer->type == ControlType::kNone) {
+    return {Code::kDisconnected, "the server is gone"};
+  }
   return {};
 }
 
@@ -22,7 +24,9 @@ Status ControlClient::Charge(int device, uint64_t bytes) {
   question.device = device;
   question.a = bytes;
   FARCALL_TRY(Ask(question, &answer));
-  if (answer.a == 1) { return {}; }
+  if (answer.a == 1) {
+    return {};
+  }
   return {Code::kQuotaExceeded, std::string(answer.Text())};
 }
 
@@ -38,12 +42,16 @@ quota::Usage ControlClient::Query(int device) {
   ControlMessage question, answer;
   question.type = ControlType::kAskUsage;
   question.device = device;
-  if (!Ask(question, &answer).ok()) { return {}; }
+  if (!Ask(question, &answer).ok()) {
+    return {};
+  }
   return {answer.c, answer.b};
 }
 
 bool ControlClient::TakeAnswer(const ControlMessage& message) {
-  if (message.type != ControlType::kChargeReply && message.type != ControlType::kUsage) { return false; }
+  if (message.type != ControlType::kChargeReply && message.type != ControlType::kUsage) {
+    return false;
+  }
   std::lock_guard lock(mutex_);
   auto place = waiting_.find(message.id);
   if (place != waiting_.end()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's end of the control socket: asks the ledger, and waits for what the supervisor passes on.
+// The worker's end of the control socket: asks the ledger, and waits for what the supervisor passes
+// on.
 #pragma once
 
 #include <condition_variable>

@@ -21,8 +21,11 @@ namespace {
 std::string CpuDevicePath() {
   std::array<char, PATH_MAX> self{};
   ssize_t length = readlink("/proc/self/exe", self.data(), self.size() - 1);
-  if (length <= 0) { return ""; }
-  return (fs::path(self.data()).parent_path().parent_path() / "lib/farcall/device/libcuda.so.1").string();
+  if (length <= 0) {
+    return "";
+  }
+  return (fs::path(self.data()).parent_path().parent_path() / "lib/farcall/device/libcuda.so.1")
+      .string();
 }
 
 DeviceSnapshot Describe(const DriverApi& api, CUdevice device, int count) {
@@ -38,26 +41,33 @@ DeviceSnapshot Describe(const DriverApi& api, CUdevice device, int count) {
   api.cuDeviceTotalMem_v2(&total_bytes, device);
   snapshot.total_bytes = total_bytes;
   std::array<char, 64> bus{};
-  if (api.cuDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device) == CUDA_SUCCESS) { snapshot.pci_bus_id = bus.data(); }
+  if (api.cuDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device) == CUDA_SUCCESS) {
+    snapshot.pci_bus_id = bus.data();
+  }
   snapshot.attributes.assign(CU_DEVICE_ATTRIBUTE_MAX, 0);
   for (int id = 1; id < CU_DEVICE_ATTRIBUTE_MAX; ++id) {
     int value = 0;
-    if (api.cuDeviceGetAttribute(&value, static_cast<CUdevice_attribute>(id), device) == CUDA_SUCCESS) {
+    if (api.cuDeviceGetAttribute(&value, static_cast<CUdevice_attribute>(id), device) ==
+        CUDA_SUCCESS) {
       snapshot.attributes[static_cast<size_t>(id)] = value;
     }
   }
-  snapshot.has_vmm = snapshot.attributes[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] != 0;
+  snapshot.has_vmm =
+      snapshot.attributes[CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] != 0;
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
   size_t granularity = 0;
   if (snapshot.has_vmm && api.cuMemGetAllocationGranularity != nullptr &&
-      api.cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) == CUDA_SUCCESS) {
+      api.cuMemGetAllocationGranularity(&granularity, &properties,
+                                        CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) == CUDA_SUCCESS) {
     snapshot.granularity_bytes = std::max<uint64_t>(granularity, kChunkGranularityBytes);
   }
   for (int other = 0; other < count; ++other) {
     int can = 0;
-    if (other != device) { api.cuDeviceCanAccessPeer(&can, device, other); }
+    if (other != device) {
+      api.cuDeviceCanAccessPeer(&can, device, other);
+    }
     snapshot.peer_access.push_back(can != 0 ? 1 : 0);
   }
   return snapshot;
@@ -66,11 +76,14 @@ DeviceSnapshot Describe(const DriverApi& api, CUdevice device, int count) {
 // Needs a context: limits and priorities as they are when one comes to life.
 void DescribeContext(const DriverApi& api, CUdevice device, DeviceSnapshot* snapshot) {
   CUcontext context = nullptr;
-  if (api.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS) { return; }
+  if (api.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS) {
+    return;
+  }
   api.cuCtxSetCurrent(context);
   for (int limit = 0; limit < CU_LIMIT_MAX; ++limit) {
     size_t value = 0;
-    snapshot->limits.push_back(api.cuCtxGetLimit(&value, static_cast<CUlimit>(limit)) == CUDA_SUCCESS ? value : 0);
+    snapshot->limits.push_back(
+        api.cuCtxGetLimit(&value, static_cast<CUlimit>(limit)) == CUDA_SUCCESS ? value : 0);
   }
   int least = 0, greatest = 0;
   if (api.cuCtxGetStreamPriorityRange(&least, &greatest) == CUDA_SUCCESS) {
@@ -78,25 +91,37 @@ void DescribeContext(const DriverApi& api, CUdevice device, DeviceSnapshot* snap
     snapshot->greatest_priority = greatest;
   }
   api.cuCtxSetCurrent(nullptr);
-  if (api.cuDevicePrimaryCtxRelease_v2 != nullptr) { api.cuDevicePrimaryCtxRelease_v2(device); }
+  if (api.cuDevicePrimaryCtxRelease_v2 != nullptr) {
+    api.cuDevicePrimaryCtxRelease_v2(device);
+  }
 }
 
 }  // namespace
 
 Result<std::vector<DeviceChoice>> DeviceChoices(const std::string& option) {
   DeviceChoice cuda{"cuda", "libcuda.so.1"}, cpu{"cpu", CpuDevicePath()};
-  if (option.empty() || option == "auto") { return std::vector{cuda, cpu}; }
-  if (option == "cuda") { return std::vector{cuda}; }
-  if (option == "cpu" || option.rfind("cpu:", 0) == 0) { return std::vector{cpu}; }
+  if (option.empty() || option == "auto") {
+    return std::vector{cuda, cpu};
+  }
+  if (option == "cuda") {
+    return std::vector{cuda};
+  }
+  if (option == "cpu" || option.rfind("cpu:", 0) == 0) {
+    return std::vector{cpu};
+  }
   if (option.find('/') != std::string::npos) {
-    if (access(option.c_str(), R_OK) != 0) { return Status(Code::kInvalid, "device '" + option + "': no such library"); }
+    if (access(option.c_str(), R_OK) != 0) {
+      return Status(Code::kInvalid, "device '" + option + "': no such library");
+    }
     // Ours is known by the folder it lives in, in any tree.
     std::error_code error;
     fs::path real = fs::canonical(option, error);
-    bool is_cpu = real.parent_path().filename() == "device" && real.parent_path().parent_path().filename() == "farcall";
+    bool is_cpu = real.parent_path().filename() == "device" &&
+                  real.parent_path().parent_path().filename() == "farcall";
     return std::vector{DeviceChoice{is_cpu ? "cpu" : "cuda", option}};
   }
-  return Status(Code::kInvalid, "device '" + option + "': choose auto, cuda, cpu or the path of a libcuda.so.1");
+  return Status(Code::kInvalid,
+                "device '" + option + "': choose auto, cuda, cpu or the path of a libcuda.so.1");
 }
 
 Status LoadDeviceLibrary(const std::string& path, DriverApi* api) {
@@ -111,9 +136,15 @@ Status LoadDeviceLibrary(const std::string& path, DriverApi* api) {
 Result<DeviceReport> ReportDevices(const DriverApi& api) {
   CUresult result = api.cuInit(0);
   int count = 0;
-  if (result == CUDA_SUCCESS) { result = api.cuDeviceGetCount(&count); }
-  if (result != CUDA_SUCCESS) { return Status(Code::kUnavailable, "cuInit failed with code " + std::to_string(result)); }
-  if (count == 0) { return Status(Code::kUnavailable, "the device library finds no device"); }
+  if (result == CUDA_SUCCESS) {
+    result = api.cuDeviceGetCount(&count);
+  }
+  if (result != CUDA_SUCCESS) {
+    return Status(Code::kUnavailable, "cuInit failed with code " + std::to_string(result));
+  }
+  if (count == 0) {
+    return Status(Code::kUnavailable, "the device library finds no device");
+  }
   DeviceReport report;
   int version = 0;
   api.cuDriverGetVersion(&version);

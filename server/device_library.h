@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The libcuda.so.1 that a worker runs on: NVIDIA's, or the CPU device beside our binary, or one named by its path.
+// The libcuda.so.1 that a worker runs on: NVIDIA's, or the CPU device beside our binary, or one
+// named by its path.
 #pragma once
 
 #include <string>
@@ -17,7 +18,8 @@ struct DeviceChoice {
   std::string path;  // for dlopen
 };
 
-// The candidates for a `--device` value, in the order to try.   Errors  kInvalid (not a known word, no such file)
+// The candidates for a `--device` value, in the order to try.   Errors  kInvalid (not a known word,
+// no such file)
 Result<std::vector<DeviceChoice>> DeviceChoices(const std::string& option);
 
 // Loads it into this process for good and fills the table; cuInit is the caller's.

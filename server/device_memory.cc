@@ -29,7 +29,9 @@ auto AtOrBefore(Map& map, uint64_t address) {
 }  // namespace
 
 int DeviceMemory::ReserveWindow(const std::vector<Window>& offers) {
-  if (api_.cuMemAddressReserve == nullptr || api_.cuMemCreate == nullptr) { return -1; }
+  if (api_.cuMemAddressReserve == nullptr || api_.cuMemCreate == nullptr) {
+    return -1;
+  }
   for (size_t i = 0; i < offers.size(); ++i) {
     const Window& offer = offers[i];
     if (offer.bytes == 0 || offer.base % kChunkGranularityBytes != 0 ||
@@ -37,7 +39,9 @@ int DeviceMemory::ReserveWindow(const std::vector<Window>& offers) {
       continue;
     }
     CUdeviceptr got = 0;
-    if (api_.cuMemAddressReserve(&got, offer.bytes, 0, offer.base, 0) != CUDA_SUCCESS) { continue; }
+    if (api_.cuMemAddressReserve(&got, offer.bytes, 0, offer.base, 0) != CUDA_SUCCESS) {
+      continue;
+    }
     if (got != offer.base) {
       api_.cuMemAddressFree(got, offer.bytes);
       continue;
@@ -51,10 +55,14 @@ int DeviceMemory::ReserveWindow(const std::vector<Window>& offers) {
 
 uint64_t DeviceMemory::TakeRange(uint64_t bytes) {
   for (auto range = free_ranges_.begin(); range != free_ranges_.end(); ++range) {
-    if (range->second < bytes) { continue; }
+    if (range->second < bytes) {
+      continue;
+    }
     auto [base, length] = *range;
     free_ranges_.erase(range);
-    if (length > bytes) { free_ranges_[base + bytes] = length - bytes; }
+    if (length > bytes) {
+      free_ranges_[base + bytes] = length - bytes;
+    }
     return base;
   }
   return 0;
@@ -85,7 +93,9 @@ CUresult DeviceMemory::MapChunk(int device, uint64_t base, uint64_t bytes, Chunk
     properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
     result = api_.cuMemCreate(&chunk->handle, bytes, &properties, 0);
   }
-  if (result != CUDA_SUCCESS) { return result; }
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
   result = api_.cuMemMap(base, bytes, 0, chunk->handle, 0);
   if (result != CUDA_SUCCESS) {
     api_.cuMemRelease(chunk->handle);
@@ -95,7 +105,9 @@ CUresult DeviceMemory::MapChunk(int device, uint64_t base, uint64_t bytes, Chunk
   access.location = properties.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   result = api_.cuMemSetAccess(base, bytes, &access, 1);
-  if (result != CUDA_SUCCESS) { DropChunk(base, *chunk); }
+  if (result != CUDA_SUCCESS) {
+    DropChunk(base, *chunk);
+  }
   return result;
 }
 
@@ -125,14 +137,20 @@ CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::str
     uint64_t step = std::min(bytes - mapped, kLargestChunkBytes);
     Chunk chunk;
     result = MapChunk(device, base + mapped, step, &chunk);
-    if (result != CUDA_SUCCESS) { break; }
+    if (result != CUDA_SUCCESS) {
+      break;
+    }
     made[base + mapped] = chunk;
     mapped += step;
   }
   if (result != CUDA_SUCCESS) {
-    for (const auto& [at, chunk] : made) { DropChunk(at, chunk); }
+    for (const auto& [at, chunk] : made) {
+      DropChunk(at, chunk);
+    }
     lock.lock();
-    if (base != 0) { PutRange(base, bytes); }
+    if (base != 0) {
+      PutRange(base, bytes);
+    }
     broker_.Refund(device, bytes);
     *detail = "device memory: the device refused " + std::to_string(bytes) + " bytes (code " +
               std::to_string(result) + ")";
@@ -166,33 +184,47 @@ void DeviceMemory::RemoveCredit(uint64_t base, uint64_t bytes) {
   auto span = AtOrBefore(credit_, base);
   auto [begin, whole] = *span;
   credit_.erase(span);
-  if (begin < base) { credit_[begin] = {base, whole.device}; }
-  if (base + bytes < whole.end) { credit_[base + bytes] = whole; }
+  if (begin < base) {
+    credit_[begin] = {base, whole.device};
+  }
+  if (base + bytes < whole.end) {
+    credit_[base + bytes] = whole;
+  }
 }
 
 bool DeviceMemory::InCredit(uint64_t address, uint64_t bytes, int device) const {
   auto span = AtOrBefore(credit_, address);
-  if (span == credit_.end() || (device >= 0 && span->second.device != device)) { return false; }
+  if (span == credit_.end() || (device >= 0 && span->second.device != device)) {
+    return false;
+  }
   return address <= span->second.end && bytes <= span->second.end - address;
 }
 
 bool DeviceMemory::MeetsAllocation(uint64_t address, uint64_t bytes) const {
   auto next = allocations_.lower_bound(address);
-  if (next != allocations_.end() && next->first - address < bytes) { return true; }
-  if (next == allocations_.begin()) { return false; }
+  if (next != allocations_.end() && next->first - address < bytes) {
+    return true;
+  }
+  if (next == allocations_.begin()) {
+    return false;
+  }
   auto before = std::prev(next);
   return address - before->first < before->second.bytes;
 }
 
 bool DeviceMemory::ReturnCredit(int device, uint64_t base, uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  if (bytes == 0 || !InCredit(base, bytes, device) || MeetsAllocation(base, bytes)) { return false; }
+  if (bytes == 0 || !InCredit(base, bytes, device) || MeetsAllocation(base, bytes)) {
+    return false;
+  }
   RemoveCredit(base, bytes);
   uint64_t end = base + bytes;
   for (auto chunk = AtOrBefore(chunks_, base); chunk != chunks_.end() && chunk->first < end;) {
     uint64_t chunk_end = chunk->first + chunk->second.bytes;
     uint64_t from = std::max(base, chunk->first), to = std::min(end, chunk_end);
-    if (from < to) { chunk->second.returned_bytes += to - from; }
+    if (from < to) {
+      chunk->second.returned_bytes += to - from;
+    }
     if (chunk->second.returned_bytes < chunk->second.bytes) {
       ++chunk;
       continue;
@@ -207,14 +239,18 @@ bool DeviceMemory::ReturnCredit(int device, uint64_t base, uint64_t bytes) {
 
 bool DeviceMemory::Allocate(int device, uint64_t address, uint64_t bytes, uint16_t context) {
   std::lock_guard lock(mutex_);
-  if (bytes == 0 || !InCredit(address, bytes, device) || MeetsAllocation(address, bytes)) { return false; }
+  if (bytes == 0 || !InCredit(address, bytes, device) || MeetsAllocation(address, bytes)) {
+    return false;
+  }
   allocations_[address] = {bytes, device, context, false};
   return true;
 }
 
-CUresult DeviceMemory::AllocateByDriver(int device, uint64_t bytes, uint16_t context, uint64_t* address,
-                                        std::string* detail) {
-  if (bytes == 0) { return CUDA_ERROR_INVALID_VALUE; }
+CUresult DeviceMemory::AllocateByDriver(int device, uint64_t bytes, uint16_t context,
+                                        uint64_t* address, std::string* detail) {
+  if (bytes == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   if (Status charged = broker_.Charge(device, bytes); !charged.ok()) {
     *detail = charged.message();
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -234,7 +270,9 @@ CUresult DeviceMemory::AllocateByDriver(int device, uint64_t bytes, uint16_t con
 bool DeviceMemory::Free(uint64_t address, Freed* freed) {
   std::lock_guard lock(mutex_);
   auto allocation = allocations_.find(address);
-  if (allocation == allocations_.end()) { return false; }
+  if (allocation == allocations_.end()) {
+    return false;
+  }
   const Allocation& found = allocation->second;
   *freed = {found.by_driver ? address : 0, found.device, found.bytes};
   allocations_.erase(allocation);
@@ -242,8 +280,12 @@ bool DeviceMemory::Free(uint64_t address, Freed* freed) {
 }
 
 void DeviceMemory::FinishFree(const Freed& freed) {
-  if (freed.driver_address == 0) { return; }
-  if (api_.cuMemFree_v2(freed.driver_address) == CUDA_SUCCESS) { broker_.Refund(freed.device, freed.bytes); }
+  if (freed.driver_address == 0) {
+    return;
+  }
+  if (api_.cuMemFree_v2(freed.driver_address) == CUDA_SUCCESS) {
+    broker_.Refund(freed.device, freed.bytes);
+  }
 }
 
 void DeviceMemory::FreeContext(uint16_t context) {
@@ -255,7 +297,9 @@ void DeviceMemory::FreeContext(uint16_t context) {
       continue;
     }
     // The driver freed its own with the context.
-    if (found.by_driver) { broker_.Refund(found.device, found.bytes); }
+    if (found.by_driver) {
+      broker_.Refund(found.device, found.bytes);
+    }
     allocation = allocations_.erase(allocation);
   }
 }
@@ -264,7 +308,9 @@ void DeviceMemory::AddForeign(uint64_t address, uint64_t bytes, uint64_t owner) 
   std::lock_guard lock(mutex_);
   auto [first, last] = foreign_.equal_range(address);
   for (auto at = first; at != last; ++at) {
-    if (at->second.owner == owner) { return; }
+    if (at->second.owner == owner) {
+      return;
+    }
   }
   foreign_.emplace(address, Foreign{bytes, owner});
 }
@@ -276,17 +322,25 @@ void DeviceMemory::RemoveForeign(uint64_t owner) {
 
 bool DeviceMemory::Contains(uint64_t address, uint64_t bytes) const {
   std::lock_guard lock(mutex_);
-  if (InCredit(address, bytes, -1)) { return true; }
+  if (InCredit(address, bytes, -1)) {
+    return true;
+  }
   auto allocation = AtOrBefore(allocations_, address);
   if (allocation != allocations_.end()) {
     uint64_t offset = address - allocation->first;
-    if (offset <= allocation->second.bytes && bytes <= allocation->second.bytes - offset) { return true; }
+    if (offset <= allocation->second.bytes && bytes <= allocation->second.bytes - offset) {
+      return true;
+    }
   }
   for (auto at = foreign_.upper_bound(address); at != foreign_.begin();) {
     --at;
     uint64_t offset = address - at->first;
-    if (offset <= at->second.bytes && bytes <= at->second.bytes - offset) { return true; }
-    if (offset > (1ull << 32)) { break; }  // globals are far smaller than that
+    if (offset <= at->second.bytes && bytes <= at->second.bytes - offset) {
+      return true;
+    }
+    if (offset > (1ull << 32)) {
+      break;
+    }  // globals are far smaller than that
   }
   return false;
 }

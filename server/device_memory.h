@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The session's device memory: credit (backed ranges of the window, charged to the ledger) and the allocations in it.
+// The session's device memory: credit (backed ranges of the window, charged to the ledger) and the
+// allocations in it.
 #pragma once
 
 #include <cuda.h>
@@ -16,27 +17,34 @@
 
 namespace farcall::server {
 
-// Physical memory is charged, created, mapped, and only then granted: an allocation inside credit is bookkeeping.
+// Physical memory is charged, created, mapped, and only then granted: an allocation inside credit
+// is bookkeeping.
 //   Thread  any
 class DeviceMemory {
  public:
   DeviceMemory(const DriverApi& api, MemoryBroker& broker) : api_(api), broker_(broker) {}
 
-  // Takes the first of the client's offers that the driver grants at the very address; its index, or -1.
+  // Takes the first of the client's offers that the driver grants at the very address; its index,
+  // or -1.
   int ReserveWindow(const std::vector<Window>& offers);
   bool has_window() const { return window_.bytes != 0; }
 
-  // Backs a contiguous range. CUDA_ERROR_OUT_OF_MEMORY with a line in `detail` if the quota or the device refuses.
+  // Backs a contiguous range. CUDA_ERROR_OUT_OF_MEMORY with a line in `detail` if the quota or the
+  // device refuses.
   CUresult Grant(int device, uint64_t bytes, Window* range, std::string* detail);
-  // An unspent range comes back; its chunks go when all of them has. False: it was no unspent credit (a lie).
+  // An unspent range comes back; its chunks go when all of them has. False: it was no unspent
+  // credit (a lie).
   bool ReturnCredit(int device, uint64_t base, uint64_t bytes);
 
-  // Marks [address, address + bytes) as an allocation of the context. False: not unspent credit of that device (a lie).
+  // Marks [address, address + bytes) as an allocation of the context. False: not unspent credit of
+  // that device (a lie).
   bool Allocate(int device, uint64_t address, uint64_t bytes, uint16_t context);
   // Without a window: the driver chooses the address.
-  CUresult AllocateByDriver(int device, uint64_t bytes, uint16_t context, uint64_t* address, std::string* detail);
+  CUresult AllocateByDriver(int device, uint64_t bytes, uint16_t context, uint64_t* address,
+                            std::string* detail);
   struct Freed {
-    CUdeviceptr driver_address = 0;  // to be freed by the driver once the fence has passed; 0: it was credit
+    CUdeviceptr driver_address =
+        0;  // to be freed by the driver once the fence has passed; 0: it was credit
     int device = 0;
     uint64_t bytes = 0;
   };
@@ -92,7 +100,7 @@ class DeviceMemory {
   mutable std::mutex mutex_;
   std::map<uint64_t, uint64_t> free_ranges_;  // of the window: base -> bytes
   std::map<uint64_t, Chunk> chunks_;
-  std::map<uint64_t, Span> credit_;           // merged per device: base -> end
+  std::map<uint64_t, Span> credit_;  // merged per device: base -> end
   std::map<uint64_t, Allocation> allocations_;
   std::multimap<uint64_t, Foreign> foreign_;
 };

@@ -22,10 +22,14 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
   auto wire_event = call.in.Get<uint64_t>();
   auto wire_stream = call.in.Get<uint64_t>();
   auto flags = call.in.Get<uint32_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
   StreamState* stream = call.FindStream(wire_stream);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
   Session& session = call.session;
   if (flags == 0) {
@@ -36,13 +40,18 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
   }
   state->last = nullptr;
-  if (call.result != CUDA_SUCCESS || session.capturing(stream->native)) { return {}; }
+  if (call.result != CUDA_SUCCESS || session.capturing(stream->native)) {
+    return {};
+  }
   session.MarkActive(*stream);
-  // Watched by an event of ours at the same place: the program may record its own again, or destroy it.
+  // Watched by an event of ours at the same place: the program may record its own again, or destroy
+  // it.
   auto watch = session.completion().Add(
       stream->key, stream->context->native, stream->native,
       [&session, wire_event, serial = call.header.serial](CUresult result) {
-        if (result == CUDA_SUCCESS) { session.outbox().Push(SessionCall::kCompleted, CompletedBody(wire_event, serial)); }
+        if (result == CUDA_SUCCESS) {
+          session.outbox().Push(SessionCall::kCompleted, CompletedBody(wire_event, serial));
+        }
       },
       &call.result);
   state->last = std::move(watch);
@@ -51,17 +60,24 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
 
 Status Serve_cuEventSynchronize(ServeCall& call) {
   auto wire_event = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
   Session& session = call.session;
-  if (state->last == nullptr) { return {}; }  // never recorded: complete, as CUDA has it
+  if (state->last == nullptr) {
+    return {};
+  }  // never recorded: complete, as CUDA has it
   CUcontext context = state->last->context;
-  call.parked = session.completion().Attach(state->last, [&session, context, header = call.header](CUresult result) {
-    session.FlushPrintf(context);
-    session.Answer(header, result, {});
-  });
+  call.parked = session.completion().Attach(
+      state->last, [&session, context, header = call.header](CUresult result) {
+        session.FlushPrintf(context);
+        session.Answer(header, result, {});
+      });
   if (!call.parked) {
     call.result = state->last->status;
     session.DrainOutput();
@@ -71,11 +87,17 @@ Status Serve_cuEventSynchronize(ServeCall& call) {
 
 Status Serve_cuEventQuery(ServeCall& call) {
   auto wire_event = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
-  if (state->last == nullptr) { return {}; }
+  if (state->last == nullptr) {
+    return {};
+  }
   // Done means that the bytes of the copies before it have been sent.
   call.result = call.session.completion().StatusOf(state->last);
   return {};

@@ -4,9 +4,9 @@
 
 namespace farcall::server {
 
-inline constexpr int kExitOk = 0;            // drained, or stopped as asked
+inline constexpr int kExitOk = 0;  // drained, or stopped as asked
 inline constexpr int kExitFailure = 1;
-inline constexpr int kExitUsage = 2;         // a flag, a setting or a combination that must not be
+inline constexpr int kExitUsage = 2;  // a flag, a setting or a combination that must not be
 inline constexpr int kExitCannotListen = 3;
 inline constexpr int kExitNoDevice = 4;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kind's wire handles: index -> (generation, native object). Look-ups take no lock, from any thread.
+// One kind's wire handles: index -> (generation, native object). Look-ups take no lock, from any
+// thread.
 #pragma once
 
 #include <array>
@@ -13,7 +14,8 @@
 
 namespace farcall::server {
 
-// The client assigns indices densely, so one far beyond those seen is a lie: that bounds what a peer can make us hold.
+// The client assigns indices densely, so one far beyond those seen is a lie: that bounds what a
+// peer can make us hold.
 class HandleTable {
  public:
   enum class State : uint8_t { kNever = 0, kPending, kLive, kDead, kFailed };
@@ -27,16 +29,24 @@ class HandleTable {
   HandleTable() = default;
   HandleTable(const HandleTable&) = delete;
   ~HandleTable() {
-    for (std::atomic<Page*>& page : pages_) { delete page.load(); }
+    for (std::atomic<Page*>& page : pages_) {
+      delete page.load();
+    }
   }
 
   Found Find(uint32_t index, uint16_t generation) const {
     const Entry* entry = At(index);
-    if (entry == nullptr) { return {}; }
+    if (entry == nullptr) {
+      return {};
+    }
     uint32_t tag = entry->tag.load(std::memory_order_acquire);
     State state = static_cast<State>(tag >> 16);
-    if (state == State::kNever) { return {}; }
-    if ((tag & 0xFFFF) != generation) { return {.state = state}; }
+    if (state == State::kNever) {
+      return {};
+    }
+    if ((tag & 0xFFFF) != generation) {
+      return {.state = state};
+    }
     return {state, true, entry->native.load(std::memory_order_relaxed),
             entry->extra.load(std::memory_order_relaxed)};
   }
@@ -44,18 +54,27 @@ class HandleTable {
   // Whatever lives at `index`.
   Found FindNewest(uint32_t index) const {
     const Entry* entry = At(index);
-    if (entry == nullptr) { return {}; }
+    if (entry == nullptr) {
+      return {};
+    }
     return Find(index, static_cast<uint16_t>(entry->tag.load(std::memory_order_acquire)));
   }
 
-  // May `index` begin a life of `generation`? Free, dead with another generation, or never made; not absurdly far out.
+  // May `index` begin a life of `generation`? Free, dead with another generation, or never made;
+  // not absurdly far out.
   bool MayCreate(uint32_t index, uint16_t generation) const {
-    if (index == 0 || index > kMaxHandleIndex || index > highest_.load() + kSlack) { return false; }
+    if (index == 0 || index > kMaxHandleIndex || index > highest_.load() + kSlack) {
+      return false;
+    }
     const Entry* entry = At(index);
-    if (entry == nullptr) { return true; }
+    if (entry == nullptr) {
+      return true;
+    }
     uint32_t tag = entry->tag.load(std::memory_order_acquire);
     State state = static_cast<State>(tag >> 16);
-    if (state == State::kNever) { return true; }
+    if (state == State::kNever) {
+      return true;
+    }
     return state == State::kFailed || (state == State::kDead && (tag & 0xFFFF) != generation);
   }
 
@@ -75,11 +94,15 @@ class HandleTable {
   void ForEachLive(const std::function<void(uint32_t, uint16_t, void*, void*)>& visit) const {
     for (uint32_t p = 0; p < kPages; ++p) {
       const Page* page = pages_[p].load(std::memory_order_acquire);
-      if (page == nullptr) { continue; }
+      if (page == nullptr) {
+        continue;
+      }
       for (uint32_t i = 0; i < kPageEntries; ++i) {
         const Entry& entry = (*page)[i];
         uint32_t tag = entry.tag.load(std::memory_order_acquire);
-        if (static_cast<State>(tag >> 16) != State::kLive) { continue; }
+        if (static_cast<State>(tag >> 16) != State::kLive) {
+          continue;
+        }
         visit(p * kPageEntries + i, tag & 0xFFFF, entry.native.load(), entry.extra.load());
       }
     }
@@ -97,7 +120,9 @@ class HandleTable {
   using Page = std::array<Entry, kPageEntries>;
 
   const Entry* At(uint32_t index) const {
-    if (index > kMaxHandleIndex) { return nullptr; }
+    if (index > kMaxHandleIndex) {
+      return nullptr;
+    }
     const Page* page = pages_[index / kPageEntries].load(std::memory_order_acquire);
     return page == nullptr ? nullptr : &(*page)[index % kPageEntries];
   }
@@ -113,7 +138,8 @@ class HandleTable {
       }
     }
     uint32_t seen = highest_.load();
-    while (index > seen && !highest_.compare_exchange_weak(seen, index)) {}
+    while (index > seen && !highest_.compare_exchange_weak(seen, index)) {
+    }
     return &(*page)[index % kPageEntries];
   }
 

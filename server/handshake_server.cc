@@ -22,15 +22,23 @@ void HandshakeServer::Listen(std::unique_ptr<Listener> listener) {
 
 void HandshakeServer::AcceptLoop(Listener& listener) {
   while (!stopping_) {
-    Result<std::unique_ptr<Channel>> channel = listener.Accept(Clock::now() + std::chrono::seconds(60));
+    Result<std::unique_ptr<Channel>> channel =
+        listener.Accept(Clock::now() + std::chrono::seconds(60));
     if (!channel.ok()) {
-      if (channel.status().code() == Code::kTimeout) { continue; }
-      if (stopping_) { return; }
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // out of descriptors: some will come back
+      if (channel.status().code() == Code::kTimeout) {
+        continue;
+      }
+      if (stopping_) {
+        return;
+      }
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(50));  // out of descriptors: some will come back
       continue;
     }
     auto guest = Register(channel->get());
-    std::thread([this, held = std::move(*channel), guest]() mutable { Greet(std::move(held), guest); }).detach();
+    std::thread([this, held = std::move(*channel), guest]() mutable {
+      Greet(std::move(held), guest);
+    }).detach();
   }
 }
 
@@ -38,10 +46,14 @@ std::list<HandshakeServer::Guest>::iterator HandshakeServer::Register(Channel* c
   std::lock_guard lock(mutex_);
   ++threads_running_;
   size_t waited_for = 0;
-  for (const Guest& guest : guests_) { waited_for += guest.channel != nullptr ? 1 : 0; }
+  for (const Guest& guest : guests_) {
+    waited_for += guest.channel != nullptr ? 1 : 0;
+  }
   if (waited_for >= kMaxGuests) {
     for (Guest& guest : guests_) {
-      if (guest.channel == nullptr) { continue; }
+      if (guest.channel == nullptr) {
+        continue;
+      }
       guest.channel->Close();
       guest.channel = nullptr;
       break;
@@ -66,7 +78,8 @@ void HandshakeServer::Greet(std::unique_ptr<Channel> channel, std::list<Guest>::
   if (hello.ok()) {
     admit_(std::move(channel), greeting.nonce, *hello);
   } else if (hello.status().code() == Code::kUnsupported) {
-    (void)SendRefuse(*channel, {Code::kUnsupported, hello.status().message()}, Clock::now() + std::chrono::seconds(1));
+    (void)SendRefuse(*channel, {Code::kUnsupported, hello.status().message()},
+                     Clock::now() + std::chrono::seconds(1));
   }
   channel.reset();
   std::lock_guard lock(mutex_);
@@ -75,12 +88,20 @@ void HandshakeServer::Greet(std::unique_ptr<Channel> channel, std::list<Guest>::
 }
 
 void HandshakeServer::Stop() {
-  if (stopping_.exchange(true)) { return; }
-  for (auto& listener : listeners_) { listener->Close(); }
-  for (std::thread& thread : threads_) { thread.join(); }
+  if (stopping_.exchange(true)) {
+    return;
+  }
+  for (auto& listener : listeners_) {
+    listener->Close();
+  }
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
   std::unique_lock lock(mutex_);
   for (Guest& guest : guests_) {
-    if (guest.channel != nullptr) { guest.channel->Close(); }
+    if (guest.channel != nullptr) {
+      guest.channel->Close();
+    }
   }
   left_.wait(lock, [this] { return threads_running_ == 0; });
 }

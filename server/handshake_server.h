@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Greets whoever connects and hears their HELLO, each on a short-lived thread: a slow or hostile one delays nobody.
+// Greets whoever connects and hears their HELLO, each on a short-lived thread: a slow or hostile
+// one delays nobody.
 #pragma once
 
 #include <atomic>
@@ -20,9 +21,11 @@ namespace farcall::server {
 class HandshakeServer {
  public:
   // Judges a HELLO and takes the channel if it may in.   Thread  many at once
-  using Admit = std::function<void(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello)>;
+  using Admit =
+      std::function<void(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello)>;
 
-  HandshakeServer(bool needs_token, Admit admit) : needs_token_(needs_token), admit_(std::move(admit)) {}
+  HandshakeServer(bool needs_token, Admit admit)
+      : needs_token_(needs_token), admit_(std::move(admit)) {}
   ~HandshakeServer() { Stop(); }
 
   void Listen(std::unique_ptr<Listener> listener);

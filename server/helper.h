@@ -11,7 +11,8 @@
 
 namespace farcall::server {
 
-// Strictly in order: a task may rely on what an earlier one created. The thread starts with the first task.
+// Strictly in order: a task may rely on what an earlier one created. The thread starts with the
+// first task.
 class Helper {
  public:
   // `after_each` runs on the helper after each task, once busy() no longer counts it.
@@ -20,10 +21,14 @@ class Helper {
 
   void Submit(std::function<void()> task) {
     std::lock_guard lock(mutex_);
-    if (stopping_) { return; }
+    if (stopping_) {
+      return;
+    }
     outstanding_.fetch_add(1);
     tasks_.push_back(std::move(task));
-    if (!thread_.joinable()) { thread_ = std::thread([this] { Run(); }); }
+    if (!thread_.joinable()) {
+      thread_ = std::thread([this] { Run(); });
+    }
     wake_.notify_one();
   }
   bool busy() const { return outstanding_.load() != 0; }
@@ -34,7 +39,9 @@ class Helper {
       stopping_ = true;
       wake_.notify_one();
     }
-    if (thread_.joinable()) { thread_.join(); }
+    if (thread_.joinable()) {
+      thread_.join();
+    }
   }
 
  private:
@@ -42,7 +49,9 @@ class Helper {
     std::unique_lock lock(mutex_);
     while (true) {
       wake_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
-      if (stopping_) { return; }
+      if (stopping_) {
+        return;
+      }
       std::function<void()> task = std::move(tasks_.front());
       tasks_.pop_front();
       lock.unlock();

@@ -13,40 +13,55 @@ namespace farcall::server {
 namespace {
 
 // What a post must still hear of an upload: its slots back, and the reply if one is wanted.
-void FinishUpload(ServeCall& call, StreamState& stream, uint64_t transfer, uint64_t offset, uint64_t bytes) {
+void FinishUpload(ServeCall& call, StreamState& stream, uint64_t transfer, uint64_t offset,
+                  uint64_t bytes) {
   Session& session = call.session;
   bool reply = (call.header.flags & kWantReply) != 0 && call.result == CUDA_SUCCESS;
   CUresult watched = session.completion().Add(
       stream.key, stream.context->native, stream.native, false,
       [&session, transfer, offset, bytes, reply, header = call.header](CUresult result) {
-        if (transfer != 0) { session.landing().Release(transfer, offset, bytes); }
-        if (reply) { session.Answer(header, result, {}); }
+        if (transfer != 0) {
+          session.landing().Release(transfer, offset, bytes);
+        }
+        if (reply) {
+          session.Answer(header, result, {});
+        }
       });
   if (watched == CUDA_SUCCESS) {
     call.parked = reply;
   } else if (call.result == CUDA_SUCCESS) {
-    call.result = watched;  // the slots stay taken: whether the device still reads them is not known
+    call.result =
+        watched;  // the slots stay taken: whether the device still reads them is not known
   }
 }
 
 }  // namespace
 
-Status UploadInline(ServeCall& call, StreamState& stream, std::span<const std::byte> bytes, const CopyIn& copy) {
+Status UploadInline(ServeCall& call, StreamState& stream, std::span<const std::byte> bytes,
+                    const CopyIn& copy) {
   const std::byte* source = bytes.data();
-  if (call.session.capturing(stream.native)) { source = call.session.KeepBytes(bytes); }
+  if (call.session.capturing(stream.native)) {
+    source = call.session.KeepBytes(bytes);
+  }
   // Pageable memory: the driver has taken the bytes when it returns.
   call.result = copy(source, 0, bytes.size());
-  if (call.result == CUDA_SUCCESS && (call.header.flags & kWantReply) != 0) { FinishUpload(call, stream, 0, 0, 0); }
+  if (call.result == CUDA_SUCCESS && (call.header.flags & kWantReply) != 0) {
+    FinishUpload(call, stream, 0, 0, 0);
+  }
   return {};
 }
 
-Status UploadLanded(ServeCall& call, StreamState& stream, uint64_t bytes, uint64_t transfer, uint64_t offset,
-                    const CopyIn& copy) {
+Status UploadLanded(ServeCall& call, StreamState& stream, uint64_t bytes, uint64_t transfer,
+                    uint64_t offset, const CopyIn& copy) {
   Landing& landing = call.session.landing();
   switch (landing.Check(transfer, offset, bytes, call.chunks_sent)) {
-    case Landing::Cover::kAwaited: call.stalled = true; return {};
-    case Landing::Cover::kLie: return call.Malformed("a transfer whose bytes were not sent before it");
-    case Landing::Cover::kWhole: break;
+    case Landing::Cover::kAwaited:
+      call.stalled = true;
+      return {};
+    case Landing::Cover::kLie:
+      return call.Malformed("a transfer whose bytes were not sent before it");
+    case Landing::Cover::kWhole:
+      break;
   }
   bool captured = call.session.capturing(stream.native);
   std::vector<Landing::Piece> pieces;
@@ -61,7 +76,9 @@ Status UploadLanded(ServeCall& call, StreamState& stream, uint64_t bytes, uint64
       landing.slots().Pin(source, stream.context->native);
     }
     call.result = copy(source, piece.offset, piece.bytes.size());
-    if (call.result != CUDA_SUCCESS) { break; }
+    if (call.result != CUDA_SUCCESS) {
+      break;
+    }
   }
   if (captured) {
     landing.Release(transfer, offset, bytes);
@@ -80,28 +97,37 @@ struct Readback {
   std::atomic<bool> failed{false};
 };
 
-void SendPiece(Session& session, SlotPool& pool, SlotPool::Slot slot, const std::shared_ptr<Readback>& readback,
-               uint64_t offset, uint64_t bytes, bool last, CUresult result) {
+void SendPiece(Session& session, SlotPool& pool, SlotPool::Slot slot,
+               const std::shared_ptr<Readback>& readback, uint64_t offset, uint64_t bytes,
+               bool last, CUresult result) {
   auto give_back = [&session, &pool, slot] {
     pool.Put(slot);
     session.Wake();
   };
   if (result == CUDA_SUCCESS && !readback->failed) {
-    Status sent = session.link().SendTransfer(readback->transfer, offset, {slot.data, bytes}, Link::Retain::kOwned,
-                                              give_back);
-    if (!sent.ok()) { give_back(); }
-    if (last) { session.Answer(readback->header, CUDA_SUCCESS, {}); }
+    Status sent = session.link().SendTransfer(readback->transfer, offset, {slot.data, bytes},
+                                              Link::Retain::kOwned, give_back);
+    if (!sent.ok()) {
+      give_back();
+    }
+    if (last) {
+      session.Answer(readback->header, CUDA_SUCCESS, {});
+    }
     return;
   }
   give_back();
-  if (!readback->failed.exchange(true)) { session.Answer(readback->header, result, {}, "a copy to the host failed"); }
+  if (!readback->failed.exchange(true)) {
+    session.Answer(readback->header, result, {}, "a copy to the host failed");
+  }
 }
 
 }  // namespace
 
 Status ReadInline(ServeCall& call, StreamState& stream, uint64_t bytes, const CopyOut& copy) {
   Session& session = call.session;
-  if (bytes > kMaxInlineBytes || (call.header.flags & kWantReply) == 0) { return call.Malformed("bytes in a reply"); }
+  if (bytes > kMaxInlineBytes || (call.header.flags & kWantReply) == 0) {
+    return call.Malformed("bytes in a reply");
+  }
   SlotPool& pool = session.small_readback();
   SlotPool::Slot slot = pool.Take(session.backlog_full());
   if (!slot) {
@@ -111,16 +137,19 @@ Status ReadInline(ServeCall& call, StreamState& stream, uint64_t bytes, const Co
   pool.Pin(slot.data, stream.context->native);
   call.result = copy(slot.data, 0, bytes);
   if (call.result == CUDA_SUCCESS) {
-    call.result = session.completion().Add(
-        stream.key, stream.context->native, stream.native, false,
-        [&session, &pool, slot, bytes, native = stream.context->native, header = call.header](CUresult result) {
-          Builder out;
-          if (result == CUDA_SUCCESS) { out.PutBytes(slot.data, bytes); }
-          session.FlushPrintf(native);
-          session.Answer(header, result, out.bytes());
-          pool.Put(slot);
-          session.Wake();
-        });
+    call.result =
+        session.completion().Add(stream.key, stream.context->native, stream.native, false,
+                                 [&session, &pool, slot, bytes, native = stream.context->native,
+                                  header = call.header](CUresult result) {
+                                   Builder out;
+                                   if (result == CUDA_SUCCESS) {
+                                     out.PutBytes(slot.data, bytes);
+                                   }
+                                   session.FlushPrintf(native);
+                                   session.Answer(header, result, out.bytes());
+                                   pool.Put(slot);
+                                   session.Wake();
+                                 });
   }
   if (call.result == CUDA_SUCCESS) {
     call.parked = true;
@@ -130,7 +159,8 @@ Status ReadInline(ServeCall& call, StreamState& stream, uint64_t bytes, const Co
   return {};
 }
 
-Status ReadInChunks(ServeCall& call, StreamState& stream, uint64_t bytes, uint64_t transfer, const CopyOut& copy) {
+Status ReadInChunks(ServeCall& call, StreamState& stream, uint64_t bytes, uint64_t transfer,
+                    const CopyOut& copy) {
   Session& session = call.session;
   if (call.kept == nullptr) {
     auto fresh = std::make_shared<Readback>();
@@ -160,7 +190,9 @@ Status ReadInChunks(ServeCall& call, StreamState& stream, uint64_t bytes, uint64
     }
     if (call.result != CUDA_SUCCESS) {
       pool.Put(slot);
-      if (readback->failed.exchange(true)) { call.parked = true; }  // a piece before has told of its own failure
+      if (readback->failed.exchange(true)) {
+        call.parked = true;
+      }  // a piece before has told of its own failure
       return {};
     }
     call.progress += piece;

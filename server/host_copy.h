@@ -19,11 +19,13 @@ using CopyIn = std::function<CUresult(const std::byte* source, uint64_t offset, 
 using CopyOut = std::function<CUresult(std::byte* destination, uint64_t offset, uint64_t bytes)>;
 
 // Bytes of the record itself, and bytes that came as chunks. A wanted reply follows completion.
-Status UploadInline(ServeCall& call, StreamState& stream, std::span<const std::byte> bytes, const CopyIn& copy);
-Status UploadLanded(ServeCall& call, StreamState& stream, uint64_t bytes, uint64_t transfer, uint64_t offset,
+Status UploadInline(ServeCall& call, StreamState& stream, std::span<const std::byte> bytes,
                     const CopyIn& copy);
+Status UploadLanded(ServeCall& call, StreamState& stream, uint64_t bytes, uint64_t transfer,
+                    uint64_t offset, const CopyIn& copy);
 // Bytes into the reply, and bytes as chunks, in steps while staging memory is short.
 Status ReadInline(ServeCall& call, StreamState& stream, uint64_t bytes, const CopyOut& copy);
-Status ReadInChunks(ServeCall& call, StreamState& stream, uint64_t bytes, uint64_t transfer, const CopyOut& copy);
+Status ReadInChunks(ServeCall& call, StreamState& stream, uint64_t bytes, uint64_t transfer,
+                    const CopyOut& copy);
 
 }  // namespace farcall::server

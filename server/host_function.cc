@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host functions: the stream is held in the driver's callback until the client has run the function.
+// Host functions: the stream is held in the driver's callback until the client has run the
+// function.
 #include <condition_variable>
 #include <mutex>
 
@@ -12,7 +13,8 @@ namespace farcall::server {
 
 namespace {
 
-// One host function in a stream or a graph. Lives until it has run once, in a graph as long as the session.
+// One host function in a stream or a graph. Lives until it has run once, in a graph as long as the
+// session.
 struct HostFunction {
   Session* session = nullptr;
   uint64_t function = 0, user_data = 0, wire_stream = 0;
@@ -51,21 +53,24 @@ void AskClient(HostFunction& host, const std::shared_ptr<Turnstile>& gate) {
   session.outbox().Push(SessionCall::kHostCall, body.bytes());
 }
 
-// On the driver's thread. The question leaves from the completion thread, behind the bytes of the stream's copies.
+// On the driver's thread. The question leaves from the completion thread, behind the bytes of the
+// stream's copies.
 void CUDA_CB Run(void* data) {
   auto* host = static_cast<HostFunction*>(data);
   auto gate = std::make_shared<Turnstile>();
   Completion& completion = host->session->completion();
   if (host->in_graph) {
-    completion.Signal(
-        completion.AddManual(host->session->NewStreamKey(), [host, gate](CUresult) { AskClient(*host, gate); }));
+    completion.Signal(completion.AddManual(host->session->NewStreamKey(),
+                                           [host, gate](CUresult) { AskClient(*host, gate); }));
   } else if (completion.Attach(host->watch, [host, gate](CUresult) { AskClient(*host, gate); })) {
     completion.Signal(host->watch);
   } else {
     gate->Open();
   }
   gate->Wait();
-  if (!host->in_graph) { delete host; }
+  if (!host->in_graph) {
+    delete host;
+  }
 }
 
 }  // namespace
@@ -74,17 +79,26 @@ Status Serve_cuLaunchHostFunc(ServeCall& call) {
   auto function = call.in.Get<uint64_t>();
   auto user_data = call.in.Get<uint64_t>();
   auto wire_stream = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   StreamState* stream = call.FindStream(wire_stream);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   Session& session = call.session;
   session.MarkActive(*stream);
-  auto* host = new HostFunction{&session, function, user_data, wire_stream, session.capturing(stream->native), {}};
-  if (!host->in_graph) { host->watch = session.completion().AddManual(stream->key, [](CUresult) {}); }
+  auto* host = new HostFunction{
+      &session, function, user_data, wire_stream, session.capturing(stream->native), {}};
+  if (!host->in_graph) {
+    host->watch = session.completion().AddManual(stream->key, [](CUresult) {});
+  }
   std::shared_ptr<Watch> watch = host->watch;
   call.result = call.api.cuLaunchHostFunc(stream->native, Run, host);
   if (call.result != CUDA_SUCCESS) {
-    if (watch != nullptr) { session.completion().Signal(watch); }
+    if (watch != nullptr) {
+      session.completion().Signal(watch);
+    }
     delete host;
   }
   return {};

@@ -35,7 +35,9 @@ Image Wrap(std::vector<std::byte> bytes) {
 bool WriteAll(int fd, const std::byte* data, size_t bytes) {
   while (bytes != 0) {
     ssize_t wrote = write(fd, data, bytes);
-    if (wrote <= 0) { return false; }
+    if (wrote <= 0) {
+      return false;
+    }
     data += wrote;
     bytes -= static_cast<size_t>(wrote);
   }
@@ -44,16 +46,21 @@ bool WriteAll(int fd, const std::byte* data, size_t bytes) {
 
 std::vector<std::byte> ReadFile(const std::string& path, size_t limit) {
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) { return {}; }
+  if (fd < 0) {
+    return {};
+  }
   struct stat status {};
   std::vector<std::byte> bytes;
-  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && static_cast<size_t>(status.st_size) <= limit) {
+  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+      static_cast<size_t>(status.st_size) <= limit) {
     bytes.reserve(static_cast<size_t>(status.st_size) + 1);
     bytes.resize(static_cast<size_t>(status.st_size));
     size_t at = 0;
     while (at < bytes.size()) {
       ssize_t got = read(fd, bytes.data() + at, bytes.size() - at);
-      if (got <= 0) { break; }
+      if (got <= 0) {
+        break;
+      }
       at += static_cast<size_t>(got);
     }
     bytes.resize(at);
@@ -66,7 +73,8 @@ std::vector<std::byte> ReadFile(const std::string& path, size_t limit) {
 
 Status ImageStore::Put(const Hash256& hash, std::vector<std::byte> bytes) {
   if (Sha256(bytes) != hash) {
-    return {Code::kMalformed, "image: " + std::to_string(bytes.size()) + " bytes do not have the hash they came under"};
+    return {Code::kMalformed, "image: " + std::to_string(bytes.size()) +
+                                  " bytes do not have the hash they came under"};
   }
   WriteFile(hash, bytes);
   std::lock_guard lock(mutex_);
@@ -78,12 +86,18 @@ Image ImageStore::Get(const Hash256& hash) {
   {
     std::lock_guard lock(mutex_);
     auto image = images_.find(hash);
-    if (image != images_.end()) { return image->second; }
+    if (image != images_.end()) {
+      return image->second;
+    }
   }
-  if (directory_.empty()) { return nullptr; }
+  if (directory_.empty()) {
+    return nullptr;
+  }
   std::string path = PathOf(hash);
   std::vector<std::byte> bytes = ReadFile(path, kMaxImageBytes);
-  if (bytes.empty()) { return nullptr; }
+  if (bytes.empty()) {
+    return nullptr;
+  }
   if (Sha256(bytes) != hash) {
     unlink(path.c_str());
     return nullptr;
@@ -95,7 +109,9 @@ Image ImageStore::Get(const Hash256& hash) {
 }
 
 void ImageStore::Forget(const Hash256& hash) {
-  if (directory_.empty() || access(PathOf(hash).c_str(), R_OK) != 0) { return; }
+  if (directory_.empty() || access(PathOf(hash).c_str(), R_OK) != 0) {
+    return;
+  }
   std::lock_guard lock(mutex_);
   images_.erase(hash);
 }
@@ -103,35 +119,54 @@ void ImageStore::Forget(const Hash256& hash) {
 std::vector<uint64_t> ImageStore::Known(size_t limit) const {
   std::vector<std::pair<fs::file_time_type, uint64_t>> found;
   std::error_code error;
-  for (fs::directory_iterator entry(directory_, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(directory_, error), end; !error && entry != end;
+       entry.increment(error)) {
     std::string name = entry->path().filename().string();
-    if (name.size() != 64 || name.find_first_not_of("0123456789abcdef") != std::string::npos) { continue; }
+    if (name.size() != 64 || name.find_first_not_of("0123456789abcdef") != std::string::npos) {
+      continue;
+    }
     uint64_t prefix = 0;  // little-endian: the first byte of the hash is the lowest
     for (int i = 7; i >= 0; --i) {
-      prefix = prefix << 8 | std::strtoul(name.substr(static_cast<size_t>(i) * 2, 2).c_str(), nullptr, 16);
+      prefix = prefix << 8 |
+               std::strtoul(name.substr(static_cast<size_t>(i) * 2, 2).c_str(), nullptr, 16);
     }
     found.emplace_back(entry->last_write_time(error), prefix);
   }
   std::sort(found.rbegin(), found.rend());
-  if (found.size() > limit) { found.resize(limit); }
+  if (found.size() > limit) {
+    found.resize(limit);
+  }
   std::vector<uint64_t> known;
-  for (const auto& [when, prefix] : found) { known.push_back(prefix); }
+  for (const auto& [when, prefix] : found) {
+    known.push_back(prefix);
+  }
   return known;
 }
 
-std::string ImageStore::PathOf(const Hash256& hash) const { return directory_ + "/" + Hex(hash); }
+std::string ImageStore::PathOf(const Hash256& hash) const {
+  return directory_ + "/" + Hex(hash);
+}
 
-// Written aside and renamed, so that a reader never sees half an image. A full disk only costs the cache.
+// Written aside and renamed, so that a reader never sees half an image. A full disk only costs the
+// cache.
 void ImageStore::WriteFile(const Hash256& hash, const std::vector<std::byte>& bytes) const {
-  if (directory_.empty()) { return; }
+  if (directory_.empty()) {
+    return;
+  }
   std::string path = PathOf(hash);
-  if (access(path.c_str(), F_OK) == 0) { return; }
+  if (access(path.c_str(), F_OK) == 0) {
+    return;
+  }
   std::string aside = path + ".XXXXXX";
   int fd = mkostemp(aside.data(), O_CLOEXEC);
-  if (fd < 0) { return; }
+  if (fd < 0) {
+    return;
+  }
   bool whole = WriteAll(fd, bytes.data(), bytes.size());
   close(fd);
-  if (!whole || rename(aside.c_str(), path.c_str()) != 0) { unlink(aside.c_str()); }
+  if (!whole || rename(aside.c_str(), path.c_str()) != 0) {
+    unlink(aside.c_str());
+  }
 }
 
 std::string TenantImageDirectory(const std::string& tenant) {
@@ -149,7 +184,9 @@ std::string TenantImageDirectory(const std::string& tenant) {
   std::string directory = base + "/" + Hex(std::span(hash).first(16));
   std::error_code error;
   fs::create_directories(directory, error);
-  if (error) { return ""; }
+  if (error) {
+    return "";
+  }
   fs::permissions(directory, fs::perms::owner_all, error);
   return directory;
 }

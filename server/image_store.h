@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images by content: in memory while a session runs, on disk across sessions. One store per tenant: a hash is no proof.
+// Images by content: in memory while a session runs, on disk across sessions. One store per tenant:
+// a hash is no proof.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@
 
 namespace farcall::server {
 
-using Image = std::shared_ptr<const std::vector<std::byte>>;  // one NUL is kept after the last byte: PTX is text
+using Image = std::shared_ptr<const std::vector<std::byte>>;  // one NUL is kept after the last
+                                                              // byte: PTX is text
 
 //   Thread  any
 class ImageStore {
@@ -24,9 +26,11 @@ class ImageStore {
   // `directory` is this tenant's alone; "" keeps nothing on disk.
   explicit ImageStore(std::string directory) : directory_(std::move(directory)) {}
 
-  // Takes bytes (without the NUL) whose hash the peer claims.   Errors  kMalformed (they hash to something else)
+  // Takes bytes (without the NUL) whose hash the peer claims.   Errors  kMalformed (they hash to
+  // something else)
   Status Put(const Hash256& hash, std::vector<std::byte> bytes);
-  // Null if the store has no such image, or the file's bytes no longer hash to their name (it is then removed).
+  // Null if the store has no such image, or the file's bytes no longer hash to their name (it is
+  // then removed).
   Image Get(const Hash256& hash);
   // Drops the copy in memory if the disk has one.
   void Forget(const Hash256& hash);
@@ -42,7 +46,8 @@ class ImageStore {
   std::map<Hash256, Image> images_;
 };
 
-// The tenant's folder under FARCALL_CACHE_DIR, XDG_CACHE_HOME or HOME; made if missing; "" if none can be made.
+// The tenant's folder under FARCALL_CACHE_DIR, XDG_CACHE_HOME or HOME; made if missing; "" if none
+// can be made.
 std::string TenantImageDirectory(const std::string& tenant);
 
 }  // namespace farcall::server

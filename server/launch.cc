@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel launches: geometry, attributes and the packed parameter buffer of the layout the client was given.
+// Kernel launches: geometry, attributes and the packed parameter buffer of the layout the client
+// was given.
 #include <cstring>
 
 #include "server/context.h"
@@ -42,7 +43,8 @@ bool ResolveAttribute(ServeCall& call, CUlaunchAttribute& attribute) {
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -60,32 +62,43 @@ Status Serve_cuLaunchKernel(ServeCall& call) {
   config.sharedMemBytes = call.in.Get<uint32_t>();
   auto wire_stream = call.in.Get<uint64_t>();
   size_t count = call.in.GetCount(68);
-  if (count > kMaxAttributes) { return call.Malformed("more attributes than there are"); }
+  if (count > kMaxAttributes) {
+    return call.Malformed("more attributes than there are");
+  }
   CUlaunchAttribute attributes[kMaxAttributes] = {};
   for (size_t i = 0; i < count; ++i) {
     attributes[i].id = static_cast<CUlaunchAttributeID>(call.in.Get<uint32_t>());
     uint64_t words[8];  // the value, as eight words
-    for (uint64_t& word : words) { word = call.in.Get<uint64_t>(); }
+    for (uint64_t& word : words) {
+      word = call.in.Get<uint64_t>();
+    }
     std::memcpy(&attributes[i].value, words, sizeof(words));
   }
   std::span<const std::byte> parameters = call.in.GetBytes();
-  if (!call.in.Done() || parameters.size() > kMaxParameterBytes) { return call.Malformed("body"); }
+  if (!call.in.Done() || parameters.size() > kMaxParameterBytes) {
+    return call.Malformed("body");
+  }
 
-  HandleKind kind = SplitHandle(wire_function).kind == HandleKind::kKernel ? HandleKind::kKernel : HandleKind::kFunction;
+  HandleKind kind = SplitHandle(wire_function).kind == HandleKind::kKernel ? HandleKind::kKernel
+                                                                           : HandleKind::kFunction;
   auto function = call.Resolve<CUfunction>(kind, wire_function);
   config.hStream = call.ResolveStream(wire_stream);
   for (size_t i = 0; i < count; ++i) {
     if (!ResolveAttribute(call, attributes[i])) {
       call.result = CUDA_ERROR_NOT_SUPPORTED;
-      call.detail = "cuLaunchKernelEx: attribute " + std::to_string(attributes[i].id) + " is not supported";
+      call.detail =
+          "cuLaunchKernelEx: attribute " + std::to_string(attributes[i].id) + " is not supported";
     }
   }
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   auto* state = static_cast<FunctionState*>(call.ResolveExtra(kind, wire_function));
   if (state != nullptr && state->parameter_bytes != FunctionState::kUnknown &&
       parameters.size() < state->parameter_bytes) {
     call.result = CUDA_ERROR_INVALID_VALUE;
-    call.detail = "cuLaunchKernel: " + std::to_string(parameters.size()) + " bytes of parameters, the kernel takes " +
+    call.detail = "cuLaunchKernel: " + std::to_string(parameters.size()) +
+                  " bytes of parameters, the kernel takes " +
                   std::to_string(state->parameter_bytes);
     return {};
   }
@@ -94,9 +107,9 @@ Status Serve_cuLaunchKernel(ServeCall& call) {
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(parameters.data()),
                    CU_LAUNCH_PARAM_BUFFER_SIZE, &parameter_bytes, CU_LAUNCH_PARAM_END};
   if (count == 0) {
-    call.result = call.api.cuLaunchKernel(function, config.gridDimX, config.gridDimY, config.gridDimZ, config.blockDimX,
-                                          config.blockDimY, config.blockDimZ, config.sharedMemBytes, config.hStream,
-                                          nullptr, extra);
+    call.result = call.api.cuLaunchKernel(
+        function, config.gridDimX, config.gridDimY, config.gridDimZ, config.blockDimX,
+        config.blockDimY, config.blockDimZ, config.sharedMemBytes, config.hStream, nullptr, extra);
     return {};
   }
   if (call.api.cuLaunchKernelEx == nullptr) {

@@ -12,9 +12,13 @@ Status Serve_cuMemAlloc_v2(ServeCall& call) {
   auto device = call.in.Get<int32_t>();
   auto address = call.in.Get<uint64_t>();
   auto bytes = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   call.ResolveDevice(device);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   DeviceMemory& memory = call.session.memory();
   if (memory.has_window()) {
     if (!memory.Allocate(device, address, bytes, call.context->slot)) {
@@ -24,19 +28,27 @@ Status Serve_cuMemAlloc_v2(ServeCall& call) {
   }
   uint64_t got = 0;
   call.result = memory.AllocateByDriver(device, bytes, call.context->slot, &got, &call.detail);
-  if (call.result == CUDA_SUCCESS) { call.out.Put<uint64_t>(got); }
+  if (call.result == CUDA_SUCCESS) {
+    call.out.Put<uint64_t>(got);
+  }
   return {};
 }
 
 Status Serve_cuMemFree_v2(ServeCall& call) {
   auto address = call.in.Get<uint64_t>();
   auto epoch = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
-  if (epoch <= call.context->noted_epoch) { return call.Malformed("an epoch that has been"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  if (epoch <= call.context->noted_epoch) {
+    return call.Malformed("an epoch that has been");
+  }
   Session& session = call.session;
   DeviceMemory::Freed freed;
   bool found = session.memory().Free(address, &freed);
-  if (!found) { call.result = CUDA_ERROR_INVALID_VALUE; }
+  if (!found) {
+    call.result = CUDA_ERROR_INVALID_VALUE;
+  }
   std::function<void()> finish;
   if (found && freed.driver_address != 0) {
     finish = [&session, freed, native = call.context->native] {
@@ -49,9 +61,13 @@ Status Serve_cuMemFree_v2(ServeCall& call) {
 
 Status Serve_cuMemGetInfo_v2(ServeCall& call) {
   auto device = call.in.Get<int32_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   call.ResolveDevice(device);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   quota::Usage usage = call.session.memory().Query(device);
   call.out.Put<uint64_t>(usage.free_bytes());
   call.out.Put<uint64_t>(usage.quota_bytes);
@@ -59,9 +75,13 @@ Status Serve_cuMemGetInfo_v2(ServeCall& call) {
 }
 
 void Session::NoteFree(ContextState& context, uint64_t epoch, std::function<void()> free) {
-  if (context.noted_epoch == context.fenced_epoch) { dirty_contexts_.push_back(context.slot); }
+  if (context.noted_epoch == context.fenced_epoch) {
+    dirty_contexts_.push_back(context.slot);
+  }
   context.noted_epoch = epoch;
-  if (free) { context.noted_frees.push_back(std::move(free)); }
+  if (free) {
+    context.noted_frees.push_back(std::move(free));
+  }
 }
 
 void Session::FinishFree(CUcontext context, const DeviceMemory::Freed& freed) {

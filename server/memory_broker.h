@@ -12,7 +12,8 @@ namespace farcall::server {
 class MemoryBroker {
  public:
   virtual ~MemoryBroker() = default;
-  // Reserves before the driver is asked.   Errors  kQuotaExceeded, kDisconnected.   Thread  any; blocks for the answer
+  // Reserves before the driver is asked.   Errors  kQuotaExceeded, kDisconnected.   Thread  any;
+  // blocks for the answer
   virtual Status Charge(int device, uint64_t bytes) = 0;
   virtual void Refund(int device, uint64_t bytes) = 0;
   virtual quota::Usage Query(int device) = 0;

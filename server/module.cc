@@ -34,8 +34,10 @@ bool IsPlainOption(uint32_t id) {
     case CU_JIT_POSITION_INDEPENDENT_CODE:
     case CU_JIT_MIN_CTA_PER_SM:
     case CU_JIT_MAX_THREADS_PER_BLOCK:
-    case CU_JIT_OVERRIDE_DIRECTIVE_VALUES: return true;
-    default: return false;
+    case CU_JIT_OVERRIDE_DIRECTIVE_VALUES:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -68,12 +70,16 @@ bool DecodeLoad(Reader& in, bool is_library, LoadRequest* request) {
   request->bytes = in.Get<uint64_t>();
   request->want_logs = in.Get<uint8_t>() != 0;
   size_t count = in.GetCount(12);
-  if (hash.size() != request->hash.size() || count > kMaxOptions) { return false; }
+  if (hash.size() != request->hash.size() || count > kMaxOptions) {
+    return false;
+  }
   std::memcpy(request->hash.data(), hash.data(), hash.size());
   for (size_t i = 0; i < count; ++i) {
     auto id = in.Get<uint32_t>();
     auto value = in.Get<uint64_t>();
-    if (IsPlainOption(id)) { request->AddOption(static_cast<CUjit_option>(id), value); }
+    if (IsPlainOption(id)) {
+      request->AddOption(static_cast<CUjit_option>(id), value);
+    }
   }
   // Library options speak of the client's memory: read and left.
   size_t library_options = is_library ? in.GetCount(12) : 0;
@@ -93,29 +99,43 @@ void EncodeLogs(ServeCall& call, const LoadRequest& request) {
 bool MayPrint(const std::vector<std::byte>& image) {
   static constexpr std::string_view kPrintf = "vprintf";
   uint32_t magic = 0;
-  if (image.size() >= sizeof(magic)) { std::memcpy(&magic, image.data(), sizeof(magic)); }
-  return magic == kFatbinMagic || memmem(image.data(), image.size(), kPrintf.data(), kPrintf.size()) != nullptr;
+  if (image.size() >= sizeof(magic)) {
+    std::memcpy(&magic, image.data(), sizeof(magic));
+  }
+  return magic == kFatbinMagic ||
+         memmem(image.data(), image.size(), kPrintf.data(), kPrintf.size()) != nullptr;
 }
 
 // The common part of both loads; `load` calls the driver.
 template <typename Load>
 Status LoadImage(ServeCall& call, HandleKind kind, Load load) {
   LoadRequest request;
-  if (!DecodeLoad(call.in, kind == HandleKind::kLibrary, &request)) { return call.Malformed("body"); }
+  if (!DecodeLoad(call.in, kind == HandleKind::kLibrary, &request)) {
+    return call.Malformed("body");
+  }
   call.CheckNew(kind, request.wire);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   Image image = call.session.images().Get(request.hash);
   if (image == nullptr || image->size() != request.bytes + 1) {
     call.result = CUDA_ERROR_NOT_FOUND;
-    call.detail = "the server has no such image of " + std::to_string(request.bytes) + " bytes: send it again";
+    call.detail = "the server has no such image of " + std::to_string(request.bytes) +
+                  " bytes: send it again";
     EncodeLogs(call, request);
     return {};
   }
-  if (MayPrint(*image)) { call.session.NotePrintf(); }
-  if (request.want_logs) { request.AddLogs(); }
+  if (MayPrint(*image)) {
+    call.session.NotePrintf();
+  }
+  if (request.want_logs) {
+    request.AddLogs();
+  }
   void* native = nullptr;
   call.result = load(*image, request, &native);
-  if (call.result == CUDA_SUCCESS) { call.Insert(kind, request.wire, native); }
+  if (call.result == CUDA_SUCCESS) {
+    call.Insert(kind, request.wire, native);
+  }
   EncodeLogs(call, request);
   call.session.images().Forget(request.hash);
   return {};
@@ -123,12 +143,15 @@ Status LoadImage(ServeCall& call, HandleKind kind, Load load) {
 
 // What the client needs of a function: attributes by id, then the layout of its parameters.
 template <typename GetAttribute, typename GetParameter>
-FunctionState* DescribeFunction(ServeCall& call, GetAttribute get_attribute, GetParameter get_parameter) {
+FunctionState* DescribeFunction(ServeCall& call, GetAttribute get_attribute,
+                                GetParameter get_parameter) {
   auto* state = new FunctionState();
   call.out.Put<uint64_t>(CU_FUNC_ATTRIBUTE_MAX);
   for (int id = 0; id < CU_FUNC_ATTRIBUTE_MAX; ++id) {
     int value = 0;
-    if (get_attribute(&value, static_cast<CUfunction_attribute>(id)) != CUDA_SUCCESS) { value = 0; }
+    if (get_attribute(&value, static_cast<CUfunction_attribute>(id)) != CUDA_SUCCESS) {
+      value = 0;
+    }
     call.out.Put<int32_t>(value);
   }
   std::vector<std::pair<uint32_t, uint32_t>> layout;
@@ -145,7 +168,8 @@ FunctionState* DescribeFunction(ServeCall& call, GetAttribute get_attribute, Get
   return state;
 }
 
-void InsertFunction(ServeCall& call, HandleKind kind, uint64_t wire, void* native, FunctionState* state) {
+void InsertFunction(ServeCall& call, HandleKind kind, uint64_t wire, void* native,
+                    FunctionState* state) {
   call.Insert(kind, wire, native);
   call.session.table(kind).SetExtra(SplitHandle(wire).index, state);
 }
@@ -155,11 +179,14 @@ void KillFunctions(Session& session, HandleKind kind, uint64_t parent) {
   std::vector<uint64_t> gone;
   session.table(kind).ForEachLive([&](uint32_t index, uint16_t generation, void*, void* extra) {
     auto* state = static_cast<FunctionState*>(extra);
-    if (state != nullptr && state->parent == parent) { gone.push_back(MakeHandle(kind, index, generation)); }
+    if (state != nullptr && state->parent == parent) {
+      gone.push_back(MakeHandle(kind, index, generation));
+    }
   });
   for (uint64_t wire : gone) {
     HandleParts parts = SplitHandle(wire);
-    auto* state = static_cast<FunctionState*>(session.table(kind).Find(parts.index, parts.generation).extra);
+    auto* state =
+        static_cast<FunctionState*>(session.table(kind).Find(parts.index, parts.generation).extra);
     session.table(kind).Kill(parts.index, parts.generation);
     delete state;
   }
@@ -168,17 +195,25 @@ void KillFunctions(Session& session, HandleKind kind, uint64_t parent) {
 Status GetGlobal(ServeCall& call, HandleKind kind) {
   auto wire_parent = call.in.Get<uint64_t>();
   std::string name(call.in.GetString());
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   void* parent = call.Resolve<void*>(kind, wire_parent);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   CUdeviceptr address = 0;
   size_t bytes = 0;
   if (kind == HandleKind::kModule) {
-    call.result = call.api.cuModuleGetGlobal_v2(&address, &bytes, static_cast<CUmodule>(parent), name.c_str());
+    call.result = call.api.cuModuleGetGlobal_v2(&address, &bytes, static_cast<CUmodule>(parent),
+                                                name.c_str());
   } else {
-    call.result = call.api.cuLibraryGetGlobal(&address, &bytes, static_cast<CUlibrary>(parent), name.c_str());
+    call.result =
+        call.api.cuLibraryGetGlobal(&address, &bytes, static_cast<CUlibrary>(parent), name.c_str());
   }
-  if (call.result != CUDA_SUCCESS) { return {}; }
+  if (call.result != CUDA_SUCCESS) {
+    return {};
+  }
   call.session.memory().AddForeign(address, bytes, wire_parent);
   call.out.Put<uint64_t>(address);
   call.out.Put<uint64_t>(bytes);
@@ -188,37 +223,48 @@ Status GetGlobal(ServeCall& call, HandleKind kind) {
 }  // namespace
 
 Status Serve_cuModuleLoadDataEx(ServeCall& call) {
-  return LoadImage(call, HandleKind::kModule, [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
-    CUmodule module = nullptr;
-    CUresult result = call.api.cuModuleLoadDataEx(&module, image.data(), static_cast<unsigned>(request.options.size()),
-                                                  request.options.data(), request.values.data());
-    *native = module;
-    return result;
-  });
+  return LoadImage(call, HandleKind::kModule,
+                   [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
+                     CUmodule module = nullptr;
+                     CUresult result = call.api.cuModuleLoadDataEx(
+                         &module, image.data(), static_cast<unsigned>(request.options.size()),
+                         request.options.data(), request.values.data());
+                     *native = module;
+                     return result;
+                   });
 }
 
 Status Serve_cuLibraryLoadData(ServeCall& call) {
-  return LoadImage(call, HandleKind::kLibrary, [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
-    if (call.api.cuLibraryLoadData == nullptr) { return CUDA_ERROR_NOT_SUPPORTED; }
-    CUlibrary library = nullptr;
-    CUresult result = call.api.cuLibraryLoadData(&library, image.data(), request.options.data(), request.values.data(),
-                                                 static_cast<unsigned>(request.options.size()), nullptr, nullptr, 0);
-    *native = library;
-    return result;
-  });
+  return LoadImage(call, HandleKind::kLibrary,
+                   [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
+                     if (call.api.cuLibraryLoadData == nullptr) {
+                       return CUDA_ERROR_NOT_SUPPORTED;
+                     }
+                     CUlibrary library = nullptr;
+                     CUresult result = call.api.cuLibraryLoadData(
+                         &library, image.data(), request.options.data(), request.values.data(),
+                         static_cast<unsigned>(request.options.size()), nullptr, nullptr, 0);
+                     *native = library;
+                     return result;
+                   });
 }
 
 Status Serve_cuModuleUnload(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   auto module = call.Resolve<CUmodule>(HandleKind::kModule, wire);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   Session& session = call.session;
   session.memory().RemoveForeign(wire);
   KillFunctions(session, HandleKind::kFunction, wire);
   call.Erase(HandleKind::kModule, wire);
   // Unloading waits for the context's work: the helper does the waiting.
-  auto unload = [&session, &api = call.api, module, native = call.context->native, header = call.header](CUresult) {
+  auto unload = [&session, &api = call.api, module, native = call.context->native,
+                 header = call.header](CUresult) {
     session.OnHelper([&session, &api, module, native, header] {
       CurrentContext::Set(api, native);
       session.Answer(header, api.cuModuleUnload(module), {});
@@ -226,15 +272,21 @@ Status Serve_cuModuleUnload(ServeCall& call) {
   };
   CUresult idle = CUDA_SUCCESS;
   call.parked = true;
-  if (!session.Fence(*call.context, unload, &idle)) { unload(idle); }
+  if (!session.Fence(*call.context, unload, &idle)) {
+    unload(idle);
+  }
   return {};
 }
 
 Status Serve_cuLibraryUnload(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   Session& session = call.session;
   session.memory().RemoveForeign(wire);
   KillFunctions(session, HandleKind::kKernel, wire);
@@ -250,19 +302,33 @@ Status Serve_cuModuleGetFunction(ServeCall& call) {
   auto wire_module = call.in.Get<uint64_t>();
   auto wire = call.in.Get<uint64_t>();
   std::string name(call.in.GetString());
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   auto module = call.Resolve<CUmodule>(HandleKind::kModule, wire_module);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   call.CheckNew(HandleKind::kFunction, wire);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   const DriverApi& api = call.api;
   CUfunction function = nullptr;
-  call.result = api.cuFuncGetParamInfo == nullptr ? CUDA_ERROR_NOT_SUPPORTED
-                                                  : api.cuModuleGetFunction(&function, module, name.c_str());
-  if (call.result != CUDA_SUCCESS) { return {}; }
+  call.result = api.cuFuncGetParamInfo == nullptr
+                    ? CUDA_ERROR_NOT_SUPPORTED
+                    : api.cuModuleGetFunction(&function, module, name.c_str());
+  if (call.result != CUDA_SUCCESS) {
+    return {};
+  }
   FunctionState* state = DescribeFunction(
-      call, [&](int* value, CUfunction_attribute id) { return api.cuFuncGetAttribute(value, id, function); },
-      [&](size_t i, size_t* offset, size_t* bytes) { return api.cuFuncGetParamInfo(function, i, offset, bytes); });
+      call,
+      [&](int* value, CUfunction_attribute id) {
+        return api.cuFuncGetAttribute(value, id, function);
+      },
+      [&](size_t i, size_t* offset, size_t* bytes) {
+        return api.cuFuncGetParamInfo(function, i, offset, bytes);
+      });
   state->parent = wire_module;
   InsertFunction(call, HandleKind::kFunction, wire, function, state);
   return {};
@@ -272,44 +338,71 @@ Status Serve_cuLibraryGetKernel(ServeCall& call) {
   auto wire_library = call.in.Get<uint64_t>();
   auto wire = call.in.Get<uint64_t>();
   std::string name(call.in.GetString());
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire_library);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   call.CheckNew(HandleKind::kKernel, wire);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   const DriverApi& api = call.api;
   CUkernel kernel = nullptr;
-  call.result = api.cuKernelGetParamInfo == nullptr ? CUDA_ERROR_NOT_SUPPORTED
-                                                    : api.cuLibraryGetKernel(&kernel, library, name.c_str());
-  if (call.result != CUDA_SUCCESS) { return {}; }
+  call.result = api.cuKernelGetParamInfo == nullptr
+                    ? CUDA_ERROR_NOT_SUPPORTED
+                    : api.cuLibraryGetKernel(&kernel, library, name.c_str());
+  if (call.result != CUDA_SUCCESS) {
+    return {};
+  }
   CUdevice device = call.context == nullptr ? 0 : call.context->device;
   FunctionState* state = DescribeFunction(
-      call, [&](int* value, CUfunction_attribute id) { return api.cuKernelGetAttribute(value, id, kernel, device); },
-      [&](size_t i, size_t* offset, size_t* bytes) { return api.cuKernelGetParamInfo(kernel, i, offset, bytes); });
+      call,
+      [&](int* value, CUfunction_attribute id) {
+        return api.cuKernelGetAttribute(value, id, kernel, device);
+      },
+      [&](size_t i, size_t* offset, size_t* bytes) {
+        return api.cuKernelGetParamInfo(kernel, i, offset, bytes);
+      });
   state->parent = wire_library;
   InsertFunction(call, HandleKind::kKernel, wire, kernel, state);
   return {};
 }
 
-Status Serve_cuModuleGetGlobal_v2(ServeCall& call) { return GetGlobal(call, HandleKind::kModule); }
+Status Serve_cuModuleGetGlobal_v2(ServeCall& call) {
+  return GetGlobal(call, HandleKind::kModule);
+}
 
-Status Serve_cuLibraryGetGlobal(ServeCall& call) { return GetGlobal(call, HandleKind::kLibrary); }
+Status Serve_cuLibraryGetGlobal(ServeCall& call) {
+  return GetGlobal(call, HandleKind::kLibrary);
+}
 
 Status Serve_cuModuleEnumerateFunctions(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   auto module = call.Resolve<CUmodule>(HandleKind::kModule, wire);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   const DriverApi& api = call.api;
   unsigned count = 0;
-  if (api.cuModuleGetFunctionCount == nullptr || api.cuModuleEnumerateFunctions == nullptr || api.cuFuncGetName == nullptr) {
+  if (api.cuModuleGetFunctionCount == nullptr || api.cuModuleEnumerateFunctions == nullptr ||
+      api.cuFuncGetName == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     return {};
   }
   call.result = api.cuModuleGetFunctionCount(&count, module);
   std::vector<CUfunction> functions(call.result == CUDA_SUCCESS ? count : 0);
-  if (!functions.empty()) { call.result = api.cuModuleEnumerateFunctions(functions.data(), count, module); }
-  if (call.result != CUDA_SUCCESS) { return {}; }
+  if (!functions.empty()) {
+    call.result = api.cuModuleEnumerateFunctions(functions.data(), count, module);
+  }
+  if (call.result != CUDA_SUCCESS) {
+    return {};
+  }
   call.out.Put<uint64_t>(functions.size());
   for (CUfunction function : functions) {
     const char* name = nullptr;
@@ -321,19 +414,28 @@ Status Serve_cuModuleEnumerateFunctions(ServeCall& call) {
 
 Status Serve_cuLibraryEnumerateKernels(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   const DriverApi& api = call.api;
   unsigned count = 0;
-  if (api.cuLibraryGetKernelCount == nullptr || api.cuLibraryEnumerateKernels == nullptr || api.cuKernelGetName == nullptr) {
+  if (api.cuLibraryGetKernelCount == nullptr || api.cuLibraryEnumerateKernels == nullptr ||
+      api.cuKernelGetName == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     return {};
   }
   call.result = api.cuLibraryGetKernelCount(&count, library);
   std::vector<CUkernel> kernels(call.result == CUDA_SUCCESS ? count : 0);
-  if (!kernels.empty()) { call.result = api.cuLibraryEnumerateKernels(kernels.data(), count, library); }
-  if (call.result != CUDA_SUCCESS) { return {}; }
+  if (!kernels.empty()) {
+    call.result = api.cuLibraryEnumerateKernels(kernels.data(), count, library);
+  }
+  if (call.result != CUDA_SUCCESS) {
+    return {};
+  }
   call.out.Put<uint64_t>(kernels.size());
   for (CUkernel kernel : kernels) {
     const char* name = nullptr;
@@ -345,12 +447,18 @@ Status Serve_cuLibraryEnumerateKernels(ServeCall& call) {
 
 Status Serve_cuGraphGetNodes(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   auto graph = call.Resolve<CUgraph>(HandleKind::kGraph, wire);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   size_t count = 0;
   call.result = call.api.cuGraphGetNodes(graph, nullptr, &count);
-  if (call.result == CUDA_SUCCESS) { call.out.Put<uint64_t>(count); }
+  if (call.result == CUDA_SUCCESS) {
+    call.out.Put<uint64_t>(count);
+  }
   return {};
 }
 

@@ -13,33 +13,47 @@ CUresult StaleCode(HandleKind kind) {
   return kind == HandleKind::kContext ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_HANDLE;
 }
 
-// Objects without a destroy call of their own go with their parent; the client may then use their index again.
+// Objects without a destroy call of their own go with their parent; the client may then use their
+// index again.
 bool OwnedByParent(HandleKind kind) {
-  return kind == HandleKind::kFunction || kind == HandleKind::kKernel || kind == HandleKind::kGraphNode;
+  return kind == HandleKind::kFunction || kind == HandleKind::kKernel ||
+         kind == HandleKind::kGraphNode;
 }
 
 void DeleteExtra(HandleKind kind, void* extra) {
   switch (kind) {
-    case HandleKind::kStream: delete static_cast<StreamState*>(extra); return;
-    case HandleKind::kEvent: delete static_cast<EventState*>(extra); return;
+    case HandleKind::kStream:
+      delete static_cast<StreamState*>(extra);
+      return;
+    case HandleKind::kEvent:
+      delete static_cast<EventState*>(extra);
+      return;
     case HandleKind::kFunction:
-    case HandleKind::kKernel: delete static_cast<FunctionState*>(extra); return;
-    default: return;
+    case HandleKind::kKernel:
+      delete static_cast<FunctionState*>(extra);
+      return;
+    default:
+      return;
   }
 }
 
 }  // namespace
 
 void ServeCall::Lie(const char* what) {
-  if (!lie_) { lie_what_ = what; }
+  if (!lie_) {
+    lie_what_ = what;
+  }
   lie_ = true;
 }
 
-// What is not there yet may be on its way: a slow create runs on the helper while the log goes on. Then this record
-// waits; once the helper has nothing left, what is still missing is the record's fault.
+// What is not there yet may be on its way: a slow create runs on the helper while the log goes on.
+// Then this record waits; once the helper has nothing left, what is still missing is the record's
+// fault.
 void* ServeCall::ResolveRaw(HandleKind kind, uint64_t wire, bool optional) {
   if (wire == 0) {
-    if (!optional && result == CUDA_SUCCESS) { result = CUDA_ERROR_INVALID_HANDLE; }
+    if (!optional && result == CUDA_SUCCESS) {
+      result = CUDA_ERROR_INVALID_HANDLE;
+    }
     return nullptr;
   }
   HandleParts parts = SplitHandle(wire);
@@ -50,7 +64,9 @@ void* ServeCall::ResolveRaw(HandleKind kind, uint64_t wire, bool optional) {
   // Asked before the table: a helper that finishes in between has then already filled it.
   bool may_come = !on_helper && session.helper_busy();
   HandleTable::Found found = session.table(kind).Find(parts.index, parts.generation);
-  if (found.state == HandleTable::State::kLive && found.generation_matches) { return found.native; }
+  if (found.state == HandleTable::State::kLive && found.generation_matches) {
+    return found.native;
+  }
   if (may_come) {
     stalled = true;
   } else if (found.state == HandleTable::State::kNever) {
@@ -62,7 +78,9 @@ void* ServeCall::ResolveRaw(HandleKind kind, uint64_t wire, bool optional) {
 }
 
 void* ServeCall::ResolveExtra(HandleKind kind, uint64_t wire) {
-  if (ResolveRaw(kind, wire, false) == nullptr) { return nullptr; }
+  if (ResolveRaw(kind, wire, false) == nullptr) {
+    return nullptr;
+  }
   HandleParts parts = SplitHandle(wire);
   return session.table(kind).Find(parts.index, parts.generation).extra;
 }
@@ -70,10 +88,14 @@ void* ServeCall::ResolveExtra(HandleKind kind, uint64_t wire) {
 StreamState* ServeCall::FindStream(uint64_t wire) {
   if (wire == 1 || wire == 2) {
     if (context == nullptr) {
-      if (result == CUDA_SUCCESS) { result = CUDA_ERROR_INVALID_CONTEXT; }
+      if (result == CUDA_SUCCESS) {
+        result = CUDA_ERROR_INVALID_CONTEXT;
+      }
       return nullptr;
     }
-    if (wire == 1) { return session.LegacyStream(*context); }
+    if (wire == 1) {
+      return session.LegacyStream(*context);
+    }
     if (on_helper) {
       result = CUDA_ERROR_NOT_SUPPORTED;  // per-thread streams are the issue thread's
       return nullptr;
@@ -85,20 +107,30 @@ StreamState* ServeCall::FindStream(uint64_t wire) {
 
 CUstream ServeCall::ResolveStream(uint64_t wire) {
   StreamState* stream = FindStream(wire);
-  if (stream == nullptr) { return nullptr; }
-  if (!on_helper) { session.MarkActive(*stream); }
+  if (stream == nullptr) {
+    return nullptr;
+  }
+  if (!on_helper) {
+    session.MarkActive(*stream);
+  }
   return stream->native;
 }
 
 CUdeviceptr ServeCall::ResolveAddress(uint64_t wire, uint64_t bytes) {
-  if (bytes == 0) { return wire; }  // nothing is touched
-  if (!session.memory().Contains(wire, bytes)) { Lie("an address outside the session's memory"); }
+  if (bytes == 0) {
+    return wire;
+  }  // nothing is touched
+  if (!session.memory().Contains(wire, bytes)) {
+    Lie("an address outside the session's memory");
+  }
   return wire;
 }
 
 CUdevice ServeCall::ResolveDevice(int32_t ordinal) {
   if (ordinal < 0 || ordinal >= session.options().devices) {
-    if (result == CUDA_SUCCESS) { result = CUDA_ERROR_INVALID_DEVICE; }
+    if (result == CUDA_SUCCESS) {
+      result = CUDA_ERROR_INVALID_DEVICE;
+    }
     return 0;
   }
   return ordinal;  // the driver's CUdevice is the ordinal
@@ -106,15 +138,21 @@ CUdevice ServeCall::ResolveDevice(int32_t ordinal) {
 
 void ServeCall::CheckNew(HandleKind kind, uint64_t wire) {
   HandleParts parts = SplitHandle(wire);
-  if (parts.kind != kind || (wire >> 48) != 0) { return Lie("a new handle of another kind"); }
-  if (kind == HandleKind::kContext && parts.index > UINT16_MAX) { return Lie("a context slot over 65535"); }
+  if (parts.kind != kind || (wire >> 48) != 0) {
+    return Lie("a new handle of another kind");
+  }
+  if (kind == HandleKind::kContext && parts.index > UINT16_MAX) {
+    return Lie("a context slot over 65535");
+  }
   bool may_come = !on_helper && session.helper_busy();
   HandleTable& table = session.table(kind);
   HandleTable::Found now = table.FindNewest(parts.index);
   bool replaces = OwnedByParent(kind) && now.state == HandleTable::State::kLive &&
                   !table.Find(parts.index, parts.generation).generation_matches;
   if (replaces || table.MayCreate(parts.index, parts.generation)) {
-    if (replaces) { DeleteExtra(kind, now.extra); }
+    if (replaces) {
+      DeleteExtra(kind, now.extra);
+    }
     // Until Insert says otherwise: a post that fails leaves a handle that later records may name.
     table.Set(parts.index, parts.generation, HandleTable::State::kFailed, nullptr);
     return;
@@ -144,17 +182,24 @@ void ServeCall::Insert(HandleKind kind, uint64_t wire, void* native) {
 void ServeCall::Erase(HandleKind kind, uint64_t wire) {
   HandleParts parts = SplitHandle(wire);
   HandleTable::Found found = session.table(kind).Find(parts.index, parts.generation);
-  if (found.state != HandleTable::State::kLive || !found.generation_matches) { return; }
-  if (kind == HandleKind::kStream) { session.Orphan(*static_cast<StreamState*>(found.extra)); }
+  if (found.state != HandleTable::State::kLive || !found.generation_matches) {
+    return;
+  }
+  if (kind == HandleKind::kStream) {
+    session.Orphan(*static_cast<StreamState*>(found.extra));
+  }
   session.table(kind).Kill(parts.index, parts.generation);
   DeleteExtra(kind, found.extra);
 }
 
 Status ServeCall::Malformed(const char* what) const {
-  return {Code::kMalformed, std::string(header.call < kDispatchRows ? kDispatchTable[header.call].name : "?") +
-                                ": " + what};
+  return {Code::kMalformed,
+          std::string(header.call < kDispatchRows ? kDispatchTable[header.call].name : "?") + ": " +
+              what};
 }
 
-Status ServeCall::LieStatus() const { return lie_ ? Malformed(lie_what_) : Status(); }
+Status ServeCall::LieStatus() const {
+  return lie_ ? Malformed(lie_what_) : Status();
+}
 
 }  // namespace farcall::server

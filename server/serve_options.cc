@@ -3,6 +3,7 @@
 #include "server/serve_options.h"
 
 #include <spdlog/common.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <array>
@@ -10,15 +11,16 @@
 #include <fstream>
 #include <limits>
 #include <numeric>
-#include <toml++/toml.h>
 
 namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 11> kSettings = {"listen", "device",  "gpus",         "token", "token_file", "mem",
-                                                        "grace",  "lanes", "max_sessions", "log_level", "config_version"};
-constexpr std::array<std::string_view, 6> kLogLevels = {"off", "error", "warn", "info", "debug", "trace"};
+constexpr std::array<std::string_view, 11> kSettings = {
+    "listen", "device", "gpus",         "token",     "token_file",    "mem",
+    "grace",  "lanes",  "max_sessions", "log_level", "config_version"};
+constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
+                                                        "info", "debug", "trace"};
 
 size_t Distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -34,19 +36,22 @@ size_t Distance(std::string_view a, std::string_view b) {
 }
 
 std::string_view Nearest(std::string_view name) {
-  return *std::min_element(kSettings.begin(), kSettings.end(), [name](std::string_view a, std::string_view b) {
-    return Distance(name, a) < Distance(name, b);
-  });
+  return *std::min_element(kSettings.begin(), kSettings.end(),
+                           [name](std::string_view a, std::string_view b) {
+                             return Distance(name, a) < Distance(name, b);
+                           });
 }
 
 Status Wrong(const std::string& path, std::string_view name, const std::string& right) {
   return {Code::kInvalid, path + ": setting '" + std::string(name) + "' takes " + right};
 }
 
-Status ReadNumber(const std::string& path, std::string_view name, const toml::node& value, int64_t least, int64_t most, uint32_t* into) {
+Status ReadNumber(const std::string& path, std::string_view name, const toml::node& value,
+                  int64_t least, int64_t most, uint32_t* into) {
   std::optional<int64_t> number = value.value_exact<int64_t>();
   if (!number || *number < least || *number > most) {
-    return Wrong(path, name, "a number from " + std::to_string(least) + " to " + std::to_string(most));
+    return Wrong(path, name,
+                 "a number from " + std::to_string(least) + " to " + std::to_string(most));
   }
   *into = static_cast<uint32_t>(*number);
   return {};
@@ -54,37 +59,58 @@ Status ReadNumber(const std::string& path, std::string_view name, const toml::no
 
 Status ReadListen(const std::string& path, const toml::node& value, ServeOptions* options) {
   options->listen.clear();
-  if (auto one = value.value_exact<std::string>()) { options->listen.push_back(*one); }
+  if (auto one = value.value_exact<std::string>()) {
+    options->listen.push_back(*one);
+  }
   if (const toml::array* list = value.as_array()) {
     for (const toml::node& entry : *list) {
       auto url = entry.value_exact<std::string>();
-      if (!url) { return Wrong(path, "listen", "a URL or a list of URLs"); }
+      if (!url) {
+        return Wrong(path, "listen", "a URL or a list of URLs");
+      }
       options->listen.push_back(*url);
     }
   }
   return options->listen.empty() ? Wrong(path, "listen", "a URL or a list of URLs") : Status();
 }
 
-Status ReadText(const std::string& path, std::string_view name, const toml::node& value, ServeOptions* options) {
+Status ReadText(const std::string& path, std::string_view name, const toml::node& value,
+                ServeOptions* options) {
   auto text = value.value_exact<std::string>();
   if (name == "mem" && !text) {
     auto bytes = value.value_exact<int64_t>();
-    if (!bytes || *bytes < 0) { return Wrong(path, name, "a size such as \"4GiB\""); }
+    if (!bytes || *bytes < 0) {
+      return Wrong(path, name, "a size such as \"4GiB\"");
+    }
     text = std::to_string(*bytes);
   }
-  if (!text) { return Wrong(path, name, "a text"); }
-  if (name == "device") { options->device = *text; }
-  if (name == "gpus") { options->gpus = *text; }
-  if (name == "token") { options->token = *text; }
-  if (name == "log_level") { options->log_level = *text; }
+  if (!text) {
+    return Wrong(path, name, "a text");
+  }
+  if (name == "device") {
+    options->device = *text;
+  }
+  if (name == "gpus") {
+    options->gpus = *text;
+  }
+  if (name == "token") {
+    options->token = *text;
+  }
+  if (name == "log_level") {
+    options->log_level = *text;
+  }
   if (name == "token_file") {
     Result<std::string> token = ReadTokenFile(*text);
-    if (!token.ok()) { return token.status(); }
+    if (!token.ok()) {
+      return token.status();
+    }
     options->token = *token;
   }
   if (name == "mem") {
     Result<uint64_t> bytes = ParseBytes(*text);
-    if (!bytes.ok()) { return {Code::kInvalid, path + ": setting 'mem': " + bytes.status().message()}; }
+    if (!bytes.ok()) {
+      return {Code::kInvalid, path + ": setting 'mem': " + bytes.status().message()};
+    }
     options->memory_bytes = *bytes;
   }
   return {};
@@ -94,18 +120,21 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
 
 Status ReadServeConfig(const std::string& path, ServeOptions* options) {
   std::ifstream file(path);
-  if (!file) { return {Code::kInvalid, path + ": cannot be read"}; }
+  if (!file) {
+    return {Code::kInvalid, path + ": cannot be read"};
+  }
   toml::table table;
   try {
     table = toml::parse(file, path);
   } catch (const toml::parse_error& error) {
-    return {Code::kInvalid, path + ":" + std::to_string(error.source().begin.line) + ": " + std::string(error.description())};
+    return {Code::kInvalid, path + ":" + std::to_string(error.source().begin.line) + ": " +
+                                std::string(error.description())};
   }
   for (const auto& [key, value] : table) {
     std::string_view name = key.str();
     if (std::find(kSettings.begin(), kSettings.end(), name) == kSettings.end()) {
-      return {Code::kInvalid, path + ": unknown setting '" + std::string(name) + "'; the nearest is '" +
-                                  std::string(Nearest(name)) + "'"};
+      return {Code::kInvalid, path + ": unknown setting '" + std::string(name) +
+                                  "'; the nearest is '" + std::string(Nearest(name)) + "'"};
     }
     if (name == "listen") {
       FARCALL_TRY(ReadListen(path, value, options));
@@ -125,11 +154,15 @@ Status ReadServeConfig(const std::string& path, ServeOptions* options) {
 Result<std::string> ReadTokenFile(const std::string& path) {
   std::ifstream file(path);
   std::string token;
-  if (!file || !std::getline(file, token)) { return Status(Code::kInvalid, "token file '" + path + "': cannot be read or is empty"); }
+  if (!file || !std::getline(file, token)) {
+    return Status(Code::kInvalid, "token file '" + path + "': cannot be read or is empty");
+  }
   auto is_space = [](unsigned char c) { return std::isspace(c) != 0; };
   token.erase(token.begin(), std::find_if_not(token.begin(), token.end(), is_space));
   token.erase(std::find_if_not(token.rbegin(), token.rend(), is_space).base(), token.end());
-  if (token.empty()) { return Status(Code::kInvalid, "token file '" + path + "': its first line is empty"); }
+  if (token.empty()) {
+    return Status(Code::kInvalid, "token file '" + path + "': its first line is empty");
+  }
   return token;
 }
 
@@ -143,37 +176,60 @@ Result<uint64_t> ParseBytes(std::string_view text) {
   }
   std::string unit(text.substr(digits));
   uint64_t factor = 0;
-  if (unit.empty() || unit == "B") { factor = 1; }
-  if (unit == "KiB" || unit == "K") { factor = uint64_t{1} << 10; }
-  if (unit == "MiB" || unit == "M") { factor = uint64_t{1} << 20; }
-  if (unit == "GiB" || unit == "G") { factor = uint64_t{1} << 30; }
-  if (unit == "TiB" || unit == "T") { factor = uint64_t{1} << 40; }
+  if (unit.empty() || unit == "B") {
+    factor = 1;
+  }
+  if (unit == "KiB" || unit == "K") {
+    factor = uint64_t{1} << 10;
+  }
+  if (unit == "MiB" || unit == "M") {
+    factor = uint64_t{1} << 20;
+  }
+  if (unit == "GiB" || unit == "G") {
+    factor = uint64_t{1} << 30;
+  }
+  if (unit == "TiB" || unit == "T") {
+    factor = uint64_t{1} << 40;
+  }
   if (digits == 0 || factor == 0 || overflow || __builtin_mul_overflow(number, factor, &number)) {
-    return Status(Code::kInvalid, "size '" + std::string(text) + "': write it as 4GiB, 512MiB or a number of bytes");
+    return Status(Code::kInvalid, "size '" + std::string(text) +
+                                      "': write it as 4GiB, 512MiB or a number of bytes");
   }
   return number;
 }
 
 bool IsLoopbackUrl(std::string_view url) {
   size_t scheme = url.find("://");
-  if (scheme == std::string_view::npos) { return false; }
-  if (url.substr(0, scheme) != "tcp") { return true; }  // does not leave the host
+  if (scheme == std::string_view::npos) {
+    return false;
+  }
+  if (url.substr(0, scheme) != "tcp") {
+    return true;
+  }  // does not leave the host
   std::string_view host = url.substr(scheme + 3);
-  if (!host.empty() && host[0] == '[') { return host.substr(0, host.find(']') + 1) == "[::1]"; }
+  if (!host.empty() && host[0] == '[') {
+    return host.substr(0, host.find(']') + 1) == "[::1]";
+  }
   host = host.substr(0, host.rfind(':'));
-  if (host == "localhost") { return true; }
+  if (host == "localhost") {
+    return true;
+  }
   // An address, not a name that begins like one.
-  return host.rfind("127.", 0) == 0 && host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return host.rfind("127.", 0) == 0 &&
+         host.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
 Status CheckServeOptions(const ServeOptions& options) {
   for (const std::string& url : options.listen) {
     if (options.token.empty() && !IsLoopbackUrl(url)) {
-      return {Code::kInvalid, "listen '" + url + "': an address other than the loopback needs --token-file (or --token)"};
+      return {Code::kInvalid,
+              "listen '" + url +
+                  "': an address other than the loopback needs --token-file (or --token)"};
     }
   }
   if (std::find(kLogLevels.begin(), kLogLevels.end(), options.log_level) == kLogLevels.end()) {
-    return {Code::kInvalid, "log level '" + options.log_level + "': choose off, error, warn, info, debug or trace"};
+    return {Code::kInvalid,
+            "log level '" + options.log_level + "': choose off, error, warn, info, debug or trace"};
   }
   return {};
 }

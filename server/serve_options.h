@@ -14,11 +14,11 @@ namespace farcall::server {
 inline constexpr char kDefaultListenUrl[] = "tcp://127.0.0.1:7717";
 
 struct ServeOptions {
-  std::vector<std::string> listen;       // empty: kDefaultListenUrl
+  std::vector<std::string> listen;  // empty: kDefaultListenUrl
   std::string device = "auto";
-  std::string gpus;                      // as CUDA_VISIBLE_DEVICES has it; empty: all
-  std::string token;                     // empty: none wanted
-  uint64_t memory_bytes = 0;             // per vGPU and device: default and ceiling; 0: the whole device
+  std::string gpus;           // as CUDA_VISIBLE_DEVICES has it; empty: all
+  std::string token;          // empty: none wanted
+  uint64_t memory_bytes = 0;  // per vGPU and device: default and ceiling; 0: the whole device
   uint32_t grace_seconds = 60;
   uint32_t max_sessions = 256;
   uint32_t lanes = 2;
@@ -26,7 +26,8 @@ struct ServeOptions {
 };
 
 // Reads a TOML file into `options`.
-//   Errors  kInvalid, one line: the file, the setting, the nearest known name or what would be right
+//   Errors  kInvalid, one line: the file, the setting, the nearest known name or what would be
+//   right
 Status ReadServeConfig(const std::string& path, ServeOptions* options);
 
 // The token in a file: its first line, without spaces at the ends.   Errors  kInvalid
@@ -35,7 +36,8 @@ Result<std::string> ReadTokenFile(const std::string& path);
 // "4GiB", "512MiB", "1000000".   Errors  kInvalid
 Result<uint64_t> ParseBytes(std::string_view text);
 
-// Refuses what must not be: another interface than the loopback without a token, an unknown log level, no sessions.
+// Refuses what must not be: another interface than the loopback without a token, an unknown log
+// level, no sessions.
 Status CheckServeOptions(const ServeOptions& options);
 
 bool IsLoopbackUrl(std::string_view url);

@@ -66,7 +66,9 @@ Session::~Session() {
   memory_helper_.Stop();
   completion_.Stop();
   link_.reset();
-  if (wake_fd_ >= 0) { close(wake_fd_); }
+  if (wake_fd_ >= 0) {
+    close(wake_fd_);
+  }
 }
 
 void Session::Wake() {
@@ -77,7 +79,9 @@ void Session::Wake() {
 void Session::Stop(const Status& why) {
   {
     std::lock_guard lock(end_mutex_);
-    if (stop_requested_) { return; }
+    if (stop_requested_) {
+      return;
+    }
     stop_request_ = why;
     stop_requested_ = true;
   }
@@ -85,7 +89,8 @@ void Session::Stop(const Status& why) {
 }
 
 Status Session::Run() {
-  // The client applies the rules of capture modes; no thread of ours may break a capture by a housekeeping call.
+  // The client applies the rules of capture modes; no thread of ours may break a capture by a
+  // housekeeping call.
   if (api_.cuThreadExchangeStreamCaptureMode != nullptr) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     api_.cuThreadExchangeStreamCaptureMode(&mode);
@@ -99,12 +104,16 @@ Status Session::Run() {
       poll(&wake, 1, 100);
     } else {
       status = link_->Pump(deadline, wake_fd_);
-      if (!status.ok() && status.code() != Code::kTimeout) { break; }
+      if (!status.ok() && status.code() != Code::kTimeout) {
+        break;
+      }
     }
     uint64_t drained;
     (void)!read(wake_fd_, &drained, sizeof(drained));
     status = ServeBacklog();
-    if (!status.ok()) { break; }
+    if (!status.ok()) {
+      break;
+    }
   }
   Status reason = status;
   {
@@ -124,17 +133,23 @@ Status Session::Run() {
 
 // A reply is often a few microseconds away: looking here saves the hand-over to the polling thread.
 void Session::SpinForCompletions() {
-  if (completion_.idle()) { return; }
+  if (completion_.idle()) {
+    return;
+  }
   auto end = Clock::now() + microseconds(options_.spin_us);
   do {
     completion_.Poll(false);
-    if (completion_.idle()) { return; }
+    if (completion_.idle()) {
+      return;
+    }
   } while (Clock::now() < end);
   completion_.Kick();
 }
 
 Status Session::OnFrame(const FrameView& frame) {
-  if (stop_requested_) { return {}; }
+  if (stop_requested_) {
+    return {};
+  }
   if (!backlog_.empty()) {
     backlog_.push_back({{frame.records.begin(), frame.records.end()}, 0, frame.header.chunks_sent});
     backlog_bytes_ += frame.records.size();
@@ -156,13 +171,18 @@ Status Session::OnFrame(const FrameView& frame) {
 }
 
 Status Session::ServeBacklog() {
-  if (backlog_.empty()) { return {}; }
+  if (backlog_.empty()) {
+    return {};
+  }
   while (!backlog_.empty()) {
     Waiting& next = backlog_.front();
     size_t served_bytes = 0;
-    FARCALL_TRY(ServeRecords(std::span(next.bytes).subspan(next.served_bytes), next.chunks_sent, &served_bytes));
+    FARCALL_TRY(ServeRecords(std::span(next.bytes).subspan(next.served_bytes), next.chunks_sent,
+                             &served_bytes));
     next.served_bytes += served_bytes;
-    if (next.served_bytes < next.bytes.size()) { break; }
+    if (next.served_bytes < next.bytes.size()) {
+      break;
+    }
     backlog_bytes_ -= next.bytes.size();
     backlog_.pop_front();
   }
@@ -170,26 +190,36 @@ Status Session::ServeBacklog() {
   return {};
 }
 
-Status Session::ServeRecords(std::span<const std::byte> records, uint64_t chunks_sent, size_t* served_bytes) {
+Status Session::ServeRecords(std::span<const std::byte> records, uint64_t chunks_sent,
+                             size_t* served_bytes) {
   RecordCursor cursor(records);
   RecordView record;
   while (cursor.Next(record)) {
     Served served = Served::kDone;
     FARCALL_TRY(ServeRecord(record, chunks_sent, &served));
-    if (served == Served::kStalled) { return {}; }
+    if (served == Served::kStalled) {
+      return {};
+    }
     *served_bytes += record.header.bytes;
   }
-  if (!cursor.Done()) { return {Code::kMalformed, "a record's length does not fit its frame"}; }
+  if (!cursor.Done()) {
+    return {Code::kMalformed, "a record's length does not fit its frame"};
+  }
   return {};
 }
 
 Status Session::ServeRecord(const RecordView& record, uint64_t chunks_sent, Served* served) {
-  if (record.header.call >= kFirstSessionCall) { return ServeSessionCall(record, chunks_sent, served); }
+  if (record.header.call >= kFirstSessionCall) {
+    return ServeSessionCall(record, chunks_sent, served);
+  }
   return ServeCallRecord(record, chunks_sent, served);
 }
 
-CUresult Session::PrepareContext(const RecordHeader& header, ContextState** context, bool* stalled) {
-  if (header.context == 0) { return CUDA_ERROR_INVALID_CONTEXT; }
+CUresult Session::PrepareContext(const RecordHeader& header, ContextState** context,
+                                 bool* stalled) {
+  if (header.context == 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
   bool may_come = helper_.busy();
   // The slot's newest life: the client says the slot only.
   HandleTable::Found found = table(HandleKind::kContext).FindNewest(header.context);
@@ -197,15 +227,20 @@ CUresult Session::PrepareContext(const RecordHeader& header, ContextState** cont
     case HandleTable::State::kLive:
       *context = contexts_[header.context].get();
       return CUDA_SUCCESS;
-    case HandleTable::State::kPending: *stalled = true; return CUDA_SUCCESS;
-    case HandleTable::State::kFailed: return CUDA_ERROR_INVALID_CONTEXT;
-    default: break;
+    case HandleTable::State::kPending:
+      *stalled = true;
+      return CUDA_SUCCESS;
+    case HandleTable::State::kFailed:
+      return CUDA_ERROR_INVALID_CONTEXT;
+    default:
+      break;
   }
   if (may_come) {
     *stalled = true;
     return CUDA_SUCCESS;
   }
-  return found.state == HandleTable::State::kDead ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
+  return found.state == HandleTable::State::kDead ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                                  : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 void Session::MakeCurrent(ContextState* context) {
@@ -230,7 +265,9 @@ Status Session::ServeCallRecord(const RecordView& record, uint64_t chunks_sent, 
       *served = Served::kStalled;
       return {};
     }
-    if (row->needs_context) { call.result = result; }
+    if (row->needs_context) {
+      call.result = result;
+    }
   }
   if (call.result == CUDA_SUCCESS) {
     if (gate_->Admit({header.call, header.context, false}) == quota::Gate::Verdict::kHold) {
@@ -241,7 +278,9 @@ Status Session::ServeCallRecord(const RecordView& record, uint64_t chunks_sent, 
       SubmitToHelper(record, *row, chunks_sent);
       return {};
     }
-    if (call.context != nullptr) { MakeCurrent(call.context); }
+    if (call.context != nullptr) {
+      MakeCurrent(call.context);
+    }
     FARCALL_TRY(row->serve(call));
     if (call.stalled && !call.lie()) {
       stall_progress_ = call.progress;
@@ -254,14 +293,19 @@ Status Session::ServeCallRecord(const RecordView& record, uint64_t chunks_sent, 
   stall_progress_ = 0;
   stall_kept_ = nullptr;
   if (call.result == CUDA_SUCCESS) {
-    if (header.call == static_cast<uint16_t>(CallId::cuStreamBeginCapture_v2)) { ++captures_; }
-    if (header.call == static_cast<uint16_t>(CallId::cuStreamEndCapture)) { --captures_; }
+    if (header.call == static_cast<uint16_t>(CallId::cuStreamBeginCapture_v2)) {
+      ++captures_;
+    }
+    if (header.call == static_cast<uint16_t>(CallId::cuStreamEndCapture)) {
+      --captures_;
+    }
   }
   Finish(call);
   return {};
 }
 
-void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row, uint64_t chunks_sent) {
+void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row,
+                             uint64_t chunks_sent) {
   auto header = std::make_shared<RecordHeader>(record.header);
   auto body = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
   ContextState* context = nullptr;
@@ -276,14 +320,20 @@ void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row, u
     call.chunks_sent = chunks_sent;
     CurrentContext::Set(api_, context == nullptr ? nullptr : context->native);
     Status status = row.serve(call);
-    if (status.ok()) { status = call.LieStatus(); }
-    if (!status.ok()) { return Stop(status); }
+    if (status.ok()) {
+      status = call.LieStatus();
+    }
+    if (!status.ok()) {
+      return Stop(status);
+    }
     Finish(call);
   });
 }
 
 void Session::Finish(ServeCall& call) {
-  if (call.parked) { return; }
+  if (call.parked) {
+    return;
+  }
   Answer(call.header, call.result, call.out.bytes(), call.detail);
 }
 
@@ -303,15 +353,21 @@ Status Session::Malformed(const RecordHeader& header, const std::string& what) {
 void Session::EndOfFrame() {
   for (uint16_t slot : dirty_contexts_) {
     ContextState* context = contexts_[slot].get();
-    if (context != nullptr && context->native != nullptr) { FenceFrees(*context); }
+    if (context != nullptr && context->native != nullptr) {
+      FenceFrees(*context);
+    }
   }
   dirty_contexts_.clear();
   outbox_.Flush();
 }
 
-std::span<std::byte> Session::ChunkDestination(const ChunkHeader& header) { return landing_.Destination(header); }
+std::span<std::byte> Session::ChunkDestination(const ChunkHeader& header) {
+  return landing_.Destination(header);
+}
 
-void Session::OnChunk(const ChunkHeader& header) { landing_.Landed(header); }
+void Session::OnChunk(const ChunkHeader& header) {
+  landing_.Landed(header);
+}
 
 void Session::OnDetached(const Status&) {}
 
@@ -320,7 +376,9 @@ void Session::OnReattached() {}
 void Session::OnClosed(const Status& why) {
   {
     std::lock_guard lock(end_mutex_);
-    if (end_reason_.ok()) { end_reason_ = why; }
+    if (end_reason_.ok()) {
+      end_reason_ = why;
+    }
     ended_ = true;
   }
   landing_.Stop();
@@ -329,30 +387,39 @@ void Session::OnClosed(const Status& why) {
 }
 
 void Session::DrainOutput() {
-  if (options_.output_fd < 0) { return; }
+  if (options_.output_fd < 0) {
+    return;
+  }
   std::fflush(stdout);
   std::lock_guard lock(output_mutex_);
   std::byte buffer[8192];
   while (true) {
     ssize_t got = read(options_.output_fd, buffer, sizeof(buffer));
-    if (got <= 0) { return; }
+    if (got <= 0) {
+      return;
+    }
     Builder body;
     body.PutBytes(buffer, static_cast<size_t>(got));
     outbox_.Push(SessionCall::kOutput, body.bytes());
   }
 }
 
-// A driver empties the buffer of device printf at its own blocking waits, which the worker does not use.
+// A driver empties the buffer of device printf at its own blocking waits, which the worker does not
+// use.
 void Session::FlushPrintf(CUcontext context) {
   if (prints_) {
     CurrentContext::Set(api_, context);
     // Any stream's wait empties it: one that never has work does not make us wait.
     std::unique_lock lock(flush_mutex_);
     auto [stream, is_new] = flush_streams_.try_emplace(context, nullptr);
-    if (is_new && api_.cuStreamCreate(&stream->second, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) { stream->second = nullptr; }
+    if (is_new && api_.cuStreamCreate(&stream->second, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) {
+      stream->second = nullptr;
+    }
     CUstream idle = stream->second;
     lock.unlock();
-    if (idle != nullptr) { api_.cuStreamSynchronize(idle); }
+    if (idle != nullptr) {
+      api_.cuStreamSynchronize(idle);
+    }
     DrainOutput();
   }
 }
@@ -375,9 +442,12 @@ std::byte* Session::KeepBytes(std::span<const std::byte> bytes) {
 }
 
 bool Session::capturing(CUstream stream) {
-  if (captures_.load() <= 0) { return false; }
+  if (captures_.load() <= 0) {
+    return false;
+  }
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return api_.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+  return api_.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 }  // namespace farcall::server

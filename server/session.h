@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One session in its worker: reads the log, serves record after record, and never waits on the issue thread.
+// One session in its worker: reads the log, serves record after record, and never waits on the
+// issue thread.
 #pragma once
 
 #include <array>
@@ -34,7 +35,7 @@ struct SessionOptions {
   uint32_t heartbeat_ms = 1000;
   uint32_t lanes = 2;
   uint32_t spin_us = 50;
-  size_t landing_slots = 64;   // 1 MiB each
+  size_t landing_slots = 64;  // 1 MiB each
   size_t readback_slots = 32;
   size_t max_landing_heap_bytes = 1u << 30;
   uint64_t first_credit_bytes = 32u << 20;
@@ -84,8 +85,9 @@ class Session final : public LinkObserver {
   // The stream is about to be destroyed: what is on it still counts for the context's waits.
   void Orphan(StreamState& stream);
 
-  // Runs `done` once all work now on the context's streams has completed, with the first error. Parks even if idle while
-  // bytes of finished copies are still to be sent. Returns false, `done` not run, if there was nothing to wait for.
+  // Runs `done` once all work now on the context's streams has completed, with the first error.
+  // Parks even if idle while bytes of finished copies are still to be sent. Returns false, `done`
+  // not run, if there was nothing to wait for.
   bool Fence(ContextState& context, std::function<void(CUresult)> done, CUresult* result);
   // The same for one stream.
   bool FenceStream(StreamState& stream, std::function<void(CUresult)> done, CUresult* result);
@@ -101,7 +103,8 @@ class Session final : public LinkObserver {
   void OnHelper(std::function<void()> task) { helper_.Submit(std::move(task)); }
   void OnMemoryHelper(std::function<void()> task) { memory_helper_.Submit(std::move(task)); }
   void Wake();
-  // Moves what device code printed to the client. Before a reply that a program may take as "it has printed".
+  // Moves what device code printed to the client. Before a reply that a program may take as "it has
+  // printed".
   void DrainOutput();
 
   // Host functions in flight: token -> what to call when the client has run it.
@@ -112,7 +115,8 @@ class Session final : public LinkObserver {
   std::byte* KeepBytes(std::span<const std::byte> bytes);
 
   // Answers a call that was parked, or reports its failure if it was a post.   Thread  any
-  void Answer(const RecordHeader& header, CUresult result, std::span<const std::byte> out, const std::string& detail = "");
+  void Answer(const RecordHeader& header, CUresult result, std::span<const std::byte> out,
+              const std::string& detail = "");
   // Device code of this session prints: waits flush the driver's buffer before they answer.
   void NotePrintf() { prints_ = true; }
   void FlushPrintf(CUcontext context);
@@ -129,7 +133,8 @@ class Session final : public LinkObserver {
   };
 
   // Serves until a record stalls; how many bytes of `records` were served.
-  Status ServeRecords(std::span<const std::byte> records, uint64_t chunks_sent, size_t* served_bytes);
+  Status ServeRecords(std::span<const std::byte> records, uint64_t chunks_sent,
+                      size_t* served_bytes);
   Status ServeBacklog();
   Status ServeRecord(const RecordView& record, uint64_t chunks_sent, Served* served);
   Status ServeCallRecord(const RecordView& record, uint64_t chunks_sent, Served* served);
@@ -160,7 +165,7 @@ class Session final : public LinkObserver {
   std::array<HandleTable, static_cast<size_t>(HandleKind::kLast) + 1> tables_;
   std::vector<std::unique_ptr<ContextState>> contexts_;
   std::vector<std::unique_ptr<ContextState>> gone_contexts_;  // late answers may still name them
-  std::vector<uint16_t> dirty_contexts_;  // with frees noted in this frame
+  std::vector<uint16_t> dirty_contexts_;                      // with frees noted in this frame
   std::atomic<uint64_t> last_stream_key_{0};
   std::atomic<int> captures_{0};
   std::atomic<bool> prints_{false};
@@ -191,7 +196,6 @@ class Session final : public LinkObserver {
   Completion completion_;
   Helper helper_;
   Helper memory_helper_;
-
 };
 
 }  // namespace farcall::server

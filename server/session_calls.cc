@@ -16,7 +16,9 @@ Status Session::ServeSessionCall(const RecordView& record, uint64_t chunks_sent,
       auto device = in.Get<int32_t>();
       auto bytes = in.Get<uint64_t>();
       in.Get<uint8_t>();  // contiguous: always so
-      if (!in.Done() || device < 0 || device >= options_.devices) { return Malformed(header, "kNeedCredit's body"); }
+      if (!in.Done() || device < 0 || device >= options_.devices) {
+        return Malformed(header, "kNeedCredit's body");
+      }
       OnMemoryHelper([this, header, device, bytes] { ServeNeedCredit(header, device, bytes); });
       return {};
     }
@@ -24,28 +26,39 @@ Status Session::ServeSessionCall(const RecordView& record, uint64_t chunks_sent,
       auto device = in.Get<int32_t>();
       auto base = in.Get<uint64_t>();
       auto bytes = in.Get<uint64_t>();
-      if (!in.Done()) { return Malformed(header, "kReturnCredit's body"); }
+      if (!in.Done()) {
+        return Malformed(header, "kReturnCredit's body");
+      }
       if (!memory_.ReturnCredit(device, base, bytes)) {
-        return Malformed(header, "kReturnCredit of " + std::to_string(bytes) + " bytes that are no unspent credit");
+        return Malformed(header, "kReturnCredit of " + std::to_string(bytes) +
+                                     " bytes that are no unspent credit");
       }
       return {};
     }
     case SessionCall::kFenceFrees: {
       auto epoch = in.Get<uint64_t>();
-      if (!in.Done()) { return Malformed(header, "kFenceFrees' body"); }
+      if (!in.Done()) {
+        return Malformed(header, "kFenceFrees' body");
+      }
       return ServeFenceFrees(header, epoch);
     }
     case SessionCall::kHostDone: {
       auto token = in.Get<uint64_t>();
-      if (!in.Done()) { return Malformed(header, "kHostDone's body"); }
+      if (!in.Done()) {
+        return Malformed(header, "kHostDone's body");
+      }
       return ServeHostDone(token);
     }
-    case SessionCall::kNamedImage: return ServeNamedImage(record, chunks_sent, served);
+    case SessionCall::kNamedImage:
+      return ServeNamedImage(record, chunks_sent, served);
     case SessionCall::kHostWindow: {
-      if ((header.flags & kWantReply) != 0) { outbox_.Reply(header, CUDA_ERROR_NOT_SUPPORTED, {}); }
+      if ((header.flags & kWantReply) != 0) {
+        outbox_.Reply(header, CUDA_ERROR_NOT_SUPPORTED, {});
+      }
       return {};
     }
-    default: return Malformed(header, "no message of a client");
+    default:
+      return Malformed(header, "no message of a client");
   }
 }
 
@@ -57,8 +70,11 @@ void Session::ServeNeedCredit(const RecordHeader& header, int device, uint64_t b
   out.Put<uint64_t>(range.base);
   out.Put<uint64_t>(range.bytes);
   // Without a reply wanted the grant itself is the answer: it must not be lost.
-  if ((header.flags & kWantReply) == 0 && result == CUDA_SUCCESS) { return PushGrant(device, range); }
-  Answer(header, result, result == CUDA_SUCCESS ? out.bytes() : std::span<const std::byte>(), detail);
+  if ((header.flags & kWantReply) == 0 && result == CUDA_SUCCESS) {
+    return PushGrant(device, range);
+  }
+  Answer(header, result, result == CUDA_SUCCESS ? out.bytes() : std::span<const std::byte>(),
+         detail);
 }
 
 void Session::PushGrant(int device, const Window& range) {
@@ -71,26 +87,37 @@ void Session::PushGrant(int device, const Window& range) {
 
 // A context just came to life: its program will want memory. A quota too small for it is no error.
 void Session::GrantFirstCredit(int device) {
-  if (!memory_.has_window() || options_.first_credit_bytes == 0) { return; }
+  if (!memory_.has_window() || options_.first_credit_bytes == 0) {
+    return;
+  }
   OnMemoryHelper([this, device] {
-    uint64_t bytes = std::min(options_.first_credit_bytes,
-                              memory_.Query(device).free_bytes() / 4 / kChunkGranularityBytes * kChunkGranularityBytes);
+    uint64_t bytes =
+        std::min(options_.first_credit_bytes, memory_.Query(device).free_bytes() / 4 /
+                                                  kChunkGranularityBytes * kChunkGranularityBytes);
     Window range;
     std::string detail;
-    if (bytes != 0 && memory_.Grant(device, bytes, &range, &detail) == CUDA_SUCCESS) { PushGrant(device, range); }
+    if (bytes != 0 && memory_.Grant(device, bytes, &range, &detail) == CUDA_SUCCESS) {
+      PushGrant(device, range);
+    }
   });
 }
 
 void Session::FenceFrees(ContextState& context) {
-  if (context.noted_epoch <= context.fenced_epoch) { return; }
+  if (context.noted_epoch <= context.fenced_epoch) {
+    return;
+  }
   context.fenced_epoch = context.noted_epoch;
   auto frees = std::make_shared<std::vector<std::function<void()>>>(std::move(context.noted_frees));
   context.noted_frees.clear();
   ContextState* of = &context;
   auto passed = [this, of, epoch = context.noted_epoch, frees](CUresult) {
-    for (std::function<void()>& free : *frees) { free(); }
+    for (std::function<void()>& free : *frees) {
+      free();
+    }
     uint64_t before = of->freed_epoch.load();
-    if (before >= epoch) { return; }
+    if (before >= epoch) {
+      return;
+    }
     of->freed_epoch.store(epoch);
     Builder body;
     body.Put<uint16_t>(of->slot);
@@ -99,7 +126,9 @@ void Session::FenceFrees(ContextState& context) {
   };
   MakeCurrent(&context);
   CUresult result = CUDA_SUCCESS;
-  if (!Fence(context, passed, &result)) { passed(result); }
+  if (!Fence(context, passed, &result)) {
+    passed(result);
+  }
 }
 
 Status Session::ServeFenceFrees(const RecordHeader& header, uint64_t epoch) {
@@ -111,13 +140,15 @@ Status Session::ServeFenceFrees(const RecordHeader& header, uint64_t epoch) {
     return {};
   }
   if (epoch > context->noted_epoch) {
-    return Malformed(header, "kFenceFrees of epoch " + std::to_string(epoch) + ", the last free was " +
-                                 std::to_string(context->noted_epoch));
+    return Malformed(header, "kFenceFrees of epoch " + std::to_string(epoch) +
+                                 ", the last free was " + std::to_string(context->noted_epoch));
   }
   FenceFrees(*context);
   auto reply = [this, header](CUresult status) { Answer(header, status, {}); };
   MakeCurrent(context);
-  if (context->freed_epoch.load() >= epoch || !Fence(*context, reply, &result)) { reply(CUDA_SUCCESS); }
+  if (context->freed_epoch.load() >= epoch || !Fence(*context, reply, &result)) {
+    reply(CUDA_SUCCESS);
+  }
   return {};
 }
 
@@ -133,7 +164,8 @@ Status Session::ServeHostDone(uint64_t token) {
     std::lock_guard lock(host_calls_mutex_);
     auto call = host_calls_.find(token);
     if (call == host_calls_.end()) {
-      return {Code::kMalformed, "kHostDone: no host function " + std::to_string(token) + " is running"};
+      return {Code::kMalformed,
+              "kHostDone: no host function " + std::to_string(token) + " is running"};
     }
     done = std::move(call->second);
     host_calls_.erase(call);
@@ -148,7 +180,9 @@ void Session::EndHostCalls() {
     std::lock_guard lock(host_calls_mutex_);
     calls.swap(host_calls_);
   }
-  for (auto& [token, done] : calls) { done(); }
+  for (auto& [token, done] : calls) {
+    done();
+  }
 }
 
 Status Session::ServeNamedImage(const RecordView& record, uint64_t chunks_sent, Served* served) {
@@ -158,8 +192,8 @@ Status Session::ServeNamedImage(const RecordView& record, uint64_t chunks_sent, 
   auto transfer = in.Get<uint64_t>();
   std::span<const std::byte> inline_bytes = in.GetBytes();
   Hash256 hash;
-  if (!in.Done() || hash_bytes.size() != hash.size() || bytes == 0 || bytes > ImageStore::kMaxImageBytes ||
-      (transfer == 0) != (inline_bytes.size() == bytes)) {
+  if (!in.Done() || hash_bytes.size() != hash.size() || bytes == 0 ||
+      bytes > ImageStore::kMaxImageBytes || (transfer == 0) != (inline_bytes.size() == bytes)) {
     return Malformed(record.header, "kNamedImage's body");
   }
   std::memcpy(hash.data(), hash_bytes.data(), hash.size());
@@ -167,15 +201,21 @@ Status Session::ServeNamedImage(const RecordView& record, uint64_t chunks_sent, 
   if (transfer != 0) {
     std::vector<Landing::Piece> pieces;
     switch (landing_.Check(transfer, 0, bytes, chunks_sent)) {
-      case Landing::Cover::kAwaited: *served = Served::kStalled; return {};
-      case Landing::Cover::kLie: return Malformed(record.header, "kNamedImage before its bytes");
-      case Landing::Cover::kWhole: break;
+      case Landing::Cover::kAwaited:
+        *served = Served::kStalled;
+        return {};
+      case Landing::Cover::kLie:
+        return Malformed(record.header, "kNamedImage before its bytes");
+      case Landing::Cover::kWhole:
+        break;
     }
     if (!landing_.Claim(transfer, 0, bytes, false, &pieces)) {
       return Malformed(record.header, "kNamedImage of bytes already used");
     }
     image.reserve(bytes + 1);
-    for (const Landing::Piece& piece : pieces) { image.insert(image.end(), piece.bytes.begin(), piece.bytes.end()); }
+    for (const Landing::Piece& piece : pieces) {
+      image.insert(image.end(), piece.bytes.begin(), piece.bytes.end());
+    }
     landing_.Release(transfer, 0, bytes);
   }
   // Hashing takes a while; what loads the image comes after it on the same helper.
@@ -183,7 +223,9 @@ Status Session::ServeNamedImage(const RecordView& record, uint64_t chunks_sent, 
   RecordHeader header = record.header;
   OnHelper([this, hash, held, header] {
     Status status = images_.Put(hash, std::move(*held));
-    if (!status.ok()) { return Stop(status); }
+    if (!status.ok()) {
+      return Stop(status);
+    }
     Answer(header, CUDA_SUCCESS, {});
   });
   return {};

@@ -15,8 +15,12 @@ class Countdown {
   void Reach(CUresult result) {
     {
       std::lock_guard lock(mutex_);
-      if (result != CUDA_SUCCESS && first_error_ == CUDA_SUCCESS) { first_error_ = result; }
-      if (--left_ != 0) { return; }
+      if (result != CUDA_SUCCESS && first_error_ == CUDA_SUCCESS) {
+        first_error_ = result;
+      }
+      if (--left_ != 0) {
+        return;
+      }
     }
     done_(first_error_);
   }
@@ -31,7 +35,9 @@ class Countdown {
 }  // namespace
 
 ContextState& Session::MakeContext(uint16_t slot) {
-  if (contexts_[slot] != nullptr) { gone_contexts_.push_back(std::move(contexts_[slot])); }
+  if (contexts_[slot] != nullptr) {
+    gone_contexts_.push_back(std::move(contexts_[slot]));
+  }
   contexts_[slot] = std::make_unique<ContextState>();
   ContextState& context = *contexts_[slot];
   context.slot = slot;
@@ -47,7 +53,9 @@ StreamState* Session::PerThreadStream(ContextState& context, uint16_t thread, CU
     CUresult created = api_.cuStreamCreate(&native, CU_STREAM_DEFAULT);
     if (created != CUDA_SUCCESS) {
       context.per_thread.erase(thread);
-      if (*result == CUDA_SUCCESS) { *result = created; }
+      if (*result == CUDA_SUCCESS) {
+        *result = created;
+      }
       return nullptr;
     }
     stream = std::make_unique<StreamState>(StreamState{NewStreamKey(), native, &context, false});
@@ -56,74 +64,101 @@ StreamState* Session::PerThreadStream(ContextState& context, uint16_t thread, CU
 }
 
 void Session::MarkActive(StreamState& stream) {
-  if (stream.active || stream.context == nullptr) { return; }
+  if (stream.active || stream.context == nullptr) {
+    return;
+  }
   stream.active = true;
   stream.context->active.push_back(&stream);
 }
 
 void Session::Orphan(StreamState& stream) {
-  if (!stream.active) { return; }
+  if (!stream.active) {
+    return;
+  }
   ContextState& context = *stream.context;
   std::erase(context.active, &stream);
-  std::erase_if(context.orphans, [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
-  if (api_.cuStreamQuery(stream.native) != CUDA_ERROR_NOT_READY) { return; }
+  std::erase_if(context.orphans,
+                [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
+  if (api_.cuStreamQuery(stream.native) != CUDA_ERROR_NOT_READY) {
+    return;
+  }
   auto left = std::make_shared<Watch>();  // only its `ready` is used
   CUresult added = completion_.Add(stream.key, context.native, stream.native, false,
                                    [left](CUresult) { left->ready.store(true); });
-  if (added == CUDA_SUCCESS) { context.orphans.push_back(left); }
+  if (added == CUDA_SUCCESS) {
+    context.orphans.push_back(left);
+  }
 }
 
 bool Session::Fence(ContextState& context, std::function<void(CUresult)> done, CUresult* result) {
   std::vector<StreamState*> busy;
   for (StreamState* stream : context.active) {
-    if (capturing(stream->native)) { continue; }
+    if (capturing(stream->native)) {
+      continue;
+    }
     CUresult state = api_.cuStreamQuery(stream->native);
     if (state == CUDA_ERROR_NOT_READY) {
       busy.push_back(stream);
     } else {
       stream->active = false;
-      if (state != CUDA_SUCCESS && *result == CUDA_SUCCESS) { *result = state; }
+      if (state != CUDA_SUCCESS && *result == CUDA_SUCCESS) {
+        *result = state;
+      }
     }
   }
   std::erase_if(context.active, [](StreamState* stream) { return !stream->active; });
-  std::erase_if(context.orphans, [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
+  std::erase_if(context.orphans,
+                [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
   bool bytes_to_send = completion_.has_bulk();
-  if (busy.empty() && context.orphans.empty() && !bytes_to_send) { return false; }
+  if (busy.empty() && context.orphans.empty() && !bytes_to_send) {
+    return false;
+  }
 
   auto all = std::make_shared<Countdown>(static_cast<int>(busy.size() + 1), std::move(done));
   for (StreamState* stream : busy) {
     CUresult added = completion_.Add(stream->key, context.native, stream->native, false,
                                      [all](CUresult reached) { all->Reach(reached); });
-    if (added != CUDA_SUCCESS) { all->Reach(added); }
+    if (added != CUDA_SUCCESS) {
+      all->Reach(added);
+    }
   }
   // Orphans are waited for at a point of their own, which the last of them makes ready.
   CUresult first = *result;
   *result = CUDA_SUCCESS;
-  completion_.Signal(completion_.AddManual(context.legacy.key, [this, all, first, orphans = context.orphans](CUresult) {
-    WaitForOrphans(orphans, [all, first] { all->Reach(first); });
-  }));
+  completion_.Signal(completion_.AddManual(
+      context.legacy.key, [this, all, first, orphans = context.orphans](CUresult) {
+        WaitForOrphans(orphans, [all, first] { all->Reach(first); });
+      }));
   return true;
 }
 
-// Rare: streams destroyed with work on them. Their own watches make them ready; this looks again behind each.
-void Session::WaitForOrphans(std::vector<std::shared_ptr<Watch>> orphans, std::function<void()> done) {
+// Rare: streams destroyed with work on them. Their own watches make them ready; this looks again
+// behind each.
+void Session::WaitForOrphans(std::vector<std::shared_ptr<Watch>> orphans,
+                             std::function<void()> done) {
   std::erase_if(orphans, [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
-  if (orphans.empty()) { return done(); }
-  auto again = completion_.AddManual(NewStreamKey(), [this, orphans, done](CUresult) { WaitForOrphans(orphans, done); });
+  if (orphans.empty()) {
+    return done();
+  }
+  auto again = completion_.AddManual(
+      NewStreamKey(), [this, orphans, done](CUresult) { WaitForOrphans(orphans, done); });
   again->ready.store(true);
 }
 
-bool Session::FenceStream(StreamState& stream, std::function<void(CUresult)> done, CUresult* result) {
+bool Session::FenceStream(StreamState& stream, std::function<void(CUresult)> done,
+                          CUresult* result) {
   CUresult state = api_.cuStreamQuery(stream.native);
   if (state == CUDA_ERROR_NOT_READY) {
-    *result = completion_.Add(stream.key, stream.context->native, stream.native, false, std::move(done));
+    *result =
+        completion_.Add(stream.key, stream.context->native, stream.native, false, std::move(done));
     return *result == CUDA_SUCCESS;
   }
   if (!completion_.has_bulk()) {
     *result = state;
     return false;
   }
-  completion_.Signal(completion_.AddManual(stream.key, [done = std::move(done), state](CUresult) { done(state); }));
+  completion_.Signal(completion_.AddManual(
+      stream.key, [done = std::move(done), state](CUresult) { done(state); }));
   return true;
 }
 

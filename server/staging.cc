@@ -14,7 +14,9 @@ SlotPool::SlotPool(const DriverApi& api, size_t slot_bytes, size_t max_slots, si
 SlotPool::~SlotPool() {
   // The registrations go with the process: the driver may be past answering here.
   for (Slab& slab : slabs_) {
-    if (slab.pinned_in == nullptr) { munmap(slab.base, slab.bytes); }
+    if (slab.pinned_in == nullptr) {
+      munmap(slab.base, slab.bytes);
+    }
   }
 }
 
@@ -38,9 +40,13 @@ SlotPool::Slot SlotPool::Take(bool overflow) {
     ++taken_;
     return slot;
   }
-  if (!overflow) { return {}; }
+  if (!overflow) {
+    return {};
+  }
   auto* data = static_cast<std::byte*>(std::malloc(slot_bytes_));
-  if (data == nullptr) { return {}; }
+  if (data == nullptr) {
+    return {};
+  }
   ++taken_;
   return {data, true};
 }
@@ -58,11 +64,16 @@ void SlotPool::Put(Slot slot) {
 void SlotPool::Pin(const std::byte* data, CUcontext context) {
   std::lock_guard lock(mutex_);
   for (Slab& slab : slabs_) {
-    if (data < slab.base || data >= slab.base + slab.bytes) { continue; }
-    if (slab.tried) { return; }
+    if (data < slab.base || data >= slab.base + slab.bytes) {
+      continue;
+    }
+    if (slab.tried) {
+      return;
+    }
     slab.tried = true;
     if (api_.cuMemHostRegister_v2 != nullptr &&
-        api_.cuMemHostRegister_v2(slab.base, slab.bytes, CU_MEMHOSTREGISTER_PORTABLE) == CUDA_SUCCESS) {
+        api_.cuMemHostRegister_v2(slab.base, slab.bytes, CU_MEMHOSTREGISTER_PORTABLE) ==
+            CUDA_SUCCESS) {
       slab.pinned_in = context;
     }
     return;
@@ -72,7 +83,9 @@ void SlotPool::Pin(const std::byte* data, CUcontext context) {
 void SlotPool::ForgetContext(CUcontext context) {
   std::lock_guard lock(mutex_);
   for (Slab& slab : slabs_) {
-    if (slab.pinned_in != context) { continue; }
+    if (slab.pinned_in != context) {
+      continue;
+    }
     api_.cuMemHostUnregister(slab.base);
     slab.pinned_in = nullptr;
     slab.tried = false;

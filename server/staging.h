@@ -14,7 +14,8 @@
 
 namespace farcall::server {
 
-// Slots cut from slabs that are made on demand and kept. Past the bound a slot comes from the heap, if the caller may.
+// Slots cut from slabs that are made on demand and kept. Past the bound a slot comes from the heap,
+// if the caller may.
 //   Thread  any
 class SlotPool {
  public:
@@ -31,7 +32,8 @@ class SlotPool {
   // Empty if all are taken, unless `overflow`.
   Slot Take(bool overflow);
   void Put(Slot slot);
-  // Pins the slab of `data` for DMA if that has not been tried. A context is current. Failure only costs speed.
+  // Pins the slab of `data` for DMA if that has not been tried. A context is current. Failure only
+  // costs speed.
   void Pin(const std::byte* data, CUcontext context);
   // What was pinned in a context goes with it.
   void ForgetContext(CUcontext context);

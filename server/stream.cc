@@ -9,11 +9,17 @@ namespace farcall::server {
 
 Status Serve_cuStreamSynchronize(ServeCall& call) {
   auto wire_stream = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   StreamState* stream = call.FindStream(wire_stream);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   Session& session = call.session;
-  if (stream->context != nullptr) { session.MakeCurrent(stream->context); }
+  if (stream->context != nullptr) {
+    session.MakeCurrent(stream->context);
+  }
   CUcontext context = stream->context == nullptr ? nullptr : stream->context->native;
   call.parked = session.FenceStream(
       *stream,
@@ -22,29 +28,44 @@ Status Serve_cuStreamSynchronize(ServeCall& call) {
         session.Answer(header, result, {});
       },
       &call.result);
-  if (!call.parked) { session.FlushPrintf(context); }
+  if (!call.parked) {
+    session.FlushPrintf(context);
+  }
   return {};
 }
 
 Status Serve_cuStreamQuery(ServeCall& call) {
   auto wire_stream = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   StreamState* stream = call.FindStream(wire_stream);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   call.result = call.api.cuStreamQuery(stream->native);
-  if (call.result == CUDA_ERROR_NOT_READY || !call.session.completion().has_bulk()) { return {}; }
+  if (call.result == CUDA_ERROR_NOT_READY || !call.session.completion().has_bulk()) {
+    return {};
+  }
   // Complete, but bytes of copies are still to be sent: "ready" may only follow them.
   call.parked = call.session.FenceStream(
-      *stream, [&session = call.session, header = call.header](CUresult result) { session.Answer(header, result, {}); },
+      *stream,
+      [&session = call.session, header = call.header](CUresult result) {
+        session.Answer(header, result, {});
+      },
       &call.result);
   return {};
 }
 
 Status Serve_cuCtxSynchronize_v2(ServeCall& call) {
   auto wire_context = call.in.Get<uint64_t>();
-  if (!call.in.Done()) { return call.Malformed("body"); }
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
   call.Resolve<CUcontext>(HandleKind::kContext, wire_context);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
   Session& session = call.session;
   ContextState* context = session.context(static_cast<uint16_t>(SplitHandle(wire_context).index));
   session.MakeCurrent(context);
@@ -55,7 +76,9 @@ Status Serve_cuCtxSynchronize_v2(ServeCall& call) {
         session.Answer(header, result, {});
       },
       &call.result);
-  if (!call.parked) { session.FlushPrintf(context->native); }
+  if (!call.parked) {
+    session.FlushPrintf(context->native);
+  }
   return {};
 }
 

@@ -21,7 +21,8 @@ namespace farcall::server {
 namespace {
 
 constexpr std::chrono::seconds kStopPatience(3);
-constexpr std::chrono::milliseconds kRecallPatience(500);  // for credit on its way back from other sessions
+constexpr std::chrono::milliseconds kRecallPatience(
+    500);  // for credit on its way back from other sessions
 constexpr int kTickMilliseconds = 1000;
 constexpr int kRetryMilliseconds = 10;
 
@@ -45,7 +46,10 @@ int Fail(int code, const std::string& message) {
 }  // namespace
 
 Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
-    : options_(options), devices_(std::move(devices)), token_key_(KeyOf(options.token)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+    : options_(options),
+      devices_(std::move(devices)),
+      token_key_(KeyOf(options.token)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   sigset_t signals = HandledSignals();
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   Watch(signals_);
@@ -74,18 +78,26 @@ int Supervisor::Run(HandshakeServer& door) {
       int fd = events[static_cast<size_t>(i)].data.fd;
       if (fd == signals_) {
         signalfd_siginfo info;
-        while (read(signals_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) { HearSignal(static_cast<int>(info.ssi_signo)); }
+        while (read(signals_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+          HearSignal(static_cast<int>(info.ssi_signo));
+        }
       } else if (auto worker = workers_.find(fd); worker != workers_.end()) {
         HearWorker(*worker->second);
       }
     }
     RetryCharges();
     wait_ms = waiting_charges_.empty() && !stopping_ ? kTickMilliseconds : kRetryMilliseconds;
-    if (stopping_ && kill_at == Clock::time_point::max()) { kill_at = Clock::now() + kStopPatience; }
-    if (Clock::now() > kill_at) {
-      for (auto& [control, worker] : workers_) { kill(worker->process.pid, SIGKILL); }
+    if (stopping_ && kill_at == Clock::time_point::max()) {
+      kill_at = Clock::now() + kStopPatience;
     }
-    if (draining_ && workers_.empty()) { break; }
+    if (Clock::now() > kill_at) {
+      for (auto& [control, worker] : workers_) {
+        kill(worker->process.pid, SIGKILL);
+      }
+    }
+    if (draining_ && workers_.empty()) {
+      break;
+    }
   }
   door.Stop();
   return kExitOk;
@@ -94,15 +106,20 @@ int Supervisor::Run(HandshakeServer& door) {
 void Supervisor::HearSignal(int signal) {
   if (!draining_) {
     draining_ = true;
-    spdlog::info("{}: no new sessions; {} still run (once more ends them)", strsignal(signal), workers_.size());
+    spdlog::info("{}: no new sessions; {} still run (once more ends them)", strsignal(signal),
+                 workers_.size());
     return;
   }
-  if (stopping_) { return; }
+  if (stopping_) {
+    return;
+  }
   stopping_ = true;
   ControlMessage stop;
   stop.type = ControlType::kStop;
   stop.SetText("the server is stopping");
-  for (auto& [control, worker] : workers_) { (void)SendControl(control, stop); }
+  for (auto& [control, worker] : workers_) {
+    (void)SendControl(control, stop);
+  }
 }
 
 void Supervisor::HearWorker(Worker& worker) {
@@ -110,28 +127,39 @@ void Supervisor::HearWorker(Worker& worker) {
     ControlMessage message;
     std::vector<int> descriptors;
     Status received = ReceiveControl(worker.process.control, &message, &descriptors);
-    for (int fd : descriptors) { close(fd); }  // a worker has none to give
-    if (received.code() == Code::kTimeout) { return; }
-    if (!received.ok()) { return Bury(worker.process.control); }
+    for (int fd : descriptors) {
+      close(fd);
+    }  // a worker has none to give
+    if (received.code() == Code::kTimeout) {
+      return;
+    }
+    if (!received.ok()) {
+      return Bury(worker.process.control);
+    }
     AnswerWorker(worker, message);
   }
 }
 
 void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message) {
-  bool known_device = message.device >= 0 && static_cast<size_t>(message.device) < devices_.report.devices.size();
+  bool known_device =
+      message.device >= 0 && static_cast<size_t>(message.device) < devices_.report.devices.size();
   ControlMessage answer;
   answer.id = message.id;
   if (message.type == ControlType::kEnded) {
     worker.ended = message.Text();
     return;
   }
-  if (!known_device) { return; }
+  if (!known_device) {
+    return;
+  }
   if (message.type == ControlType::kRefund) {
     worker.charges[message.device].RefundSome(message.a);
     return;
   }
   if (message.type == ControlType::kCharge) {
-    if (AnswerCharge(worker, message, false) || Recall(worker, message)) { return; }
+    if (AnswerCharge(worker, message, false) || Recall(worker, message)) {
+      return;
+    }
     AnswerCharge(worker, message, true);
   } else if (message.type == ControlType::kAskUsage) {
     answer.type = ControlType::kUsage;
@@ -148,7 +176,9 @@ bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool
     worker.charges[charge.device].Merge(std::move(*reserved));
     answer.a = 1;
   } else {
-    if (!is_last_try) { return false; }
+    if (!is_last_try) {
+      return false;
+    }
     answer.SetText(reserved.status().message());
     spdlog::info("{}: {}", worker.who, reserved.status().message());
   }
@@ -161,7 +191,9 @@ void Supervisor::Reply(Worker& worker, ControlMessage answer, int device) {
   answer.b = usage.charged_bytes;
   answer.c = usage.quota_bytes;
   // A worker that asks without reading the answers is not ours any more.
-  if (!SendControl(worker.process.control, answer).ok()) { kill(worker.process.pid, SIGKILL); }
+  if (!SendControl(worker.process.control, answer).ok()) {
+    kill(worker.process.pid, SIGKILL);
+  }
 }
 
 bool Supervisor::Recall(const Worker& worker, const ControlMessage& charge) {
@@ -171,10 +203,15 @@ bool Supervisor::Recall(const Worker& worker, const ControlMessage& charge) {
   recall.a = charge.a;
   bool asked = false;
   for (auto& [control, other] : workers_) {
-    if (other.get() == &worker || other->vgpu != worker.vgpu || other->charges[charge.device].bytes() == 0) { continue; }
+    if (other.get() == &worker || other->vgpu != worker.vgpu ||
+        other->charges[charge.device].bytes() == 0) {
+      continue;
+    }
     asked = SendControl(control, recall).ok() || asked;
   }
-  if (asked) { waiting_charges_.push_back({worker.process.control, charge, Clock::now() + kRecallPatience}); }
+  if (asked) {
+    waiting_charges_.push_back({worker.process.control, charge, Clock::now() + kRecallPatience});
+  }
   return asked;
 }
 
@@ -182,13 +219,18 @@ void Supervisor::RetryCharges() {
   std::vector<WaitingCharge> waiting = std::exchange(waiting_charges_, {});
   for (WaitingCharge& charge : waiting) {
     auto worker = workers_.find(charge.control);
-    if (worker == workers_.end()) { continue; }
+    if (worker == workers_.end()) {
+      continue;
+    }
     bool is_last_try = Clock::now() >= charge.until;
-    if (!AnswerCharge(*worker->second, charge.charge, is_last_try)) { waiting_charges_.push_back(charge); }
+    if (!AnswerCharge(*worker->second, charge.charge, is_last_try)) {
+      waiting_charges_.push_back(charge);
+    }
   }
 }
 
-// The worker's end of the socket is closed: its process is ending, or has shut us out. Its memory is back once it is reaped.
+// The worker's end of the socket is closed: its process is ending, or has shut us out. Its memory
+// is back once it is reaped.
 void Supervisor::Bury(int control) {
   auto found = workers_.find(control);
   Worker& worker = *found->second;
@@ -197,12 +239,20 @@ void Supervisor::Bury(int control) {
   int status = 0;
   waitpid(worker.process.pid, &status, 0);
   std::string cause = worker.ended;
-  if (cause.empty()) { cause = "the worker ended without a word"; }
-  if (WIFSIGNALED(status) && worker.ended.empty()) { cause = std::string("the worker crashed: ") + strsignal(WTERMSIG(status)); }
-  auto seconds = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - worker.since).count() / 1000.0;
+  if (cause.empty()) {
+    cause = "the worker ended without a word";
+  }
+  if (WIFSIGNALED(status) && worker.ended.empty()) {
+    cause = std::string("the worker crashed: ") + strsignal(WTERMSIG(status));
+  }
+  auto seconds =
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - worker.since).count() /
+      1000.0;
   spdlog::info("{}: ended after {:.1f} s: {}", worker.who, seconds, cause);
   worker.charges.clear();  // refunds
-  for (size_t device = 0; device < devices_.report.devices.size(); ++device) { ledger_.Close(worker.vgpu, static_cast<int>(device)); }
+  for (size_t device = 0; device < devices_.report.devices.size(); ++device) {
+    ledger_.Close(worker.vgpu, static_cast<int>(device));
+  }
   close(control);
   close(worker.process.pid_fd);
   workers_.erase(found);
@@ -214,30 +264,41 @@ int Serve(const ServeOptions& options) {
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
   spdlog::set_level(spdlog::level::from_str(options.log_level));
 
-  if (Status checked = CheckServeOptions(options); !checked.ok()) { return Fail(kExitUsage, checked.message()); }
+  if (Status checked = CheckServeOptions(options); !checked.ok()) {
+    return Fail(kExitUsage, checked.message());
+  }
   Result<std::vector<DeviceChoice>> choices = DeviceChoices(options.device);
-  if (!choices.ok()) { return Fail(kExitUsage, choices.status().message()); }
+  if (!choices.ok()) {
+    return Fail(kExitUsage, choices.status().message());
+  }
   sigset_t signals = HandledSignals();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   Result<ProbedDevices> devices = ProbeDevices(*choices, options.gpus);
-  if (!devices.ok()) { return Fail(kExitNoDevice, devices.status().message()); }
+  if (!devices.ok()) {
+    return Fail(kExitNoDevice, devices.status().message());
+  }
 
   Supervisor supervisor(options, *devices);
-  HandshakeServer door(!options.token.empty(), [&supervisor](std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
-    supervisor.Admit(std::move(channel), nonce, hello);
-  });
+  HandshakeServer door(
+      !options.token.empty(),
+      [&supervisor](std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
+        supervisor.Admit(std::move(channel), nonce, hello);
+      });
   std::string urls;
-  std::vector<std::string> wanted = options.listen.empty() ? std::vector<std::string>{kDefaultListenUrl} : options.listen;
+  std::vector<std::string> wanted =
+      options.listen.empty() ? std::vector<std::string>{kDefaultListenUrl} : options.listen;
   for (const std::string& url : wanted) {
     Result<std::unique_ptr<Listener>> listener = Listen(url);
-    if (!listener.ok()) { return Fail(kExitCannotListen, listener.status().message()); }
+    if (!listener.ok()) {
+      return Fail(kExitCannotListen, listener.status().message());
+    }
     urls += (urls.empty() ? "" : ",") + (*listener)->Url();
     door.Listen(std::move(*listener));
   }
   const DeviceReport& report = devices->report;
-  std::printf("farcall: serving %zu device(s) on %s (%s: %s)\n", report.devices.size(), urls.c_str(), devices->choice.kind.c_str(),
-              report.devices[0].name.c_str());
+  std::printf("farcall: serving %zu device(s) on %s (%s: %s)\n", report.devices.size(),
+              urls.c_str(), devices->choice.kind.c_str(), report.devices[0].name.c_str());
   std::fflush(stdout);
   return supervisor.Run(door);
 }

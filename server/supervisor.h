@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The supervisor: lets sessions in, starts a worker for each, owns the memory ledger. It never loads a driver.
+// The supervisor: lets sessions in, starts a worker for each, owns the memory ledger. It never
+// loads a driver.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,8 @@ class Supervisor {
 
   // Judges a HELLO.   Thread  any handshake thread
   void Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
-  // Serves until drained or stopped.   Thread  the process's first; its signals are blocked everywhere
+  // Serves until drained or stopped.   Thread  the process's first; its signals are blocked
+  // everywhere
   int Run(HandshakeServer& door);
 
  private:

@@ -31,7 +31,8 @@ using std::chrono::seconds;
 constexpr size_t kMaxSetupBytes = kMaxWelcomeBytes + kMaxHelloBytes + 4096;
 constexpr size_t kMaxKnownImages = 32768;
 
-// A worker speaks for a stranger: it gains no privileges and leaves no core of a tenant's memory behind.
+// A worker speaks for a stranger: it gains no privileges and leaves no core of a tenant's memory
+// behind.
 void Confine() {
   prctl(PR_SET_NAME, "farcall-worker", 0, 0, 0);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -39,7 +40,7 @@ void Confine() {
   rlimit none{0, 0};
   setrlimit(RLIMIT_CORE, &none);
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGINT, SIG_IGN);   // the terminal's; the supervisor decides
+  signal(SIGINT, SIG_IGN);  // the terminal's; the supervisor decides
   signal(SIGTERM, SIG_IGN);
   fcntl(kControlDescriptor, F_SETFD, FD_CLOEXEC);
 }
@@ -47,7 +48,9 @@ void Confine() {
 // Device printf writes to the process's standard output: a pipe whose other end we read.
 int CatchOutput() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) { return -1; }
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return -1;
+  }
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
   dup2(ends[1], STDOUT_FILENO);
@@ -55,19 +58,25 @@ int CatchOutput() {
   return ends[0];
 }
 
-// A descriptor that becomes readable when the client's process ends; -1 if it does not run on this host.
+// A descriptor that becomes readable when the client's process ends; -1 if it does not run on this
+// host.
 int WatchClient(const Hello& hello, const std::string& peer) {
-  bool is_loopback = peer.find("127.") != std::string::npos || peer.find("::1") != std::string::npos;
+  bool is_loopback =
+      peer.find("127.") != std::string::npos || peer.find("::1") != std::string::npos;
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
-  if (!is_loopback || hello.pid == 0 || hello.host != host.data()) { return -1; }
+  if (!is_loopback || hello.pid == 0 || hello.host != host.data()) {
+    return -1;
+  }
   return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(hello.pid), 0));
 }
 
 std::vector<uint8_t> SupportedCalls(const DriverApi&) {
   std::vector<uint8_t> bitmap((kDispatchRows + 7) / 8, 0);
   for (uint16_t id = 0; id < kDispatchRows; ++id) {
-    if (kDispatchTable[id].serve != nullptr) { bitmap[id / 8] |= static_cast<uint8_t>(1u << (id % 8)); }
+    if (kDispatchTable[id].serve != nullptr) {
+      bitmap[id / 8] |= static_cast<uint8_t>(1u << (id % 8));
+    }
   }
   return bitmap;
 }
@@ -81,7 +90,8 @@ void Tell(int control, const std::string& why) {
 
 class Worker {
  public:
-  Worker(WorkerSetup setup, int socket) : setup_(std::move(setup)), channel_(AdoptSocket(socket)), control_(kControlDescriptor) {}
+  Worker(WorkerSetup setup, int socket)
+      : setup_(std::move(setup)), channel_(AdoptSocket(socket)), control_(kControlDescriptor) {}
 
   void Run() {
     Status opened = Open();
@@ -97,11 +107,16 @@ class Worker {
   Status Open() {
     std::thread([this] { Control(); }).detach();  // the ledger's answers are needed from the start
     for (const auto& [name, value] : setup_.hello.environment) {
-      if (IsForwardedVariable(name)) { setenv(name.c_str(), value.c_str(), 1); }
+      if (IsForwardedVariable(name)) {
+        setenv(name.c_str(), value.c_str(), 1);
+      }
     }
     FARCALL_TRY(LoadDeviceLibrary(setup_.device_path, &api_));
     CUresult result = api_.cuInit(0);
-    if (result != CUDA_SUCCESS) { return {Code::kUnavailable, "cuInit failed on the server with code " + std::to_string(result)}; }
+    if (result != CUDA_SUCCESS) {
+      return {Code::kUnavailable,
+              "cuInit failed on the server with code " + std::to_string(result)};
+    }
 
     Welcome& welcome = setup_.welcome;
     SessionOptions options;
@@ -115,8 +130,11 @@ class Worker {
     options.output_fd = CatchOutput();
     auto session = std::make_unique<Session>(api_, options, control_);
     bool has_vmm = true;
-    for (const DeviceSnapshot& device : welcome.devices) { has_vmm = has_vmm && device.has_vmm; }
-    welcome.device_window = has_vmm ? session->memory().ReserveWindow(setup_.hello.device_windows) : -1;
+    for (const DeviceSnapshot& device : welcome.devices) {
+      has_vmm = has_vmm && device.has_vmm;
+    }
+    welcome.device_window =
+        has_vmm ? session->memory().ReserveWindow(setup_.hello.device_windows) : -1;
     welcome.known_images = session->images().Known(kMaxKnownImages);
     welcome.supported_calls = SupportedCalls(api_);
     client_fd_ = WatchClient(setup_.hello, channel_->PeerName());
@@ -128,15 +146,19 @@ class Worker {
     return {};
   }
 
-  // What comes from the supervisor, what device code prints, and whether a client without a link still lives.
+  // What comes from the supervisor, what device code prints, and whether a client without a link
+  // still lives.
   void Control() {
     bool client_died = false;
     while (true) {
       bool open = open_.load();
-      pollfd watched[3] = {{control_.fd(), POLLIN, 0}, {open ? output_fd_ : -1, POLLIN, 0},
+      pollfd watched[3] = {{control_.fd(), POLLIN, 0},
+                           {open ? output_fd_ : -1, POLLIN, 0},
                            {open && !client_died ? client_fd_ : -1, POLLIN, 0}};
       poll(watched, 3, !open ? 5 : client_died ? 20 : 1000);
-      if (watched[0].revents != 0 && !Receive()) { break; }
+      if (watched[0].revents != 0 && !Receive()) {
+        break;
+      }
       if (watched[1].revents != 0) {
         session_->DrainOutput();
         session_->outbox().Flush();
@@ -148,20 +170,31 @@ class Worker {
     }
     control_.End();
     // Nobody can resume a session without its supervisor.
-    if (open_.load()) { session_->Stop({Code::kDisconnected, "the server has ended"}); } else { _exit(1); }
+    if (open_.load()) {
+      session_->Stop({Code::kDisconnected, "the server has ended"});
+    } else {
+      _exit(1);
+    }
   }
 
   bool Receive() {
     ControlMessage message;
     std::vector<int> descriptors;
-    if (!ReceiveControl(control_.fd(), &message, &descriptors).ok()) { return false; }
-    if (control_.TakeAnswer(message)) { return true; }
-    if ((message.type == ControlType::kResume || message.type == ControlType::kLane) && !descriptors.empty()) {
+    if (!ReceiveControl(control_.fd(), &message, &descriptors).ok()) {
+      return false;
+    }
+    if (control_.TakeAnswer(message)) {
+      return true;
+    }
+    if ((message.type == ControlType::kResume || message.type == ControlType::kLane) &&
+        !descriptors.empty()) {
       Attach(message, AdoptSocket(descriptors[0]));
     } else if (message.type == ControlType::kRecallCredit) {
       Recall(message);
     } else if (message.type == ControlType::kStop) {
-      if (!open_.load()) { _exit(1); }
+      if (!open_.load()) {
+        _exit(1);
+      }
       session_->Stop({Code::kDisconnected, std::string(message.Text())});
     }
     return true;
@@ -169,7 +202,9 @@ class Worker {
 
   // The client gives back what it has not spent; its records do the rest.
   void Recall(const ControlMessage& message) {
-    if (!open_.load()) { return; }
+    if (!open_.load()) {
+      return;
+    }
     Builder body;
     body.Put<int32_t>(message.device);
     body.Put<uint64_t>(message.a);
@@ -178,16 +213,22 @@ class Worker {
   }
 
   void Attach(const ControlMessage& message, std::unique_ptr<Channel> channel) {
-    if (!open_.load()) { return; }  // a lane before WELCOME: no honest client knows the key yet
+    if (!open_.load()) {
+      return;
+    }  // a lane before WELCOME: no honest client knows the key yet
     Link& link = session_->link();
     Welcome welcome = setup_.welcome;
     welcome.devices.clear();
     welcome.known_images.clear();
     bool is_lane = message.type == ControlType::kLane;
-    if (is_lane && message.a >= welcome.lanes) { return; }
+    if (is_lane && message.a >= welcome.lanes) {
+      return;
+    }
     welcome.received_seq = link.received_seq();
     welcome.received_chunks = link.chunks_received();
-    if (!SendWelcome(*channel, welcome, Clock::now() + seconds(2)).ok()) { return; }
+    if (!SendWelcome(*channel, welcome, Clock::now() + seconds(2)).ok()) {
+      return;
+    }
     if (is_lane) {
       link.AttachLane(static_cast<uint32_t>(message.a), std::move(channel));
     } else {
@@ -208,13 +249,15 @@ class Worker {
 int Serve() {
   ControlMessage message;
   std::vector<int> descriptors;
-  if (!ReceiveControl(kControlDescriptor, &message, &descriptors).ok() || message.type != ControlType::kSetup ||
-      descriptors.size() != 2) {
+  if (!ReceiveControl(kControlDescriptor, &message, &descriptors).ok() ||
+      message.type != ControlType::kSetup || descriptors.size() != 2) {
     return 2;
   }
   Result<std::vector<std::byte>> bytes = ReadMemoryFile(descriptors[1], kMaxSetupBytes);
   close(descriptors[1]);
-  if (!bytes.ok()) { return 2; }
+  if (!bytes.ok()) {
+    return 2;
+  }
   Result<WorkerSetup> setup = DecodeWorkerSetup(*bytes);
   if (!setup.ok()) {
     Tell(kControlDescriptor, setup.status().message());
@@ -255,10 +298,13 @@ int Probe(const std::string& path) {
 }  // namespace
 
 int WorkerMain(const std::vector<std::string>& arguments) {
-  if (fcntl(kControlDescriptor, F_GETFD) < 0) { return 2; }  // not started by a supervisor
+  if (fcntl(kControlDescriptor, F_GETFD) < 0) {
+    return 2;
+  }  // not started by a supervisor
   Confine();
   int code = arguments.size() == 2 && arguments[0] == "probe" ? Probe(arguments[1]) : Serve();
-  _exit(code);  // the driver's own teardown is the kernel's work: nothing of the session is to outlive it
+  _exit(code);  // the driver's own teardown is the kernel's work: nothing of the session is to
+                // outlive it
 }
 
 }  // namespace farcall::server

@@ -29,46 +29,69 @@ std::vector<std::string> WorkerEnvironment(const std::string& gpus) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     std::string text = *entry;
     // The token is the supervisor's business; so is which devices there are.
-    if (text.rfind("FARCALL_TOKEN", 0) == 0 || (!gpus.empty() && text.rfind("CUDA_VISIBLE_DEVICES=", 0) == 0)) { continue; }
+    if (text.rfind("FARCALL_TOKEN", 0) == 0 ||
+        (!gpus.empty() && text.rfind("CUDA_VISIBLE_DEVICES=", 0) == 0)) {
+      continue;
+    }
     environment.push_back(std::move(text));
   }
-  if (!gpus.empty()) { environment.push_back("CUDA_VISIBLE_DEVICES=" + gpus); }
+  if (!gpus.empty()) {
+    environment.push_back("CUDA_VISIBLE_DEVICES=" + gpus);
+  }
   return environment;
 }
 
 std::vector<char*> Pointers(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
-  for (std::string& text : texts) { pointers.push_back(text.data()); }
+  for (std::string& text : texts) {
+    pointers.push_back(text.data());
+  }
   pointers.push_back(nullptr);
   return pointers;
 }
 
 Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus) {
   Result<WorkerProcess> started = StartWorker({"probe", choice.path}, gpus);
-  if (!started.ok()) { return started.status(); }
+  if (!started.ok()) {
+    return started.status();
+  }
   pollfd readable{started->control, POLLIN, 0};
   ControlMessage message;
   std::vector<int> descriptors;
   Status answered(Code::kTimeout, "the probe did not answer within 60 s");
-  if (poll(&readable, 1, kProbeMilliseconds) == 1) { answered = ReceiveControl(started->control, &message, &descriptors); }
+  if (poll(&readable, 1, kProbeMilliseconds) == 1) {
+    answered = ReceiveControl(started->control, &message, &descriptors);
+  }
   kill(started->pid, SIGKILL);
   int status = 0;
   waitpid(started->pid, &status, 0);
   close(started->control);
   close(started->pid_fd);
-  if (!answered.ok()) { return Status(Code::kUnavailable, choice.path + ": the process that loads it ended without an answer"); }
-  if (descriptors.empty()) { return Status(Code::kUnavailable, std::string(message.Text())); }
+  if (!answered.ok()) {
+    return Status(Code::kUnavailable,
+                  choice.path + ": the process that loads it ended without an answer");
+  }
+  if (descriptors.empty()) {
+    return Status(Code::kUnavailable, std::string(message.Text()));
+  }
   Result<std::vector<std::byte>> bytes = ReadMemoryFile(descriptors[0], kMaxWelcomeBytes);
-  for (int fd : descriptors) { close(fd); }
-  if (!bytes.ok()) { return bytes.status(); }
+  for (int fd : descriptors) {
+    close(fd);
+  }
+  if (!bytes.ok()) {
+    return bytes.status();
+  }
   Result<Welcome> welcome = DecodeWelcome(*bytes);
-  if (!welcome.ok()) { return welcome.status(); }
+  if (!welcome.ok()) {
+    return welcome.status();
+  }
   return ProbedDevices{choice, {welcome->driver_version, welcome->devices}};
 }
 
 }  // namespace
 
-Result<WorkerProcess> StartWorker(const std::vector<std::string>& arguments, const std::string& gpus) {
+Result<WorkerProcess> StartWorker(const std::vector<std::string>& arguments,
+                                  const std::string& gpus) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return Status(Code::kUnavailable, std::string("a worker's control socket: ") + strerror(errno));
@@ -88,13 +111,15 @@ Result<WorkerProcess> StartWorker(const std::vector<std::string>& arguments, con
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   WorkerProcess process;
-  int error = posix_spawn(&process.pid, "/proc/self/exe", &actions, &attributes, Pointers(texts).data(), Pointers(environment).data());
+  int error = posix_spawn(&process.pid, "/proc/self/exe", &actions, &attributes,
+                          Pointers(texts).data(), Pointers(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   close(ends[1]);
   if (error != 0) {
     close(ends[0]);
-    return Status(Code::kUnavailable, std::string("a worker cannot be started: ") + strerror(error));
+    return Status(Code::kUnavailable,
+                  std::string("a worker cannot be started: ") + strerror(error));
   }
   process.pid_fd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
   process.control = ends[0];
@@ -102,11 +127,14 @@ Result<WorkerProcess> StartWorker(const std::vector<std::string>& arguments, con
   return process;
 }
 
-Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices, const std::string& gpus) {
+Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices,
+                                   const std::string& gpus) {
   std::string why;
   for (const DeviceChoice& choice : choices) {
     Result<ProbedDevices> found = Probe(choice, gpus);
-    if (found.ok()) { return found; }
+    if (found.ok()) {
+      return found;
+    }
     why += (why.empty() ? "" : "; ") + choice.kind + ": " + found.status().message();
   }
   return Status(Code::kUnavailable, "no device: " + why);

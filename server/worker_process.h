@@ -18,16 +18,20 @@ struct WorkerProcess {
   int control = -1;  // the supervisor's end, non-blocking
 };
 
-// `arguments` follow "worker". `gpus`, if not empty, becomes CUDA_VISIBLE_DEVICES.   Errors  kUnavailable
+// `arguments` follow "worker". `gpus`, if not empty, becomes CUDA_VISIBLE_DEVICES.   Errors
+// kUnavailable
 //   Thread  any
-Result<WorkerProcess> StartWorker(const std::vector<std::string>& arguments, const std::string& gpus);
+Result<WorkerProcess> StartWorker(const std::vector<std::string>& arguments,
+                                  const std::string& gpus);
 
 struct ProbedDevices {
   DeviceChoice choice;
   DeviceReport report;
 };
-// Asks each choice in a process of its own (the supervisor never loads a driver) and takes the first that has devices.
+// Asks each choice in a process of its own (the supervisor never loads a driver) and takes the
+// first that has devices.
 //   Errors  kUnavailable, with what each said
-Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices, const std::string& gpus);
+Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices,
+                                   const std::string& gpus);
 
 }  // namespace farcall::server

@@ -13,7 +13,8 @@ std::vector<std::byte> Encode(const WorkerSetup& setup) {
   out.PutString(setup.log_level);
   out.PutString(setup.tenant);
   out.Put<uint64_t>(setup.first_credit_bytes);
-  std::vector<std::byte> hello = farcall::Encode(setup.hello), welcome = farcall::Encode(setup.welcome);
+  std::vector<std::byte> hello = farcall::Encode(setup.hello),
+                         welcome = farcall::Encode(setup.welcome);
   out.PutBytes(hello.data(), hello.size());
   out.PutBytes(welcome.data(), welcome.size());
   return std::move(out.mutable_bytes());
@@ -28,11 +29,17 @@ Result<WorkerSetup> DecodeWorkerSetup(std::span<const std::byte> bytes) {
   setup.tenant = in.GetString();
   setup.first_credit_bytes = in.Get<uint64_t>();
   std::span<const std::byte> hello = in.GetBytes(), welcome = in.GetBytes();
-  if (!in.Done()) { return Status(Code::kMalformed, "worker setup: unreadable"); }
+  if (!in.Done()) {
+    return Status(Code::kMalformed, "worker setup: unreadable");
+  }
   Result<Hello> said = DecodeHello(hello);
-  if (!said.ok()) { return said.status(); }
+  if (!said.ok()) {
+    return said.status();
+  }
   Result<Welcome> answer = DecodeWelcome(welcome);
-  if (!answer.ok()) { return answer.status(); }
+  if (!answer.ok()) {
+    return answer.status();
+  }
   setup.hello = std::move(*said);
   setup.welcome = std::move(*answer);
   return setup;

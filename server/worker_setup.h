@@ -13,10 +13,10 @@ namespace farcall::server {
 struct WorkerSetup {
   std::string device_path, device_kind;
   std::string log_level;
-  std::string tenant;         // whose images these are
+  std::string tenant;  // whose images these are
   uint64_t first_credit_bytes = 32u << 20;
   Hello hello;
-  Welcome welcome;            // complete but for what the worker alone knows: windows, images
+  Welcome welcome;  // complete but for what the worker alone knows: windows, images
 };
 
 std::vector<std::byte> Encode(const WorkerSetup& setup);

@@ -20,7 +20,9 @@ struct Lie {
 
 Builder Numbers(std::initializer_list<uint64_t> values) {
   Builder body;
-  for (uint64_t value : values) { body.Put<uint64_t>(value); }
+  for (uint64_t value : values) {
+    body.Put<uint64_t>(value);
+  }
   return body;
 }
 
@@ -38,27 +40,40 @@ const Lie kLies[] = {
     {"LengthOfNothing", [](RawClient& client) { client.SendRaw(RecordOfLength(0, 64)); }},
     {"LengthUnaligned", [](RawClient& client) { client.SendRaw(RecordOfLength(57, 64)); }},
     {"BodyTooShort", [](RawClient& client) { client.Post(CallId::cuMemAlloc_v2, Numbers({1})); }},
-    {"BodyTooLong", [](RawClient& client) { client.Post(CallId::cuStreamSynchronize, Numbers({1, 2, 3, 4})); }},
+    {"BodyTooLong",
+     [](RawClient& client) {
+       client.Post(CallId::cuStreamSynchronize, Numbers({1, 2, 3, 4}));
+     }},
     {"HandleNeverAssigned",
-     [](RawClient& client) { client.Post(CallId::cuStreamSynchronize, Numbers({MakeHandle(HandleKind::kStream, 9, 1)})); }},
+     [](RawClient& client) {
+       client.Post(CallId::cuStreamSynchronize, Numbers({MakeHandle(HandleKind::kStream, 9, 1)}));
+     }},
     {"HandleOfAnotherKind",
-     [](RawClient& client) { client.Post(CallId::cuStreamSynchronize, Numbers({MakeHandle(HandleKind::kEvent, 1, 1)})); }},
+     [](RawClient& client) {
+       client.Post(CallId::cuStreamSynchronize, Numbers({MakeHandle(HandleKind::kEvent, 1, 1)}));
+     }},
     {"HandleFarOut",
      [](RawClient& client) {
-       client.Post(CallId::cuDevicePrimaryCtxRetain, Numbers({0, MakeHandle(HandleKind::kContext, 60000, 1)}), 0);
+       client.Post(CallId::cuDevicePrimaryCtxRetain,
+                   Numbers({0, MakeHandle(HandleKind::kContext, 60000, 1)}), 0);
      }},
     {"AddressOutsideTheWindow",
-     [](RawClient& client) { client.Post(CallId::cuMemcpyDtoDAsync_v2, Numbers({0x1000, 0x2000, 64, kLegacy})); }},
+     [](RawClient& client) {
+       client.Post(CallId::cuMemcpyDtoDAsync_v2, Numbers({0x1000, 0x2000, 64, kLegacy}));
+     }},
     {"AddressOfTheServersOwn",
      [](RawClient& client) {
-       client.Post(CallId::cuMemcpyDtoHAsync_v2, Numbers({reinterpret_cast<uint64_t>(&kLies), 64, kLegacy, 0}));
+       client.Post(CallId::cuMemcpyDtoHAsync_v2,
+                   Numbers({reinterpret_cast<uint64_t>(&kLies), 64, kLegacy, 0}));
      }},
     {"SizeThatWraps",
      [](RawClient& client) {
        Window credit = client.NeedCredit(2 * kMiB);
-       client.Post(CallId::cuMemcpyDtoDAsync_v2, Numbers({credit.base, credit.base, ~uint64_t{0} - 16, kLegacy}));
+       client.Post(CallId::cuMemcpyDtoDAsync_v2,
+                   Numbers({credit.base, credit.base, ~uint64_t{0} - 16, kLegacy}));
      }},
-    {"AllocationOutsideCredit", [](RawClient& client) { client.Alloc(0x500000000000 + (uint64_t{1} << 35), 4096); }},
+    {"AllocationOutsideCredit",
+     [](RawClient& client) { client.Alloc(0x500000000000 + (uint64_t{1} << 35), 4096); }},
     {"AllocationTwice",
      [](RawClient& client) {
        Window credit = client.NeedCredit(2 * kMiB);
@@ -69,12 +84,14 @@ const Lie kLies[] = {
      [](RawClient& client) {
        Window credit = client.NeedCredit(2 * kMiB);
        for (int i = 0; i < 2; ++i) {
-         client.Send(static_cast<uint16_t>(SessionCall::kReturnCredit), Numbers({0, credit.base, credit.bytes}));
+         client.Send(static_cast<uint16_t>(SessionCall::kReturnCredit),
+                     Numbers({0, credit.base, credit.bytes}));
        }
      }},
     {"AttributeCountOfBillions",
      [](RawClient& client) {
-       Builder body = Numbers({MakeHandle(HandleKind::kFunction, 1, 1), 0, 0, 0, 0, kLegacy, ~uint64_t{0} / 2, 0});
+       Builder body = Numbers(
+           {MakeHandle(HandleKind::kFunction, 1, 1), 0, 0, 0, 0, kLegacy, ~uint64_t{0} / 2, 0});
        client.Post(CallId::cuLaunchKernel, body);
      }},
     {"TransferThatWasNotSent",
@@ -93,8 +110,13 @@ const Lie kLies[] = {
        client.Send(static_cast<uint16_t>(SessionCall::kNamedImage), body);
      }},
     {"HostFunctionThatNeverRan",
-     [](RawClient& client) { client.Send(static_cast<uint16_t>(SessionCall::kHostDone), Numbers({42})); }},
-    {"MessageOfTheServers", [](RawClient& client) { client.Send(static_cast<uint16_t>(SessionCall::kGrant), Numbers({0, 0, 0})); }},
+     [](RawClient& client) {
+       client.Send(static_cast<uint16_t>(SessionCall::kHostDone), Numbers({42}));
+     }},
+    {"MessageOfTheServers",
+     [](RawClient& client) {
+       client.Send(static_cast<uint16_t>(SessionCall::kGrant), Numbers({0, 0, 0}));
+     }},
 };
 
 class Hostile : public ::testing::TestWithParam<Lie> {
@@ -123,7 +145,8 @@ TEST_P(Hostile, EndsOnlyTheSessionThatLied) {
   EXPECT_EQ(bystander.Synchronize().status, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Lies, Hostile, ::testing::ValuesIn(kLies), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Lies, Hostile, ::testing::ValuesIn(kLies),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Server, AnswersAStaleHandleWithoutEndingTheSession) {
   ServerProcess server;
@@ -138,7 +161,8 @@ TEST(Server, AnswersAStaleHandleWithoutEndingTheSession) {
   client.Post(CallId::cuStreamCreateWithPriority, create);
   EXPECT_EQ(client.Ask(CallId::cuStreamSynchronize, Numbers({stream})).status, 0);
   client.Post(CallId::cuStreamDestroy_v2, Numbers({stream}));
-  EXPECT_EQ(client.Ask(CallId::cuStreamSynchronize, Numbers({stream})).status, CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(client.Ask(CallId::cuStreamSynchronize, Numbers({stream})).status,
+            CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(client.Synchronize().status, 0);
 }
 
@@ -157,7 +181,8 @@ TEST(Server, IsNotHeldUpBySilentConnections) {
   ServerProcess server;
   std::vector<std::unique_ptr<Channel>> silent;
   for (int i = 0; i < 200; ++i) {
-    Result<std::unique_ptr<Channel>> channel = Dial(server.url(), Clock::now() + std::chrono::seconds(5));
+    Result<std::unique_ptr<Channel>> channel =
+        Dial(server.url(), Clock::now() + std::chrono::seconds(5));
     ASSERT_TRUE(channel.ok());
     silent.push_back(std::move(*channel));
   }
@@ -172,7 +197,8 @@ TEST(Server, SaysWhenItIsFull) {
   ASSERT_TRUE(first.Connect(server.url()).ok());
   Status refused = second.Connect(server.url());
   EXPECT_FALSE(refused.ok());
-  EXPECT_NE(refused.message().find("full: 1 sessions of 1"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("full: 1 sessions of 1"), std::string::npos)
+      << refused.message();
 }
 
 TEST(Server, HoldsTheSessionsOfAVgpuToOneQuota) {
@@ -201,7 +227,8 @@ TEST(Server, RecallsUnspentCreditBeforeItRefuses) {
   body.Put<uint8_t>(1);
   uint32_t asked = poor.Send(static_cast<uint16_t>(SessionCall::kNeedCredit), body, kWantReply);
   ASSERT_TRUE(rich.WaitFor([&] { return rich.recalled_bytes_ == 8 * kMiB; }));
-  rich.Send(static_cast<uint16_t>(SessionCall::kReturnCredit), Numbers({0, unspent.base, unspent.bytes}));
+  rich.Send(static_cast<uint16_t>(SessionCall::kReturnCredit),
+            Numbers({0, unspent.base, unspent.bytes}));
   EXPECT_EQ(poor.WaitReply(asked).status, 0);
 }
 
@@ -223,7 +250,8 @@ TEST(Server, HasAKilledClientsMemoryBack) {
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     auto* client = new RawClient;
-    bool held = client->Connect(server.url(), {.vgpu = "v"}).ok() && client->NeedCredit(16 * kMiB).bytes == 16 * kMiB;
+    bool held = client->Connect(server.url(), {.vgpu = "v"}).ok() &&
+                client->NeedCredit(16 * kMiB).bytes == 16 * kMiB;
     (void)!write(ready[1], held ? "y" : "n", 1);
     pause();
   }
@@ -237,7 +265,9 @@ TEST(Server, HasAKilledClientsMemoryBack) {
   waitpid(child, nullptr, 0);
   Window credit;
   auto end = Clock::now() + std::chrono::seconds(10);
-  while (credit.bytes == 0 && Clock::now() < end) { credit = heir.NeedCredit(16 * kMiB); }
+  while (credit.bytes == 0 && Clock::now() < end) {
+    credit = heir.NeedCredit(16 * kMiB);
+  }
   EXPECT_EQ(credit.bytes, 16 * kMiB);
 }
 
@@ -292,7 +322,10 @@ TEST(Server, RefusesToListenToAllWithoutAToken) {
   EXPECT_EQ(server.ready(), "");
   EXPECT_EQ(server.Wait(), 2);
   server.FinishLog();
-  EXPECT_NE(server.log().find("'tcp://0.0.0.0:0': an address other than the loopback needs --token-file"), std::string::npos) << server.log();
+  EXPECT_NE(
+      server.log().find("'tcp://0.0.0.0:0': an address other than the loopback needs --token-file"),
+      std::string::npos)
+      << server.log();
 }
 
 TEST(Server, SaysThatThereIsNoDevice) {

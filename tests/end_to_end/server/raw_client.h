@@ -43,15 +43,21 @@ class RawClient final : public LinkObserver {
  public:
   ~RawClient() override {
     stopping_ = true;
-    if (link_ != nullptr) { link_->Close(Status(Code::kDisconnected, "the test is over")); }
-    if (pump_.joinable()) { pump_.join(); }
+    if (link_ != nullptr) {
+      link_->Close(Status(Code::kDisconnected, "the test is over"));
+    }
+    if (pump_.joinable()) {
+      pump_.join();
+    }
     link_.reset();
   }
 
   Status Connect(const std::string& url, ConnectOptions options = {}) {
     auto deadline = Clock::now() + std::chrono::seconds(20);
     Result<std::unique_ptr<Channel>> channel = Dial(url, deadline);
-    if (!channel.ok()) { return channel.status(); }
+    if (!channel.ok()) {
+      return channel.status();
+    }
     Hello hello;
     hello.pid = options.pid == 0 ? static_cast<uint32_t>(getpid()) : options.pid;
     hello.user = "tester";
@@ -62,7 +68,9 @@ class RawClient final : public LinkObserver {
     hello.client_version = "0";
     hello.vgpu = options.vgpu;
     hello.quota.memory_bytes = options.memory_bytes;
-    if (options.offer_window) { hello.device_windows = {{0x500000000000, uint64_t{1} << 36}}; }
+    if (options.offer_window) {
+      hello.device_windows = {{0x500000000000, uint64_t{1} << 36}};
+    }
     RandomBytes(hello.nonce);
     std::vector<uint8_t> key;
     if (!options.token.empty()) {
@@ -70,20 +78,26 @@ class RawClient final : public LinkObserver {
       key.assign(hash.begin(), hash.end());
     }
     Result<Welcome> welcome = ClientHandshake(**channel, hello, key, deadline);
-    if (!welcome.ok()) { return welcome.status(); }
+    if (!welcome.ok()) {
+      return welcome.status();
+    }
     welcome_ = *welcome;
     LinkOptions link;
     link.is_client = true;
     link.lanes = welcome_.lanes;
-    link_ = Link::Create(*this, link, [this, url, hello](LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
-      return Again(url, hello, role, lane, seq, chunks);
-    });
+    link_ = Link::Create(
+        *this, link,
+        [this, url, hello](LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
+          return Again(url, hello, role, lane, seq, chunks);
+        });
     log_socket_ = (*channel)->Descriptor();
     link_->AttachLog(std::move(*channel), 0, 0);
     pump_ = std::thread([this] {
       while (!stopping_) {
         Status pumped = link_->Pump(Clock::now() + std::chrono::milliseconds(100));
-        if (!pumped.ok() && pumped.code() != Code::kTimeout) { return; }
+        if (!pumped.ok() && pumped.code() != Code::kTimeout) {
+          return;
+        }
       }
     });
     return {};
@@ -99,11 +113,15 @@ class RawClient final : public LinkObserver {
     header.serial = ++serial_;
     header.context = context;
     std::memcpy(bytes.data(), &header, sizeof(header));
-    if (!body.bytes().empty()) { std::memcpy(bytes.data() + sizeof(header), body.bytes().data(), body.bytes().size()); }
+    if (!body.bytes().empty()) {
+      std::memcpy(bytes.data() + sizeof(header), body.bytes().data(), body.bytes().size());
+    }
     SendRaw(bytes);
     return header.serial;
   }
-  uint32_t Post(CallId call, const Builder& body, uint16_t context = 1) { return Send(static_cast<uint16_t>(call), body, 0, context); }
+  uint32_t Post(CallId call, const Builder& body, uint16_t context = 1) {
+    return Send(static_cast<uint16_t>(call), body, 0, context);
+  }
   RawReply Ask(CallId call, const Builder& body, uint16_t context = 1) {
     return WaitReply(Send(static_cast<uint16_t>(call), body, kWantReply, context));
   }
@@ -119,7 +137,8 @@ class RawClient final : public LinkObserver {
   }
   RawReply WaitReply(uint32_t serial) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return replies_.count(serial) != 0 || closed_; });
+    changed_.wait_for(lock, std::chrono::seconds(20),
+                      [&] { return replies_.count(serial) != 0 || closed_; });
     auto reply = replies_.find(serial);
     return reply == replies_.end() ? RawReply() : reply->second;
   }
@@ -149,7 +168,9 @@ class RawClient final : public LinkObserver {
     body.Put<uint64_t>(bytes);
     body.Put<uint8_t>(1);
     RawReply reply = Ask(SessionCall::kNeedCredit, body);
-    if (reply.status != 0) { return {}; }
+    if (reply.status != 0) {
+      return {};
+    }
     Reader in(reply.out);
     Window range;
     range.base = in.Get<uint64_t>();
@@ -202,7 +223,9 @@ class RawClient final : public LinkObserver {
   std::span<std::byte> ChunkDestination(const ChunkHeader& header) override {
     std::lock_guard lock(mutex_);
     std::vector<std::byte>& bytes = landed_[header.transfer];
-    if (bytes.size() < landing_bytes_) { bytes.resize(landing_bytes_); }
+    if (bytes.size() < landing_bytes_) {
+      bytes.resize(landing_bytes_);
+    }
     return std::span(bytes).subspan(header.offset, header.bytes);
   }
   void OnChunk(const ChunkHeader& header) override {
@@ -230,10 +253,13 @@ class RawClient final : public LinkObserver {
   uint64_t host_token_ = 0, host_function_ = 0, freed_epoch_ = 0, recalled_bytes_ = 0;
 
  private:
-  Result<Link::Reconnected> Again(const std::string& url, Hello hello, LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
+  Result<Link::Reconnected> Again(const std::string& url, Hello hello, LinkRole role, uint32_t lane,
+                                  uint64_t seq, uint64_t chunks) {
     auto deadline = Clock::now() + std::chrono::seconds(5);
     Result<std::unique_ptr<Channel>> channel = Dial(url, deadline);
-    if (!channel.ok()) { return channel.status(); }
+    if (!channel.ok()) {
+      return channel.status();
+    }
     hello.role = role;
     hello.lane = lane;
     hello.session = welcome_.session;
@@ -241,8 +267,12 @@ class RawClient final : public LinkObserver {
     hello.received_chunks = chunks;
     RandomBytes(hello.nonce);
     Result<Welcome> welcome = ClientHandshake(**channel, hello, welcome_.key, deadline);
-    if (!welcome.ok()) { return welcome.status(); }
-    if (role == LinkRole::kLog) { log_socket_ = (*channel)->Descriptor(); }
+    if (!welcome.ok()) {
+      return welcome.status();
+    }
+    if (role == LinkRole::kLog) {
+      log_socket_ = (*channel)->Descriptor();
+    }
     return Link::Reconnected{std::move(*channel), welcome->received_seq, welcome->received_chunks};
   }
 

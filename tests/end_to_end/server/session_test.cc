@@ -70,7 +70,9 @@ uint64_t LoadModule(RawClient& client, const std::string& image, int32_t expecte
 
 TEST(Session, WelcomesWithTheDevicesAndTheWindow) {
   ServerProcess server;
-  EXPECT_NE(server.ready().find("farcall: serving 1 device(s) on tcp://127.0.0.1:"), std::string::npos) << server.ready();
+  EXPECT_NE(server.ready().find("farcall: serving 1 device(s) on tcp://127.0.0.1:"),
+            std::string::npos)
+      << server.ready();
   EXPECT_NE(server.ready().find("(cuda: fake)"), std::string::npos) << server.ready();
   RawClient client;
   Status connected = client.Connect(server.url());
@@ -119,7 +121,9 @@ TEST(Session, CopiesManyMebibytesByChunksBothWays) {
   std::vector<std::byte> data = Pattern(kBytes);
   for (uint64_t offset = 0; offset < kBytes; offset += kPiece) {
     uint64_t piece = std::min(kPiece, kBytes - offset);
-    ASSERT_TRUE(client.link().SendTransfer(1, offset, {data.data() + offset, piece}, Link::Retain::kCopied).ok());
+    ASSERT_TRUE(client.link()
+                    .SendTransfer(1, offset, {data.data() + offset, piece}, Link::Retain::kCopied)
+                    .ok());
     client.Post(CallId::cuMemcpyHtoDAsync_v2, Upload(credit.base + offset, piece, 1, offset));
   }
   // More than the server's staging holds at once: it goes on as the pieces are acknowledged.
@@ -147,16 +151,23 @@ TEST(Session, LoadsAnImageOnceAndLaunches) {
   ASSERT_EQ(described.status, 0);
   Reader in(described.out);
   size_t attributes = in.GetCount(4);
-  for (size_t i = 0; i < attributes; ++i) { EXPECT_EQ(in.Get<int32_t>(), 7); }
+  for (size_t i = 0; i < attributes; ++i) {
+    EXPECT_EQ(in.Get<int32_t>(), 7);
+  }
   ASSERT_EQ(in.GetCount(8), 3u);
   EXPECT_EQ(in.Get<uint32_t>(), 0u);
   EXPECT_EQ(in.Get<uint32_t>(), 8u);
 
   auto launch = [&](uint32_t block, size_t parameter_bytes) {
-    struct { uint64_t at; uint32_t count, value; } parameters{credit.base, 1024, 0xABCD1234};
+    struct {
+      uint64_t at;
+      uint32_t count, value;
+    } parameters{credit.base, 1024, 0xABCD1234};
     Builder body;
     body.Put<uint64_t>(function);
-    for (uint32_t value : {1u, 1u, 1u, block, 1u, 1u, 0u}) { body.Put<uint32_t>(value); }
+    for (uint32_t value : {1u, 1u, 1u, block, 1u, 1u, 0u}) {
+      body.Put<uint32_t>(value);
+    }
     body.Put<uint64_t>(kLegacy);
     body.Put<uint64_t>(0);
     body.PutBytes(&parameters, parameter_bytes);
@@ -172,7 +183,9 @@ TEST(Session, LoadsAnImageOnceAndLaunches) {
 
   uint32_t too_large = launch(2048, 16), too_short = launch(256, 12);
   client.Synchronize();
-  EXPECT_TRUE(client.WaitFor([&] { return client.errors_.count(too_large) != 0 && client.errors_.count(too_short) != 0; }));
+  EXPECT_TRUE(client.WaitFor([&] {
+    return client.errors_.count(too_large) != 0 && client.errors_.count(too_short) != 0;
+  }));
   EXPECT_EQ(client.errors_[too_large], CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(client.errors_[too_short], CUDA_ERROR_INVALID_VALUE);
 }

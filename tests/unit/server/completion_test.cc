@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Watches: order within a stream, and copies before what implies them, on a device whose progress the test moves.
+// Watches: order within a stream, and copies before what implies them, on a device whose progress
+// the test moves.
 #include "server/completion.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,8 @@ DriverApi SteeredDriver() {
   api.cuEventDestroy_v2 = [](CUevent) { return CUDA_SUCCESS; };
   api.cuEventQuery = [](CUevent event) {
     std::lock_guard lock(g_mutex);
-    return g_reached.count(reinterpret_cast<uint64_t>(event)) != 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return g_reached.count(reinterpret_cast<uint64_t>(event)) != 0 ? CUDA_SUCCESS
+                                                                   : CUDA_ERROR_NOT_READY;
   };
   return api;
 }
@@ -43,7 +45,9 @@ class CompletionTest : public ::testing::Test {
  protected:
   CompletionTest() : api_(SteeredDriver()), completion_(api_, [] {}) {}
   void Add(uint64_t stream, bool bulk, const char* name) {
-    ASSERT_EQ(completion_.Add(stream, nullptr, nullptr, bulk, [this, name](CUresult) { Note(name); }), CUDA_SUCCESS);
+    ASSERT_EQ(
+        completion_.Add(stream, nullptr, nullptr, bulk, [this, name](CUresult) { Note(name); }),
+        CUDA_SUCCESS);
   }
   void Note(const char* name) {
     std::lock_guard lock(mutex_);
@@ -52,7 +56,9 @@ class CompletionTest : public ::testing::Test {
   // What was reached, once nothing is waiting.
   std::vector<std::string> Finish() {
     completion_.Kick();
-    while (!completion_.idle()) { std::this_thread::yield(); }
+    while (!completion_.idle()) {
+      std::this_thread::yield();
+    }
     std::lock_guard lock(mutex_);
     return order_;
   }
@@ -72,11 +78,12 @@ TEST_F(CompletionTest, PassesAStreamsPointsInOrder) {
 }
 
 TEST_F(CompletionTest, SendsTheCopiesThatACompletionImplies) {
-  Add(1, true, "copy on 1");    // event 1
-  Add(2, false, "wait on 2");   // event 2: implies the copy
-  Add(3, true, "later copy");   // event 3
+  Add(1, true, "copy on 1");   // event 1
+  Add(2, false, "wait on 2");  // event 2: implies the copy
+  Add(3, true, "later copy");  // event 3
   Reach({1, 2, 3});
-  EXPECT_FALSE(completion_.Poll(false)) << "nothing may be told before the copy, which may not be sent here";
+  EXPECT_FALSE(completion_.Poll(false))
+      << "nothing may be told before the copy, which may not be sent here";
   std::vector<std::string> order = Finish();
   ASSERT_EQ(order.size(), 3u);
   EXPECT_EQ(order[0], "copy on 1");
@@ -85,7 +92,8 @@ TEST_F(CompletionTest, SendsTheCopiesThatACompletionImplies) {
 
 TEST_F(CompletionTest, TellsOthersThatTheyCameTooLate) {
   CUresult result = CUDA_ERROR_UNKNOWN;
-  auto watch = completion_.Add(1, nullptr, nullptr, [this](CUresult) { Note("own"); }, &result);
+  auto watch = completion_.Add(
+      1, nullptr, nullptr, [this](CUresult) { Note("own"); }, &result);
   ASSERT_EQ(result, CUDA_SUCCESS);
   EXPECT_TRUE(completion_.Attach(watch, [this](CUresult) { Note("attached"); }));
   EXPECT_EQ(completion_.StatusOf(watch), CUDA_ERROR_NOT_READY);

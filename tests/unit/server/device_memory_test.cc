@@ -15,7 +15,9 @@ uint64_t g_mapped_bytes, g_created_bytes, g_largest_chunk, g_device_bytes;
 class CountingBroker final : public MemoryBroker {
  public:
   Status Charge(int, uint64_t bytes) override {
-    if (bytes > quota - charged) { return {Code::kQuotaExceeded, "over"}; }
+    if (bytes > quota - charged) {
+      return {Code::kQuotaExceeded, "over"};
+    }
     charged += bytes;
     return {};
   }
@@ -28,13 +30,17 @@ DriverApi CountingDriver() {
   g_mapped_bytes = g_created_bytes = g_largest_chunk = 0;
   g_device_bytes = 400 * kMiB;
   DriverApi api;
-  api.cuMemAddressReserve = [](CUdeviceptr* at, size_t, size_t, CUdeviceptr hint, unsigned long long) {
+  api.cuMemAddressReserve = [](CUdeviceptr* at, size_t, size_t, CUdeviceptr hint,
+                               unsigned long long) {
     *at = hint == kBase ? hint : hint + 4096;
     return CUDA_SUCCESS;
   };
   api.cuMemAddressFree = [](CUdeviceptr, size_t) { return CUDA_SUCCESS; };
-  api.cuMemCreate = [](CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp*, unsigned long long) {
-    if (g_created_bytes + bytes > g_device_bytes) { return CUDA_ERROR_OUT_OF_MEMORY; }
+  api.cuMemCreate = [](CUmemGenericAllocationHandle* handle, size_t bytes,
+                       const CUmemAllocationProp*, unsigned long long) {
+    if (g_created_bytes + bytes > g_device_bytes) {
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     g_created_bytes += bytes;
     g_largest_chunk = std::max<uint64_t>(g_largest_chunk, bytes);
     *handle = bytes;
@@ -44,7 +50,8 @@ DriverApi CountingDriver() {
     g_created_bytes -= handle;
     return CUDA_SUCCESS;
   };
-  api.cuMemMap = [](CUdeviceptr, size_t bytes, size_t, CUmemGenericAllocationHandle, unsigned long long) {
+  api.cuMemMap = [](CUdeviceptr, size_t bytes, size_t, CUmemGenericAllocationHandle,
+                    unsigned long long) {
     g_mapped_bytes += bytes;
     return CUDA_SUCCESS;
   };
@@ -52,14 +59,17 @@ DriverApi CountingDriver() {
     g_mapped_bytes -= bytes;
     return CUDA_SUCCESS;
   };
-  api.cuMemSetAccess = [](CUdeviceptr, size_t, const CUmemAccessDesc*, size_t) { return CUDA_SUCCESS; };
+  api.cuMemSetAccess = [](CUdeviceptr, size_t, const CUmemAccessDesc*, size_t) {
+    return CUDA_SUCCESS;
+  };
   return api;
 }
 
 class DeviceMemoryTest : public ::testing::Test {
  protected:
   DeviceMemoryTest() : api_(CountingDriver()), memory_(api_, broker_) {
-    EXPECT_EQ(memory_.ReserveWindow({{kBase + 64 * kMiB, 1u << 30}, {kBase, uint64_t{1} << 30}}), 1) << "the second offer fits";
+    EXPECT_EQ(memory_.ReserveWindow({{kBase + 64 * kMiB, 1u << 30}, {kBase, uint64_t{1} << 30}}), 1)
+        << "the second offer fits";
   }
   Window Grant(uint64_t bytes) {
     Window range;

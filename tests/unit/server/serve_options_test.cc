@@ -14,7 +14,9 @@ namespace {
 class ConfigFile {
  public:
   explicit ConfigFile(const std::string& text) {
-    path_ = (std::filesystem::temp_directory_path() / ("farcall-config-" + std::to_string(getpid()))).string();
+    path_ =
+        (std::filesystem::temp_directory_path() / ("farcall-config-" + std::to_string(getpid())))
+            .string();
     std::ofstream(path_) << text;
   }
   ~ConfigFile() { std::filesystem::remove(path_); }
@@ -33,8 +35,10 @@ std::string WhatIsWrong(const std::string& text) {
 }
 
 TEST(ServeOptions, ReadsEverySetting) {
-  ConfigFile file("listen = [\"tcp://127.0.0.1:1\", \"tcp://[::1]:2\"]\ndevice = \"cpu\"\ngpus = \"0,1\"\ntoken = \"t\"\n"
-                  "mem = \"4GiB\"\ngrace = 5\nmax_sessions = 7\nlanes = 4\nlog_level = \"debug\"\n");
+  ConfigFile file(
+      "listen = [\"tcp://127.0.0.1:1\", \"tcp://[::1]:2\"]\ndevice = \"cpu\"\ngpus = "
+      "\"0,1\"\ntoken = \"t\"\n"
+      "mem = \"4GiB\"\ngrace = 5\nmax_sessions = 7\nlanes = 4\nlog_level = \"debug\"\n");
   ServeOptions options;
   Status read = ReadServeConfig(file.path(), &options);
   ASSERT_TRUE(read.ok()) << read.message();
@@ -51,13 +55,15 @@ TEST(ServeOptions, ReadsEverySetting) {
 
 TEST(ServeOptions, NamesTheNearestSetting) {
   EXPECT_EQ(WhatIsWrong("listne = \"x\"\n"), ": unknown setting 'listne'; the nearest is 'listen'");
-  EXPECT_EQ(WhatIsWrong("tokenfile = \"x\"\n"), ": unknown setting 'tokenfile'; the nearest is 'token_file'");
+  EXPECT_EQ(WhatIsWrong("tokenfile = \"x\"\n"),
+            ": unknown setting 'tokenfile'; the nearest is 'token_file'");
 }
 
 TEST(ServeOptions, SaysWhatWouldBeRight) {
   EXPECT_EQ(WhatIsWrong("grace = \"long\"\n"), ": setting 'grace' takes a number from 0 to 86400");
   EXPECT_EQ(WhatIsWrong("lanes = 9\n"), ": setting 'lanes' takes a number from 1 to 8");
-  EXPECT_EQ(WhatIsWrong("mem = \"4 apples\"\n"), ": setting 'mem': size '4 apples': write it as 4GiB, 512MiB or a number of bytes");
+  EXPECT_EQ(WhatIsWrong("mem = \"4 apples\"\n"),
+            ": setting 'mem': size '4 apples': write it as 4GiB, 512MiB or a number of bytes");
   EXPECT_EQ(WhatIsWrong("device = \n").substr(0, 3), ":1:");
   ServeOptions options;
   EXPECT_EQ(ReadServeConfig("/nonexistent", &options).message(), "/nonexistent: cannot be read");
@@ -68,16 +74,19 @@ TEST(ServeOptions, ReadsSizes) {
   EXPECT_EQ(*ParseBytes("1000"), 1000u);
   EXPECT_EQ(*ParseBytes("512MiB"), uint64_t{512} << 20);
   EXPECT_EQ(*ParseBytes("2T"), uint64_t{2} << 40);
-  for (const char* wrong : {"", "GiB", "-1", "1.5GiB", "99999999999999999999", "99999999999TiB", "1GB "}) {
+  for (const char* wrong :
+       {"", "GiB", "-1", "1.5GiB", "99999999999999999999", "99999999999TiB", "1GB "}) {
     EXPECT_FALSE(ParseBytes(wrong).ok()) << wrong;
   }
 }
 
 TEST(ServeOptions, WantsATokenForOtherInterfaces) {
-  for (const char* url : {"tcp://127.0.0.1:7717", "tcp://127.1.2.3:0", "tcp://localhost:1", "tcp://[::1]:7717"}) {
+  for (const char* url :
+       {"tcp://127.0.0.1:7717", "tcp://127.1.2.3:0", "tcp://localhost:1", "tcp://[::1]:7717"}) {
     EXPECT_TRUE(IsLoopbackUrl(url)) << url;
   }
-  for (const char* url : {"tcp://0.0.0.0:7717", "tcp://[::]:7717", "tcp://127.evil.example:1", "tcp://10.0.0.1:1", "nothing"}) {
+  for (const char* url : {"tcp://0.0.0.0:7717", "tcp://[::]:7717", "tcp://127.evil.example:1",
+                          "tcp://10.0.0.1:1", "nothing"}) {
     EXPECT_FALSE(IsLoopbackUrl(url)) << url;
   }
   ServeOptions options;
