@@ -27,7 +27,7 @@ constexpr std::array<uint32_t, 256> MakeTable() {
 constexpr std::array<uint32_t, 256> kTable = MakeTable();
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) uint32_t Crc32cByInstruction(uint32_t crc,
+__attribute__((target("sse4.2,crc32"))) uint32_t Crc32cByInstruction(uint32_t crc,
                                                                std::span<const std::byte> bytes) {
   uint64_t value = ~crc;
   const std::byte* at = bytes.data();
