@@ -181,17 +181,10 @@ void Session::FlushLoop() {
 
 void Session::Leave(CUresult code) {
   if (leaving_.exchange(true) || ended_.load() != 0) return;
-  Builder body;
-  body.Put<int32_t>(static_cast<int32_t>(Code::kOk));
-  body.PutString("the process ends");
-  Record record;
-  record.call = static_cast<uint16_t>(SessionCall::kGoodbye);
-  record.head = body.bytes();
-  PostRecord(record, false);
   Flush();
   int none = 0;
   ended_.compare_exchange_strong(none, code);
-  link_->Close(Status(Code::kOk, "the process ends"));
+  link_->Close(Status(Code::kOk, "the process ends"));  // says goodbye itself
 }
 
 }  // namespace farcall::client
