@@ -160,4 +160,12 @@ Result<DriverFigures> MeasureDriver(const std::string& library) {
   return figures;
 }
 
+Result<double> MeasureStartOnly(const std::string& library) {
+  Bench bench;
+  FARCALL_TRY(bench.driver.Open(library));
+  double start_ms = MeasureStart(bench);
+  FARCALL_TRY(bench.driver.failure());
+  return start_ms;
+}
+
 }  // namespace farcall::bench

@@ -28,5 +28,7 @@ struct DriverFigures {
 // Loads `library` (a path or soname) into this process and measures on device 0.
 //   Errors  kUnavailable, with the function and its code
 Result<DriverFigures> MeasureDriver(const std::string& library);
+// Only the start: milliseconds from cuInit to the first kernel's completion.
+Result<double> MeasureStartOnly(const std::string& library);
 
 }  // namespace farcall::bench

@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   farcall::cli::AddRunCommand(app, exit_code);
   farcall::cli::AddEnvCommand(app, exit_code);
   farcall::cli::AddDoctorCommand(app, exit_code);
+  farcall::cli::AddBenchCommand(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
