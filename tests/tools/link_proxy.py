@@ -7,6 +7,7 @@ As a program: link_proxy.py --to HOST:PORT [--listen HOST:PORT] [--drop-launch N
 """
 import argparse
 import json
+import os
 import signal
 import socket
 import struct
@@ -58,10 +59,12 @@ def _read_exactly(sock, count):
 class LinkProxy:
     """Forwards connections to `target` (host, port). All methods from any thread."""
 
-    def __init__(self, target, listen=("127.0.0.1", 0), launch_ids=(), drop_launch=0, delay_s=0.0):
+    def __init__(self, target, listen=("127.0.0.1", 0), launch_ids=(), drop_launch=0, delay_s=0.0,
+                 record_dir=None):
         self.target, self.launch_ids, self.drop_launch, self.delay_s = target, set(launch_ids), drop_launch, delay_s
         self.counts = {"hellos": 0, "lane_hellos": 0, "wanted_replies": 0, "replies": 0, "records_out": 0, "launches": 0,
                        "dropped": 0, "frames_out": 0, "frames_in": 0, "bytes_out": 0, "bytes_in": 0}
+        self.record_dir = record_dir  # each session's client records go here, one file a session
         self._lock = threading.Lock()
         self._pairs = set()
         self._open = threading.Event()   # cleared: bytes wait (black hole)
@@ -142,6 +145,7 @@ class LinkProxy:
         sink.sendall(data)
 
     def _forward_packets(self, source, sink, outward):
+        recording = None
         while True:
             head = _read_exactly(source, 8)
             magic, size = struct.unpack("<II", head)
@@ -150,9 +154,13 @@ class LinkProxy:
                 if outward and struct.unpack_from("<H", rest)[0] == HELLO:
                     is_lane = rest[HANDSHAKE.size - 8] == 1
                     self._add("lane_hellos" if is_lane else "hellos")
+                    recording = None if is_lane else self._new_recording()
                 self._send(sink, head + rest, outward)
             elif magic == FRAME_MAGIC:
                 frame = head + _read_exactly(source, size - 8)
+                if recording:
+                    with open(recording, "ab") as file:
+                        file.write(frame[FRAME.size:])
                 self._send(sink, self._look_at_frame(frame, outward), outward)
             else:  # a lane's chunk, or bytes that are not ours: pass them on as they are
                 self._send(sink, head, outward)
@@ -161,6 +169,11 @@ class LinkProxy:
                     if not data:
                         raise _Closed
                     self._send(sink, data, outward)
+
+    def _new_recording(self):
+        if self.record_dir is None:
+            return None
+        return os.path.join(self.record_dir, f"session-{os.getpid()}-{self.counts['hellos']}")
 
     def _look_at_frame(self, frame, outward):
         self._add("frames_out" if outward else "frames_in")
@@ -203,9 +216,11 @@ def main():
     parser.add_argument("--launch-ids", default="", help="comma list of call ids that are launches")
     parser.add_argument("--drop-launch", default=0, type=int, help="turn the N-th launch record into a no-op")
     parser.add_argument("--delay-ms", default=0.0, type=float, help="added to each packet, each way")
+    parser.add_argument("--record-dir", help="store the records each client sends, as a corpus for tests/fuzz")
     args = parser.parse_args()
     ids = [int(part) for part in args.launch_ids.split(",") if part]
-    proxy = LinkProxy(args.to, args.listen, ids, args.drop_launch, args.delay_ms / 1000)
+    proxy = LinkProxy(args.to, args.listen, ids, args.drop_launch, args.delay_ms / 1000,
+                      args.record_dir)
     print(f"proxy on {proxy.url}", flush=True)
     done = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: done.set())
