@@ -17,9 +17,11 @@
 
 namespace farcall::testing {
 
-inline std::string Tool(const char* variable) {
-  const char* path = std::getenv(variable);
-  return path == nullptr ? "" : path;
+// The program or library an environment variable names, else the one of this build.
+inline std::string Tool(const std::string& variable) {
+  const char* path = std::getenv(variable.c_str());
+  if (path != nullptr) { return path; }
+  return variable == "FARCALL_BINARY" ? FARCALL_BUILT_BINARY : FARCALL_BUILT_FAKE_CUDA;
 }
 
 class ServerProcess {
