@@ -289,13 +289,25 @@ static void ForkBeforeInit() {
   CHECK(cudaMalloc(&device, sizeof(int)));
 }
 
-// Leaves with work and threads under way: the process must end.
+// Leaves with work and threads under way: the process must end. The thread calls the driver, for the runtime takes itself
+// apart at exit under whoever is inside it.
 static void ExitBusy() {
   int* device = nullptr;
   CHECK(cudaMalloc(&device, 1 << 20));
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found;
+  CHECK(cudaGetDriverEntryPointByVersion("cuMemsetD32Async", &entry, 12000, cudaEnableDefault, &found));
+  EXPECT(found == cudaDriverEntryPointSuccess);
+  auto* fill = reinterpret_cast<int (*)(unsigned long long, unsigned, size_t, void*)>(entry);
+  std::atomic<bool>* running = new std::atomic<bool>(false);
   std::thread([=] {
-    for (;;) Fill<<<1, 32>>>(device, 1, 1 << 18);
+    if (cudaSetDevice(0) != cudaSuccess) return;
+    for (;;) {
+      fill(reinterpret_cast<unsigned long long>(device), 1, 1 << 18, nullptr);
+      running->store(true);
+    }
   }).detach();
+  while (!running->load()) std::this_thread::yield();
   for (int i = 0; i < 100; ++i) Fill<<<1, 32>>>(device, 1, 1 << 18);
   std::printf("ok exit-busy\n");
   std::exit(0);
