@@ -379,70 +379,55 @@ Status Serve_cuLibraryGetGlobal(ServeCall& call) {
   return GetGlobal(call, HandleKind::kLibrary);
 }
 
-Status Serve_cuModuleEnumerateFunctions(ServeCall& call) {
+namespace {
+
+// The names of a module's functions or a library's kernels, in the driver's order.
+template <typename Owner, typename Item>
+Status EnumerateNames(ServeCall& call, HandleKind kind, CUresult (*count_of)(unsigned*, Owner),
+                      CUresult (*list)(Item*, unsigned, Owner),
+                      CUresult (*name_of)(const char**, Item)) {
   auto wire = call.in.Get<uint64_t>();
   if (!call.in.Done()) {
     return call.Malformed("body");
   }
-  auto module = call.Resolve<CUmodule>(HandleKind::kModule, wire);
+  auto owner = call.Resolve<Owner>(kind, wire);
   if (!call.ready()) {
     return call.LieStatus();
   }
-  const DriverApi& api = call.api;
-  unsigned count = 0;
-  if (api.cuModuleGetFunctionCount == nullptr || api.cuModuleEnumerateFunctions == nullptr ||
-      api.cuFuncGetName == nullptr) {
+  if (count_of == nullptr || list == nullptr || name_of == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     return {};
   }
-  call.result = api.cuModuleGetFunctionCount(&count, module);
-  std::vector<CUfunction> functions(call.result == CUDA_SUCCESS ? count : 0);
-  if (!functions.empty()) {
-    call.result = api.cuModuleEnumerateFunctions(functions.data(), count, module);
+  unsigned count = 0;
+  call.result = count_of(&count, owner);
+  std::vector<Item> items(call.result == CUDA_SUCCESS ? count : 0);
+  if (!items.empty()) {
+    call.result = list(items.data(), count, owner);
   }
   if (call.result != CUDA_SUCCESS) {
     return {};
   }
-  call.out.Put<uint64_t>(functions.size());
-  for (CUfunction function : functions) {
+  call.out.Put<uint64_t>(items.size());
+  for (Item item : items) {
     const char* name = nullptr;
-    bool named = api.cuFuncGetName(&name, function) == CUDA_SUCCESS && name != nullptr;
+    bool named = name_of(&name, item) == CUDA_SUCCESS && name != nullptr;
     call.out.PutString(named ? name : "");
   }
   return {};
 }
 
-Status Serve_cuLibraryEnumerateKernels(ServeCall& call) {
-  auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
-  auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire);
-  if (!call.ready()) {
-    return call.LieStatus();
-  }
+}  // namespace
+
+Status Serve_cuModuleEnumerateFunctions(ServeCall& call) {
   const DriverApi& api = call.api;
-  unsigned count = 0;
-  if (api.cuLibraryGetKernelCount == nullptr || api.cuLibraryEnumerateKernels == nullptr ||
-      api.cuKernelGetName == nullptr) {
-    call.result = CUDA_ERROR_NOT_SUPPORTED;
-    return {};
-  }
-  call.result = api.cuLibraryGetKernelCount(&count, library);
-  std::vector<CUkernel> kernels(call.result == CUDA_SUCCESS ? count : 0);
-  if (!kernels.empty()) {
-    call.result = api.cuLibraryEnumerateKernels(kernels.data(), count, library);
-  }
-  if (call.result != CUDA_SUCCESS) {
-    return {};
-  }
-  call.out.Put<uint64_t>(kernels.size());
-  for (CUkernel kernel : kernels) {
-    const char* name = nullptr;
-    bool named = api.cuKernelGetName(&name, kernel) == CUDA_SUCCESS && name != nullptr;
-    call.out.PutString(named ? name : "");
-  }
-  return {};
+  return EnumerateNames(call, HandleKind::kModule, api.cuModuleGetFunctionCount,
+                        api.cuModuleEnumerateFunctions, api.cuFuncGetName);
+}
+
+Status Serve_cuLibraryEnumerateKernels(ServeCall& call) {
+  const DriverApi& api = call.api;
+  return EnumerateNames(call, HandleKind::kLibrary, api.cuLibraryGetKernelCount,
+                        api.cuLibraryEnumerateKernels, api.cuKernelGetName);
 }
 
 Status Serve_cuGraphGetNodes(ServeCall& call) {

@@ -47,6 +47,51 @@ CUresult Enumerate(CallId call, Module* module, unsigned limit, std::vector<Func
 
 }  // namespace
 
+namespace {
+
+// What a module and a library answer alike; `module` is nullptr for a handle that names none.
+CUresult Unload(CallId call, Module* module) {
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  CUresult status = PostUnload(call, module->handle);
+  DropModule(module);
+  return status;
+}
+
+template <typename Handle>
+CUresult GetByName(Module* module, const char* name, Handle* out) {
+  if (out == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  Function* function = nullptr;
+  CUresult status = GetFunction(module, name, &function);
+  if (status == CUDA_SUCCESS) *out = reinterpret_cast<Handle>(function->handle);
+  return status;
+}
+
+template <typename Handle>
+CUresult EnumerateInto(CallId call, Module* module, unsigned int room, Handle* out) {
+  if (out == nullptr || room == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  std::vector<Function*> found;
+  CUresult status = Enumerate(call, module, room, &found);
+  for (size_t i = 0; status == CUDA_SUCCESS && i < found.size(); ++i) {
+    out[i] = reinterpret_cast<Handle>(found[i]->handle);
+  }
+  return status;
+}
+
+CUresult GetGlobal(Module* module, const char* name, CUdeviceptr* address, size_t* bytes) {
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  Symbol symbol;
+  CUresult status = GetSymbol(module, name, &symbol);
+  if (status != CUDA_SUCCESS) return status;
+  if (address != nullptr) *address = symbol.address;
+  if (bytes != nullptr) *bytes = symbol.bytes;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
 CUresult Call_cuModuleLoad(CUmodule* module, const char* fname) {
   if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Module* loaded = nullptr;
@@ -63,46 +108,18 @@ CUresult Call_cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned i
   return LoadModule(module, image, {numOptions, options, optionValues});
 }
 
-CUresult Call_cuModuleUnload(CUmodule hmod) {
-  Module* module = FindModule(hmod);
-  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  CUresult status = PostUnload(CallId::cuModuleUnload, module->handle);
-  DropModule(module);
-  return status;
-}
+CUresult Call_cuModuleUnload(CUmodule hmod) { return Unload(CallId::cuModuleUnload, FindModule(hmod)); }
 
 CUresult Call_cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* name) {
-  Module* module = FindModule(hmod);
-  if (hfunc == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  Function* function = nullptr;
-  CUresult status = GetFunction(module, name, &function);
-  if (status == CUDA_SUCCESS) *hfunc = reinterpret_cast<CUfunction>(function->handle);
-  return status;
+  return GetByName(FindModule(hmod), name, hfunc);
 }
 
 CUresult Call_cuModuleEnumerateFunctions(CUfunction* functions, unsigned int numFunctions, CUmodule mod) {
-  Module* module = FindModule(mod);
-  if (functions == nullptr || numFunctions == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  std::vector<Function*> found;
-  CUresult status = Enumerate(CallId::cuModuleEnumerateFunctions, module, numFunctions, &found);
-  for (size_t i = 0; status == CUDA_SUCCESS && i < found.size(); ++i) {
-    functions[i] = reinterpret_cast<CUfunction>(found[i]->handle);
-  }
-  return status;
+  return EnumerateInto(CallId::cuModuleEnumerateFunctions, FindModule(mod), numFunctions, functions);
 }
 
 CUresult Call_cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CUmodule hmod, const char* name) {
-  Module* module = FindModule(hmod);
-  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  Symbol symbol;
-  CUresult status = GetSymbol(module, name, &symbol);
-  if (status != CUDA_SUCCESS) return status;
-  if (dptr != nullptr) *dptr = symbol.address;
-  if (bytes != nullptr) *bytes = symbol.bytes;
-  return CUDA_SUCCESS;
+  return GetGlobal(FindModule(hmod), name, dptr, bytes);
 }
 
 CUresult Call_cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jitOptions, void** jitOptionsValues,
@@ -127,45 +144,19 @@ CUresult Call_cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CU
 }
 
 CUresult Call_cuLibraryUnload(CUlibrary library) {
-  Module* module = FindLibrary(library);
-  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  CUresult status = PostUnload(CallId::cuLibraryUnload, module->handle);
-  DropModule(module);
-  return status;
+  return Unload(CallId::cuLibraryUnload, FindLibrary(library));
 }
 
 CUresult Call_cuLibraryGetKernel(CUkernel* pKernel, CUlibrary library, const char* name) {
-  Module* module = FindLibrary(library);
-  if (pKernel == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  Function* kernel = nullptr;
-  CUresult status = GetFunction(module, name, &kernel);
-  if (status == CUDA_SUCCESS) *pKernel = reinterpret_cast<CUkernel>(kernel->handle);
-  return status;
+  return GetByName(FindLibrary(library), name, pKernel);
 }
 
 CUresult Call_cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int numKernels, CUlibrary lib) {
-  Module* module = FindLibrary(lib);
-  if (kernels == nullptr || numKernels == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  std::vector<Function*> found;
-  CUresult status = Enumerate(CallId::cuLibraryEnumerateKernels, module, numKernels, &found);
-  for (size_t i = 0; status == CUDA_SUCCESS && i < found.size(); ++i) {
-    kernels[i] = reinterpret_cast<CUkernel>(found[i]->handle);
-  }
-  return status;
+  return EnumerateInto(CallId::cuLibraryEnumerateKernels, FindLibrary(lib), numKernels, kernels);
 }
 
 CUresult Call_cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
-  Module* module = FindLibrary(library);
-  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  Symbol symbol;
-  CUresult status = GetSymbol(module, name, &symbol);
-  if (status != CUDA_SUCCESS) return status;
-  if (dptr != nullptr) *dptr = symbol.address;
-  if (bytes != nullptr) *bytes = symbol.bytes;
-  return CUDA_SUCCESS;
+  return GetGlobal(FindLibrary(library), name, dptr, bytes);
 }
 
 CUresult Call_cuLibraryGetModule(CUmodule* pMod, CUlibrary library) {
