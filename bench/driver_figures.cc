@@ -42,7 +42,9 @@ class Driver {
  public:
   Status Open(const std::string& library) {
     handle_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle_ == nullptr) { return Status(Code::kUnavailable, std::string("bench: ") + dlerror()); }
+    if (handle_ == nullptr) {
+      return Status(Code::kUnavailable, std::string("bench: ") + dlerror());
+    }
     return Status();
   }
   template <typename Function>
@@ -51,7 +53,8 @@ class Driver {
   }
   void Check(CUresult result, const char* what) {
     if (result != CUDA_SUCCESS && failure_.ok()) {
-      failure_ = Status(Code::kUnavailable, std::string("bench: ") + what + " returned " + std::to_string(result));
+      failure_ = Status(Code::kUnavailable,
+                        std::string("bench: ") + what + " returned " + std::to_string(result));
     }
   }
   const Status& failure() const { return failure_; }
@@ -62,7 +65,8 @@ class Driver {
 };
 
 #define BENCH_NAME(name) #name
-#define BENCH_CALL(driver, name, ...) (driver).Check((driver).Find<decltype(name)>(BENCH_NAME(name))(__VA_ARGS__), BENCH_NAME(name))
+#define BENCH_CALL(driver, name, ...) \
+  (driver).Check((driver).Find<decltype(name)>(BENCH_NAME(name))(__VA_ARGS__), BENCH_NAME(name))
 
 struct Bench {
   Driver driver;
@@ -84,13 +88,17 @@ double MeasureStart(Bench& bench) {
   CUcontext context = nullptr;
   CUmodule module = nullptr;
   BENCH_CALL(bench.driver, cuInit, 0);
-  if (!bench.driver.failure().ok()) { return 0; }
+  if (!bench.driver.failure().ok()) {
+    return 0;
+  }
   BENCH_CALL(bench.driver, cuDevicePrimaryCtxRetain, &context, 0);
   BENCH_CALL(bench.driver, cuCtxSetCurrent, context);
   BENCH_CALL(bench.driver, cuStreamCreate, &bench.stream, CU_STREAM_NON_BLOCKING);
   BENCH_CALL(bench.driver, cuModuleLoadData, &module, kEmptyKernel);
   BENCH_CALL(bench.driver, cuModuleGetFunction, &bench.empty, module, "empty");
-  if (!bench.driver.failure().ok()) { return 0; }
+  if (!bench.driver.failure().ok()) {
+    return 0;
+  }
   bench.Launch();
   bench.Synchronize();
   return SecondsSince(start) * 1e3;
@@ -101,7 +109,9 @@ void MeasureLaunches(Bench& bench, DriverFigures* figures) {
   for (int burst = 0; burst < kBursts; ++burst) {
     double cpu_start = ThreadCpuNs();
     Time::time_point start = Time::now();
-    for (int i = 0; i < kBurst; ++i) { bench.Launch(); }
+    for (int i = 0; i < kBurst; ++i) {
+      bench.Launch();
+    }
     wall.push_back(SecondsSince(start) * 1e9 / kBurst);
     cpu.push_back((ThreadCpuNs() - cpu_start) / kBurst);
     bench.Synchronize();
@@ -109,7 +119,9 @@ void MeasureLaunches(Bench& bench, DriverFigures* figures) {
   figures->launch_ns = Median(cpu);
   figures->launch_wall_ns = Median(wall);
   Time::time_point start = Time::now();
-  for (int i = 0; i < kSustained; ++i) { bench.Launch(); }
+  for (int i = 0; i < kSustained; ++i) {
+    bench.Launch();
+  }
   bench.Synchronize();
   figures->launches_per_s = kSustained / SecondsSince(start);
 }
@@ -152,7 +164,8 @@ Result<DriverFigures> MeasureDriver(const std::string& library) {
   FARCALL_TRY(bench.driver.failure());
   MeasureLaunches(bench, &figures);
   figures.sync_us = MeasureSync(bench);
-  for (uint64_t bytes : {uint64_t{4} << 10, uint64_t{64} << 10, uint64_t{1} << 20, uint64_t{16} << 20, uint64_t{64} << 20}) {
+  for (uint64_t bytes : {uint64_t{4} << 10, uint64_t{64} << 10, uint64_t{1} << 20,
+                         uint64_t{16} << 20, uint64_t{64} << 20}) {
     figures.copies.push_back(MeasureCopy(bench, bytes));
   }
   BENCH_CALL(bench.driver, cuMemFree, bench.memory);

@@ -17,11 +17,12 @@ struct CopyFigure {
 };
 
 struct DriverFigures {
-  double launch_ns = 0;         // CPU time of the calling thread a launch of an empty kernel, in bursts of 1,000, median
-  double launch_wall_ns = 0;    // the same bursts by the clock
-  double launches_per_s = 0;    // 200,000 launches and one synchronisation, by the clock
-  double sync_us = 0;           // cuStreamSynchronize of an idle stream, median
-  double start_ms = 0;          // cuInit to the first kernel's completion
+  double launch_ns =
+      0;  // CPU time of the calling thread a launch of an empty kernel, in bursts of 1,000, median
+  double launch_wall_ns = 0;  // the same bursts by the clock
+  double launches_per_s = 0;  // 200,000 launches and one synchronisation, by the clock
+  double sync_us = 0;         // cuStreamSynchronize of an idle stream, median
+  double start_ms = 0;        // cuInit to the first kernel's completion
   std::vector<CopyFigure> copies;
 };
 

@@ -35,7 +35,8 @@ double Median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-// Receives exactly `bytes`, spinning as the policy says before each block; false at the end of the stream.
+// Receives exactly `bytes`, spinning as the policy says before each block; false at the end of the
+// stream.
 bool ReceiveExactly(int fd, char* into, size_t bytes, const WaitPolicy& policy) {
   while (bytes != 0) {
     Time::time_point spin_end = Time::now() + std::chrono::microseconds(policy.spin_us);
@@ -43,8 +44,12 @@ bool ReceiveExactly(int fd, char* into, size_t bytes, const WaitPolicy& policy) 
     while (got < 0 && errno == EAGAIN && Time::now() < spin_end) {
       got = recv(fd, into, bytes, MSG_DONTWAIT);
     }
-    if (got < 0 && errno == EAGAIN) { got = recv(fd, into, bytes, 0); }
-    if (got <= 0) { return false; }
+    if (got < 0 && errno == EAGAIN) {
+      got = recv(fd, into, bytes, 0);
+    }
+    if (got <= 0) {
+      return false;
+    }
     into += got;
     bytes -= static_cast<size_t>(got);
   }
@@ -54,7 +59,9 @@ bool ReceiveExactly(int fd, char* into, size_t bytes, const WaitPolicy& policy) 
 bool SendExactly(int fd, const char* from, size_t bytes) {
   while (bytes != 0) {
     ssize_t sent = send(fd, from, bytes, MSG_NOSIGNAL);
-    if (sent <= 0) { return false; }
+    if (sent <= 0) {
+      return false;
+    }
     from += sent;
     bytes -= static_cast<size_t>(sent);
   }
@@ -66,12 +73,15 @@ void SetNoDelay(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-// The other end: connection 0 echoes pings; the rest take the stream and answer each whole one with a byte.
+// The other end: connection 0 echoes pings; the rest take the stream and answer each whole one with
+// a byte.
 void ServePeer(int listener, const WaitPolicy& policy, unsigned lanes) {
   std::vector<std::thread> threads;
   for (unsigned index = 0; index <= lanes; ++index) {
     int fd = accept(listener, nullptr, nullptr);
-    if (fd < 0) { break; }
+    if (fd < 0) {
+      break;
+    }
     SetNoDelay(fd);
     threads.emplace_back([fd, index, lanes, policy] {
       std::vector<char> buffer(index == 0 ? kPingBytes : kStreamBytes / lanes);
@@ -81,7 +91,9 @@ void ServePeer(int listener, const WaitPolicy& policy, unsigned lanes) {
       close(fd);
     });
   }
-  for (std::thread& thread : threads) { thread.join(); }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
 }
 
 int ConnectTo(const sockaddr_in& address) {
@@ -90,7 +102,9 @@ int ConnectTo(const sockaddr_in& address) {
     close(fd);
     return -1;
   }
-  if (fd >= 0) { SetNoDelay(fd); }
+  if (fd >= 0) {
+    SetNoDelay(fd);
+  }
   return fd;
 }
 
@@ -99,7 +113,9 @@ double MeasurePing(int fd, const WaitPolicy& policy) {
   std::vector<double> each;
   for (int i = 0; i < kPings; ++i) {
     Time::time_point start = Time::now();
-    if (!SendExactly(fd, ping, kPingBytes) || !ReceiveExactly(fd, ping, kPingBytes, policy)) { break; }
+    if (!SendExactly(fd, ping, kPingBytes) || !ReceiveExactly(fd, ping, kPingBytes, policy)) {
+      break;
+    }
     each.push_back(SecondsSince(start) * 1e6);
   }
   return Median(each);
@@ -119,7 +135,9 @@ double MeasureStream(const std::vector<int>& lanes, const WaitPolicy& policy) {
         ReceiveExactly(lanes[i], &done, 1, policy);
       });
     }
-    for (std::thread& thread : threads) { thread.join(); }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
     rates.push_back(kStreamBytes / SecondsSince(start) / 1e9);
   }
   return Median(rates);
@@ -145,9 +163,11 @@ Result<RawFigures> MeasureRaw(const WaitPolicy& policy, unsigned lanes) {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof(address);
-  if (listener < 0 || bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 || listen(listener, 16) != 0 ||
+  if (listener < 0 || bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      listen(listener, 16) != 0 ||
       getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    return Status(Code::kUnavailable, std::string("raw measurement: no loopback socket: ") + std::strerror(errno));
+    return Status(Code::kUnavailable,
+                  std::string("raw measurement: no loopback socket: ") + std::strerror(errno));
   }
   pid_t child = fork();
   if (child == 0) {
@@ -155,12 +175,16 @@ Result<RawFigures> MeasureRaw(const WaitPolicy& policy, unsigned lanes) {
     _exit(0);
   }
   close(listener);
-  if (child < 0) { return Status(Code::kUnavailable, "raw measurement: fork failed"); }
+  if (child < 0) {
+    return Status(Code::kUnavailable, "raw measurement: fork failed");
+  }
   RawFigures figures;
   figures.lanes = lanes;
   int ping = ConnectTo(address);
   std::vector<int> streams;
-  for (unsigned i = 0; i < lanes; ++i) { streams.push_back(ConnectTo(address)); }
+  for (unsigned i = 0; i < lanes; ++i) {
+    streams.push_back(ConnectTo(address));
+  }
   char congestion[16] = {};
   socklen_t congestion_length = sizeof(congestion);
   getsockopt(ping, IPPROTO_TCP, TCP_CONGESTION, congestion, &congestion_length);
@@ -169,7 +193,9 @@ Result<RawFigures> MeasureRaw(const WaitPolicy& policy, unsigned lanes) {
   figures.stream_GBps = MeasureStream(streams, policy);
   figures.memcpy_GBps = MeasureMemcpy();
   close(ping);
-  for (int fd : streams) { close(fd); }
+  for (int fd : streams) {
+    close(fd);
+  }
   waitpid(child, nullptr, 0);
   return figures;
 }

@@ -33,29 +33,38 @@ int Fail(const std::string& why) {
   return 1;
 }
 
-// Starts this binary again to measure one program start; a warm one if the caches are filled by an earlier one.
+// Starts this binary again to measure one program start; a warm one if the caches are filled by an
+// earlier one.
 Json MeasureStartInChild() {
   char stats[] = "/tmp/farcall-bench-XXXXXX";
   int file = mkstemp(stats);
-  if (file < 0) { return {}; }
+  if (file < 0) {
+    return {};
+  }
   close(file);
   setenv("FARCALL_STATS", stats, 1);
   std::string command = "'" + OwnPath() + "' bench --only-start";
   FILE* child = popen(command.c_str(), "r");
   double start_ms = 0;
   bool measured = child != nullptr && std::fscanf(child, "%lf", &start_ms) == 1;
-  if (child != nullptr) { pclose(child); }
+  if (child != nullptr) {
+    pclose(child);
+  }
   unsetenv("FARCALL_STATS");
   std::ifstream written(stats);
   Json counts = Json::parse(written, nullptr, false);
   unlink(stats);
-  if (!measured || !counts.contains("round_trips")) { return {}; }
+  if (!measured || !counts.contains("round_trips")) {
+    return {};
+  }
   return {{"start_ms", start_ms}, {"start_round_trips", counts["round_trips"]}};
 }
 
 int OnlyStart() {
   Result<double> start_ms = bench::MeasureStartOnly("libcuda.so.1");
-  if (!start_ms.ok()) { return Fail(start_ms.status().message()); }
+  if (!start_ms.ok()) {
+    return Fail(start_ms.status().message());
+  }
   std::printf("%.3f\n", *start_ms);
   return 0;
 }
@@ -63,57 +72,86 @@ int OnlyStart() {
 Json Report(const bench::RawFigures& raw, const bench::DriverFigures& ours, const Json& start) {
   Json copies = Json::array();
   for (const bench::CopyFigure& copy : ours.copies) {
-    copies.push_back({{"bytes", copy.bytes}, {"h2d_GBps", copy.h2d_GBps}, {"d2h_GBps", copy.d2h_GBps}});
+    copies.push_back(
+        {{"bytes", copy.bytes}, {"h2d_GBps", copy.h2d_GBps}, {"d2h_GBps", copy.d2h_GBps}});
   }
   const bench::CopyFigure& largest = ours.copies.back();
-  Json farcall = {{"launch_ns", ours.launch_ns},   {"launch_wall_ns", ours.launch_wall_ns},
+  Json farcall = {{"launch_ns", ours.launch_ns},           {"launch_wall_ns", ours.launch_wall_ns},
                   {"launches_per_s", ours.launches_per_s}, {"sync_us", ours.sync_us},
-                  {"h2d_GBps", largest.h2d_GBps},  {"d2h_GBps", largest.d2h_GBps}};
+                  {"h2d_GBps", largest.h2d_GBps},          {"d2h_GBps", largest.d2h_GBps}};
   farcall.update(start);
   farcall["copies"] = copies;
-  return {{"policy", {{"wait", "spin 50 us, then block"}, {"pinning", "none"}, {"congestion", raw.congestion}, {"lanes", raw.lanes}}},
-          {"raw", {{"rtt_us", raw.rtt_us}, {"stream_GBps", raw.stream_GBps}, {"memcpy_GBps", raw.memcpy_GBps}}},
+  return {{"policy",
+           {{"wait", "spin 50 us, then block"},
+            {"pinning", "none"},
+            {"congestion", raw.congestion},
+            {"lanes", raw.lanes}}},
+          {"raw",
+           {{"rtt_us", raw.rtt_us},
+            {"stream_GBps", raw.stream_GBps},
+            {"memcpy_GBps", raw.memcpy_GBps}}},
           {"farcall", farcall},
-          {"ratio", {{"sync", ours.sync_us / raw.rtt_us}, {"h2d", largest.h2d_GBps / raw.stream_GBps},
-                     {"d2h", largest.d2h_GBps / raw.stream_GBps}}}};
+          {"ratio",
+           {{"sync", ours.sync_us / raw.rtt_us},
+            {"h2d", largest.h2d_GBps / raw.stream_GBps},
+            {"d2h", largest.d2h_GBps / raw.stream_GBps}}}};
 }
 
 void Print(const Json& report) {
   std::printf("%-28s %12s\n", "policy", report["policy"].dump().c_str());
   for (const char* part : {"raw", "farcall", "ratio"}) {
     for (const auto& [name, value] : report[part].items()) {
-      if (value.is_number()) { std::printf("%-8s %-22s %12.3f\n", part, name.c_str(), value.get<double>()); }
+      if (value.is_number()) {
+        std::printf("%-8s %-22s %12.3f\n", part, name.c_str(), value.get<double>());
+      }
     }
   }
   for (const Json& copy : report["farcall"]["copies"]) {
     std::printf("copy     %12llu bytes   up %7.3f GB/s   down %7.3f GB/s\n",
-                static_cast<unsigned long long>(copy["bytes"].get<uint64_t>()), copy["h2d_GBps"].get<double>(),
-                copy["d2h_GBps"].get<double>());
+                static_cast<unsigned long long>(copy["bytes"].get<uint64_t>()),
+                copy["h2d_GBps"].get<double>(), copy["d2h_GBps"].get<double>());
   }
 }
 
 int Bench(const BenchFlags& flags) {
-  if (flags.only_start) { return OnlyStart(); }
-  if (DriverLibraryFolder().empty()) { return Fail("lib/farcall/libcuda.so.1 is not beside this binary's folder"); }
+  if (flags.only_start) {
+    return OnlyStart();
+  }
+  if (DriverLibraryFolder().empty()) {
+    return Fail("lib/farcall/libcuda.so.1 is not beside this binary's folder");
+  }
   Result<bench::RawFigures> raw = bench::MeasureRaw(bench::WaitPolicy{}, kLanes);
-  if (!raw.ok()) { return Fail(raw.status().message()); }
+  if (!raw.ok()) {
+    return Fail(raw.status().message());
+  }
   ClientSettings settings;
   const char* named = std::getenv("FARCALL_ENDPOINT");
-  settings.endpoint = !flags.endpoint.empty() ? flags.endpoint : flags.device.empty() && named != nullptr ? named : "";
+  settings.endpoint = !flags.endpoint.empty()                    ? flags.endpoint
+                      : flags.device.empty() && named != nullptr ? named
+                                                                 : "";
   if (settings.endpoint.empty()) {
-    // Leaked: the session in this process says goodbye after static destructors; the server ends with the process.
+    // Leaked: the session in this process says goodbye after static destructors; the server ends
+    // with the process.
     auto* server = new PrivateServer;
     Status started = server->Start(flags.device, "");
-    if (!started.ok()) { return Fail(started.message()); }
+    if (!started.ok()) {
+      return Fail(started.message());
+    }
     settings.endpoint = server->url();
     setenv("FARCALL_TOKEN", server->token().c_str(), 1);
   }
-  for (const auto& [name, value] : ClientEnvironment(settings)) { setenv(name.c_str(), value.c_str(), 1); }
+  for (const auto& [name, value] : ClientEnvironment(settings)) {
+    setenv(name.c_str(), value.c_str(), 1);
+  }
   MeasureStartInChild();  // fills the caches
   Json start = MeasureStartInChild();
-  if (start.empty()) { return Fail("the measured start wrote no statistics"); }
+  if (start.empty()) {
+    return Fail("the measured start wrote no statistics");
+  }
   Result<bench::DriverFigures> ours = bench::MeasureDriver(DriverLibraryFolder() + "/libcuda.so.1");
-  if (!ours.ok()) { return Fail(ours.status().message()); }
+  if (!ours.ok()) {
+    return Fail(ours.status().message());
+  }
   Json report = Report(*raw, *ours, start);
   if (flags.json) {
     std::printf("%s\n", report.dump(1).c_str());
@@ -129,10 +167,12 @@ int Bench(const BenchFlags& flags) {
 void AddBenchCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command = app.add_subcommand("bench", "Measures raw limits and ours beside them");
-  command->add_option("--endpoint", flags->endpoint, "the server (default: FARCALL_ENDPOINT, else a private one)");
+  command->add_option("--endpoint", flags->endpoint,
+                      "the server (default: FARCALL_ENDPOINT, else a private one)");
   command->add_option("--device", flags->device, "of a private server: auto, cuda or cpu");
   command->add_flag("--json", flags->json, "for machines");
-  command->add_flag("--only-start", flags->only_start)->group("");  // how a start is measured: in a process of its own
+  command->add_flag("--only-start", flags->only_start)
+      ->group("");  // how a start is measured: in a process of its own
   command->footer("Raw figures are of this host's loopback.\nExample: farcall bench --device cpu");
   command->callback([flags, &exit_code] { exit_code = Bench(*flags); });
 }

@@ -15,7 +15,8 @@ std::string OwnPath() {
 
 std::string DriverLibraryFolder() {
   std::string path = OwnPath();
-  for (int up = 0; up < 2; ++up) path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
+  for (int up = 0; up < 2; ++up)
+    path.resize(path.find_last_of('/') == std::string::npos ? 0 : path.find_last_of('/'));
   path += "/lib/farcall";
   return access((path + "/libcuda.so.1").c_str(), R_OK) == 0 ? path : std::string();
 }

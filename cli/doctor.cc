@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `farcall doctor`: step by step what a user would have to check, a remedy for each finding. `farcall devices`: what is there.
+// `farcall doctor`: step by step what a user would have to check, a remedy for each finding.
+// `farcall devices`: what is there.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -55,25 +56,32 @@ void PrintDevice(size_t index, const DeviceSnapshot& device) {
 
 bool Doctor(const std::string& endpoint) {
   std::string folder = DriverLibraryFolder();
-  bool good = Say(!folder.empty(), "driver library " + (folder.empty() ? "missing" : "in " + folder),
-                  "install again, or build the target farcall_shim_cuda");
+  bool good =
+      Say(!folder.empty(), "driver library " + (folder.empty() ? "missing" : "in " + folder),
+          "install again, or build the target farcall_shim_cuda");
   Target target = FindTarget(endpoint);
-  if (!Say(!target.endpoint.empty(), target.endpoint.empty() ? "no endpoint" : "endpoint " + target.endpoint,
+  if (!Say(!target.endpoint.empty(),
+           target.endpoint.empty() ? "no endpoint" : "endpoint " + target.endpoint,
            "set FARCALL_ENDPOINT=tcp://host:port or give --endpoint")) {
     return false;
   }
-  Result<std::unique_ptr<Channel>> channel = Dial(target.endpoint, Clock::now() + std::chrono::seconds(5));
+  Result<std::unique_ptr<Channel>> channel =
+      Dial(target.endpoint, Clock::now() + std::chrono::seconds(5));
   if (!Say(channel.ok(), channel.ok() ? "reachable" : channel.status().message(),
            "is `farcall serve` running there, and does a firewall let the port through?")) {
     return false;
   }
   Result<Welcome> welcome = Ask(**channel, target);
-  if (!Say(welcome.ok(), welcome.ok() ? "server " + welcome->server_version + " on " + welcome->server_host + " welcomes us"
-                                      : welcome.status().message(),
-           "check FARCALL_TOKEN or FARCALL_TOKEN_FILE, and that both sides are of the same release")) {
+  if (!Say(welcome.ok(),
+           welcome.ok() ? "server " + welcome->server_version + " on " + welcome->server_host +
+                              " welcomes us"
+                        : welcome.status().message(),
+           "check FARCALL_TOKEN or FARCALL_TOKEN_FILE, and that both sides are of the same "
+           "release")) {
     return false;
   }
-  good &= Say(!welcome->devices.empty(), std::to_string(welcome->devices.size()) + " " + welcome->device_kind + " device(s)",
+  good &= Say(!welcome->devices.empty(),
+              std::to_string(welcome->devices.size()) + " " + welcome->device_kind + " device(s)",
               "the server sees no device: nvidia-smi there, or serve --device cpu");
   for (size_t i = 0; i < welcome->devices.size(); ++i) PrintDevice(i, welcome->devices[i]);
   return good;
@@ -82,13 +90,18 @@ bool Doctor(const std::string& endpoint) {
 int Devices(const std::string& endpoint) {
   Target target = FindTarget(endpoint);
   if (target.endpoint.empty()) {
-    std::fprintf(stderr, "farcall devices: no endpoint; set FARCALL_ENDPOINT=tcp://host:port or give --endpoint\n");
+    std::fprintf(
+        stderr,
+        "farcall devices: no endpoint; set FARCALL_ENDPOINT=tcp://host:port or give --endpoint\n");
     return 1;
   }
-  Result<std::unique_ptr<Channel>> channel = Dial(target.endpoint, Clock::now() + std::chrono::seconds(5));
-  Result<Welcome> welcome = channel.ok() ? Ask(**channel, target) : Result<Welcome>(channel.status());
+  Result<std::unique_ptr<Channel>> channel =
+      Dial(target.endpoint, Clock::now() + std::chrono::seconds(5));
+  Result<Welcome> welcome =
+      channel.ok() ? Ask(**channel, target) : Result<Welcome>(channel.status());
   if (!welcome.ok()) {
-    std::fprintf(stderr, "farcall devices: %s: %s\n", target.endpoint.c_str(), welcome.status().message().c_str());
+    std::fprintf(stderr, "farcall devices: %s: %s\n", target.endpoint.c_str(),
+                 welcome.status().message().c_str());
     return 1;
   }
   for (size_t i = 0; i < welcome->devices.size(); ++i) PrintDevice(i, welcome->devices[i]);
@@ -99,7 +112,8 @@ int Devices(const std::string& endpoint) {
 
 void AddDoctorCommand(CLI::App& app, int& exit_code) {
   auto endpoint = std::make_shared<std::string>();
-  CLI::App* doctor = app.add_subcommand("doctor", "Checks what stands between a program and its remote device");
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "Checks what stands between a program and its remote device");
   doctor->add_option("--endpoint", *endpoint, "the server");
   doctor->footer("Example: farcall doctor --endpoint tcp://gpu-host:7717");
   doctor->callback([endpoint, &exit_code] { exit_code = Doctor(*endpoint) ? 0 : 1; });

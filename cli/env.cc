@@ -26,7 +26,8 @@ void AddEnvCommand(CLI::App& app, int& exit_code) {
   command->footer("Example: eval \"$(farcall env --endpoint tcp://gpu-host:7717)\"");
   command->callback([settings, &exit_code] {
     if (DriverLibraryFolder().empty()) {
-      std::fprintf(stderr, "farcall env: lib/farcall/libcuda.so.1 is not beside this binary's folder\n");
+      std::fprintf(stderr,
+                   "farcall env: lib/farcall/libcuda.so.1 is not beside this binary's folder\n");
       exit_code = 1;
       return;
     }

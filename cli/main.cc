@@ -13,7 +13,9 @@ namespace {
 
 // One line: what is wrong and where to read on.
 int Explain(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) { return app.exit(error); }  // --help, --version
+  if (error.get_exit_code() == 0) {
+    return app.exit(error);
+  }  // --help, --version
   std::fprintf(stderr, "farcall: %s (see farcall --help)\n", error.what());
   return farcall::server::kExitUsage;
 }

@@ -48,12 +48,16 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem) {
   std::string self = OwnPath();
   // In memory, so that neither the process list nor a disk shows it.
   int secret = memfd_create("farcall-token", 0);
-  if (secret < 0 || write(secret, token_.data(), token_.size()) != static_cast<ssize_t>(token_.size())) {
+  if (secret < 0 ||
+      write(secret, token_.data(), token_.size()) != static_cast<ssize_t>(token_.size())) {
     return {Code::kUnavailable, "no memory file for the private server's token"};
   }
   std::string token_file = "/proc/self/fd/" + std::to_string(secret);
-  std::vector<const char*> arguments = {"farcall", "serve", "--listen", "tcp://127.0.0.1:0", "--log-level", "warn",
-                                        "--token-file", token_file.c_str(), "--device", device.empty() ? "auto" : device.c_str()};
+  std::vector<const char*> arguments = {"farcall",      "serve",
+                                        "--listen",     "tcp://127.0.0.1:0",
+                                        "--log-level",  "warn",
+                                        "--token-file", token_file.c_str(),
+                                        "--device",     device.empty() ? "auto" : device.c_str()};
   if (!mem.empty()) {
     arguments.push_back("--mem");
     arguments.push_back(mem.c_str());

@@ -17,7 +17,8 @@ class PrivateServer {
   PrivateServer& operator=(const PrivateServer&) = delete;
   ~PrivateServer() { Stop(); }
 
-  // Waits for its ready line.   Errors  kUnavailable (it did not start; its own words are on stderr)
+  // Waits for its ready line.   Errors  kUnavailable (it did not start; its own words are on
+  // stderr)
   Status Start(const std::string& device, const std::string& mem);
   void Stop();
   const std::string& url() const { return url_; }

@@ -53,21 +53,25 @@ int RunChild(const std::vector<std::string>& command) {
   if (g_child < 0) return Fail("no process for the program");
   if (g_child == 0) Exec(command);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = Forward;
     sigaction(signal, &action, nullptr);
   }
   int status = 0;
-  while (waitpid(g_child, &status, 0) < 0 && errno == EINTR) {}
+  while (waitpid(g_child, &status, 0) < 0 && errno == EINTR) {
+  }
   return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 int Run(RunFlags& flags) {
   if (flags.thin) return Fail("--thin is not built in; leave it out for driver mode");
-  if (DriverLibraryFolder().empty()) return Fail("lib/farcall/libcuda.so.1 is not beside this binary's folder");
+  if (DriverLibraryFolder().empty())
+    return Fail("lib/farcall/libcuda.so.1 is not beside this binary's folder");
   const char* named = std::getenv("FARCALL_ENDPOINT");
-  if (flags.settings.endpoint.empty() && flags.device.empty() && named != nullptr) flags.settings.endpoint = named;
-  if (!flags.settings.endpoint.empty() && !flags.device.empty()) return Fail("give --endpoint or --device, not both");
+  if (flags.settings.endpoint.empty() && flags.device.empty() && named != nullptr)
+    flags.settings.endpoint = named;
+  if (!flags.settings.endpoint.empty() && !flags.device.empty())
+    return Fail("give --endpoint or --device, not both");
   PrivateServer server;
   bool is_private = flags.settings.endpoint.empty();
   if (is_private) {
@@ -76,7 +80,8 @@ int Run(RunFlags& flags) {
     flags.settings.endpoint = server.url();
     setenv("FARCALL_TOKEN", server.token().c_str(), 1);
   }
-  for (const auto& [name, value] : ClientEnvironment(flags.settings)) setenv(name.c_str(), value.c_str(), 1);
+  for (const auto& [name, value] : ClientEnvironment(flags.settings))
+    setenv(name.c_str(), value.c_str(), 1);
   if (!is_private) Exec(flags.command);
   return RunChild(flags.command);
 }
@@ -86,7 +91,8 @@ int Run(RunFlags& flags) {
 void AddRunCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = app.add_subcommand("run", "Runs a program on a remote device");
-  command->add_option("--endpoint", flags->settings.endpoint, "the server (default: FARCALL_ENDPOINT, else a private one)");
+  command->add_option("--endpoint", flags->settings.endpoint,
+                      "the server (default: FARCALL_ENDPOINT, else a private one)");
   command->add_option("--device", flags->device, "of a private server: auto, cuda or cpu");
   command->add_flag("--driver", flags->driver, "replace the driver library only (the default)");
   command->add_flag("--thin", flags->thin, "replace every CUDA library");

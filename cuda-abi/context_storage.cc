@@ -26,7 +26,8 @@ Storage& TheStorage() {
 
 }  // namespace
 
-void PutContextStorage(ContextHandle context, void* key, void* value, ContextStorageDestructor destroy) {
+void PutContextStorage(ContextHandle context, void* key, void* value,
+                       ContextStorageDestructor destroy) {
   Storage& storage = TheStorage();
   std::lock_guard lock(storage.mutex);
   storage.contexts[context][key] = {value, destroy};

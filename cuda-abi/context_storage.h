@@ -6,7 +6,8 @@
 
 namespace farcall::cuda_abi {
 
-void PutContextStorage(ContextHandle context, void* key, void* value, ContextStorageDestructor destroy);
+void PutContextStorage(ContextHandle context, void* key, void* value,
+                       ContextStorageDestructor destroy);
 // false: no such key.
 bool DeleteContextStorage(ContextHandle context, void* key);
 bool GetContextStorage(ContextHandle context, void* key, void** value);

@@ -27,13 +27,16 @@ ExportTableOwner* g_owner = nullptr;
 
 #ifdef FARCALL_PRIVATE_TABLES
 
-ContextHandle OrCurrent(ContextHandle context) { return context ? context : g_owner->CurrentContext(); }
+ContextHandle OrCurrent(ContextHandle context) {
+  return context ? context : g_owner->CurrentContext();
+}
 
 // A slot nobody was seen to rely on: an error, said once per slot, never a jump to null.
 template <int kTable, int kSlot>
 int UnknownSlot() {
   static const bool logged = [] {
-    Log(LogLevel::kWarn, "export table %08x: slot %d is not supported", static_cast<unsigned>(kTable), kSlot);
+    Log(LogLevel::kWarn, "export table %08x: slot %d is not supported",
+        static_cast<unsigned>(kTable), kSlot);
     return true;
   }();
   (void)logged;
@@ -41,21 +44,25 @@ int UnknownSlot() {
 }
 
 // A slot the libraries call around each runtime call, where 0 means: nothing to do here.
-int NothingToDo() { return kSuccess; }
+int NothingToDo() {
+  return kSuccess;
+}
 
 int CudartPrimaryContext(ContextHandle* context, int device) {
   return context == nullptr ? kInvalidValue : g_owner->PrimaryContext(device, context);
 }
 
 int CudartModule(ModuleHandle* module, const void* wrapper) {
-  return module == nullptr || wrapper == nullptr ? kInvalidValue : g_owner->LoadModule(wrapper, module);
+  return module == nullptr || wrapper == nullptr ? kInvalidValue
+                                                 : g_owner->LoadModule(wrapper, module);
 }
 
 int CudartModuleExt(ModuleHandle* module, const void* wrapper, void* a, void* b, uint32_t c) {
   return a != nullptr || b != nullptr || c != 0 ? kNotSupported : CudartModule(module, wrapper);
 }
 
-int CudartModuleFromContainer(const void* container, ModuleHandle* module, void* a, void* b, uint32_t c) {
+int CudartModuleFromContainer(const void* container, ModuleHandle* module, void* a, void* b,
+                              uint32_t c) {
   return CudartModuleExt(module, container, a, b, c);
 }
 
@@ -110,7 +117,8 @@ int ToolsContextZero3(uint64_t, uint64_t, uint64_t* out) {
 
 // Calls back with each function of a module; returns how many.
 using FunctionCallback = void (*)(void* opaque, FunctionHandle function, void* owner);
-int ToolsModuleFunctions(ContextHandle, ModuleHandle module, FunctionCallback callback, void* opaque) {
+int ToolsModuleFunctions(ContextHandle, ModuleHandle module, FunctionCallback callback,
+                         void* opaque) {
   std::vector<FunctionHandle> functions;
   if (callback == nullptr || g_owner->ModuleFunctions(module, &functions) != kSuccess) return 0;
   for (FunctionHandle function : functions) callback(opaque, function, module);
@@ -142,17 +150,18 @@ using C = Unknown<kCudartId>;
 using M = Unknown<kModuleId>;
 
 const void* const kCudartInterface[13] = {
-    SizeSlot<13>(),    Slot(&CudartModule), Slot(&CudartPrimaryContext), C::At<3>(), C::At<4>(),
-    C::At<5>(),        Slot(&CudartModuleExt), Slot(&NothingToDo), Slot(&CudartModuleFromContainer),
-    C::At<9>(),        C::At<10>(),         C::At<11>(),
+    SizeSlot<13>(), Slot(&CudartModule), Slot(&CudartPrimaryContext), C::At<3>(), C::At<4>(),
+    C::At<5>(), Slot(&CudartModuleExt), Slot(&NothingToDo), Slot(&CudartModuleFromContainer),
+    C::At<9>(), C::At<10>(), C::At<11>(),
     // "Load the compilers": the owner brings its own when it needs one.
     Slot(&NothingToDo)};
 
-const void* const kToolsHooks[7] = {SizeSlot<7>(),      Slot(&NothingToDo), Slot(&ToolsBuffer<0, 1024>),
-                                    Slot(&NothingToDo), Slot(&NothingToDo), Slot(&NothingToDo),
-                                    Slot(&ToolsBuffer<1, 128>)};
+const void* const kToolsHooks[7] = {
+    SizeSlot<7>(),      Slot(&NothingToDo), Slot(&ToolsBuffer<0, 1024>), Slot(&NothingToDo),
+    Slot(&NothingToDo), Slot(&NothingToDo), Slot(&ToolsBuffer<1, 128>)};
 
-const void* const kToolsTls[4] = {SizeSlot<4>(), Slot(&NothingToDo), Slot(&NothingToDo), Slot(&NothingToDo)};
+const void* const kToolsTls[4] = {SizeSlot<4>(), Slot(&NothingToDo), Slot(&NothingToDo),
+                                  Slot(&NothingToDo)};
 
 const void* const kContextStorage[4] = {Slot(&StoragePut), Slot(&StorageDelete), Slot(&StorageGet),
                                         Slot(&NothingToDo)};
@@ -169,7 +178,8 @@ std::vector<const void*> UnknownSlots(std::index_sequence<kIndex...>) {
 
 const void* ToolsContextTable() {
   static const auto* table = [] {
-    auto* slots = new std::vector<const void*>(UnknownSlots<kContextId>(std::make_index_sequence<64>()));
+    auto* slots =
+        new std::vector<const void*>(UnknownSlots<kContextId>(std::make_index_sequence<64>()));
     (*slots)[0] = SizeSlot<64>();
     (*slots)[4] = Slot(&ToolsContextZero2);
     (*slots)[39] = Slot(&ToolsContextZero3);
@@ -181,7 +191,8 @@ const void* ToolsContextTable() {
 
 const void* ToolsModuleTable() {
   static const auto* table = [] {
-    auto* slots = new std::vector<const void*>(UnknownSlots<kModuleId>(std::make_index_sequence<64>()));
+    auto* slots =
+        new std::vector<const void*>(UnknownSlots<kModuleId>(std::make_index_sequence<64>()));
     (*slots)[0] = SizeSlot<64>();
     (*slots)[7] = Slot(&ToolsModuleFunctions);
     return slots;
@@ -212,21 +223,29 @@ struct Known {
 };
 
 const Known kKnown[] = {
-    {{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9},
+    {{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d,
+      0xf9},
      [] { return static_cast<const void*>(kCudartInterface); }},
-    {{0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a, 0x66},
+    {{0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a,
+      0x66},
      [] { return static_cast<const void*>(kToolsHooks); }},
-    {{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec, 0xdc},
+    {{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec,
+      0xdc},
      [] { return static_cast<const void*>(kToolsTls); }},
-    {{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95, 0x93},
+    {{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95,
+      0x93},
      [] { return static_cast<const void*>(kContextStorage); }},
-    {{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa, 0x7e},
+    {{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa,
+      0x7e},
      [] { return static_cast<const void*>(kContextChecks); }},
-    {{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1, 0xf2},
+    {{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1,
+      0xf2},
      [] { return static_cast<const void*>(kIntegrityCheck); }},
-    {{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8, 0xf2},
+    {{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8,
+      0xf2},
      &ToolsContextTable},
-    {{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99, 0x1e},
+    {{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99,
+      0x1e},
      &ToolsModuleTable},
 };
 
@@ -251,7 +270,9 @@ void LogUnknown(const uint8_t (&uuid)[16]) {
 
 }  // namespace
 
-void SetExportTableOwner(ExportTableOwner* owner) { g_owner = owner; }
+void SetExportTableOwner(ExportTableOwner* owner) {
+  g_owner = owner;
+}
 
 const void* FindExportTable(const uint8_t (&uuid)[16]) {
 #ifdef FARCALL_PRIVATE_TABLES

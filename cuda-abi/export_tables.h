@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The function tables NVIDIA's runtime and libraries fetch with cuGetExportTable, answered from an owner's state.
+// The function tables NVIDIA's runtime and libraries fetch with cuGetExportTable, answered from an
+// owner's state.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +30,16 @@ class ExportTableOwner {
   virtual int LoadModule(const void* image, ModuleHandle* module) = 0;
 };
 
-// Call once, before the first FindExportTable. The owner must live for ever: cudart calls back after static destructors.
+// Call once, before the first FindExportTable. The owner must live for ever: cudart calls back
+// after static destructors.
 void SetExportTableOwner(ExportTableOwner* owner);
 
 // The table of `uuid`, or nullptr (the caller answers NOT_FOUND). An unknown one is logged once.
 //   Thread  any
 const void* FindExportTable(const uint8_t (&uuid)[16]);
 
-// Runs the storage destructors of a context that is about to be destroyed or reset, and forgets its storage.
+// Runs the storage destructors of a context that is about to be destroyed or reset, and forgets its
+// storage.
 void DestroyContextStorage(ContextHandle context);
 
 }  // namespace farcall::cuda_abi

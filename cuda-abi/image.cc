@@ -24,7 +24,9 @@ T Load(const uint8_t* at) {
   return value;
 }
 
-bool IsText(uint8_t byte) { return byte == '\t' || byte == '\n' || byte == '\r' || (byte >= 0x20 && byte < 0x7f); }
+bool IsText(uint8_t byte) {
+  return byte == '\t' || byte == '\n' || byte == '\r' || (byte >= 0x20 && byte < 0x7f);
+}
 
 uint64_t ContainerBytes(const uint8_t* container) {
   return Load<uint16_t>(container + 6) + Load<uint64_t>(container + 8);
@@ -45,9 +47,11 @@ bool ParseEntry(Bytes rest, ImageEntry* entry, uint64_t* length, std::string* er
   const uint64_t header = Load<uint32_t>(at + 4);
   const uint64_t padded = Load<uint64_t>(at + 8);
   const uint64_t compressed = Load<uint32_t>(at + 0x10);
-  if (header < kEntryHeaderBytes || header > rest.size() || padded > rest.size() - header || compressed > padded) {
-    *error = "fatbin entry: header " + std::to_string(header) + ", payload " + std::to_string(padded) +
-             " (compressed " + std::to_string(compressed) + ") do not fit " + std::to_string(rest.size()) + " bytes";
+  if (header < kEntryHeaderBytes || header > rest.size() || padded > rest.size() - header ||
+      compressed > padded) {
+    *error = "fatbin entry: header " + std::to_string(header) + ", payload " +
+             std::to_string(padded) + " (compressed " + std::to_string(compressed) +
+             ") do not fit " + std::to_string(rest.size()) + " bytes";
     return false;
   }
   entry->raw_kind = Load<uint16_t>(at);
@@ -78,9 +82,12 @@ bool ParseEntry(Bytes rest, ImageEntry* entry, uint64_t* length, std::string* er
 ImageForm ClassifyImage(Bytes bytes) {
   if (bytes.size() < 4) return ImageForm::kUnknown;
   switch (Load<uint32_t>(bytes.data())) {
-    case kWrapperMagic: return ImageForm::kWrapper;
-    case kContainerMagic: return ImageForm::kContainer;
-    case kElfMagic: return ImageForm::kElf;
+    case kWrapperMagic:
+      return ImageForm::kWrapper;
+    case kContainerMagic:
+      return ImageForm::kContainer;
+    case kElfMagic:
+      return ImageForm::kElf;
   }
   const bool text = std::all_of(bytes.begin(), bytes.begin() + 4, IsText);
   return text ? ImageForm::kPtx : ImageForm::kUnknown;
@@ -89,7 +96,8 @@ ImageForm ClassifyImage(Bytes bytes) {
 ImageView ViewTrustedImage(const void* image) {
   const auto* at = static_cast<const uint8_t*>(image);
   if (at == nullptr) return {};
-  // Four bytes exist: the shortest text has a NUL, and no magic starts like printable text that ends early.
+  // Four bytes exist: the shortest text has a NUL, and no magic starts like printable text that
+  // ends early.
   const size_t seen = strnlen(reinterpret_cast<const char*>(at), 4);
   const bool text = seen != 0 && std::all_of(at, at + seen, IsText);
   const ImageForm form = text ? ImageForm::kPtx : ClassifyImage({at, 4});
@@ -99,10 +107,14 @@ ImageView ViewTrustedImage(const void* image) {
       const ImageView view = ViewTrustedImage(container);
       return view.form == ImageForm::kContainer ? view : ImageView{};
     }
-    case ImageForm::kContainer: return {form, {at, static_cast<size_t>(ContainerBytes(at))}};
-    case ImageForm::kElf: return {form, {at, static_cast<size_t>(ElfBytes(at, kUnbounded))}};
-    case ImageForm::kPtx: return {form, {at, strlen(static_cast<const char*>(image))}};
-    case ImageForm::kUnknown: break;
+    case ImageForm::kContainer:
+      return {form, {at, static_cast<size_t>(ContainerBytes(at))}};
+    case ImageForm::kElf:
+      return {form, {at, static_cast<size_t>(ElfBytes(at, kUnbounded))}};
+    case ImageForm::kPtx:
+      return {form, {at, strlen(static_cast<const char*>(image))}};
+    case ImageForm::kUnknown:
+      break;
   }
   return {};
 }
@@ -138,7 +150,8 @@ ImageView ViewImage(Bytes bytes, std::string* error) {
     return {};
   }
   if (length < 16 || length > bytes.size()) {
-    *error = "kernel image: its headers say " + std::to_string(length) + " bytes, got " + std::to_string(bytes.size());
+    *error = "kernel image: its headers say " + std::to_string(length) + " bytes, got " +
+             std::to_string(bytes.size());
     return {};
   }
   return {form, bytes.first(length)};
@@ -153,8 +166,8 @@ bool ParseContainer(Bytes container, std::vector<ImageEntry>* entries, std::stri
   const uint64_t header = Load<uint16_t>(container.data() + 6);
   const uint64_t body = Load<uint64_t>(container.data() + 8);
   if (header < 16 || header > container.size() || body > container.size() - header) {
-    *error = "fatbin container: header " + std::to_string(header) + ", body " + std::to_string(body) +
-             " do not fit " + std::to_string(container.size()) + " bytes";
+    *error = "fatbin container: header " + std::to_string(header) + ", body " +
+             std::to_string(body) + " do not fit " + std::to_string(container.size()) + " bytes";
     return false;
   }
   Bytes rest = container.subspan(header, body);

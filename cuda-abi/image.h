@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel images as cuModuleLoadData and cuLibraryLoadData get them: which form, how long, which entry a device would take.
-// Payloads stay opaque here: who needs the bytes decompresses them.
+// Kernel images as cuModuleLoadData and cuLibraryLoadData get them: which form, how long, which
+// entry a device would take. Payloads stay opaque here: who needs the bytes decompresses them.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,8 @@ struct ImageEntry {
   uint64_t uncompressed_bytes = 0;
 };
 
-// An image seen through a pointer the application gave: a container, an ELF file or PTX text without its NUL.
+// An image seen through a pointer the application gave: a container, an ELF file or PTX text
+// without its NUL.
 struct ImageView {
   ImageForm form = ImageForm::kUnknown;  // never kWrapper: wrappers are followed
   Bytes bytes;
@@ -41,10 +42,13 @@ struct ImageView {
 // What the first bytes say. `bytes` may be shorter than the image.
 ImageForm ClassifyImage(Bytes bytes);
 
-// Trusted: follows the application's pointer and believes the sizes found there, as the driver does.
-//   Errors  form kUnknown (null pointer, a wrapper without a container, or no known magic and no text)
+// Trusted: follows the application's pointer and believes the sizes found there, as the driver
+// does.
+//   Errors  form kUnknown (null pointer, a wrapper without a container, or no known magic and no
+//   text)
 ImageView ViewTrustedImage(const void* image);
-// Every container a wrapper names: a version 2 wrapper (relocatable code) has a list of prelinked ones.
+// Every container a wrapper names: a version 2 wrapper (relocatable code) has a list of prelinked
+// ones.
 std::vector<ImageView> ViewTrustedWrapper(const void* wrapper);
 
 // Bounded: the same for bytes from an untrusted peer, exactly the image and nothing else.
@@ -55,11 +59,13 @@ ImageView ViewImage(Bytes bytes, std::string* error);
 //   Errors  false with a reason in `error`
 bool ParseContainer(Bytes container, std::vector<ImageEntry>* entries, std::string* error);
 
-// Length of an ELF file by its own headers, 0 if they are not a 64-bit ELF's. `limit` bounds what is read.
+// Length of an ELF file by its own headers, 0 if they are not a 64-bit ELF's. `limit` bounds what
+// is read.
 uint64_t ElfBytes(const uint8_t* elf, uint64_t limit);
 
-// The entry the driver takes for compute capability `cc` (130 for 13.0): an exact or compatible cubin, else the highest PTX
-// not above it. With `ptx_only`, cubins are passed over. nullptr = none (CUDA_ERROR_NO_BINARY_FOR_GPU).
+// The entry the driver takes for compute capability `cc` (130 for 13.0): an exact or compatible
+// cubin, else the highest PTX not above it. With `ptx_only`, cubins are passed over. nullptr = none
+// (CUDA_ERROR_NO_BINARY_FOR_GPU).
 const ImageEntry* ChooseEntry(const std::vector<ImageEntry>& entries, uint32_t cc, bool ptx_only);
 
 }  // namespace farcall::cuda_abi

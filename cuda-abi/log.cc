@@ -12,7 +12,9 @@ std::atomic<LogSink> g_sink{nullptr};
 
 }  // namespace
 
-void SetLogSink(LogSink sink) { g_sink.store(sink, std::memory_order_release); }
+void SetLogSink(LogSink sink) {
+  g_sink.store(sink, std::memory_order_release);
+}
 
 void Log(LogLevel level, const char* format, ...) {
   char line[512];

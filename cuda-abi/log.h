@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where this library's messages go: its owner's log, or stderr when none is set. Never ends the process.
+// Where this library's messages go: its owner's log, or stderr when none is set. Never ends the
+// process.
 #pragma once
 
 namespace farcall::cuda_abi {

@@ -15,7 +15,8 @@ ProcTable::ProcTable(const std::vector<ProcRow>& rows) {
   for (const ProcRow& row : rows) {
     if (row.entry == nullptr) continue;
     Name& name = names_[row.name];
-    (row.flags & kPerThreadStream ? name.per_thread : name.legacy).push_back({row.version, row.entry});
+    (row.flags & kPerThreadStream ? name.per_thread : name.legacy)
+        .push_back({row.version, row.entry});
   }
   const auto older = [](const Entry& a, const Entry& b) { return a.version < b.version; };
   for (auto& [key, name] : names_) {
@@ -26,7 +27,8 @@ ProcTable::ProcTable(const std::vector<ProcRow>& rows) {
 
 ProcResult ProcTable::Lookup(const char* name, int version, uint64_t flags) const {
   ProcResult result;
-  if ((flags & ~(kLegacyStream | kPerThreadStream)) != 0 || flags == (kLegacyStream | kPerThreadStream)) {
+  if ((flags & ~(kLegacyStream | kPerThreadStream)) != 0 ||
+      flags == (kLegacyStream | kPerThreadStream)) {
     result.valid_flags = false;
     return result;
   }

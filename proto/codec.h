@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writer and Reader of record bodies: little-endian, each value aligned to min(its size, 8) from the body's start.
+// Writer and Reader of record bodies: little-endian, each value aligned to min(its size, 8) from
+// the body's start.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,9 @@ inline constexpr size_t AlignUp(size_t value, size_t align) {
   return (value + align - 1) & ~(align - 1);
 }
 
-// Appends to a caller's buffer of fixed room (the session's batch) without allocating. Sticky: after an overflow
-// nothing is written and ok() is false; the caller sized the record wrongly or takes the slow path.
+// Appends to a caller's buffer of fixed room (the session's batch) without allocating. Sticky:
+// after an overflow nothing is written and ok() is false; the caller sized the record wrongly or
+// takes the slow path.
 class Writer {
  public:
   explicit Writer(std::span<std::byte> room) : base_(room.data()), room_bytes_(room.size()) {}
@@ -29,13 +31,17 @@ class Writer {
   void Put(T value) {
     static_assert(sizeof(T) <= 8);
     std::byte* at = Take(sizeof(T), sizeof(T));
-    if (at != nullptr) [[likely]] { std::memcpy(at, &value, sizeof(T)); }
+    if (at != nullptr) [[likely]] {
+      std::memcpy(at, &value, sizeof(T));
+    }
   }
   // A u64 byte count, then the bytes, padded to 8. A null pointer with 0 bytes is an empty run.
   void PutBytes(const void* data, size_t bytes) {
     Put<uint64_t>(bytes);
     std::byte* at = Take(bytes, 8);
-    if (at != nullptr && bytes != 0) { std::memcpy(at, data, bytes); }
+    if (at != nullptr && bytes != 0) {
+      std::memcpy(at, data, bytes);
+    }
   }
   void PutString(std::string_view text) { PutBytes(text.data(), text.size()); }
 
@@ -49,7 +55,9 @@ class Writer {
       ok_ = false;
       return nullptr;
     }
-    if (start != used_bytes_) { std::memset(base_ + used_bytes_, 0, start - used_bytes_); }
+    if (start != used_bytes_) {
+      std::memset(base_ + used_bytes_, 0, start - used_bytes_);
+    }
     used_bytes_ = start + bytes;
     return base_ + start;
   }
@@ -60,8 +68,9 @@ class Writer {
   bool ok_ = true;
 };
 
-// Reads a body a hostile peer may have written. Sticky: after the first fault every read yields zero or empty, and
-// Done() is false. Nothing read may be used for an effect before Done() said true.
+// Reads a body a hostile peer may have written. Sticky: after the first fault every read yields
+// zero or empty, and Done() is false. Nothing read may be used for an effect before Done() said
+// true.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> body) : body_(body) {}
@@ -70,13 +79,17 @@ class Reader {
   T Get() {
     T value{};
     const std::byte* at = Take(sizeof(T), sizeof(T));
-    if (at != nullptr) [[likely]] { std::memcpy(&value, at, sizeof(T)); }
+    if (at != nullptr) [[likely]] {
+      std::memcpy(&value, at, sizeof(T));
+    }
     return value;
   }
   // A view into the body; lives as long as it.
   std::span<const std::byte> GetBytes() {
     uint64_t bytes = Get<uint64_t>();
-    if (bytes > body_.size()) { ok_ = false; }
+    if (bytes > body_.size()) {
+      ok_ = false;
+    }
     const std::byte* at = Take(bytes, 8);
     return at == nullptr ? std::span<const std::byte>() : std::span(at, bytes);
   }
@@ -84,7 +97,8 @@ class Reader {
     std::span<const std::byte> bytes = GetBytes();
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
-  // A count whose elements take at least `element_bytes` each: checked against what is left before anyone allocates.
+  // A count whose elements take at least `element_bytes` each: checked against what is left before
+  // anyone allocates.
   size_t GetCount(size_t element_bytes) {
     uint64_t count = Get<uint64_t>();
     if (!ok_ || count > remaining_bytes() / (element_bytes == 0 ? 1 : element_bytes)) {
@@ -116,7 +130,8 @@ class Reader {
   bool ok_ = true;
 };
 
-// A growing Writer for the control path (handshake, snapshots, replies): same layout, owns its bytes.
+// A growing Writer for the control path (handshake, snapshots, replies): same layout, owns its
+// bytes.
 class Builder {
  public:
   template <WireScalar T>
@@ -130,7 +145,9 @@ class Builder {
     Put<uint64_t>(bytes);
     size_t at = bytes_.size();
     bytes_.resize(at + bytes);
-    if (bytes != 0) { std::memcpy(bytes_.data() + at, data, bytes); }
+    if (bytes != 0) {
+      std::memcpy(bytes_.data() + at, data, bytes);
+    }
   }
   void PutString(std::string_view text) { PutBytes(text.data(), text.size()); }
   std::span<const std::byte> bytes() const { return bytes_; }

@@ -27,8 +27,8 @@ constexpr std::array<uint32_t, 256> MakeTable() {
 constexpr std::array<uint32_t, 256> kTable = MakeTable();
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2,crc32"))) uint32_t Crc32cByInstruction(uint32_t crc,
-                                                               std::span<const std::byte> bytes) {
+__attribute__((target("sse4.2,crc32"))) uint32_t Crc32cByInstruction(
+    uint32_t crc, std::span<const std::byte> bytes) {
   uint64_t value = ~crc;
   const std::byte* at = bytes.data();
   size_t left = bytes.size();
@@ -38,7 +38,9 @@ __attribute__((target("sse4.2,crc32"))) uint32_t Crc32cByInstruction(uint32_t cr
     value = _mm_crc32_u64(value, word);
   }
   uint32_t low = static_cast<uint32_t>(value);
-  for (; left != 0; --left, ++at) { low = _mm_crc32_u8(low, static_cast<uint8_t>(*at)); }
+  for (; left != 0; --left, ++at) {
+    low = _mm_crc32_u8(low, static_cast<uint8_t>(*at));
+  }
   return ~low;
 }
 
@@ -60,7 +62,9 @@ uint32_t Crc32cByTable(uint32_t crc, std::span<const std::byte> bytes) {
 
 uint32_t Crc32c(uint32_t crc, std::span<const std::byte> bytes) {
 #if defined(__x86_64__)
-  if (HasInstruction()) { return Crc32cByInstruction(crc, bytes); }
+  if (HasInstruction()) {
+    return Crc32cByInstruction(crc, bytes);
+  }
 #endif
   return Crc32cByTable(crc, bytes);
 }

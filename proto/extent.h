@@ -7,7 +7,8 @@
 
 namespace farcall {
 
-inline constexpr uint64_t kBeyond = std::numeric_limits<uint64_t>::max();  // an extent no memory holds
+inline constexpr uint64_t kBeyond =
+    std::numeric_limits<uint64_t>::max();  // an extent no memory holds
 
 inline uint64_t Product(uint64_t a, uint64_t b) {
   uint64_t product = 0;
@@ -16,13 +17,19 @@ inline uint64_t Product(uint64_t a, uint64_t b) {
 
 // Bytes from the first to the last of `rows` rows.
 inline uint64_t Pitched(uint64_t pitch, uint64_t row_bytes, uint64_t rows) {
-  if (rows == 0) { return 0; }
+  if (rows == 0) {
+    return 0;
+  }
   uint64_t bytes = 0;
   return __builtin_add_overflow(Product(pitch, rows - 1), row_bytes, &bytes) ? kBeyond : bytes;
 }
 
 // A count the application got wrong reads no further than the API would.
-inline uint64_t AtMost(uint64_t count, uint64_t limit) { return count < limit ? count : limit; }
-inline uint64_t Minus(uint64_t a, uint64_t b) { return a < b ? 0 : a - b; }
+inline uint64_t AtMost(uint64_t count, uint64_t limit) {
+  return count < limit ? count : limit;
+}
+inline uint64_t Minus(uint64_t a, uint64_t b) {
+  return a < b ? 0 : a - b;
+}
 
 }  // namespace farcall

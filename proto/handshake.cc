@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handshake bodies. Each message has one Walk() that names its fields in wire order; encoding and decoding run the
-// same walk, so they cannot drift apart.
+// Handshake bodies. Each message has one Walk() that names its fields in wire order; encoding and
+// decoding run the same walk, so they cannot drift apart.
 #include "proto/handshake.h"
 
 #include "proto/codec.h"
@@ -16,17 +16,25 @@ constexpr size_t kMaxDevices = 256;
 class Out {
  public:
   template <WireScalar T>
-  void Scalar(const T& value) { builder_.Put(value); }
+  void Scalar(const T& value) {
+    builder_.Put(value);
+  }
   void Flag(const bool& value) { builder_.Put<uint8_t>(value ? 1 : 0); }
   void Text(const std::string& value) { builder_.PutString(value); }
   template <size_t kBytes>
-  void Array(const std::array<uint8_t, kBytes>& value) { builder_.PutBytes(value.data(), kBytes); }
+  void Array(const std::array<uint8_t, kBytes>& value) {
+    builder_.PutBytes(value.data(), kBytes);
+  }
   template <WireScalar T>
-  void Scalars(const std::vector<T>& value) { builder_.PutBytes(value.data(), value.size() * sizeof(T)); }
+  void Scalars(const std::vector<T>& value) {
+    builder_.PutBytes(value.data(), value.size() * sizeof(T));
+  }
   template <typename T, typename WalkItem>
   void List(const std::vector<T>& value, size_t, WalkItem walk) {
     builder_.Put<uint64_t>(value.size());
-    for (const T& item : value) { walk(*this, item); }
+    for (const T& item : value) {
+      walk(*this, item);
+    }
   }
   std::vector<std::byte> Take() { return std::move(builder_.mutable_bytes()); }
 
@@ -38,29 +46,41 @@ class In {
  public:
   explicit In(std::span<const std::byte> body) : reader_(body) {}
   template <WireScalar T>
-  void Scalar(T& value) { value = reader_.Get<T>(); }
+  void Scalar(T& value) {
+    value = reader_.Get<T>();
+  }
   void Flag(bool& value) { value = reader_.Get<uint8_t>() != 0; }
   void Text(std::string& value) { value = reader_.GetString(); }
   template <size_t kBytes>
   void Array(std::array<uint8_t, kBytes>& value) {
     std::span<const std::byte> bytes = reader_.GetBytes();
-    if (bytes.size() != kBytes) { return reader_.Fail(); }
+    if (bytes.size() != kBytes) {
+      return reader_.Fail();
+    }
     std::memcpy(value.data(), bytes.data(), kBytes);
   }
   template <WireScalar T>
   void Scalars(std::vector<T>& value) {
     std::span<const std::byte> bytes = reader_.GetBytes();
-    if (bytes.size() % sizeof(T) != 0) { return reader_.Fail(); }
+    if (bytes.size() % sizeof(T) != 0) {
+      return reader_.Fail();
+    }
     value.resize(bytes.size() / sizeof(T));
-    if (!value.empty()) { std::memcpy(value.data(), bytes.data(), bytes.size()); }
+    if (!value.empty()) {
+      std::memcpy(value.data(), bytes.data(), bytes.size());
+    }
   }
   template <typename T, typename WalkItem>
   void List(std::vector<T>& value, size_t max_count, WalkItem walk) {
     size_t count = reader_.GetCount(8);
-    if (count > max_count) { return reader_.Fail(); }
+    if (count > max_count) {
+      return reader_.Fail();
+    }
     value.resize(count);
     for (T& item : value) {
-      if (!reader_.ok()) { return; }
+      if (!reader_.ok()) {
+        return;
+      }
       walk(*this, item);
     }
   }
@@ -153,7 +173,8 @@ void WalkRefuse(Io& io, T& value) {
 }
 
 Status Malformed(const char* what, size_t bytes) {
-  return {Code::kMalformed, std::string("handshake: ") + what + " of " + std::to_string(bytes) + " bytes cannot be read"};
+  return {Code::kMalformed, std::string("handshake: ") + what + " of " + std::to_string(bytes) +
+                                " bytes cannot be read"};
 }
 
 }  // namespace
@@ -179,12 +200,15 @@ std::vector<std::byte> Encode(const Refuse& value) {
   return out.Take();
 }
 
-// A newer minor may append fields: what is left over after the last known one is passed over, not refused.
+// A newer minor may append fields: what is left over after the last known one is passed over, not
+// refused.
 Result<Greeting> DecodeGreeting(std::span<const std::byte> body) {
   Greeting value;
   In in(body);
   WalkGreeting(in, value);
-  if (!in.ok()) { return Malformed("GREETING", body.size()); }
+  if (!in.ok()) {
+    return Malformed("GREETING", body.size());
+  }
   return value;
 }
 
@@ -192,8 +216,12 @@ Result<Hello> DecodeHello(std::span<const std::byte> body) {
   Hello value;
   In in(body);
   WalkHello(in, value);
-  if (value.role != LinkRole::kLog && value.role != LinkRole::kLane) { in.Fail(); }
-  if (!in.ok()) { return Malformed("HELLO", body.size()); }
+  if (value.role != LinkRole::kLog && value.role != LinkRole::kLane) {
+    in.Fail();
+  }
+  if (!in.ok()) {
+    return Malformed("HELLO", body.size());
+  }
   return value;
 }
 
@@ -201,7 +229,9 @@ Result<Welcome> DecodeWelcome(std::span<const std::byte> body) {
   Welcome value;
   In in(body);
   WalkWelcome(in, value);
-  if (!in.ok()) { return Malformed("WELCOME", body.size()); }
+  if (!in.ok()) {
+    return Malformed("WELCOME", body.size());
+  }
   return value;
 }
 
@@ -209,8 +239,12 @@ Result<Refuse> DecodeRefuse(std::span<const std::byte> body) {
   Refuse value;
   In in(body);
   WalkRefuse(in, value);
-  if (value.code == Code::kOk || value.code > Code::kInternal) { in.Fail(); }
-  if (!in.ok()) { return Malformed("REFUSE", body.size()); }
+  if (value.code == Code::kOk || value.code > Code::kInternal) {
+    in.Fail();
+  }
+  if (!in.ok()) {
+    return Malformed("REFUSE", body.size());
+  }
   return value;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said before the log begins: GREETING (server speaks first), HELLO, then WELCOME or REFUSE. Prose in docs/wire.md.
+// What is said before the log begins: GREETING (server speaks first), HELLO, then WELCOME or
+// REFUSE. Prose in docs/wire.md.
 #pragma once
 
 #include <array>
@@ -27,7 +28,7 @@ using Hash256 = std::array<uint8_t, 32>;
 struct HandshakeHeader {
   uint32_t magic = kHandshakeMagic;
   uint32_t bytes = 0;
-  uint16_t type = 0;   // HandshakeType
+  uint16_t type = 0;  // HandshakeType
   uint16_t major = kWireMajor;
   uint16_t minor = kWireMinor;
   uint16_t reserved = 0;
@@ -53,50 +54,53 @@ struct QuotaRequest {
 
 struct Hello {
   LinkRole role = LinkRole::kLog;
-  uint32_t lane = 0;                // kLane: which
-  SessionId session{};              // zero = a new session; else resume it (kLog) or join it (kLane)
-  uint64_t received_seq = 0;        // resume: highest frame seq the client has
-  uint64_t received_chunks = 0;     // resume: contiguous prefix of chunks the client has
+  uint32_t lane = 0;             // kLane: which
+  SessionId session{};           // zero = a new session; else resume it (kLog) or join it (kLane)
+  uint64_t received_seq = 0;     // resume: highest frame seq the client has
+  uint64_t received_chunks = 0;  // resume: contiguous prefix of chunks the client has
   Nonce nonce{};
-  std::array<uint8_t, 32> proof{};  // HMAC-SHA256(key, "farcall-hello" | server nonce | client nonce | role | lane | session);
-                                    // key = SHA-256(token) for a new session, the session key for resume and lanes; zero without a token
-  std::string vgpu;                 // vGPU token shared by the processes of one `farcall run`; "" = one of its own
+  std::array<uint8_t, 32>
+      proof{};  // HMAC-SHA256(key, "farcall-hello" | server nonce | client nonce | role | lane |
+                // session); key = SHA-256(token) for a new session, the session key for resume and
+                // lanes; zero without a token
+  std::string vgpu;  // vGPU token shared by the processes of one `farcall run`; "" = one of its own
   QuotaRequest quota;
   uint32_t pid = 0;
   std::string user, host, program, client_version;
   std::vector<std::pair<std::string, std::string>> environment;  // whitelisted names only
   std::vector<Window> device_windows;  // offers, reserved by the client, best first
   std::vector<Window> host_windows;
-  uint32_t shim_driver_version = 0;    // newest CUDA version the shim knows
+  uint32_t shim_driver_version = 0;  // newest CUDA version the shim knows
 };
 
 struct DeviceSnapshot {
   std::string name;
   std::array<uint8_t, 16> uuid{};
-  uint64_t total_bytes = 0;             // as the tenant's quota shows it
+  uint64_t total_bytes = 0;  // as the tenant's quota shows it
   std::string pci_bus_id;
-  std::vector<int32_t> attributes;      // [id] = value, index 0 unused
-  std::vector<uint64_t> limits;         // [CUlimit] = value at context creation
+  std::vector<int32_t> attributes;  // [id] = value, index 0 unused
+  std::vector<uint64_t> limits;     // [CUlimit] = value at context creation
   int32_t least_priority = 0, greatest_priority = 0;
   uint64_t granularity_bytes = kChunkGranularityBytes;
   bool has_vmm = true;
-  std::vector<uint8_t> peer_access;     // [other device] = cuDeviceCanAccessPeer
+  std::vector<uint8_t> peer_access;  // [other device] = cuDeviceCanAccessPeer
 };
 
 struct Welcome {
   SessionId session{};
-  SessionKey key{};                 // for lanes and resume of this session
-  uint64_t received_seq = 0;        // resume: what the server has
+  SessionKey key{};           // for lanes and resume of this session
+  uint64_t received_seq = 0;  // resume: what the server has
   uint64_t received_chunks = 0;
-  int32_t device_window = -1;       // which offer was taken; -1 = none: cuMemAlloc is a round trip
+  int32_t device_window = -1;  // which offer was taken; -1 = none: cuMemAlloc is a round trip
   int32_t host_window = -1;
-  uint32_t driver_version = 0;      // of the server's libcuda
-  uint32_t lanes = 0;               // how many bulk lanes the client may open
+  uint32_t driver_version = 0;  // of the server's libcuda
+  uint32_t lanes = 0;           // how many bulk lanes the client may open
   uint32_t grace_ms = 60000;
   uint32_t heartbeat_ms = 1000;
   std::string server_version, server_host, device_kind;  // device_kind: "cuda", "cpu"
-  std::vector<uint8_t> supported_calls;     // bitmap by CallId
-  std::vector<uint64_t> known_images;       // first 8 bytes (LE) of the hashes of images this tenant may load by hash
+  std::vector<uint8_t> supported_calls;                  // bitmap by CallId
+  std::vector<uint64_t>
+      known_images;  // first 8 bytes (LE) of the hashes of images this tenant may load by hash
   std::vector<DeviceSnapshot> devices;
 };
 
@@ -109,7 +113,8 @@ std::vector<std::byte> Encode(const Greeting& value);
 std::vector<std::byte> Encode(const Hello& value);
 std::vector<std::byte> Encode(const Welcome& value);
 std::vector<std::byte> Encode(const Refuse& value);
-// Decode a body (without HandshakeHeader). Counts and sizes are checked against what is left; kMalformed otherwise.
+// Decode a body (without HandshakeHeader). Counts and sizes are checked against what is left;
+// kMalformed otherwise.
 Result<Greeting> DecodeGreeting(std::span<const std::byte> body);
 Result<Hello> DecodeHello(std::span<const std::byte> body);
 Result<Welcome> DecodeWelcome(std::span<const std::byte> body);

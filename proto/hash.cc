@@ -14,23 +14,25 @@ namespace {
 
 template <typename T>
 void Mix(crypto_auth_hmacsha256_state& state, const T* data, size_t count) {
-  crypto_auth_hmacsha256_update(&state, reinterpret_cast<const unsigned char*>(data), count * sizeof(T));
+  crypto_auth_hmacsha256_update(&state, reinterpret_cast<const unsigned char*>(data),
+                                count * sizeof(T));
 }
 
 }  // namespace
 
 Hash256 Sha256(std::span<const std::byte> bytes) {
   Hash256 hash;
-  crypto_hash_sha256(hash.data(), reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  crypto_hash_sha256(hash.data(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                     bytes.size());
   return hash;
 }
 
 Hash256 HelloProof(std::span<const uint8_t> key, const Nonce& server, const Hello& hello) {
   constexpr std::string_view kPurpose = "farcall-hello";
   uint8_t role = static_cast<uint8_t>(hello.role);
-  const uint8_t lane[4] = {
-      static_cast<uint8_t>(hello.lane), static_cast<uint8_t>(hello.lane >> 8),
-      static_cast<uint8_t>(hello.lane >> 16), static_cast<uint8_t>(hello.lane >> 24)};
+  const uint8_t lane[4] = {static_cast<uint8_t>(hello.lane), static_cast<uint8_t>(hello.lane >> 8),
+                           static_cast<uint8_t>(hello.lane >> 16),
+                           static_cast<uint8_t>(hello.lane >> 24)};
   crypto_auth_hmacsha256_state state;
   crypto_auth_hmacsha256_init(&state, key.data(), key.size());
   Mix(state, kPurpose.data(), kPurpose.size());

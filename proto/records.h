@@ -18,16 +18,21 @@ struct RecordView {
 };
 
 // Yields each record once; stops for good at the first whose size lies.
-//   for (RecordCursor at(records); at.Next(record);) { ... }   then at.Done() tells whether all were sound
+//   for (RecordCursor at(records); at.Next(record);) { ... }   then at.Done() tells whether all
+//   were sound
 class RecordCursor {
  public:
   explicit RecordCursor(std::span<const std::byte> records) : left_(records) {}
 
   bool Next(RecordView& record) {
-    if (left_.size() < sizeof(RecordHeader)) { return false; }
+    if (left_.size() < sizeof(RecordHeader)) {
+      return false;
+    }
     std::memcpy(&record.header, left_.data(), sizeof(RecordHeader));
     uint32_t bytes = record.header.bytes;
-    if (bytes < sizeof(RecordHeader) || bytes % 8 != 0 || bytes > left_.size()) { return false; }
+    if (bytes < sizeof(RecordHeader) || bytes % 8 != 0 || bytes > left_.size()) {
+      return false;
+    }
     record.body = left_.subspan(sizeof(RecordHeader), bytes - sizeof(RecordHeader));
     left_ = left_.subspan(bytes);
     ++count_;

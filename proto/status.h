@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own error plane: did *we* work? The API's codes travel as payload and meet these in one file, error_map.
+// Our own error plane: did *we* work? The API's codes travel as payload and meet these in one file,
+// error_map.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,7 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}         // NOLINT
   Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {}  // NOLINT
 
   bool ok() const { return state_.index() == 0; }
@@ -59,9 +60,9 @@ class [[nodiscard]] Result {
 }  // namespace farcall
 
 // Returns the failed Status of `expr` from the enclosing function.
-#define FARCALL_TRY(expr)                                       \
-  do {                                                          \
+#define FARCALL_TRY(expr)                                                          \
+  do {                                                                             \
     if (::farcall::Status farcall_try_status = (expr); !farcall_try_status.ok()) { \
-      return farcall_try_status;                                \
-    }                                                           \
+      return farcall_try_status;                                                   \
+    }                                                                              \
   } while (0)

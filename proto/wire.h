@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wire: frames of the log, chunks of the bulk lanes, records, session messages, handles. Prose in docs/wire.md.
+// The wire: frames of the log, chunks of the bulk lanes, records, session messages, handles. Prose
+// in docs/wire.md.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +14,37 @@ inline constexpr uint16_t kWireMinor = 0;
 
 // ---- The log: both directions are sequences of frames, each a header and whole records.
 
-inline constexpr uint32_t kFrameMagic = 0x31424346;  // "FCB1"
-inline constexpr size_t kMaxFrameBytes = 1u << 20;   // header included
-inline constexpr size_t kBatchBytes = 16u << 10;     // the client flushes at this size
-inline constexpr size_t kMaxInlineBytes = 64u << 10; // larger payloads travel on the bulk lanes
+inline constexpr uint32_t kFrameMagic = 0x31424346;   // "FCB1"
+inline constexpr size_t kMaxFrameBytes = 1u << 20;    // header included
+inline constexpr size_t kBatchBytes = 16u << 10;      // the client flushes at this size
+inline constexpr size_t kMaxInlineBytes = 64u << 10;  // larger payloads travel on the bulk lanes
 inline constexpr size_t kMaxChunkBytes = 1u << 20;
 
 struct FrameHeader {
   uint32_t magic = kFrameMagic;
-  uint32_t bytes = 0;         // whole frame, header included
-  uint64_t seq = 0;           // strictly +1 per direction over the session's life, from 1; 0: not part of the log (heartbeat)
-  uint64_t ack = 0;           // highest frame seq received: the peer drops its tail up to here
-  uint64_t chunk_ack = 0;     // all bulk chunks received up to here (contiguous prefix, all lanes together)
-  uint64_t chunks_sent = 0;   // bulk chunks sent before this frame: whoever acts on the frame first lands these
-  uint32_t crc32c = 0;        // of the frame with this field zero; 0 when the transport checks integrity itself
+  uint32_t bytes = 0;  // whole frame, header included
+  uint64_t seq = 0;    // strictly +1 per direction over the session's life, from 1; 0: not part of
+                       // the log (heartbeat)
+  uint64_t ack = 0;    // highest frame seq received: the peer drops its tail up to here
+  uint64_t chunk_ack =
+      0;  // all bulk chunks received up to here (contiguous prefix, all lanes together)
+  uint64_t chunks_sent =
+      0;  // bulk chunks sent before this frame: whoever acts on the frame first lands these
+  uint32_t crc32c =
+      0;  // of the frame with this field zero; 0 when the transport checks integrity itself
   uint16_t records = 0;
-  uint16_t flags = 0;         // none defined: must be 0
+  uint16_t flags = 0;  // none defined: must be 0
 };
 static_assert(sizeof(FrameHeader) == 48 && std::is_trivially_copyable_v<FrameHeader>);
 
 // Header of each record; the body follows, and the next record starts 8-byte aligned.
 struct RecordHeader {
-  uint32_t bytes = 0;    // header and body, a multiple of 8
-  uint16_t call = 0;     // CallId or SessionCall
-  uint16_t flags = 0;    // RecordFlags
-  uint32_t serial = 0;   // client -> server: +1 per record, wraps; server -> client: the serial this answers, else 0
-  uint16_t thread = 0;   // slot of the calling client thread: names its per-thread default stream
+  uint32_t bytes = 0;   // header and body, a multiple of 8
+  uint16_t call = 0;    // CallId or SessionCall
+  uint16_t flags = 0;   // RecordFlags
+  uint32_t serial = 0;  // client -> server: +1 per record, wraps; server -> client: the serial this
+                        // answers, else 0
+  uint16_t thread = 0;  // slot of the calling client thread: names its per-thread default stream
   uint16_t context = 0;  // slot of the context current on that thread, 0 = none
 };
 static_assert(sizeof(RecordHeader) == 16 && std::is_trivially_copyable_v<RecordHeader>);
@@ -54,36 +60,44 @@ inline constexpr uint32_t kChunkMagic = 0x31434346;  // "FCC1"
 
 struct ChunkHeader {
   uint32_t magic = kChunkMagic;
-  uint32_t bytes = 0;       // payload after this header, 1..kMaxChunkBytes
+  uint32_t bytes = 0;  // payload after this header, 1..kMaxChunkBytes
   uint64_t seq = 0;
-  uint64_t transfer = 0;    // client-assigned id, unique in the session
-  uint64_t offset = 0;      // of this payload inside the transfer
+  uint64_t transfer = 0;  // client-assigned id, unique in the session
+  uint64_t offset = 0;    // of this payload inside the transfer
 };
 static_assert(sizeof(ChunkHeader) == 32 && std::is_trivially_copyable_v<ChunkHeader>);
 
-// ---- Session messages: record ids from 0xF000 up, ours rather than an API's. Bodies in order, codec.h's layout.
+// ---- Session messages: record ids from 0xF000 up, ours rather than an API's. Bodies in order,
+// codec.h's layout.
 
 enum class SessionCall : uint16_t {
   // both ways
-  kHeartbeat = 0xF000,    // {}
-  kGoodbye = 0xF001,      // {i32 farcall::Code, string reason}: the sender ends the session
+  kHeartbeat = 0xF000,  // {}
+  kGoodbye = 0xF001,    // {i32 farcall::Code, string reason}: the sender ends the session
 
   // client -> server
-  kNeedCredit = 0xF010,   // {i32 device, u64 bytes, u8 contiguous} -> reply {u64 base, u64 bytes}; OUT_OF_MEMORY if refused
-  kReturnCredit = 0xF011, // {i32 device, u64 base, u64 bytes}: an unspent granted range goes back
-  kFenceFrees = 0xF012,   // {u64 epoch} -> reply once every free of this context up to epoch has completed
-  kHostDone = 0xF013,     // {u64 token}: the host function of kHostCall has returned
-  kHostWindow = 0xF014,   // {u64 address, u64 bytes, u32 flags} -> reply: pinned memory mirrored at equal addresses
-  kNamedImage = 0xF015,   // {hash[32], u64 bytes, u64 transfer or 0, inline bytes}: puts an image into the server's store
+  kNeedCredit = 0xF010,    // {i32 device, u64 bytes, u8 contiguous} -> reply {u64 base, u64 bytes};
+                           // OUT_OF_MEMORY if refused
+  kReturnCredit = 0xF011,  // {i32 device, u64 base, u64 bytes}: an unspent granted range goes back
+  kFenceFrees =
+      0xF012,  // {u64 epoch} -> reply once every free of this context up to epoch has completed
+  kHostDone = 0xF013,    // {u64 token}: the host function of kHostCall has returned
+  kHostWindow = 0xF014,  // {u64 address, u64 bytes, u32 flags} -> reply: pinned memory mirrored at
+                         // equal addresses
+  kNamedImage = 0xF015,  // {hash[32], u64 bytes, u64 transfer or 0, inline bytes}: puts an image
+                         // into the server's store
 
   // server -> client
-  kError = 0xF020,        // {u32 serial, u16 call, u16 context, i32 api_status, string detail}: a post failed
-  kGrant = 0xF021,        // {i32 device, u64 base, u64 bytes}: backed credit pushed ahead of need
-  kRecall = 0xF022,       // {i32 device, u64 bytes}: give unspent credit back
-  kFreed = 0xF023,        // {u16 context, u64 epoch}: frees of that context up to epoch have completed
-  kHostCall = 0xF024,     // {u64 token, u64 function, u64 user_data, i32 status, u64 stream}: run a host function
-  kOutput = 0xF025,       // {bytes}: what device printf wrote
-  kCompleted = 0xF026,    // {u64 event handle, u32 record serial}: that recording of the event has completed
+  kError =
+      0xF020,  // {u32 serial, u16 call, u16 context, i32 api_status, string detail}: a post failed
+  kGrant = 0xF021,     // {i32 device, u64 base, u64 bytes}: backed credit pushed ahead of need
+  kRecall = 0xF022,    // {i32 device, u64 bytes}: give unspent credit back
+  kFreed = 0xF023,     // {u16 context, u64 epoch}: frees of that context up to epoch have completed
+  kHostCall = 0xF024,  // {u64 token, u64 function, u64 user_data, i32 status, u64 stream}: run a
+                       // host function
+  kOutput = 0xF025,    // {bytes}: what device printf wrote
+  kCompleted =
+      0xF026,  // {u64 event handle, u32 record serial}: that recording of the event has completed
 };
 
 inline constexpr uint16_t kFirstSessionCall = 0xF000;
@@ -92,8 +106,26 @@ inline constexpr uint16_t kFirstSessionCall = 0xF000;
 //   bits 0-23 index (from 1), 24-39 generation, 40-47 kind
 
 enum class HandleKind : uint8_t {
-  kNone = 0, kContext, kStream, kEvent, kModule, kLibrary, kFunction, kKernel, kGraph, kGraphExec, kGraphNode,
-  kMemHandle, kMemPool, kArray, kMipmappedArray, kTexObject, kSurfObject, kLinkState, kUserObject, kGreenContext,
+  kNone = 0,
+  kContext,
+  kStream,
+  kEvent,
+  kModule,
+  kLibrary,
+  kFunction,
+  kKernel,
+  kGraph,
+  kGraphExec,
+  kGraphNode,
+  kMemHandle,
+  kMemPool,
+  kArray,
+  kMipmappedArray,
+  kTexObject,
+  kSurfObject,
+  kLinkState,
+  kUserObject,
+  kGreenContext,
   kLast = kGreenContext,
 };
 

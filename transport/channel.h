@@ -27,7 +27,8 @@ class Channel {
   //   Errors  kDisconnected (also on orderly end of stream)
   //   Thread  one receiver at a time, beside a sender
   virtual Result<size_t> TryReceive(std::span<std::byte> into) = 0;
-  // Blocks until readable (or writable), `wake_fd` is readable, the deadline, or Close(); true = ready. Any thread.
+  // Blocks until readable (or writable), `wake_fd` is readable, the deadline, or Close(); true =
+  // ready. Any thread.
   virtual bool WaitReadable(Clock::time_point deadline, int wake_fd = -1) = 0;
   virtual bool WaitWritable(Clock::time_point deadline) = 0;
   // Ends the stream for both sides; idempotent, any thread, wakes waiters.
@@ -42,12 +43,14 @@ class Channel {
 class Listener {
  public:
   virtual ~Listener() = default;
-  virtual Result<std::unique_ptr<Channel>> Accept(Clock::time_point deadline) = 0;  // kTimeout, kDisconnected
+  virtual Result<std::unique_ptr<Channel>> Accept(
+      Clock::time_point deadline) = 0;  // kTimeout, kDisconnected
   virtual void Close() = 0;
   virtual std::string Url() const = 0;  // with the port really bound
 };
 
-// URL = tcp://host:port (port 0 to listen on any; [::1] for IPv6), inproc://name. Others are kUnsupported with the list of what is built in.
+// URL = tcp://host:port (port 0 to listen on any; [::1] for IPv6), inproc://name. Others are
+// kUnsupported with the list of what is built in.
 Result<std::unique_ptr<Channel>> Dial(std::string_view url, Clock::time_point deadline);
 Result<std::unique_ptr<Listener>> Listen(std::string_view url);
 // Wraps a connected socket received from another process.

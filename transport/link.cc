@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The link's public face. Its state is one object apart, so that a forked child can leave it behind whole.
+// The link's public face. Its state is one object apart, so that a forked child can leave it behind
+// whole.
 #include "transport/link.h"
 
 #include "transport/link/link_core.h"
@@ -20,16 +21,24 @@ class LinkHandle final : public Link {
   }
   Status OpenLanes() override { return core_->OpenLanes(); }
   uint64_t received_seq() const override { return core_->received_seq(); }
-  std::unique_ptr<FrameBuffer> TakeBuffer(size_t capacity_bytes) override { return core_->TakeBuffer(capacity_bytes); }
-  Status SendFrame(std::unique_ptr<FrameBuffer> frame) override { return core_->SendFrame(std::move(frame)); }
-  Status SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes, Retain retain,
-                      std::function<void()> done) override {
+  std::unique_ptr<FrameBuffer> TakeBuffer(size_t capacity_bytes) override {
+    return core_->TakeBuffer(capacity_bytes);
+  }
+  Status SendFrame(std::unique_ptr<FrameBuffer> frame) override {
+    return core_->SendFrame(std::move(frame));
+  }
+  Status SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
+                      Retain retain, std::function<void()> done) override {
     return core_->SendTransfer(transfer, offset, bytes, retain, std::move(done));
   }
   uint64_t chunks_sent() const override { return core_->chunks_sent(); }
   uint64_t chunks_received() const override { return core_->chunks_received(); }
-  Status WaitChunks(uint64_t seq, Clock::time_point deadline) override { return core_->WaitChunks(seq, deadline); }
-  Status Pump(Clock::time_point deadline, int wake_fd) override { return core_->Pump(deadline, wake_fd); }
+  Status WaitChunks(uint64_t seq, Clock::time_point deadline) override {
+    return core_->WaitChunks(seq, deadline);
+  }
+  Status Pump(Clock::time_point deadline, int wake_fd) override {
+    return core_->Pump(deadline, wake_fd);
+  }
   size_t tail_bytes() const override { return core_->TailBytes(); }
   bool attached() const override { return core_->attached(); }
   Status closed() const override { return core_->Closed(); }
@@ -50,7 +59,9 @@ FrameBuffer::FrameBuffer(size_t capacity_bytes) : bytes_(sizeof(FrameHeader) + c
 
 // Full also when the header could count no further record.
 std::span<std::byte> FrameBuffer::room() {
-  if (records_ == UINT16_MAX) { return {}; }
+  if (records_ == UINT16_MAX) {
+    return {};
+  }
   return {bytes_.data() + used_, bytes_.size() - used_};
 }
 
@@ -59,10 +70,15 @@ void FrameBuffer::Commit(size_t bytes) {
   ++records_;
 }
 
-size_t FrameBuffer::used_bytes() const { return used_ - sizeof(FrameHeader); }
-uint16_t FrameBuffer::records() const { return records_; }
+size_t FrameBuffer::used_bytes() const {
+  return used_ - sizeof(FrameHeader);
+}
+uint16_t FrameBuffer::records() const {
+  return records_;
+}
 
-std::unique_ptr<Link> Link::Create(LinkObserver& observer, const LinkOptions& options, Reconnect reconnect) {
+std::unique_ptr<Link> Link::Create(LinkObserver& observer, const LinkOptions& options,
+                                   Reconnect reconnect) {
   return std::make_unique<LinkHandle>(observer, options, std::move(reconnect));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session's link: the ordered log of frames plus bulk lanes, each side keeping its unacknowledged tail, so that a
-// lost connection costs time and not the session. Both client and server use it; it knows no CUDA.
+// A session's link: the ordered log of frames plus bulk lanes, each side keeping its unacknowledged
+// tail, so that a lost connection costs time and not the session. Both client and server use it; it
+// knows no CUDA.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +20,22 @@ namespace farcall {
 
 struct FrameView {
   const FrameHeader& header;
-  std::span<const std::byte> records;  // whole records, back to back; bounds of each still to be checked by the reader
+  std::span<const std::byte>
+      records;  // whole records, back to back; bounds of each still to be checked by the reader
 };
 
-// What the owner of a link hears. OnFrame is called on the thread that pumps the log, the chunk calls on a lane's thread, the
-// rest on the link's service thread; never under a lock of the link's.
+// What the owner of a link hears. OnFrame is called on the thread that pumps the log, the chunk
+// calls on a lane's thread, the rest on the link's service thread; never under a lock of the
+// link's.
 class LinkObserver {
  public:
   virtual ~LinkObserver() = default;
   // In order, exactly once, across reconnects. A failed status (kMalformed) closes the link.
   virtual Status OnFrame(const FrameView& frame) = 0;
-  // Where a chunk's payload goes: exactly header.bytes long and valid until OnChunk; an empty span closes the link (kMalformed).
-  // May block while memory is short (that is the lane's back-pressure). A connection lost in mid-payload means that the same
-  // chunk is asked for again, without an OnChunk between.
+  // Where a chunk's payload goes: exactly header.bytes long and valid until OnChunk; an empty span
+  // closes the link (kMalformed). May block while memory is short (that is the lane's
+  // back-pressure). A connection lost in mid-payload means that the same chunk is asked for again,
+  // without an OnChunk between.
   virtual std::span<std::byte> ChunkDestination(const ChunkHeader& header) = 0;
   virtual void OnChunk(const ChunkHeader& header) = 0;
   virtual void OnDetached(const Status& why) {}
@@ -43,20 +47,22 @@ struct LinkOptions {
   bool is_client = false;
   uint32_t lanes = 2;
   uint32_t grace_ms = 60000;
-  uint32_t heartbeat_ms = 1000;      // a frame at least this often; silence of 4 s (client) = link lost
-  uint32_t silence_ms = 4000;        // client only; the server waits for the grace
-  size_t max_tail_bytes = 64u << 20; // unacknowledged frames kept; SendFrame blocks (client) beyond
+  uint32_t heartbeat_ms = 1000;  // a frame at least this often; silence of 4 s (client) = link lost
+  uint32_t silence_ms = 4000;    // client only; the server waits for the grace
+  size_t max_tail_bytes =
+      64u << 20;  // unacknowledged frames kept; SendFrame blocks (client) beyond
   size_t max_chunk_tail_bytes = 64u << 20;
-  uint32_t spin_us = 50;             // of Pump, before it blocks; 0 on one CPU
+  uint32_t spin_us = 50;  // of Pump, before it blocks; 0 on one CPU
   bool checksum = true;
 };
 
-// A frame under construction: room for the header, then records. From a pool; its memory becomes the tail.
+// A frame under construction: room for the header, then records. From a pool; its memory becomes
+// the tail.
 class FrameBuffer {
  public:
-  std::span<std::byte> room();                  // free space after what is written
-  void Commit(size_t bytes);                    // bytes of a whole record have been written to room()
-  size_t used_bytes() const;                    // records only
+  std::span<std::byte> room();  // free space after what is written
+  void Commit(size_t bytes);    // bytes of a whole record have been written to room()
+  size_t used_bytes() const;    // records only
   uint16_t records() const;
 
   explicit FrameBuffer(size_t capacity_bytes);  // of records; header room is added
@@ -70,49 +76,59 @@ class FrameBuffer {
 // The destructor ends its threads: no other call may be under way, and the observer still lives.
 class Link {
  public:
-  // Client: how to connect again; does the handshake (resume or lane join) and returns the attached channel and the
-  // server's positions. Called on the link's own threads.
+  // Client: how to connect again; does the handshake (resume or lane join) and returns the attached
+  // channel and the server's positions. Called on the link's own threads.
   struct Reconnected {
     std::unique_ptr<Channel> channel;
     uint64_t peer_received_seq = 0;
     uint64_t peer_received_chunks = 0;
   };
-  using Reconnect = std::function<Result<Reconnected>(LinkRole role, uint32_t lane, uint64_t received_seq, uint64_t received_chunks)>;
+  using Reconnect = std::function<Result<Reconnected>(
+      LinkRole role, uint32_t lane, uint64_t received_seq, uint64_t received_chunks)>;
 
-  static std::unique_ptr<Link> Create(LinkObserver& observer, const LinkOptions& options, Reconnect reconnect = nullptr);
+  static std::unique_ptr<Link> Create(LinkObserver& observer, const LinkOptions& options,
+                                      Reconnect reconnect = nullptr);
   virtual ~Link() = default;
 
-  // Gives the link its log connection: first attach, or (server) after the supervisor passed a resumed one on.
-  virtual void AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_received_seq, uint64_t peer_received_chunks) = 0;
+  // Gives the link its log connection: first attach, or (server) after the supervisor passed a
+  // resumed one on.
+  virtual void AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_received_seq,
+                         uint64_t peer_received_chunks) = 0;
   virtual void AttachLane(uint32_t lane, std::unique_ptr<Channel> channel) = 0;
   // Client: dials the lanes if not yet open. Cheap when open.
   virtual Status OpenLanes() = 0;
 
-  // Highest frame seq received in order: what HELLO or WELCOME of a resume carries, with chunks_received().
+  // Highest frame seq received in order: what HELLO or WELCOME of a resume carries, with
+  // chunks_received().
   virtual uint64_t received_seq() const = 0;
 
   virtual std::unique_ptr<FrameBuffer> TakeBuffer(size_t capacity_bytes) = 0;  // pooled
   // Appends the frame to the log. Order of calls = order on the wire (the caller serialises).
-  //   Client  blocks while the socket is full or the tail over its bound; returns kOk while detached (the tail is sent again)
-  //   Server  never blocks: what the socket does not take waits for the link's service thread. A tail over 4 x max_tail_bytes
-  //           closes the link: that client does not read. The thread that pumps never blocks here either, on both sides
+  //   Client  blocks while the socket is full or the tail over its bound; returns kOk while
+  //   detached (the tail is sent again) Server  never blocks: what the socket does not take waits
+  //   for the link's service thread. A tail over 4 x max_tail_bytes
+  //           closes the link: that client does not read. The thread that pumps never blocks here
+  //           either, on both sides
   virtual Status SendFrame(std::unique_ptr<FrameBuffer> frame) = 0;
   // Sends transfer bytes on the lanes in pieces of at most kMaxChunkBytes.
-  //   kCopied    keeps a copy until acknowledged (bounded: blocks at max_chunk_tail_bytes); returns once handed to the socket
-  //   kBorrowed  no copy: returns only when the peer has acknowledged all of it (or the link closed)
-  //   kOwned     `done` is called when acknowledged (on a thread of the link's, or the one that pumps) or when the link closes;
+  //   kCopied    keeps a copy until acknowledged (bounded: blocks at max_chunk_tail_bytes); returns
+  //   once handed to the socket kBorrowed  no copy: returns only when the peer has acknowledged all
+  //   of it (or the link closed) kOwned     `done` is called when acknowledged (on a thread of the
+  //   link's, or the one that pumps) or when the link closes;
   //              bytes stay valid until then; never blocks on the peer's acknowledgement
-  //   Errors  kDisconnected (closed; `done` is not called then), kInvalid (kBorrowed on the thread that pumps: it would wait for itself)
+  //   Errors  kDisconnected (closed; `done` is not called then), kInvalid (kBorrowed on the thread
+  //   that pumps: it would wait for itself)
   enum class Retain { kCopied, kBorrowed, kOwned };
-  virtual Status SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes, Retain retain,
-                              std::function<void()> done = nullptr) = 0;
+  virtual Status SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
+                              Retain retain, std::function<void()> done = nullptr) = 0;
   virtual uint64_t chunks_sent() const = 0;      // stamped into frames by SendFrame
   virtual uint64_t chunks_received() const = 0;  // contiguous prefix
   // Blocks until chunks_received() >= seq, the deadline or the end.
   virtual Status WaitChunks(uint64_t seq, Clock::time_point deadline) = 0;
 
-  // Reads the log once: delivers whole frames through the observer, drains queued output, sends a heartbeat if one is due.
-  // Spins spin_us, then blocks until something arrives, `wake_fd` is readable or the deadline. One thread at a time.
+  // Reads the log once: delivers whole frames through the observer, drains queued output, sends a
+  // heartbeat if one is due. Spins spin_us, then blocks until something arrives, `wake_fd` is
+  // readable or the deadline. One thread at a time.
   //   Errors  kTimeout (nothing came), kDisconnected / kMalformed (closed for good)
   virtual Status Pump(Clock::time_point deadline, int wake_fd = -1) = 0;
 
@@ -120,14 +136,17 @@ class Link {
   virtual size_t tail_bytes() const = 0;
   virtual bool attached() const = 0;
   virtual Status closed() const = 0;  // ok while the link lives
-  // Sends kGoodbye {why} behind what is queued (bounded time), then ends. Reason goes to OnClosed before Close returns, unless
-  // called on a thread of the link's or on the one that pumps. The peer's link closes with that reason, without a grace.
+  // Sends kGoodbye {why} behind what is queued (bounded time), then ends. Reason goes to OnClosed
+  // before Close returns, unless called on a thread of the link's or on the one that pumps. The
+  // peer's link closes with that reason, without a grace.
   virtual void Close(const Status& why) = 0;
-  // Forked child: drops everything without traffic, joins nothing. Afterwards only the destructor may be called.
+  // Forked child: drops everything without traffic, joins nothing. Afterwards only the destructor
+  // may be called.
   virtual void Abandon() = 0;
 
   struct Counters {
-    uint64_t frames_out, frames_in, bytes_out, bytes_in, chunk_bytes_out, chunk_bytes_in, reconnects;
+    uint64_t frames_out, frames_in, bytes_out, bytes_in, chunk_bytes_out, chunk_bytes_in,
+        reconnects;
   };
   virtual Counters counters() const = 0;
 };

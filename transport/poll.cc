@@ -14,15 +14,24 @@ bool PollUntil(std::span<pollfd> fds, Clock::time_point deadline) {
     timespec left{};
     timespec* limit = nullptr;
     if (deadline != Clock::time_point::max()) {
-      auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now()).count();
-      if (ns < 0) { ns = 0; }
+      auto ns =
+          std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now()).count();
+      if (ns < 0) {
+        ns = 0;
+      }
       left = {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
       limit = &left;
     }
     int ready = ppoll(fds.data(), fds.size(), limit, nullptr);
-    if (ready > 0) { return true; }
-    if (ready == 0) { return false; }
-    if (errno != EINTR) { return true; }  // the call that follows names the fault
+    if (ready > 0) {
+      return true;
+    }
+    if (ready == 0) {
+      return false;
+    }
+    if (errno != EINTR) {
+      return true;
+    }  // the call that follows names the fault
   }
 }
 
@@ -37,7 +46,9 @@ bool WorkerThread::StartRaw(const char* name, void* (*entry)(void*), void* argum
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   pthread_attr_destroy(&attributes);
   started_ = error == 0;
-  if (started_) { pthread_setname_np(thread_, name); }
+  if (started_) {
+    pthread_setname_np(thread_, name);
+  }
   return started_;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A condition variable with deadlines on the steady clock, and a thread that may be left behind in a forked child.
-// std::condition_variable needs glibc 2.30 for steady deadlines, and a joinable std::thread ends the process that
-// drops it.
+// A condition variable with deadlines on the steady clock, and a thread that may be left behind in
+// a forked child. std::condition_variable needs glibc 2.30 for steady deadlines, and a joinable
+// std::thread ends the process that drops it.
 #pragma once
 
 #include <pthread.h>
@@ -32,7 +32,9 @@ class CondVar {
     pthread_cond_wait(&condition_, lock.mutex()->native_handle());
   }
   void WaitUntil(std::unique_lock<std::mutex>& lock, Clock::time_point deadline) {
-    if (deadline == Clock::time_point::max()) { return Wait(lock); }
+    if (deadline == Clock::time_point::max()) {
+      return Wait(lock);
+    }
     auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.time_since_epoch());
     timespec at{static_cast<time_t>(since.count() / 1'000'000'000),
                 static_cast<long>(since.count() % 1'000'000'000)};
@@ -50,14 +52,17 @@ class WorkerThread {
   static constexpr size_t kStackBytes = 512u << 10;
 
   template <typename Object, typename... Arguments>
-  bool Start(const char* name, void (Object::*body)(Arguments...), Object* object, std::type_identity_t<Arguments>... arguments) {
+  bool Start(const char* name, void (Object::*body)(Arguments...), Object* object,
+             std::type_identity_t<Arguments>... arguments) {
     auto run = [object, body, arguments...] { (object->*body)(arguments...); };
     return StartRaw(name, &Entry<decltype(run)>, new decltype(run)(std::move(run)));
   }
   bool started() const { return started_; }
   bool IsCurrent() const { return started_ && pthread_equal(thread_, pthread_self()) != 0; }
   void Join() {
-    if (started_) { pthread_join(thread_, nullptr); }
+    if (started_) {
+      pthread_join(thread_, nullptr);
+    }
     started_ = false;
   }
 

@@ -15,27 +15,36 @@ Status Bad(std::string_view text, std::string_view why) {
   return {Code::kInvalid, message};
 }
 
-bool IsSchemeChar(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+'; }
+bool IsSchemeChar(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+';
+}
 
 }  // namespace
 
 Result<Url> ParseUrl(std::string_view text) {
   size_t colon = text.find("://");
-  if (text.size() > kMaxUrlBytes) { return Bad(text, "longer than 4096 characters"); }
+  if (text.size() > kMaxUrlBytes) {
+    return Bad(text, "longer than 4096 characters");
+  }
   if (colon == std::string_view::npos || colon == 0) {
     return Bad(text, "has no transport; write tcp://host:port");
   }
-  Url url{std::string(text), std::string(text.substr(0, colon)), std::string(text.substr(colon + 3))};
+  Url url{std::string(text), std::string(text.substr(0, colon)),
+          std::string(text.substr(colon + 3))};
   if (!std::all_of(url.scheme.begin(), url.scheme.end(), IsSchemeChar)) {
     return Bad(text, "has no valid transport name; write tcp://host:port");
   }
-  if (url.rest.empty()) { return Bad(text, "names no address; write tcp://host:port"); }
+  if (url.rest.empty()) {
+    return Bad(text, "names no address; write tcp://host:port");
+  }
   return url;
 }
 
 Result<HostPort> ParseHostPort(const Url& url) {
   std::string_view rest = url.rest;
-  if (!rest.empty() && rest.back() == '/') { rest.remove_suffix(1); }
+  if (!rest.empty() && rest.back() == '/') {
+    rest.remove_suffix(1);
+  }
   HostPort result;
   size_t colon = rest.rfind(':');
   if (!rest.empty() && rest.front() == '[') {
@@ -45,17 +54,22 @@ Result<HostPort> ParseHostPort(const Url& url) {
     }
     result.host = rest.substr(1, close - 1);
   } else {
-    if (colon == std::string_view::npos) { return Bad(url.text, "names no port; write host:port"); }
+    if (colon == std::string_view::npos) {
+      return Bad(url.text, "names no port; write host:port");
+    }
     result.host = rest.substr(0, colon);
     if (result.host.find(':') != std::string::npos) {
       return Bad(url.text, "an IPv6 address is written [address]:port");
     }
   }
-  if (result.host.empty()) { return Bad(url.text, "names no host; write host:port"); }
+  if (result.host.empty()) {
+    return Bad(url.text, "names no host; write host:port");
+  }
   std::string_view digits = rest.substr(colon + 1);
   uint32_t port = 0;
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size() || port > 65535) {
+  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size() ||
+      port > 65535) {
     return Bad(url.text, "the port is a number from 0 to 65535");
   }
   result.port = static_cast<uint16_t>(port);
@@ -64,7 +78,9 @@ Result<HostPort> ParseHostPort(const Url& url) {
 
 std::string FormatHostPort(std::string_view host, uint16_t port) {
   std::string text(host);
-  if (host.find(':') != std::string_view::npos) { text = "[" + text + "]"; }
+  if (host.find(':') != std::string_view::npos) {
+    text = "[" + text + "]";
+  }
   return text + ":" + std::to_string(port);
 }
 

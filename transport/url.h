@@ -11,13 +11,13 @@
 namespace farcall {
 
 struct Url {
-  std::string text;    // as given, for messages
+  std::string text;  // as given, for messages
   std::string scheme;
-  std::string rest;    // after ://
+  std::string rest;  // after ://
 };
 
 struct HostPort {
-  std::string host;    // without brackets
+  std::string host;  // without brackets
   uint16_t port = 0;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The link against the raw channel under it, in one run: 64-byte round trips, one-way 16 KiB frames, 64 MiB transfers.
-// Both ends share the process; figures on a loaded or small machine tell little, ratios more.
+// The link against the raw channel under it, in one run: 64-byte round trips, one-way 16 KiB
+// frames, 64 MiB transfers. Both ends share the process; figures on a loaded or small machine tell
+// little, ratios more.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -22,9 +23,13 @@ constexpr size_t kStreamBytes = 512u << 20;
 constexpr size_t kTransferBytes = 64u << 20;
 constexpr int kTransfers = 8;
 
-Clock::time_point Later() { return Clock::now() + std::chrono::seconds(60); }
+Clock::time_point Later() {
+  return Clock::now() + std::chrono::seconds(60);
+}
 
-double Seconds(Clock::time_point since) { return std::chrono::duration<double>(Clock::now() - since).count(); }
+double Seconds(Clock::time_point since) {
+  return std::chrono::duration<double>(Clock::now() - since).count();
+}
 
 struct Connection {
   std::unique_ptr<Channel> client, server;
@@ -42,16 +47,24 @@ size_t ReceiveSome(Channel& channel, std::span<std::byte> into, uint32_t spin_us
   Clock::time_point stop = Clock::now() + std::chrono::microseconds(spin_us);
   for (;;) {
     Result<size_t> got = channel.TryReceive(into);
-    if (!got.ok()) { return 0; }
-    if (*got != 0) { return *got; }
-    if (Clock::now() >= stop) { channel.WaitReadable(Later()); }
+    if (!got.ok()) {
+      return 0;
+    }
+    if (*got != 0) {
+      return *got;
+    }
+    if (Clock::now() >= stop) {
+      channel.WaitReadable(Later());
+    }
   }
 }
 
 void ReceiveExactly(Channel& channel, std::span<std::byte> into, uint32_t spin_us) {
   while (!into.empty()) {
     size_t got = ReceiveSome(channel, into, spin_us);
-    if (got == 0) { return; }
+    if (got == 0) {
+      return;
+    }
     into = into.subspan(got);
   }
 }
@@ -78,10 +91,13 @@ double RawRoundTrip(Listener& listener, uint32_t spin_us) {
   return us[kRoundTrips / 2];
 }
 
-// GB/s over as many connections as the link has lanes; one thread sends in turn, one receives per connection.
+// GB/s over as many connections as the link has lanes; one thread sends in turn, one receives per
+// connection.
 double RawTransfer(Listener& listener, uint32_t lanes) {
   std::vector<Connection> connections;
-  for (uint32_t i = 0; i < lanes; ++i) { connections.push_back(Connect(listener)); }
+  for (uint32_t i = 0; i < lanes; ++i) {
+    connections.push_back(Connect(listener));
+  }
   std::vector<std::byte> source(kTransferBytes, std::byte{1}), target(kTransferBytes);
   Clock::time_point start = Clock::now();
   size_t each = kTransferBytes / lanes;
@@ -89,16 +105,20 @@ double RawTransfer(Listener& listener, uint32_t lanes) {
   for (uint32_t i = 0; i < lanes; ++i) {
     threads.emplace_back([&, i] {
       for (int t = 0; t < kTransfers; ++t) {
-        (void)ReceiveAll(*connections[i].server, std::span(target).subspan(i * each, each), Later());
+        (void)ReceiveAll(*connections[i].server, std::span(target).subspan(i * each, each),
+                         Later());
       }
     });
     threads.emplace_back([&, i] {
       for (int t = 0; t < kTransfers; ++t) {
-        (void)SendAll(*connections[i].client, std::span<const std::byte>(source).subspan(i * each, each), Later());
+        (void)SendAll(*connections[i].client,
+                      std::span<const std::byte>(source).subspan(i * each, each), Later());
       }
     });
   }
-  for (std::thread& thread : threads) { thread.join(); }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
   return static_cast<double>(kTransferBytes) * kTransfers / Seconds(start) / 1e9;
 }
 
@@ -107,7 +127,9 @@ class Sink final : public LinkObserver {
   explicit Sink(std::span<std::byte> target) : target_(target) {}
   Status OnFrame(const FrameView&) override {
     ++frames;
-    if (echo != nullptr) { return Send(*echo, 16); }
+    if (echo != nullptr) {
+      return Send(*echo, 16);
+    }
     return {};
   }
   std::span<std::byte> ChunkDestination(const ChunkHeader& header) override {
@@ -142,7 +164,8 @@ Figures MeasureLink(Listener& listener, const LinkOptions& base) {
   client_options.is_client = true;
   std::vector<std::byte> source(kTransferBytes, std::byte{1}), target(kTransferBytes);
   Sink client_sink({}), server_sink(target);
-  std::unique_ptr<Link> client = Link::Create(client_sink, client_options), server = Link::Create(server_sink, base);
+  std::unique_ptr<Link> client = Link::Create(client_sink, client_options),
+                        server = Link::Create(server_sink, base);
   Connection log = Connect(listener);
   server->AttachLog(std::move(log.server), 0, 0);
   client->AttachLog(std::move(log.client), 0, 0);
@@ -154,25 +177,35 @@ Figures MeasureLink(Listener& listener, const LinkOptions& base) {
   Figures figures;
   server_sink.echo = server.get();
   std::thread pump([&] {
-    while (server->closed().ok()) { (void)server->Pump(Clock::now() + std::chrono::seconds(1)); }
+    while (server->closed().ok()) {
+      (void)server->Pump(Clock::now() + std::chrono::seconds(1));
+    }
   });
   std::vector<double> us;
   for (uint64_t i = 1; i <= kRoundTrips; ++i) {
     Clock::time_point start = Clock::now();
     (void)Sink::Send(*client, 16);  // with the frame's header 64 bytes
-    while (client_sink.frames < i) { (void)client->Pump(Later()); }
+    while (client_sink.frames < i) {
+      (void)client->Pump(Later());
+    }
     us.push_back(Seconds(start) * 1e6);
   }
   std::nth_element(us.begin(), us.begin() + kRoundTrips / 2, us.end());
   figures.round_trip_us = us[kRoundTrips / 2];
   server_sink.echo = nullptr;
   std::thread acknowledgements([&] {
-    while (client->closed().ok()) { (void)client->Pump(Clock::now() + std::chrono::seconds(1)); }
+    while (client->closed().ok()) {
+      (void)client->Pump(Clock::now() + std::chrono::seconds(1));
+    }
   });
   uint64_t frames = kStreamBytes / kBatchBytes, before = server_sink.frames;
   Clock::time_point start = Clock::now();
-  for (uint64_t i = 0; i < frames; ++i) { (void)Sink::Send(*client, kBatchBytes); }
-  while (server_sink.frames < before + frames) { std::this_thread::yield(); }
+  for (uint64_t i = 0; i < frames; ++i) {
+    (void)Sink::Send(*client, kBatchBytes);
+  }
+  while (server_sink.frames < before + frames) {
+    std::this_thread::yield();
+  }
   figures.frames_gbps = static_cast<double>(kStreamBytes) / Seconds(start) / 1e9;
   start = Clock::now();
   for (int t = 0; t < kTransfers; ++t) {
@@ -204,15 +237,17 @@ int Run(int argc, char** argv) {
     return 1;
   }
   LinkOptions options;
-  std::printf("policy: %s, spin %u us then block, %u lanes, checksum %s, congestion control %s, no pinning, %u CPUs\n",
-              url.c_str(), options.spin_us, options.lanes, options.checksum ? "on" : "off", CongestionControl().c_str(),
-              std::thread::hardware_concurrency());
+  std::printf(
+      "policy: %s, spin %u us then block, %u lanes, checksum %s, congestion control %s, no "
+      "pinning, %u CPUs\n",
+      url.c_str(), options.spin_us, options.lanes, options.checksum ? "on" : "off",
+      CongestionControl().c_str(), std::thread::hardware_concurrency());
   double raw_us = RawRoundTrip(**listener, options.spin_us);
   double raw_gbps = RawTransfer(**listener, options.lanes);
   Figures link = MeasureLink(**listener, options);
   std::printf("%-34s %10s %10s %8s\n", "", "raw", "link", "ratio");
-  std::printf("%-34s %10.2f %10.2f %8.2f\n", "round trip of 64 B, us (median)", raw_us, link.round_trip_us,
-              link.round_trip_us / raw_us);
+  std::printf("%-34s %10.2f %10.2f %8.2f\n", "round trip of 64 B, us (median)", raw_us,
+              link.round_trip_us, link.round_trip_us / raw_us);
   std::printf("%-34s %10.2f %10.2f %8.2f\n", "64 MiB transfers, GB/s", raw_gbps, link.transfer_gbps,
               link.transfer_gbps / raw_gbps);
   std::printf("%-34s %10s %10.2f\n", "16 KiB frames one way, GB/s", "-", link.frames_gbps);
@@ -222,4 +257,6 @@ int Run(int argc, char** argv) {
 }  // namespace
 }  // namespace farcall
 
-int main(int argc, char** argv) { return farcall::Run(argc, argv); }
+int main(int argc, char** argv) {
+  return farcall::Run(argc, argv);
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hand-written calls use beside session_face.h: bodies in two parts, session messages, fixed-room bodies.
+// What hand-written calls use beside session_face.h: bodies in two parts, session messages,
+// fixed-room bodies.
 #pragma once
 
 #include "client-shim/core/session.h"
@@ -7,18 +8,23 @@
 
 namespace farcall::client {
 
-// As Post and RoundTrip; `tail` follows `head`, whose size is a multiple of 8, without being copied first.
+// As Post and RoundTrip; `tail` follows `head`, whose size is a multiple of 8, without being copied
+// first.
 CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail);
-CUresult RoundTripParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail, Reply* reply);
+CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
+                        std::span<const std::byte> tail, Reply* reply);
 
-// A record made by hand: counted, made synchronous by FARCALL_SYNC. Late errors stay where they are.
+// A record made by hand: counted, made synchronous by FARCALL_SYNC. Late errors stay where they
+// are.
 CUresult PostRecordCounted(const Record& record);
 
 // A record whose chunks will land: its failure forgets the transfer.
 CUresult PostBound(const Record& record, uint64_t transfer);
 
-// A question of the session's own, on behalf of `context` (0 = none). Late errors stay where they are.
-CUresult AskSession(SessionCall call, uint16_t context, std::span<const std::byte> body, Reply* reply);
+// A question of the session's own, on behalf of `context` (0 = none). Late errors stay where they
+// are.
+CUresult AskSession(SessionCall call, uint16_t context, std::span<const std::byte> body,
+                    Reply* reply);
 // A message of the session's own.
 CUresult TellSession(SessionCall call, uint16_t context, std::span<const std::byte> body);
 

@@ -24,7 +24,8 @@ bool ReadFirstLine(const std::string& path, std::string* line) {
   size_t got = std::fread(buffer, 1, sizeof(buffer), file);
   std::fclose(file);
   line->assign(buffer, got);
-  line->resize(line->find_first_of("\r\n") == std::string::npos ? line->size() : line->find_first_of("\r\n"));
+  line->resize(line->find_first_of("\r\n") == std::string::npos ? line->size()
+                                                                : line->find_first_of("\r\n"));
   return true;
 }
 
@@ -39,7 +40,8 @@ void LoadLog() {
     }
   }
   if (!known) {
-    Log(LogLevel::kWarn, "FARCALL_LOG=%s is no level; use off, error, warn, info, debug or trace", level.c_str());
+    Log(LogLevel::kWarn, "FARCALL_LOG=%s is no level; use off, error, warn, info, debug or trace",
+        level.c_str());
   }
   std::string file = Get("FARCALL_LOG_FILE");
   if (!SetLogFile(file.c_str())) {
@@ -113,10 +115,18 @@ bool ParseBytes(const std::string& text, uint64_t* bytes) {
     const char* name;
     double scale;
   };
-  static constexpr Unit kUnits[] = {{"", 1},          {"B", 1},          {"KiB", 1024.0},   {"MiB", 1048576.0},
-                                    {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}, {"K", 1024.0},
-                                    {"M", 1048576.0}, {"G", 1073741824.0},
-                                    {"KB", 1e3},      {"MB", 1e6},       {"GB", 1e9}};
+  static constexpr Unit kUnits[] = {{"", 1},
+                                    {"B", 1},
+                                    {"KiB", 1024.0},
+                                    {"MiB", 1048576.0},
+                                    {"GiB", 1073741824.0},
+                                    {"TiB", 1099511627776.0},
+                                    {"K", 1024.0},
+                                    {"M", 1048576.0},
+                                    {"G", 1073741824.0},
+                                    {"KB", 1e3},
+                                    {"MB", 1e6},
+                                    {"GB", 1e9}};
   for (const Unit& unit : kUnits) {
     if (std::strcmp(end, unit.name) == 0 && value * unit.scale < 9e18) {
       *bytes = static_cast<uint64_t>(value * unit.scale);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the environment asks of a client. Read once, at the first call; flags of `farcall run` arrive as environment.
+// What the environment asks of a client. Read once, at the first call; flags of `farcall run`
+// arrive as environment.
 #pragma once
 
 #include <string>
@@ -9,14 +10,15 @@
 namespace farcall::client {
 
 struct Config {
-  std::string endpoint;     // FARCALL_ENDPOINT
-  std::string token;        // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
-  std::string vgpu;         // FARCALL_VGPU: shared by the processes of one `farcall run`
-  QuotaRequest quota;       // FARCALL_MEM, FARCALL_SHARE, FARCALL_LIMIT, FARCALL_PRIORITY
-  std::string stats_file;   // FARCALL_STATS
-  std::string cache_dir;    // FARCALL_CACHE_DIR, else $XDG_CACHE_HOME/farcall or ~/.cache/farcall; "" = no cache
-  bool sync = false;        // FARCALL_SYNC
-  std::string error;        // one line if a value cannot be used: cuInit fails with it
+  std::string endpoint;    // FARCALL_ENDPOINT
+  std::string token;       // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
+  std::string vgpu;        // FARCALL_VGPU: shared by the processes of one `farcall run`
+  QuotaRequest quota;      // FARCALL_MEM, FARCALL_SHARE, FARCALL_LIMIT, FARCALL_PRIORITY
+  std::string stats_file;  // FARCALL_STATS
+  std::string cache_dir;  // FARCALL_CACHE_DIR, else $XDG_CACHE_HOME/farcall or ~/.cache/farcall; ""
+                          // = no cache
+  bool sync = false;      // FARCALL_SYNC
+  std::string error;      // one line if a value cannot be used: cuInit fails with it
 };
 
 // Leaked: the C runtime calls us after static destructors.

@@ -16,7 +16,8 @@ constexpr auto kRejoinTimeout = std::chrono::seconds(5);
 
 // HELLO and WELCOME are a round trip too, of the log and of each lane.
 void CountHandshake() {
-  if (Stats* stats = g_stats.load(std::memory_order_relaxed)) stats->round_trips.fetch_add(1, std::memory_order_relaxed);
+  if (Stats* stats = g_stats.load(std::memory_order_relaxed))
+    stats->round_trips.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -54,8 +55,8 @@ Result<Connected> OpenSession(const Config& config, Hello hello, Clock::time_poi
   return connected;
 }
 
-Result<Link::Reconnected> Rejoin(const std::string& endpoint, const Welcome& session, LinkRole role, uint32_t lane,
-                                 uint64_t received_seq, uint64_t received_chunks) {
+Result<Link::Reconnected> Rejoin(const std::string& endpoint, const Welcome& session, LinkRole role,
+                                 uint32_t lane, uint64_t received_seq, uint64_t received_chunks) {
   Clock::time_point deadline = Clock::now() + kRejoinTimeout;
   Result<std::unique_ptr<Channel>> channel = Dial(endpoint, deadline);
   if (!channel.ok()) return channel.status();

@@ -18,11 +18,12 @@ struct Connected {
 };
 
 // A new session.
-//   Errors  kUnavailable / kTimeout (nothing there), kRefused (the server's words), kUnsupported (other wire major), kMalformed
+//   Errors  kUnavailable / kTimeout (nothing there), kRefused (the server's words), kUnsupported
+//   (other wire major), kMalformed
 Result<Connected> OpenSession(const Config& config, Hello hello, Clock::time_point deadline);
 // Resumes or joins a session with its key.
-Result<Link::Reconnected> Rejoin(const std::string& endpoint, const Welcome& session, LinkRole role, uint32_t lane,
-                                 uint64_t received_seq, uint64_t received_chunks);
+Result<Link::Reconnected> Rejoin(const std::string& endpoint, const Welcome& session, LinkRole role,
+                                 uint32_t lane, uint64_t received_seq, uint64_t received_chunks);
 // What this process says about itself: program, user, whitelisted environment.
 void DescribeProcess(Hello* hello);
 

@@ -46,7 +46,9 @@ Context* FindContext(CUcontext handle) {
   return FindObject<Context>(HandleKind::kContext, reinterpret_cast<uint64_t>(handle));
 }
 
-Context* ContextBySlot(uint16_t slot) { return g_by_slot[slot].load(std::memory_order_acquire); }
+Context* ContextBySlot(uint16_t slot) {
+  return g_by_slot[slot].load(std::memory_order_acquire);
+}
 
 void RetireContext(Context* context) {
   context->alive.store(false);

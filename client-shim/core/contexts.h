@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A context as the client knows it: its slot, its late errors, its frees. Contexts are never deleted, so a stale pointer stays readable.
+// A context as the client knows it: its slot, its late errors, its frees. Contexts are never
+// deleted, so a stale pointer stays readable.
 #pragma once
 
 #include <cuda.h>
@@ -12,26 +13,28 @@ namespace farcall::client {
 
 struct Context {
   uint64_t handle = 0;
-  uint16_t slot = 0;         // the handle's index: what records carry
-  int device = 0;            // as the application counts
+  uint16_t slot = 0;  // the handle's index: what records carry
+  int device = 0;     // as the application counts
   int server_device = 0;
   bool primary = false;
   unsigned flags = 0;
-  uint64_t id = 0;           // cuCtxGetId
+  uint64_t id = 0;  // cuCtxGetId
   std::atomic<bool> alive{false};
-  std::atomic<int> late_error{0};           // CUresult of a post that failed
+  std::atomic<int> late_error{0};  // CUresult of a post that failed
   std::atomic<bool> sticky{false};
-  std::atomic<uint32_t> unordered_streams{0};  // live streams that do not synchronise with the legacy one
-  std::atomic<uint32_t> captures{0};           // streams in capture
-  std::mutex free_mutex;                    // orders (epoch, post) pairs
-  uint64_t free_epoch = 0;                  // last epoch given
-  std::atomic<uint64_t> freed_epoch{0};     // last epoch the server has reported
+  std::atomic<uint32_t> unordered_streams{
+      0};                                // live streams that do not synchronise with the legacy one
+  std::atomic<uint32_t> captures{0};     // streams in capture
+  std::mutex free_mutex;                 // orders (epoch, post) pairs
+  uint64_t free_epoch = 0;               // last epoch given
+  std::atomic<uint64_t> freed_epoch{0};  // last epoch the server has reported
   std::atomic<int> cache_config{0}, shared_config{0};
 };
 
 // Returns the context's late error and forgets it, unless it is sticky.
 inline CUresult TakeLateError(Context* context) {
-  if (context->late_error.load(std::memory_order_relaxed) == 0) [[likely]] return CUDA_SUCCESS;
+  if (context->late_error.load(std::memory_order_relaxed) == 0) [[likely]]
+    return CUDA_SUCCESS;
   if (context->sticky.load(std::memory_order_acquire)) {
     return static_cast<CUresult>(context->late_error.load(std::memory_order_relaxed));
   }

@@ -106,7 +106,8 @@ uint64_t Credit::FreeBytes(int32_t device) {
 uint64_t Credit::QuarantinedBytes(int32_t device) {
   std::lock_guard lock(mutex_);
   uint64_t total = 0;
-  for (const Waiting& waiting : waiting_) total += waiting.range.device == device ? waiting.range.bytes : 0;
+  for (const Waiting& waiting : waiting_)
+    total += waiting.range.device == device ? waiting.range.bytes : 0;
   return total;
 }
 
@@ -114,7 +115,8 @@ std::vector<std::pair<uint16_t, uint64_t>> Credit::QuarantinedEpochs(int32_t dev
   std::lock_guard lock(mutex_);
   std::map<uint16_t, uint64_t> last;
   for (const Waiting& waiting : waiting_) {
-    if (waiting.range.device == device) last[waiting.context] = std::max(last[waiting.context], waiting.epoch);
+    if (waiting.range.device == device)
+      last[waiting.context] = std::max(last[waiting.context], waiting.epoch);
   }
   return {last.begin(), last.end()};
 }
@@ -132,7 +134,8 @@ std::vector<CreditRange> Credit::TakeForReturn(int32_t device, uint64_t bytes) {
       uint64_t give = std::min(last - first, AlignUp(bytes, kChunkGranularityBytes));
       EraseLocked(pool, at);
       if (first > base) InsertLocked({device, base, first - base});
-      if (first + give < base + size) InsertLocked({device, first + give, base + size - first - give});
+      if (first + give < base + size)
+        InsertLocked({device, first + give, base + size - first - give});
       ranges.push_back({device, first, give});
       bytes -= std::min(bytes, give);
       next = pool.by_base.upper_bound(first);

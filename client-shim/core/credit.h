@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backed credit: device memory the server has mapped and charged, handed out here without asking. Freed blocks wait in
-// quarantine until the server says that what was submitted before the free has completed.
+// Backed credit: device memory the server has mapped and charged, handed out here without asking.
+// Freed blocks wait in quarantine until the server says that what was submitted before the free has
+// completed.
 #pragma once
 
 #include <cstdint>

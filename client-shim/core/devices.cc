@@ -81,13 +81,18 @@ int Device::Attribute(int id) const {
     case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
-    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED: return 0;
-    default: break;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED:
+      return 0;
+    default:
+      break;
   }
-  return id > 0 && static_cast<size_t>(id) < snapshot->attributes.size() ? snapshot->attributes[id] : 0;
+  return id > 0 && static_cast<size_t>(id) < snapshot->attributes.size() ? snapshot->attributes[id]
+                                                                         : 0;
 }
 
-int VisibleDeviceCount() { return static_cast<int>(g_devices->size()); }
+int VisibleDeviceCount() {
+  return static_cast<int>(g_devices->size());
+}
 
 const Device* FindDevice(int ordinal) {
   if (ordinal < 0 || ordinal >= VisibleDeviceCount()) return nullptr;

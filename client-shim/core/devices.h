@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The devices an application sees: the server's snapshot, filtered and ordered by CUDA_VISIBLE_DEVICES.
+// The devices an application sees: the server's snapshot, filtered and ordered by
+// CUDA_VISIBLE_DEVICES.
 #pragma once
 
 #include <string>
@@ -22,8 +23,8 @@ int VisibleDeviceCount();
 // nullptr: no such device.
 const Device* FindDevice(int ordinal);
 
-// CUDA_VISIBLE_DEVICES over the given uuids: server indices in order, ending before the first entry that names no device;
-// a device named twice means none at all. `text` nullptr = all.
+// CUDA_VISIBLE_DEVICES over the given uuids: server indices in order, ending before the first entry
+// that names no device; a device named twice means none at all. `text` nullptr = all.
 std::vector<int> SelectDevices(const char* text, const std::vector<std::string>& uuids);
 std::string UuidText(const std::array<uint8_t, 16>& uuid);
 

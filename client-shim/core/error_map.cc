@@ -5,23 +5,34 @@ namespace farcall::client {
 
 CUresult MapConnectError(Code code) {
   switch (code) {
-    case Code::kOk: return CUDA_SUCCESS;
-    case Code::kRefused: return CUDA_ERROR_NOT_PERMITTED;
-    case Code::kQuotaExceeded: return CUDA_ERROR_OUT_OF_MEMORY;
+    case Code::kOk:
+      return CUDA_SUCCESS;
+    case Code::kRefused:
+      return CUDA_ERROR_NOT_PERMITTED;
+    case Code::kQuotaExceeded:
+      return CUDA_ERROR_OUT_OF_MEMORY;
     case Code::kMalformed:
-    case Code::kUnsupported: return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
-    default: return CUDA_ERROR_NO_DEVICE;
+    case Code::kUnsupported:
+      return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+    default:
+      return CUDA_ERROR_NO_DEVICE;
   }
 }
 
 CUresult MapSessionError(Code code) {
   switch (code) {
-    case Code::kOk: return CUDA_SUCCESS;
-    case Code::kInvalid: return CUDA_ERROR_INVALID_VALUE;
-    case Code::kQuotaExceeded: return CUDA_ERROR_OUT_OF_MEMORY;
-    case Code::kUnsupported: return CUDA_ERROR_NOT_SUPPORTED;
-    case Code::kTimeout: return CUDA_ERROR_TIMEOUT;
-    default: return CUDA_ERROR_DEVICE_UNAVAILABLE;
+    case Code::kOk:
+      return CUDA_SUCCESS;
+    case Code::kInvalid:
+      return CUDA_ERROR_INVALID_VALUE;
+    case Code::kQuotaExceeded:
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    case Code::kUnsupported:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    case Code::kTimeout:
+      return CUDA_ERROR_TIMEOUT;
+    default:
+      return CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
 }
 
@@ -37,8 +48,10 @@ bool IsSticky(CUresult result) {
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_CONTAINED: return true;
-    default: return false;
+    case CUDA_ERROR_CONTAINED:
+      return true;
+    default:
+      return false;
   }
 }
 

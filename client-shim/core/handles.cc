@@ -89,6 +89,8 @@ bool CheckHandle(HandleKind kind, uint64_t handle) {
   return Handles(kind).Find(handle, &object) == HandleState::kLive;
 }
 
-void FreeHandle(HandleKind kind, uint64_t handle) { Handles(kind).Free(handle); }
+void FreeHandle(HandleKind kind, uint64_t handle) {
+  Handles(kind).Free(handle);
+}
 
 }  // namespace farcall::client

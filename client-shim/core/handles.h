@@ -28,7 +28,8 @@ class HandleTable {
  private:
   static constexpr uint32_t kSegmentSlots = 4096;
   static constexpr uint32_t kSegments = (kMaxHandleIndex + 1) / kSegmentSlots;
-  static constexpr size_t kReuseAfter = 64;  // freed slots rest a while: stale use is told from reuse
+  static constexpr size_t kReuseAfter =
+      64;  // freed slots rest a while: stale use is told from reuse
   struct Slot {
     std::atomic<uint32_t> state{0};  // generation << 1 | live
     std::atomic<void*> object{nullptr};
@@ -49,7 +50,8 @@ HandleTable& Handles(HandleKind kind);
 template <typename T>
 T* FindObject(HandleKind kind, uint64_t handle) {
   void* object = nullptr;
-  return Handles(kind).Find(handle, &object) == HandleState::kLive ? static_cast<T*>(object) : nullptr;
+  return Handles(kind).Find(handle, &object) == HandleState::kLive ? static_cast<T*>(object)
+                                                                   : nullptr;
 }
 
 }  // namespace farcall::client

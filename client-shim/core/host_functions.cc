@@ -52,6 +52,8 @@ void RunHostFunction(uint64_t id, CUresult status) {
   t_in_host_function = false;
 }
 
-bool InHostFunction() { return t_in_host_function; }
+bool InHostFunction() {
+  return t_in_host_function;
+}
 
 }  // namespace farcall::client

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one global: when the session begins, what fork and exit do to it, and what every entry checks first.
+// The one global: when the session begins, what fork and exit do to it, and what every entry checks
+// first.
 #include <pthread.h>
 
 #include <cstdlib>
@@ -14,8 +15,8 @@
 #include "client-shim/core/session.h"
 #include "client-shim/core/stats.h"
 #include "client-shim/core/thread_state.h"
-#include "proto/call_info.h"
 #include "client-shim/core/windows.h"
+#include "proto/call_info.h"
 
 namespace farcall::client {
 
@@ -33,7 +34,8 @@ constexpr auto kRetryPause = std::chrono::seconds(1);
 
 // One line: where, why and what to do. The transport's own lines say some of it already.
 CUresult FailConnect(const std::string& endpoint, const Status& why) {
-  bool absent = why.code() == Code::kUnavailable || why.code() == Code::kTimeout || why.code() == Code::kDisconnected;
+  bool absent = why.code() == Code::kUnavailable || why.code() == Code::kTimeout ||
+                why.code() == Code::kDisconnected;
   bool names_endpoint = why.message().find(endpoint) != std::string::npos;
   bool has_remedy = why.message().find("farcall serve") != std::string::npos;
   Log(LogLevel::kError, "cannot connect%s: %s%s", names_endpoint ? "" : (" to " + endpoint).c_str(),
@@ -48,7 +50,9 @@ CUresult Connect() {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (config.endpoint.empty()) {
-    Log(LogLevel::kError, "no server: set FARCALL_ENDPOINT=tcp://host:port, or start the program with `farcall run -- ...`");
+    Log(LogLevel::kError,
+        "no server: set FARCALL_ENDPOINT=tcp://host:port, or start the program with `farcall run "
+        "-- ...`");
     return CUDA_ERROR_NO_DEVICE;
   }
   Hello hello;
@@ -64,7 +68,8 @@ CUresult Connect() {
   }
   if (!opened.ok()) return FailConnect(config.endpoint, opened.status());
   if (taken >= static_cast<int>(hello.device_windows.size())) {
-    return FailConnect(config.endpoint, Status(Code::kMalformed, "the server took a window that was not offered"));
+    return FailConnect(config.endpoint,
+                       Status(Code::kMalformed, "the server took a window that was not offered"));
   }
   DeviceCredit().SetWindow(taken >= 0 ? hello.device_windows[taken] : Window{});
   g_sync.store(config.sync);
@@ -81,11 +86,15 @@ CUresult Connect() {
   return session->ended();
 }
 
-void BeforeFork() { g_connect_mutex->lock(); }
-void AfterForkParent() { g_connect_mutex->unlock(); }
+void BeforeFork() {
+  g_connect_mutex->lock();
+}
+void AfterForkParent() {
+  g_connect_mutex->unlock();
+}
 
-// The child owns copies of descriptors, not the session: it closes them without a word. CUDA's rule for a child forked
-// after cuInit is that nothing works there.
+// The child owns copies of descriptors, not the session: it closes them without a word. CUDA's rule
+// for a child forked after cuInit is that nothing works there.
 void AfterForkChild() {
   g_connect_mutex = new std::mutex;
   Session* session = g_session.exchange(nullptr);
@@ -109,7 +118,9 @@ __attribute__((constructor)) void RegisterHooks() {
   pthread_atfork(BeforeFork, AfterForkParent, AfterForkChild);
   at_quick_exit(LeaveProcess);
 }
-__attribute__((destructor)) void AtUnload() { LeaveProcess(); }
+__attribute__((destructor)) void AtUnload() {
+  LeaveProcess();
+}
 
 }  // namespace
 
@@ -134,7 +145,9 @@ CUresult Initialise() {
   return CUDA_SUCCESS;
 }
 
-bool IsInitialised() { return g_life.load(std::memory_order_acquire) == Life::kReady; }
+bool IsInitialised() {
+  return g_life.load(std::memory_order_acquire) == Life::kReady;
+}
 
 CUresult Enter(CallId call, Needs needs) {
   if (Stats* stats = g_stats.load(std::memory_order_relaxed)) [[unlikely]] {
@@ -149,12 +162,15 @@ CUresult Enter(CallId call, Needs needs) {
     return life == Life::kLeft ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
   }
   Session* session = g_session.load(std::memory_order_relaxed);
-  if (session->ended() != CUDA_SUCCESS) [[unlikely]] return session->ended();
+  if (session->ended() != CUDA_SUCCESS) [[unlikely]]
+    return session->ended();
   if (needs != Needs::kContext) return CUDA_SUCCESS;
   Context* context = Self()->current;
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (!context->alive.load(std::memory_order_relaxed)) [[unlikely]] return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  return kCallInfo[static_cast<size_t>(call)].capture_unsafe ? CheckUnsafeInCapture() : CUDA_SUCCESS;
+  if (!context->alive.load(std::memory_order_relaxed)) [[unlikely]]
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return kCallInfo[static_cast<size_t>(call)].capture_unsafe ? CheckUnsafeInCapture()
+                                                             : CUDA_SUCCESS;
 }
 
 Record MakeRecord(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail) {
@@ -172,7 +188,8 @@ namespace {
 
 void CountPost() {
   Stats* stats = g_stats.load(std::memory_order_relaxed);
-  if (stats == nullptr) [[likely]] return;
+  if (stats == nullptr) [[likely]]
+    return;
   ThreadState* self = Self();
   CallCounters& row = stats->Of(self->call);
   if (!self->posted) row.posted.fetch_add(1, std::memory_order_relaxed);
@@ -203,7 +220,8 @@ CUresult WaitCounted(Session* session, const Record& record, Reply* reply) {
 CUresult PostRecordCounted(const Record& record) {
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]] return WaitCounted(session, record, nullptr);
+  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
+    return WaitCounted(session, record, nullptr);
   CountPost();
   return session->PostRecord(record);
 }
@@ -211,7 +229,8 @@ CUresult PostRecordCounted(const Record& record) {
 CUresult PostBound(const Record& record, uint64_t transfer) {
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]] return WaitCounted(session, record, nullptr);
+  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
+    return WaitCounted(session, record, nullptr);
   CountPost();
   return session->PostRecord(record, true, transfer);
 }
@@ -220,7 +239,8 @@ CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   Record record = MakeRecord(call, head, tail);
-  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]] return WaitCounted(session, record, nullptr);
+  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
+    return WaitCounted(session, record, nullptr);
   CountPost();
   CUresult posted = session->PostRecord(record);
   if (posted != CUDA_SUCCESS) return posted;
@@ -228,15 +248,19 @@ CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const
   return context == nullptr ? CUDA_SUCCESS : TakeLateError(context);
 }
 
-CUresult Post(CallId call, std::span<const std::byte> body) { return PostParts(call, body, {}); }
+CUresult Post(CallId call, std::span<const std::byte> body) {
+  return PostParts(call, body, {});
+}
 
-CUresult RoundTripParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail, Reply* reply) {
+CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
+                        std::span<const std::byte> tail, Reply* reply) {
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   CUresult status = WaitCounted(session, MakeRecord(call, head, tail), reply);
   Context* context = Self()->current;
   if (context != nullptr) {
-    // A sticky error came with the reply as well as ahead of it: one report is enough unless the call itself was fine.
+    // A sticky error came with the reply as well as ahead of it: one report is enough unless the
+    // call itself was fine.
     if (IsSticky(status)) RecordLateError(context, status);
     if (status == CUDA_SUCCESS) status = TakeLateError(context);
   }
@@ -247,7 +271,8 @@ CUresult RoundTrip(CallId call, std::span<const std::byte> body, Reply* reply) {
   return RoundTripParts(call, body, {}, reply);
 }
 
-CUresult AskSession(SessionCall call, uint16_t context, std::span<const std::byte> body, Reply* reply) {
+CUresult AskSession(SessionCall call, uint16_t context, std::span<const std::byte> body,
+                    Reply* reply) {
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   Record record;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shim's log: one line per message, to stderr or FARCALL_LOG_FILE. Never ends the process, never throws.
+// The shim's log: one line per message, to stderr or FARCALL_LOG_FILE. Never ends the process,
+// never throws.
 #pragma once
 
 #include <atomic>

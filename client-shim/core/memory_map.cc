@@ -77,7 +77,8 @@ bool MemoryMap::Overlaps(uint64_t base, uint64_t bytes) const {
 
 bool HoldsMemory(uint64_t address, uint64_t bytes) {
   Allocation found;
-  return bytes == 0 || (Memory().Holds(address, bytes, &found) && found.kind == MemoryKind::kDevice);
+  return bytes == 0 ||
+         (Memory().Holds(address, bytes, &found) && found.kind == MemoryKind::kDevice);
 }
 
 }  // namespace farcall::client

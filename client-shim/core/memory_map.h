@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every address range the application got from CUDA: answers pointer questions and chooses copy directions.
+// Every address range the application got from CUDA: answers pointer questions and chooses copy
+// directions.
 #pragma once
 
 #include <atomic>
@@ -17,15 +18,15 @@ enum class MemoryKind : uint8_t { kDevice, kHostOwned, kHostRegistered };
 
 struct Allocation {
   uint64_t base = 0;
-  uint64_t bytes = 0;           // as asked
-  uint64_t charged_bytes = 0;   // of credit
+  uint64_t bytes = 0;          // as asked
+  uint64_t charged_bytes = 0;  // of credit
   MemoryKind kind = MemoryKind::kDevice;
   int server_device = 0;
   Context* context = nullptr;
-  uint64_t id = 0;              // CU_POINTER_ATTRIBUTE_BUFFER_ID
-  unsigned flags = 0;           // host memory: as asked
+  uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  unsigned flags = 0;  // host memory: as asked
   bool sync_memops = false;
-  uint64_t owner = 0;           // a module's handle: a global, not the application's to free
+  uint64_t owner = 0;  // a module's handle: a global, not the application's to free
 };
 
 class MemoryMap {

@@ -6,8 +6,8 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -75,7 +75,8 @@ void Session::Start(std::unique_ptr<Channel> channel, Link::Reconnect reconnect)
 
 bool Session::Supports(CallId call) const {
   size_t id = static_cast<size_t>(call);
-  return id / 8 < welcome_.supported_calls.size() && (welcome_.supported_calls[id / 8] >> (id % 8) & 1) != 0;
+  return id / 8 < welcome_.supported_calls.size() &&
+         (welcome_.supported_calls[id / 8] >> (id % 8) & 1) != 0;
 }
 
 uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer, bool* full) {
@@ -118,7 +119,8 @@ uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer
 }
 
 CUresult Session::PostRecord(const Record& record, bool may_send, uint64_t transfer) {
-  if (ended_.load(std::memory_order_relaxed) != 0) [[unlikely]] return ended();
+  if (ended_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    return ended();
   bool full = false;
   Append(record, nullptr, transfer, &full);
   if (full && may_send) [[unlikely]] {
@@ -132,7 +134,8 @@ CUresult Session::PostRecord(const Record& record, bool may_send, uint64_t trans
 }
 
 void Session::Flush() {
-  // Whoever holds send_mutex_ sends everything sealed so far, so frames leave in the order they were filled.
+  // Whoever holds send_mutex_ sends everything sealed so far, so frames leave in the order they
+  // were filled.
   std::lock_guard sending(send_mutex_);
   std::deque<std::unique_ptr<FrameBuffer>> frames;
   {
@@ -157,7 +160,8 @@ void Session::FlushLoop() {
   while (ended_.load(std::memory_order_relaxed) == 0) {
     uint64_t appended = appended_.load(std::memory_order_acquire);
     if (appended != flushed_.load(std::memory_order_relaxed)) {
-      // A batch nobody added to for a tick, or one that fills too slowly: a busy caller sends its own.
+      // A batch nobody added to for a tick, or one that fills too slowly: a busy caller sends its
+      // own.
       if (appended == seen || ++waited_ticks >= kTicksOfTrickle) {
         Flush();
         waited_ticks = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client's end of a session: one shared batch, one link, waiting callers that read the socket themselves.
+// The client's end of a session: one shared batch, one link, waiting callers that read the socket
+// themselves.
 #pragma once
 
 #include <cuda.h>
@@ -25,7 +26,7 @@ namespace farcall::client {
 struct Waiter {
   std::atomic<bool> done{false};
   CUresult status = CUDA_ERROR_UNKNOWN;
-  Reply* reply = nullptr;          // may be nullptr: only the status is wanted
+  Reply* reply = nullptr;  // may be nullptr: only the status is wanted
   std::condition_variable wake;
 };
 
@@ -48,8 +49,8 @@ class Session final : public LinkObserver {
   Link& link() { return *link_; }
   Transfers& transfers() { return transfers_; }
 
-  // Appends a record. Flushes only when the batch is full; the flusher sends the rest within about 50 us.
-  // `transfer`: chunks of it are the record's answer.
+  // Appends a record. Flushes only when the batch is full; the flusher sends the rest within about
+  // 50 us. `transfer`: chunks of it are the record's answer.
   //   Thread  any, also one that pumps (with `may_send` false: then it never touches the socket)
   CUresult PostRecord(const Record& record, bool may_send = true, uint64_t transfer = 0);
   // Appends, flushes, waits. The status is the API's, or a mapped one of our own failure.
@@ -122,7 +123,7 @@ class Session final : public LinkObserver {
   std::condition_variable progress_wake_;
   int progress_fd_ = -1;
 
-  std::mutex output_mutex_;   // held while writing
+  std::mutex output_mutex_;  // held while writing
   std::mutex output_queue_mutex_;
   std::string output_;
   std::atomic<bool> has_output_{false};
@@ -142,12 +143,15 @@ CUresult ConnectSession();
 CUresult Initialise();
 bool IsInitialised();
 // What the tests and `farcall doctor` see: the connected session or nullptr, without connecting.
-inline Session* CurrentSession() { return g_session.load(std::memory_order_acquire); }
+inline Session* CurrentSession() {
+  return g_session.load(std::memory_order_acquire);
+}
 
 // Starts a thread of ours: signals blocked, detached. False: the system refused.
 bool StartThread(const char* name, std::function<void()> body);
 
 // Hand-written calls' record of the calling thread and its current context.
-Record MakeRecord(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail = {});
+Record MakeRecord(CallId call, std::span<const std::byte> head,
+                  std::span<const std::byte> tail = {});
 
 }  // namespace farcall::client

@@ -20,7 +20,8 @@
 namespace farcall::client {
 
 namespace {
-constexpr uint64_t kStayAwayNs = 1'000'000;  // the progress thread leaves the socket to callers that come this often
+constexpr uint64_t kStayAwayNs =
+    1'000'000;  // the progress thread leaves the socket to callers that come this often
 constexpr auto kPumpSlice = std::chrono::milliseconds(500);
 }  // namespace
 
@@ -68,7 +69,8 @@ void Session::AwaitReply(Waiter& waiter) {
 void Session::PumpUntil(Waiter& waiter, std::unique_lock<std::mutex>& lock) {
   pumping_ = true;
   lock.unlock();
-  while (!waiter.done.load(std::memory_order_acquire) && ended_.load(std::memory_order_relaxed) == 0) {
+  while (!waiter.done.load(std::memory_order_acquire) &&
+         ended_.load(std::memory_order_relaxed) == 0) {
     Status pumped = link_->Pump(Clock::now() + kPumpSlice);
     if (!pumped.ok() && pumped.code() != Code::kTimeout) OnClosed(pumped);
   }
@@ -76,8 +78,8 @@ void Session::PumpUntil(Waiter& waiter, std::unique_lock<std::mutex>& lock) {
   pumping_ = false;
 }
 
-// Hands the socket to a caller that still waits; without one the progress thread comes back by itself, unwoken: a wake
-// costs a context switch in each synchronising call.
+// Hands the socket to a caller that still waits; without one the progress thread comes back by
+// itself, unwoken: a wake costs a context switch in each synchronising call.
 void Session::PromoteLocked() {
   for (Waiter* waiter : followers_) {
     if (!waiter->done.load(std::memory_order_relaxed)) {
@@ -136,19 +138,22 @@ Status Session::OnFrame(const FrameView& frame) {
 Status Session::HandleRecord(const RecordHeader& header, std::span<const std::byte> body) {
   if ((header.flags & kReply) != 0) return HandleReply(header, body);
   if (header.call < kFirstSessionCall) {
-    return Status(Code::kMalformed, "the server sent call " + std::to_string(header.call) + " without a question");
+    return Status(Code::kMalformed,
+                  "the server sent call " + std::to_string(header.call) + " without a question");
   }
   return HandlePush(header, Reader(body));
 }
 
 Status Session::HandleReply(const RecordHeader& header, std::span<const std::byte> body) {
-  if (body.size() < 8) return Status(Code::kMalformed, "a reply of " + std::to_string(body.size()) + " bytes");
+  if (body.size() < 8)
+    return Status(Code::kMalformed, "a reply of " + std::to_string(body.size()) + " bytes");
   int32_t status = 0;
   std::memcpy(&status, body.data(), sizeof(status));
   std::lock_guard lock(wait_mutex_);
   auto found = pending_.find(header.serial);
   if (found == pending_.end()) {
-    return Status(Code::kMalformed, "a reply to record " + std::to_string(header.serial) + " that nobody waits for");
+    return Status(Code::kMalformed,
+                  "a reply to record " + std::to_string(header.serial) + " that nobody waits for");
   }
   Waiter* waiter = found->second;
   pending_.erase(found);
@@ -167,14 +172,17 @@ Status Session::HandleReply(const RecordHeader& header, std::span<const std::byt
 
 Status Session::HandlePush(const RecordHeader& header, Reader body) {
   switch (static_cast<SessionCall>(header.call)) {
-    case SessionCall::kHeartbeat: return Status();
+    case SessionCall::kHeartbeat:
+      return Status();
     case SessionCall::kGoodbye: {
       auto code = body.Get<int32_t>();
       std::string reason(body.GetString());
       if (!body.Done()) break;
-      return Status(code == 0 ? Code::kDisconnected : static_cast<Code>(code), "the server ended the session: " + reason);
+      return Status(code == 0 ? Code::kDisconnected : static_cast<Code>(code),
+                    "the server ended the session: " + reason);
     }
-    case SessionCall::kError: return HandleError(body);
+    case SessionCall::kError:
+      return HandleError(body);
     case SessionCall::kGrant: {
       auto device = body.Get<int32_t>();
       auto base = body.Get<uint64_t>();
@@ -196,7 +204,8 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
       DeviceCredit().Freed(slot, epoch);
       return Status();
     }
-    case SessionCall::kHostCall: return HandleHostCall(body);
+    case SessionCall::kHostCall:
+      return HandleHostCall(body);
     case SessionCall::kOutput: {
       auto bytes = body.GetBytes();
       if (!body.Done()) break;
@@ -205,8 +214,10 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
       has_output_.store(true, std::memory_order_release);
       return Status();
     }
-    case SessionCall::kCompleted: return Status();  // a hint; queries ask
-    default: break;
+    case SessionCall::kCompleted:
+      return Status();  // a hint; queries ask
+    default:
+      break;
   }
   char text[64];
   std::snprintf(text, sizeof(text), "message 0x%X of the server is malformed", header.call);
@@ -221,7 +232,8 @@ Status Session::HandleError(Reader body) {
   std::string detail(body.GetString());
   if (!body.Done()) return Status(Code::kMalformed, "an error message of the server is malformed");
   transfers_.ForgetSerial(serial);
-  Log(LogLevel::kInfo, "%s failed on the server with %d: %s", CallName(call), static_cast<int>(status), detail.c_str());
+  Log(LogLevel::kInfo, "%s failed on the server with %d: %s", CallName(call),
+      static_cast<int>(status), detail.c_str());
   Context* context = ContextBySlot(slot);
   if (context != nullptr && status != CUDA_SUCCESS) RecordLateError(context, status);
   return Status();
@@ -235,7 +247,8 @@ Status Session::HandleHostCall(Reader body) {
   body.Get<uint64_t>();
   if (!body.Done()) return Status(Code::kMalformed, "a host call of the server is malformed");
   // The server names a registration of ours, never an address.
-  if (!IsHostFunction(function)) return Status(Code::kMalformed, "the server called an unknown host function");
+  if (!IsHostFunction(function))
+    return Status(Code::kMalformed, "the server called an unknown host function");
   QueueHostCall([this, token, function, status] {
     RunHostFunction(function, status);
     Builder done;
@@ -281,14 +294,18 @@ void Session::DrainOutput() {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-std::span<std::byte> Session::ChunkDestination(const ChunkHeader& header) { return transfers_.Destination(header); }
-void Session::OnChunk(const ChunkHeader& header) { transfers_.Landed(header); }
+std::span<std::byte> Session::ChunkDestination(const ChunkHeader& header) {
+  return transfers_.Destination(header);
+}
+void Session::OnChunk(const ChunkHeader& header) {
+  transfers_.Landed(header);
+}
 
 void Session::OnDetached(const Status& why) {
   if (leaving_.load()) return;
   said_lost_.store(true);
-  Log(LogLevel::kWarn, "lost %s (%s); reconnecting for up to %u s", endpoint_.c_str(), why.message().c_str(),
-      welcome_.grace_ms / 1000);
+  Log(LogLevel::kWarn, "lost %s (%s); reconnecting for up to %u s", endpoint_.c_str(),
+      why.message().c_str(), welcome_.grace_ms / 1000);
 }
 
 void Session::OnReattached() {
@@ -300,7 +317,8 @@ void Session::OnClosed(const Status& why) {
   CUresult code = MapSessionError(why.code() == Code::kOk ? Code::kDisconnected : why.code());
   if (ended_.compare_exchange_strong(none, code)) {
     if (!leaving_.load()) {
-      Log(LogLevel::kError, "the session with %s is over: %s", endpoint_.c_str(), why.message().c_str());
+      Log(LogLevel::kError, "the session with %s is over: %s", endpoint_.c_str(),
+          why.message().c_str());
     }
   }
   transfers_.ForgetAll();

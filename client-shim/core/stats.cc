@@ -37,10 +37,10 @@ void WriteCalls(FILE* file, Stats* stats) {
     if (calls == 0) continue;
     uint64_t left = row.local_left.load();
     std::fprintf(file,
-                 "%s\n    \"%s\": {\"calls\": %" PRIu64 ", \"posted\": %" PRIu64 ", \"waited\": %" PRIu64
-                 ", \"local\": %" PRIu64 ", \"wait_ns\": %" PRIu64 "}",
-                 first ? "" : ",", CallName(static_cast<uint16_t>(i)), calls, row.posted.load(), row.waited.load(),
-                 calls > left ? calls - left : 0, row.wait_ns.load());
+                 "%s\n    \"%s\": {\"calls\": %" PRIu64 ", \"posted\": %" PRIu64
+                 ", \"waited\": %" PRIu64 ", \"local\": %" PRIu64 ", \"wait_ns\": %" PRIu64 "}",
+                 first ? "" : ",", CallName(static_cast<uint16_t>(i)), calls, row.posted.load(),
+                 row.waited.load(), calls > left ? calls - left : 0, row.wait_ns.load());
     first = false;
   }
 }
@@ -66,12 +66,12 @@ void WriteStats(const std::string& path, const Link::Counters& wire) {
     return;
   }
   std::fprintf(file,
-               "{\"round_trips\": %" PRIu64 ", \"posted\": %" PRIu64 ", \"local\": %" PRIu64 ", \"bytes_out\": %" PRIu64
-               ", \"bytes_in\": %" PRIu64 ", \"batches\": %" PRIu64 ", \"wall_ns\": %" PRIu64 ", \"wait_ns\": %" PRIu64
-               ",\n  \"calls\": {",
+               "{\"round_trips\": %" PRIu64 ", \"posted\": %" PRIu64 ", \"local\": %" PRIu64
+               ", \"bytes_out\": %" PRIu64 ", \"bytes_in\": %" PRIu64 ", \"batches\": %" PRIu64
+               ", \"wall_ns\": %" PRIu64 ", \"wait_ns\": %" PRIu64 ",\n  \"calls\": {",
                stats->round_trips.load(), stats->posted.load(), LocalCalls(stats),
-               wire.bytes_out + wire.chunk_bytes_out, wire.bytes_in + wire.chunk_bytes_in, wire.frames_out,
-               NowNs() - stats->start_ns, stats->wait_ns.load());
+               wire.bytes_out + wire.chunk_bytes_out, wire.bytes_in + wire.chunk_bytes_in,
+               wire.frames_out, NowNs() - stats->start_ns, stats->wait_ns.load());
   WriteCalls(file, stats);
   std::fputs("}}\n", file);
   bool whole = std::fclose(file) == 0;

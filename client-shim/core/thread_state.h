@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a calling thread carries: its slot (which names its per-thread stream on the wire) and its stack of contexts.
+// What a calling thread carries: its slot (which names its per-thread stream on the wire) and its
+// stack of contexts.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +12,11 @@ namespace farcall::client {
 
 struct ThreadState {
   uint16_t slot = 0;
-  Context* current = nullptr;        // top of the stack
-  std::vector<Context*> stack;       // below the top
-  uint16_t call = 0;                 // the entry being served, for the statistics
+  Context* current = nullptr;   // top of the stack
+  std::vector<Context*> stack;  // below the top
+  uint16_t call = 0;            // the entry being served, for the statistics
   bool waited = false, posted = false;
-  int capture_mode = 0;              // cuThreadExchangeStreamCaptureMode
+  int capture_mode = 0;  // cuThreadExchangeStreamCaptureMode
 };
 
 extern thread_local ThreadState* t_thread __attribute__((tls_model("initial-exec")));
@@ -27,7 +28,9 @@ inline ThreadState* Self() {
   return self != nullptr ? self : NewThreadState();
 }
 
-inline Context* CurrentContext() { return Self()->current; }
+inline Context* CurrentContext() {
+  return Self()->current;
+}
 
 // In a forked child: nobody else's slots exist any more.
 void ForgetThreads();

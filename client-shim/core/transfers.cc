@@ -77,7 +77,8 @@ std::span<std::byte> Transfers::Destination(const ChunkHeader& header) {
     return {sink, header.bytes};
   }
   Landing& landing = found->second;
-  if (header.bytes > landing.left || header.offset > landing.bytes || header.bytes > landing.bytes - header.offset) {
+  if (header.bytes > landing.left || header.offset > landing.bytes ||
+      header.bytes > landing.bytes - header.offset) {
     return {};
   }
   if (std::find(landing.busy.begin(), landing.busy.end(), header.seq) == landing.busy.end()) {

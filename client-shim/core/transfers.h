@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bulk transfers under way: where arriving chunks land, and how many bytes the server has yet to acknowledge.
+// Bulk transfers under way: where arriving chunks land, and how many bytes the server has yet to
+// acknowledge.
 #pragma once
 
 #include <atomic>
@@ -19,7 +20,8 @@ class Transfers {
  public:
   uint64_t NewId() { return next_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
-  // Chunks of `id` land in [base, base + bytes). `landed` runs once, on a lane's thread, after the last byte.
+  // Chunks of `id` land in [base, base + bytes). `landed` runs once, on a lane's thread, after the
+  // last byte.
   void Expect(uint64_t id, std::byte* base, uint64_t bytes, std::function<void()> landed = nullptr);
   // Binds the transfer to the record that asked for it, so that the record's failure forgets it.
   void BindSerial(uint64_t id, uint32_t serial);
@@ -41,7 +43,8 @@ class Transfers {
     std::byte* base = nullptr;
     uint64_t bytes = 0;
     uint64_t left = 0;
-    std::vector<uint64_t> busy;  // chunks being read into it; a chunk cut off by a lost link comes again
+    std::vector<uint64_t>
+        busy;  // chunks being read into it; a chunk cut off by a lost link comes again
     bool forgotten = false;  // drop when idle: its memory is the caller's again
     uint32_t serial = 0;
     std::function<void()> landed;

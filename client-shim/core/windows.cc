@@ -12,7 +12,7 @@ namespace farcall::client {
 namespace {
 constexpr uint64_t kGiB = 1ull << 30, kTiB = 1ull << 40;
 constexpr Window kCandidates[] = {
-    {0x200000000000, 8 * kTiB}, {0x300000000000, 4 * kTiB}, {0x100000000000, 4 * kTiB},
+    {0x200000000000, 8 * kTiB}, {0x300000000000, 4 * kTiB},  {0x100000000000, 4 * kTiB},
     {0x400000000000, kTiB},     {0x20000000000, 256 * kGiB}, {0x300000000, 64 * kGiB},
 };
 constexpr size_t kMaxOffers = 3;
@@ -36,6 +36,8 @@ std::vector<Window> ReserveDeviceWindows() {
   return offers;
 }
 
-void ReleaseWindow(const Window& window) { munmap(reinterpret_cast<void*>(window.base), window.bytes); }
+void ReleaseWindow(const Window& window) {
+  munmap(reinterpret_cast<void*>(window.base), window.bytes);
+}
 
 }  // namespace farcall::client

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Address windows the client reserves before HELLO, so that device addresses can be equal on both sides.
+// Address windows the client reserves before HELLO, so that device addresses can be equal on both
+// sides.
 #pragma once
 
 #include <vector>
@@ -8,7 +9,8 @@
 
 namespace farcall::client {
 
-// Reserves without backing, at bases that are free in this process, best first. Under an address-space limit: fewer or none.
+// Reserves without backing, at bases that are free in this process, best first. Under an
+// address-space limit: fewer or none.
 std::vector<Window> ReserveDeviceWindows();
 void ReleaseWindow(const Window& window);
 

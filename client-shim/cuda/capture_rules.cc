@@ -45,21 +45,25 @@ void AddLocked(Capture* capture, Stream* stream) {
 }
 
 void InvalidateLocked(Capture* capture) {
-  for (Stream* stream : capture->streams) stream->capture.store(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+  for (Stream* stream : capture->streams)
+    stream->capture.store(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
 }
 
-// CUDA's rule for a potentially unsafe call: a thread in relaxed mode may; one's own capture forbids it unless it was begun
-// relaxed; another thread's forbids it if that capture and this thread are both in global mode.
+// CUDA's rule for a potentially unsafe call: a thread in relaxed mode may; one's own capture
+// forbids it unless it was begun relaxed; another thread's forbids it if that capture and this
+// thread are both in global mode.
 bool Forbids(const Capture& capture, const ThreadState* self) {
   if (capture.mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
   if (capture.thread == self->slot) return true;
-  return capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL && self->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+  return capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+         self->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
 }  // namespace
 
 bool Captures(const Stream* stream) {
-  return stream != nullptr && stream->capture.load(std::memory_order_relaxed) != CU_STREAM_CAPTURE_STATUS_NONE;
+  return stream != nullptr &&
+         stream->capture.load(std::memory_order_relaxed) != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 void BeginCapture(Stream* origin, CUstreamCaptureMode mode) {
@@ -92,7 +96,8 @@ CUresult MayEndCapture(const Stream* origin) {
   Capture* capture = FindLocked(origin->capture_id.load());
   if (!Captures(origin) || capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   if (capture->origin != origin) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-  bool other_thread = capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != Self()->slot;
+  bool other_thread =
+      capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != Self()->slot;
   return other_thread ? CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD : CUDA_SUCCESS;
 }
 
@@ -112,7 +117,8 @@ bool EndCapture(Stream* origin) {
 }
 
 CUresult CheckUnsafeInCapture() {
-  if (g_active.load(std::memory_order_relaxed) == 0) [[likely]] return CUDA_SUCCESS;
+  if (g_active.load(std::memory_order_relaxed) == 0) [[likely]]
+    return CUDA_SUCCESS;
   ThreadState* self = Self();
   if (self->capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_SUCCESS;
   std::lock_guard lock(g_list->mutex);

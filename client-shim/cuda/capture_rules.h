@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which streams capture, and what their captures forbid. The server captures relaxed: modes and invalidation are decided here.
+// Which streams capture, and what their captures forbid. The server captures relaxed: modes and
+// invalidation are decided here.
 #pragma once
 
 #include <cuda.h>
@@ -16,7 +17,8 @@ bool Captures(const Stream* stream);
 void BeginCapture(Stream* origin, CUstreamCaptureMode mode);
 // `stream` has waited for an event of `of`'s capture and takes part in it from now on.
 void JoinCapture(Stream* stream, Stream* of);
-// A call that may not name a capturing stream named one: its capture is invalid. Returns the call's code.
+// A call that may not name a capturing stream named one: its capture is invalid. Returns the call's
+// code.
 CUresult RefuseOn(Stream* stream);
 // Why the calling thread may not end the capture of `origin`; CUDA_SUCCESS if it may.
 CUresult MayEndCapture(const Stream* origin);

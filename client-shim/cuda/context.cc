@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts: the stack, the primary refcounts and the flags are ours; the worker creates and destroys.
+// Contexts: the stack, the primary refcounts and the flags are ours; the worker creates and
+// destroys.
 #include "client-shim/cuda/context.h"
 
 #include <algorithm>
@@ -71,7 +72,9 @@ Context* Pop(ThreadState* self) {
 }
 
 // A null handle means the current context, as the calls that take one define it.
-Context* ContextOrCurrent(CUcontext handle) { return handle == nullptr ? CurrentContext() : FindContext(handle); }
+Context* ContextOrCurrent(CUcontext handle) {
+  return handle == nullptr ? CurrentContext() : FindContext(handle);
+}
 
 }  // namespace
 
@@ -92,7 +95,8 @@ CUresult Call_cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   if (pctx == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(g_primaries->mutex);
   Context* context = ContextLocked(dev);
-  if (context == nullptr) return FindDevice(dev) == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_OUT_OF_MEMORY;
+  if (context == nullptr)
+    return FindDevice(dev) == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_OUT_OF_MEMORY;
   Primary& primary = g_primaries->Of(dev);
   if (primary.references == 0 && !context->alive.load()) {
     CUresult posted = PostRetain(context);
@@ -110,7 +114,8 @@ CUresult Call_cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   std::lock_guard lock(g_primaries->mutex);
   Primary& primary = g_primaries->Of(dev);
   if (primary.references == 0) return CUDA_ERROR_INVALID_CONTEXT;
-  // The last release leaves the worker's context as it is: the next retain finds it, a reset empties it.
+  // The last release leaves the worker's context as it is: the next retain finds it, a reset
+  // empties it.
   --primary.references;
   return CUDA_SUCCESS;
 }
@@ -149,11 +154,14 @@ CUresult Call_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int* flags, int*
   std::lock_guard lock(g_primaries->mutex);
   Primary& primary = g_primaries->Of(dev);
   *flags = primary.flags;
-  *active = primary.references != 0 && primary.context != nullptr && primary.context->alive.load() ? 1 : 0;
+  *active = primary.references != 0 && primary.context != nullptr && primary.context->alive.load()
+                ? 1
+                : 0;
   return CUDA_SUCCESS;
 }
 
-CUresult Call_cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* params, unsigned int flags, CUdevice dev) {
+CUresult Call_cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* params, unsigned int flags,
+                             CUdevice dev) {
   const Device* device = FindDevice(dev);
   if (pctx == nullptr || (flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
@@ -176,8 +184,8 @@ CUresult Call_cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* params, unsigne
   return CUDA_SUCCESS;
 }
 
-CUresult Call_cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags,
-                             CUdevice dev) {
+CUresult Call_cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams,
+                             unsigned int flags, CUdevice dev) {
   if (numParams != 0) return NotSupported(CallId::cuCtxCreate_v3);
   return Call_cuCtxCreate_v4(pctx, nullptr, flags, dev);
 }
@@ -265,10 +273,13 @@ CUresult Call_cuCtxGetApiVersion(CUcontext ctx, unsigned int* version) {
 CUresult Call_cuCtxSynchronize_v2(CUcontext ctx) {
   Context* context = ContextOrCurrent(ctx);
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (context->captures.load(std::memory_order_relaxed) != 0) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (context->captures.load(std::memory_order_relaxed) != 0)
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   return PostHandle(CallId::cuCtxSynchronize_v2, context);
 }
 
-CUresult Call_cuCtxSynchronize() { return Call_cuCtxSynchronize_v2(nullptr); }
+CUresult Call_cuCtxSynchronize() {
+  return Call_cuCtxSynchronize_v2(nullptr);
+}
 
 }  // namespace farcall::client

@@ -6,7 +6,8 @@
 
 namespace farcall::client {
 
-// The device's primary context, made if need be but not retained: it may be inactive. nullptr: no such device.
+// The device's primary context, made if need be but not retained: it may be inactive. nullptr: no
+// such device.
 Context* PrimaryContext(int device);
 // Frees what the context still holds on the client: its allocations' map entries and credit.
 void DropContextMemory(Context* context);

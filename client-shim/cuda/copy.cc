@@ -31,13 +31,15 @@ CUresult SendInline(CUdeviceptr dst, const void* src, size_t bytes, uint64_t str
 }
 
 // Each piece's bytes go ahead of its record, so the record never waits behind more than a piece.
-CUresult SendBulk(CUdeviceptr dst, const std::byte* src, size_t bytes, uint64_t stream, bool settle) {
+CUresult SendBulk(CUdeviceptr dst, const std::byte* src, size_t bytes, uint64_t stream,
+                  bool settle) {
   Session* session = CurrentSession();
   CUresult status = OpenLanes(session);
   uint64_t transfer = session->transfers().NewId();
   for (uint64_t offset = 0; offset < bytes && status == CUDA_SUCCESS; offset += kCopyPieceBytes) {
     uint64_t piece = bytes - offset < kCopyPieceBytes ? bytes - offset : kCopyPieceBytes;
-    Status sent = session->link().SendTransfer(transfer, offset, {src + offset, piece}, Link::Retain::kCopied);
+    Status sent = session->link().SendTransfer(transfer, offset, {src + offset, piece},
+                                               Link::Retain::kCopied);
     if (!sent.ok()) return MapSessionError(sent.code());
     FixedBody<48> body;
     body.Put<uint64_t>(dst + offset);
@@ -46,8 +48,9 @@ CUresult SendBulk(CUdeviceptr dst, const std::byte* src, size_t bytes, uint64_t 
     body.Put<uint64_t>(transfer);
     body.Put<uint64_t>(offset);
     bool last = offset + piece == bytes;
-    status = settle && last ? RoundTripParts(CallId::cuMemcpyHtoDAsync_v2, body.bytes(), {}, nullptr)
-                            : PostParts(CallId::cuMemcpyHtoDAsync_v2, body.bytes(), {});
+    status = settle && last
+                 ? RoundTripParts(CallId::cuMemcpyHtoDAsync_v2, body.bytes(), {}, nullptr)
+                 : PostParts(CallId::cuMemcpyHtoDAsync_v2, body.bytes(), {});
   }
   return status;
 }
@@ -105,7 +108,8 @@ CUresult ReceiveBulk(std::byte* dst, CUdeviceptr src, size_t bytes, uint64_t str
 
 }  // namespace
 
-CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream, bool settle) {
+CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream,
+                      bool settle) {
   if (bytes == 0) return CUDA_SUCCESS;
   if (src == nullptr || !IsDeviceRange(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (bytes <= kMaxInlineBytes) return SendInline(dst, src, bytes, stream, settle);

@@ -65,7 +65,8 @@ CUresult Call_cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
 CUresult Call_cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, CUdevice dev) {
   const Device* device = FindDevice(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (pi == nullptr || attrib <= 0 || attrib >= CU_DEVICE_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (pi == nullptr || attrib <= 0 || attrib >= CU_DEVICE_ATTRIBUTE_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
   *pi = device->Attribute(attrib);
   return CUDA_SUCCESS;
 }
@@ -113,7 +114,8 @@ CUresult Call_cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
   unsigned domain = 0, bus = 0, slot = 0, function = 0;
   if (std::sscanf(pciBusId, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3) {
     domain = 0;
-    if (std::sscanf(pciBusId, "%x:%x.%x", &bus, &slot, &function) < 2) return CUDA_ERROR_INVALID_VALUE;
+    if (std::sscanf(pciBusId, "%x:%x.%x", &bus, &slot, &function) < 2)
+      return CUDA_ERROR_INVALID_VALUE;
   }
   for (int i = 0; i < VisibleDeviceCount(); ++i) {
     const Device* device = FindDevice(i);
@@ -142,16 +144,22 @@ CUresult Call_cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice p
   return CUDA_SUCCESS;
 }
 
-CUresult Call_cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
+CUresult Call_cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdevice srcDevice,
+                                      CUdevice dstDevice) {
   const Device *from = FindDevice(srcDevice), *to = FindDevice(dstDevice);
   if (from == nullptr || to == nullptr || from == to) return CUDA_ERROR_INVALID_DEVICE;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (attrib) {
-    case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED: *value = PeerAccess(from, to) ? 1 : 0; return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
+      *value = PeerAccess(from, to) ? 1 : 0;
+      return CUDA_SUCCESS;
     case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
     case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
-    case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED: *value = 0; return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:
+      *value = 0;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 

@@ -11,7 +11,8 @@ namespace farcall::client {
 std::vector<cuda_abi::ProcRow> EntryRows() {
   std::vector<cuda_abi::ProcRow> rows = {
 #define FARCALL_PROC(name, version, flags, symbol) \
-  {name, version, flags, #symbol, IsSupported(CallId::symbol) ? reinterpret_cast<void*>(&::symbol) : nullptr},
+  {name, version, flags, #symbol,                  \
+   IsSupported(CallId::symbol) ? reinterpret_cast<void*>(&::symbol) : nullptr},
 #include "cuda-abi/proc_table.inc"
 #undef FARCALL_PROC
   };

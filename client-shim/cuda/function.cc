@@ -14,20 +14,26 @@ Function* FromKernel(CUkernel kernel) {
   return FindObject<Function>(HandleKind::kKernel, reinterpret_cast<uint64_t>(kernel));
 }
 
-Function* FromFunction(CUfunction function) { return FindFunction(reinterpret_cast<uint64_t>(function)); }
+Function* FromFunction(CUfunction function) {
+  return FindFunction(reinterpret_cast<uint64_t>(function));
+}
 
 CUresult GetAttribute(int* value, int attribute, const Function* function) {
-  if (value == nullptr || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX) return CUDA_ERROR_INVALID_VALUE;
-  const std::atomic<int>* set = attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? &function->max_dynamic_shared
-                                : attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ? &function->carveout
-                                                                                                  : nullptr;
+  if (value == nullptr || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
+  const std::atomic<int>* set =
+      attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? &function->max_dynamic_shared
+      : attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ? &function->carveout
+                                                                        : nullptr;
   *value = set != nullptr && set->load() >= 0 ? set->load() : function->info->Attribute(attribute);
   return CUDA_SUCCESS;
 }
 
 void NoteAttribute(Function* function, int attribute, int value) {
-  if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) function->max_dynamic_shared.store(value);
-  if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT) function->carveout.store(value);
+  if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+    function->max_dynamic_shared.store(value);
+  if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
+    function->carveout.store(value);
 }
 
 CUresult GetParameter(const Function* function, size_t index, size_t* offset, size_t* size) {
@@ -66,18 +72,21 @@ CUresult Call_cuKernelGetLibrary(CUlibrary* pLib, CUkernel kernel) {
   return CUDA_SUCCESS;
 }
 
-CUresult Call_cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
+CUresult Call_cuKernelGetAttribute(int* pi, CUfunction_attribute attrib, CUkernel kernel,
+                                   CUdevice dev) {
   Function* found = FromKernel(kernel);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (FindDevice(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   return GetAttribute(pi, attrib, found);
 }
 
-CUresult Call_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
+CUresult Call_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
+                                   CUdevice dev) {
   Function* found = FromKernel(kernel);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (FindDevice(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  CUresult status = RoundTrip_cuKernelSetAttribute(attrib, val, kernel, FindDevice(dev)->server_index);
+  CUresult status =
+      RoundTrip_cuKernelSetAttribute(attrib, val, kernel, FindDevice(dev)->server_index);
   if (status == CUDA_SUCCESS) NoteAttribute(found, attrib, val);
   return status;
 }
@@ -90,9 +99,11 @@ CUresult Call_cuKernelGetName(const char** name, CUkernel hfunc) {
   return CUDA_SUCCESS;
 }
 
-CUresult Call_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
+CUresult Call_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t* paramOffset,
+                                   size_t* paramSize) {
   Function* found = FromKernel(kernel);
-  return found == nullptr ? CUDA_ERROR_INVALID_HANDLE : GetParameter(found, paramIndex, paramOffset, paramSize);
+  return found == nullptr ? CUDA_ERROR_INVALID_HANDLE
+                          : GetParameter(found, paramIndex, paramOffset, paramSize);
 }
 
 CUresult Call_cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunction hfunc) {
@@ -127,9 +138,11 @@ CUresult Call_cuFuncGetName(const char** name, CUfunction hfunc) {
   return CUDA_SUCCESS;
 }
 
-CUresult Call_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t* paramOffset, size_t* paramSize) {
+CUresult Call_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t* paramOffset,
+                                 size_t* paramSize) {
   Function* found = FromFunction(func);
-  return found == nullptr ? CUDA_ERROR_INVALID_HANDLE : GetParameter(found, paramIndex, paramOffset, paramSize);
+  return found == nullptr ? CUDA_ERROR_INVALID_HANDLE
+                          : GetParameter(found, paramIndex, paramOffset, paramSize);
 }
 
 }  // namespace farcall::client

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory that CUDA gave out or was told of. Copies from and to it need no waiting; kernels cannot reach it from afar.
+// Host memory that CUDA gave out or was told of. Copies from and to it need no waiting; kernels
+// cannot reach it from afar.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,11 +12,14 @@ namespace farcall::client {
 
 namespace {
 
-constexpr unsigned kHostAllocFlags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr unsigned kHostAllocFlags =
+    CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
 constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                                     CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 
-uint64_t PageUp(uint64_t bytes) { return AlignUp(bytes, static_cast<size_t>(sysconf(_SC_PAGESIZE))); }
+uint64_t PageUp(uint64_t bytes) {
+  return AlignUp(bytes, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+}
 
 // A copy that still has to land there must land first.
 CUresult AwaitLandings(const Allocation& allocation) {
@@ -27,8 +31,10 @@ CUresult AwaitLandings(const Allocation& allocation) {
 }
 
 CUresult HostAlloc(void** pp, size_t bytes, unsigned flags) {
-  if (pp == nullptr || bytes == 0 || (flags & ~kHostAllocFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
-  void* memory = mmap(nullptr, PageUp(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pp == nullptr || bytes == 0 || (flags & ~kHostAllocFlags) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  void* memory =
+      mmap(nullptr, PageUp(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   Allocation allocation;
   allocation.base = reinterpret_cast<uint64_t>(memory);
@@ -37,7 +43,8 @@ CUresult HostAlloc(void** pp, size_t bytes, unsigned flags) {
   allocation.context = CurrentContext();
   allocation.server_device = allocation.context->server_device;
   allocation.id = NewBufferId();
-  allocation.flags = flags | CU_MEMHOSTALLOC_DEVICEMAP;  // under unified addressing all of it counts as mapped
+  allocation.flags =
+      flags | CU_MEMHOSTALLOC_DEVICEMAP;  // under unified addressing all of it counts as mapped
   Memory().Insert(allocation);
   *pp = memory;
   return CUDA_SUCCESS;
@@ -45,15 +52,20 @@ CUresult HostAlloc(void** pp, size_t bytes, unsigned flags) {
 
 }  // namespace
 
-CUresult Call_cuMemAllocHost_v2(void** pp, size_t bytesize) { return HostAlloc(pp, bytesize, 0); }
+CUresult Call_cuMemAllocHost_v2(void** pp, size_t bytesize) {
+  return HostAlloc(pp, bytesize, 0);
+}
 
-CUresult Call_cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) { return HostAlloc(pp, bytesize, Flags); }
+CUresult Call_cuMemHostAlloc(void** pp, size_t bytesize, unsigned int Flags) {
+  return HostAlloc(pp, bytesize, Flags);
+}
 
 CUresult Call_cuMemFreeHost(void* p) {
   Allocation allocation;
   uint64_t base = reinterpret_cast<uint64_t>(p);
   if (p == nullptr) return CUDA_SUCCESS;
-  if (!Memory().Find(base, &allocation) || allocation.base != base || allocation.kind != MemoryKind::kHostOwned) {
+  if (!Memory().Find(base, &allocation) || allocation.base != base ||
+      allocation.kind != MemoryKind::kHostOwned) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   CUresult landed = AwaitLandings(allocation);
@@ -78,7 +90,8 @@ CUresult Call_cuMemHostGetFlags(unsigned int* pFlags, void* p) {
 }
 
 CUresult Call_cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags) {
-  if (p == nullptr || bytesize == 0 || (Flags & ~kRegisterFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (p == nullptr || bytesize == 0 || (Flags & ~kRegisterFlags) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if ((Flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) return NotSupported(CallId::cuMemHostRegister_v2);
   uint64_t base = reinterpret_cast<uint64_t>(p);
   if (Memory().Overlaps(base, bytesize)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -97,7 +110,8 @@ CUresult Call_cuMemHostRegister_v2(void* p, size_t bytesize, unsigned int Flags)
 CUresult Call_cuMemHostUnregister(void* p) {
   Allocation allocation;
   uint64_t base = reinterpret_cast<uint64_t>(p);
-  if (!Memory().Find(base, &allocation) || allocation.base != base || allocation.kind != MemoryKind::kHostRegistered) {
+  if (!Memory().Find(base, &allocation) || allocation.base != base ||
+      allocation.kind != MemoryKind::kHostRegistered) {
     return p == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   }
   CUresult landed = AwaitLandings(allocation);

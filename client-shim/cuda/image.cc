@@ -59,7 +59,8 @@ std::vector<std::byte> WrapEntry(const cuda_abi::ImageEntry& entry) {
   Put<uint32_t>(&out, at + 0x1c, entry.arch);
   Put<uint64_t>(&out, at + 0x28, entry.flags);
   Put<uint64_t>(&out, at + 0x38, compressed ? entry.uncompressed_bytes : 0);
-  std::memcpy(out.data() + kContainerHeader + kEntryHeader, entry.payload.data(), entry.payload.size());
+  std::memcpy(out.data() + kContainerHeader + kEntryHeader, entry.payload.data(),
+              entry.payload.size());
   return out;
 }
 
@@ -68,13 +69,15 @@ std::string Holdings(const std::vector<cuda_abi::ImageEntry>& entries) {
   for (const cuda_abi::ImageEntry& entry : entries) {
     if (entry.kind == cuda_abi::EntryKind::kOther) continue;
     text += text.empty() ? "" : ", ";
-    text += (entry.kind == cuda_abi::EntryKind::kPtx ? "PTX for compute_" : "machine code for sm_") + std::to_string(entry.arch);
+    text +=
+        (entry.kind == cuda_abi::EntryKind::kPtx ? "PTX for compute_" : "machine code for sm_") +
+        std::to_string(entry.arch);
   }
   return text.empty() ? "nothing" : text;
 }
 
-bool Choose(std::span<const cuda_abi::ImageView> views, uint32_t cc, bool ptx_only, std::vector<std::byte>* out,
-            CUresult* status, std::string* error) {
+bool Choose(std::span<const cuda_abi::ImageView> views, uint32_t cc, bool ptx_only,
+            std::vector<std::byte>* out, CUresult* status, std::string* error) {
   *status = CUDA_ERROR_INVALID_IMAGE;
   *error = "neither fatbin, ELF nor PTX";
   std::string held;
@@ -96,18 +99,21 @@ bool Choose(std::span<const cuda_abi::ImageView> views, uint32_t cc, bool ptx_on
     *status = CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
   if (!held.empty()) {
-    *error = "the image holds " + held + "; the device is of compute capability " + std::to_string(cc / 10) + "." +
-             std::to_string(cc % 10) + (ptx_only ? " and takes PTX only" : "");
+    *error = "the image holds " + held + "; the device is of compute capability " +
+             std::to_string(cc / 10) + "." + std::to_string(cc % 10) +
+             (ptx_only ? " and takes PTX only" : "");
   }
   return false;
 }
 
 }  // namespace
 
-Image::Image(std::vector<std::byte> bytes) : size_(bytes.size()), data_(std::move(bytes)) { hash_ = Sha256(data_); }
+Image::Image(std::vector<std::byte> bytes) : size_(bytes.size()), data_(std::move(bytes)) {
+  hash_ = Sha256(data_);
+}
 
-std::shared_ptr<Image> Image::FromPointer(const void* image, uint32_t cc, bool ptx_only, CUresult* status,
-                                          std::string* error) {
+std::shared_ptr<Image> Image::FromPointer(const void* image, uint32_t cc, bool ptx_only,
+                                          CUresult* status, std::string* error) {
   std::vector<cuda_abi::ImageView> views;
   cuda_abi::Bytes magic(static_cast<const uint8_t*>(image), 4);
   if (cuda_abi::ClassifyImage(magic) == cuda_abi::ImageForm::kWrapper) {
@@ -121,8 +127,8 @@ std::shared_ptr<Image> Image::FromPointer(const void* image, uint32_t cc, bool p
   return std::shared_ptr<Image>(new Image(std::move(bytes)));
 }
 
-std::shared_ptr<Image> Image::FromBytes(std::vector<std::byte> file, uint32_t cc, bool ptx_only, CUresult* status,
-                                        std::string* error) {
+std::shared_ptr<Image> Image::FromBytes(std::vector<std::byte> file, uint32_t cc, bool ptx_only,
+                                        CUresult* status, std::string* error) {
   cuda_abi::Bytes bytes(reinterpret_cast<const uint8_t*>(file.data()), file.size());
   cuda_abi::ImageView view = cuda_abi::ViewImage(bytes, error);
   std::vector<std::byte> chosen;

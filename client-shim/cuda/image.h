@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One kernel image as it crosses the wire: the entry the driver would choose, its hash, and what is known of its kernels.
+// One kernel image as it crosses the wire: the entry the driver would choose, its hash, and what is
+// known of its kernels.
 #pragma once
 
 #include <cuda.h>
@@ -20,9 +21,10 @@ struct KernelInfo;
 class Image {
  public:
   // Chooses for `cc` (130 = 13.0); `error` is one line if there is nothing for it.
-  static std::shared_ptr<Image> FromPointer(const void* image, uint32_t cc, bool ptx_only, CUresult* status, std::string* error);
-  static std::shared_ptr<Image> FromBytes(std::vector<std::byte> bytes, uint32_t cc, bool ptx_only, CUresult* status,
-                                          std::string* error);
+  static std::shared_ptr<Image> FromPointer(const void* image, uint32_t cc, bool ptx_only,
+                                            CUresult* status, std::string* error);
+  static std::shared_ptr<Image> FromBytes(std::vector<std::byte> bytes, uint32_t cc, bool ptx_only,
+                                          CUresult* status, std::string* error);
 
   const Hash256& hash() const { return hash_; }
   uint64_t bytes() const { return size_; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of an image's kernels, kept on disk: an append-only file per (image, device, driver, options). A record
-// is {u32 bytes, u32 crc32c, u8 kind and body}; a torn or foreign tail is ignored.
+// What is known of an image's kernels, kept on disk: an append-only file per (image, device,
+// driver, options). A record is {u32 bytes, u32 crc32c, u8 kind and body}; a torn or foreign tail
+// is ignored.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,7 +46,8 @@ std::vector<std::byte> ReadAll(const std::string& path) {
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return bytes;
   struct stat info;
-  if (fstat(fd, &info) == 0 && info.st_size > 0 && static_cast<size_t>(info.st_size) <= kMaxCacheBytes) {
+  if (fstat(fd, &info) == 0 && info.st_size > 0 &&
+      static_cast<size_t>(info.st_size) <= kMaxCacheBytes) {
     bytes.resize(static_cast<size_t>(info.st_size));
     ssize_t got = read(fd, bytes.data(), bytes.size());
     bytes.resize(got < 0 ? 0 : static_cast<size_t>(got));
@@ -115,7 +117,8 @@ void Image::AppendCache(uint8_t kind, std::span<const std::byte> body) {
     cache_path_.clear();
     return;
   }
-  ssize_t ignored = write(fd, record.data(), record.size());  // one write: processes append side by side
+  ssize_t ignored =
+      write(fd, record.data(), record.size());  // one write: processes append side by side
   (void)ignored;
   close(fd);
 }

@@ -33,10 +33,13 @@ static_assert(sizeof(LaunchHead) == 56);
 LaunchLimits DeviceLimits(const Device& device) {
   LaunchLimits limits{};
   for (int i = 0; i < 3; ++i) {
-    limits.max_grid[i] = static_cast<uint32_t>(device.Attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i));
-    limits.max_block[i] = static_cast<uint32_t>(device.Attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i));
+    limits.max_grid[i] =
+        static_cast<uint32_t>(device.Attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i));
+    limits.max_block[i] =
+        static_cast<uint32_t>(device.Attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i));
   }
-  limits.max_threads = static_cast<uint32_t>(device.Attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+  limits.max_threads =
+      static_cast<uint32_t>(device.Attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
   return limits;
 }
 
@@ -53,14 +56,16 @@ const LaunchLimits& LimitsOf(int device) {
 uint32_t MaxDynamicShared(const Function* function) {
   int set = function->max_dynamic_shared.load(std::memory_order_relaxed);
   if (set < 0) set = function->info->Attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
-  uint32_t used = static_cast<uint32_t>(function->info->Attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
+  uint32_t used =
+      static_cast<uint32_t>(function->info->Attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
   uint32_t plain = used < kDefaultShared ? kDefaultShared - used : 0;
   return set > 0 && static_cast<uint32_t>(set) > plain ? static_cast<uint32_t>(set) : plain;
 }
 
 CUresult Check(const Function* function, const LaunchShape& shape) {
   LaunchLimits limits = LimitsOf(CurrentContext()->device);
-  limits.function_threads = static_cast<uint32_t>(function->info->Attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+  limits.function_threads =
+      static_cast<uint32_t>(function->info->Attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
   limits.max_dynamic_shared = MaxDynamicShared(function);
   return CheckLaunch(shape, limits);
 }
@@ -104,7 +109,8 @@ struct Attributes {
   unsigned count = 0;
 };
 
-CUresult PostLaunch(const LaunchHead& head, const Attributes& attributes, std::span<const std::byte> parameters) {
+CUresult PostLaunch(const LaunchHead& head, const Attributes& attributes,
+                    std::span<const std::byte> parameters) {
   if (attributes.count == 0) [[likely]] {
     struct {
       LaunchHead head;
@@ -129,19 +135,22 @@ CUresult PostLaunch(const LaunchHead& head, const Attributes& attributes, std::s
   return PostParts(CallId::cuLaunchKernel, {room, static_cast<size_t>(at - room)}, parameters);
 }
 
-CUresult Launch(CUfunction f, const LaunchShape& shape, CUstream stream, void** parameters, void** extra,
-                const Attributes& attributes) {
+CUresult Launch(CUfunction f, const LaunchShape& shape, CUstream stream, void** parameters,
+                void** extra, const Attributes& attributes) {
   Function* function = FindFunction(reinterpret_cast<uint64_t>(f));
-  if (function == nullptr) [[unlikely]] return CUDA_ERROR_INVALID_HANDLE;
+  if (function == nullptr) [[unlikely]]
+    return CUDA_ERROR_INVALID_HANDLE;
   CUresult status = CUDA_SUCCESS;
   LaunchHead head;
   head.function = function->handle;
   head.shape = shape;
   head.stream = WireStream(stream, false, &status);
   head.attributes = attributes.count;
-  if (status != CUDA_SUCCESS) [[unlikely]] return status;
+  if (status != CUDA_SUCCESS) [[unlikely]]
+    return status;
   status = Check(function, shape);
-  if (status != CUDA_SUCCESS) [[unlikely]] return status;
+  if (status != CUDA_SUCCESS) [[unlikely]]
+    return status;
   const KernelInfo& info = *function->info;
   std::byte stack[kStackParameters];
   std::unique_ptr<std::byte[]> heap;
@@ -151,21 +160,26 @@ CUresult Launch(CUfunction f, const LaunchShape& shape, CUstream stream, void** 
     packed = heap.get();
   }
   status = Pack(info, parameters, extra, packed);
-  if (status != CUDA_SUCCESS) [[unlikely]] return status;
+  if (status != CUDA_SUCCESS) [[unlikely]]
+    return status;
   return PostLaunch(head, attributes, {packed, info.parameter_bytes});
 }
 
 }  // namespace
 
-CUresult Call_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-                             unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-                             unsigned int sharedMemBytes, CUstream hStream, void** kernelParams, void** extra) {
-  LaunchShape shape = {{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
+CUresult Call_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                             unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                             unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                             void** kernelParams, void** extra) {
+  LaunchShape shape = {
+      {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
   return Launch(f, shape, hStream, kernelParams, extra, {});
 }
 
-CUresult Call_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra) {
-  if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+CUresult Call_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams,
+                               void** extra) {
+  if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
+    return CUDA_ERROR_INVALID_VALUE;
   CUlaunchAttribute kept[kMaxAttributes];
   unsigned count = 0;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
@@ -180,10 +194,12 @@ CUresult Call_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void*
 }
 
 CUresult Call_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-                                        unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
-                                        unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                                        unsigned int gridDimZ, unsigned int blockDimX,
+                                        unsigned int blockDimY, unsigned int blockDimZ,
+                                        unsigned int sharedMemBytes, CUstream hStream,
                                         void** kernelParams) {
-  LaunchShape shape = {{gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
+  LaunchShape shape = {
+      {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
   CUlaunchAttribute cooperative{};
   cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
   cooperative.value.cooperative = 1;
@@ -213,7 +229,8 @@ CUresult Call_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
   });
 }
 
-CUresult Call_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags) {
+CUresult Call_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* userData,
+                                  unsigned int flags) {
   if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   return PostHostFunction(hStream, [=](CUresult status) { callback(hStream, status, userData); });
 }

@@ -12,7 +12,8 @@ CUresult CheckLaunch(const LaunchShape& shape, const LaunchLimits& limits) {
   }
   if (threads > limits.max_threads) return CUDA_ERROR_INVALID_VALUE;
   if (shape.dynamic_shared > limits.max_dynamic_shared) return CUDA_ERROR_INVALID_VALUE;
-  if (limits.function_threads != 0 && threads > limits.function_threads) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (limits.function_threads != 0 && threads > limits.function_threads)
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   return CUDA_SUCCESS;
 }
 

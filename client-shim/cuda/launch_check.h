@@ -18,8 +18,8 @@ struct LaunchShape {
 struct LaunchLimits {
   uint32_t max_grid[3];
   uint32_t max_block[3];
-  uint32_t max_threads;            // per block, of the device
-  uint32_t function_threads;       // of the function; 0 = no own bound
+  uint32_t max_threads;       // per block, of the device
+  uint32_t function_threads;  // of the function; 0 = no own bound
   uint32_t max_dynamic_shared;
 };
 

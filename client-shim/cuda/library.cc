@@ -9,7 +9,9 @@ namespace farcall::client {
 
 namespace {
 
-CUmodule AsModule(const Module* module) { return reinterpret_cast<CUmodule>(module->handle); }
+CUmodule AsModule(const Module* module) {
+  return reinterpret_cast<CUmodule>(module->handle);
+}
 
 CUresult LoadModule(CUmodule* out, const void* image, const LoadOptions& options) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -100,31 +102,41 @@ CUresult Call_cuModuleLoad(CUmodule* module, const char* fname) {
   return status;
 }
 
-CUresult Call_cuModuleLoadData(CUmodule* module, const void* image) { return LoadModule(module, image, {}); }
-CUresult Call_cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) { return LoadModule(module, fatCubin, {}); }
+CUresult Call_cuModuleLoadData(CUmodule* module, const void* image) {
+  return LoadModule(module, image, {});
+}
+CUresult Call_cuModuleLoadFatBinary(CUmodule* module, const void* fatCubin) {
+  return LoadModule(module, fatCubin, {});
+}
 
-CUresult Call_cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int numOptions, CUjit_option* options,
-                                 void** optionValues) {
+CUresult Call_cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int numOptions,
+                                 CUjit_option* options, void** optionValues) {
   return LoadModule(module, image, {numOptions, options, optionValues});
 }
 
-CUresult Call_cuModuleUnload(CUmodule hmod) { return Unload(CallId::cuModuleUnload, FindModule(hmod)); }
+CUresult Call_cuModuleUnload(CUmodule hmod) {
+  return Unload(CallId::cuModuleUnload, FindModule(hmod));
+}
 
 CUresult Call_cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* name) {
   return GetByName(FindModule(hmod), name, hfunc);
 }
 
-CUresult Call_cuModuleEnumerateFunctions(CUfunction* functions, unsigned int numFunctions, CUmodule mod) {
-  return EnumerateInto(CallId::cuModuleEnumerateFunctions, FindModule(mod), numFunctions, functions);
+CUresult Call_cuModuleEnumerateFunctions(CUfunction* functions, unsigned int numFunctions,
+                                         CUmodule mod) {
+  return EnumerateInto(CallId::cuModuleEnumerateFunctions, FindModule(mod), numFunctions,
+                       functions);
 }
 
-CUresult Call_cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CUmodule hmod, const char* name) {
+CUresult Call_cuModuleGetGlobal_v2(CUdeviceptr* dptr, size_t* bytes, CUmodule hmod,
+                                   const char* name) {
   return GetGlobal(FindModule(hmod), name, dptr, bytes);
 }
 
-CUresult Call_cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jitOptions, void** jitOptionsValues,
-                                unsigned int numJitOptions, CUlibraryOption* libraryOptions,
-                                void** libraryOptionValues, unsigned int numLibraryOptions) {
+CUresult Call_cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jitOptions,
+                                void** jitOptionsValues, unsigned int numJitOptions,
+                                CUlibraryOption* libraryOptions, void** libraryOptionValues,
+                                unsigned int numLibraryOptions) {
   if (library == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Module* loaded = nullptr;
   CUresult status = LoadImage(code, {numJitOptions, jitOptions, jitOptionsValues}, true, &loaded);
@@ -132,13 +144,14 @@ CUresult Call_cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_opti
   return status;
 }
 
-CUresult Call_cuLibraryLoadFromFile(CUlibrary* library, const char* fileName, CUjit_option* jitOptions,
-                                    void** jitOptionsValues, unsigned int numJitOptions,
-                                    CUlibraryOption* libraryOptions, void** libraryOptionValues,
-                                    unsigned int numLibraryOptions) {
+CUresult Call_cuLibraryLoadFromFile(CUlibrary* library, const char* fileName,
+                                    CUjit_option* jitOptions, void** jitOptionsValues,
+                                    unsigned int numJitOptions, CUlibraryOption* libraryOptions,
+                                    void** libraryOptionValues, unsigned int numLibraryOptions) {
   if (library == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Module* loaded = nullptr;
-  CUresult status = LoadImageFile(fileName, {numJitOptions, jitOptions, jitOptionsValues}, true, &loaded);
+  CUresult status =
+      LoadImageFile(fileName, {numJitOptions, jitOptions, jitOptionsValues}, true, &loaded);
   if (status == CUDA_SUCCESS) *library = reinterpret_cast<CUlibrary>(loaded->handle);
   return status;
 }
@@ -155,7 +168,8 @@ CUresult Call_cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int numKerne
   return EnumerateInto(CallId::cuLibraryEnumerateKernels, FindLibrary(lib), numKernels, kernels);
 }
 
-CUresult Call_cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library, const char* name) {
+CUresult Call_cuLibraryGetGlobal(CUdeviceptr* dptr, size_t* bytes, CUlibrary library,
+                                 const char* name) {
   return GetGlobal(FindLibrary(library), name, dptr, bytes);
 }
 

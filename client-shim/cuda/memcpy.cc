@@ -10,8 +10,11 @@ namespace farcall::client {
 
 namespace {
 
-// A synchronous upload is over for the device, too, when a stream that does not wait for the default one may use the data.
-bool MustSettle() { return CurrentContext()->unordered_streams.load(std::memory_order_relaxed) != 0; }
+// A synchronous upload is over for the device, too, when a stream that does not wait for the
+// default one may use the data.
+bool MustSettle() {
+  return CurrentContext()->unordered_streams.load(std::memory_order_relaxed) != 0;
+}
 
 bool Capturing(CUstream stream) {
   Stream* found = FindStream(stream);
@@ -24,13 +27,15 @@ CUresult Copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream, b
   const void* host_src = reinterpret_cast<const void*>(src);
   if (to_device && from_device) return CopyOnDevice(dst, src, bytes, stream);
   if (to_device) return CopyToDevice(dst, host_src, bytes, stream, sync && MustSettle());
-  if (from_device) return CopyToHost(host_dst, src, bytes, stream, sync || !IsPinned(host_dst, bytes));
+  if (from_device)
+    return CopyToHost(host_dst, src, bytes, stream, sync || !IsPinned(host_dst, bytes));
   return CopyOnHost(host_dst, host_src, bytes, stream);
 }
 
 }  // namespace
 
-CUresult Call_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream default_stream) {
+CUresult Call_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
+                       CUstream default_stream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(default_stream, false, &status);
   return status != CUDA_SUCCESS ? status : Copy(dst, src, ByteCount, stream, true);
@@ -42,25 +47,31 @@ CUresult Call_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, 
   return status != CUDA_SUCCESS ? status : Copy(dst, src, ByteCount, stream, false);
 }
 
-CUresult Call_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount, CUstream default_stream) {
+CUresult Call_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,
+                              CUstream default_stream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(default_stream, false, &status);
-  return status != CUDA_SUCCESS ? status : CopyToDevice(dstDevice, srcHost, ByteCount, stream, MustSettle());
+  return status != CUDA_SUCCESS ? status
+                                : CopyToDevice(dstDevice, srcHost, ByteCount, stream, MustSettle());
 }
 
-CUresult Call_cuMemcpyDtoH_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream default_stream) {
+CUresult Call_cuMemcpyDtoH_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
+                              CUstream default_stream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(default_stream, false, &status);
   return status != CUDA_SUCCESS ? status : CopyToHost(dstHost, srcDevice, ByteCount, stream, true);
 }
 
-CUresult Call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount, CUstream hStream) {
+CUresult Call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,
+                                   CUstream hStream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(hStream, false, &status);
-  return status != CUDA_SUCCESS ? status : CopyToDevice(dstDevice, srcHost, ByteCount, stream, false);
+  return status != CUDA_SUCCESS ? status
+                                : CopyToDevice(dstDevice, srcHost, ByteCount, stream, false);
 }
 
-CUresult Call_cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+CUresult Call_cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
+                                   CUstream hStream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;

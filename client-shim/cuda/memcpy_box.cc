@@ -33,25 +33,30 @@ struct Box {
 bool Extent(const Side& side, const Box& box, uint64_t* bytes) {
   uint64_t rows = 0;
   return !__builtin_mul_overflow(box.depth - 1, side.height, &rows) &&
-         !__builtin_add_overflow(rows, box.height - 1, &rows) && !__builtin_mul_overflow(rows, side.pitch, bytes) &&
+         !__builtin_add_overflow(rows, box.height - 1, &rows) &&
+         !__builtin_mul_overflow(rows, side.pitch, bytes) &&
          !__builtin_add_overflow(*bytes, box.width, bytes);
 }
 
-CUresult MakeSide(CUmemorytype type, const void* host, CUdeviceptr device, CUarray array, uint64_t x, uint64_t y,
-                  uint64_t z, uint64_t pitch, uint64_t height, const Box& box, Side* side) {
+CUresult MakeSide(CUmemorytype type, const void* host, CUdeviceptr device, CUarray array,
+                  uint64_t x, uint64_t y, uint64_t z, uint64_t pitch, uint64_t height,
+                  const Box& box, Side* side) {
   if (type == CU_MEMORYTYPE_ARRAY || (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE &&
                                       type != CU_MEMORYTYPE_UNIFIED)) {
     return array != nullptr ? NotSupported(CallId::cuMemcpy3DAsync_v2) : CUDA_ERROR_INVALID_VALUE;
   }
   uint64_t base = type == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(host) : device;
-  side->device = type == CU_MEMORYTYPE_DEVICE || (type == CU_MEMORYTYPE_UNIFIED && IsDevicePointer(base));
+  side->device =
+      type == CU_MEMORYTYPE_DEVICE || (type == CU_MEMORYTYPE_UNIFIED && IsDevicePointer(base));
   side->pitch = pitch == 0 ? box.width + x : pitch;
   side->height = height == 0 ? box.height + y : height;
-  if (base == 0 || side->pitch < box.width || side->height < box.height) return CUDA_ERROR_INVALID_VALUE;
+  if (base == 0 || side->pitch < box.width || side->height < box.height)
+    return CUDA_ERROR_INVALID_VALUE;
   side->address = base + (z * side->height + y) * side->pitch + x;
   uint64_t extent = 0;
   if (!Extent(*side, box, &extent)) return CUDA_ERROR_INVALID_VALUE;
-  return side->device && !IsDeviceRange(side->address, extent) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  return side->device && !IsDeviceRange(side->address, extent) ? CUDA_ERROR_INVALID_VALUE
+                                                               : CUDA_SUCCESS;
 }
 
 // Groups of whole rows of one slice, each a piece at most where a row allows it.
@@ -72,8 +77,10 @@ CUresult ForPieces(const Box& box, Visit visit) {
 
 using Head = FixedBody<112>;
 
-// The record's fixed part for `rows` rows of one slice; the host's side is packed and has no address.
-void PutPiece(Head* body, const Box& box, uint64_t y, uint64_t z, uint64_t rows, uint64_t stream, uint64_t transfer) {
+// The record's fixed part for `rows` rows of one slice; the host's side is packed and has no
+// address.
+void PutPiece(Head* body, const Box& box, uint64_t y, uint64_t z, uint64_t rows, uint64_t stream,
+              uint64_t transfer) {
   body->Put<uint32_t>(box.src.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
   body->Put<uint32_t>(box.dst.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
   for (const Side* side : {&box.src, &box.dst}) {
@@ -98,7 +105,8 @@ CUresult Upload(const Box& box, uint64_t stream, bool settle) {
   auto packed = std::make_unique<std::byte[]>(std::max<uint64_t>(kCopyPieceBytes, box.width));
   return ForPieces(box, [&](uint64_t y, uint64_t z, uint64_t rows, bool last) {
     for (uint64_t row = 0; row < rows; ++row) {
-      std::memcpy(packed.get() + row * box.width, reinterpret_cast<const void*>(box.src.At(y + row, z)), box.width);
+      std::memcpy(packed.get() + row * box.width,
+                  reinterpret_cast<const void*>(box.src.At(y + row, z)), box.width);
     }
     std::span<const std::byte> bytes(packed.get(), rows * box.width);
     Head head;
@@ -127,7 +135,8 @@ CUresult Download(const Box& box, uint64_t stream) {
   std::vector<uint64_t> transfers;
   CUresult status = ForPieces(box, [&](uint64_t y, uint64_t z, uint64_t rows, bool last) {
     uint64_t transfer = session->transfers().NewId();
-    session->transfers().Expect(transfer, base + (z * box.height + y) * box.width, rows * box.width);
+    session->transfers().Expect(transfer, base + (z * box.height + y) * box.width,
+                                rows * box.width);
     transfers.push_back(transfer);
     Head head;
     PutPiece(&head, box, y, z, rows, stream, transfer);
@@ -137,7 +146,8 @@ CUresult Download(const Box& box, uint64_t stream) {
   if (status != CUDA_SUCCESS || direct) return status;
   for (uint64_t z = 0; z < box.depth; ++z) {
     for (uint64_t y = 0; y < box.height; ++y) {
-      std::memcpy(reinterpret_cast<void*>(box.dst.At(y, z)), base + (z * box.height + y) * box.width, box.width);
+      std::memcpy(reinterpret_cast<void*>(box.dst.At(y, z)),
+                  base + (z * box.height + y) * box.width, box.width);
     }
   }
   return status;
@@ -165,7 +175,8 @@ CUresult OnHost(const Box& box, uint64_t stream) {
   CUresult status = CopyOnHost(&none, &none, 1, stream);  // the stream's order
   for (uint64_t z = 0; z < box.depth && status == CUDA_SUCCESS; ++z) {
     for (uint64_t y = 0; y < box.height; ++y) {
-      std::memmove(reinterpret_cast<void*>(box.dst.At(y, z)), reinterpret_cast<const void*>(box.src.At(y, z)), box.width);
+      std::memmove(reinterpret_cast<void*>(box.dst.At(y, z)),
+                   reinterpret_cast<const void*>(box.src.At(y, z)), box.width);
     }
   }
   return status;
@@ -180,15 +191,18 @@ CUresult Copy(const CUDA_MEMCPY3D& copy, CUstream hStream, bool sync) {
   box.height = copy.Height;
   box.depth = copy.Depth;
   uint64_t total = 0;
-  if (__builtin_mul_overflow(box.width, box.height, &total) || __builtin_mul_overflow(total, box.depth, &total)) {
+  if (__builtin_mul_overflow(box.width, box.height, &total) ||
+      __builtin_mul_overflow(total, box.depth, &total)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (total == 0) return CUDA_SUCCESS;
-  status = MakeSide(copy.srcMemoryType, copy.srcHost, copy.srcDevice, copy.srcArray, copy.srcXInBytes, copy.srcY,
-                    copy.srcZ, copy.srcPitch, copy.srcHeight, box, &box.src);
+  status =
+      MakeSide(copy.srcMemoryType, copy.srcHost, copy.srcDevice, copy.srcArray, copy.srcXInBytes,
+               copy.srcY, copy.srcZ, copy.srcPitch, copy.srcHeight, box, &box.src);
   if (status != CUDA_SUCCESS) return status;
-  status = MakeSide(copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstArray, copy.dstXInBytes, copy.dstY,
-                    copy.dstZ, copy.dstPitch, copy.dstHeight, box, &box.dst);
+  status =
+      MakeSide(copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstArray, copy.dstXInBytes,
+               copy.dstY, copy.dstZ, copy.dstPitch, copy.dstHeight, box, &box.dst);
   if (status != CUDA_SUCCESS) return status;
   bool settle = sync && CurrentContext()->unordered_streams.load() != 0;
   if (box.src.device && box.dst.device) return OnDevice(box, stream);

@@ -46,7 +46,8 @@ CUresult AskForCredit(const Context* context, uint64_t bytes) {
 }
 
 void ReturnFreeCredit(const Context* context) {
-  for (const CreditRange& range : DeviceCredit().TakeForReturn(context->server_device, ~0ull >> 1)) {
+  for (const CreditRange& range :
+       DeviceCredit().TakeForReturn(context->server_device, ~0ull >> 1)) {
     FixedBody<24> body;
     body.Put<int32_t>(range.device);
     body.Put<uint64_t>(range.base);
@@ -55,8 +56,8 @@ void ReturnFreeCredit(const Context* context) {
   }
 }
 
-// Quarantined bytes first (the application waits as its free would have), then the server, then everything given back
-// so that the server may grant one contiguous range.
+// Quarantined bytes first (the application waits as its free would have), then the server, then
+// everything given back so that the server may grant one contiguous range.
 CUresult TakeSlowly(const Context* context, uint64_t bytes, uint64_t* address) {
   int device = context->server_device;
   CUresult status = CUDA_SUCCESS;
@@ -115,7 +116,8 @@ CUresult Allocate(Context* context, uint64_t bytes, uint64_t* address, uint64_t*
   body.Put<uint64_t>(*address);
   body.Put<uint64_t>(*charged);
   CUresult posted = PostParts(CallId::cuMemAlloc_v2, body.bytes(), {});
-  if (posted != CUDA_SUCCESS && CurrentSession() != nullptr && CurrentSession()->ended() == CUDA_SUCCESS) {
+  if (posted != CUDA_SUCCESS && CurrentSession() != nullptr &&
+      CurrentSession()->ended() == CUDA_SUCCESS) {
     RecordLateError(context, posted);  // an older call's: the memory is allocated all the same
   }
   return CUDA_SUCCESS;
@@ -128,8 +130,9 @@ CUresult Free(const Allocation& allocation) {
     std::lock_guard lock(context->free_mutex);
     uint64_t epoch = ++context->free_epoch;
     if (allocation.charged_bytes != 0) {
-      DeviceCredit().Quarantine(context->slot, epoch,
-                                {allocation.server_device, allocation.base, allocation.charged_bytes});
+      DeviceCredit().Quarantine(
+          context->slot, epoch,
+          {allocation.server_device, allocation.base, allocation.charged_bytes});
     }
     FixedBody<16> body;
     body.Put<uint64_t>(allocation.base);
@@ -160,8 +163,9 @@ CUresult AllocateMapped(CUdeviceptr* dptr, size_t bytes) {
 
 CUresult FreeMapped(CUdeviceptr dptr) {
   Allocation allocation;
-  if (!Memory().Find(dptr, &allocation) || allocation.base != dptr || allocation.kind != MemoryKind::kDevice ||
-      allocation.owner != 0 || !Memory().Remove(dptr, &allocation)) {
+  if (!Memory().Find(dptr, &allocation) || allocation.base != dptr ||
+      allocation.kind != MemoryKind::kDevice || allocation.owner != 0 ||
+      !Memory().Remove(dptr, &allocation)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   return Free(allocation);
@@ -173,10 +177,11 @@ CUresult Call_cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   return AllocateMapped(dptr, bytesize);
 }
 
-CUresult Call_cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
-                                 unsigned int ElementSizeBytes) {
+CUresult Call_cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t WidthInBytes,
+                                 size_t Height, unsigned int ElementSizeBytes) {
   if (pPitch == nullptr || WidthInBytes == 0 || Height == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16) return CUDA_ERROR_INVALID_VALUE;
+  if (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16)
+    return CUDA_ERROR_INVALID_VALUE;
   if (WidthInBytes > kLargestAllocation) return CUDA_ERROR_OUT_OF_MEMORY;
   size_t pitch = AlignUp(WidthInBytes, kPitchAlign), bytes = 0;
   if (__builtin_mul_overflow(pitch, Height, &bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -185,7 +190,9 @@ CUresult Call_cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Width
   return status;
 }
 
-CUresult Call_cuMemFree_v2(CUdeviceptr dptr) { return dptr == 0 ? CUDA_SUCCESS : FreeMapped(dptr); }
+CUresult Call_cuMemFree_v2(CUdeviceptr dptr) {
+  return dptr == 0 ? CUDA_SUCCESS : FreeMapped(dptr);
+}
 
 // In stream order, memory is usable at once: earlier than asked is within the rule.
 CUresult Call_cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
@@ -215,7 +222,8 @@ CUresult Call_cuMemGetInfo_v2(size_t* free, size_t* total) {
   auto free_bytes = outputs.Get<uint64_t>();
   auto total_bytes = outputs.Get<uint64_t>();
   if (!outputs.Done()) return CUDA_ERROR_UNKNOWN;
-  // The ledger has charged what was granted; what nobody allocated of it is free all the same, and so is what was freed.
+  // The ledger has charged what was granted; what nobody allocated of it is free all the same, and
+  // so is what was freed.
   int device = CurrentContext()->server_device;
   free_bytes += DeviceCredit().FreeBytes(device) + DeviceCredit().QuarantinedBytes(device);
   *free = free_bytes < total_bytes ? free_bytes : total_bytes;
@@ -225,7 +233,8 @@ CUresult Call_cuMemGetInfo_v2(size_t* free, size_t* total) {
 
 CUresult Call_cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
   Allocation found;
-  if (!Memory().Find(dptr, &found) || found.kind != MemoryKind::kDevice) return CUDA_ERROR_NOT_FOUND;
+  if (!Memory().Find(dptr, &found) || found.kind != MemoryKind::kDevice)
+    return CUDA_ERROR_NOT_FOUND;
   if (pbase != nullptr) *pbase = found.base;
   if (psize != nullptr) *psize = found.bytes;
   return CUDA_SUCCESS;

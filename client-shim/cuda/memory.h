@@ -17,7 +17,8 @@ inline bool IsDeviceRange(CUdeviceptr address, size_t bytes) {
 // Page-locked as CUDA sees it: copies to it may land later.
 inline bool IsPinned(const void* pointer, size_t bytes) {
   Allocation found;
-  return Memory().Holds(reinterpret_cast<uint64_t>(pointer), bytes, &found) && found.kind != MemoryKind::kDevice;
+  return Memory().Holds(reinterpret_cast<uint64_t>(pointer), bytes, &found) &&
+         found.kind != MemoryKind::kDevice;
 }
 
 inline bool IsDevicePointer(CUdeviceptr address) {

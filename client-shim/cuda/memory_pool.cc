@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The default memory pool of a device: stream-ordered allocations come from the same credit as all others.
+// The default memory pool of a device: stream-ordered allocations come from the same credit as all
+// others.
 #include <mutex>
 #include <vector>
 
@@ -47,8 +48,12 @@ CUresult GivePool(CUmemoryPool* out, CUdevice dev) {
 
 }  // namespace
 
-CUresult Call_cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) { return GivePool(pool_out, dev); }
-CUresult Call_cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) { return GivePool(pool, dev); }
+CUresult Call_cuDeviceGetDefaultMemPool(CUmemoryPool* pool_out, CUdevice dev) {
+  return GivePool(pool_out, dev);
+}
+CUresult Call_cuDeviceGetMemPool(CUmemoryPool* pool, CUdevice dev) {
+  return GivePool(pool, dev);
+}
 
 CUresult Call_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   Pool* found = FindPool(pool);
@@ -63,12 +68,14 @@ CUresult Call_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-      *static_cast<int*>(value) = found->reuse[attr - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
+      *static_cast<int*>(value) =
+          found->reuse[attr - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
       *static_cast<cuuint64_t*>(value) = found->release_threshold;
       return CUDA_SUCCESS;
-    default: return NotSupported(CallId::cuMemPoolGetAttribute);
+    default:
+      return NotSupported(CallId::cuMemPoolGetAttribute);
   }
 }
 
@@ -79,12 +86,14 @@ CUresult Call_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
     case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-      found->reuse[attr - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] = *static_cast<int*>(value);
+      found->reuse[attr - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] =
+          *static_cast<int*>(value);
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
       found->release_threshold = *static_cast<cuuint64_t*>(value);
       return CUDA_SUCCESS;
-    default: return NotSupported(CallId::cuMemPoolSetAttribute);
+    default:
+      return NotSupported(CallId::cuMemPoolSetAttribute);
   }
 }
 

@@ -34,12 +34,16 @@ Jit ReadOptions(const LoadOptions& options) {
     void*& value = options.values[i];
     uint64_t number = reinterpret_cast<uint64_t>(value);
     switch (options.options[i]) {
-      case CU_JIT_INFO_LOG_BUFFER: jit.info = static_cast<char*>(value); break;
+      case CU_JIT_INFO_LOG_BUFFER:
+        jit.info = static_cast<char*>(value);
+        break;
       case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
         jit.info_bytes = static_cast<unsigned>(number);
         jit.info_size = &value;
         break;
-      case CU_JIT_ERROR_LOG_BUFFER: jit.error = static_cast<char*>(value); break;
+      case CU_JIT_ERROR_LOG_BUFFER:
+        jit.error = static_cast<char*>(value);
+        break;
       case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
         jit.error_bytes = static_cast<unsigned>(number);
         jit.error_size = &value;
@@ -47,10 +51,12 @@ Jit ReadOptions(const LoadOptions& options) {
       case CU_JIT_WALL_TIME:
       case CU_JIT_GLOBAL_SYMBOL_NAMES:
       case CU_JIT_GLOBAL_SYMBOL_ADDRESSES:
-      case CU_JIT_THREADS_PER_BLOCK: break;  // outputs, or pointers into this process
+      case CU_JIT_THREADS_PER_BLOCK:
+        break;  // outputs, or pointers into this process
       default:
         jit.numbers.emplace_back(options.options[i], static_cast<uint32_t>(number));
-        jit.key += "|" + std::to_string(options.options[i]) + "=" + std::to_string(static_cast<uint32_t>(number));
+        jit.key += "|" + std::to_string(options.options[i]) + "=" +
+                   std::to_string(static_cast<uint32_t>(number));
     }
   }
   return jit;
@@ -72,7 +78,8 @@ const Device* TargetDevice() {
 }
 
 uint32_t ComputeCapability(const Device* device) {
-  return static_cast<uint32_t>(device->Attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
+  return static_cast<uint32_t>(device->Attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) *
+                                   10 +
                                device->Attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
 }
 
@@ -115,12 +122,14 @@ CUresult SendLoad(Module* module, const Jit& jit) {
     module->image->RememberLoad();
   } else {
     module->image->Unsend();
-    if (has_logs && !error.empty()) Log(LogLevel::kInfo, "module load: %.*s", static_cast<int>(error.size()), error.data());
+    if (has_logs && !error.empty())
+      Log(LogLevel::kInfo, "module load: %.*s", static_cast<int>(error.size()), error.data());
   }
   return status;
 }
 
-CUresult Load(std::shared_ptr<Image> image, const LoadOptions& options, bool is_library, Module** out) {
+CUresult Load(std::shared_ptr<Image> image, const LoadOptions& options, bool is_library,
+              Module** out) {
   Jit jit = ReadOptions(options);
   const Device* device = TargetDevice();
   const Welcome& welcome = CurrentSession()->welcome();
@@ -192,34 +201,43 @@ Module* FindLibrary(CUlibrary library) {
 }
 
 Function* FindFunction(uint64_t handle) {
-  HandleKind kind = SplitHandle(handle).kind == HandleKind::kKernel ? HandleKind::kKernel : HandleKind::kFunction;
+  HandleKind kind =
+      SplitHandle(handle).kind == HandleKind::kKernel ? HandleKind::kKernel : HandleKind::kFunction;
   return FindObject<Function>(kind, handle);
 }
 
-CUresult LoadImage(const void* image, const LoadOptions& options, bool is_library, Module** module) {
-  if (image == nullptr || (options.count != 0 && (options.options == nullptr || options.values == nullptr))) {
+CUresult LoadImage(const void* image, const LoadOptions& options, bool is_library,
+                   Module** module) {
+  if (image == nullptr ||
+      (options.count != 0 && (options.options == nullptr || options.values == nullptr))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   CUresult status = CUDA_SUCCESS;
   std::string error;
-  auto found = Image::FromPointer(image, ComputeCapability(TargetDevice()), TakesPtxOnly(), &status, &error);
-  return found == nullptr ? Refuse(status, error) : Load(std::move(found), options, is_library, module);
+  auto found =
+      Image::FromPointer(image, ComputeCapability(TargetDevice()), TakesPtxOnly(), &status, &error);
+  return found == nullptr ? Refuse(status, error)
+                          : Load(std::move(found), options, is_library, module);
 }
 
-CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_library, Module** module) {
+CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_library,
+                       Module** module) {
   if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
   FILE* file = std::fopen(path, "rbe");
   if (file == nullptr) return CUDA_ERROR_FILE_NOT_FOUND;
   std::vector<std::byte> bytes;
   std::byte buffer[65536];
-  for (size_t got; (got = std::fread(buffer, 1, sizeof(buffer), file)) != 0 && bytes.size() < kMaxFileBytes;) {
+  for (size_t got;
+       (got = std::fread(buffer, 1, sizeof(buffer), file)) != 0 && bytes.size() < kMaxFileBytes;) {
     bytes.insert(bytes.end(), buffer, buffer + got);
   }
   std::fclose(file);
   CUresult status = CUDA_SUCCESS;
   std::string error;
-  auto found = Image::FromBytes(std::move(bytes), ComputeCapability(TargetDevice()), TakesPtxOnly(), &status, &error);
-  return found == nullptr ? Refuse(status, error) : Load(std::move(found), options, is_library, module);
+  auto found = Image::FromBytes(std::move(bytes), ComputeCapability(TargetDevice()), TakesPtxOnly(),
+                                &status, &error);
+  return found == nullptr ? Refuse(status, error)
+                          : Load(std::move(found), options, is_library, module);
 }
 
 CUresult GetFunction(Module* module, const char* name, Function** function) {
@@ -233,7 +251,8 @@ CUresult GetFunction(Module* module, const char* name, Function** function) {
   auto* fresh = new Function;
   fresh->handle = Handles(kind).New(fresh);
   fresh->parent = module;
-  CUresult status = fresh->handle == 0 ? CUDA_ERROR_OUT_OF_MEMORY : FetchFunction(module, name, fresh->handle, &fresh->info);
+  CUresult status = fresh->handle == 0 ? CUDA_ERROR_OUT_OF_MEMORY
+                                       : FetchFunction(module, name, fresh->handle, &fresh->info);
   if (status != CUDA_SUCCESS) {
     Handles(kind).Free(fresh->handle);
     delete fresh;
@@ -255,8 +274,9 @@ CUresult GetSymbol(Module* module, const char* name, Symbol* symbol) {
   body.Put<uint64_t>(module->handle);
   body.PutString(name);
   Reply reply;
-  CUresult status = RoundTrip(module->is_library ? CallId::cuLibraryGetGlobal : CallId::cuModuleGetGlobal_v2,
-                              body.bytes(), &reply);
+  CUresult status =
+      RoundTrip(module->is_library ? CallId::cuLibraryGetGlobal : CallId::cuModuleGetGlobal_v2,
+                body.bytes(), &reply);
   if (status != CUDA_SUCCESS) return status;
   Reader outputs = reply.outputs();
   symbol->address = outputs.Get<uint64_t>();

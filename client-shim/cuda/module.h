@@ -41,7 +41,7 @@ struct Function {
   const KernelInfo* info = nullptr;
   std::atomic<int> max_dynamic_shared{-1};  // set by the application; -1: as in info
   std::atomic<int> carveout{-1};
-  Function* kernel = nullptr;               // the CUkernel a CUfunction came from
+  Function* kernel = nullptr;  // the CUkernel a CUfunction came from
 };
 
 struct Symbol {
@@ -71,10 +71,12 @@ struct LoadOptions {
   CUjit_option* options = nullptr;
   void** values = nullptr;
 };
-// Loads from the application's pointer: finds the image's form and length, sends what the server lacks.
+// Loads from the application's pointer: finds the image's form and length, sends what the server
+// lacks.
 CUresult LoadImage(const void* image, const LoadOptions& options, bool is_library, Module** module);
 // The same for a whole file.
-CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_library, Module** module);
+CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_library,
+                       Module** module);
 // The function or kernel `name`; from the client's knowledge if it has it.
 CUresult GetFunction(Module* module, const char* name, Function** function);
 CUresult GetSymbol(Module* module, const char* name, Symbol* symbol);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The occupancy rules CUDA documents (programming guide, multiprocessor level), from attributes alone.
+// The occupancy rules CUDA documents (programming guide, multiprocessor level), from attributes
+// alone.
 #pragma once
 
 #include <cstddef>

@@ -20,29 +20,45 @@ CUresult Store(void* data, T value) {
 CUresult StoreAttribute(void* data, CUpointer_attribute attribute, const Allocation* found) {
   bool device = found != nullptr && found->kind == MemoryKind::kDevice;
   switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: return Store(data, AsCuda(found == nullptr ? nullptr : found->context));
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return Store(data, AsCuda(found == nullptr ? nullptr : found->context));
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      return Store<unsigned>(data, found == nullptr ? 0 : device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: return Store<unsigned long long>(data, found == nullptr ? 0 : found->id);
+      return Store<unsigned>(data, found == nullptr ? 0
+                                   : device         ? CU_MEMORYTYPE_DEVICE
+                                                    : CU_MEMORYTYPE_HOST);
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+      return Store<unsigned long long>(data, found == nullptr ? 0 : found->id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return Store<bool>(data, false);
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return Store<bool>(data, found != nullptr && found->sync_memops);
-    case CU_POINTER_ATTRIBUTE_MAPPED: return Store<bool>(data, device);
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+      return Store<bool>(data, false);
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      return Store<bool>(data, found != nullptr && found->sync_memops);
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+      return Store<bool>(data, device);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return Store<int>(data, found == nullptr || found->context == nullptr ? -2 : found->context->device);
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return Store<CUdeviceptr>(data, found == nullptr ? 0 : found->base);
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return Store<size_t>(data, found == nullptr ? 0 : found->bytes);
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return Store<unsigned long long>(data, 0);
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return Store<CUmemoryPool>(data, nullptr);
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return Store<int>(data, found == nullptr ? 0 : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
-    default: return CUDA_ERROR_INVALID_VALUE;
+      return Store<int>(
+          data, found == nullptr || found->context == nullptr ? -2 : found->context->device);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return Store<CUdeviceptr>(data, found == nullptr ? 0 : found->base);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return Store<size_t>(data, found == nullptr ? 0 : found->bytes);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return Store<unsigned long long>(data, 0);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      return Store<CUmemoryPool>(data, nullptr);
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      return Store<int>(data, found == nullptr ? 0 : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
-CUresult StoreFor(void* data, CUpointer_attribute attribute, CUdeviceptr ptr, const Allocation* found) {
+CUresult StoreFor(void* data, CUpointer_attribute attribute, CUdeviceptr ptr,
+                  const Allocation* found) {
   bool device = found != nullptr && found->kind == MemoryKind::kDevice;
-  if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER) return Store<CUdeviceptr>(data, device ? ptr : 0);
+  if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER)
+    return Store<CUdeviceptr>(data, device ? ptr : 0);
   if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER) {
     return Store<void*>(data, found == nullptr || device ? nullptr : reinterpret_cast<void*>(ptr));
   }
@@ -58,9 +74,10 @@ CUresult Call_cuPointerGetAttribute(void* data, CUpointer_attribute attribute, C
   return StoreFor(data, attribute, ptr, &found);
 }
 
-CUresult Call_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute* attributes, void** data,
-                                     CUdeviceptr ptr) {
-  if (numAttributes == 0 || attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
+CUresult Call_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute* attributes,
+                                     void** data, CUdeviceptr ptr) {
+  if (numAttributes == 0 || attributes == nullptr || data == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   Allocation found;
   const Allocation* known = Memory().Find(ptr, &found) ? &found : nullptr;
   for (unsigned i = 0; i < numAttributes; ++i) {
@@ -70,9 +87,11 @@ CUresult Call_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attri
   return CUDA_SUCCESS;
 }
 
-CUresult Call_cuPointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+CUresult Call_cuPointerSetAttribute(const void* value, CUpointer_attribute attribute,
+                                    CUdeviceptr ptr) {
   Allocation found;
-  if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !Memory().Find(ptr, &found)) {
+  if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+      !Memory().Find(ptr, &found)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   unsigned on = 0;

@@ -47,7 +47,8 @@ class TableOwner final : public cuda_abi::ExportTableOwner {
     return CUDA_SUCCESS;
   }
   cuda_abi::ContextHandle CurrentContext() override { return AsCuda(client::CurrentContext()); }
-  int ModuleFunctions(cuda_abi::ModuleHandle module, std::vector<cuda_abi::FunctionHandle>* functions) override {
+  int ModuleFunctions(cuda_abi::ModuleHandle module,
+                      std::vector<cuda_abi::FunctionHandle>* functions) override {
     Module* found = FindModule(static_cast<CUmodule>(module));
     if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     unsigned count = 0;
@@ -67,7 +68,8 @@ class TableOwner final : public cuda_abi::ExportTableOwner {
 };
 
 void Sink(cuda_abi::LogLevel level, const char* line) {
-  static constexpr LogLevel kLevels[] = {LogLevel::kError, LogLevel::kInfo, LogLevel::kInfo, LogLevel::kDebug};
+  static constexpr LogLevel kLevels[] = {LogLevel::kError, LogLevel::kInfo, LogLevel::kInfo,
+                                         LogLevel::kDebug};
   Log(kLevels[static_cast<int>(level)], "%s", line);
 }
 
@@ -93,7 +95,8 @@ CUresult Call_cuGetProcAddress_v2(const char* symbol, void** pfn, int cudaVersio
   cuda_abi::ProcResult found = Procs().Lookup(symbol, cudaVersion, flags);
   if (!found.valid_flags) return CUDA_ERROR_INVALID_VALUE;
   *pfn = found.entry;
-  if (symbolStatus != nullptr) *symbolStatus = static_cast<CUdriverProcAddressQueryResult>(found.status);
+  if (symbolStatus != nullptr)
+    *symbolStatus = static_cast<CUdriverProcAddressQueryResult>(found.status);
   return found.status == cuda_abi::ProcStatus::kFound ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
@@ -125,12 +128,14 @@ CUresult Call_cuGetErrorString(CUresult error, const char** pStr) {
 CUresult Call_cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const char* wanted = std::getenv("CUDA_MODULE_LOADING");
-  *mode = wanted != nullptr && std::strcmp(wanted, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+  *mode = wanted != nullptr && std::strcmp(wanted, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING
+                                                                 : CU_MODULE_LAZY_LOADING;
   return CUDA_SUCCESS;
 }
 
 CUresult Call_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
+      *mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   ThreadState* self = Self();

@@ -2,14 +2,13 @@
 // Streams: flags, priorities and capture state are ours; order is the server's.
 #include "client-shim/cuda/stream.h"
 
-#include "client-shim/cuda/capture_rules.h"
-
 #include <mutex>
 #include <vector>
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/core/handles.h"
+#include "client-shim/cuda/capture_rules.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -97,7 +96,8 @@ CUresult Call_cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
   if (context == nullptr) return status;
   if (streamId == nullptr) return CUDA_ERROR_INVALID_VALUE;
   uint64_t wire = WireStream(hStream, false, &status);
-  // Handles are unique; default streams are told apart by context and, for the per-thread one, by thread.
+  // Handles are unique; default streams are told apart by context and, for the per-thread one, by
+  // thread.
   uint64_t thread = wire == kPerThreadStream ? Self()->slot : 0;
   *streamId = FindStream(hStream) != nullptr ? wire : wire | context->id << 8 | thread << 24;
   return CUDA_SUCCESS;

@@ -13,15 +13,20 @@ namespace {
 constexpr uint64_t kPage = 2 << 20;
 constexpr uint64_t kUnit = 512;
 
-uint64_t RoundUp(uint64_t value, uint64_t to) { return (value + to - 1) & ~(to - 1); }
+uint64_t RoundUp(uint64_t value, uint64_t to) {
+  return (value + to - 1) & ~(to - 1);
+}
 
-void* At(uint64_t address) { return reinterpret_cast<void*>(address); }
+void* At(uint64_t address) {
+  return reinterpret_cast<void*>(address);
+}
 
 }  // namespace
 
 Arena::Arena(uint64_t bytes) {
   for (uint64_t size = RoundUp(bytes, kPage); size >= kPage; size = RoundUp(size / 2, kPage)) {
-    void* raw = mmap(nullptr, size + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* raw =
+        mmap(nullptr, size + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (raw != MAP_FAILED) {
       base_ = RoundUp(reinterpret_cast<uint64_t>(raw), kPage);
       size_ = size;
@@ -41,7 +46,8 @@ Arena::Arena(uint64_t bytes) {
 uint64_t Arena::Allocate(uint64_t bytes, uint64_t align) {
   if (bytes == 0 || bytes > size_) return 0;
   bytes = RoundUp(bytes, kUnit);
-  // Large blocks start on a page of their own, so that their last page holds nobody else's small ones by accident of order.
+  // Large blocks start on a page of their own, so that their last page holds nobody else's small
+  // ones by accident of order.
   align = bytes >= kPage ? kPage : std::max(align, kUnit);
   std::lock_guard lock(mutex_);
   for (auto it = free_.begin(); it != free_.end(); ++it) {
@@ -90,7 +96,8 @@ bool Arena::Retain(uint64_t address, uint64_t bytes) {
     }
     uint64_t end = page;
     while (end <= last && users_[end] == 0) ++end;
-    if (mprotect(At(base_ + page * kPage), (end - page) * kPage, PROT_READ | PROT_WRITE) != 0) return false;
+    if (mprotect(At(base_ + page * kPage), (end - page) * kPage, PROT_READ | PROT_WRITE) != 0)
+      return false;
     page = end;
   }
   for (uint64_t page = first; page <= last; ++page) ++users_[page];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory's addresses: one reserved range, backed 2 MiB at a time while an allocation touches it.
+// Device memory's addresses: one reserved range, backed 2 MiB at a time while an allocation touches
+// it.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,11 @@ class Arena {
   // Reserves `bytes` of address space, or as much of it as the process may have.
   explicit Arena(uint64_t bytes);
 
-  // Readable and writable memory, aligned to 512 bytes and to `align` (a power of two, at most 2 MiB). 0 = no room.
+  // Readable and writable memory, aligned to 512 bytes and to `align` (a power of two, at most 2
+  // MiB). 0 = no room.
   uint64_t Allocate(uint64_t bytes, uint64_t align = 512);
-  // Exactly what Allocate was called with. The last allocation of a 2 MiB page gives its memory back: touching it then faults.
+  // Exactly what Allocate was called with. The last allocation of a 2 MiB page gives its memory
+  // back: touching it then faults.
   void Free(uint64_t address, uint64_t bytes);
 
   bool Contains(uint64_t address) const { return address >= base_ && address < base_ + size_; }

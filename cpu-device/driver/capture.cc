@@ -14,8 +14,9 @@ namespace {
 std::atomic<uint64_t> g_next_id{1};
 
 CUgraphNodeType TypeOf(const Op& op) {
-  constexpr CUgraphNodeType kTypes[] = {CU_GRAPH_NODE_TYPE_EMPTY, CU_GRAPH_NODE_TYPE_KERNEL, CU_GRAPH_NODE_TYPE_MEMCPY,
-                                        CU_GRAPH_NODE_TYPE_MEMSET, CU_GRAPH_NODE_TYPE_HOST};
+  constexpr CUgraphNodeType kTypes[] = {CU_GRAPH_NODE_TYPE_EMPTY, CU_GRAPH_NODE_TYPE_KERNEL,
+                                        CU_GRAPH_NODE_TYPE_MEMCPY, CU_GRAPH_NODE_TYPE_MEMSET,
+                                        CU_GRAPH_NODE_TYPE_HOST};
   return kTypes[op.index()];
 }
 
@@ -28,7 +29,11 @@ void AddUnique(std::vector<GraphNode*>* to, const std::vector<GraphNode*>& nodes
 }  // namespace
 
 Capture::Capture(std::shared_ptr<Graph> graph, Stream& origin, CUstreamCaptureMode mode, bool owned)
-    : graph_(std::move(graph)), origin_(origin), mode_(mode), owned_(owned), id_(g_next_id.fetch_add(1)) {
+    : graph_(std::move(graph)),
+      origin_(origin),
+      mode_(mode),
+      owned_(owned),
+      id_(g_next_id.fetch_add(1)) {
   tips_[&origin] = {};
 }
 
@@ -69,7 +74,8 @@ void Capture::Finish(bool* unjoined) {
   std::lock_guard lock(mutex_);
   // All nodes the origin's last ones stand on.
   std::vector<GraphNode*> reached = tips_[&origin_];
-  for (size_t i = 0; i < reached.size(); ++i) AddUnique(&reached, std::vector<GraphNode*>(reached[i]->dependencies));
+  for (size_t i = 0; i < reached.size(); ++i)
+    AddUnique(&reached, std::vector<GraphNode*>(reached[i]->dependencies));
   *unjoined = false;
   for (auto& [stream, tips] : tips_) {
     for (GraphNode* tip : tips) {

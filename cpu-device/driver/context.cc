@@ -33,7 +33,8 @@ Context::Context(Device& device, bool primary, unsigned flags)
 void Context::Break(CUresult error) {
   CUresult none = CUDA_SUCCESS;
   if (sticky_.compare_exchange_strong(none, error)) {
-    Log(LogLevel::kInfo, "context %llu is broken by error %d", static_cast<unsigned long long>(id_), error);
+    Log(LogLevel::kInfo, "context %llu is broken by error %d", static_cast<unsigned long long>(id_),
+        error);
   }
 }
 
@@ -69,7 +70,8 @@ std::shared_ptr<Stream> Context::FindStream(CUstream handle) {
 }
 
 std::shared_ptr<Stream> Context::CreateStream(unsigned flags, int priority) {
-  const auto kind = flags & CU_STREAM_NON_BLOCKING ? Stream::Kind::kNonBlocking : Stream::Kind::kBlocking;
+  const auto kind =
+      flags & CU_STREAM_NON_BLOCKING ? Stream::Kind::kNonBlocking : Stream::Kind::kBlocking;
   auto stream = std::make_shared<Stream>(*this, kind, priority);
   TheDriver().streams.Add(stream);
   std::lock_guard lock(mutex_);
@@ -80,7 +82,8 @@ std::shared_ptr<Stream> Context::CreateStream(unsigned flags, int priority) {
 bool Context::DestroyStream(CUstream handle) {
   const std::shared_ptr<Stream> stream = TheDriver().streams.Take(handle);
   if (stream == nullptr) return false;
-  // The default stream must still wait for what a busy stream holds: it leaves the list behind its last work.
+  // The default stream must still wait for what a busy stream holds: it leaves the list behind its
+  // last work.
   Context& owner = stream->context();
   const auto leave = [&owner, handle] {
     std::lock_guard lock(owner.mutex_);
@@ -138,7 +141,8 @@ void Context::Reset() {
   }
   TheDriver().streams.TakeIf([this](const Stream& stream) { return &stream.context() == this; });
   TheDriver().modules.TakeIf([this](const Module& module) { return &module.context() == this; });
-  TheDriver().functions.TakeIf([this](const Function& function) { return &function.context() == this; });
+  TheDriver().functions.TakeIf(
+      [this](const Function& function) { return &function.context() == this; });
   TheDriver().events.TakeIf([this](const Event& event) { return &event.context() == this; });
   ForgetLibraries(this);
   FreeContextMemory(this);

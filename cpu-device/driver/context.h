@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A context: the owner of streams, events, modules and memory on one device, and of the error that ends them all.
-// Never deleted (a destroyed one is only no longer found): streams, threads and libraries may still name it.
+// A context: the owner of streams, events, modules and memory on one device, and of the error that
+// ends them all. Never deleted (a destroyed one is only no longer found): streams, threads and
+// libraries may still name it.
 #pragma once
 
 #include <atomic>
@@ -43,8 +44,8 @@ class Context {
   CUresult SetLimit(CUlimit limit, size_t value);
   CUresult GetLimit(CUlimit limit, size_t* value);
 
-  // 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD give this context's default streams; any other handle may be a stream of any
-  // context. nullptr = no such stream.
+  // 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD give this context's default streams; any other
+  // handle may be a stream of any context. nullptr = no such stream.
   std::shared_ptr<Stream> FindStream(CUstream handle);
   std::shared_ptr<Stream> CreateStream(unsigned flags, int priority);
   bool DestroyStream(CUstream handle);
@@ -53,9 +54,11 @@ class Context {
   bool EnablePeer(const Context* peer);
   bool DisablePeer(const Context* peer);
 
-  // Waits for all work of all streams and writes what device printf has produced. The sticky error, if there is one.
+  // Waits for all work of all streams and writes what device printf has produced. The sticky error,
+  // if there is one.
   CUresult Synchronize();
-  // Drains the streams, frees everything the context owns, forgets the sticky error. Runs library destructors first.
+  // Drains the streams, frees everything the context owns, forgets the sticky error. Runs library
+  // destructors first.
   void Reset();
 
   // Held while work is queued, so that the default stream sees one order.

@@ -16,7 +16,9 @@ namespace {
 constexpr uint64_t kStagedBytes = 64 << 10;
 
 uint64_t Span(uint64_t width, uint64_t height, uint64_t depth, uint64_t pitch, uint64_t slice) {
-  return width == 0 || height == 0 || depth == 0 ? 0 : ((depth - 1) * slice + (height - 1)) * pitch + width;
+  return width == 0 || height == 0 || depth == 0
+             ? 0
+             : ((depth - 1) * slice + (height - 1)) * pitch + width;
 }
 
 struct Side {
@@ -45,14 +47,26 @@ CUresult SubmitStaged(Stream& stream, const CopyOp& copy) {
   return stream.Submit([staged, later] { return Execute(later); }, How::kInlineIfIdle);
 }
 
-uint64_t HostAddress(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+uint64_t HostAddress(const void* pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
 
 bool EndOf(CUmemorytype type, CUdeviceptr device, const void* host, uint64_t* address, End* end) {
   switch (type) {
-    case CU_MEMORYTYPE_HOST: *address = HostAddress(host); *end = End::kHost; return true;
-    case CU_MEMORYTYPE_DEVICE: *address = device; *end = End::kDevice; return true;
-    case CU_MEMORYTYPE_UNIFIED: *address = device; *end = End::kUnified; return true;
-    default: return false;  // arrays: there are none
+    case CU_MEMORYTYPE_HOST:
+      *address = HostAddress(host);
+      *end = End::kHost;
+      return true;
+    case CU_MEMORYTYPE_DEVICE:
+      *address = device;
+      *end = End::kDevice;
+      return true;
+    case CU_MEMORYTYPE_UNIFIED:
+      *address = device;
+      *end = End::kUnified;
+      return true;
+    default:
+      return false;  // arrays: there are none
   }
 }
 
@@ -66,7 +80,8 @@ CUresult SubmitCopy(CUstream handle, const CopyOp& copy, End dst, End src, bool 
   const int device = context->device().ordinal;
   Side to{copy.dst, Span(copy.width, copy.height, copy.depth, copy.dst_pitch, copy.dst_height)};
   Side from{copy.src, Span(copy.width, copy.height, copy.depth, copy.src_pitch, copy.src_height)};
-  if (!Check(&to, dst, device, true) || !Check(&from, src, device, false)) return CUDA_ERROR_INVALID_VALUE;
+  if (!Check(&to, dst, device, true) || !Check(&from, src, device, false))
+    return CUDA_ERROR_INVALID_VALUE;
   if (to.bytes == 0) return CUDA_SUCCESS;
   if (stream->capture() != nullptr) return SubmitOp(*stream, copy, sync ? How::kWait : How::kQueue);
   if (sync) {
@@ -106,15 +121,17 @@ CUresult FromMemcpy2D(const CUDA_MEMCPY2D* copy, CopyOp* op, End* dst, End* src)
 
 CUresult FromMemcpy3D(const CUDA_MEMCPY3D* copy, CopyOp* op, End* dst, End* src) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY || copy->dstMemoryType == CU_MEMORYTYPE_ARRAY) return CUDA_ERROR_NOT_SUPPORTED;
+  if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY || copy->dstMemoryType == CU_MEMORYTYPE_ARRAY)
+    return CUDA_ERROR_NOT_SUPPORTED;
   if (!EndOf(copy->srcMemoryType, copy->srcDevice, copy->srcHost, &op->src, src) ||
       !EndOf(copy->dstMemoryType, copy->dstDevice, copy->dstHost, &op->dst, dst)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   // A pitch or height of 0 stands for the box's own; sizes that overflow are nobody's memory.
   constexpr uint64_t kLimit = 1ull << 40;
-  for (uint64_t value : {copy->WidthInBytes, copy->Height, copy->Depth, copy->srcPitch, copy->dstPitch, copy->srcHeight,
-                         copy->dstHeight, copy->srcXInBytes, copy->dstXInBytes}) {
+  for (uint64_t value :
+       {copy->WidthInBytes, copy->Height, copy->Depth, copy->srcPitch, copy->dstPitch,
+        copy->srcHeight, copy->dstHeight, copy->srcXInBytes, copy->dstXInBytes}) {
     if (value > kLimit) return CUDA_ERROR_INVALID_VALUE;
   }
   op->width = copy->WidthInBytes;
@@ -124,8 +141,10 @@ CUresult FromMemcpy3D(const CUDA_MEMCPY3D* copy, CopyOp* op, End* dst, End* src)
   op->dst_pitch = copy->dstPitch != 0 ? copy->dstPitch : op->width;
   op->src_height = copy->srcHeight != 0 ? copy->srcHeight : op->height;
   op->dst_height = copy->dstHeight != 0 ? copy->dstHeight : op->height;
-  if ((op->height > 1 || op->depth > 1) && (op->src_pitch < op->width || op->dst_pitch < op->width)) return CUDA_ERROR_INVALID_VALUE;
-  if (op->depth > 1 && (op->src_height < op->height || op->dst_height < op->height)) return CUDA_ERROR_INVALID_VALUE;
+  if ((op->height > 1 || op->depth > 1) && (op->src_pitch < op->width || op->dst_pitch < op->width))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (op->depth > 1 && (op->src_height < op->height || op->dst_height < op->height))
+    return CUDA_ERROR_INVALID_VALUE;
   op->src += (copy->srcZ * op->src_height + copy->srcY) * op->src_pitch + copy->srcXInBytes;
   op->dst += (copy->dstZ * op->dst_height + copy->dstY) * op->dst_pitch + copy->dstXInBytes;
   return CUDA_SUCCESS;

@@ -32,7 +32,8 @@ void OnForkInChild() {
 
 }  // namespace
 
-Device::Device(int ordinal, const Profile& profile) : ordinal(ordinal), profile(profile), uuid(UuidOf(ordinal)) {}
+Device::Device(int ordinal, const Profile& profile)
+    : ordinal(ordinal), profile(profile), uuid(UuidOf(ordinal)) {}
 
 bool Device::Charge(uint64_t bytes) {
   uint64_t used = used_.load(std::memory_order_relaxed);
@@ -42,7 +43,9 @@ bool Device::Charge(uint64_t bytes) {
   return true;
 }
 
-void Device::Refund(uint64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+void Device::Refund(uint64_t bytes) {
+  used_.fetch_sub(bytes, std::memory_order_relaxed);
+}
 
 std::string Device::PciBusId() const {
   char text[16];
@@ -74,14 +77,16 @@ CUresult InitializeDriver() {
   }
   pthread_atfork(nullptr, nullptr, &OnForkInChild);
   driver.initialized.store(true, std::memory_order_release);
-  Log(LogLevel::kInfo, "%d device(s), compute capability %d.%d, %llu bytes each", driver.profile.devices,
-      driver.profile.cc_major, driver.profile.cc_minor, static_cast<unsigned long long>(driver.profile.memory_bytes));
+  Log(LogLevel::kInfo, "%d device(s), compute capability %d.%d, %llu bytes each",
+      driver.profile.devices, driver.profile.cc_major, driver.profile.cc_minor,
+      static_cast<unsigned long long>(driver.profile.memory_bytes));
   return CUDA_SUCCESS;
 }
 
 CUresult CheckInitialized() {
   const Driver& driver = TheDriver();
-  if (!driver.initialized.load(std::memory_order_acquire) || driver.forked.load()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!driver.initialized.load(std::memory_order_acquire) || driver.forked.load())
+    return CUDA_ERROR_NOT_INITIALIZED;
   return InsideCallback() ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device, and the process-wide state of the driver. All of it lives for ever: libraries call back during process exit.
+// A device, and the process-wide state of the driver. All of it lives for ever: libraries call back
+// during process exit.
 #pragma once
 
 #include <atomic>
@@ -66,7 +67,7 @@ struct Driver {
   Registry<Context> contexts;
   std::mutex graveyard_mutex;
   std::vector<std::shared_ptr<Context>> graveyard;  // destroyed contexts
-  Registry<Stream> streams;  // those a program made
+  Registry<Stream> streams;                         // those a program made
   Registry<Event> events;
   Registry<Module> modules;
   Registry<Function> functions;
@@ -82,7 +83,8 @@ Driver& TheDriver();
 // cuInit's work: reads the profile, makes the devices. Once.
 CUresult InitializeDriver();
 
-// CUDA_SUCCESS, or NOT_INITIALIZED before cuInit and in a forked child, or NOT_PERMITTED inside a stream callback.
+// CUDA_SUCCESS, or NOT_INITIALIZED before cuInit and in a forked child, or NOT_PERMITTED inside a
+// stream callback.
 CUresult CheckInitialized();
 // nullptr: no such device.
 Device* FindDevice(CUdevice ordinal);

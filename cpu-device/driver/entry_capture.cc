@@ -29,10 +29,12 @@ bool NodesOf(const CUgraphNode* handles, size_t count, std::vector<GraphNode*>* 
   return true;
 }
 
-CUresult Begin(CUstream handle, CUstreamCaptureMode mode, std::shared_ptr<Graph> graph, std::vector<GraphNode*> tips, bool owned) {
+CUresult Begin(CUstream handle, CUstreamCaptureMode mode, std::shared_ptr<Graph> graph,
+               std::vector<GraphNode*> tips, bool owned) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = Enter(handle, &stream)) return result;
-  if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+  if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+    return CUDA_ERROR_INVALID_VALUE;
   if (stream->kind() == Stream::Kind::kLegacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream->capture() != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   // Known from the start: a program may hang user objects on the graph while it grows.
@@ -60,7 +62,8 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
   return Begin(stream, mode, std::make_shared<Graph>(), {}, true);
 }
 
-CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph handle, const CUgraphNode* dependencies, const CUgraphEdgeData*,
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph handle,
+                                     const CUgraphNode* dependencies, const CUgraphEdgeData*,
                                      size_t count, CUstreamCaptureMode mode) {
   const std::shared_ptr<Graph> graph = TheDriver().graphs.Find(handle);
   std::vector<GraphNode*> nodes;
@@ -98,8 +101,9 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
-                                   const CUgraphNode** dependencies, const CUgraphEdgeData** edges, size_t* count) {
+CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                   CUgraph* graph, const CUgraphNode** dependencies,
+                                   const CUgraphEdgeData** edges, size_t* count) {
   if (const CUresult result = cuStreamIsCapturing(handle, status)) return result;
   std::shared_ptr<Stream> stream;
   if (const CUresult result = Enter(handle, &stream)) return result;
@@ -116,8 +120,9 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus* statu
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
-                                   const CUgraphNode** dependencies, size_t* count) {
+CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                   CUgraph* graph, const CUgraphNode** dependencies,
+                                   size_t* count) {
   return cuStreamGetCaptureInfo_v3(stream, status, id, graph, dependencies, nullptr, count);
 }
 
@@ -125,18 +130,21 @@ CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status, 
   return cuStreamGetCaptureInfo_v3(stream, status, id, nullptr, nullptr, nullptr, nullptr);
 }
 
-CUresult cuStreamGetCaptureInfo_ptsz(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id) {
+CUresult cuStreamGetCaptureInfo_ptsz(CUstream stream, CUstreamCaptureStatus* status,
+                                     cuuint64_t* id) {
   return cuStreamGetCaptureInfo(Ptsz(stream), status, id);
 }
 
-CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* dependencies, const CUgraphEdgeData*, size_t count,
+CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* dependencies,
+                                              const CUgraphEdgeData*, size_t count,
                                               unsigned int flags) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = Enter(handle, &stream)) return result;
   const std::shared_ptr<Capture> capture = stream->capture();
   if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   std::vector<GraphNode*> nodes;
-  if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || !NodesOf(dependencies, count, &nodes)) return CUDA_ERROR_INVALID_VALUE;
+  if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || !NodesOf(dependencies, count, &nodes))
+    return CUDA_ERROR_INVALID_VALUE;
   if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES) {
     capture->SetTips(*stream, std::move(nodes));
   } else {
@@ -145,12 +153,15 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode* depe
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode* dependencies, size_t count, unsigned int flags) {
+CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode* dependencies, size_t count,
+                                           unsigned int flags) {
   return cuStreamUpdateCaptureDependencies_v2(stream, dependencies, nullptr, count, flags);
 }
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+  if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
+      *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+    return CUDA_ERROR_INVALID_VALUE;
   std::swap(*mode, ThreadCaptureMode());
   return CUDA_SUCCESS;
 }

@@ -71,26 +71,44 @@ using namespace farcall::cpu_device;
 
 extern "C" {
 
-CUresult cuCtxCreate(CUcontext* context, unsigned int flags, CUdevice device) { return Create(context, flags, device); }
-CUresult cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice device) { return Create(context, flags, device); }
+CUresult cuCtxCreate(CUcontext* context, unsigned int flags, CUdevice device) {
+  return Create(context, flags, device);
+}
+CUresult cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice device) {
+  return Create(context, flags, device);
+}
 
-CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam*, int parameters, unsigned int flags, CUdevice device) {
+CUresult cuCtxCreate_v3(CUcontext* context, CUexecAffinityParam*, int parameters,
+                        unsigned int flags, CUdevice device) {
   return parameters != 0 ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : Create(context, flags, device);
 }
 
-CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* params, unsigned int flags, CUdevice device) {
+CUresult cuCtxCreate_v4(CUcontext* context, CUctxCreateParams* params, unsigned int flags,
+                        CUdevice device) {
   if (params != nullptr && (params->numExecAffinityParams != 0 || params->cigParams != nullptr)) {
     return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
   }
   return Create(context, flags, device);
 }
 
-CUresult cuCtxDestroy(CUcontext context) { return Destroy(context); }
-CUresult cuCtxDestroy_v2(CUcontext context) { return Destroy(context); }
-CUresult cuCtxPushCurrent(CUcontext context) { return Push(context); }
-CUresult cuCtxPushCurrent_v2(CUcontext context) { return Push(context); }
-CUresult cuCtxPopCurrent(CUcontext* context) { return Pop(context); }
-CUresult cuCtxPopCurrent_v2(CUcontext* context) { return Pop(context); }
+CUresult cuCtxDestroy(CUcontext context) {
+  return Destroy(context);
+}
+CUresult cuCtxDestroy_v2(CUcontext context) {
+  return Destroy(context);
+}
+CUresult cuCtxPushCurrent(CUcontext context) {
+  return Push(context);
+}
+CUresult cuCtxPushCurrent_v2(CUcontext context) {
+  return Push(context);
+}
+CUresult cuCtxPopCurrent(CUcontext* context) {
+  return Pop(context);
+}
+CUresult cuCtxPopCurrent_v2(CUcontext* context) {
+  return Pop(context);
+}
 
 CUresult cuCtxSetCurrent(CUcontext handle) {
   if (const CUresult result = CheckInitialized()) return result;
@@ -120,13 +138,16 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext handle) {
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Context> context;
-  const CUresult result = handle == nullptr ? CurrentContextEvenBroken(&context) : Find(handle, &context);
+  const CUresult result =
+      handle == nullptr ? CurrentContextEvenBroken(&context) : Find(handle, &context);
   if (result != CUDA_SUCCESS) return result;
   *device = context->device().ordinal;
   return CUDA_SUCCESS;
 }
 
-CUresult cuCtxGetDevice(CUdevice* device) { return cuCtxGetDevice_v2(device, nullptr); }
+CUresult cuCtxGetDevice(CUdevice* device) {
+  return cuCtxGetDevice_v2(device, nullptr);
+}
 
 CUresult cuCtxGetFlags(unsigned int* flags) {
   if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -161,7 +182,9 @@ CUresult cuCtxSynchronize_v2(CUcontext handle) {
   return context->Synchronize();
 }
 
-CUresult cuCtxSynchronize(void) { return cuCtxSynchronize_v2(nullptr); }
+CUresult cuCtxSynchronize(void) {
+  return cuCtxSynchronize_v2(nullptr);
+}
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   std::shared_ptr<Context> context;

@@ -9,9 +9,12 @@ namespace {
 
 constexpr CUstream kLegacy = nullptr;
 
-uint64_t Address(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+uint64_t Address(const void* pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
 
-CUresult Linear(CUstream stream, uint64_t dst, End dst_end, uint64_t src, End src_end, size_t bytes, bool sync) {
+CUresult Linear(CUstream stream, uint64_t dst, End dst_end, uint64_t src, End src_end, size_t bytes,
+                bool sync) {
   CopyOp copy;
   copy.dst = dst;
   copy.src = src;
@@ -59,16 +62,21 @@ CUresult Copy3DPeer(CUstream stream, const CUDA_MEMCPY3D_PEER* peer, bool sync) 
   return Copy3D(stream, &copy, sync);
 }
 
-CUresult Peer(CUstream stream, CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, bool sync) {
+CUresult Peer(CUstream stream, CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
+              size_t bytes, bool sync) {
   if (const CUresult result = CheckInitialized()) return result;
-  if (TheDriver().contexts.Find(to) == nullptr || TheDriver().contexts.Find(from) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (TheDriver().contexts.Find(to) == nullptr || TheDriver().contexts.Find(from) == nullptr)
+    return CUDA_ERROR_INVALID_CONTEXT;
   return Linear(stream, dst, End::kDevice, src, End::kDevice, bytes, sync);
 }
 
 CUresult Batch(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count, CUstream stream) {
-  if (dsts == nullptr || srcs == nullptr || sizes == nullptr || count == 0 || stream == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (dsts == nullptr || srcs == nullptr || sizes == nullptr || count == 0 || stream == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
-    if (const CUresult result = Linear(stream, dsts[i], End::kUnified, srcs[i], End::kUnified, sizes[i], false)) return result;
+    if (const CUresult result =
+            Linear(stream, dsts[i], End::kUnified, srcs[i], End::kUnified, sizes[i], false))
+      return result;
   }
   return CUDA_SUCCESS;
 }
@@ -102,7 +110,8 @@ CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr dst, const void* src, size_t bytes) {
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void* src, size_t bytes, CUstream stream) {
   return Linear(stream, dst, End::kDevice, Address(src), End::kHost, bytes, false);
 }
-CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dst, const void* src, size_t bytes, CUstream stream) {
+CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dst, const void* src, size_t bytes,
+                                   CUstream stream) {
   return Linear(Ptsz(stream), dst, End::kDevice, Address(src), End::kHost, bytes, false);
 }
 
@@ -128,50 +137,82 @@ CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
   return Linear(stream, dst, End::kDevice, src, End::kDevice, bytes, false);
 }
-CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
+                                   CUstream stream) {
   return Linear(Ptsz(stream), dst, End::kDevice, src, End::kDevice, bytes, false);
 }
 
-CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* copy) { return Copy2D(kLegacy, copy, true); }
-CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D* copy) { return Copy2D(CU_STREAM_PER_THREAD, copy, true); }
-CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, CUstream stream) { return Copy2D(stream, copy, false); }
-CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D* copy, CUstream stream) { return Copy2D(Ptsz(stream), copy, false); }
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* copy) {
+  return Copy2D(kLegacy, copy, true);
+}
+CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D* copy) {
+  return Copy2D(CU_STREAM_PER_THREAD, copy, true);
+}
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, CUstream stream) {
+  return Copy2D(stream, copy, false);
+}
+CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D* copy, CUstream stream) {
+  return Copy2D(Ptsz(stream), copy, false);
+}
 
-CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* copy) { return Copy3D(kLegacy, copy, true); }
-CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D* copy) { return Copy3D(CU_STREAM_PER_THREAD, copy, true); }
-CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* copy, CUstream stream) { return Copy3D(stream, copy, false); }
-CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D* copy, CUstream stream) { return Copy3D(Ptsz(stream), copy, false); }
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* copy) {
+  return Copy3D(kLegacy, copy, true);
+}
+CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D* copy) {
+  return Copy3D(CU_STREAM_PER_THREAD, copy, true);
+}
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* copy, CUstream stream) {
+  return Copy3D(stream, copy, false);
+}
+CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D* copy, CUstream stream) {
+  return Copy3D(Ptsz(stream), copy, false);
+}
 
-CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* copy) { return Copy2D(kLegacy, copy, true); }
-CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* copy) { return Copy2D(CU_STREAM_PER_THREAD, copy, true); }
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* copy) {
+  return Copy2D(kLegacy, copy, true);
+}
+CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* copy) {
+  return Copy2D(CU_STREAM_PER_THREAD, copy, true);
+}
 
-CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* copy) { return Copy3DPeer(kLegacy, copy, true); }
-CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER* copy) { return Copy3DPeer(CU_STREAM_PER_THREAD, copy, true); }
-CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) { return Copy3DPeer(stream, copy, false); }
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* copy) {
+  return Copy3DPeer(kLegacy, copy, true);
+}
+CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER* copy) {
+  return Copy3DPeer(CU_STREAM_PER_THREAD, copy, true);
+}
+CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) {
+  return Copy3DPeer(stream, copy, false);
+}
 CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) {
   return Copy3DPeer(Ptsz(stream), copy, false);
 }
 
-CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes) {
+CUresult cuMemcpyPeer(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
+                      size_t bytes) {
   return Peer(kLegacy, dst, to, src, from, bytes, true);
 }
-CUresult cuMemcpyPeer_ptds(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes) {
+CUresult cuMemcpyPeer_ptds(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
+                           size_t bytes) {
   return Peer(CU_STREAM_PER_THREAD, dst, to, src, from, bytes, true);
 }
-CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream) {
+CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
+                           size_t bytes, CUstream stream) {
   return Peer(stream, dst, to, src, from, bytes, false);
 }
-CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream) {
+CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
+                                size_t bytes, CUstream stream) {
   return Peer(Ptsz(stream), dst, to, src, from, bytes, false);
 }
 
 // Copies of a batch may run in any order; in the order given is one of them.
-CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count, CUmemcpyAttributes*, size_t*,
-                               size_t, CUstream stream) {
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+                               CUmemcpyAttributes*, size_t*, size_t, CUstream stream) {
   return Batch(dsts, srcs, sizes, count, stream);
 }
-CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count, CUmemcpyAttributes*,
-                                    size_t*, size_t, CUstream stream) {
+CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes,
+                                    size_t count, CUmemcpyAttributes*, size_t*, size_t,
+                                    CUstream stream) {
   return Batch(dsts, srcs, sizes, count, Ptsz(stream));
 }
 

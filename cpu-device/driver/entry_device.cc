@@ -22,7 +22,8 @@ CUresult Enter(CUdevice ordinal, const void* out, Device** device) {
 
 bool ValidContextFlags(unsigned flags) {
   const unsigned schedule = flags & CU_CTX_SCHED_MASK;
-  return (flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) == 0 && (schedule & (schedule - 1)) == 0;
+  return (flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) == 0 &&
+         (schedule & (schedule - 1)) == 0;
 }
 
 CUresult SetPrimaryFlags(CUdevice ordinal, unsigned flags) {
@@ -50,7 +51,8 @@ CUresult ResetPrimary(CUdevice ordinal) {
   if (const CUresult result = Enter(ordinal, &device, &device)) return result;
   std::lock_guard lock(device->primary_mutex);
   device->primary->Reset();
-  // Who holds the context goes on with it: it is a fresh one under the same handle, until it is retained again.
+  // Who holds the context goes on with it: it is a fresh one under the same handle, until it is
+  // retained again.
   device->primary->active = device->primary_users != 0;
   return CUDA_SUCCESS;
 }
@@ -91,7 +93,9 @@ CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice ordinal) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice ordinal) { return cuDeviceGetUuid_v2(uuid, ordinal); }
+CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice ordinal) {
+  return cuDeviceGetUuid_v2(uuid, ordinal);
+}
 
 CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice ordinal) {
   Device* device = nullptr;
@@ -110,7 +114,8 @@ CUresult cuDeviceTotalMem(unsigned int* bytes, CUdevice ordinal) {
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice ordinal) {
   Device* device = nullptr;
   if (const CUresult result = Enter(ordinal, value, &device)) return result;
-  return DeviceAttribute(device->profile, ordinal, attribute, value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return DeviceAttribute(device->profile, ordinal, attribute, value) ? CUDA_SUCCESS
+                                                                     : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice ordinal) {
@@ -163,8 +168,10 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* id) {
   unsigned domain = 0, bus = 0, slot = 0, function = 0;
   const bool full = sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) == 4;
   const bool with_domain = full || sscanf(id, "%x:%x:%x", &domain, &bus, &slot) == 3;
-  if (!with_domain && (domain = 0, sscanf(id, "%x:%x.%x", &bus, &slot, &function) < 2)) return CUDA_ERROR_INVALID_VALUE;
-  if (domain != 0 || slot != 0 || bus == 0 || FindDevice(static_cast<int>(bus) - 1) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (!with_domain && (domain = 0, sscanf(id, "%x:%x.%x", &bus, &slot, &function) < 2))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (domain != 0 || slot != 0 || bus == 0 || FindDevice(static_cast<int>(bus) - 1) == nullptr)
+    return CUDA_ERROR_INVALID_DEVICE;
   *device = static_cast<int>(bus) - 1;
   return CUDA_SUCCESS;
 }
@@ -185,16 +192,24 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice ordinal, CUdevice peer) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CUdevice ordinal, CUdevice peer) {
+CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CUdevice ordinal,
+                                 CUdevice peer) {
   Device* device = nullptr;
   if (const CUresult result = Enter(ordinal, value, &device)) return result;
   if (FindDevice(peer) == nullptr || peer == ordinal) return CUDA_ERROR_INVALID_DEVICE;
   switch (attribute) {
-    case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK: *value = 0; return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
+      *value = 0;
+      return CUDA_SUCCESS;
     case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
-    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED: *value = 1; return CUDA_SUCCESS;
-    case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED: *value = 0; return CUDA_SUCCESS;
-    default: return CUDA_ERROR_INVALID_VALUE;
+    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
+      *value = 1;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:
+      *value = 0;
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -208,12 +223,24 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice ordinal) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuDevicePrimaryCtxRelease(CUdevice device) { return ReleasePrimary(device); }
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) { return ReleasePrimary(device); }
-CUresult cuDevicePrimaryCtxReset(CUdevice device) { return ResetPrimary(device); }
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) { return ResetPrimary(device); }
-CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) { return SetPrimaryFlags(device, flags); }
-CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) { return SetPrimaryFlags(device, flags); }
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  return ReleasePrimary(device);
+}
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  return ReleasePrimary(device);
+}
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  return ResetPrimary(device);
+}
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  return ResetPrimary(device);
+}
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
+  return SetPrimaryFlags(device, flags);
+}
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
+  return SetPrimaryFlags(device, flags);
+}
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int* flags, int* active) {
   Device* device = nullptr;

@@ -48,11 +48,13 @@ class TableOwner final : public cuda_abi::ExportTableOwner {
     return stack.empty() || stack.back() == nullptr ? nullptr : stack.back()->handle();
   }
 
-  int ModuleFunctions(cuda_abi::ModuleHandle handle, std::vector<cuda_abi::FunctionHandle>* functions) override {
+  int ModuleFunctions(cuda_abi::ModuleHandle handle,
+                      std::vector<cuda_abi::FunctionHandle>* functions) override {
     const std::shared_ptr<Module> module = TheDriver().modules.Find(handle);
     if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     for (const std::string& name : module->program().KernelNames()) {
-      if (const auto function = module->FindFunction(name)) functions->push_back(function->handle());
+      if (const auto function = module->FindFunction(name))
+        functions->push_back(function->handle());
     }
     return CUDA_SUCCESS;
   }
@@ -68,7 +70,8 @@ void ForwardLog(cuda_abi::LogLevel level, const char* line) {
 
 std::vector<cuda_abi::ProcRow> SupportedRows() {
   std::vector<cuda_abi::ProcRow> rows = {
-#define FARCALL_PROC(name, version, flags, symbol) {name, version, flags, #symbol, reinterpret_cast<void*>(&symbol)},
+#define FARCALL_PROC(name, version, flags, symbol) \
+  {name, version, flags, #symbol, reinterpret_cast<void*>(&symbol)},
 #include "cuda-abi/proc_table.inc"
 #undef FARCALL_PROC
   };
@@ -124,7 +127,8 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** entry, int version, cuui
   if (!result.valid_flags) return CUDA_ERROR_INVALID_VALUE;
   *entry = result.entry;
   if (status != nullptr) *status = static_cast<CUdriverProcAddressQueryResult>(result.status);
-  if (result.entry == nullptr && *symbol != '\0') Log(LogLevel::kTrace, "cuGetProcAddress: no %s of %d", symbol, version);
+  if (result.entry == nullptr && *symbol != '\0')
+    Log(LogLevel::kTrace, "cuGetProcAddress: no %s of %d", symbol, version);
   return result.entry == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 }
 
@@ -144,7 +148,8 @@ CUresult cuGetExportTable(const void** table, const CUuuid* id) {
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const char* wanted = getenv("CUDA_MODULE_LOADING");
-  *mode = wanted != nullptr && strcmp(wanted, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING : CU_MODULE_LAZY_LOADING;
+  *mode = wanted != nullptr && strcmp(wanted, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING
+                                                            : CU_MODULE_LAZY_LOADING;
   return CUDA_SUCCESS;
 }
 
@@ -161,7 +166,11 @@ CUresult cuGetErrorString(CUresult error, const char** text) {
 }
 
 // No profiler can be attached: starting and stopping one has nothing to do.
-CUresult cuProfilerStart(void) { return CheckInitialized(); }
-CUresult cuProfilerStop(void) { return CheckInitialized(); }
+CUresult cuProfilerStart(void) {
+  return CheckInitialized();
+}
+CUresult cuProfilerStop(void) {
+  return CheckInitialized();
+}
 
 }  // extern "C"

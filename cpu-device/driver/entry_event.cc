@@ -17,7 +17,8 @@ CUresult Enter(CUevent handle, std::shared_ptr<Event>* event) {
   return *event == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
-CUresult Enter(CUevent handle, CUstream stream_handle, std::shared_ptr<Event>* event, std::shared_ptr<Stream>* stream) {
+CUresult Enter(CUevent handle, CUstream stream_handle, std::shared_ptr<Event>* event,
+               std::shared_ptr<Stream>* stream) {
   std::shared_ptr<Context> context;
   if (const CUresult result = CurrentContext(&context)) return result;
   *event = TheDriver().events.Find(handle);
@@ -36,7 +37,8 @@ CUresult Elapsed(float* milliseconds, CUevent start_handle, CUevent end_handle) 
   if (const CUresult result = Enter(end_handle, &end)) return result;
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto from = start->latest(), to = end->latest();
-  if (!start->timed() || !end->timed() || from == nullptr || to == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!start->timed() || !end->timed() || from == nullptr || to == nullptr)
+    return CUDA_ERROR_INVALID_HANDLE;
   if (!from->done() || !to->done()) return CUDA_ERROR_NOT_READY;
   *milliseconds = std::chrono::duration<float, std::milli>(to->time() - from->time()).count();
   return CUDA_SUCCESS;
@@ -52,10 +54,12 @@ extern "C" {
 CUresult cuEventCreate(CUevent* out, unsigned int flags) {
   std::shared_ptr<Context> context;
   if (const CUresult result = CurrentContext(&context)) return result;
-  constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  constexpr unsigned kKnown =
+      CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
   if (out == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
   if ((flags & CU_EVENT_INTERPROCESS) != 0) {
-    return (flags & CU_EVENT_DISABLE_TIMING) == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+    return (flags & CU_EVENT_DISABLE_TIMING) == 0 ? CUDA_ERROR_INVALID_VALUE
+                                                  : CUDA_ERROR_NOT_SUPPORTED;
   }
   auto event = std::make_shared<Event>(*context, flags);
   *out = event->handle();
@@ -63,8 +67,12 @@ CUresult cuEventCreate(CUevent* out, unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuEventDestroy(CUevent event) { return Destroy(event); }
-CUresult cuEventDestroy_v2(CUevent event) { return Destroy(event); }
+CUresult cuEventDestroy(CUevent event) {
+  return Destroy(event);
+}
+CUresult cuEventDestroy_v2(CUevent event) {
+  return Destroy(event);
+}
 
 CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
   std::shared_ptr<Event> event;
@@ -108,7 +116,11 @@ CUresult cuEventSynchronize(CUevent handle) {
   return event->context().sticky();
 }
 
-CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) { return Elapsed(milliseconds, start, end); }
-CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) { return Elapsed(milliseconds, start, end); }
+CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+  return Elapsed(milliseconds, start, end);
+}
+CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
+  return Elapsed(milliseconds, start, end);
+}
 
 }  // extern "C"

@@ -17,12 +17,15 @@ CUresult Enter(CUfunction handle, std::shared_ptr<Function>* function) {
   return ResolveFunction(*context, handle, function);
 }
 
-CUresult BestBlockSize(int* grid, int* block, CUfunction handle, CUoccupancyB2DSize shared_of, size_t dynamic_shared, int limit) {
+CUresult BestBlockSize(int* grid, int* block, CUfunction handle, CUoccupancyB2DSize shared_of,
+                       size_t dynamic_shared, int limit) {
   std::shared_ptr<Function> function;
   if (const CUresult result = Enter(handle, &function)) return result;
   if (grid == nullptr || block == nullptr) return CUDA_ERROR_INVALID_VALUE;
   int most = kMaxThreadsPerBlock;
-  if (const CUresult result = FunctionAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &most)) return result;
+  if (const CUresult result =
+          FunctionAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &most))
+    return result;
   if (limit > 0) most = std::min(most, limit);
   int best_threads = 0;
   // From the largest down, so that of equal occupancies the largest block wins.
@@ -48,7 +51,8 @@ extern "C" {
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction handle) {
   std::shared_ptr<Function> function;
   if (const CUresult result = Enter(handle, &function)) return result;
-  return value == nullptr ? CUDA_ERROR_INVALID_VALUE : FunctionAttribute(*function, attribute, value);
+  return value == nullptr ? CUDA_ERROR_INVALID_VALUE
+                          : FunctionAttribute(*function, attribute, value);
 }
 
 CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value) {
@@ -103,30 +107,37 @@ CUresult cuFuncLoad(CUfunction handle) {
   return function->Load();
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction handle, int block_size, size_t dynamic_shared,
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction handle,
+                                                              int block_size, size_t dynamic_shared,
                                                               unsigned int flags) {
   std::shared_ptr<Function> function;
   if (const CUresult result = Enter(handle, &function)) return result;
-  if (blocks == nullptr || block_size <= 0 || (flags & ~CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (blocks == nullptr || block_size <= 0 || (flags & ~CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   *blocks = ActiveBlocks(*function, block_size, dynamic_shared);
   return CUDA_SUCCESS;
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int block_size, size_t dynamic_shared) {
-  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size, dynamic_shared, 0);
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function,
+                                                     int block_size, size_t dynamic_shared) {
+  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size,
+                                                              dynamic_shared, 0);
 }
 
-CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of,
-                                          size_t dynamic_shared, int limit) {
+CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function,
+                                          CUoccupancyB2DSize shared_of, size_t dynamic_shared,
+                                          int limit) {
   return BestBlockSize(grid, block, function, shared_of, dynamic_shared, limit);
 }
 
-CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of,
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function,
+                                                   CUoccupancyB2DSize shared_of,
                                                    size_t dynamic_shared, int limit, unsigned int) {
   return BestBlockSize(grid, block, function, shared_of, dynamic_shared, limit);
 }
 
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction handle, int blocks, int block_size) {
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction handle, int blocks,
+                                                 int block_size) {
   std::shared_ptr<Function> function;
   if (const CUresult result = Enter(handle, &function)) return result;
   if (bytes == nullptr || blocks <= 0 || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
@@ -135,8 +146,10 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, CUfunction handl
     *bytes = 0;
     return CUDA_SUCCESS;
   }
-  const int each = std::min(profile.shared_per_multiprocessor / blocks, profile.shared_per_block_optin);
-  *bytes = static_cast<size_t>(std::max(0, each - static_cast<int>(function->info().static_shared_bytes)));
+  const int each =
+      std::min(profile.shared_per_multiprocessor / blocks, profile.shared_per_block_optin);
+  *bytes = static_cast<size_t>(
+      std::max(0, each - static_cast<int>(function->info().static_shared_bytes)));
   return CUDA_SUCCESS;
 }
 

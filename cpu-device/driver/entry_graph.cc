@@ -25,7 +25,8 @@ CUresult Enter(CUgraphNode handle, std::shared_ptr<GraphNode>* node) {
 }
 
 // Makes a node after `dependencies`, all of which are in this graph and different.
-CUresult Add(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count, CUgraphNodeType type, GraphNode** made) {
+CUresult Add(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count,
+             CUgraphNodeType type, GraphNode** made) {
   std::shared_ptr<Graph> graph;
   if (const CUresult result = Enter(handle, &graph)) return result;
   if (out == nullptr || (dependencies == nullptr && count != 0)) return CUDA_ERROR_INVALID_VALUE;
@@ -33,7 +34,8 @@ CUresult Add(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, 
   for (size_t i = 0; i < count; ++i) {
     const std::shared_ptr<GraphNode> node = GraphNodes().Find(dependencies[i]);
     if (node == nullptr || &node->graph != graph.get()) return CUDA_ERROR_INVALID_VALUE;
-    if (std::find(nodes.begin(), nodes.end(), node.get()) != nodes.end()) return CUDA_ERROR_INVALID_VALUE;
+    if (std::find(nodes.begin(), nodes.end(), node.get()) != nodes.end())
+      return CUDA_ERROR_INVALID_VALUE;
     nodes.push_back(node.get());
   }
   *made = &graph->Add(type, std::move(nodes));
@@ -42,7 +44,8 @@ CUresult Add(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, 
 }
 
 template <typename Params>
-CUresult AddOp(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, size_t count, CUgraphNodeType type, const Params* params) {
+CUresult AddOp(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+               CUgraphNodeType type, const Params* params) {
   if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Op op;
   if (const CUresult result = OpFrom(*params, &op)) return result;
@@ -70,7 +73,8 @@ CUresult SetOp(CUgraphNode handle, CUgraphNodeType type, const Params* params) {
   return CUDA_SUCCESS;
 }
 
-CUresult AddEvent(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, size_t count, CUgraphNodeType type, CUevent handle) {
+CUresult AddEvent(CUgraphNode* out, CUgraph graph, const CUgraphNode* dependencies, size_t count,
+                  CUgraphNodeType type, CUevent handle) {
   const std::shared_ptr<Event> event = TheDriver().events.Find(handle);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   GraphNode* made = nullptr;
@@ -126,14 +130,17 @@ CUresult ListEdges(CUgraph handle, CUgraphNode* from, CUgraphNode* to, size_t* c
   return CUDA_SUCCESS;
 }
 
-CUresult ChangeEdges(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, size_t count, bool connect) {
+CUresult ChangeEdges(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, size_t count,
+                     bool connect) {
   std::shared_ptr<Graph> graph;
   if (const CUresult result = Enter(handle, &graph)) return result;
   if (count != 0 && (from == nullptr || to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
     const auto a = GraphNodes().Find(from[i]), b = GraphNodes().Find(to[i]);
-    if (a == nullptr || b == nullptr || &a->graph != graph.get() || &b->graph != graph.get()) return CUDA_ERROR_INVALID_VALUE;
-    if (!(connect ? graph->Connect(*a, *b) : graph->Disconnect(*a, *b))) return CUDA_ERROR_INVALID_VALUE;
+    if (a == nullptr || b == nullptr || &a->graph != graph.get() || &b->graph != graph.get())
+      return CUDA_ERROR_INVALID_VALUE;
+    if (!(connect ? graph->Connect(*a, *b) : graph->Disconnect(*a, *b)))
+      return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
 }
@@ -194,43 +201,47 @@ CUresult cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, CUgraph 
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                                 const CUDA_KERNEL_NODE_PARAMS_v2* params) {
+CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                 size_t count, const CUDA_KERNEL_NODE_PARAMS_v2* params) {
   return AddOp(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_KERNEL, params);
 }
 
-CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                              const CUDA_KERNEL_NODE_PARAMS_v1* params) {
+CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                              size_t count, const CUDA_KERNEL_NODE_PARAMS_v1* params) {
   if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const CUDA_KERNEL_NODE_PARAMS_v2 wide = Widen(*params);
   return cuGraphAddKernelNode_v2(node, graph, dependencies, count, &wide);
 }
 
-CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                              const CUDA_MEMCPY3D* params, CUcontext) {
+CUresult cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                              size_t count, const CUDA_MEMCPY3D* params, CUcontext) {
   return AddOp(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_MEMCPY, params);
 }
 
-CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                              const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
+CUresult cuGraphAddMemsetNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                              size_t count, const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
   return AddOp(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_MEMSET, params);
 }
 
-CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
-                            const CUDA_HOST_NODE_PARAMS* params) {
+CUresult cuGraphAddHostNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                            size_t count, const CUDA_HOST_NODE_PARAMS* params) {
   return AddOp(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_HOST, params);
 }
 
-CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count) {
+CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                             size_t count) {
   GraphNode* made = nullptr;
   return Add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_EMPTY, &made);
 }
 
-CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count, CUgraph child_handle) {
+CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                  size_t count, CUgraph child_handle) {
   std::shared_ptr<Graph> child;
   if (const CUresult result = Enter(child_handle, &child)) return result;
   GraphNode* made = nullptr;
-  if (const CUresult result = Add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_GRAPH, &made)) return result;
+  if (const CUresult result =
+          Add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_GRAPH, &made))
+    return result;
   made->child = child->Clone();
   TheDriver().graphs.Add(made->child);
   return CUDA_SUCCESS;
@@ -244,25 +255,39 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph* graph) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count, CUevent event) {
+CUresult cuGraphAddEventRecordNode(CUgraphNode* node, CUgraph graph,
+                                   const CUgraphNode* dependencies, size_t count, CUevent event) {
   return AddEvent(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
 }
-CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count, CUevent event) {
+CUresult cuGraphAddEventWaitNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies,
+                                 size_t count, CUevent event) {
   return AddEvent(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
 }
 CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent* event) {
   return GetEvent(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
 }
-CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent* event) { return GetEvent(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event); }
+CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent* event) {
+  return GetEvent(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+}
 CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
   return SetEvent(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event);
 }
-CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event) { return SetEvent(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event); }
+CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event) {
+  return SetEvent(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event);
+}
 
-CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2* params) { return GetOp(node, params); }
-CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* params) { return GetOp(node, params); }
-CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* params) { return GetOp(node, params); }
-CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS* params) { return GetOp(node, params); }
+CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2* params) {
+  return GetOp(node, params);
+}
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* params) {
+  return GetOp(node, params);
+}
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* params) {
+  return GetOp(node, params);
+}
+CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS* params) {
+  return GetOp(node, params);
+}
 
 CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2* params) {
   return SetOp(node, CU_GRAPH_NODE_TYPE_KERNEL, params);
@@ -303,41 +328,56 @@ CUresult cuGraphGetRootNodes(CUgraph handle, CUgraphNode* out, size_t* count) {
   return List(nodes, out, count);
 }
 
-CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, size_t* count) { return ListEdges(graph, from, to, count); }
+CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, size_t* count) {
+  return ListEdges(graph, from, to, count);
+}
 
-CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, CUgraphEdgeData* data, size_t* count) {
+CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to,
+                            CUgraphEdgeData* data, size_t* count) {
   const CUresult result = ListEdges(graph, from, to, count);
-  if (result == CUDA_SUCCESS && data != nullptr && from != nullptr) std::fill_n(data, *count, CUgraphEdgeData{});
+  if (result == CUDA_SUCCESS && data != nullptr && from != nullptr)
+    std::fill_n(data, *count, CUgraphEdgeData{});
   return result;
 }
 
-CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode* out, size_t* count) { return Dependencies(node, out, count); }
+CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode* out, size_t* count) {
+  return Dependencies(node, out, count);
+}
 
-CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* out, CUgraphEdgeData* data, size_t* count) {
+CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* out, CUgraphEdgeData* data,
+                                       size_t* count) {
   const CUresult result = Dependencies(node, out, count);
-  if (result == CUDA_SUCCESS && data != nullptr && out != nullptr) std::fill_n(data, *count, CUgraphEdgeData{});
+  if (result == CUDA_SUCCESS && data != nullptr && out != nullptr)
+    std::fill_n(data, *count, CUgraphEdgeData{});
   return result;
 }
 
-CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode* out, size_t* count) { return DependentNodes(node, out, count); }
+CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode* out, size_t* count) {
+  return DependentNodes(node, out, count);
+}
 
-CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* out, CUgraphEdgeData* data, size_t* count) {
+CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* out, CUgraphEdgeData* data,
+                                         size_t* count) {
   const CUresult result = DependentNodes(node, out, count);
-  if (result == CUDA_SUCCESS && data != nullptr && out != nullptr) std::fill_n(data, *count, CUgraphEdgeData{});
+  if (result == CUDA_SUCCESS && data != nullptr && out != nullptr)
+    std::fill_n(data, *count, CUgraphEdgeData{});
   return result;
 }
 
-CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, size_t count) {
+CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                                size_t count) {
   return ChangeEdges(graph, from, to, count, true);
 }
-CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData*, size_t count) {
+CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                                   const CUgraphEdgeData*, size_t count) {
   return ChangeEdges(graph, from, to, count, true);
 }
-CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, size_t count) {
+CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                                   size_t count) {
   return ChangeEdges(graph, from, to, count, false);
 }
-CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData*,
-                                      size_t count) {
+CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
+                                      const CUgraphEdgeData*, size_t count) {
   return ChangeEdges(graph, from, to, count, false);
 }
 

@@ -17,7 +17,8 @@ CUresult Enter(CUgraphExec handle, std::shared_ptr<GraphExec>* exec) {
   return *exec == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-CUresult Enter(CUgraphExec handle, CUgraphNode node_handle, std::shared_ptr<GraphExec>* exec, std::shared_ptr<GraphNode>* node) {
+CUresult Enter(CUgraphExec handle, CUgraphNode node_handle, std::shared_ptr<GraphExec>* exec,
+               std::shared_ptr<GraphNode>* node) {
   if (const CUresult result = Enter(handle, exec)) return result;
   *node = GraphNodes().Find(node_handle);
   return *node == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -28,7 +29,8 @@ CUresult Instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
   if (const CUresult result = CurrentContext(&context)) return result;
   const std::shared_ptr<Graph> graph = TheDriver().graphs.Find(handle);
   if (out == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  constexpr unsigned long long kKnown = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
+  constexpr unsigned long long kKnown = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |
+                                        CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
                                         CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   if ((flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -47,7 +49,8 @@ CUresult SetOp(CUgraphExec handle, CUgraphNode node_handle, const Params* params
   if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Op op;
   if (const CUresult result = OpFrom(*params, &op)) return result;
-  return op.index() == node->op.index() ? exec->SetOp(*node, std::move(op)) : CUDA_ERROR_INVALID_VALUE;
+  return op.index() == node->op.index() ? exec->SetOp(*node, std::move(op))
+                                        : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult Find(CUuserObject handle, std::shared_ptr<UserObject>* object) {
@@ -67,25 +70,30 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned 
   return Instantiate(exec, graph, flags);
 }
 
-CUresult cuGraphInstantiate(CUgraphExec* exec, CUgraph graph, CUgraphNode* error_node, char* log, size_t log_bytes) {
+CUresult cuGraphInstantiate(CUgraphExec* exec, CUgraph graph, CUgraphNode* error_node, char* log,
+                            size_t log_bytes) {
   if (error_node != nullptr) *error_node = nullptr;
   if (log != nullptr && log_bytes != 0) *log = '\0';
   return Instantiate(exec, graph, 0);
 }
 
-CUresult cuGraphInstantiate_v2(CUgraphExec* exec, CUgraph graph, CUgraphNode* error_node, char* log, size_t log_bytes) {
+CUresult cuGraphInstantiate_v2(CUgraphExec* exec, CUgraph graph, CUgraphNode* error_node, char* log,
+                               size_t log_bytes) {
   return cuGraphInstantiate(exec, graph, error_node, log, log_bytes);
 }
 
-CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
+CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
+                                      CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
   if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const CUresult result = Instantiate(exec, graph, params->flags);
   params->hErrNode_out = nullptr;
-  params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
+  params->result_out =
+      result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
   return result;
 }
 
-CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec* exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
+CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec* exec, CUgraph graph,
+                                           CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
   return cuGraphInstantiateWithParams(exec, graph, params);
 }
 
@@ -122,18 +130,21 @@ CUresult cuGraphExecDestroy(CUgraphExec handle) {
   return TheDriver().graph_execs.Take(handle) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-CUresult cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph_handle, CUgraphExecUpdateResultInfo* info) {
+CUresult cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph_handle,
+                              CUgraphExecUpdateResultInfo* info) {
   std::shared_ptr<GraphExec> exec;
   if (const CUresult result = Enter(handle, &exec)) return result;
   const std::shared_ptr<Graph> graph = TheDriver().graphs.Find(graph_handle);
   if (graph == nullptr || info == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *info = {};
   const bool updated = exec->Update(*graph);
-  info->result = updated ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  info->result =
+      updated ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
   return updated ? CUDA_SUCCESS : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
-CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* error_node, CUgraphExecUpdateResult* outcome) {
+CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* error_node,
+                           CUgraphExecUpdateResult* outcome) {
   CUgraphExecUpdateResultInfo info{};
   const CUresult result = cuGraphExecUpdate_v2(exec, graph, &info);
   if (error_node != nullptr) *error_node = nullptr;
@@ -141,16 +152,20 @@ CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* error_n
   return result;
 }
 
-CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2* params) {
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
+                                           const CUDA_KERNEL_NODE_PARAMS_v2* params) {
   return SetOp(exec, node, params);
 }
-CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* params, CUcontext) {
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                        const CUDA_MEMCPY3D* params, CUcontext) {
   return SetOp(exec, node, params);
 }
-CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                        const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
   return SetOp(exec, node, params);
 }
-CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS* params) {
+CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                      const CUDA_HOST_NODE_PARAMS* params) {
   return SetOp(exec, node, params);
 }
 
@@ -166,14 +181,18 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec handle, CUgraphNode node_handle, unsi
   std::shared_ptr<GraphNode> node;
   if (const CUresult result = Enter(handle, node_handle, &exec, &node)) return result;
   bool on = false;
-  const CUresult result = enabled == nullptr ? CUDA_ERROR_INVALID_VALUE : exec->GetEnabled(*node, &on);
+  const CUresult result =
+      enabled == nullptr ? CUDA_ERROR_INVALID_VALUE : exec->GetEnabled(*node, &on);
   if (result == CUDA_SUCCESS) *enabled = on;
   return result;
 }
 
-CUresult cuUserObjectCreate(CUuserObject* out, void* pointer, CUhostFn destroy, unsigned int references, unsigned int flags) {
+CUresult cuUserObjectCreate(CUuserObject* out, void* pointer, CUhostFn destroy,
+                            unsigned int references, unsigned int flags) {
   if (const CUresult result = CheckInitialized()) return result;
-  if (out == nullptr || destroy == nullptr || references == 0 || flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || destroy == nullptr || references == 0 ||
+      flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+    return CUDA_ERROR_INVALID_VALUE;
   auto object = std::make_shared<UserObject>(destroy, pointer, references);
   *out = object->handle();
   TheDriver().user_objects.Add(std::move(object));
@@ -194,11 +213,13 @@ CUresult cuUserObjectRelease(CUuserObject handle, unsigned int count) {
   return count != 0 && object->Release(count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle, unsigned int count, unsigned int flags) {
+CUresult cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle, unsigned int count,
+                                 unsigned int flags) {
   std::shared_ptr<UserObject> object;
   if (const CUresult result = Find(handle, &object)) return result;
   const std::shared_ptr<Graph> graph = TheDriver().graphs.Find(graph_handle);
-  if (graph == nullptr || count == 0 || flags > CU_GRAPH_USER_OBJECT_MOVE) return CUDA_ERROR_INVALID_VALUE;
+  if (graph == nullptr || count == 0 || flags > CU_GRAPH_USER_OBJECT_MOVE)
+    return CUDA_ERROR_INVALID_VALUE;
   // A move hands the caller's references over; else the graph gets its own.
   if (flags != CU_GRAPH_USER_OBJECT_MOVE) object->Retain(count);
   graph->user_objects[object] += count;

@@ -11,7 +11,8 @@
 namespace farcall::cpu_device {
 namespace {
 
-CUresult Launch(CUfunction handle, const LaunchConfig& config, CUstream stream_handle, void** params, void** extra) {
+CUresult Launch(CUfunction handle, const LaunchConfig& config, CUstream stream_handle,
+                void** params, void** extra) {
   std::shared_ptr<Context> context;
   if (const CUresult result = CurrentContext(&context)) return result;
   const std::shared_ptr<Stream> stream = context->FindStream(stream_handle);
@@ -30,9 +31,12 @@ CUresult ReadAttributes(const CUlaunchConfig& from, LaunchConfig* config) {
   for (unsigned i = 0; i < from.numAttrs; ++i) {
     const CUlaunchAttribute& attribute = from.attrs[i];
     switch (attribute.id) {
-      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: config->cooperative = attribute.value.cooperative != 0; break;
+      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        config->cooperative = attribute.value.cooperative != 0;
+        break;
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        config->cluster = {attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z};
+        config->cluster = {attribute.value.clusterDim.x, attribute.value.clusterDim.y,
+                           attribute.value.clusterDim.z};
         break;
       // Hints. Programmatic serialisation allows an overlap that this device does not make use of.
       case CU_LAUNCH_ATTRIBUTE_IGNORE:
@@ -43,15 +47,19 @@ CUresult ReadAttributes(const CUlaunchConfig& from, LaunchConfig* config) {
       case CU_LAUNCH_ATTRIBUTE_PRIORITY:
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-      case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: break;
-      default: return CUDA_ERROR_NOT_SUPPORTED;
+      case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+        break;
+      default:
+        return CUDA_ERROR_NOT_SUPPORTED;
     }
   }
   return CUDA_SUCCESS;
 }
 
-CUresult LaunchEx(const CUlaunchConfig* from, CUstream stream, CUfunction function, void** params, void** extra) {
-  if (from == nullptr || (from->numAttrs != 0 && from->attrs == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+CUresult LaunchEx(const CUlaunchConfig* from, CUstream stream, CUfunction function, void** params,
+                  void** extra) {
+  if (from == nullptr || (from->numAttrs != 0 && from->attrs == nullptr))
+    return CUDA_ERROR_INVALID_VALUE;
   LaunchConfig config;
   config.grid = {from->gridDimX, from->gridDimY, from->gridDimZ};
   config.block = {from->blockDimX, from->blockDimY, from->blockDimZ};
@@ -67,34 +75,49 @@ using namespace farcall::cpu_device;
 
 extern "C" {
 
-CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
-                        unsigned int block_y, unsigned int block_z, unsigned int shared, CUstream stream, void** params, void** extra) {
-  return Launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, {}, shared, false}, stream, params, extra);
+CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                        unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                        unsigned int block_z, unsigned int shared, CUstream stream, void** params,
+                        void** extra) {
+  return Launch(function,
+                {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, {}, shared, false}, stream,
+                params, extra);
 }
 
-CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
-                             unsigned int block_y, unsigned int block_z, unsigned int shared, CUstream stream, void** params, void** extra) {
-  return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, Ptsz(stream), params, extra);
+CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                             unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                             unsigned int block_z, unsigned int shared, CUstream stream,
+                             void** params, void** extra) {
+  return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared,
+                        Ptsz(stream), params, extra);
 }
 
-CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params, void** extra) {
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params,
+                          void** extra) {
   return LaunchEx(config, config == nullptr ? nullptr : config->hStream, function, params, extra);
 }
 
-CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function, void** params, void** extra) {
-  return LaunchEx(config, config == nullptr ? nullptr : Ptsz(config->hStream), function, params, extra);
+CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function, void** params,
+                               void** extra) {
+  return LaunchEx(config, config == nullptr ? nullptr : Ptsz(config->hStream), function, params,
+                  extra);
 }
 
-CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                                   unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
-                                   CUstream stream, void** params) {
-  return Launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, {}, shared, true}, stream, params, nullptr);
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                   unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                   unsigned int block_z, unsigned int shared, CUstream stream,
+                                   void** params) {
+  return Launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, {}, shared, true},
+                stream, params, nullptr);
 }
 
-CUresult cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                                        unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared,
-                                        CUstream stream, void** params) {
-  return cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, Ptsz(stream), params);
+CUresult cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned int grid_x,
+                                        unsigned int grid_y, unsigned int grid_z,
+                                        unsigned int block_x, unsigned int block_y,
+                                        unsigned int block_z, unsigned int shared, CUstream stream,
+                                        void** params) {
+  return cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                                   shared, Ptsz(stream), params);
 }
 
 }  // extern "C"

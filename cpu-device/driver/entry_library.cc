@@ -12,7 +12,8 @@
 namespace farcall::cpu_device {
 namespace {
 
-CUresult Load(CUlibrary* out, const void* code, unsigned count, CUjit_option* options, void** values) {
+CUresult Load(CUlibrary* out, const void* code, unsigned count, CUjit_option* options,
+              void** values) {
   if (const CUresult result = CheckInitialized()) return result;
   if (out == nullptr || code == nullptr) return CUDA_ERROR_INVALID_VALUE;
   JitOptions jit;
@@ -25,7 +26,8 @@ CUresult Load(CUlibrary* out, const void* code, unsigned count, CUjit_option* op
   return CUDA_SUCCESS;
 }
 
-// The context to look a library's contents up in: the current one, else the first device's primary one.
+// The context to look a library's contents up in: the current one, else the first device's primary
+// one.
 CUresult AnyContext(std::shared_ptr<Context>* context) {
   const CUresult result = CurrentContext(context);
   if (result != CUDA_ERROR_INVALID_CONTEXT) return result;
@@ -33,7 +35,8 @@ CUresult AnyContext(std::shared_ptr<Context>* context) {
   return CUDA_SUCCESS;
 }
 
-CUresult Enter(CUlibrary handle, std::shared_ptr<Library>* library, std::shared_ptr<Context>* context) {
+CUresult Enter(CUlibrary handle, std::shared_ptr<Library>* library,
+               std::shared_ptr<Context>* context) {
   if (const CUresult result = CheckInitialized()) return result;
   *library = TheDriver().libraries.Find(handle);
   if (*library == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -47,12 +50,14 @@ CUresult Enter(CUkernel handle, std::shared_ptr<LibraryKernel>* kernel) {
 }
 
 // A kernel as it is on a device, for attributes.
-CUresult OnDevice(CUkernel handle, CUdevice ordinal, std::shared_ptr<LibraryKernel>* kernel, std::shared_ptr<Function>* function) {
+CUresult OnDevice(CUkernel handle, CUdevice ordinal, std::shared_ptr<LibraryKernel>* kernel,
+                  std::shared_ptr<Function>* function) {
   if (const CUresult result = Enter(handle, kernel)) return result;
   Device* device = FindDevice(ordinal);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   std::shared_ptr<Context> context;
-  if (CurrentContext(&context) != CUDA_SUCCESS || &context->device() != device) context = device->primary;
+  if (CurrentContext(&context) != CUDA_SUCCESS || &context->device() != device)
+    context = device->primary;
   return ResolveFunction(*context, handle, function);
 }
 
@@ -63,13 +68,15 @@ using namespace farcall::cpu_device;
 
 extern "C" {
 
-CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* options, void** values, unsigned int count,
-                           CUlibraryOption*, void**, unsigned int) {
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* options,
+                           void** values, unsigned int count, CUlibraryOption*, void**,
+                           unsigned int) {
   return Load(library, code, count, options, values);
 }
 
-CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option* options, void** values, unsigned int count,
-                               CUlibraryOption*, void**, unsigned int) {
+CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* path, CUjit_option* options,
+                               void** values, unsigned int count, CUlibraryOption*, void**,
+                               unsigned int) {
   std::string bytes;
   if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!ReadFile(path, &bytes)) return CUDA_ERROR_FILE_NOT_FOUND;
@@ -115,7 +122,8 @@ CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int count, CUlibr
   std::vector<std::string> names;
   if (const CUresult result = library->KernelNames(*context, &names)) return result;
   for (unsigned i = 0; i < count && i < names.size(); ++i) {
-    if (const CUresult result = cuLibraryGetKernel(&kernels[i], handle, names[i].c_str())) return result;
+    if (const CUresult result = cuLibraryGetKernel(&kernels[i], handle, names[i].c_str()))
+      return result;
   }
   return CUDA_SUCCESS;
 }
@@ -131,14 +139,17 @@ CUresult cuLibraryGetModule(CUmodule* out, CUlibrary handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary handle, const char* name) {
+CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary handle,
+                            const char* name) {
   CUmodule module = nullptr;
   if (const CUresult result = cuLibraryGetModule(&module, handle)) return result;
   return cuModuleGetGlobal_v2(address, bytes, module, name);
 }
 
-// __managed__ variables are module-scope variables like others: all of this device's memory is the host's.
-CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary handle, const char* name) {
+// __managed__ variables are module-scope variables like others: all of this device's memory is the
+// host's.
+CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary handle,
+                             const char* name) {
   return cuLibraryGetGlobal(address, bytes, handle, name);
 }
 
@@ -180,19 +191,23 @@ CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset, siz
   return ParamInfo(*function, index, offset, size);
 }
 
-CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel handle, CUdevice ordinal) {
+CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribute, CUkernel handle,
+                              CUdevice ordinal) {
   std::shared_ptr<LibraryKernel> kernel;
   std::shared_ptr<Function> function;
   if (const CUresult result = OnDevice(handle, ordinal, &kernel, &function)) return result;
-  return value == nullptr ? CUDA_ERROR_INVALID_VALUE : FunctionAttribute(*function, attribute, value);
+  return value == nullptr ? CUDA_ERROR_INVALID_VALUE
+                          : FunctionAttribute(*function, attribute, value);
 }
 
-CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle, CUdevice ordinal) {
+CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle,
+                              CUdevice ordinal) {
   std::shared_ptr<LibraryKernel> kernel;
   std::shared_ptr<Function> function;
   if (const CUresult result = OnDevice(handle, ordinal, &kernel, &function)) return result;
   if (const CUresult result = SetFunctionAttribute(*function, attribute, value)) return result;
-  if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) kernel->max_dynamic_shared = value;
+  if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+    kernel->max_dynamic_shared = value;
   return CUDA_SUCCESS;
 }
 

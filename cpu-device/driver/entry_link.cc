@@ -39,13 +39,15 @@ CUresult Add(CUlinkState state, CUjitInputType type, const void* data, size_t si
   if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (data == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(link->mutex);
-  if (++link->inputs > 1) return Refuse(*link, "this device links one input, got a second", CUDA_ERROR_NOT_SUPPORTED);
+  if (++link->inputs > 1)
+    return Refuse(*link, "this device links one input, got a second", CUDA_ERROR_NOT_SUPPORTED);
   if (type == CU_JIT_INPUT_PTX) {
     link->ptx.assign(static_cast<const char*>(data), strnlen(static_cast<const char*>(data), size));
     return CUDA_SUCCESS;
   }
   if (type == CU_JIT_INPUT_FATBINARY) return PtxOf(data, &link->ptx, link->jit);
-  return Refuse(*link, "an input of machine code or a library: this device executes PTX only", CUDA_ERROR_NO_BINARY_FOR_GPU);
+  return Refuse(*link, "an input of machine code or a library: this device executes PTX only",
+                CUDA_ERROR_NO_BINARY_FOR_GPU);
 }
 
 }  // namespace
@@ -55,7 +57,8 @@ using namespace farcall::cpu_device;
 
 extern "C" {
 
-CUresult cuLinkCreate_v2(unsigned int count, CUjit_option* options, void** values, CUlinkState* out) {
+CUresult cuLinkCreate_v2(unsigned int count, CUjit_option* options, void** values,
+                         CUlinkState* out) {
   std::shared_ptr<Context> context;
   if (const CUresult result = CurrentContext(&context)) return result;
   auto link = std::make_shared<Link>();
@@ -65,12 +68,13 @@ CUresult cuLinkCreate_v2(unsigned int count, CUjit_option* options, void** value
   return CUDA_SUCCESS;
 }
 
-CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t size, const char*, unsigned int, CUjit_option*,
-                          void**) {
+CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void* data, size_t size,
+                          const char*, unsigned int, CUjit_option*, void**) {
   return Add(state, type, data, size);
 }
 
-CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned int, CUjit_option*, void**) {
+CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char* path, unsigned int,
+                          CUjit_option*, void**) {
   std::string bytes;
   if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!ReadFile(path, &bytes)) return CUDA_ERROR_FILE_NOT_FOUND;

@@ -66,10 +66,15 @@ using namespace farcall::cpu_device;
 
 extern "C" {
 
-CUresult cuModuleLoadData(CUmodule* module, const void* image) { return LoadImage(module, image, {}); }
-CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) { return LoadImage(module, image, {}); }
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  return LoadImage(module, image, {});
+}
+CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) {
+  return LoadImage(module, image, {});
+}
 
-CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int count, CUjit_option* options, void** values) {
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int count,
+                            CUjit_option* options, void** values) {
   JitOptions jit;
   if (!jit.Read(count, options, values)) return CUDA_ERROR_INVALID_VALUE;
   return LoadImage(module, image, jit);
@@ -119,7 +124,8 @@ CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned int count, C
   return CUDA_SUCCESS;
 }
 
-CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule handle, const char* name) {
+CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule handle,
+                              const char* name) {
   std::shared_ptr<Module> module;
   if (const CUresult result = Enter(handle, &module)) return result;
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;

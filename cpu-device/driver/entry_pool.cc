@@ -22,7 +22,8 @@ std::shared_ptr<MemPool> CurrentPool(Device& device) {
   return device.current_pool;
 }
 
-CUresult EnterStream(CUstream handle, std::shared_ptr<Context>* context, std::shared_ptr<Stream>* stream) {
+CUresult EnterStream(CUstream handle, std::shared_ptr<Context>* context,
+                     std::shared_ptr<Stream>* stream) {
   if (const CUresult result = CurrentContext(context)) return result;
   *stream = (*context)->FindStream(handle);
   if (*stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -31,7 +32,8 @@ CUresult EnterStream(CUstream handle, std::shared_ptr<Context>* context, std::sh
 }
 
 // The memory is there at once: a use that is ordered behind the call in its stream finds it.
-CUresult Allocate(Context& context, const std::shared_ptr<MemPool>& pool, size_t bytes, CUdeviceptr* out) {
+CUresult Allocate(Context& context, const std::shared_ptr<MemPool>& pool, size_t bytes,
+                  CUdeviceptr* out) {
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (!pool->Use(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t address = 0;
@@ -53,7 +55,8 @@ CUresult DevicePool(CUmemoryPool* out, CUdevice ordinal, bool current) {
 }
 
 bool OnDevice(const CUmemLocation* location, CUmemAllocationType type) {
-  return location != nullptr && location->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED;
+  return location != nullptr && location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
+         type == CU_MEM_ALLOCATION_TYPE_PINNED;
 }
 
 }  // namespace
@@ -70,7 +73,8 @@ CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream handle) {
   return Allocate(*context, CurrentPool(context->device()), bytes, out);
 }
 
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool pool_handle, CUstream handle) {
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool pool_handle,
+                                 CUstream handle) {
   std::shared_ptr<MemPool> pool;
   if (const CUresult result = Find(pool_handle, &pool)) return result;
   std::shared_ptr<Context> context;
@@ -86,7 +90,8 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
   if (address == 0) return CUDA_SUCCESS;
   Range range;
   const bool known = TheDriver().ranges.Find(address, &range) && range.start == address;
-  if (!known || (range.kind != RangeKind::kPool && range.kind != RangeKind::kDevice)) return CUDA_ERROR_INVALID_VALUE;
+  if (!known || (range.kind != RangeKind::kPool && range.kind != RangeKind::kDevice))
+    return CUDA_ERROR_INVALID_VALUE;
   const auto work = [address, pool = range.pool, bytes = range.bytes] {
     const CUresult result = FreeDevice(address, {RangeKind::kPool, RangeKind::kDevice});
     if (result == CUDA_SUCCESS && pool != nullptr) pool->Unuse(bytes);
@@ -97,7 +102,8 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
 
 CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
   if (const CUresult result = CheckInitialized()) return result;
-  if (out == nullptr || props == nullptr || !OnDevice(&props->location, props->allocType)) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || props == nullptr || !OnDevice(&props->location, props->allocType))
+    return CUDA_ERROR_INVALID_VALUE;
   Device* device = FindDevice(props->location.id);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
@@ -143,26 +149,34 @@ CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* descript
   if (descriptors == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
     const CUmemLocation& location = descriptors[i].location;
-    if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || FindDevice(location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+    if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || FindDevice(location.id) == nullptr)
+      return CUDA_ERROR_INVALID_DEVICE;
     // The own device's access cannot be taken away.
     const bool own = location.id == pool->device().ordinal;
-    if (own && descriptors[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_DEVICE;
+    if (own && descriptors[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      return CUDA_ERROR_INVALID_DEVICE;
   }
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, CUmemLocation* location) {
+CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle,
+                            CUmemLocation* location) {
   std::shared_ptr<MemPool> pool;
   if (const CUresult result = Find(handle, &pool)) return result;
-  if (flags == nullptr || location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+  if (flags == nullptr || location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_VALUE;
   if (FindDevice(location->id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   // One address space: every device reaches it.
   *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) { return DevicePool(out, device, false); }
-CUresult cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) { return DevicePool(out, device, true); }
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* out, CUdevice device) {
+  return DevicePool(out, device, false);
+}
+CUresult cuDeviceGetMemPool(CUmemoryPool* out, CUdevice device) {
+  return DevicePool(out, device, true);
+}
 
 CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle) {
   std::shared_ptr<MemPool> pool;
@@ -175,7 +189,8 @@ CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) {
+CUresult cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* location,
+                                CUmemAllocationType type) {
   return OnDevice(location, type) ? DevicePool(out, location->id, false) : CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -184,7 +199,8 @@ CUresult cuMemGetMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAlloca
 }
 
 CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
-  return OnDevice(location, type) ? cuDeviceSetMemPool(location->id, pool) : CUDA_ERROR_NOT_SUPPORTED;
+  return OnDevice(location, type) ? cuDeviceSetMemPool(location->id, pool)
+                                  : CUDA_ERROR_NOT_SUPPORTED;
 }
 
 }  // extern "C"

@@ -46,10 +46,18 @@ using namespace farcall::cpu_device;
 
 extern "C" {
 
-CUresult cuStreamCreate(CUstream* stream, unsigned int flags) { return Create(stream, flags, 0); }
-CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int flags, int priority) { return Create(stream, flags, priority); }
-CUresult cuStreamDestroy(CUstream stream) { return Destroy(stream); }
-CUresult cuStreamDestroy_v2(CUstream stream) { return Destroy(stream); }
+CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
+  return Create(stream, flags, 0);
+}
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int flags, int priority) {
+  return Create(stream, flags, priority);
+}
+CUresult cuStreamDestroy(CUstream stream) {
+  return Destroy(stream);
+}
+CUresult cuStreamDestroy_v2(CUstream stream) {
+  return Destroy(stream);
+}
 
 CUresult cuStreamGetPriority(CUstream handle, int* priority) {
   std::shared_ptr<Stream> stream;
@@ -117,7 +125,8 @@ CUresult cuStreamSynchronize(CUstream handle) {
   return stream->context().sticky();
 }
 
-CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* user_data, unsigned int flags) {
+CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void* user_data,
+                             unsigned int flags) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = Enter(handle, &stream)) return result;
   if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -138,12 +147,15 @@ CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* user_data) {
   return SubmitOp(*stream, HostOp{function, user_data}, How::kQueue);
 }
 
-CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t bytes, unsigned int flags) {
+CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t bytes,
+                                unsigned int flags) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = Enter(handle, &stream)) return result;
-  if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE) return CUDA_ERROR_INVALID_VALUE;
+  if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
+    return CUDA_ERROR_INVALID_VALUE;
   Range range;
-  const bool managed = TheDriver().ranges.Find(address, &range) && range.kind == RangeKind::kManaged;
+  const bool managed =
+      TheDriver().ranges.Find(address, &range) && range.kind == RangeKind::kManaged;
   return managed && bytes <= range.bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -154,7 +166,8 @@ CUresult cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute, CUstrea
   return stream->attributes().Get(attribute, value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute, const CUstreamAttrValue* value) {
+CUresult cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute,
+                              const CUstreamAttrValue* value) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = Enter(handle, &stream)) return result;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;

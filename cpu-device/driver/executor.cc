@@ -70,7 +70,9 @@ void PrepareDeviceHeap(Context& context) {
   });
 }
 
-void FlushOutput() { FlushDeviceOutput(); }
+void FlushOutput() {
+  FlushDeviceOutput();
+}
 
 CUresult ResultOf(const ExecResult& result) {
   if (result.ok()) return CUDA_SUCCESS;
@@ -78,26 +80,39 @@ CUresult ResultOf(const ExecResult& result) {
   const LogLevel level = result.status == ExecStatus::kAssert ? LogLevel::kInfo : LogLevel::kError;
   Log(level, "%s", result.message.c_str());
   switch (result.status) {
-    case ExecStatus::kOk: return CUDA_SUCCESS;
-    case ExecStatus::kInvalidPtx: return CUDA_ERROR_INVALID_PTX;
-    case ExecStatus::kUnsupported: return CUDA_ERROR_NOT_SUPPORTED;
-    case ExecStatus::kIllegalAddress: return CUDA_ERROR_ILLEGAL_ADDRESS;
-    case ExecStatus::kMisaligned: return CUDA_ERROR_MISALIGNED_ADDRESS;
-    case ExecStatus::kAssert: return CUDA_ERROR_ASSERT;
-    case ExecStatus::kTrap: return CUDA_ERROR_LAUNCH_FAILED;
-    case ExecStatus::kTimeout: return CUDA_ERROR_LAUNCH_TIMEOUT;
-    case ExecStatus::kStackOverflow: return CUDA_ERROR_LAUNCH_FAILED;
-    case ExecStatus::kOutOfMemory: return CUDA_ERROR_OUT_OF_MEMORY;
+    case ExecStatus::kOk:
+      return CUDA_SUCCESS;
+    case ExecStatus::kInvalidPtx:
+      return CUDA_ERROR_INVALID_PTX;
+    case ExecStatus::kUnsupported:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    case ExecStatus::kIllegalAddress:
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case ExecStatus::kMisaligned:
+      return CUDA_ERROR_MISALIGNED_ADDRESS;
+    case ExecStatus::kAssert:
+      return CUDA_ERROR_ASSERT;
+    case ExecStatus::kTrap:
+      return CUDA_ERROR_LAUNCH_FAILED;
+    case ExecStatus::kTimeout:
+      return CUDA_ERROR_LAUNCH_TIMEOUT;
+    case ExecStatus::kStackOverflow:
+      return CUDA_ERROR_LAUNCH_FAILED;
+    case ExecStatus::kOutOfMemory:
+      return CUDA_ERROR_OUT_OF_MEMORY;
   }
   return CUDA_ERROR_UNKNOWN;
 }
 
 uint64_t ContextGlobals::Allocate(uint64_t size_bytes, uint64_t align_bytes) {
   uint64_t address = 0;
-  const CUresult result = AllocateDevice(context_, size_bytes, RangeKind::kGlobal, 0, nullptr, &address, align_bytes);
+  const CUresult result =
+      AllocateDevice(context_, size_bytes, RangeKind::kGlobal, 0, nullptr, &address, align_bytes);
   return result == CUDA_SUCCESS ? address : 0;
 }
 
-void ContextGlobals::Free(uint64_t address) { FreeDevice(address, {RangeKind::kGlobal}); }
+void ContextGlobals::Free(uint64_t address) {
+  FreeDevice(address, {RangeKind::kGlobal});
+}
 
 }  // namespace farcall::cpu_device

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver half's side of exec/program.h: settings, memory for globals and the device heap, and results as CUDA's codes.
+// The driver half's side of exec/program.h: settings, memory for globals and the device heap, and
+// results as CUDA's codes.
 #pragma once
 
 #include <cstddef>

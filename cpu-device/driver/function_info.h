@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a function: attributes, parameters, and how many of its blocks fit a multiprocessor.
+// What is known of a function: attributes, parameters, and how many of its blocks fit a
+// multiprocessor.
 #pragma once
 
 #include <cstddef>

@@ -45,14 +45,17 @@ void Graph::Remove(GraphNode& gone) {
 }
 
 bool Graph::Connect(GraphNode& from, GraphNode& to) {
-  if (std::find(to.dependencies.begin(), to.dependencies.end(), &from) != to.dependencies.end()) return false;
+  if (std::find(to.dependencies.begin(), to.dependencies.end(), &from) != to.dependencies.end())
+    return false;
   to.dependencies.push_back(&from);
   if (!Order().empty()) return true;
   to.dependencies.pop_back();
   return false;
 }
 
-bool Graph::Disconnect(GraphNode& from, GraphNode& to) { return std::erase(to.dependencies, &from) != 0; }
+bool Graph::Disconnect(GraphNode& from, GraphNode& to) {
+  return std::erase(to.dependencies, &from) != 0;
+}
 
 std::vector<GraphNode*> Graph::Dependents(const GraphNode& node) const {
   std::vector<GraphNode*> dependents;
@@ -109,7 +112,8 @@ bool GraphExec::Append(const Graph& graph, bool top) {
       continue;
     }
     // Nodes of child graphs cannot be named by their id.
-    steps_.push_back({top ? node->id : 0, node->type, std::make_shared<const Op>(node->op), node->event, true});
+    steps_.push_back(
+        {top ? node->id : 0, node->type, std::make_shared<const Op>(node->op), node->event, true});
   }
   return true;
 }
@@ -126,7 +130,8 @@ CUresult GraphExec::Launch(Stream& stream) {
     std::lock_guard lock(mutex_);
     steps = steps_;
   }
-  // Events are of the host's side of a stream, so they split the run into pieces; the rest is one piece of work.
+  // Events are of the host's side of a stream, so they split the run into pieces; the rest is one
+  // piece of work.
   std::vector<std::shared_ptr<const Op>> piece;
   const auto flush = [&]() -> CUresult {
     if (piece.empty()) return CUDA_SUCCESS;
@@ -146,7 +151,8 @@ CUresult GraphExec::Launch(Stream& stream) {
       continue;
     }
     if (const CUresult result = flush()) return result;
-    const CUresult result = step.event.record ? step.event.event->Record(stream) : WaitForEvent(stream, *step.event.event);
+    const CUresult result = step.event.record ? step.event.event->Record(stream)
+                                              : WaitForEvent(stream, *step.event.event);
     if (result != CUDA_SUCCESS) return result;
   }
   return flush();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs: made node by node or by capturing streams, frozen into an executable, launched as one piece of a stream's work.
+// Graphs: made node by node or by capturing streams, frozen into an executable, launched as one
+// piece of a stream's work.
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,8 @@ struct EventOp {
   bool record = false;
 };
 
-// Memory a graph's nodes use: its destructor runs when the last reference, a program's or a graph's, is gone.
+// Memory a graph's nodes use: its destructor runs when the last reference, a program's or a
+// graph's, is gone.
 class UserObject {
  public:
   UserObject(CUhostFn destroy, void* pointer, unsigned references)
@@ -54,7 +56,7 @@ class GraphNode {
   std::shared_ptr<Graph> child;  // child graph nodes: a copy
   std::vector<GraphNode*> dependencies;
   std::vector<void*> param_pointers;  // what cuGraphKernelNodeGetParams hands out
-  uint64_t id = 0;  // creation order; a clone keeps it
+  uint64_t id = 0;                    // creation order; a clone keeps it
 };
 
 // Not safe from several threads at once, as CUDA's graphs are not; handles are.
@@ -88,13 +90,15 @@ Registry<GraphNode>& GraphNodes();
 // A frozen graph: its own copy of the nodes.
 class GraphExec {
  public:
-  explicit GraphExec(std::shared_ptr<Graph> graph, unsigned long long flags) : graph_(std::move(graph)), flags_(flags) {}
+  explicit GraphExec(std::shared_ptr<Graph> graph, unsigned long long flags)
+      : graph_(std::move(graph)), flags_(flags) {}
   CUgraphExec handle() { return reinterpret_cast<CUgraphExec>(this); }
   unsigned long long flags() const { return flags_; }
 
   CUresult Prepare();
   CUresult Launch(Stream& stream);
-  // Replaces what the node `like` (of the graph this was made from) does; INVALID_VALUE if there is no such node.
+  // Replaces what the node `like` (of the graph this was made from) does; INVALID_VALUE if there is
+  // no such node.
   CUresult SetOp(const GraphNode& like, Op op);
   CUresult SetEnabled(const GraphNode& like, bool enabled);
   CUresult GetEnabled(const GraphNode& like, bool* enabled) const;
@@ -135,7 +139,8 @@ class Capture : public std::enable_shared_from_this<Capture> {
   std::vector<GraphNode*> Tips(Stream& stream);
   void Join(Stream& stream, const std::vector<GraphNode*>& nodes);
   void SetTips(Stream& stream, std::vector<GraphNode*> nodes);
-  // Takes all streams out of the capture. `unjoined`: a forked stream has work the origin does not depend on.
+  // Takes all streams out of the capture. `unjoined`: a forked stream has work the origin does not
+  // depend on.
   void Finish(bool* unjoined);
 
  private:
@@ -153,7 +158,8 @@ class Capture : public std::enable_shared_from_this<Capture> {
 CUresult CaptureOp(Stream& stream, Op op);
 CUresult CaptureRecord(Stream& stream, Event& event);
 CUresult WaitOrCapture(Stream& stream, Event& event);
-// A call that cannot be captured ends the capture: STREAM_CAPTURE_UNSUPPORTED (or the error of a capture that is already broken).
+// A call that cannot be captured ends the capture: STREAM_CAPTURE_UNSUPPORTED (or the error of a
+// capture that is already broken).
 CUresult RefuseWhileCapturing(Stream& stream);
 void AbandonCapture(Stream& stream);
 

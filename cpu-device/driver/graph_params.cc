@@ -25,7 +25,9 @@ CUresult OpFrom(const CUDA_KERNEL_NODE_PARAMS_v2& params, Op* op) {
   config.block = {params.blockDimX, params.blockDimY, params.blockDimZ};
   config.dynamic_shared_bytes = params.sharedMemBytes;
   KernelOp kernel;
-  if (const CUresult result = PrepareLaunch(function, config, params.kernelParams, params.extra, &kernel)) return result;
+  if (const CUresult result =
+          PrepareLaunch(function, config, params.kernelParams, params.extra, &kernel))
+    return result;
   if (const CUresult result = function->Load()) return result;
   *op = std::move(kernel);
   return CUDA_SUCCESS;
@@ -40,12 +42,15 @@ CUresult OpFrom(const CUDA_MEMCPY3D& params, Op* op) {
 }
 
 CUresult OpFrom(const CUDA_MEMSET_NODE_PARAMS& params, Op* op) {
-  if (params.elementSize != 1 && params.elementSize != 2 && params.elementSize != 4) return CUDA_ERROR_INVALID_VALUE;
-  if (params.height > 1 && params.pitch < params.width * params.elementSize) return CUDA_ERROR_INVALID_VALUE;
+  if (params.elementSize != 1 && params.elementSize != 2 && params.elementSize != 4)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (params.height > 1 && params.pitch < params.width * params.elementSize)
+    return CUDA_ERROR_INVALID_VALUE;
   const uint64_t bytes = (params.height - 1) * params.pitch + params.width * params.elementSize;
   if (params.height == 0 || params.dst % params.elementSize != 0) return CUDA_ERROR_INVALID_VALUE;
   if (!TheDriver().ranges.Accessible(params.dst, bytes, 0, true)) return CUDA_ERROR_INVALID_VALUE;
-  *op = MemsetOp{params.dst, params.pitch, params.value, params.elementSize, params.width, params.height};
+  *op = MemsetOp{params.dst,         params.pitch, params.value,
+                 params.elementSize, params.width, params.height};
   return CUDA_SUCCESS;
 }
 

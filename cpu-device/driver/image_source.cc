@@ -28,15 +28,18 @@ bool Unpack(const cuda_abi::ImageEntry& entry, std::string* text, std::string* e
     const size_t got = ZSTD_decompress(text->data(), size, data, entry.payload.size());
     ok = !ZSTD_isError(got) && got == size;
   } else if (entry.compression == cuda_abi::Compression::kLz4) {
-    const int got = entry.payload.size() > INT_MAX
-                        ? -1
-                        : LZ4_decompress_safe(data, text->data(), static_cast<int>(entry.payload.size()), static_cast<int>(size));
+    const int got =
+        entry.payload.size() > INT_MAX
+            ? -1
+            : LZ4_decompress_safe(data, text->data(), static_cast<int>(entry.payload.size()),
+                                  static_cast<int>(size));
     ok = got >= 0 && static_cast<uint64_t>(got) == size;
   } else {
     text->assign(data, entry.payload.size());
   }
   if (!ok) {
-    *error = "compressed PTX of sm_" + std::to_string(entry.arch) + " does not unpack to " + std::to_string(size) + " bytes";
+    *error = "compressed PTX of sm_" + std::to_string(entry.arch) + " does not unpack to " +
+             std::to_string(size) + " bytes";
     return false;
   }
   while (!text->empty() && text->back() == '\0') text->pop_back();
@@ -46,7 +49,8 @@ bool Unpack(const cuda_abi::ImageEntry& entry, std::string* text, std::string* e
 std::string Describe(const std::vector<cuda_abi::ImageEntry>& entries) {
   std::set<std::string> found;
   for (const auto& entry : entries) {
-    found.insert((entry.kind == cuda_abi::EntryKind::kPtx ? "PTX " : "machine code ") + std::to_string(entry.arch));
+    found.insert((entry.kind == cuda_abi::EntryKind::kPtx ? "PTX " : "machine code ") +
+                 std::to_string(entry.arch));
   }
   std::string text;
   for (const std::string& one : found) text += (text.empty() ? "" : ", ") + one;
@@ -62,17 +66,23 @@ CUresult ExtractPtx(const void* image, uint32_t cc, std::string* ptx, std::strin
       ptx->assign(reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size());
       return CUDA_SUCCESS;
     case cuda_abi::ImageForm::kElf:
-      *error = "a cubin: this device executes PTX only (build with -gencode arch=compute_80,code=compute_80 or -arch=compute_80)";
+      *error =
+          "a cubin: this device executes PTX only (build with -gencode "
+          "arch=compute_80,code=compute_80 or -arch=compute_80)";
       return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    case cuda_abi::ImageForm::kContainer: break;
-    default: *error = "no fatbin, ELF file or PTX text"; return CUDA_ERROR_INVALID_IMAGE;
+    case cuda_abi::ImageForm::kContainer:
+      break;
+    default:
+      *error = "no fatbin, ELF file or PTX text";
+      return CUDA_ERROR_INVALID_IMAGE;
   }
   std::vector<cuda_abi::ImageEntry> entries;
   if (!cuda_abi::ParseContainer(view.bytes, &entries, error)) return CUDA_ERROR_INVALID_IMAGE;
   const cuda_abi::ImageEntry* chosen = cuda_abi::ChooseEntry(entries, cc, true);
   if (chosen == nullptr) {
-    *error = "no PTX for compute capability " + std::to_string(cc / 10) + "." + std::to_string(cc % 10) + " or below, only " +
-             Describe(entries) + "; this device executes PTX only";
+    *error = "no PTX for compute capability " + std::to_string(cc / 10) + "." +
+             std::to_string(cc % 10) + " or below, only " + Describe(entries) +
+             "; this device executes PTX only";
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
   return Unpack(*chosen, ptx, error) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;

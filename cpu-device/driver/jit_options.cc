@@ -8,7 +8,9 @@ namespace farcall::cpu_device {
 namespace {
 
 // Numeric option values travel in the pointer itself.
-void SetNumber(void** value, size_t number) { *value = reinterpret_cast<void*>(number); }
+void SetNumber(void** value, size_t number) {
+  *value = reinterpret_cast<void*>(number);
+}
 
 }  // namespace
 
@@ -19,14 +21,21 @@ bool JitOptions::Read(unsigned count, const CUjit_option* options, void** values
   for (unsigned i = 0; i < count; ++i) {
     if (options[i] < 0 || options[i] >= CU_JIT_NUM_OPTIONS) return false;
     switch (options[i]) {
-      case CU_JIT_ERROR_LOG_BUFFER: error_log_ = static_cast<char*>(values[i]); break;
+      case CU_JIT_ERROR_LOG_BUFFER:
+        error_log_ = static_cast<char*>(values[i]);
+        break;
       case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
         error_log_bytes_ = static_cast<unsigned>(reinterpret_cast<uintptr_t>(values[i]));
         error_log_size_ = &values[i];
         break;
-      case CU_JIT_INFO_LOG_BUFFER: info_log = static_cast<char*>(values[i]); break;
-      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: info_size = &values[i]; break;
-      default: break;
+      case CU_JIT_INFO_LOG_BUFFER:
+        info_log = static_cast<char*>(values[i]);
+        break;
+      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+        info_size = &values[i];
+        break;
+      default:
+        break;
     }
   }
   // There is nothing to tell: both logs are empty until an error comes.

@@ -15,24 +15,31 @@ namespace {
 
 CUresult CheckShape(const Function& function, const LaunchConfig& config) {
   const Dim3 &grid = config.grid, &block = config.block;
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (grid.x > INT_MAX || grid.y > 65535 || grid.z > 65535) return CUDA_ERROR_INVALID_VALUE;
   if (block.x > 1024 || block.y > 1024 || block.z > 64) return CUDA_ERROR_INVALID_VALUE;
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   if (threads > kMaxThreadsPerBlock) return CUDA_ERROR_INVALID_VALUE;
   const KernelInfo& info = function.info();
   const uint32_t* required = info.required_block;
-  if (required[0] != 0 && (block.x != required[0] || block.y != required[1] || block.z != required[2])) return CUDA_ERROR_INVALID_VALUE;
+  if (required[0] != 0 &&
+      (block.x != required[0] || block.y != required[1] || block.z != required[2]))
+    return CUDA_ERROR_INVALID_VALUE;
   if (threads > info.max_threads_per_block) {
-    Log(LogLevel::kInfo, "kernel %s: block of %llu threads, at most %u", info.name.c_str(), static_cast<unsigned long long>(threads),
-        info.max_threads_per_block);
+    Log(LogLevel::kInfo, "kernel %s: block of %llu threads, at most %u", info.name.c_str(),
+        static_cast<unsigned long long>(threads), info.max_threads_per_block);
     return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   }
-  if (config.dynamic_shared_bytes > static_cast<uint32_t>(DynamicSharedLimit(function))) return CUDA_ERROR_INVALID_VALUE;
-  if (config.cluster.x != 1 || config.cluster.y != 1 || config.cluster.z != 1) return CUDA_ERROR_NOT_SUPPORTED;
+  if (config.dynamic_shared_bytes > static_cast<uint32_t>(DynamicSharedLimit(function)))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (config.cluster.x != 1 || config.cluster.y != 1 || config.cluster.z != 1)
+    return CUDA_ERROR_NOT_SUPPORTED;
   if (!config.cooperative) return CUDA_SUCCESS;
-  const uint64_t resident = static_cast<uint64_t>(ActiveBlocks(function, static_cast<int>(threads), config.dynamic_shared_bytes)) *
-                            static_cast<uint64_t>(function.context().device().profile.multiprocessors);
+  const uint64_t resident =
+      static_cast<uint64_t>(
+          ActiveBlocks(function, static_cast<int>(threads), config.dynamic_shared_bytes)) *
+      static_cast<uint64_t>(function.context().device().profile.multiprocessors);
   const bool fits = uint64_t{grid.x} * grid.y * grid.z <= resident;
   return fits ? CUDA_SUCCESS : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 }
@@ -49,14 +56,16 @@ CUresult FromExtra(void** extra, std::vector<uint8_t>* params) {
       return CUDA_ERROR_INVALID_VALUE;
     }
   }
-  if (bytes == nullptr || (buffer == nullptr && *bytes != 0) || *bytes < params->size()) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes == nullptr || (buffer == nullptr && *bytes != 0) || *bytes < params->size())
+    return CUDA_ERROR_INVALID_VALUE;
   memcpy(params->data(), buffer, params->size());
   return CUDA_SUCCESS;
 }
 
 }  // namespace
 
-CUresult PrepareLaunch(std::shared_ptr<Function> function, const LaunchConfig& config, void** kernel_params, void** extra, KernelOp* op) {
+CUresult PrepareLaunch(std::shared_ptr<Function> function, const LaunchConfig& config,
+                       void** kernel_params, void** extra, KernelOp* op) {
   if (const CUresult result = CheckShape(*function, config)) return result;
   const KernelInfo& info = function->info();
   op->config = config;
@@ -68,7 +77,8 @@ CUresult PrepareLaunch(std::shared_ptr<Function> function, const LaunchConfig& c
     if (kernel_params == nullptr) return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < info.params.size(); ++i) {
       if (kernel_params[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
-      memcpy(op->params.data() + info.params[i].offset_bytes, kernel_params[i], info.params[i].size_bytes);
+      memcpy(op->params.data() + info.params[i].offset_bytes, kernel_params[i],
+             info.params[i].size_bytes);
     }
   }
   op->function = std::move(function);

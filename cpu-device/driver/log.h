@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device's log: lines to stderr, or to FARCALL_LOG_FILE, up to the level FARCALL_LOG names (default warn).
+// The device's log: lines to stderr, or to FARCALL_LOG_FILE, up to the level FARCALL_LOG names
+// (default warn).
 #pragma once
 
 namespace farcall::cpu_device {

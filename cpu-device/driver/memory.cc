@@ -13,7 +13,9 @@
 namespace farcall::cpu_device {
 namespace {
 
-uint64_t Charged(uint64_t bytes) { return (bytes + 511) & ~511ull; }
+uint64_t Charged(uint64_t bytes) {
+  return (bytes + 511) & ~511ull;
+}
 
 uint64_t Pages(uint64_t bytes) {
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -30,21 +32,26 @@ void Release(const Range& range) {
       driver.arena->Free(range.start, range.bytes);
       driver.devices[static_cast<size_t>(range.device)]->Refund(Charged(range.bytes));
       break;
-    case RangeKind::kHost: munmap(reinterpret_cast<void*>(range.start), Pages(range.bytes)); break;
+    case RangeKind::kHost:
+      munmap(reinterpret_cast<void*>(range.start), Pages(range.bytes));
+      break;
     case RangeKind::kHostRegistered:
-    case RangeKind::kReservation: break;
+    case RangeKind::kReservation:
+      break;
   }
 }
 
 }  // namespace
 
-CUresult AllocateDevice(Context& context, uint64_t bytes, RangeKind kind, unsigned flags, std::shared_ptr<MemPool> pool,
-                        uint64_t* address, uint64_t align) {
+CUresult AllocateDevice(Context& context, uint64_t bytes, RangeKind kind, unsigned flags,
+                        std::shared_ptr<MemPool> pool, uint64_t* address, uint64_t align) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   Device& device = context.device();
   if (bytes > device.total() || !device.Charge(Charged(bytes))) {
-    Log(LogLevel::kInfo, "device memory: asked %llu bytes, %llu free of %llu", static_cast<unsigned long long>(bytes),
-        static_cast<unsigned long long>(device.total() - device.used()), static_cast<unsigned long long>(device.total()));
+    Log(LogLevel::kInfo, "device memory: asked %llu bytes, %llu free of %llu",
+        static_cast<unsigned long long>(bytes),
+        static_cast<unsigned long long>(device.total() - device.used()),
+        static_cast<unsigned long long>(device.total()));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   *address = TheDriver().arena->Allocate(bytes, align);
@@ -66,7 +73,9 @@ CUresult AllocateDevice(Context& context, uint64_t bytes, RangeKind kind, unsign
 
 CUresult FreeDevice(uint64_t address, std::initializer_list<RangeKind> kinds) {
   Range range;
-  const auto wanted = [&](const Range& r) { return std::find(kinds.begin(), kinds.end(), r.kind) != kinds.end(); };
+  const auto wanted = [&](const Range& r) {
+    return std::find(kinds.begin(), kinds.end(), r.kind) != kinds.end();
+  };
   if (!TheDriver().ranges.Take(address, &range, wanted)) return CUDA_ERROR_INVALID_VALUE;
   Release(range);
   return CUDA_SUCCESS;
@@ -74,7 +83,8 @@ CUresult FreeDevice(uint64_t address, std::initializer_list<RangeKind> kinds) {
 
 CUresult AllocateHost(Context& context, uint64_t bytes, unsigned flags, void** pointer) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  void* memory = mmap(nullptr, Pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, Pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   Range range;
   range.start = reinterpret_cast<uint64_t>(memory);
@@ -91,7 +101,8 @@ CUresult AllocateHost(Context& context, uint64_t bytes, unsigned flags, void** p
 CUresult FreeHost(void* pointer) {
   Range range;
   const auto wanted = [](const Range& r) { return r.kind == RangeKind::kHost; };
-  if (!TheDriver().ranges.Take(reinterpret_cast<uint64_t>(pointer), &range, wanted)) return CUDA_ERROR_INVALID_VALUE;
+  if (!TheDriver().ranges.Take(reinterpret_cast<uint64_t>(pointer), &range, wanted))
+    return CUDA_ERROR_INVALID_VALUE;
   Release(range);
   return CUDA_SUCCESS;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocation of device, managed and pinned memory, charged to a device to the byte (in units of 512).
+// Allocation of device, managed and pinned memory, charged to a device to the byte (in units of
+// 512).
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,10 @@ namespace farcall::cpu_device {
 class Context;
 
 //   Errors  INVALID_VALUE (0 bytes), OUT_OF_MEMORY (beyond what the device has free)
-CUresult AllocateDevice(Context& context, uint64_t bytes, RangeKind kind, unsigned flags, std::shared_ptr<MemPool> pool,
-                        uint64_t* address, uint64_t align = 512);
-// Frees what starts at `address` if it is of one of `kinds`; INVALID_VALUE otherwise. Does not wait for anything.
+CUresult AllocateDevice(Context& context, uint64_t bytes, RangeKind kind, unsigned flags,
+                        std::shared_ptr<MemPool> pool, uint64_t* address, uint64_t align = 512);
+// Frees what starts at `address` if it is of one of `kinds`; INVALID_VALUE otherwise. Does not wait
+// for anything.
 CUresult FreeDevice(uint64_t address, std::initializer_list<RangeKind> kinds);
 
 // Pinned host memory, at one address for host and device.

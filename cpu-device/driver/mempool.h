@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stream-ordered memory pools: attributes and counts. The memory itself comes from the device's arena.
+// Stream-ordered memory pools: attributes and counts. The memory itself comes from the device's
+// arena.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,8 @@ class Device;
 
 class MemPool {
  public:
-  explicit MemPool(Device& device, uint64_t max_bytes = 0) : device_(device), max_bytes_(max_bytes) {}
+  explicit MemPool(Device& device, uint64_t max_bytes = 0)
+      : device_(device), max_bytes_(max_bytes) {}
 
   Device& device() const { return device_; }
   CUmemoryPool handle() { return reinterpret_cast<CUmemoryPool>(this); }

@@ -28,7 +28,8 @@ Registry<LibraryKernel>& LibraryKernels() {
   return *kernels;
 }
 
-CUresult LoadProgram(Context& context, std::string ptx, std::shared_ptr<LoadedProgram>* loaded, std::string* error) {
+CUresult LoadProgram(Context& context, std::string ptx, std::shared_ptr<LoadedProgram>* loaded,
+                     std::string* error) {
   StartExecutor();
   auto result = std::make_shared<LoadedProgram>(context);
   result->ptx = std::move(ptx);
@@ -99,7 +100,8 @@ CUresult Library::ModuleIn(Context& context, std::shared_ptr<Module>* module) {
   return CUDA_SUCCESS;
 }
 
-CUresult Library::FindKernel(Context& context, const std::string& name, std::shared_ptr<LibraryKernel>* kernel) {
+CUresult Library::FindKernel(Context& context, const std::string& name,
+                             std::shared_ptr<LibraryKernel>* kernel) {
   std::shared_ptr<Module> module;
   if (const CUresult result = ModuleIn(context, &module)) return result;
   if (module->FindFunction(name) == nullptr) return CUDA_ERROR_NOT_FOUND;
@@ -151,19 +153,23 @@ void ForgetLibraries(const Context* context) {
   for (Library* library : AllLibraries().libraries) library->Forget(context);
 }
 
-CUresult ResolveFunction(Context& context, const void* handle, std::shared_ptr<Function>* function) {
+CUresult ResolveFunction(Context& context, const void* handle,
+                         std::shared_ptr<Function>* function) {
   if (handle == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *function = TheDriver().functions.Find(handle);
-  if (*function != nullptr) return &(*function)->context() == &context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+  if (*function != nullptr)
+    return &(*function)->context() == &context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
   const std::shared_ptr<LibraryKernel> kernel = LibraryKernels().Find(handle);
   if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   std::shared_ptr<Module> module;
   if (const CUresult result = kernel->library().ModuleIn(context, &module)) return result;
   *function = module->FindFunction(kernel->name());
   if (*function == nullptr) return CUDA_ERROR_NOT_FOUND;
-  // What was set on the kernel holds for its function in each context, unless the function has its own.
+  // What was set on the kernel holds for its function in each context, unless the function has its
+  // own.
   int unset = -1;
-  if (kernel->max_dynamic_shared >= 0) (*function)->max_dynamic_shared.compare_exchange_strong(unset, kernel->max_dynamic_shared);
+  if (kernel->max_dynamic_shared >= 0)
+    (*function)->max_dynamic_shared.compare_exchange_strong(unset, kernel->max_dynamic_shared);
   return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules (a program in one context), libraries (a program for every context), and the functions and kernels in them.
+// Modules (a program in one context), libraries (a program for every context), and the functions
+// and kernels in them.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,8 @@ struct LoadedProgram {
 };
 
 //   Errors  ResultOf(Program::Load); the message goes to `error` and the log
-CUresult LoadProgram(Context& context, std::string ptx, std::shared_ptr<LoadedProgram>* loaded, std::string* error);
+CUresult LoadProgram(Context& context, std::string ptx, std::shared_ptr<LoadedProgram>* loaded,
+                     std::string* error);
 
 class Function {
  public:
@@ -102,7 +104,8 @@ class Library {
   CUlibrary handle() { return reinterpret_cast<CUlibrary>(this); }
   // The library's module in `context`, loaded at first need.
   CUresult ModuleIn(Context& context, std::shared_ptr<Module>* module);
-  CUresult FindKernel(Context& context, const std::string& name, std::shared_ptr<LibraryKernel>* kernel);
+  CUresult FindKernel(Context& context, const std::string& name,
+                      std::shared_ptr<LibraryKernel>* kernel);
   CUresult KernelNames(Context& context, std::vector<std::string>* names);
   void Forget(const Context* context);
   std::vector<std::shared_ptr<LibraryKernel>> TakeKernels();

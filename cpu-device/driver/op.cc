@@ -12,14 +12,18 @@
 namespace farcall::cpu_device {
 namespace {
 
-uint8_t* At(uint64_t address) { return reinterpret_cast<uint8_t*>(address); }
+uint8_t* At(uint64_t address) {
+  return reinterpret_cast<uint8_t*>(address);
+}
 
 template <typename T>
 void Fill(uint64_t row, uint32_t value, uint64_t count) {
   std::fill_n(reinterpret_cast<T*>(row), count, static_cast<T>(value));
 }
 
-CUresult Do(const EmptyOp&) { return CUDA_SUCCESS; }
+CUresult Do(const EmptyOp&) {
+  return CUDA_SUCCESS;
+}
 
 CUresult Do(const KernelOp& op) {
   return ResultOf(op.function->kernel().Run(op.config, op.params.data()));
@@ -33,8 +37,8 @@ CUresult Do(const CopyOp& op) {
   }
   for (uint64_t z = 0; z < op.depth; ++z) {
     for (uint64_t y = 0; y < op.height; ++y) {
-      memmove(At(op.dst + (z * op.dst_height + y) * op.dst_pitch), At(op.src + (z * op.src_height + y) * op.src_pitch),
-              op.width);
+      memmove(At(op.dst + (z * op.dst_height + y) * op.dst_pitch),
+              At(op.src + (z * op.src_height + y) * op.src_pitch), op.width);
     }
   }
   return CUDA_SUCCESS;
@@ -44,9 +48,15 @@ CUresult Do(const MemsetOp& op) {
   for (uint64_t y = 0; y < op.height; ++y) {
     const uint64_t row = op.dst + y * op.pitch;
     switch (op.element) {
-      case 1: memset(At(row), static_cast<int>(op.value), op.width); break;
-      case 2: Fill<uint16_t>(row, op.value, op.width); break;
-      default: Fill<uint32_t>(row, op.value, op.width); break;
+      case 1:
+        memset(At(row), static_cast<int>(op.value), op.width);
+        break;
+      case 2:
+        Fill<uint16_t>(row, op.value, op.width);
+        break;
+      default:
+        Fill<uint32_t>(row, op.value, op.width);
+        break;
     }
   }
   return CUDA_SUCCESS;

@@ -47,7 +47,8 @@ using Op = std::variant<EmptyOp, KernelOp, CopyOp, MemsetOp, HostOp>;
 
 CUresult Execute(const Op& op);
 
-// Queues `op`, or makes a node of it if the stream is capturing (then kWait is an error, as in CUDA).
+// Queues `op`, or makes a node of it if the stream is capturing (then kWait is an error, as in
+// CUDA).
 CUresult SubmitOp(Stream& stream, Op op, How how);
 
 }  // namespace farcall::cpu_device

@@ -21,9 +21,10 @@ struct Capability {
 
 // Limits of the architectures, as the CUDA programming guide lists them per compute capability.
 constexpr Capability kCapabilities[] = {
-    {"7.5", 7, 5, 1024, 16, 64, 64},    {"8.0", 8, 0, 2048, 32, 163, 164},  {"8.6", 8, 6, 1536, 16, 99, 100},
-    {"9.0", 9, 0, 2048, 32, 227, 228},  {"10.0", 10, 0, 2048, 32, 227, 228}, {"12.0", 12, 0, 1536, 24, 99, 100},
-    {"12.1", 12, 1, 1536, 24, 99, 100}, {"13.0", 13, 0, 2048, 32, 227, 228},
+    {"7.5", 7, 5, 1024, 16, 64, 64},     {"8.0", 8, 0, 2048, 32, 163, 164},
+    {"8.6", 8, 6, 1536, 16, 99, 100},    {"9.0", 9, 0, 2048, 32, 227, 228},
+    {"10.0", 10, 0, 2048, 32, 227, 228}, {"12.0", 12, 0, 1536, 24, 99, 100},
+    {"12.1", 12, 1, 1536, 24, 99, 100},  {"13.0", 13, 0, 2048, 32, 227, 228},
 };
 
 void ApplyCapability(const std::string& name, Profile* profile) {
@@ -37,11 +38,13 @@ void ApplyCapability(const std::string& name, Profile* profile) {
     profile->shared_per_multiprocessor = capability.shared_total << 10;
     return;
   }
-  Log(LogLevel::kError, "FARCALL_CPU_PROFILE=%s: want 7.5, 8.0, 8.6, 9.0, 10.0, 12.0, 12.1 or 13.0", name.c_str());
+  Log(LogLevel::kError, "FARCALL_CPU_PROFILE=%s: want 7.5, 8.0, 8.6, 9.0, 10.0, 12.0, 12.1 or 13.0",
+      name.c_str());
 }
 
 uint64_t DefaultMemory() {
-  const uint64_t ram = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t ram =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return std::min<uint64_t>(ram / 2, 8ull << 30) & ~(kVmmGranularity - 1);
 }
 
@@ -52,7 +55,12 @@ bool ParseBytes(const std::string& text, uint64_t* bytes) {
   const uint64_t count = strtoull(text.c_str(), &end, 10);
   if (end == text.c_str() || text[0] == '-') return false;
   const std::string unit(end);
-  const int shift = unit.empty() ? 0 : unit == "KiB" ? 10 : unit == "MiB" ? 20 : unit == "GiB" ? 30 : unit == "TiB" ? 40 : -1;
+  const int shift = unit.empty()    ? 0
+                    : unit == "KiB" ? 10
+                    : unit == "MiB" ? 20
+                    : unit == "GiB" ? 30
+                    : unit == "TiB" ? 40
+                                    : -1;
   if (shift < 0 || count > (UINT64_MAX >> shift)) return false;
   *bytes = count << shift;
   return true;
@@ -60,7 +68,8 @@ bool ParseBytes(const std::string& text, uint64_t* bytes) {
 
 Profile ProfileFromEnvironment() {
   Profile profile;
-  profile.multiprocessors = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 4u, 64u));
+  profile.multiprocessors =
+      static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 4u, 64u));
   const char* capability = getenv("FARCALL_CPU_PROFILE");
   ApplyCapability(capability != nullptr && *capability != '\0' ? capability : "13.0", &profile);
   profile.memory_bytes = DefaultMemory();
@@ -86,42 +95,104 @@ Profile ProfileFromEnvironment() {
 bool DeviceAttribute(const Profile& p, int ordinal, int attribute, int* value) {
   if (attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return false;
   switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = kMaxThreadsPerBlock; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = kMaxThreadsPerBlock;
+      break;
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y: *value = 1024; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: *value = 64; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: *value = INT_MAX; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
+      *value = 1024;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
+      *value = 64;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
+      *value = INT_MAX;
+      break;
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: *value = 65535; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: *value = p.shared_per_block; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = p.shared_per_block_optin; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: *value = p.shared_per_multiprocessor; break;
-    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: *value = 1024; break;
-    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY: *value = 65536; break;
-    case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *value = kWarpSize; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_PITCH: *value = INT_MAX; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
+      *value = 65535;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
+      *value = p.shared_per_block;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      *value = p.shared_per_block_optin;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+      *value = p.shared_per_multiprocessor;
+      break;
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+      *value = 1024;
+      break;
+    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY:
+      *value = 65536;
+      break;
+    case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+      *value = kWarpSize;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
+      *value = INT_MAX;
+      break;
     case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
-    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR: *value = p.registers; break;
-    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: *value = 2000000; break;
-    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE: *value = 3200000; break;
-    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH: *value = 128; break;
-    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: *value = 32 << 20; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
+      *value = p.registers;
+      break;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+      *value = 2000000;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+      *value = 3200000;
+      break;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+      *value = 128;
+      break;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      *value = 32 << 20;
+      break;
     case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
-    case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT: *value = 512; break;
-    case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT: *value = 32; break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = p.multiprocessors; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: *value = p.threads_per_multiprocessor; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: *value = p.blocks_per_multiprocessor; break;
-    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT: *value = 2; break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = p.cc_major; break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = p.cc_minor; break;
-    case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: *value = 2; break;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = ordinal + 1; break;
-    case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID: *value = ordinal; break;
-    case CU_DEVICE_ATTRIBUTE_NUMA_CONFIG: *value = CU_DEVICE_NUMA_CONFIG_NONE; break;
+    case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT:
+      *value = 512;
+      break;
+    case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT:
+      *value = 32;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *value = p.multiprocessors;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      *value = p.threads_per_multiprocessor;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+      *value = p.blocks_per_multiprocessor;
+      break;
+    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
+      *value = 2;
+      break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *value = p.cc_major;
+      break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      *value = p.cc_minor;
+      break;
+    case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO:
+      *value = 2;
+      break;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+      *value = ordinal + 1;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
+      *value = ordinal;
+      break;
+    case CU_DEVICE_ATTRIBUTE_NUMA_CONFIG:
+      *value = CU_DEVICE_NUMA_CONFIG_NONE;
+      break;
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:
-    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID: *value = -1; break;
-    case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES: *value = CU_MEM_HANDLE_TYPE_NONE; break;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
+      *value = -1;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
+      *value = CU_MEM_HANDLE_TYPE_NONE;
+      break;
     // What this device does.
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
@@ -142,9 +213,14 @@ bool DeviceAttribute(const Profile& p, int ordinal, int attribute, int* value) {
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR:
-    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: *value = 1; break;
-    // No textures, surfaces, clusters, multicast, external memory, RDMA, ECC: nor any attribute not named above.
-    default: *value = 0; break;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
+      *value = 1;
+      break;
+    // No textures, surfaces, clusters, multicast, external memory, RDMA, ECC: nor any attribute not
+    // named above.
+    default:
+      *value = 0;
+      break;
   }
   return true;
 }

@@ -31,8 +31,9 @@ constexpr int kWarpSize = 32;
 constexpr int kMaxThreadsPerBlock = 1024;
 constexpr uint64_t kVmmGranularity = 2 << 20;
 
-// The profile the environment asks for: FARCALL_CPU_PROFILE ("13.0", "12.1", "9.0", "8.0"), FARCALL_CPU_MEM ("8GiB", "512MiB",
-// bytes), FARCALL_CPU_DEVICES (1 to 16). A value it cannot read is logged and left out.
+// The profile the environment asks for: FARCALL_CPU_PROFILE ("13.0", "12.1", "9.0", "8.0"),
+// FARCALL_CPU_MEM ("8GiB", "512MiB", bytes), FARCALL_CPU_DEVICES (1 to 16). A value it cannot read
+// is logged and left out.
 Profile ProfileFromEnvironment();
 
 // "8GiB", "512MiB", "64KiB" or plain bytes. false if it is none of these.

@@ -15,8 +15,11 @@ bool MappedThrough(const Range& range, uint64_t address, uint64_t bytes, int dev
     const Mapping& mapping = it->second;
     if (address < mapping.start || address >= mapping.start + mapping.bytes) return false;
     const size_t index = static_cast<size_t>(device);
-    const auto access = index < mapping.access.size() ? mapping.access[index] : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    if (access == CU_MEM_ACCESS_FLAGS_PROT_NONE || (write && access == CU_MEM_ACCESS_FLAGS_PROT_READ)) return false;
+    const auto access =
+        index < mapping.access.size() ? mapping.access[index] : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (access == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
+        (write && access == CU_MEM_ACCESS_FLAGS_PROT_READ))
+      return false;
     address = mapping.start + mapping.bytes;
   }
   return true;
@@ -67,7 +70,9 @@ Range RangeMap::LargestReservation() const {
   std::shared_lock lock(mutex_);
   const Range* largest = nullptr;
   for (const auto& [start, range] : ranges_) {
-    if (range.kind == RangeKind::kReservation && (largest == nullptr || range.bytes > largest->bytes)) largest = &range;
+    if (range.kind == RangeKind::kReservation &&
+        (largest == nullptr || range.bytes > largest->bytes))
+      largest = &range;
   }
   return largest == nullptr ? Range{} : *largest;
 }
@@ -76,14 +81,16 @@ bool RangeMap::Accessible(uint64_t address, uint64_t bytes, int device, bool wri
   std::shared_lock lock(mutex_);
   const Range* range = At(address);
   if (range == nullptr || bytes > range->end() - address) return false;
-  return range->kind != RangeKind::kReservation || MappedThrough(*range, address, bytes, device, write);
+  return range->kind != RangeKind::kReservation ||
+         MappedThrough(*range, address, bytes, device, write);
 }
 
 bool RangeMap::MaybeMapped(uint64_t address) const {
   std::shared_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return true;
   const Range* range = At(address);
-  return range != nullptr && (range->kind != RangeKind::kReservation || MappedThrough(*range, address, 1, 0, false));
+  return range != nullptr &&
+         (range->kind != RangeKind::kReservation || MappedThrough(*range, address, 1, 0, false));
 }
 
 }  // namespace farcall::cpu_device

@@ -34,9 +34,10 @@ struct Range {
   uint64_t bytes = 0;
   RangeKind kind = RangeKind::kDevice;
   int device = 0;
-  Context* context = nullptr;  // for comparison and as the handle given out; may have been destroyed
-  unsigned flags = 0;          // of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged
-  uint64_t id = 0;             // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  Context* context =
+      nullptr;         // for comparison and as the handle given out; may have been destroyed
+  unsigned flags = 0;  // of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged
+  uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID
   std::shared_ptr<MemPool> pool;
   std::map<uint64_t, Mapping> mappings;  // of a reservation, by start
 
@@ -51,7 +52,8 @@ class RangeMap {
   bool Add(Range range);
   // A copy of the range that holds `address`.
   bool Find(uint64_t address, Range* range) const;
-  // Takes out the range that starts at `address` and for which `accept` is true; false if there is none.
+  // Takes out the range that starts at `address` and for which `accept` is true; false if there is
+  // none.
   template <typename Predicate>
   bool Take(uint64_t address, Range* range, Predicate accept) {
     std::unique_lock lock(mutex_);
@@ -62,7 +64,8 @@ class RangeMap {
     return true;
   }
   std::vector<Range> TakeContext(const Context* context);
-  // Runs `change(Range&)` on the range that holds `address`, under the lock; false if there is none.
+  // Runs `change(Range&)` on the range that holds `address`, under the lock; false if there is
+  // none.
   template <typename Change>
   bool Update(uint64_t address, Change change) {
     std::unique_lock lock(mutex_);
@@ -72,11 +75,13 @@ class RangeMap {
     return true;
   }
 
-  // True if [address, address + bytes) lies in one known range and, for a reservation, is mapped with access for `device`.
+  // True if [address, address + bytes) lies in one known range and, for a reservation, is mapped
+  // with access for `device`.
   bool Accessible(uint64_t address, uint64_t bytes, int device, bool write) const;
   // Copy of the largest address reservation; empty if there is none.
   Range LargestReservation() const;
-  // For a fault handler: true if the address lies in a range that may be touched. Takes no lock it would wait for.
+  // For a fault handler: true if the address lies in a range that may be touched. Takes no lock it
+  // would wait for.
   bool MaybeMapped(uint64_t address) const;
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The live objects of one kind, found by the handle an application holds: a stale or wrong handle is an error, not a crash.
+// The live objects of one kind, found by the handle an application holds: a stale or wrong handle
+// is an error, not a crash.
 #pragma once
 
 #include <memory>

@@ -21,20 +21,29 @@ thread_local int t_callback_depth = 0;
 
 }  // namespace
 
-bool InsideCallback() { return t_callback_depth != 0; }
-CallbackScope::CallbackScope() { ++t_callback_depth; }
-CallbackScope::~CallbackScope() { --t_callback_depth; }
+bool InsideCallback() {
+  return t_callback_depth != 0;
+}
+CallbackScope::CallbackScope() {
+  ++t_callback_depth;
+}
+CallbackScope::~CallbackScope() {
+  --t_callback_depth;
+}
 
 bool StreamAttributes::Get(CUstreamAttrID attribute, CUstreamAttrValue* value) const {
-  if (attribute != CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW && attribute != CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY &&
-      attribute != CU_LAUNCH_ATTRIBUTE_PRIORITY && attribute != CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN &&
+  if (attribute != CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW &&
+      attribute != CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY &&
+      attribute != CU_LAUNCH_ATTRIBUTE_PRIORITY &&
+      attribute != CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN &&
       attribute != CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP) {
     return false;
   }
   std::lock_guard lock(mutex_);
   const auto found = values_.find(attribute);
   *value = found == values_.end() ? CUstreamAttrValue{} : found->second;
-  if (found == values_.end() && attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY) value->syncPolicy = CU_SYNC_POLICY_AUTO;
+  if (found == values_.end() && attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY)
+    value->syncPolicy = CU_SYNC_POLICY_AUTO;
   return true;
 }
 
@@ -159,7 +168,8 @@ void Stream::WorkLoop() {
   pthread_setname_np(pthread_self(), "farcall-stream");
   std::unique_lock lock(mutex_);
   for (;;) {
-    const bool work = work_ready_.wait_for(lock, kIdleThreadLife, [&] { return !running_ && !queue_.empty(); });
+    const bool work =
+        work_ready_.wait_for(lock, kIdleThreadLife, [&] { return !running_ && !queue_.empty(); });
     if (!work) {
       if (running_ || !queue_.empty()) continue;
       has_thread_ = false;

@@ -22,7 +22,8 @@ using Work = std::function<CUresult()>;
 
 enum class How {
   kQueue,         // returns at once
-  kInlineIfIdle,  // does it on the calling thread if nothing is before it, else queues: for work that takes no time
+  kInlineIfIdle,  // does it on the calling thread if nothing is before it, else queues: for work
+                  // that takes no time
   kWait,          // returns when it is done
 };
 
@@ -46,13 +47,16 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   Context& context() const { return context_; }
   Kind kind() const { return kind_; }
-  unsigned flags() const { return kind_ == Kind::kNonBlocking ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT; }
+  unsigned flags() const {
+    return kind_ == Kind::kNonBlocking ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
+  }
   int priority() const { return priority_; }
   uint64_t id() const { return id_; }
   CUstream handle() { return reinterpret_cast<CUstream>(this); }
 
-  // Queues work behind all that is already in this stream and, for the default stream and the streams it synchronises with,
-  // behind what they hold. `always` work runs in a broken context too.
+  // Queues work behind all that is already in this stream and, for the default stream and the
+  // streams it synchronises with, behind what they hold. `always` work runs in a broken context
+  // too.
   //   Errors  kWait: what the work returned; else CUDA_SUCCESS, a later failure breaks the context
   CUresult Submit(Work work, How how, bool always = false);
 
@@ -100,7 +104,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   StreamAttributes attributes_;
 };
 
-// True on a thread that is inside a host function or stream callback, where CUDA calls are not permitted.
+// True on a thread that is inside a host function or stream callback, where CUDA calls are not
+// permitted.
 bool InsideCallback();
 class CallbackScope {
  public:

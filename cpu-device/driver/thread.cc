@@ -30,7 +30,8 @@ pthread_key_t MakeKey() {
   return key;
 }
 
-// A pthread key, not a thread_local object: the main thread's state must survive into exit handlers.
+// A pthread key, not a thread_local object: the main thread's state must survive into exit
+// handlers.
 ThreadState& State() {
   static const pthread_key_t key = MakeKey();
   void* raw = pthread_getspecific(key);
@@ -43,9 +44,15 @@ ThreadState& State() {
 
 }  // namespace
 
-std::vector<std::shared_ptr<Context>>& ContextStack() { return State().stack; }
-std::shared_ptr<Stream>& ThreadStream(Context* context) { return State().streams[context]; }
-CUstreamCaptureMode& ThreadCaptureMode() { return State().capture_mode; }
+std::vector<std::shared_ptr<Context>>& ContextStack() {
+  return State().stack;
+}
+std::shared_ptr<Stream>& ThreadStream(Context* context) {
+  return State().streams[context];
+}
+CUstreamCaptureMode& ThreadCaptureMode() {
+  return State().capture_mode;
+}
 
 void ForgetContext(const Context* context) {
   ThreadState& state = State();

@@ -30,20 +30,28 @@ Registry<PhysicalMemory>& Memories() {
   return *memories;
 }
 
-void* At(uint64_t address) { return reinterpret_cast<void*>(address); }
+void* At(uint64_t address) {
+  return reinterpret_cast<void*>(address);
+}
 
-bool Aligned(uint64_t value) { return value % kVmmGranularity == 0; }
+bool Aligned(uint64_t value) {
+  return value % kVmmGranularity == 0;
+}
 
 CUmemGenericAllocationHandle HandleOf(const PhysicalMemory* memory) {
   return reinterpret_cast<CUmemGenericAllocationHandle>(memory);
 }
 
-std::shared_ptr<PhysicalMemory> FindMemory(CUmemGenericAllocationHandle handle) { return Memories().Find(At(handle)); }
+std::shared_ptr<PhysicalMemory> FindMemory(CUmemGenericAllocationHandle handle) {
+  return Memories().Find(At(handle));
+}
 
 CUresult CheckProp(const CUmemAllocationProp* prop) {
-  if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
   if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-  if ((prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  if ((prop->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
+    return CUDA_ERROR_NOT_SUPPORTED;
   return FindDevice(prop->location.id) == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
@@ -66,7 +74,9 @@ int NewMemfd(int ordinal, uint64_t bytes) {
     close(fd);
     fd = -1;
   }
-  if (fd < 0) Log(LogLevel::kError, "cuMemCreate: memfd of %llu bytes: %s", static_cast<unsigned long long>(bytes), strerror(errno));
+  if (fd < 0)
+    Log(LogLevel::kError, "cuMemCreate: memfd of %llu bytes: %s",
+        static_cast<unsigned long long>(bytes), strerror(errno));
   return fd;
 }
 
@@ -116,12 +126,15 @@ bool WholeMappings(Range& range, uint64_t start, uint64_t size, std::vector<Mapp
 }
 
 // The same for access, which may cover a part of a mapping as long as all of it is mapped.
-bool CoveringMappings(Range& range, uint64_t start, uint64_t size, std::vector<Mapping*>* mappings) {
+bool CoveringMappings(Range& range, uint64_t start, uint64_t size,
+                      std::vector<Mapping*>* mappings) {
   auto it = range.mappings.upper_bound(start);
   if (it == range.mappings.begin()) return false;
   --it;
   for (uint64_t at = start; at < start + size; ++it) {
-    if (it == range.mappings.end() || at < it->second.start || at >= it->second.start + it->second.bytes) return false;
+    if (it == range.mappings.end() || at < it->second.start ||
+        at >= it->second.start + it->second.bytes)
+      return false;
     mappings->push_back(&it->second);
     at = it->second.start + it->second.bytes;
   }
@@ -135,8 +148,8 @@ PhysicalMemory::~PhysicalMemory() {
   if (charged) TheDriver().devices[static_cast<size_t>(prop.location.id)]->Refund(bytes);
 }
 
-// The executor checks a kernel's accesses against the largest reservation first: a window that a remoting server or a
-// framework's allocator lives in.
+// The executor checks a kernel's accesses against the largest reservation first: a window that a
+// remoting server or a framework's allocator lives in.
 void NoteReservations() {
   const Range largest = TheDriver().ranges.LargestReservation();
   SetReservedWindow(largest.start, largest.end());
@@ -148,7 +161,8 @@ using namespace farcall::cpu_device;
 
 extern "C" {
 
-CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop, CUmemAllocationGranularity_flags) {
+CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
+                                       CUmemAllocationGranularity_flags) {
   if (const CUresult result = CheckInitialized()) return result;
   if (granularity == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = CheckProp(prop)) return result;
@@ -156,10 +170,12 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemAddressReserve(CUdeviceptr* out, size_t size, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
+CUresult cuMemAddressReserve(CUdeviceptr* out, size_t size, size_t alignment, CUdeviceptr hint,
+                             unsigned long long flags) {
   if (const CUresult result = CheckInitialized()) return result;
   const uint64_t align = std::max<uint64_t>(alignment, kVmmGranularity);
-  if (out == nullptr || flags != 0 || size == 0 || !Aligned(size) || (align & (align - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || flags != 0 || size == 0 || !Aligned(size) || (align & (align - 1)) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   if (size > (1ull << 46) || align > (1ull << 40)) return CUDA_ERROR_OUT_OF_MEMORY;
   Range range;
   range.kind = RangeKind::kReservation;
@@ -184,9 +200,11 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t size) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* prop, unsigned long long flags) {
+CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
+                     const CUmemAllocationProp* prop, unsigned long long flags) {
   if (const CUresult result = CheckInitialized()) return result;
-  if (handle == nullptr || flags != 0 || size == 0 || !Aligned(size)) return CUDA_ERROR_INVALID_VALUE;
+  if (handle == nullptr || flags != 0 || size == 0 || !Aligned(size))
+    return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult result = CheckProp(prop)) return result;
   Device* device = FindDevice(prop->location.id);
   auto memory = std::make_shared<PhysicalMemory>();
@@ -209,10 +227,12 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
+                  CUmemGenericAllocationHandle handle, unsigned long long flags) {
   if (const CUresult result = CheckInitialized()) return result;
   const std::shared_ptr<PhysicalMemory> memory = FindMemory(handle);
-  if (memory == nullptr || flags != 0 || size == 0 || !Aligned(size) || !Aligned(address) || !Aligned(offset)) {
+  if (memory == nullptr || flags != 0 || size == 0 || !Aligned(size) || !Aligned(address) ||
+      !Aligned(offset)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (offset > memory->bytes || size > memory->bytes - offset) return CUDA_ERROR_INVALID_VALUE;
@@ -221,8 +241,11 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericA
     if (range.kind != RangeKind::kReservation || size > range.end() - address) return;
     const auto next = range.mappings.lower_bound(address);
     if (next != range.mappings.end() && next->first < address + size) return;
-    if (next != range.mappings.begin() && std::prev(next)->second.start + std::prev(next)->second.bytes > address) return;
-    if (mmap(At(address), size, PROT_NONE, MAP_SHARED | MAP_FIXED, memory->fd, static_cast<off_t>(offset)) == MAP_FAILED) {
+    if (next != range.mappings.begin() &&
+        std::prev(next)->second.start + std::prev(next)->second.bytes > address)
+      return;
+    if (mmap(At(address), size, PROT_NONE, MAP_SHARED | MAP_FIXED, memory->fd,
+             static_cast<off_t>(offset)) == MAP_FAILED) {
       result = CUDA_ERROR_OUT_OF_MEMORY;
       return;
     }
@@ -243,7 +266,8 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
     std::vector<Mapping*> mappings;
     if (range.kind != RangeKind::kReservation || size == 0 || size > range.end() - address) return;
     if (!WholeMappings(range, address, size, &mappings)) return;
-    mmap(At(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    mmap(At(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+         0);
     for (Mapping* mapping : mappings) released.push_back(mapping->memory);
     range.mappings.erase(range.mappings.find(address), range.mappings.lower_bound(address + size));
     result = CUDA_SUCCESS;
@@ -251,13 +275,17 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
   return result;
 }
 
-CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc* descriptors, size_t count) {
+CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc* descriptors,
+                        size_t count) {
   if (const CUresult result = CheckInitialized()) return result;
-  if (descriptors == nullptr || count == 0 || size == 0 || !Aligned(size) || !Aligned(address)) return CUDA_ERROR_INVALID_VALUE;
+  if (descriptors == nullptr || count == 0 || size == 0 || !Aligned(size) || !Aligned(address))
+    return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; ++i) {
-    if (descriptors[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+    if (descriptors[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+      return CUDA_ERROR_NOT_SUPPORTED;
     if (FindDevice(descriptors[i].location.id) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-    if (descriptors[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && descriptors[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+    if (descriptors[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+        descriptors[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
         descriptors[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
       return CUDA_ERROR_INVALID_VALUE;
     }
@@ -268,7 +296,8 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc*
     if (range.kind != RangeKind::kReservation || size > range.end() - address) return;
     if (!CoveringMappings(range, address, size, &mappings)) return;
     for (Mapping* mapping : mappings) {
-      for (size_t i = 0; i < count; ++i) mapping->access[static_cast<size_t>(descriptors[i].location.id)] = descriptors[i].flags;
+      for (size_t i = 0; i < count; ++i)
+        mapping->access[static_cast<size_t>(descriptors[i].location.id)] = descriptors[i].flags;
       mprotect(At(mapping->start), mapping->bytes, Protection(mapping->access));
     }
     result = CUDA_SUCCESS;
@@ -276,14 +305,17 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc*
   return result;
 }
 
-CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr address) {
+CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location,
+                        CUdeviceptr address) {
   if (const CUresult result = CheckInitialized()) return result;
   if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || FindDevice(location->id) == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE || FindDevice(location->id) == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   TheDriver().ranges.Update(address, [&](Range& range) {
     std::vector<Mapping*> mappings;
-    if (range.kind != RangeKind::kReservation || !CoveringMappings(range, address, 1, &mappings)) return;
+    if (range.kind != RangeKind::kReservation || !CoveringMappings(range, address, 1, &mappings))
+      return;
     *flags = mappings[0]->access[static_cast<size_t>(location->id)];
     result = CUDA_SUCCESS;
   });
@@ -307,7 +339,8 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
   return result;
 }
 
-CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
+                                                CUmemGenericAllocationHandle handle) {
   if (const CUresult result = CheckInitialized()) return result;
   const std::shared_ptr<PhysicalMemory> memory = FindMemory(handle);
   if (prop == nullptr || memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -315,7 +348,8 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmem
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type, unsigned long long flags) {
+CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type, unsigned long long flags) {
   if (const CUresult result = CheckInitialized()) return result;
   const std::shared_ptr<PhysicalMemory> memory = FindMemory(handle);
   if (out == nullptr || memory == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -327,14 +361,16 @@ CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle ha
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* os_handle, CUmemAllocationHandleType type) {
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* os_handle,
+                                        CUmemAllocationHandleType type) {
   if (const CUresult result = CheckInitialized()) return result;
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
   const int fd = static_cast<int>(reinterpret_cast<intptr_t>(os_handle));
   struct stat status;
   const int ordinal = OrdinalOf(fd);
-  if (ordinal < 0 || FindDevice(ordinal) == nullptr || fstat(fd, &status) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (ordinal < 0 || FindDevice(ordinal) == nullptr || fstat(fd, &status) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   auto memory = std::make_shared<PhysicalMemory>();
   memory->prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   memory->prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;

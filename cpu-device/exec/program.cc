@@ -321,7 +321,8 @@ ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
   launch.param_bytes = info_.param_bytes;
   launch.globals = program_.global_addresses();
   // Alignment is checked on the offset, hence the multiple of 64.
-  if (const AddressWindow reserved = ReservedWindow(); reserved.size != 0 && reserved.begin % 64 == 0) {
+  if (const AddressWindow reserved = ReservedWindow();
+      reserved.size != 0 && reserved.begin % 64 == 0) {
     launch.window_begin = reserved.begin;
     launch.window_size = reserved.size;
   } else if (options.device_window_begin % 64 == 0) {

@@ -128,8 +128,9 @@ struct ExecutorOptions {
 };
 void ConfigureExecutor(const ExecutorOptions& options);
 
-// The largest live address reservation (cuMemAddressReserve), 0, 0 = none: later launches check their accesses against it
-// first, against the device window second. What is not mapped inside faults by itself. Any thread.
+// The largest live address reservation (cuMemAddressReserve), 0, 0 = none: later launches check
+// their accesses against it first, against the device window second. What is not mapped inside
+// faults by itself. Any thread.
 void SetReservedWindow(uint64_t begin, uint64_t end);
 
 // Device-side malloc's heap: the driver half gives memory it accounts for

@@ -44,8 +44,8 @@ void Shuffle(ThreadContext* warp, uint32_t lanes, Wait mode) {
     }
     if (!in_range) j = static_cast<int32_t>(lane);
     t.predicate = in_range;
-    // A source outside the group is undefined by PTX. 0 is what programs that sum over a partial warp (cuda-samples' reduction)
-    // rely on.
+    // A source outside the group is undefined by PTX. 0 is what programs that sum over a partial
+    // warp (cuda-samples' reduction) rely on.
     t.value = (lanes >> j & 1) ? operand[j] : 0;
   });
 }

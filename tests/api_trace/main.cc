@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the driver API with right and wrong arguments and prints each return code: the same on a device and through Farcall.
+// Walks the driver API with right and wrong arguments and prints each return code: the same on a
+// device and through Farcall.
 #include "tests/api_trace/trace.h"
 
 const char* const kPtx = R"(

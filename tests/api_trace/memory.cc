@@ -99,7 +99,8 @@ void TraceHost() {
   T("", cuMemHostGetFlags, &flags, host);
   unsigned type = 0;
   CUcontext context = nullptr;
-  T("type of host", cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(host));
+  T("type of host", cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+    reinterpret_cast<CUdeviceptr>(host));
   V("type", "%u", type);
   T("", cuMemFreeHost, host);
   T("again", cuMemFreeHost, host);
@@ -115,7 +116,8 @@ void TraceHost() {
   T("ordinal", cuPointerGetAttribute, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, a + 5);
   V("ordinal", "%d", ordinal);
   T("wild", cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CUdeviceptr{0x40});
-  CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                  CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
   void* values[] = {&type, &ordinal};
   T("", cuPointerGetAttributes, 2, wanted, values, a);
   T("wild", cuPointerGetAttributes, 2, wanted, values, CUdeviceptr{0x40});

@@ -10,13 +10,14 @@ void TraceModule(const char* ptx) {
   CUdeviceptr address = 0;
   size_t bytes = 0;
   char log[512] = {};
-  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_OPTIMIZATION_LEVEL};
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+                            CU_JIT_OPTIMIZATION_LEVEL};
   void* values[] = {log, reinterpret_cast<void*>(sizeof(log)), reinterpret_cast<void*>(3)};
   T("", cuModuleLoadData, &module, ptx);
   T("null", cuModuleLoadData, &none, nullptr);
   T("nonsense", cuModuleLoadData, &none, "this is no kernel image");
-  T("nonsense with log", cuModuleLoadDataEx, &none, ".version 7.0\n.target sm_70\n.address_size 64\n.entry x() { bogus; }\n", 2,
-    options, values);
+  T("nonsense with log", cuModuleLoadDataEx, &none,
+    ".version 7.0\n.target sm_70\n.address_size 64\n.entry x() { bogus; }\n", 2, options, values);
   V("log says something", "%d", log[0] != 0);
   T("no such file", cuModuleLoad, &none, "/no/such/file.ptx");
   T("", cuModuleGetFunction, &function, module, "fill");
@@ -41,7 +42,8 @@ void TraceModule(const char* ptx) {
   }
   T("unknown", cuFuncGetAttribute, &attribute, static_cast<CUfunction_attribute>(500), function);
   T("", cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024);
-  T("too much", cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 30);
+  T("too much", cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+    1 << 30);
   T("read only", cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_NUM_REGS, 4);
   T("", cuFuncSetCacheConfig, function, CU_FUNC_CACHE_PREFER_SHARED);
   CUmodule owner = nullptr;
@@ -93,7 +95,8 @@ void TraceLaunch(const char* ptx) {
     unsigned value, count;
   } packed = {out, 43, 1000};
   size_t packed_bytes = sizeof(packed);
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &packed_bytes, CU_LAUNCH_PARAM_END};
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE,
+                   &packed_bytes, CU_LAUNCH_PARAM_END};
   T("extra", cuLaunchKernel, fill, 4, 1, 1, 256, 1, 1, 0, nullptr, nullptr, extra);
   T("", cuMemcpyDtoH_v2, &back, out, 4);
   V("first", "%u", back);

@@ -7,7 +7,9 @@
 namespace {
 
 std::atomic<int> calls{0};
-void CUDA_CB Count(void* data) { calls += *static_cast<int*>(data); }
+void CUDA_CB Count(void* data) {
+  calls += *static_cast<int*>(data);
+}
 void CUDA_CB CountStatus(CUstream, CUresult status, void* data) {
   if (status == CUDA_SUCCESS) calls += *static_cast<int*>(data);
 }

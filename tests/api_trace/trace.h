@@ -36,9 +36,10 @@ CUresult Call(const char* name, const char* note, Function function, Args... arg
 }  // namespace trace
 
 // T(note, function, arguments...): one line of the trace, "<function> <note> -> <code>".
-#define T(note, fn, ...)                                                               \
-  trace::Call(#fn, note, reinterpret_cast<decltype(&fn)>(dlsym(trace::Library(), #fn)) \
-                             __VA_OPT__(, ) __VA_ARGS__)
+#define T(note, fn, ...)                                                                   \
+  trace::Call(#fn, note,                                                                   \
+              reinterpret_cast<decltype(&fn)>(dlsym(trace::Library(), #fn)) __VA_OPT__(, ) \
+                  __VA_ARGS__)
 // V("name", format, value): a value both sides must agree on.
 #define V(name, format, value) std::printf("  %s = " format "\n", name, value)
 

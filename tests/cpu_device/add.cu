@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints the runtime's error number: 0 when a kernel ran and its result is right, -1 when it is wrong.
+// Prints the runtime's error number: 0 when a kernel ran and its result is right, -1 when it is
+// wrong.
 #include <cstdio>
 
 __global__ void Add(const int* a, const int* b, int* c, int n) {

@@ -23,8 +23,10 @@ TEST_F(DriverTest, DescribesItself) {
   ASSERT_OK(CU(cuDeviceGetUuid_v2)(&first, 0));
   ASSERT_OK(CU(cuDeviceGetUuid_v2)(&second, 1));
   EXPECT_NE(memcmp(&first, &second, sizeof(first)), 0);
-  EXPECT_EQ(CU(cuDeviceGetAttribute)(&major, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 2), CUDA_ERROR_INVALID_DEVICE);
-  EXPECT_EQ(CU(cuDeviceGetAttribute)(&major, static_cast<CUdevice_attribute>(9999), 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuDeviceGetAttribute)(&major, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 2),
+            CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_EQ(CU(cuDeviceGetAttribute)(&major, static_cast<CUdevice_attribute>(9999), 0),
+            CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_F(DriverTest, PciIdLeadsBackToItsDevice) {
@@ -42,10 +44,12 @@ TEST_F(DriverTest, ProcAddressGivesExactlyWhatIsImplemented) {
   CUdriverProcAddressQueryResult status;
   ASSERT_OK(CU(cuGetProcAddress_v2)("cuMemAlloc", &entry, 13000, 0, &status));
   EXPECT_EQ(entry, dlsym(Library(), "cuMemAlloc_v2"));
-  ASSERT_OK(CU(cuGetProcAddress_v2)("cuStreamSynchronize", &entry, 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &status));
+  ASSERT_OK(CU(cuGetProcAddress_v2)("cuStreamSynchronize", &entry, 13000,
+                                    CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &status));
   EXPECT_EQ(entry, dlsym(Library(), "cuStreamSynchronize_ptsz"));
   // It is exported, answers NOT_SUPPORTED, and a probe does not see it.
-  EXPECT_EQ(CU(cuGetProcAddress_v2)("cuTexObjectCreate", &entry, 13000, 0, &status), CUDA_ERROR_NOT_FOUND);
+  EXPECT_EQ(CU(cuGetProcAddress_v2)("cuTexObjectCreate", &entry, 13000, 0, &status),
+            CUDA_ERROR_NOT_FOUND);
   EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
   EXPECT_EQ(CU(cuTexObjectCreate)(nullptr, nullptr, nullptr, nullptr), CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(CU(cuGetProcAddress_v2)("cuMemAlloc", &entry, 1000, 0, &status), CUDA_ERROR_NOT_FOUND);
@@ -99,7 +103,8 @@ TEST_F(DriverTest, AForkedChildIsNotInitialised) {
     CUdeviceptr address = 0;
     int count = 0;
     const bool refused = CU(cuMemAlloc_v2)(&address, 64) == CUDA_ERROR_NOT_INITIALIZED &&
-                         CU(cuDeviceGetCount)(&count) == CUDA_ERROR_NOT_INITIALIZED && CU(cuInit)(0) == CUDA_ERROR_NOT_INITIALIZED;
+                         CU(cuDeviceGetCount)(&count) == CUDA_ERROR_NOT_INITIALIZED &&
+                         CU(cuInit)(0) == CUDA_ERROR_NOT_INITIALIZED;
     _exit(refused ? 0 : 1);
   }
   int status = 0;

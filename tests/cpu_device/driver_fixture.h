@@ -15,7 +15,8 @@ namespace farcall::cpu_device {
 
 inline void* Library() {
   static void* library = [] {
-    // Before the library reads them: a small device, two of them, no noise from calls that are meant to fail.
+    // Before the library reads them: a small device, two of them, no noise from calls that are
+    // meant to fail.
     setenv("FARCALL_CPU_MEM", "256MiB", 1);
     setenv("FARCALL_CPU_DEVICES", "2", 1);
     setenv("FARCALL_LOG", "off", 0);
@@ -65,7 +66,8 @@ class DriverTest : public testing::Test {
   CUcontext context_ = nullptr;
 };
 
-// scale(int* data, int factor, int count); poke(int* address): writes 1; bounded: at most 64 threads; a global `table` of 4 ints.
+// scale(int* data, int factor, int count); poke(int* address): writes 1; bounded: at most 64
+// threads; a global `table` of 4 ints.
 
 inline const char* Ptx() {
   return R"(.version 7.0

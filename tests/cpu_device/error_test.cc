@@ -18,7 +18,8 @@ TEST_F(DriverTest, AKernelsFaultBreaksItsContextUntilReset) {
   CUdeviceptr address = 0;
   EXPECT_EQ(CU(cuMemAlloc_v2)(&address, 64), CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_EQ(CU(cuStreamQuery)(nullptr), CUDA_ERROR_ILLEGAL_ADDRESS);
-  EXPECT_EQ(CU(cuLaunchKernel)(poke, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(CU(cuLaunchKernel)(poke, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr),
+            CUDA_ERROR_ILLEGAL_ADDRESS);
   // The other device's context is whole.
   CUcontext other = nullptr;
   ASSERT_OK(CU(cuCtxCreate_v2)(&other, 0, 1));
@@ -33,7 +34,8 @@ TEST_F(DriverTest, WrongHandlesAreErrors) {
   EXPECT_EQ(CU(cuEventQuery)(reinterpret_cast<CUevent>(0x1234)), CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(CU(cuModuleUnload)(reinterpret_cast<CUmodule>(0x1234)), CUDA_ERROR_INVALID_HANDLE);
   EXPECT_EQ(CU(cuCtxSetCurrent)(reinterpret_cast<CUcontext>(0x1234)), CUDA_ERROR_INVALID_CONTEXT);
-  EXPECT_EQ(CU(cuLaunchKernel)(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(CU(cuLaunchKernel)(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+            CUDA_ERROR_INVALID_HANDLE);
 }
 
 }  // namespace

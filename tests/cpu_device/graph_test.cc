@@ -27,7 +27,8 @@ TEST_F(GraphTest, ACaptureRunsNothingAndAReplayRunsAll) {
   ASSERT_OK(CU(cuStreamBeginCapture_v2)(stream_, CU_STREAM_CAPTURE_MODE_GLOBAL));
   ASSERT_OK(CU(cuMemsetD32Async)(data_, 5, 1, stream_));
   ASSERT_OK(CU(cuMemcpyDtoDAsync_v2)(data_ + 4, data_, 4, stream_));
-  ASSERT_OK(CU(cuLaunchHostFunc)(stream_, [](void*) { ++g_calls; }, nullptr));
+  ASSERT_OK(CU(cuLaunchHostFunc)(
+      stream_, [](void*) { ++g_calls; }, nullptr));
   CUstreamCaptureStatus status;
   ASSERT_OK(CU(cuStreamIsCapturing)(stream_, &status));
   EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_ACTIVE);

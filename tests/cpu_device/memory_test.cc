@@ -99,10 +99,12 @@ TEST_F(DriverTest, PointersTellWhatTheyAre) {
   unsigned type = 0;
   ASSERT_OK(CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, device + 100));
   EXPECT_EQ(type, static_cast<unsigned>(CU_MEMORYTYPE_DEVICE));
-  ASSERT_OK(CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(pinned)));
+  ASSERT_OK(CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                      reinterpret_cast<CUdeviceptr>(pinned)));
   EXPECT_EQ(type, static_cast<unsigned>(CU_MEMORYTYPE_HOST));
   int local = 0;
-  EXPECT_EQ(CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(&local)),
+  EXPECT_EQ(CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                      reinterpret_cast<CUdeviceptr>(&local)),
             CUDA_ERROR_INVALID_VALUE);
   CUdeviceptr base = 0;
   size_t bytes = 0;
@@ -119,12 +121,14 @@ TEST_F(DriverTest, PointersTellWhatTheyAre) {
 TEST_F(DriverTest, RegisteredMemoryIsPinnedUntilItIsNot) {
   std::vector<char> memory(10000);
   ASSERT_OK(CU(cuMemHostRegister_v2)(memory.data(), memory.size(), 0));
-  EXPECT_EQ(CU(cuMemHostRegister_v2)(memory.data(), 10, 0), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+  EXPECT_EQ(CU(cuMemHostRegister_v2)(memory.data(), 10, 0),
+            CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
   unsigned flags = 0;
   EXPECT_OK(CU(cuMemHostGetFlags)(&flags, memory.data()));
   EXPECT_OK(CU(cuMemHostUnregister)(memory.data()));
   EXPECT_EQ(CU(cuMemHostUnregister)(memory.data()), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-  EXPECT_EQ(CU(cuMemHostRegister_v2)(reinterpret_cast<void*>(0x1000), 4096, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemHostRegister_v2)(reinterpret_cast<void*>(0x1000), 4096, 0),
+            CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_F(DriverTest, ManagedMemoryIsTheHostsToo) {

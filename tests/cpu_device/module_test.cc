@@ -39,7 +39,8 @@ TEST_F(ModuleTest, LaunchScalesAVector) {
     int factor, count;
   } packed{data, 2, count};
   size_t bytes = sizeof(packed);
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   CU_LAUNCH_PARAM_END};
   ASSERT_OK(CU(cuLaunchKernel)(Find("scale"), 8, 1, 1, 128, 1, 1, 0, nullptr, nullptr, extra));
   ASSERT_OK(CU(cuMemcpyDtoH_v2)(host.data(), data, kCount * 4));
   for (int i = 0; i < kCount; ++i) ASSERT_EQ(host[static_cast<size_t>(i)], 6 * i);
@@ -67,7 +68,8 @@ TEST_F(ModuleTest, NamesGlobalsAndParameters) {
 
 TEST_F(ModuleTest, AttributesAreTheKernels) {
   int value = 0;
-  ASSERT_OK(CU(cuFuncGetAttribute)(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, Find("bounded")));
+  ASSERT_OK(
+      CU(cuFuncGetAttribute)(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, Find("bounded")));
   EXPECT_EQ(value, 64);
   ASSERT_OK(CU(cuFuncGetAttribute)(&value, CU_FUNC_ATTRIBUTE_PTX_VERSION, Find("scale")));
   EXPECT_EQ(value, 75);
@@ -77,12 +79,18 @@ TEST_F(ModuleTest, AttributesAreTheKernels) {
 
 TEST_F(ModuleTest, LaunchesOutsideTheLimitsAreRefusedAtTheCall) {
   const CUfunction bounded = Find("bounded");
-  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 1, 1, 65, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 0, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 65536, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 1, 1, 2048, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 1, 1, 1, 1, 1, 49 << 10, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
-  ASSERT_OK(CU(cuFuncSetAttribute)(bounded, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 64 << 10));
+  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 1, 1, 65, 1, 1, 0, nullptr, nullptr, nullptr),
+            CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 0, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 65536, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 1, 1, 2048, 1, 1, 0, nullptr, nullptr, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 1, 1, 1, 1, 1, 49 << 10, nullptr, nullptr, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  ASSERT_OK(
+      CU(cuFuncSetAttribute)(bounded, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 64 << 10));
   EXPECT_OK(CU(cuLaunchKernel)(bounded, 1, 1, 1, 1, 1, 1, 49 << 10, nullptr, nullptr, nullptr));
   EXPECT_OK(CU(cuCtxSynchronize)());
 }
@@ -105,12 +113,14 @@ TEST_F(ModuleTest, LibraryKernelsLaunchInTheCurrentContext) {
   CUdeviceptr data = Allocate(4);
   ASSERT_OK(CU(cuMemsetD32_v2)(data, 0, 1));
   void* params[] = {&data};
-  ASSERT_OK(CU(cuLaunchKernel)(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+  ASSERT_OK(CU(cuLaunchKernel)(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr,
+                               params, nullptr));
   int value = 0;
   ASSERT_OK(CU(cuMemcpyDtoH_v2)(&value, data, 4));
   EXPECT_EQ(value, 1);
   ASSERT_OK(CU(cuLibraryUnload)(library));
-  EXPECT_EQ(CU(cuLaunchKernel)(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr),
+  EXPECT_EQ(CU(cuLaunchKernel)(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr,
+                               params, nullptr),
             CUDA_ERROR_INVALID_HANDLE);
 }
 
@@ -119,7 +129,9 @@ TEST_F(ModuleTest, BrokenImagesAreNamedErrors) {
   char log[512] = {};
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void* values[] = {log, reinterpret_cast<void*>(sizeof(log))};
-  EXPECT_EQ(CU(cuModuleLoadDataEx)(&module, ".version 7.0\n.target sm_75\nthis is no PTX", 2, options, values), CUDA_ERROR_INVALID_PTX);
+  EXPECT_EQ(CU(cuModuleLoadDataEx)(&module, ".version 7.0\n.target sm_75\nthis is no PTX", 2,
+                                   options, values),
+            CUDA_ERROR_INVALID_PTX);
   EXPECT_NE(strlen(log), 0u);
   EXPECT_EQ(CU(cuModuleLoadData)(&module, "\x01\x02\x03\x04\x05"), CUDA_ERROR_INVALID_IMAGE);
   unsigned char elf[64] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
@@ -140,13 +152,15 @@ TEST_F(ModuleTest, TheLinkerHandsOneInputThrough) {
   CUlinkState link = nullptr;
   ASSERT_OK(CU(cuLinkCreate_v2)(0, nullptr, nullptr, &link));
   std::string text = Ptx();
-  ASSERT_OK(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "a.ptx", 0, nullptr, nullptr));
+  ASSERT_OK(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "a.ptx", 0,
+                                 nullptr, nullptr));
   void* image = nullptr;
   size_t bytes = 0;
   ASSERT_OK(CU(cuLinkComplete)(link, &image, &bytes));
   CUmodule linked = nullptr;
   ASSERT_OK(CU(cuModuleLoadData)(&linked, image));
-  EXPECT_EQ(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "b.ptx", 0, nullptr, nullptr),
+  EXPECT_EQ(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "b.ptx", 0,
+                                 nullptr, nullptr),
             CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_OK(CU(cuLinkDestroy)(link));
 }

@@ -60,12 +60,12 @@ TEST_F(StreamTest, DefaultStreamWaitsForBlockingStreamsAndHoldsThem) {
   ASSERT_OK(CU(cuMemsetD32_v2)(data, 0, 3));
   ASSERT_OK(CU(cuCtxSynchronize)());
   ASSERT_OK(CU(cuLaunchHostFunc)(blocking, &Gate::Hold, &gate));
-  ASSERT_OK(CU(cuMemsetD32Async)(data, 1, 1, nullptr));           // behind the gate
-  ASSERT_OK(CU(cuMemsetD32Async)(data + 4, 1, 1, free_stream));   // not
+  ASSERT_OK(CU(cuMemsetD32Async)(data, 1, 1, nullptr));          // behind the gate
+  ASSERT_OK(CU(cuMemsetD32Async)(data + 4, 1, 1, free_stream));  // not
   ASSERT_OK(CU(cuStreamSynchronize)(free_stream));
   EXPECT_EQ(CU(cuStreamQuery)(nullptr), CUDA_ERROR_NOT_READY);
   const CUstream later = Create();
-  ASSERT_OK(CU(cuMemsetD32Async)(data + 8, 1, 1, later));         // behind the default stream
+  ASSERT_OK(CU(cuMemsetD32Async)(data + 8, 1, 1, later));  // behind the default stream
   EXPECT_EQ(CU(cuStreamQuery)(later), CUDA_ERROR_NOT_READY);
   const auto* words = reinterpret_cast<volatile int*>(data);
   EXPECT_EQ(words[0], 0);
@@ -142,7 +142,8 @@ TEST_F(StreamTest, AStreamOfAnotherContextCanBeWaitedForButNotLaunchedInto) {
   if (CU(cuModuleLoadData)(&module, Ptx()) == CUDA_SUCCESS) {
     CUfunction bounded = nullptr;
     ASSERT_OK(CU(cuModuleGetFunction)(&bounded, module, "bounded"));
-    EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr),
+              CUDA_ERROR_INVALID_HANDLE);
   }
   ASSERT_OK(CU(cuCtxDestroy_v2)(other));
   EXPECT_OK(CU(cuStreamDestroy_v2)(stream));

@@ -20,7 +20,8 @@ class VmmTest : public DriverTest {
     prop_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   }
 
-  CUresult Allow(CUdeviceptr address, size_t bytes, CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
+  CUresult Allow(CUdeviceptr address, size_t bytes,
+                 CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
     CUmemAccessDesc access{};
     access.location = prop_.location;
     access.flags = flags;
@@ -32,7 +33,8 @@ class VmmTest : public DriverTest {
 
 TEST_F(VmmTest, GranularityIsTwoMebibytes) {
   size_t granularity = 0;
-  ASSERT_OK(CU(cuMemGetAllocationGranularity)(&granularity, &prop_, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  ASSERT_OK(
+      CU(cuMemGetAllocationGranularity)(&granularity, &prop_, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   EXPECT_EQ(granularity, kChunk);
 }
 
@@ -75,7 +77,8 @@ TEST_F(VmmTest, MappedMemoryHoldsDataAndCopiesNeedAccess) {
   ASSERT_OK(CU(cuMemcpyHtoD_v2)(address, data.data(), data.size()));
   ASSERT_OK(CU(cuMemcpyDtoH_v2)(back.data(), address, back.size()));
   EXPECT_EQ(back, data);
-  EXPECT_EQ(CU(cuMemcpyHtoD_v2)(address + kChunk, data.data(), kChunk + 1), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemcpyHtoD_v2)(address + kChunk, data.data(), kChunk + 1),
+            CUDA_ERROR_INVALID_VALUE);
   ASSERT_OK(Allow(address, kChunk, CU_MEM_ACCESS_FLAGS_PROT_READ));
   EXPECT_EQ(CU(cuMemcpyHtoD_v2)(address, data.data(), 16), CUDA_ERROR_INVALID_VALUE);
   EXPECT_OK(CU(cuMemcpyDtoH_v2)(back.data(), address, 16));
@@ -122,9 +125,11 @@ TEST_F(VmmTest, ADescriptorCarriesTheMemoryToAnotherMapping) {
   ASSERT_OK(CU(cuMemCreate)(&handle, kChunk, &prop_, 0));
   ASSERT_OK(CU(cuMemMap)(address, kChunk, 0, handle, 0));
   int fd = -1;
-  ASSERT_OK(CU(cuMemExportToShareableHandle)(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  ASSERT_OK(
+      CU(cuMemExportToShareableHandle)(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   const size_t before = FreeBytes();
-  ASSERT_OK(CU(cuMemImportFromShareableHandle)(&imported, reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
+  ASSERT_OK(CU(cuMemImportFromShareableHandle)(&imported,
+                                               reinterpret_cast<void*>(static_cast<intptr_t>(fd)),
                                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
   close(fd);
   EXPECT_EQ(FreeBytes(), before);
@@ -135,7 +140,8 @@ TEST_F(VmmTest, ADescriptorCarriesTheMemoryToAnotherMapping) {
   ASSERT_OK(CU(cuMemcpyDtoH_v2)(&value, address + kChunk, 4));
   EXPECT_EQ(value, 77);
   // Some other descriptor is none of ours.
-  EXPECT_EQ(CU(cuMemImportFromShareableHandle)(&imported, reinterpret_cast<void*>(intptr_t{0}), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+  EXPECT_EQ(CU(cuMemImportFromShareableHandle)(&imported, reinterpret_cast<void*>(intptr_t{0}),
+                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
             CUDA_ERROR_INVALID_VALUE);
   EXPECT_OK(CU(cuMemUnmap)(address, 2 * kChunk));
   EXPECT_OK(CU(cuMemAddressFree)(address, 2 * kChunk));

@@ -8,9 +8,12 @@
 namespace farcall::cuda_abi {
 namespace {
 
-constexpr uint8_t kCudart[16] = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
-constexpr uint8_t kStorage[16] = {0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95, 0x93};
-constexpr uint8_t kModules[16] = {0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99, 0x1e};
+constexpr uint8_t kCudart[16] = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a,
+                                 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
+constexpr uint8_t kStorage[16] = {0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11,
+                                  0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95, 0x93};
+constexpr uint8_t kModules[16] = {0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d,
+                                  0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99, 0x1e};
 
 int g_context;
 int g_functions[2];
@@ -66,7 +69,8 @@ TEST(ExportTables, StorageRunsDestructorsWithItsContext) {
   int key = 0, value = 0;
   void* found = nullptr;
   EXPECT_EQ(get(&found, &g_context, &key), 400);
-  EXPECT_EQ(put(&g_context, &key, &value, [](void*, void*, void* v) { g_destroyed += v != nullptr; }), 0);
+  EXPECT_EQ(
+      put(&g_context, &key, &value, [](void*, void*, void* v) { g_destroyed += v != nullptr; }), 0);
   EXPECT_EQ(get(&found, &g_context, &key), 0);
   EXPECT_EQ(found, &value);
   EXPECT_EQ(get(&found, nullptr, &key), 201);  // the owner has no current context
@@ -79,9 +83,12 @@ TEST(ExportTables, ModuleIteratorNamesEachFunction) {
   const auto* table = Table(kModules);
   ASSERT_NE(table, nullptr);
   using Callback = void (*)(void*, void*, void*);
-  const auto iterate = reinterpret_cast<int (*)(void*, void*, Callback, void*)>(const_cast<void*>(table[7]));
+  const auto iterate =
+      reinterpret_cast<int (*)(void*, void*, Callback, void*)>(const_cast<void*>(table[7]));
   std::vector<void*> seen;
-  const auto note = [](void* opaque, void* function, void*) { static_cast<std::vector<void*>*>(opaque)->push_back(function); };
+  const auto note = [](void* opaque, void* function, void*) {
+    static_cast<std::vector<void*>*>(opaque)->push_back(function);
+  };
   EXPECT_EQ(iterate(nullptr, nullptr, note, &seen), 2);
   EXPECT_EQ(seen, (std::vector<void*>{&g_functions[0], &g_functions[1]}));
 }

@@ -14,7 +14,8 @@ void Put(std::vector<uint8_t>* to, size_t at, T value) {
   memcpy(to->data() + at, &value, sizeof(T));
 }
 
-std::vector<uint8_t> Entry(uint16_t kind, uint32_t arch, const std::string& payload, uint64_t flags = 0x11) {
+std::vector<uint8_t> Entry(uint16_t kind, uint32_t arch, const std::string& payload,
+                           uint64_t flags = 0x11) {
   std::vector<uint8_t> entry(64);
   const uint64_t padded = (payload.size() + 7) / 8 * 8;
   Put<uint16_t>(&entry, 0, kind);
@@ -67,10 +68,12 @@ TEST(Image, KnowsPtxText) {
 }
 
 TEST(Image, ChoosesAsTheDriverDoes) {
-  const auto container = Container({Entry(2, 80, "a"), Entry(2, 86, "b"), Entry(2, 90, "c"), Entry(1, 75, "p"), Entry(1, 120, "q")});
+  const auto container = Container({Entry(2, 80, "a"), Entry(2, 86, "b"), Entry(2, 90, "c"),
+                                    Entry(1, 75, "p"), Entry(1, 120, "q")});
   const auto entries = Parse(container);
   ASSERT_EQ(entries.size(), 5u);
-  EXPECT_EQ(ChooseEntry(entries, 89, false), &entries[1]);   // the nearest cubin of its major version
+  EXPECT_EQ(ChooseEntry(entries, 89, false),
+            &entries[1]);  // the nearest cubin of its major version
   EXPECT_EQ(ChooseEntry(entries, 80, false), &entries[0]);
   EXPECT_EQ(ChooseEntry(entries, 100, false), &entries[3]);  // no cubin: the highest PTX not above
   EXPECT_EQ(ChooseEntry(entries, 130, false), &entries[4]);
@@ -79,7 +82,8 @@ TEST(Image, ChoosesAsTheDriverDoes) {
 }
 
 TEST(Image, ReadsPayloadAndCompression) {
-  const auto container = Container({Entry(1, 75, "0123456789", 0x8011), Entry(1, 80, "01234567", 0x2011), Entry(1, 86, "text")});
+  const auto container = Container(
+      {Entry(1, 75, "0123456789", 0x8011), Entry(1, 80, "01234567", 0x2011), Entry(1, 86, "text")});
   auto entries = Parse(container);
   EXPECT_EQ(entries[0].compression, Compression::kZstd);
   EXPECT_EQ(entries[1].compression, Compression::kLz4);
@@ -91,7 +95,8 @@ TEST(Image, EveryTruncationOfAContainerIsRefused) {
   const auto container = Container({Entry(2, 80, "payload one"), Entry(1, 75, "payload two")});
   for (size_t length = 0; length < container.size(); ++length) {
     std::string error;
-    EXPECT_EQ(ViewImage(Bytes(container).first(length), &error).form, ImageForm::kUnknown) << length;
+    EXPECT_EQ(ViewImage(Bytes(container).first(length), &error).form, ImageForm::kUnknown)
+        << length;
     std::vector<ImageEntry> entries;
     EXPECT_FALSE(ParseContainer(Bytes(container).first(length), &entries, &error)) << length;
   }
@@ -111,8 +116,11 @@ TEST(Image, LengthsThatPointOutsideAreRefused) {
 
 TEST(Image, ElfLengthComesFromItsHeaders) {
   std::vector<uint8_t> elf(64 + 64 + 32);
-  memcpy(elf.data(), "\x7f" "ELF\x02\x01\x01", 7);
-  Put<uint64_t>(&elf, 40, 64);   // section headers at 64
+  memcpy(elf.data(),
+         "\x7f"
+         "ELF\x02\x01\x01",
+         7);
+  Put<uint64_t>(&elf, 40, 64);  // section headers at 64
   Put<uint16_t>(&elf, 58, 64);
   Put<uint16_t>(&elf, 60, 1);
   Put<uint32_t>(&elf, 64 + 4, 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Without libFuzzer: feeds every file named (folders are walked) to the target once, so corpora are tests in every build.
+// Without libFuzzer: feeds every file named (folders are walked) to the target once, so corpora are
+// tests in every build.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -28,7 +29,9 @@ int main(int argc, char** argv) {
       continue;
     }
     for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i])) {
-      if (entry.is_regular_file()) { count += Replay(entry.path()); }
+      if (entry.is_regular_file()) {
+        count += Replay(entry.path());
+      }
     }
   }
   std::printf("replayed %d inputs\n", count);

@@ -65,7 +65,9 @@ void Write(T* out) {
 
 template <typename T>
 void WriteIfOutput(T argument) {
-  if constexpr (std::is_pointer_v<T>) { Write(argument); }
+  if constexpr (std::is_pointer_v<T>) {
+    Write(argument);
+  }
 }
 
 template <size_t kName, typename... Arguments>
@@ -107,12 +109,16 @@ server::DriverApi MakeDevice() {
   // A kernel of three parameters.
   api.cuFuncGetParamInfo = [](CUfunction, size_t index, size_t* offset, size_t* bytes) {
     *offset = index * 8;
-    if (bytes != nullptr) { *bytes = 8; }
+    if (bytes != nullptr) {
+      *bytes = 8;
+    }
     return index < 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   };
   api.cuKernelGetParamInfo = [](CUkernel, size_t index, size_t* offset, size_t* bytes) {
     *offset = index * 8;
-    if (bytes != nullptr) { *bytes = 8; }
+    if (bytes != nullptr) {
+      *bytes = 8;
+    }
     return index < 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   };
   // Memory of the driver's own choice would have no bytes behind it.
@@ -138,10 +144,12 @@ void ReportReached() {
       was_called = was_called || (kText[name] == generated && g_reached[name]);
     }
     reached += was_called ? 1 : 0;
-    if (!was_called) { missing.append(" ").append(generated); }
+    if (!was_called) {
+      missing.append(" ").append(generated);
+    }
   }
-  std::fprintf(stderr, "generated server functions that reached the device: %zu of %zu; not:%s\n", reached,
-               std::size(kGenerated), missing.empty() ? " none" : missing.c_str());
+  std::fprintf(stderr, "generated server functions that reached the device: %zu of %zu; not:%s\n",
+               reached, std::size(kGenerated), missing.empty() ? " none" : missing.c_str());
 }
 
 }  // namespace farcall::fuzz

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device library for fuzzing: every function is there, answers at once and remembers that it was called.
+// A device library for fuzzing: every function is there, answers at once and remembers that it was
+// called.
 #pragma once
 
 #include "server/driver_api.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real session fed by a hostile client. Input: {u8 mode}, then items {u16 call, u16 flags, u16 thread, u16 context,
-// u32 body bytes, body}. The session may refuse at any point; it never crashes, hangs, or takes records whose sizes lie.
+// A real session fed by a hostile client. Input: {u8 mode}, then items {u16 call, u16 flags, u16
+// thread, u16 context, u32 body bytes, body}. The session may refuse at any point; it never
+// crashes, hangs, or takes records whose sizes lie.
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -55,7 +56,9 @@ class Broker final : public farcall::server::MemoryBroker {
  public:
   Status Charge(int, uint64_t bytes) override {
     uint64_t before = charged_.fetch_add(bytes);
-    if (before + bytes >= before && before + bytes <= kWindow.bytes) { return {}; }
+    if (before + bytes >= before && before + bytes <= kWindow.bytes) {
+      return {};
+    }
     charged_ -= bytes;
     return {Code::kQuotaExceeded, "over the quota"};
   }
@@ -73,25 +76,32 @@ uint16_t ChooseCall(uint16_t call) {
   static const std::vector<uint16_t> served = [] {
     std::vector<uint16_t> calls;
     for (uint16_t id = 0; id < kDispatchRows; ++id) {
-      if (kDispatchTable[id].serve != nullptr) { calls.push_back(id); }
+      if (kDispatchTable[id].serve != nullptr) {
+        calls.push_back(id);
+      }
     }
     return calls;
   }();
-  bool is_known = call >= farcall::kFirstSessionCall || (call < kDispatchRows && kDispatchTable[call].serve != nullptr);
+  bool is_known = call >= farcall::kFirstSessionCall ||
+                  (call < kDispatchRows && kDispatchTable[call].serve != nullptr);
   return is_known ? call : served[call % served.size()];
 }
 
 // The client's end: turns items into frames as the session reads, and drops what it answers.
 class Client final : public farcall::Channel {
  public:
-  Client(Session& session, std::span<const uint8_t> input, bool is_raw) : session_(session), left_(input) {
-    if (!is_raw) { return; }
+  Client(Session& session, std::span<const uint8_t> input, bool is_raw)
+      : session_(session), left_(input) {
+    if (!is_raw) {
+      return;
+    }
     is_raw_ = true;
     size_t room = farcall::kMaxFrameBytes - sizeof(FrameHeader);
     auto bytes = std::as_bytes(left_.first(std::min(left_.size(), room)));
     farcall::RecordCursor cursor(bytes);
     farcall::RecordView record;
-    while (cursor.Next(record)) {}
+    while (cursor.Next(record)) {
+    }
     is_sound_ = cursor.Done();
     AppendFrame(bytes, static_cast<uint16_t>(cursor.count()));
     left_ = {};
@@ -101,11 +111,15 @@ class Client final : public farcall::Channel {
 
   Result<size_t> TrySend(std::span<const std::span<const std::byte>> parts) override {
     size_t bytes = 0;
-    for (auto part : parts) { bytes += part.size(); }
+    for (auto part : parts) {
+      bytes += part.size();
+    }
     return bytes;
   }
   Result<size_t> TryReceive(std::span<std::byte> into) override {
-    if (sent_ == frame_.size()) { NextFrame(); }
+    if (sent_ == frame_.size()) {
+      NextFrame();
+    }
     size_t bytes = std::min(into.size(), frame_.size() - sent_);
     std::memcpy(into.data(), frame_.data() + sent_, bytes);
     sent_ += bytes;
@@ -119,7 +133,8 @@ class Client final : public farcall::Channel {
   std::string PeerName() const override { return "fuzzer"; }
 
  private:
-  // What the session does beside its log comes to rest first, so that an input means the same each time.
+  // What the session does beside its log comes to rest first, so that an input means the same each
+  // time.
   void WaitUntilQuiet() {
     auto end = Clock::now() + std::chrono::milliseconds(100);
     while ((session_.helper_busy() || !session_.completion().idle()) && Clock::now() < end) {
@@ -135,7 +150,9 @@ class Client final : public farcall::Channel {
     header.records = count;
     frame_.resize(header.bytes);
     std::memcpy(frame_.data(), &header, sizeof(header));
-    if (!records.empty()) { std::memcpy(frame_.data() + sizeof(header), records.data(), records.size()); }
+    if (!records.empty()) {
+      std::memcpy(frame_.data() + sizeof(header), records.data(), records.size());
+    }
     sent_ = 0;
   }
 
@@ -162,7 +179,9 @@ class Client final : public farcall::Channel {
       Append(item, body, &records);
       ++count;
     }
-    if (!is_busy) { WaitUntilQuiet(); }
+    if (!is_busy) {
+      WaitUntilQuiet();
+    }
     if (count == 0) {
       ItemHeader goodbye{static_cast<uint16_t>(SessionCall::kGoodbye), 0, 0, 0, 0};
       farcall::Builder body;
@@ -174,7 +193,8 @@ class Client final : public farcall::Channel {
     AppendFrame(records, count);
   }
 
-  void Append(const ItemHeader& item, std::span<const std::byte> body, std::vector<std::byte>* records) {
+  void Append(const ItemHeader& item, std::span<const std::byte> body,
+              std::vector<std::byte>* records) {
     RecordHeader header;
     header.bytes = static_cast<uint32_t>(sizeof(header) + AlignUp(body.size(), 8));
     header.call = ChooseCall(item.call);
@@ -185,7 +205,9 @@ class Client final : public farcall::Channel {
     size_t at = records->size();
     records->resize(at + header.bytes);
     std::memcpy(records->data() + at, &header, sizeof(header));
-    if (!body.empty()) { std::memcpy(records->data() + at + sizeof(header), body.data(), body.size()); }
+    if (!body.empty()) {
+      std::memcpy(records->data() + at + sizeof(header), body.data(), body.size());
+    }
   }
 
   void Land(std::span<const std::byte> body) {
@@ -193,13 +215,19 @@ class Client final : public farcall::Channel {
     ChunkHeader header;
     header.transfer = in.Get<uint64_t>();
     header.offset = in.Get<uint64_t>();
-    if (!in.ok() || in.remaining_bytes() == 0 || chunks_ >= kMostChunks) { return; }
+    if (!in.ok() || in.remaining_bytes() == 0 || chunks_ >= kMostChunks) {
+      return;
+    }
     auto payload = body.subspan(16);
     header.bytes = static_cast<uint32_t>(payload.size());
     header.seq = chunks_ + 1;
     std::span<std::byte> room = session_.ChunkDestination(header);
-    if (room.empty()) { return; }
-    if (room.size() != payload.size()) { std::abort(); }
+    if (room.empty()) {
+      return;
+    }
+    if (room.size() != payload.size()) {
+      std::abort();
+    }
     std::memcpy(room.data(), payload.data(), payload.size());
     ++chunks_;
     session_.OnChunk(header);
@@ -224,12 +252,14 @@ void Prepare(Session& session, const farcall::server::DriverApi& api) {
     farcall::server::ContextState& context = session.MakeContext(slot);
     context.generation = 1;
     context.native = reinterpret_cast<CUcontext>(native += 16);
-    session.table(HandleKind::kContext).Set(slot, 1, farcall::server::HandleTable::State::kLive, context.native);
+    session.table(HandleKind::kContext)
+        .Set(slot, 1, farcall::server::HandleTable::State::kLive, context.native);
   }
   RecordHeader header;
   farcall::server::ServeCall call(session, api, header, {});
   call.context = session.context(1);
-  for (auto kind = static_cast<uint8_t>(HandleKind::kStream); kind <= static_cast<uint8_t>(HandleKind::kLast); ++kind) {
+  for (auto kind = static_cast<uint8_t>(HandleKind::kStream);
+       kind <= static_cast<uint8_t>(HandleKind::kLast); ++kind) {
     for (uint32_t index = 1; index <= kLiveHandles; ++index) {
       auto of = static_cast<HandleKind>(kind);
       call.Insert(of, farcall::MakeHandle(of, index, 1), reinterpret_cast<void*>(native += 16));
@@ -240,13 +270,18 @@ void Prepare(Session& session, const farcall::server::DriverApi& api) {
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  if (std::getenv("FARCALL_FUZZ_REPORT") != nullptr) { std::atexit(farcall::fuzz::ReportReached); }
+  if (std::getenv("FARCALL_FUZZ_REPORT") != nullptr) {
+    std::atexit(farcall::fuzz::ReportReached);
+  }
   return 0;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  if (size == 0) { return 0; }
-  static const bool is_initialized = LLVMFuzzerInitialize(nullptr, nullptr) == 0;  // replay_main does not
+  if (size == 0) {
+    return 0;
+  }
+  static const bool is_initialized =
+      LLVMFuzzerInitialize(nullptr, nullptr) == 0;  // replay_main does not
   (void)is_initialized;
   const farcall::server::DriverApi& api = farcall::fuzz::FuzzDevice();
   Broker broker;
@@ -257,16 +292,25 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.first_credit_bytes = 0;
   {
     Session session(api, options, broker);
-    if (session.memory().ReserveWindow({kWindow}) != 0) { std::abort(); }
+    if (session.memory().ReserveWindow({kWindow}) != 0) {
+      std::abort();
+    }
     Window credit;
     std::string detail;
-    if (session.memory().Grant(0, kCreditBytes, &credit, &detail) != CUDA_SUCCESS) { std::abort(); }
-    if ((data[0] & kPrepared) != 0) { Prepare(session, api); }
-    auto client = std::make_unique<Client>(session, std::span(data + 1, size - 1), (data[0] & kRawFrame) != 0);
+    if (session.memory().Grant(0, kCreditBytes, &credit, &detail) != CUDA_SUCCESS) {
+      std::abort();
+    }
+    if ((data[0] & kPrepared) != 0) {
+      Prepare(session, api);
+    }
+    auto client = std::make_unique<Client>(session, std::span(data + 1, size - 1),
+                                           (data[0] & kRawFrame) != 0);
     bool sizes_lie = client->sizes_lie();
     session.link().AttachLog(std::move(client), 0, 0);
     Status why = session.Run();
-    if (sizes_lie && why.code() != Code::kMalformed) { std::abort(); }
+    if (sizes_lie && why.code() != Code::kMalformed) {
+      std::abort();
+    }
   }
   cuMemAddressFree(kWindow.base, kWindow.bytes);
   return 0;

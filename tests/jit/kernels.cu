@@ -29,7 +29,8 @@ __global__ void MatrixMultiplyTiled(const float* a, const float* b, float* c, in
 __global__ void ReduceShuffle(const int* in, unsigned long long* out, int n) {
   __shared__ long long partial[32];
   long long sum = 0;
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) sum += in[i];
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    sum += in[i];
   for (int offset = 16; offset; offset /= 2) sum += __shfl_down_sync(0xffffffff, sum, offset);
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   if (lane == 0) partial[warp] = sum;
@@ -69,7 +70,9 @@ __global__ void PrintThread(int value) {
          1ll << 40, 'x');
 }
 
-__global__ void AssertBelow(int limit) { assert(static_cast<int>(threadIdx.x) < limit); }
+__global__ void AssertBelow(int limit) {
+  assert(static_cast<int>(threadIdx.x) < limit);
+}
 
 __device__ __noinline__ int SumOfBlock(int value, int* scratch) {
   scratch[threadIdx.x] = value;
@@ -86,16 +89,28 @@ __global__ void BarrierInFunction(int* out) {
   out[threadIdx.x] = SumOfBlock(first + threadIdx.x, scratch);
 }
 
-__device__ __noinline__ int Fibonacci(int n) { return n < 2 ? n : Fibonacci(n - 1) + Fibonacci(n - 2); }
+__device__ __noinline__ int Fibonacci(int n) {
+  return n < 2 ? n : Fibonacci(n - 1) + Fibonacci(n - 2);
+}
 
-__global__ void Recursive(int* out) { out[threadIdx.x] = Fibonacci(threadIdx.x); }
+__global__ void Recursive(int* out) {
+  out[threadIdx.x] = Fibonacci(threadIdx.x);
+}
 
-__device__ int Twice(int x) { return 2 * x; }
-__device__ int Square(int x) { return x * x; }
-__device__ int Negate(int x) { return -x; }
+__device__ int Twice(int x) {
+  return 2 * x;
+}
+__device__ int Square(int x) {
+  return x * x;
+}
+__device__ int Negate(int x) {
+  return -x;
+}
 __device__ int (*const kTable[3])(int) = {Twice, Square, Negate};
 
-__global__ void FunctionPointers(int* out) { out[threadIdx.x] = kTable[threadIdx.x % 3](threadIdx.x); }
+__global__ void FunctionPointers(int* out) {
+  out[threadIdx.x] = kTable[threadIdx.x % 3](threadIdx.x);
+}
 
 struct Shape {
   __device__ virtual float Area() const = 0;
@@ -256,8 +271,12 @@ __global__ void StructParameter(Parameters p, double* out, int which) {
   out[threadIdx.x] = p.values[(which + threadIdx.x) % 5] * p.scale + p.tag;
 }
 
-__global__ void ReadAt(const int* address, int* out) { out[threadIdx.x] = address[threadIdx.x]; }
-__global__ void WriteAt(int* address, int value) { *address = value; }
+__global__ void ReadAt(const int* address, int* out) {
+  out[threadIdx.x] = address[threadIdx.x];
+}
+__global__ void WriteAt(int* address, int value) {
+  *address = value;
+}
 __global__ void SharedPastTheEnd(int* out, int index) {
   __shared__ int small[16];
   small[threadIdx.x % 16] = threadIdx.x;
@@ -280,7 +299,9 @@ __device__ __noinline__ int Deeper(int x, int* out) {
   pad[x & 63] = x;
   return Deeper(x + 1, out) + pad[(x * 7) & 63] + *out;
 }
-__global__ void EndlessRecursion(int* out) { *out = Deeper(0, out); }
+__global__ void EndlessRecursion(int* out) {
+  *out = Deeper(0, out);
+}
 __global__ void UnevenBarrier(int* out) {
   // Early exits and partial warps at a barrier.
   if (threadIdx.x >= 70) return;

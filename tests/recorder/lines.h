@@ -3,7 +3,8 @@
 //   FARCALL_RECORD_NEXT  path of the library that does the work
 //   FARCALL_RECORD_FILE  file the lines are appended to; no lines without it
 // A line:  <pid> <name> <result> [<argument>=<kind>:<value>]...
-//   kinds  n number, a device address, h handle (h:<type>:<value>), s text, p pointer (null or set), b bytes (count, hash),
+//   kinds  n number, a device address, h handle (h:<type>:<value>), s text, p pointer (null or
+//   set), b bytes (count, hash),
 //          k one kernel parameter (size, value), o a structure passed by value (not looked into)
 // Plain C, because the generated entries are C.
 #pragma once
@@ -17,9 +18,11 @@ extern "C" {
 
 extern const char* const kRecorderNames[];  // every entry, null at the end
 
-// The next library's function; null if it has none. Ends the process if that library cannot be loaded.
+// The next library's function; null if it has none. Ends the process if that library cannot be
+// loaded.
 void* RecorderNext(const char* name);
-// The recorder's entry for a function of the next library; `function` itself if it is none of the entries.
+// The recorder's entry for a function of the next library; `function` itself if it is none of the
+// entries.
 void* RecorderOwn(void* function);
 
 // The line of one call, written by RecorderEnd, after the call.
@@ -30,14 +33,16 @@ void RecorderEnd(struct RecorderLine* line);
 void RecorderNumber(struct RecorderLine* line, const char* name, long long value);
 void RecorderReal(struct RecorderLine* line, const char* name, double value);
 void RecorderAddress(struct RecorderLine* line, const char* name, unsigned long long value);
-void RecorderHandle(struct RecorderLine* line, const char* name, const char* kind, const void* value);
+void RecorderHandle(struct RecorderLine* line, const char* name, const char* kind,
+                    const void* value);
 void RecorderText(struct RecorderLine* line, const char* name, const char* value);
 void RecorderPointer(struct RecorderLine* line, const char* name, const void* value);
 void RecorderOpaque(struct RecorderLine* line, const char* name);
 // The bytes at `data`, only of a call that succeeded: else nobody has shown that they can be read.
 void RecorderBytes(struct RecorderLine* line, const char* name, const void* data, size_t bytes);
 // A launch's parameters in either form, by the layout the next library tells.
-void RecorderParameters(struct RecorderLine* line, CUfunction function, void** parameters, void** extra);
+void RecorderParameters(struct RecorderLine* line, CUfunction function, void** parameters,
+                        void** extra);
 
 #ifdef __cplusplus
 }

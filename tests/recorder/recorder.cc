@@ -17,7 +17,9 @@ struct RecorderLine {
   std::string text;
   int result;
 
-  void Add(const char* name, const std::string& value) { text += std::string(" ") + name + "=" + value; }
+  void Add(const char* name, const std::string& value) {
+    text += std::string(" ") + name + "=" + value;
+  }
 };
 
 namespace {
@@ -27,7 +29,8 @@ void* NextLibrary() {
     const char* path = std::getenv("FARCALL_RECORD_NEXT");
     void* loaded = path == nullptr ? nullptr : dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (loaded == nullptr) {
-      std::fprintf(stderr, "recorder: FARCALL_RECORD_NEXT: %s\n", path == nullptr ? "not set" : dlerror());
+      std::fprintf(stderr, "recorder: FARCALL_RECORD_NEXT: %s\n",
+                   path == nullptr ? "not set" : dlerror());
       std::_Exit(3);
     }
     return loaded;
@@ -40,7 +43,8 @@ void Write(const std::string& text) {
   const char* path = std::getenv("FARCALL_RECORD_FILE");
   if (path == nullptr) return;
   int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (file < 0 || write(file, text.data(), text.size()) < 0) std::perror("recorder: FARCALL_RECORD_FILE");
+  if (file < 0 || write(file, text.data(), text.size()) < 0)
+    std::perror("recorder: FARCALL_RECORD_FILE");
   if (file >= 0) close(file);
 }
 
@@ -52,7 +56,8 @@ std::string Hex(uint64_t value) {
 
 uint64_t Hash(const void* data, size_t bytes) {
   uint64_t hash = 14695981039346656037u;
-  for (size_t i = 0; i < bytes; ++i) hash = (hash ^ static_cast<const unsigned char*>(data)[i]) * 1099511628211u;
+  for (size_t i = 0; i < bytes; ++i)
+    hash = (hash ^ static_cast<const unsigned char*>(data)[i]) * 1099511628211u;
   return hash;
 }
 
@@ -67,7 +72,9 @@ const char* FindBuffer(void* const* extra, size_t* bytes) {
 
 }  // namespace
 
-void* RecorderNext(const char* name) { return dlsym(NextLibrary(), name); }
+void* RecorderNext(const char* name) {
+  return dlsym(NextLibrary(), name);
+}
 
 void* RecorderOwn(void* function) {
   static const auto* const entries = [] {
@@ -85,7 +92,8 @@ void* RecorderOwn(void* function) {
 }
 
 RecorderLine* RecorderBegin(const char* name, int result) {
-  return new RecorderLine{std::to_string(getpid()) + " " + name + " " + std::to_string(result), result};
+  return new RecorderLine{std::to_string(getpid()) + " " + name + " " + std::to_string(result),
+                          result};
 }
 
 void RecorderEnd(RecorderLine* line) {
@@ -93,11 +101,19 @@ void RecorderEnd(RecorderLine* line) {
   delete line;
 }
 
-void RecorderNumber(RecorderLine* line, const char* name, long long value) { line->Add(name, "n:" + std::to_string(value)); }
-void RecorderReal(RecorderLine* line, const char* name, double value) { line->Add(name, "n:" + std::to_string(value)); }
-void RecorderOpaque(RecorderLine* line, const char* name) { line->Add(name, "o"); }
+void RecorderNumber(RecorderLine* line, const char* name, long long value) {
+  line->Add(name, "n:" + std::to_string(value));
+}
+void RecorderReal(RecorderLine* line, const char* name, double value) {
+  line->Add(name, "n:" + std::to_string(value));
+}
+void RecorderOpaque(RecorderLine* line, const char* name) {
+  line->Add(name, "o");
+}
 
-void RecorderAddress(RecorderLine* line, const char* name, unsigned long long value) { line->Add(name, "a:" + Hex(value)); }
+void RecorderAddress(RecorderLine* line, const char* name, unsigned long long value) {
+  line->Add(name, "a:" + Hex(value));
+}
 
 void RecorderHandle(RecorderLine* line, const char* name, const char* kind, const void* value) {
   line->Add(name, std::string("h:") + kind + ":" + Hex(reinterpret_cast<uintptr_t>(value)));
@@ -110,7 +126,8 @@ void RecorderPointer(RecorderLine* line, const char* name, const void* value) {
 void RecorderText(RecorderLine* line, const char* name, const char* value) {
   if (value == nullptr || line->result != CUDA_SUCCESS) return RecorderPointer(line, name, value);
   std::string shown;
-  for (; *value != 0 && shown.size() < 80; ++value) shown += *value > ' ' && *value < 127 ? *value : '_';
+  for (; *value != 0 && shown.size() < 80; ++value)
+    shown += *value > ' ' && *value < 127 ? *value : '_';
   line->Add(name, "s:" + shown);
 }
 
@@ -120,7 +137,8 @@ void RecorderBytes(RecorderLine* line, const char* name, const void* data, size_
 }
 
 void RecorderParameters(RecorderLine* line, CUfunction function, void** parameters, void** extra) {
-  static const auto info = reinterpret_cast<decltype(&::cuFuncGetParamInfo)>(RecorderNext("cuFuncGetParamInfo"));
+  static const auto info =
+      reinterpret_cast<decltype(&::cuFuncGetParamInfo)>(RecorderNext("cuFuncGetParamInfo"));
   if (info == nullptr || line->result != CUDA_SUCCESS) return;
   size_t offset = 0, size = 0, buffer_bytes = 0;
   const char* buffer = FindBuffer(extra, &buffer_bytes);

@@ -63,7 +63,9 @@ TEST_P(ChannelTest, TakesABoundedAmountThatNobodyReads) {
     Result<size_t> sent = a_->TrySend({&part, 1});
     ASSERT_TRUE(sent.ok());
     total += *sent;
-    if (*sent == 0) { break; }
+    if (*sent == 0) {
+      break;
+    }
   }
   EXPECT_GT(total, 0u);
   EXPECT_LT(total, 64u << 20);
@@ -137,10 +139,12 @@ TEST(DialTest, SaysThatAHostCannotBeResolved) {
 }
 
 TEST(DialTest, ListsWhatIsBuiltInForAnUnknownTransport) {
-  for (const char* url : {"shm:///tmp/x", "verbs://h:1", "ucx://h:1", "tls://h:1", "pigeon://h:1"}) {
+  for (const char* url :
+       {"shm:///tmp/x", "verbs://h:1", "ucx://h:1", "tls://h:1", "pigeon://h:1"}) {
     Status status = Dial(url, In(1)).status();
     EXPECT_EQ(status.code(), Code::kUnsupported);
-    EXPECT_NE(status.message().find("have tcp://, inproc://"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("have tcp://, inproc://"), std::string::npos)
+        << status.message();
     EXPECT_EQ(Listen(url).status().code(), Code::kUnsupported);
   }
 }

@@ -57,7 +57,9 @@ TEST_F(HandshakeTest, PassesTheRefusalsMessageOn) {
   std::thread server([&] {
     ASSERT_TRUE(SendGreeting(*server_, {}, In(kLong)).ok());
     ASSERT_TRUE(ReadHello(*server_, In(kLong)).ok());
-    ASSERT_TRUE(SendRefuse(*server_, {Code::kQuotaExceeded, "no vGPU is free: 4 of 4 taken"}, In(kLong)).ok());
+    ASSERT_TRUE(
+        SendRefuse(*server_, {Code::kQuotaExceeded, "no vGPU is free: 4 of 4 taken"}, In(kLong))
+            .ok());
   });
   Status status = ClientHandshake(*client_, {}, {}, In(kLong)).status();
   server.join();
@@ -81,12 +83,14 @@ TEST_F(HandshakeTest, NamesBothWireVersionsOnEitherSide) {
   SendRaw(*server_, header);
   Status status = ClientHandshake(*client_, {}, {}, In(kLong)).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_NE(status.message().find("server speaks wire 2.0, this client 1.0"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("server speaks wire 2.0, this client 1.0"), std::string::npos)
+      << status.message();
   header.type = 2;
   SendRaw(*client_, header);
   status = ReadHello(*server_, In(kLong)).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_NE(status.message().find("client speaks wire 2.0, this server 1.0"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("client speaks wire 2.0, this server 1.0"), std::string::npos)
+      << status.message();
 }
 
 TEST_F(HandshakeTest, SaysThatNoFarcallServerIsThere) {
@@ -94,7 +98,8 @@ TEST_F(HandshakeTest, SaysThatNoFarcallServerIsThere) {
   ASSERT_TRUE(SendAll(*server_, std::as_bytes(std::span(banner, strlen(banner))), In(kLong)).ok());
   Status status = ClientHandshake(*client_, {}, {}, In(kLong)).status();
   EXPECT_EQ(status.code(), Code::kMalformed);
-  EXPECT_NE(status.message().find("no Farcall server there"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("no Farcall server there"), std::string::npos)
+      << status.message();
 }
 
 TEST_F(HandshakeTest, RefusesATooLargeHelloBeforeReadingIt) {
@@ -123,7 +128,9 @@ TEST(ForwardedVariableTest, AllowsOnlyTheList) {
   EXPECT_TRUE(IsForwardedVariable("CUDA_MODULE_LOADING"));
   EXPECT_FALSE(IsForwardedVariable("LD_PRELOAD"));
   EXPECT_FALSE(IsForwardedVariable("CUDA_VISIBLE_DEVICES"));
-  for (std::string_view name : ForwardedVariables()) { EXPECT_TRUE(IsForwardedVariable(name)); }
+  for (std::string_view name : ForwardedVariables()) {
+    EXPECT_TRUE(IsForwardedVariable(name));
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer that lies: each lie ends the session with one precise reason, and nothing of it is delivered.
+// A peer that lies: each lie ends the session with one precise reason, and nothing of it is
+// delivered.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,16 +13,21 @@
 namespace farcall::test {
 namespace {
 
-std::vector<std::byte> Frame(FrameHeader header, std::vector<RecordHeader> records, bool sum = true) {
+std::vector<std::byte> Frame(FrameHeader header, std::vector<RecordHeader> records,
+                             bool sum = true) {
   size_t body_bytes = 0;
-  for (const RecordHeader& record : records) { body_bytes += std::max<size_t>(record.bytes, sizeof(record)); }
+  for (const RecordHeader& record : records) {
+    body_bytes += std::max<size_t>(record.bytes, sizeof(record));
+  }
   std::vector<std::byte> frame(sizeof(header) + body_bytes);
   size_t at = sizeof(header);
   for (const RecordHeader& record : records) {
     std::memcpy(frame.data() + at, &record, sizeof(record));
     at += std::max<size_t>(record.bytes, sizeof(record));
   }
-  if (header.bytes == 0) { header.bytes = static_cast<uint32_t>(frame.size()); }
+  if (header.bytes == 0) {
+    header.bytes = static_cast<uint32_t>(frame.size());
+  }
   std::memcpy(frame.data(), &header, sizeof(header));
   if (sum) {
     header.crc32c = Crc32c(0, frame);
@@ -53,7 +59,9 @@ class HostileTest : public testing::Test {
     log_ = Connect();
     link_->AttachLog(std::move(*listener_->Accept(In(kLong))), 0, 0);
     pump_ = std::thread([this] {
-      while (link_->closed().ok()) { (void)link_->Pump(In(100)); }
+      while (link_->closed().ok()) {
+        (void)link_->Pump(In(100));
+      }
     });
   }
   ~HostileTest() override {
@@ -69,7 +77,9 @@ class HostileTest : public testing::Test {
   // Sends and waits for the end; returns its reason.
   std::string Reason(Channel& channel, std::span<const std::byte> bytes) {
     (void)SendAll(channel, bytes, In(1000));
-    if (!recorder_.Until([&] { return recorder_.closed == 1; })) { return "still open"; }
+    if (!recorder_.Until([&] { return recorder_.closed == 1; })) {
+      return "still open";
+    }
     EXPECT_EQ(recorder_.close_reason.code(), Code::kMalformed);
     return recorder_.close_reason.message();
   }
@@ -85,7 +95,8 @@ class HostileTest : public testing::Test {
 TEST_F(HostileTest, WrongMagic) {
   FrameHeader header = Header(1, 1);
   header.magic = 0x20544547;  // "GET "
-  EXPECT_EQ(Reason(Frame(header, {Record(24)})), "frame: magic 542393671 (0x20544547), right is FCB1");
+  EXPECT_EQ(Reason(Frame(header, {Record(24)})),
+            "frame: magic 542393671 (0x20544547), right is FCB1");
 }
 
 TEST_F(HostileTest, FrameTooLarge) {
@@ -125,11 +136,13 @@ TEST_F(HostileTest, RecordPastTheEnd) {
 }
 
 TEST_F(HostileTest, RecordSmallerThanItsHeader) {
-  EXPECT_NE(Reason(Frame(Header(1, 1), {Record(8)})).find("record 1 claims 8 bytes"), std::string::npos);
+  EXPECT_NE(Reason(Frame(Header(1, 1), {Record(8)})).find("record 1 claims 8 bytes"),
+            std::string::npos);
 }
 
 TEST_F(HostileTest, WrongRecordCount) {
-  EXPECT_EQ(Reason(Frame(Header(1, 3), {Record(24), Record(24)})), "frame: header counts 3 records, it holds 2");
+  EXPECT_EQ(Reason(Frame(Header(1, 3), {Record(24), Record(24)})),
+            "frame: header counts 3 records, it holds 2");
 }
 
 TEST_F(HostileTest, AcknowledgesFramesNeverSent) {
@@ -156,7 +169,9 @@ TEST_F(HostileTest, TakesBackChunksSent) {
 TEST_F(HostileTest, RandomBytesNeverDeliver) {
   std::mt19937 random(7);
   std::vector<std::byte> bytes(5000);
-  for (std::byte& byte : bytes) { byte = static_cast<std::byte>(random()); }
+  for (std::byte& byte : bytes) {
+    byte = static_cast<std::byte>(random());
+  }
   EXPECT_NE(Reason(bytes).find("frame: magic"), std::string::npos);
   EXPECT_EQ(recorder_.frames, 0u);
 }
@@ -184,24 +199,29 @@ TEST_F(HostileChunkTest, SeqBeyondTheWindow) {
   EXPECT_EQ(Reason(*lane_, Chunk(4097, 1, 0, 10)), "chunk: seq 4097, at most 4096 may be sent now");
 }
 TEST_F(HostileChunkTest, UnknownTransfer) {
-  EXPECT_EQ(Reason(*lane_, Chunk(1, 2, 0, 10)), "chunk: transfer 2 has no room for 10 bytes at offset 0");
+  EXPECT_EQ(Reason(*lane_, Chunk(1, 2, 0, 10)),
+            "chunk: transfer 2 has no room for 10 bytes at offset 0");
 }
 TEST_F(HostileChunkTest, PastTheTransfersEnd) {
-  EXPECT_EQ(Reason(*lane_, Chunk(1, 1, 991, 10)), "chunk: transfer 1 has no room for 10 bytes at offset 991");
+  EXPECT_EQ(Reason(*lane_, Chunk(1, 1, 991, 10)),
+            "chunk: transfer 1 has no room for 10 bytes at offset 991");
 }
 TEST_F(HostileChunkTest, OffsetThatWraps) {
   EXPECT_NE(Reason(*lane_, Chunk(1, 1, UINT64_MAX, 10)).find("chunk: offset"), std::string::npos);
 }
 TEST_F(HostileChunkTest, TooLarge) {
-  EXPECT_NE(Reason(*lane_, Chunk(1, 1, 0, kMaxChunkBytes + 1)).find("chunk: bytes 1048577"), std::string::npos);
+  EXPECT_NE(Reason(*lane_, Chunk(1, 1, 0, kMaxChunkBytes + 1)).find("chunk: bytes 1048577"),
+            std::string::npos);
 }
 TEST_F(HostileChunkTest, SameSeqOnTwoLanesAtOnce) {
   std::unique_ptr<Channel> other;
   OpenLane(1, other);
   std::vector<std::byte> chunk = Chunk(1, 1, 0, 100);
-  // The first lane holds the chunk half landed while the second begins it too; which lane is told does not matter.
+  // The first lane holds the chunk half landed while the second begins it too; which lane is told
+  // does not matter.
   ASSERT_TRUE(SendAll(*lane_, std::span(chunk).first(chunk.size() - 1), In(kLong)).ok());
-  EXPECT_EQ(Reason(*other, std::span(chunk).first(chunk.size() - 1)), "chunk: seq 1 comes on two lanes at once");
+  EXPECT_EQ(Reason(*other, std::span(chunk).first(chunk.size() - 1)),
+            "chunk: seq 1 comes on two lanes at once");
 }
 TEST_F(HostileChunkTest, ARepeatedChunkIsReadAndDropped) {
   std::vector<std::byte> once = Chunk(1, 1, 0, 100), next = Chunk(2, 1, 100, 100), bytes = once;

@@ -16,34 +16,56 @@ class FaultyChannel final : public Channel {
   Result<size_t> TrySend(std::span<const std::span<const std::byte>> parts) override {
     if (InHole()) {
       size_t total = 0;
-      for (auto part : parts) { total += part.size(); }
+      for (auto part : parts) {
+        total += part.size();
+      }
       return total;
     }
     int64_t left = faults_->cut_after_bytes;
-    if (left < 0) { return inner_->TrySend(parts); }
+    if (left < 0) {
+      return inner_->TrySend(parts);
+    }
     // Byte by byte towards the cut, so that it falls anywhere in a header or a payload.
     for (auto part : parts) {
-      if (part.empty()) { continue; }
-      std::span<const std::byte> some = part.first(std::min<size_t>(part.size(), static_cast<size_t>(left)));
-      if (some.empty()) { return Cut(); }
+      if (part.empty()) {
+        continue;
+      }
+      std::span<const std::byte> some =
+          part.first(std::min<size_t>(part.size(), static_cast<size_t>(left)));
+      if (some.empty()) {
+        return Cut();
+      }
       Result<size_t> sent = inner_->TrySend({&some, 1});
-      if (sent.ok()) { faults_->cut_after_bytes -= static_cast<int64_t>(*sent); }
+      if (sent.ok()) {
+        faults_->cut_after_bytes -= static_cast<int64_t>(*sent);
+      }
       return sent;
     }
     return size_t{0};
   }
   Result<size_t> TryReceive(std::span<std::byte> into) override {
-    if (InHole()) { return size_t{0}; }
+    if (InHole()) {
+      return size_t{0};
+    }
     int64_t left = faults_->cut_after_bytes;
-    if (left < 0) { return inner_->TryReceive(into); }
-    if (left == 0) { return Cut(); }
-    Result<size_t> got = inner_->TryReceive(into.first(std::min<size_t>(into.size(), static_cast<size_t>(left))));
-    if (got.ok()) { faults_->cut_after_bytes -= static_cast<int64_t>(*got); }
+    if (left < 0) {
+      return inner_->TryReceive(into);
+    }
+    if (left == 0) {
+      return Cut();
+    }
+    Result<size_t> got =
+        inner_->TryReceive(into.first(std::min<size_t>(into.size(), static_cast<size_t>(left))));
+    if (got.ok()) {
+      faults_->cut_after_bytes -= static_cast<int64_t>(*got);
+    }
     return got;
   }
   bool WaitReadable(Clock::time_point deadline, int wake_fd) override {
     while (InHole() && !closed_) {
-      if (Clock::now() >= deadline) { return false; }
+      if (Clock::now() >= deadline) {
+        return false;
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return inner_->WaitReadable(deadline, wake_fd);
@@ -60,7 +82,9 @@ class FaultyChannel final : public Channel {
  private:
   // For good: a connection never loses bytes from its middle.
   bool InHole() {
-    if (faults_->black_hole) { hole_ = true; }
+    if (faults_->black_hole) {
+      hole_ = true;
+    }
     return hole_;
   }
   Result<size_t> Cut() {
@@ -77,7 +101,8 @@ class FaultyChannel final : public Channel {
 
 }  // namespace
 
-std::unique_ptr<Channel> WithFaults(std::unique_ptr<Channel> inner, std::shared_ptr<Faults> faults) {
+std::unique_ptr<Channel> WithFaults(std::unique_ptr<Channel> inner,
+                                    std::shared_ptr<Faults> faults) {
   return std::make_unique<FaultyChannel>(std::move(inner), std::move(faults));
 }
 
@@ -86,10 +111,14 @@ Status Recorder::OnFrame(const FrameView& frame) {
   std::memcpy(&number, frame.records.data() + sizeof(RecordHeader), 8);
   RecordHeader record;
   std::memcpy(&record, frame.records.data(), sizeof(record));
-  if (record.call == static_cast<uint16_t>(SessionCall::kGoodbye)) { return {}; }
+  if (record.call == static_cast<uint16_t>(SessionCall::kGoodbye)) {
+    return {};
+  }
   {
     std::lock_guard lock(mutex);
-    if (number != frames + 1) { ++wrong_frames; }
+    if (number != frames + 1) {
+      ++wrong_frames;
+    }
     ++frames;
     changed.notify_all();
   }
@@ -99,7 +128,8 @@ Status Recorder::OnFrame(const FrameView& frame) {
 std::span<std::byte> Recorder::ChunkDestination(const ChunkHeader& header) {
   std::lock_guard lock(mutex);
   auto at = transfers_.find(header.transfer);
-  if (at == transfers_.end() || header.offset > at->second.size() || header.bytes > at->second.size() - header.offset) {
+  if (at == transfers_.end() || header.offset > at->second.size() ||
+      header.bytes > at->second.size() - header.offset) {
     return {};
   }
   return std::span(at->second).subspan(header.offset, header.bytes);
@@ -141,7 +171,9 @@ std::vector<std::byte>& Recorder::Landed(uint64_t transfer) {
 bool Recorder::Until(const std::function<bool()>& condition) {
   std::unique_lock lock(mutex);
   for (Clock::time_point end = In(kLong); Clock::now() < end;) {
-    if (condition()) { return true; }
+    if (condition()) {
+      return true;
+    }
     changed.wait_for(lock, std::chrono::milliseconds(20));
   }
   return false;
@@ -152,15 +184,21 @@ End::End(const LinkOptions& options, Link::Reconnect reconnect)
 
 End::~End() {
   link->Close({Code::kDisconnected, "test over"});
-  if (pump_.joinable()) { pump_.join(); }
+  if (pump_.joinable()) {
+    pump_.join();
+  }
 }
 
 void End::StartPump() {
   pump_ = std::thread([this] {
     for (;;) {
       Status status = link->Pump(In(1000));
-      if (!status.ok() && status.code() != Code::kTimeout) { return; }
-      if (!link->closed().ok()) { return; }
+      if (!status.ok() && status.code() != Code::kTimeout) {
+        return;
+      }
+      if (!link->closed().ok()) {
+        return;
+      }
     }
   });
 }
@@ -173,7 +211,8 @@ Status End::Send(size_t extra_bytes) {
   uint64_t number = ++sent;
   std::memcpy(frame->room().data(), &record, sizeof(record));
   std::memcpy(frame->room().data() + sizeof(record), &number, 8);
-  std::memset(frame->room().data() + sizeof(record) + 8, static_cast<int>(number & 0xFF), record.bytes - sizeof(record) - 8);
+  std::memset(frame->room().data() + sizeof(record) + 8, static_cast<int>(number & 0xFF),
+              record.bytes - sizeof(record) - 8);
   frame->Commit(record.bytes);
   return link->SendFrame(std::move(frame));
 }
@@ -182,15 +221,20 @@ Pair::Pair(const std::string& url, LinkOptions client_options, LinkOptions serve
   client_options.is_client = true;
   server_options.is_client = false;
   Result<std::unique_ptr<Listener>> listener = Listen(url);
-  if (!listener.ok()) { return; }
+  if (!listener.ok()) {
+    return;
+  }
   listener_ = std::move(*listener);
   server = std::make_unique<End>(server_options, nullptr);
-  client = std::make_unique<End>(client_options, [this](LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
-    return Connect(role, lane, seq, chunks);
-  });
+  client = std::make_unique<End>(
+      client_options, [this](LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
+        return Connect(role, lane, seq, chunks);
+      });
   supervisor_ = std::thread([this] { Supervise(); });
   Result<Link::Reconnected> log = Connect(LinkRole::kLog, 0, 0, 0);
-  if (!log.ok()) { return; }
+  if (!log.ok()) {
+    return;
+  }
   client->link->AttachLog(std::move(log->channel), 0, 0);
   client->StartPump();
   server->StartPump();
@@ -200,35 +244,53 @@ Pair::Pair(const std::string& url, LinkOptions client_options, LinkOptions serve
 Pair::~Pair() {
   client.reset();
   listener_->Close();
-  if (supervisor_.joinable()) { supervisor_.join(); }
+  if (supervisor_.joinable()) {
+    supervisor_.join();
+  }
   server.reset();
 }
 
-Result<Link::Reconnected> Pair::Connect(LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
-  if (faults->refuse_dial) { return Status(Code::kUnavailable, "refused by the test"); }
+Result<Link::Reconnected> Pair::Connect(LinkRole role, uint32_t lane, uint64_t seq,
+                                        uint64_t chunks) {
+  if (faults->refuse_dial) {
+    return Status(Code::kUnavailable, "refused by the test");
+  }
   Result<std::unique_ptr<Channel>> channel = Dial(listener_->Url(), In(5000));
-  if (!channel.ok()) { return channel.status(); }
+  if (!channel.ok()) {
+    return channel.status();
+  }
   Hello hello;
   hello.role = role;
   hello.lane = lane;
   hello.received_seq = seq;
   hello.received_chunks = chunks;
   Result<Welcome> welcome = ClientHandshake(**channel, hello, {}, In(5000));
-  if (!welcome.ok()) { return welcome.status(); }
-  return Link::Reconnected{WithFaults(std::move(*channel), faults), welcome->received_seq, welcome->received_chunks};
+  if (!welcome.ok()) {
+    return welcome.status();
+  }
+  return Link::Reconnected{WithFaults(std::move(*channel), faults), welcome->received_seq,
+                           welcome->received_chunks};
 }
 
 void Pair::Supervise() {
   for (;;) {
     Result<std::unique_ptr<Channel>> channel = listener_->Accept(In(kLong));
-    if (!channel.ok()) { return; }
-    if (!SendGreeting(**channel, {}, In(5000)).ok()) { continue; }
+    if (!channel.ok()) {
+      return;
+    }
+    if (!SendGreeting(**channel, {}, In(5000)).ok()) {
+      continue;
+    }
     Result<Hello> hello = ReadHello(**channel, In(5000));
-    if (!hello.ok()) { continue; }
+    if (!hello.ok()) {
+      continue;
+    }
     Welcome welcome;
     welcome.received_seq = server->link->received_seq();
     welcome.received_chunks = server->link->chunks_received();
-    if (!SendWelcome(**channel, welcome, In(5000)).ok()) { continue; }
+    if (!SendWelcome(**channel, welcome, In(5000)).ok()) {
+      continue;
+    }
     if (hello->role == LinkRole::kLane) {
       server->link->AttachLane(hello->lane, std::move(*channel));
     } else {
@@ -249,12 +311,16 @@ std::vector<std::byte> Pattern(size_t bytes, uint32_t seed) {
 
 std::vector<std::string> TransportUrls() {
   std::vector<std::string> urls = {"inproc://suite", "tcp://127.0.0.1:0"};
-  if (Listen("tcp://[::1]:0").ok()) { urls.push_back("tcp://[::1]:0"); }
+  if (Listen("tcp://[::1]:0").ok()) {
+    urls.push_back("tcp://[::1]:0");
+  }
   return urls;
 }
 
 std::string UrlTestName(const std::string& url) {
-  if (url.find("inproc") == 0) { return "inproc"; }
+  if (url.find("inproc") == 0) {
+    return "inproc";
+  }
   return url.find('[') == std::string::npos ? "tcp_v4" : "tcp_v6";
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two links over any transport, with a supervisor between them that shakes hands and attaches, and connections that
-// can be cut after a number of bytes or swallow everything.
+// Two links over any transport, with a supervisor between them that shakes hands and attaches, and
+// connections that can be cut after a number of bytes or swallow everything.
 #pragma once
 
 #include <atomic>
@@ -18,13 +18,17 @@
 
 namespace farcall::test {
 
-inline Clock::time_point In(int ms) { return Clock::now() + std::chrono::milliseconds(ms); }
+inline Clock::time_point In(int ms) {
+  return Clock::now() + std::chrono::milliseconds(ms);
+}
 inline constexpr int kLong = 20000;  // ms; reached only by a failing test
 
 // What happens to the connections of one dialler.
 struct Faults {
-  std::atomic<int64_t> cut_after_bytes = -1;  // of all connections together, then once closes the one in use; -1 never
-  std::atomic<bool> black_hole = false;       // connections take and give nothing, for good, without an error
+  std::atomic<int64_t> cut_after_bytes =
+      -1;  // of all connections together, then once closes the one in use; -1 never
+  std::atomic<bool> black_hole =
+      false;  // connections take and give nothing, for good, without an error
   std::atomic<bool> refuse_dial = false;
   std::atomic<int> cuts = 0;
 };

@@ -21,10 +21,15 @@ TEST_P(LinkTest, DeliversFramesOfEverySizeInOrderBothWays) {
   Pair pair(Url());
   ASSERT_TRUE(pair.ok());
   std::thread down([&] {
-    for (int i = 0; i < 2000; ++i) { ASSERT_TRUE(pair.server->Send(static_cast<size_t>(i * 7) % 3000).ok()); }
+    for (int i = 0; i < 2000; ++i) {
+      ASSERT_TRUE(pair.server->Send(static_cast<size_t>(i * 7) % 3000).ok());
+    }
   });
-  for (int i = 0; i < 2000; ++i) { ASSERT_TRUE(pair.client->Send(static_cast<size_t>(i * 131) % 20000).ok()); }
-  ASSERT_TRUE(pair.client->Send(kMaxFrameBytes - sizeof(FrameHeader) - sizeof(RecordHeader) - 8).ok());
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_TRUE(pair.client->Send(static_cast<size_t>(i * 131) % 20000).ok());
+  }
+  ASSERT_TRUE(
+      pair.client->Send(kMaxFrameBytes - sizeof(FrameHeader) - sizeof(RecordHeader) - 8).ok());
   down.join();
   ASSERT_TRUE(pair.server->recorder.Until([&] { return pair.server->recorder.frames == 2001; }));
   ASSERT_TRUE(pair.client->recorder.Until([&] { return pair.client->recorder.frames == 2000; }));
@@ -45,7 +50,9 @@ TEST_P(LinkTest, KeepsTheOrderInWhichManyThreadsSent) {
       }
     });
   }
-  for (std::thread& thread : threads) { thread.join(); }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
   ASSERT_TRUE(pair.server->recorder.Until([&] { return pair.server->recorder.frames == 4000; }));
   EXPECT_EQ(pair.server->recorder.wrong_frames, 0u);
 }
@@ -54,7 +61,9 @@ TEST_P(LinkTest, AnswersFromTheThreadThatPumps) {
   Pair pair(Url());
   ASSERT_TRUE(pair.ok());
   pair.server->recorder.on_frame = [&](const FrameView&) { return pair.server->Send(); };
-  for (int i = 0; i < 1000; ++i) { ASSERT_TRUE(pair.client->Send().ok()); }
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(pair.client->Send().ok());
+  }
   ASSERT_TRUE(pair.client->recorder.Until([&] { return pair.client->recorder.frames == 1000; }));
   EXPECT_EQ(pair.client->recorder.wrong_frames, 0u);
 }
@@ -74,11 +83,13 @@ TEST_P(LinkTest, MovesALargeTransferBothWaysAtOnce) {
   pair.server->recorder.Expect(7, kBytes);
   pair.client->recorder.Expect(8, kBytes);
   std::atomic<bool> done = false;
-  ASSERT_TRUE(pair.server->link->SendTransfer(8, 0, down, Link::Retain::kOwned, [&] { done = true; }).ok());
+  ASSERT_TRUE(
+      pair.server->link->SendTransfer(8, 0, down, Link::Retain::kOwned, [&] { done = true; }).ok());
   ASSERT_TRUE(pair.client->link->SendTransfer(7, 0, up, Link::Retain::kBorrowed).ok());
   // Borrowed: back only when all of it has landed.
   EXPECT_EQ(pair.server->recorder.chunk_bytes, kBytes);
-  ASSERT_TRUE(pair.client->recorder.Until([&] { return pair.client->recorder.chunk_bytes == kBytes; }));
+  ASSERT_TRUE(
+      pair.client->recorder.Until([&] { return pair.client->recorder.chunk_bytes == kBytes; }));
   ASSERT_TRUE(pair.client->recorder.Until([&] { return done.load(); }));
   EXPECT_TRUE(pair.server->recorder.Landed(7) == up);
   EXPECT_TRUE(pair.client->recorder.Landed(8) == down);
@@ -168,7 +179,9 @@ TEST_P(LinkTest, AServersLinkEndsForAClientThatNeverAcknowledges) {
 TEST_P(LinkTest, CloseTellsThePeerWhyAfterWhatWasQueued) {
   Pair pair(Url());
   ASSERT_TRUE(pair.ok());
-  for (int i = 0; i < 500; ++i) { ASSERT_TRUE(pair.client->Send(2000).ok()); }
+  for (int i = 0; i < 500; ++i) {
+    ASSERT_TRUE(pair.client->Send(2000).ok());
+  }
   pair.client->link->Close({Code::kQuotaExceeded, "device memory: asked 5, 4 free"});
   EXPECT_EQ(pair.client->recorder.closed, 1);
   ASSERT_TRUE(pair.server->recorder.Until([&] { return pair.server->recorder.closed == 1; }));
@@ -184,7 +197,8 @@ TEST_P(LinkTest, CloseFreesABorrowedTransferThatCannotLand) {
   ASSERT_TRUE(pair.ok());  // the lanes are not open: the bytes go nowhere
   std::vector<std::byte> bytes = Pattern(1u << 20, 1);
   std::thread closer([&] { pair.client->link->Close({Code::kDisconnected, "over"}); });
-  EXPECT_EQ(pair.client->link->SendTransfer(1, 0, bytes, Link::Retain::kBorrowed).code(), Code::kDisconnected);
+  EXPECT_EQ(pair.client->link->SendTransfer(1, 0, bytes, Link::Retain::kBorrowed).code(),
+            Code::kDisconnected);
   closer.join();
 }
 
@@ -210,7 +224,8 @@ TEST_P(LinkTest, RefusesABorrowedTransferOnTheThreadThatPumps) {
   std::vector<std::byte> bytes(100);
   std::atomic<int> code = -1;
   pair.server->recorder.on_frame = [&](const FrameView&) {
-    code = static_cast<int>(pair.server->link->SendTransfer(1, 0, bytes, Link::Retain::kBorrowed).code());
+    code = static_cast<int>(
+        pair.server->link->SendTransfer(1, 0, bytes, Link::Retain::kBorrowed).code());
     return Status();
   };
   ASSERT_TRUE(pair.client->Send().ok());
@@ -221,7 +236,9 @@ TEST_P(LinkTest, RefusesABorrowedTransferOnTheThreadThatPumps) {
 TEST_P(LinkTest, AFailedOnFrameClosesBothSidesWithItsReason) {
   Pair pair(Url());
   ASSERT_TRUE(pair.ok());
-  pair.server->recorder.on_frame = [](const FrameView&) { return Status(Code::kMalformed, "record 3: no such call 9"); };
+  pair.server->recorder.on_frame = [](const FrameView&) {
+    return Status(Code::kMalformed, "record 3: no such call 9");
+  };
   ASSERT_TRUE(pair.client->Send().ok());
   ASSERT_TRUE(pair.client->recorder.Until([&] { return pair.client->recorder.closed == 1; }));
   EXPECT_EQ(pair.client->recorder.close_reason.code(), Code::kMalformed);

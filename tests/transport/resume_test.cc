@@ -15,7 +15,8 @@ class ResumeTest : public testing::TestWithParam<std::string> {
   std::string Url() const { return FreshUrl(GetParam()); }
 };
 
-// Sends frames and transfers both ways while connections are cut at random points; all must arrive once, in order.
+// Sends frames and transfers both ways while connections are cut at random points; all must arrive
+// once, in order.
 void Exchange(Pair& pair, uint32_t seed, int rounds, int64_t mean_cut_bytes) {
   constexpr size_t kTransfer = 150'000;
   std::mt19937 random(seed);
@@ -27,13 +28,16 @@ void Exchange(Pair& pair, uint32_t seed, int rounds, int64_t mean_cut_bytes) {
   ASSERT_TRUE(pair.client->link->OpenLanes().ok());
   std::thread server([&] {
     for (int i = 1; i <= rounds; ++i) {
-      ASSERT_TRUE(pair.server->link->SendTransfer(static_cast<uint64_t>(i), 0, down, Link::Retain::kOwned, [] {}).ok());
+      ASSERT_TRUE(pair.server->link
+                      ->SendTransfer(static_cast<uint64_t>(i), 0, down, Link::Retain::kOwned, [] {})
+                      .ok());
       ASSERT_TRUE(pair.server->Send(100).ok());
     }
   });
   for (int i = 1; i <= rounds; ++i) {
     if (pair.faults->cut_after_bytes < 0) {
-      pair.faults->cut_after_bytes = std::uniform_int_distribution<int64_t>(0, 2 * mean_cut_bytes)(random);
+      pair.faults->cut_after_bytes =
+          std::uniform_int_distribution<int64_t>(0, 2 * mean_cut_bytes)(random);
     }
     Link::Retain retain = i % 4 == 0 ? Link::Retain::kBorrowed : Link::Retain::kCopied;
     ASSERT_TRUE(pair.client->link->SendTransfer(static_cast<uint64_t>(i), 0, up, retain).ok());
@@ -44,8 +48,10 @@ void Exchange(Pair& pair, uint32_t seed, int rounds, int64_t mean_cut_bytes) {
   uint64_t count = static_cast<uint64_t>(rounds);
   for (End* end : {pair.client.get(), pair.server.get()}) {
     Recorder& recorder = end->recorder;
-    ASSERT_TRUE(recorder.Until([&] { return recorder.frames == count && recorder.chunks == count; }))
-        << recorder.frames << " frames, " << recorder.chunks << " chunks of " << count;
+    ASSERT_TRUE(recorder.Until([&] {
+      return recorder.frames == count && recorder.chunks == count;
+    })) << recorder.frames
+        << " frames, " << recorder.chunks << " chunks of " << count;
     EXPECT_EQ(recorder.wrong_frames, 0u);
     EXPECT_EQ(recorder.closed, 0);
   }
@@ -60,7 +66,8 @@ TEST_P(ResumeTest, DeliversAllOnceWhereverTheConnectionIsCut) {
   for (uint32_t seed = 1; seed <= 12; ++seed) {
     Pair pair(Url());
     ASSERT_TRUE(pair.ok());
-    ASSERT_NO_FATAL_FAILURE(Exchange(pair, seed, 24, seed % 3 == 0 ? 40'000 : 300'000)) << "seed " << seed;
+    ASSERT_NO_FATAL_FAILURE(Exchange(pair, seed, 24, seed % 3 == 0 ? 40'000 : 300'000))
+        << "seed " << seed;
     cuts += pair.faults->cuts;
   }
   EXPECT_GT(cuts, 12);
@@ -71,8 +78,11 @@ TEST_P(ResumeTest, ResumesAtEachOfTheFirstBytes) {
     Pair pair(Url());
     ASSERT_TRUE(pair.ok());
     pair.faults->cut_after_bytes = cut;
-    for (int i = 0; i < 10; ++i) { ASSERT_TRUE(pair.client->Send(10).ok()); }
-    ASSERT_TRUE(pair.server->recorder.Until([&] { return pair.server->recorder.frames == 10; })) << "cut at " << cut;
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_TRUE(pair.client->Send(10).ok());
+    }
+    ASSERT_TRUE(pair.server->recorder.Until([&] { return pair.server->recorder.frames == 10; }))
+        << "cut at " << cut;
     EXPECT_EQ(pair.server->recorder.wrong_frames, 0u);
   }
 }
@@ -85,7 +95,8 @@ TEST_P(ResumeTest, TellsTheOwnersOfLossAndReturn) {
   ASSERT_TRUE(pair.server->recorder.Until([&] { return pair.server->recorder.frames == 1; }));
   ASSERT_TRUE(pair.client->recorder.Until([&] { return pair.client->recorder.reattached == 1; }));
   EXPECT_EQ(pair.client->recorder.detached, 1);
-  EXPECT_NE(pair.client->recorder.detach_reason.message().find("cut by the test"), std::string::npos);
+  EXPECT_NE(pair.client->recorder.detach_reason.message().find("cut by the test"),
+            std::string::npos);
   EXPECT_EQ(pair.client->link->counters().reconnects, 1u);
   ASSERT_TRUE(pair.server->recorder.Until([&] { return pair.server->recorder.reattached == 1; }));
   EXPECT_EQ(pair.client->recorder.closed + pair.server->recorder.closed, 0);
@@ -113,7 +124,9 @@ TEST_P(ResumeTest, SendsWithoutErrorWhileTheConnectionIsAway) {
   ASSERT_TRUE(pair.ok());
   pair.faults->refuse_dial = true;
   pair.faults->cut_after_bytes = 0;
-  for (int i = 0; i < 200; ++i) { ASSERT_TRUE(pair.client->Send(100).ok()); }
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(pair.client->Send(100).ok());
+  }
   ASSERT_TRUE(pair.client->recorder.Until([&] { return pair.client->recorder.detached == 1; }));
   EXPECT_FALSE(pair.client->link->attached());
   pair.faults->refuse_dial = false;
@@ -166,7 +179,9 @@ TEST_P(ResumeTest, FreesABlockedSenderWhenTheGraceIsOver) {
   pair.faults->refuse_dial = true;
   pair.faults->cut_after_bytes = 0;
   Status status;
-  for (int i = 0; i < 100 && status.ok(); ++i) { status = pair.client->Send(10000); }
+  for (int i = 0; i < 100 && status.ok(); ++i) {
+    status = pair.client->Send(10000);
+  }
   EXPECT_EQ(status.code(), Code::kDisconnected);
 }
 

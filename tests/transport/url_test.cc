@@ -13,7 +13,8 @@ TEST(UrlTest, ReadsHostsAndPorts) {
     uint16_t port;
   };
   for (const Case& c : {Case{"tcp://gpu7:7070", "gpu7", 7070}, Case{"tcp://[::1]:1", "::1", 1},
-                        Case{"tcp://127.0.0.1:65535/", "127.0.0.1", 65535}, Case{"tcp://0.0.0.0:0", "0.0.0.0", 0}}) {
+                        Case{"tcp://127.0.0.1:65535/", "127.0.0.1", 65535},
+                        Case{"tcp://0.0.0.0:0", "0.0.0.0", 0}}) {
     Result<Url> url = ParseUrl(c.url);
     ASSERT_TRUE(url.ok()) << c.url;
     Result<HostPort> at = ParseHostPort(*url);
@@ -31,8 +32,9 @@ TEST(UrlTest, NamesTheValueAndTheRightForm) {
     EXPECT_NE(url.status().message().find("\"" + std::string(text) + "\""), std::string::npos);
     EXPECT_NE(url.status().message().find("host:port"), std::string::npos);
   }
-  for (const char* text : {"tcp://gpu7", "tcp://:1", "tcp://h:", "tcp://h:x", "tcp://h:65536", "tcp://h:-1", "tcp://h:1 ",
-                           "tcp://::1:5", "tcp://[::1]", "tcp://[::1", "tcp://[::1]5", "tcp://h:99999999999999999999"}) {
+  for (const char* text : {"tcp://gpu7", "tcp://:1", "tcp://h:", "tcp://h:x", "tcp://h:65536",
+                           "tcp://h:-1", "tcp://h:1 ", "tcp://::1:5", "tcp://[::1]", "tcp://[::1",
+                           "tcp://[::1]5", "tcp://h:99999999999999999999"}) {
     Result<Url> url = ParseUrl(text);
     ASSERT_TRUE(url.ok()) << text;
     EXPECT_EQ(ParseHostPort(*url).status().code(), Code::kInvalid) << text;

@@ -100,7 +100,9 @@ bool CheckHandle(HandleKind kind, uint64_t handle) {
 }
 
 // The server's check is under test: every extent reaches it.
-bool HoldsMemory(uint64_t, uint64_t) { return true; }
+bool HoldsMemory(uint64_t, uint64_t) {
+  return true;
+}
 
 void FreeHandle(HandleKind kind, uint64_t handle) {
   Wire::current->freed_on_client.push_back({kind, handle, nullptr});

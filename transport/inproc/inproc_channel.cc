@@ -28,7 +28,9 @@ class Flag {
   Flag(const Flag&) = delete;
   Flag& operator=(const Flag&) = delete;
   void Set(bool on) {
-    if (on == on_) { return; }
+    if (on == on_) {
+      return;
+    }
     on_ = on;
     if (on) {
       eventfd_write(fd_, 1);
@@ -51,7 +53,9 @@ class Pipe {
 
   Result<size_t> Write(std::span<const std::span<const std::byte>> parts) {
     std::lock_guard lock(mutex_);
-    if (closed_) { return Status(Code::kDisconnected, "inproc: connection closed"); }
+    if (closed_) {
+      return Status(Code::kDisconnected, "inproc: connection closed");
+    }
     size_t total = 0;
     for (std::span<const std::byte> part : parts) {
       while (!part.empty() && used_ < kPipeBytes) {
@@ -79,7 +83,9 @@ class Pipe {
       total += bytes;
     }
     UpdateFlags();
-    if (total == 0 && closed_) { return Status(Code::kDisconnected, "inproc: connection closed"); }
+    if (total == 0 && closed_) {
+      return Status(Code::kDisconnected, "inproc: connection closed");
+    }
     return total;
   }
 
@@ -112,7 +118,9 @@ class InprocChannel final : public Channel {
       : in_(std::move(in)), out_(std::move(out)), peer_(std::move(peer)) {}
   ~InprocChannel() override { Close(); }
 
-  Result<size_t> TrySend(std::span<const std::span<const std::byte>> parts) override { return out_->Write(parts); }
+  Result<size_t> TrySend(std::span<const std::span<const std::byte>> parts) override {
+    return out_->Write(parts);
+  }
   Result<size_t> TryReceive(std::span<std::byte> into) override { return in_->Read(into); }
   bool WaitReadable(Clock::time_point deadline, int wake_fd) override {
     std::array<pollfd, 2> fds = {{{in_->readable_fd(), POLLIN, 0}, {wake_fd, POLLIN, 0}}};
@@ -164,8 +172,12 @@ class InprocListener final : public Listener {
   Result<std::unique_ptr<Channel>> Accept(Clock::time_point deadline) override {
     std::unique_lock lock(backlog_->mutex);
     while (backlog_->waiting.empty()) {
-      if (backlog_->closed) { return Status(Code::kDisconnected, Url() + ": no longer listening"); }
-      if (Clock::now() >= deadline) { return Status(Code::kTimeout, Url() + ": nobody connected"); }
+      if (backlog_->closed) {
+        return Status(Code::kDisconnected, Url() + ": no longer listening");
+      }
+      if (Clock::now() >= deadline) {
+        return Status(Code::kTimeout, Url() + ": nobody connected");
+      }
       backlog_->changed.WaitUntil(lock, deadline);
     }
     std::unique_ptr<Channel> channel = std::move(backlog_->waiting.front());
@@ -176,7 +188,9 @@ class InprocListener final : public Listener {
     {
       std::lock_guard lock(AllNames().mutex);
       auto at = AllNames().listening.find(name_);
-      if (at != AllNames().listening.end() && at->second == backlog_) { AllNames().listening.erase(at); }
+      if (at != AllNames().listening.end() && at->second == backlog_) {
+        AllNames().listening.erase(at);
+      }
     }
     std::lock_guard lock(backlog_->mutex);
     backlog_->closed = true;
@@ -197,7 +211,9 @@ Result<std::unique_ptr<Channel>> DialInproc(const Url& url, Clock::time_point) {
   {
     std::lock_guard lock(AllNames().mutex);
     auto at = AllNames().listening.find(url.rest);
-    if (at != AllNames().listening.end()) { backlog = at->second; }
+    if (at != AllNames().listening.end()) {
+      backlog = at->second;
+    }
   }
   auto up = std::make_shared<Pipe>();
   auto down = std::make_shared<Pipe>();
@@ -209,14 +225,16 @@ Result<std::unique_ptr<Channel>> DialInproc(const Url& url, Clock::time_point) {
       return std::unique_ptr<Channel>(std::make_unique<InprocChannel>(down, up, url.text));
     }
   }
-  return Status(Code::kUnavailable, "endpoint \"" + url.text + "\": nothing in this process listens there");
+  return Status(Code::kUnavailable,
+                "endpoint \"" + url.text + "\": nothing in this process listens there");
 }
 
 Result<std::unique_ptr<Listener>> ListenInproc(const Url& url) {
   std::lock_guard lock(AllNames().mutex);
   std::shared_ptr<Backlog>& slot = AllNames().listening[url.rest];
   if (slot != nullptr) {
-    return Status(Code::kUnavailable, "endpoint \"" + url.text + "\": already listening in this process");
+    return Status(Code::kUnavailable,
+                  "endpoint \"" + url.text + "\": already listening in this process");
   }
   slot = std::make_shared<Backlog>();
   return std::unique_ptr<Listener>(std::make_unique<InprocListener>(url.rest, slot));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection inside one process: two bounded pipes in memory. For tests, and for a server embedded in a program.
+// A connection inside one process: two bounded pipes in memory. For tests, and for a server
+// embedded in a program.
 #pragma once
 
 #include <memory>

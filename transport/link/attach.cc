@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections come and go here. There is one way to recover: whichever connection of a link breaks, all of them are
-// closed, the log is resumed first and the lanes follow.
+// Connections come and go here. There is one way to recover: whichever connection of a link breaks,
+// all of them are closed, the log is resumed first and the lanes follow.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -15,26 +15,35 @@ constexpr auto kOpenLanesLimit = std::chrono::seconds(10);
 
 }  // namespace
 
-void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_received_seq, uint64_t peer_received_chunks) {
+void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_received_seq,
+                         uint64_t peer_received_chunks) {
   {
     std::lock_guard lock(mutex_);
-    // Two redials may overtake each other on the way here: the older one is of no use, and no reason to end the session.
-    if (peer_received_seq < acked_seq_ || peer_received_chunks < chunk_acked_) { return channel->Close(); }
+    // Two redials may overtake each other on the way here: the older one is of no use, and no
+    // reason to end the session.
+    if (peer_received_seq < acked_seq_ || peer_received_chunks < chunk_acked_) {
+      return channel->Close();
+    }
   }
   Break(generation_, {Code::kDisconnected, "link: replaced by a new connection"});
   // Nobody writes to the old connections any more once all writers' turns are ours.
   std::unique_lock log_turn(log_writer_);
   std::vector<std::unique_lock<std::mutex>> lane_turns;
-  for (const auto& lane : lanes_) { lane_turns.emplace_back(lane->writer); }
+  for (const auto& lane : lanes_) {
+    lane_turns.emplace_back(lane->writer);
+  }
   {
     std::lock_guard lock(mutex_);
-    if (phase_ >= Phase::kClosing) { return channel->Close(); }
+    if (phase_ >= Phase::kClosing) {
+      return channel->Close();
+    }
     if (peer_received_seq > offered_seq_ || peer_received_chunks > chunk_offered_) {
       channel->Close();
       return RequestCloseLocked(
-          {Code::kMalformed, "link: resume at frame " + std::to_string(peer_received_seq) + ", chunk " +
-                                 std::to_string(peer_received_chunks) + "; only " + std::to_string(offered_seq_) +
-                                 " frames and " + std::to_string(chunk_offered_) + " chunks were sent"},
+          {Code::kMalformed, "link: resume at frame " + std::to_string(peer_received_seq) +
+                                 ", chunk " + std::to_string(peer_received_chunks) + "; only " +
+                                 std::to_string(offered_seq_) + " frames and " +
+                                 std::to_string(chunk_offered_) + " chunks were sent"},
           /*tell_peer=*/false);
     }
     acks_seen_ = acked_seq_ = std::max(acked_seq_, peer_received_seq);
@@ -42,7 +51,9 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
     cursor_seq_ = acked_seq_ + 1;
     cursor_bytes_ = 0;
     chunk_cursor_ = chunk_acked_ + 1;
-    for (const auto& lane : lanes_) { lane->writing_seq = 0; }
+    for (const auto& lane : lanes_) {
+      lane->writing_seq = 0;
+    }
     control_sent_bytes_ = sizeof(control_);
     control_wanted_ = true;  // tells the peer that this side has taken the connection
     ReleaseTail();
@@ -53,7 +64,9 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
     last_heard_ = attached_since_ = Clock::now();
     last_sent_ = Clock::now();
     attached_progress_ = Progress();
-    if (phase_ == Phase::kDetached) { ++reconnects_; }
+    if (phase_ == Phase::kDetached) {
+      ++reconnects_;
+    }
     phase_ = Phase::kAttached;
     lane_cv_.NotifyAll();
     PokeService();
@@ -62,24 +75,38 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
   lane_turns.clear();
   log_turn.unlock();
   RunDone();
-  if (DrainLog() == Drained::kBlocked) { RequestBacklog(); }
+  if (DrainLog() == Drained::kBlocked) {
+    RequestBacklog();
+  }
 }
 
 void LinkCore::AttachLane(uint32_t index, std::unique_ptr<Channel> channel) {
-  if (index >= lanes_.size()) { return channel->Close(); }
+  if (index >= lanes_.size()) {
+    return channel->Close();
+  }
   Lane& lane = *lanes_[index];
   std::lock_guard turn(lane.writer);
   std::lock_guard lock(mutex_);
-  if (phase_ >= Phase::kClosing) { return channel->Close(); }
-  if (lane.channel != nullptr) { lane.channel->Close(); }
+  if (phase_ >= Phase::kClosing) {
+    return channel->Close();
+  }
+  if (lane.channel != nullptr) {
+    lane.channel->Close();
+  }
   lane.channel = std::move(channel);
   lane.fd = lane.channel->Descriptor();
   lane.generation = ++lane_generation_;
   lane.epoch = epoch_;
   lane.sent_bytes = 0;  // a chunk half written to a replaced connection starts again
-  bool running = lane.reader_thread.started() || lane.reader_thread.Start("farcall-lane-r", &LinkCore::ReadLane, this, index);
-  running = running && (lane.writer_thread.started() || lane.writer_thread.Start("farcall-lane-w", &LinkCore::WriteLane, this, index));
-  if (!running) { return RequestCloseLocked({Code::kUnavailable, "link: no thread can be started for a bulk lane"}, true); }
+  bool running = lane.reader_thread.started() ||
+                 lane.reader_thread.Start("farcall-lane-r", &LinkCore::ReadLane, this, index);
+  running =
+      running && (lane.writer_thread.started() ||
+                  lane.writer_thread.Start("farcall-lane-w", &LinkCore::WriteLane, this, index));
+  if (!running) {
+    return RequestCloseLocked(
+        {Code::kUnavailable, "link: no thread can be started for a bulk lane"}, true);
+  }
   lane_cv_.NotifyAll();
   PokeService();
 }
@@ -87,13 +114,20 @@ void LinkCore::AttachLane(uint32_t index, std::unique_ptr<Channel> channel) {
 Status LinkCore::OpenLanes() {
   Lock lock(mutex_);
   // Once they have been open, chunks wait in the tail while the lanes are away, like frames.
-  if (!options_.is_client || reconnect_ == nullptr || lanes_were_open_) { return phase_ < Phase::kClosing ? Status() : why_; }
-  if (lanes_.empty()) { return {Code::kUnsupported, "link: this session has no bulk lanes"}; }
+  if (!options_.is_client || reconnect_ == nullptr || lanes_were_open_) {
+    return phase_ < Phase::kClosing ? Status() : why_;
+  }
+  if (lanes_.empty()) {
+    return {Code::kUnsupported, "link: this session has no bulk lanes"};
+  }
   lanes_wanted_ = true;
   PokeService();
-  Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(options_.grace_ms) + kOpenLanesLimit;
+  Clock::time_point deadline =
+      Clock::now() + std::chrono::milliseconds(options_.grace_ms) + kOpenLanesLimit;
   while (!lanes_were_open_ && phase_ < Phase::kClosing) {
-    if (Clock::now() >= deadline) { return {Code::kTimeout, "link: the bulk lanes do not open"}; }
+    if (Clock::now() >= deadline) {
+      return {Code::kTimeout, "link: the bulk lanes do not open"};
+    }
     received_cv_.WaitUntil(lock, deadline);
   }
   return phase_ < Phase::kClosing ? Status() : why_;
@@ -105,10 +139,16 @@ bool LinkCore::DialLanes(Lock& lock) {
   for (uint32_t i = 0; i < lanes_.size(); ++i) {
     lock.unlock();
     Result<Link::Reconnected> lane = reconnect_(LinkRole::kLane, i, 0, 0);
-    if (lane.ok() && generation == generation_) { AttachLane(i, std::move(lane->channel)); }
+    if (lane.ok() && generation == generation_) {
+      AttachLane(i, std::move(lane->channel));
+    }
     lock.lock();
-    if (generation != generation_ || phase_ != Phase::kAttached) { return false; }
-    if (lane.ok()) { continue; }
+    if (generation != generation_ || phase_ != Phase::kAttached) {
+      return false;
+    }
+    if (lane.ok()) {
+      continue;
+    }
     Code code = lane.status().code();
     if (code == Code::kDisconnected || code == Code::kTimeout || code == Code::kUnavailable) {
       BreakLocked(lane.status());
@@ -124,13 +164,20 @@ bool LinkCore::DialLanes(Lock& lock) {
 
 void LinkCore::Break(uint64_t generation, const Status& why) {
   std::lock_guard lock(mutex_);
-  if (generation == generation_ && log_ != nullptr) { BreakLocked(why); }
+  if (generation == generation_ && log_ != nullptr) {
+    BreakLocked(why);
+  }
 }
 
 void LinkCore::BreakLane(Lane& lane, uint64_t generation, const Status& why) {
   std::lock_guard lock(mutex_);
-  if (lane.channel == nullptr || lane.generation != generation) { return; }
-  if (log_ != nullptr) { return BreakLocked({why.code(), "bulk lane " + std::to_string(lane.index) + ": " + why.message()}); }
+  if (lane.channel == nullptr || lane.generation != generation) {
+    return;
+  }
+  if (log_ != nullptr) {
+    return BreakLocked(
+        {why.code(), "bulk lane " + std::to_string(lane.index) + ": " + why.message()});
+  }
   lane.fd = -1;
   lane.channel->Close();
   lane.channel = nullptr;
@@ -138,12 +185,16 @@ void LinkCore::BreakLane(Lane& lane, uint64_t generation, const Status& why) {
 
 void LinkCore::BreakLocked(const Status& why) {
   log_fd_ = -1;
-  if (log_ != nullptr) { log_->Close(); }
+  if (log_ != nullptr) {
+    log_->Close();
+  }
   log_ = nullptr;
   ++generation_;
   for (const auto& lane : lanes_) {
     lane->fd = -1;
-    if (lane->channel != nullptr) { lane->channel->Close(); }
+    if (lane->channel != nullptr) {
+      lane->channel->Close();
+    }
     lane->channel = nullptr;
   }
   lanes_open_ = false;
@@ -153,8 +204,12 @@ void LinkCore::BreakLocked(const Status& why) {
     phase_ = Phase::kDetached;
     break_why_ = why;
     detached_since_ = Clock::now();
-    // A connection that moved the session on is replaced at once; one that did not makes the next wait longer.
-    if (Progress() != attached_progress_ || detached_since_ - attached_since_ > std::chrono::seconds(1)) { backoff_ms_ = 0; }
+    // A connection that moved the session on is replaced at once; one that did not makes the next
+    // wait longer.
+    if (Progress() != attached_progress_ ||
+        detached_since_ - attached_since_ > std::chrono::seconds(1)) {
+      backoff_ms_ = 0;
+    }
     next_dial_ = detached_since_ + std::chrono::milliseconds(backoff_ms_);
     backoff_ms_ = std::clamp<uint32_t>(backoff_ms_ * 2, 10, 1000);
   }
@@ -162,15 +217,23 @@ void LinkCore::BreakLocked(const Status& why) {
 }
 
 // Changes with whatever has safely crossed in either direction.
-uint64_t LinkCore::Progress() const { return received_seq_ + chunk_prefix_ + acked_seq_ + chunk_acked_; }
+uint64_t LinkCore::Progress() const {
+  return received_seq_ + chunk_prefix_ + acked_seq_ + chunk_acked_;
+}
 
-void LinkCore::WakePump() { eventfd_write(pump_wake_fd_, 1); }
+void LinkCore::WakePump() {
+  eventfd_write(pump_wake_fd_, 1);
+}
 
 // In a forked child: no lock may be taken, and only the descriptors are ours to let go.
 void LinkCore::Abandon() {
-  if (log_fd_ >= 0) { close(log_fd_); }
+  if (log_fd_ >= 0) {
+    close(log_fd_);
+  }
   for (const auto& lane : lanes_) {
-    if (lane->fd >= 0) { close(lane->fd); }
+    if (lane->fd >= 0) {
+      close(lane->fd);
+    }
   }
   close(pump_wake_fd_);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Incoming chunks: each lane's reader lands payloads straight in their destination. A prefix counter and one window of
-// bits tell which chunks are here, whatever order the lanes deliver in.
+// Incoming chunks: each lane's reader lands payloads straight in their destination. A prefix
+// counter and one window of bits tell which chunks are here, whatever order the lanes deliver in.
 #include <algorithm>
 
 #include "transport/link/frame_check.h"
@@ -9,22 +9,25 @@
 namespace farcall {
 namespace {
 
-constexpr uint64_t kAckChunkBytes = 4u << 20;  // without an acknowledgement, while more keeps coming
+constexpr uint64_t kAckChunkBytes = 4u
+                                    << 20;  // without an acknowledgement, while more keeps coming
 
 }  // namespace
 
-// Thread body. A lane's new connection waits until no lane reads a connection from before the link broke: the chunk such
-// a reader still lands would otherwise be landed twice at once.
+// Thread body. A lane's new connection waits until no lane reads a connection from before the link
+// broke: the chunk such a reader still lands would otherwise be landed twice at once.
 void LinkCore::ReadLane(uint32_t index) {
   Lane& lane = *lanes_[index];
   uint64_t done_generation = 0;
   Lock lock(mutex_);
   for (;;) {
-    while (!stop_lanes_ &&
-           (lane.channel == nullptr || lane.generation == done_generation || OlderReader(lane.epoch))) {
+    while (!stop_lanes_ && (lane.channel == nullptr || lane.generation == done_generation ||
+                            OlderReader(lane.epoch))) {
       lane_cv_.Wait(lock);
     }
-    if (stop_lanes_) { return; }
+    if (stop_lanes_) {
+      return;
+    }
     std::shared_ptr<Channel> channel = lane.channel;
     uint64_t generation = lane.generation;
     lane.reading_epoch = lane.epoch;
@@ -52,7 +55,8 @@ bool LinkCore::OlderReader(uint64_t epoch) const {
 Status LinkCore::ReceiveChunks(Channel& channel) {
   for (;;) {
     ChunkHeader header;
-    FARCALL_TRY(ReceiveFully(channel, std::as_writable_bytes(std::span(&header, 1)), /*at_boundary=*/true));
+    FARCALL_TRY(
+        ReceiveFully(channel, std::as_writable_bytes(std::span(&header, 1)), /*at_boundary=*/true));
     FARCALL_TRY(CheckChunkHeader(header));
     bool duplicate = false;
     FARCALL_TRY(ClaimChunk(header, &duplicate));
@@ -74,8 +78,9 @@ Status LinkCore::ReceiveChunks(Channel& channel) {
 Status LinkCore::ReceiveChunk(Channel& channel, const ChunkHeader& header) {
   std::span<std::byte> into = observer_.ChunkDestination(header);
   if (into.size() != header.bytes) {
-    return {Code::kMalformed, "chunk: transfer " + std::to_string(header.transfer) + " has no room for " +
-                                  std::to_string(header.bytes) + " bytes at offset " + std::to_string(header.offset)};
+    return {Code::kMalformed, "chunk: transfer " + std::to_string(header.transfer) +
+                                  " has no room for " + std::to_string(header.bytes) +
+                                  " bytes at offset " + std::to_string(header.offset)};
   }
   FARCALL_TRY(ReceiveFully(channel, into, /*at_boundary=*/false));
   observer_.OnChunk(header);
@@ -84,17 +89,22 @@ Status LinkCore::ReceiveChunk(Channel& channel, const ChunkHeader& header) {
   return {};
 }
 
-// `at_boundary`: between chunks, where a pause means that the sender may be waiting for our acknowledgement.
+// `at_boundary`: between chunks, where a pause means that the sender may be waiting for our
+// acknowledgement.
 Status LinkCore::ReceiveFully(Channel& channel, std::span<std::byte> into, bool at_boundary) {
   while (!into.empty()) {
     Result<size_t> got = channel.TryReceive(into);
-    if (!got.ok()) { return got.status(); }
+    if (!got.ok()) {
+      return got.status();
+    }
     into = into.subspan(*got);
     if (*got != 0) {
       at_boundary = false;
       continue;
     }
-    if (at_boundary) { AcknowledgeChunks(); }
+    if (at_boundary) {
+      AcknowledgeChunks();
+    }
     channel.WaitReadable(Clock::time_point::max());
   }
   return {};
@@ -105,15 +115,20 @@ Status LinkCore::ClaimChunk(const ChunkHeader& header, bool* duplicate) {
   uint64_t prefix = chunk_prefix_;
   size_t slot = header.seq % kChunkWindow;
   *duplicate = header.seq <= prefix;
-  if (*duplicate) { return {}; }
+  if (*duplicate) {
+    return {};
+  }
   if (header.seq - prefix > kChunkWindow) {
     return {Code::kMalformed, "chunk: seq " + std::to_string(header.seq) + ", at most " +
                                   std::to_string(prefix + kChunkWindow) + " may be sent now"};
   }
   *duplicate = chunk_received_[slot];
-  if (*duplicate) { return {}; }
+  if (*duplicate) {
+    return {};
+  }
   if (chunk_claimed_[slot]) {
-    return {Code::kMalformed, "chunk: seq " + std::to_string(header.seq) + " comes on two lanes at once"};
+    return {Code::kMalformed,
+            "chunk: seq " + std::to_string(header.seq) + " comes on two lanes at once"};
   }
   chunk_claimed_[slot] = true;
   return {};
@@ -124,7 +139,9 @@ void LinkCore::FinishChunk(uint64_t seq, bool received) {
   {
     std::lock_guard lock(mutex_);
     chunk_claimed_[seq % kChunkWindow] = false;
-    if (!received) { return; }
+    if (!received) {
+      return;
+    }
     chunk_received_[seq % kChunkWindow] = true;
     uint64_t prefix = chunk_prefix_;
     while (chunk_received_[(prefix + 1) % kChunkWindow]) {
@@ -137,19 +154,26 @@ void LinkCore::FinishChunk(uint64_t seq, bool received) {
     }
     acknowledge = chunk_bytes_unacked_ >= kAckChunkBytes;
   }
-  if (acknowledge) { AcknowledgeChunks(); }
+  if (acknowledge) {
+    AcknowledgeChunks();
+  }
 }
 
 void LinkCore::AcknowledgeChunks() {
-  if (chunk_ack_stamped_ < chunk_prefix_) { SendControl(); }
+  if (chunk_ack_stamped_ < chunk_prefix_) {
+    SendControl();
+  }
 }
 
 Status LinkCore::WaitChunks(uint64_t seq, Clock::time_point deadline) {
   Lock lock(mutex_);
   while (chunk_prefix_ < seq) {
-    if (phase_ >= Phase::kClosing) { return why_; }
+    if (phase_ >= Phase::kClosing) {
+      return why_;
+    }
     if (Clock::now() >= deadline) {
-      return {Code::kTimeout, "link: " + std::to_string(chunk_prefix_) + " chunks are here, waited for " + std::to_string(seq)};
+      return {Code::kTimeout, "link: " + std::to_string(chunk_prefix_) +
+                                  " chunks are here, waited for " + std::to_string(seq)};
     }
     received_cv_.WaitUntil(lock, deadline);
   }

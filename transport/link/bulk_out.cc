@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outgoing chunks: one queue in seq order, from which each lane pulls its next chunk when it has written the last.
-// Entries stay until the peer acknowledges the prefix they are in.
+// Outgoing chunks: one queue in seq order, from which each lane pulls its next chunk when it has
+// written the last. Entries stay until the peer acknowledges the prefix they are in.
 #include <algorithm>
 #include <cstring>
 
@@ -13,24 +13,35 @@ constexpr auto kWaitSlice = std::chrono::milliseconds(100);
 
 }  // namespace
 
-Status LinkCore::SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes, Link::Retain retain,
-                              std::function<void()> done) {
-  if (lanes_.empty()) { return {Code::kUnsupported, "link: this session has no bulk lanes"}; }
+Status LinkCore::SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
+                              Link::Retain retain, std::function<void()> done) {
+  if (lanes_.empty()) {
+    return {Code::kUnsupported, "link: this session has no bulk lanes"};
+  }
   if (retain == Link::Retain::kBorrowed && OnPumpThread()) {
-    return {Code::kInvalid, "link: a borrowed transfer waits for the thread that sends it; copy or own the bytes"};
+    return {Code::kInvalid,
+            "link: a borrowed transfer waits for the thread that sends it; copy or own the bytes"};
   }
   if (bytes.empty()) {
     FARCALL_TRY(Closed());
-    if (done) { done(); }
+    if (done) {
+      done();
+    }
     return {};
   }
-  if (retain == Link::Retain::kCopied) { return QueueCopied(transfer, offset, bytes); }
+  if (retain == Link::Retain::kCopied) {
+    return QueueCopied(transfer, offset, bytes);
+  }
   uint64_t last_seq = 0;
   FARCALL_TRY(QueueInPlace(transfer, offset, bytes, std::move(done), &last_seq));
   DrainLanes();
-  if (retain == Link::Retain::kOwned) { return {}; }
+  if (retain == Link::Retain::kOwned) {
+    return {};
+  }
   Lock lock(mutex_);
-  while (chunk_released_ < last_seq) { room_cv_.Wait(lock); }
+  while (chunk_released_ < last_seq) {
+    room_cv_.Wait(lock);
+  }
   return phase_ < Phase::kClosing || chunk_acked_ >= last_seq ? Status() : why_;
 }
 
@@ -42,7 +53,9 @@ Status LinkCore::QueueCopied(uint64_t transfer, uint64_t offset, std::span<const
       std::lock_guard pool(pool_mutex_);
       copy = copies_.Take(piece.size());
     }
-    if (copy.bytes == nullptr) { copy.bytes.reset(new std::byte[copy.capacity_bytes]); }
+    if (copy.bytes == nullptr) {
+      copy.bytes.reset(new std::byte[copy.capacity_bytes]);
+    }
     std::memcpy(copy.bytes.get(), piece.data(), piece.size());
     {
       Lock lock(mutex_);
@@ -50,7 +63,9 @@ Status LinkCore::QueueCopied(uint64_t transfer, uint64_t offset, std::span<const
              copied_bytes_ + copy.capacity_bytes > options_.max_chunk_tail_bytes) {
         room_cv_.Wait(lock);
       }
-      if (phase_ >= Phase::kClosing) { return why_; }
+      if (phase_ >= Phase::kClosing) {
+        return why_;
+      }
       std::span<const std::byte> kept(copy.bytes.get(), piece.size());
       PushChunk(transfer, offset, kept, std::move(copy), nullptr);
     }
@@ -65,7 +80,9 @@ Status LinkCore::QueueCopied(uint64_t transfer, uint64_t offset, std::span<const
 Status LinkCore::QueueInPlace(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
                               std::function<void()> done, uint64_t* last_seq) {
   std::lock_guard lock(mutex_);
-  if (phase_ >= Phase::kClosing) { return why_; }
+  if (phase_ >= Phase::kClosing) {
+    return why_;
+  }
   while (!bytes.empty()) {
     std::span<const std::byte> piece = bytes.first(std::min(bytes.size(), kMaxChunkBytes));
     bytes = bytes.subspan(piece.size());
@@ -76,8 +93,8 @@ Status LinkCore::QueueInPlace(uint64_t transfer, uint64_t offset, std::span<cons
   return {};
 }
 
-void LinkCore::PushChunk(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes, CopyBlock copy,
-                         std::function<void()> done) {
+void LinkCore::PushChunk(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
+                         CopyBlock copy, std::function<void()> done) {
   ChunkEntry entry;
   entry.header.bytes = static_cast<uint32_t>(bytes.size());
   entry.header.seq = chunk_next_++;
@@ -100,10 +117,13 @@ void LinkCore::DrainLanes() {
   uint32_t first = next_lane_++;
   bool blocked = false;
   for (size_t i = 0; i < lanes_.size(); ++i) {
-    blocked |= DrainLane(*lanes_[(first + i) % lanes_.size()], /*wait_turn=*/false) == Drained::kBlocked;
+    blocked |=
+        DrainLane(*lanes_[(first + i) % lanes_.size()], /*wait_turn=*/false) == Drained::kBlocked;
   }
   std::lock_guard lock(mutex_);
-  if (blocked || ChunkPullable()) { lane_cv_.NotifyAll(); }
+  if (blocked || ChunkPullable()) {
+    lane_cv_.NotifyAll();
+  }
 }
 
 LinkCore::Drained LinkCore::DrainLane(Lane& lane, bool wait_turn) {
@@ -126,7 +146,9 @@ LinkCore::Drained LinkCore::DrainLaneAsWriter(Lane& lane) {
       std::lock_guard lock(mutex_);
       channel = lane.channel;
       generation = lane.generation;
-      if (channel == nullptr || (lane.writing_seq == 0 && !ChunkPullable())) { return Drained::kIdle; }
+      if (channel == nullptr || (lane.writing_seq == 0 && !ChunkPullable())) {
+        return Drained::kIdle;
+      }
       if (lane.writing_seq == 0) {
         lane.writing_seq = chunk_cursor_++;
         chunk_offered_ = std::max(chunk_offered_, lane.writing_seq);
@@ -147,7 +169,9 @@ LinkCore::Drained LinkCore::DrainLaneAsWriter(Lane& lane) {
       BreakLane(lane, generation, sent.status());
       return Drained::kBroken;
     }
-    if (*sent == 0) { return Drained::kBlocked; }
+    if (*sent == 0) {
+      return Drained::kBlocked;
+    }
     chunk_bytes_out_ += *sent;
     lane.sent_bytes += *sent;
     if (lane.sent_bytes == sizeof(ChunkHeader) + lane.header.bytes) {
@@ -165,23 +189,33 @@ void LinkCore::WriteLane(uint32_t index) {
     std::shared_ptr<Channel> channel;
     {
       Lock lock(mutex_);
-      while (!stop_lanes_ && (lane.channel == nullptr || (lane.writing_seq == 0 && !ChunkPullable()))) {
+      while (!stop_lanes_ &&
+             (lane.channel == nullptr || (lane.writing_seq == 0 && !ChunkPullable()))) {
         lane_cv_.Wait(lock);
       }
-      if (stop_lanes_) { return; }
+      if (stop_lanes_) {
+        return;
+      }
       channel = lane.channel;
     }
-    if (DrainLane(lane, /*wait_turn=*/true) == Drained::kBlocked) { channel->WaitWritable(Clock::now() + kWaitSlice); }
+    if (DrainLane(lane, /*wait_turn=*/true) == Drained::kBlocked) {
+      channel->WaitWritable(Clock::now() + kWaitSlice);
+    }
   }
 }
 
-// Lets go of what is acknowledged, but of nothing that a lane is still writing, even if the peer lies about it.
+// Lets go of what is acknowledged, but of nothing that a lane is still writing, even if the peer
+// lies about it.
 void LinkCore::ReleaseChunks() {
   uint64_t limit = std::min(chunk_acked_, chunk_cursor_ - 1);
   for (const auto& lane : lanes_) {
-    if (lane->writing_seq != 0) { limit = std::min(limit, lane->writing_seq - 1); }
+    if (lane->writing_seq != 0) {
+      limit = std::min(limit, lane->writing_seq - 1);
+    }
   }
-  if (chunk_released_ >= limit) { return; }
+  if (chunk_released_ >= limit) {
+    return;
+  }
   while (chunk_released_ < limit) {
     ChunkEntry entry = chunks_.PopFront();
     chunk_released_ = entry.header.seq;
@@ -194,7 +228,9 @@ void LinkCore::ReleaseChunks() {
     copies_.Give(std::move(entry.copy));
   }
   room_cv_.NotifyAll();
-  if (ChunkPullable()) { lane_cv_.NotifyAll(); }
+  if (ChunkPullable()) {
+    lane_cv_.NotifyAll();
+  }
 }
 
 void LinkCore::RunDone() {
@@ -202,10 +238,14 @@ void LinkCore::RunDone() {
     std::function<void()> done;
     {
       std::lock_guard lock(mutex_);
-      if (!done_.empty()) { done = done_.PopFront(); }
+      if (!done_.empty()) {
+        done = done_.PopFront();
+      }
       done_waiting_ = !done_.empty();
     }
-    if (done) { done(); }
+    if (done) {
+      done();
+    }
   }
 }
 

@@ -14,7 +14,9 @@ namespace farcall {
 // The link's way into a FrameBuffer.
 class FrameAccess {
  public:
-  static std::span<const std::byte> Frame(const FrameBuffer& frame) { return {frame.bytes_.data(), frame.used_}; }
+  static std::span<const std::byte> Frame(const FrameBuffer& frame) {
+    return {frame.bytes_.data(), frame.used_};
+  }
   static std::byte* Header(FrameBuffer& frame) { return frame.bytes_.data(); }
   static size_t CapacityBytes(const FrameBuffer& frame) { return frame.bytes_.size(); }
   static void Reset(FrameBuffer& frame) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The link's state and threads. Threads: callers; one service thread (heartbeats, backlog, redial, grace, closing); per
-// attached lane one reader and one writer, the writer asleep unless a socket is full.
+// The link's state and threads. Threads: callers; one service thread (heartbeats, backlog, redial,
+// grace, closing); per attached lane one reader and one writer, the writer asleep unless a socket
+// is full.
 //
-// Locks, in the order they may be taken: order_ (senders of frames), log_writer_ or a lane's writer (whoever puts bytes
-// on that socket; never held across a wait), mutex_ (all state, short). The pools' locks are leaves.
+// Locks, in the order they may be taken: order_ (senders of frames), log_writer_ or a lane's writer
+// (whoever puts bytes on that socket; never held across a wait), mutex_ (all state, short). The
+// pools' locks are leaves.
 #pragma once
 
 #include <array>
@@ -36,12 +38,13 @@ class LinkCore {
   // log_in.cc
   Status Pump(Clock::time_point deadline, int wake_fd);
   // bulk_out.cc
-  Status SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes, Link::Retain retain,
-                      std::function<void()> done);
+  Status SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
+                      Link::Retain retain, std::function<void()> done);
   // bulk_in.cc
   Status WaitChunks(uint64_t seq, Clock::time_point deadline);
   // attach.cc
-  void AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_received_seq, uint64_t peer_received_chunks);
+  void AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_received_seq,
+                 uint64_t peer_received_chunks);
   void AttachLane(uint32_t index, std::unique_ptr<Channel> channel);
   Status OpenLanes();
   void Abandon();
@@ -69,17 +72,17 @@ class LinkCore {
 
   struct Lane {
     uint32_t index = 0;
-    std::mutex writer;                 // guards header, data, sent_bytes
+    std::mutex writer;  // guards header, data, sent_bytes
     ChunkHeader header;
     const std::byte* data = nullptr;
-    size_t sent_bytes = 0;             // of header and payload
+    size_t sent_bytes = 0;  // of header and payload
     // Guarded by mutex_:
     std::shared_ptr<Channel> channel;
-    uint64_t generation = 0;           // of the channel
-    uint64_t epoch = 0;                // of the link when it was attached
-    uint64_t reading_epoch = 0;        // 0: the reader holds no channel
-    uint64_t writing_seq = 0;          // chunk partly written; pins it and all behind it
-    std::atomic<int> fd = -1;          // for Abandon, which takes no lock
+    uint64_t generation = 0;     // of the channel
+    uint64_t epoch = 0;          // of the link when it was attached
+    uint64_t reading_epoch = 0;  // 0: the reader holds no channel
+    uint64_t writing_seq = 0;    // chunk partly written; pins it and all behind it
+    std::atomic<int> fd = -1;    // for Abandon, which takes no lock
     WorkerThread reader_thread, writer_thread;
   };
 
@@ -113,10 +116,10 @@ class LinkCore {
   void AcknowledgeIfDue();
   // bulk_out.cc
   Status QueueCopied(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes);
-  Status QueueInPlace(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes, std::function<void()> done,
-                      uint64_t* last_seq);
-  void PushChunk(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes, CopyBlock copy,
-                 std::function<void()> done);
+  Status QueueInPlace(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
+                      std::function<void()> done, uint64_t* last_seq);
+  void PushChunk(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
+                 CopyBlock copy, std::function<void()> done);
   bool ChunkPullable() const;
   void DrainLanes();
   Drained DrainLane(Lane& lane, bool wait_turn);
@@ -159,9 +162,9 @@ class LinkCore {
   LinkObserver& observer_;
   const LinkOptions options_;
   const Link::Reconnect reconnect_;
-  const uint64_t ack_frames_;   // send an acknowledgement alone after so many frames,
-  const uint64_t ack_bytes_;    // or bytes, without one
-  const int pump_wake_fd_;      // readable: a Pump that waits for a connection looks again
+  const uint64_t ack_frames_;  // send an acknowledgement alone after so many frames,
+  const uint64_t ack_bytes_;   // or bytes, without one
+  const int pump_wake_fd_;     // readable: a Pump that waits for a connection looks again
 
   std::mutex order_;
   std::mutex log_writer_;
@@ -173,7 +176,7 @@ class LinkCore {
   Status why_;
   bool tell_peer_ = false;
   std::shared_ptr<Channel> log_;
-  uint64_t epoch_ = 1;            // +1 when an attached link breaks
+  uint64_t epoch_ = 1;  // +1 when an attached link breaks
   uint64_t reported_epoch_ = 1;
   bool reported_detached_ = false;
   Status break_why_;
@@ -186,11 +189,11 @@ class LinkCore {
 
   Ring<std::unique_ptr<FrameBuffer>> tail_;
   size_t tail_bytes_ = 0;
-  uint64_t tail_first_seq_ = 1;   // of tail_[0]
-  uint64_t next_seq_ = 1;         // also needs order_ to change
-  uint64_t cursor_seq_ = 1;       // first frame not wholly written to this connection
-  size_t cursor_bytes_ = 0;       // of it that are
-  uint64_t offered_seq_ = 0;      // highest ever given to a socket: what a peer may acknowledge
+  uint64_t tail_first_seq_ = 1;  // of tail_[0]
+  uint64_t next_seq_ = 1;        // also needs order_ to change
+  uint64_t cursor_seq_ = 1;      // first frame not wholly written to this connection
+  size_t cursor_bytes_ = 0;      // of it that are
+  uint64_t offered_seq_ = 0;     // highest ever given to a socket: what a peer may acknowledge
   uint64_t acked_seq_ = 0;
   bool control_wanted_ = false;
   FrameHeader control_;
@@ -199,7 +202,8 @@ class LinkCore {
   Ring<ChunkEntry> chunks_;
   Ring<std::function<void()>> done_;
   size_t copied_bytes_ = 0;
-  uint64_t chunk_next_ = 1, chunk_cursor_ = 1, chunk_offered_ = 0, chunk_acked_ = 0, chunk_released_ = 0;
+  uint64_t chunk_next_ = 1, chunk_cursor_ = 1, chunk_offered_ = 0, chunk_acked_ = 0,
+           chunk_released_ = 0;
   std::bitset<kChunkWindow> chunk_claimed_, chunk_received_;
   uint64_t lane_generation_ = 0;
 
@@ -214,8 +218,8 @@ class LinkCore {
   std::atomic<uintptr_t> pump_thread_ = 0;
   std::atomic<uint32_t> next_lane_ = 0;
   std::atomic<int> log_fd_ = -1;
-  std::atomic<uint64_t> frames_out_ = 0, frames_in_ = 0, bytes_out_ = 0, bytes_in_ = 0, chunk_bytes_out_ = 0,
-                        chunk_bytes_in_ = 0, reconnects_ = 0;
+  std::atomic<uint64_t> frames_out_ = 0, frames_in_ = 0, bytes_out_ = 0, bytes_in_ = 0,
+                        chunk_bytes_out_ = 0, chunk_bytes_in_ = 0, reconnects_ = 0;
 
   // ---- the pumping thread's
   std::shared_ptr<Channel> reader_;

@@ -34,9 +34,13 @@ class PumpScope {
 Status LinkCore::Pump(Clock::time_point deadline, int wake_fd) {
   PumpScope scope(pump_thread_);
   for (;;) {
-    if (phase_ >= Phase::kClosing) { return Closed(); }
+    if (phase_ >= Phase::kClosing) {
+      return Closed();
+    }
     if (!RefreshReader()) {
-      if (WaitAttached(deadline, wake_fd)) { continue; }
+      if (WaitAttached(deadline, wake_fd)) {
+        continue;
+      }
       return {Code::kTimeout, "link: not connected"};
     }
     Result<size_t> got = ReceiveSpinning(deadline, wake_fd);
@@ -45,7 +49,9 @@ Status LinkCore::Pump(Clock::time_point deadline, int wake_fd) {
       continue;
     }
     if (*got == 0) {
-      if (reader_->WaitReadable(deadline, wake_fd)) { continue; }
+      if (reader_->WaitReadable(deadline, wake_fd)) {
+        continue;
+      }
       return {Code::kTimeout, "link: nothing came"};
     }
     received_bytes_ += *got;
@@ -58,11 +64,14 @@ Status LinkCore::Pump(Clock::time_point deadline, int wake_fd) {
       return Closed();
     }
     AcknowledgeIfDue();
-    if (any) { return {}; }
+    if (any) {
+      return {};
+    }
   }
 }
 
-// Follows the log to its present connection; what is left of a lost one is half a frame, sent again.
+// Follows the log to its present connection; what is left of a lost one is half a frame, sent
+// again.
 bool LinkCore::RefreshReader() {
   if (reader_generation_ != generation_) {
     std::lock_guard lock(mutex_);
@@ -70,15 +79,21 @@ bool LinkCore::RefreshReader() {
     reader_generation_ = generation_;
     received_bytes_ = 0;
   }
-  if (reader_ != nullptr && received_ == nullptr) { received_.reset(new std::byte[kReceiveBytes]); }
+  if (reader_ != nullptr && received_ == nullptr) {
+    received_.reset(new std::byte[kReceiveBytes]);
+  }
   return reader_ != nullptr;
 }
 
 // True if there is something to look at again; false at the deadline or for `wake_fd`.
 bool LinkCore::WaitAttached(Clock::time_point deadline, int wake_fd) {
   eventfd_t count;
-  eventfd_read(pump_wake_fd_, &count);  // before the look at the phase: a change after it sets the descriptor again
-  if (attached() || phase_ >= Phase::kClosing) { return true; }
+  eventfd_read(
+      pump_wake_fd_,
+      &count);  // before the look at the phase: a change after it sets the descriptor again
+  if (attached() || phase_ >= Phase::kClosing) {
+    return true;
+  }
   std::array<pollfd, 2> fds = {{{pump_wake_fd_, POLLIN, 0}, {wake_fd, POLLIN, 0}}};
   PollUntil({fds.data(), wake_fd < 0 ? 1u : 2u}, deadline);
   return fds[0].revents != 0;
@@ -88,11 +103,16 @@ bool LinkCore::WaitAttached(Clock::time_point deadline, int wake_fd) {
 Result<size_t> LinkCore::ReceiveSpinning(Clock::time_point deadline, int wake_fd) {
   std::span<std::byte> room(received_.get() + received_bytes_, kReceiveBytes - received_bytes_);
   Result<size_t> got = reader_->TryReceive(room);
-  if (!got.ok() || *got != 0 || options_.spin_us == 0) { return got; }
-  Clock::time_point stop = std::min(deadline, Clock::now() + std::chrono::microseconds(options_.spin_us));
+  if (!got.ok() || *got != 0 || options_.spin_us == 0) {
+    return got;
+  }
+  Clock::time_point stop =
+      std::min(deadline, Clock::now() + std::chrono::microseconds(options_.spin_us));
   for (uint32_t turn = 1; got.ok() && *got == 0 && Clock::now() < stop; ++turn) {
     pollfd wake{wake_fd, POLLIN, 0};
-    if (wake_fd >= 0 && turn % 4 == 0 && poll(&wake, 1, 0) > 0) { break; }
+    if (wake_fd >= 0 && turn % 4 == 0 && poll(&wake, 1, 0) > 0) {
+      break;
+    }
     got = reader_->TryReceive(room);
   }
   return got;
@@ -105,13 +125,17 @@ Status LinkCore::DeliverBuffered(bool* any) {
     FrameHeader header;
     std::memcpy(&header, received_.get() + at, sizeof(header));
     status = CheckFrameHeader(header);
-    if (!status.ok() || header.bytes > received_bytes_ - at) { break; }
+    if (!status.ok() || header.bytes > received_bytes_ - at) {
+      break;
+    }
     *any = true;
     status = DeliverFrame(header, {received_.get() + at, header.bytes});
     at += header.bytes;
   }
   received_bytes_ -= at;
-  if (at != 0 && received_bytes_ != 0) { std::memmove(received_.get(), received_.get() + at, received_bytes_); }
+  if (at != 0 && received_bytes_ != 0) {
+    std::memmove(received_.get(), received_.get() + at, received_bytes_);
+  }
   return status;
 }
 
@@ -124,26 +148,34 @@ Status LinkCore::DeliverFrame(const FrameHeader& header, std::span<const std::by
     PokeService();
   }
   uint64_t expected = received_seq_ + 1;
-  if (header.seq < expected) { return {}; }  // outside the log, or sent again after we had it
+  if (header.seq < expected) {
+    return {};
+  }  // outside the log, or sent again after we had it
   if (header.seq != expected) {
-    return {Code::kMalformed, "frame: seq " + std::to_string(header.seq) + ", expected " + std::to_string(expected)};
+    return {Code::kMalformed,
+            "frame: seq " + std::to_string(header.seq) + ", expected " + std::to_string(expected)};
   }
   if (header.chunks_sent < peer_chunks_sent_) {
-    return {Code::kMalformed, "frame: chunks_sent " + std::to_string(header.chunks_sent) + ", was " +
-                                  std::to_string(peer_chunks_sent_) + " before"};
+    return {Code::kMalformed, "frame: chunks_sent " + std::to_string(header.chunks_sent) +
+                                  ", was " + std::to_string(peer_chunks_sent_) + " before"};
   }
   std::span<const std::byte> records = frame.subspan(sizeof(FrameHeader));
   FARCALL_TRY(CheckRecords(records, header.records));
   peer_chunks_sent_ = header.chunks_sent;
   bytes_since_ack_ += frame.size();
   ++frames_in_;
-  received_seq_ = header.seq;  // before the call: a resume meanwhile must not ask for this frame again
+  received_seq_ =
+      header.seq;  // before the call: a resume meanwhile must not ask for this frame again
   Status status = observer_.OnFrame({header, records});
-  if (!status.ok()) { return status; }
+  if (!status.ok()) {
+    return status;
+  }
   RecordCursor cursor(records);
   RecordView record;
   while (cursor.Next(record)) {
-    if (record.header.call == static_cast<uint16_t>(SessionCall::kGoodbye)) { HandleGoodbye(record.body); }
+    if (record.header.call == static_cast<uint16_t>(SessionCall::kGoodbye)) {
+      HandleGoodbye(record.body);
+    }
   }
   return {};
 }
@@ -153,17 +185,22 @@ void LinkCore::HandleGoodbye(std::span<const std::byte> body) {
   auto number = reader.Get<int32_t>();
   std::string reason(reader.GetString());
   bool known = reader.Done() && number > 0 && number <= static_cast<int32_t>(Code::kInternal);
-  if (reason.empty()) { reason = "the peer ended the session"; }
-  RequestClose({known ? static_cast<Code>(number) : Code::kDisconnected, reason}, /*tell_peer=*/false);
+  if (reason.empty()) {
+    reason = "the peer ended the session";
+  }
+  RequestClose({known ? static_cast<Code>(number) : Code::kDisconnected, reason},
+               /*tell_peer=*/false);
 }
 
 Status LinkCore::HandleAcks(const FrameHeader& header) {
-  if (header.ack <= acks_seen_ && header.chunk_ack <= chunk_acks_seen_) { return {}; }
+  if (header.ack <= acks_seen_ && header.chunk_ack <= chunk_acks_seen_) {
+    return {};
+  }
   {
     std::lock_guard lock(mutex_);
     if (header.ack > offered_seq_) {
-      return {Code::kMalformed, "frame: ack " + std::to_string(header.ack) + ", only " + std::to_string(offered_seq_) +
-                                    " frames were sent"};
+      return {Code::kMalformed, "frame: ack " + std::to_string(header.ack) + ", only " +
+                                    std::to_string(offered_seq_) + " frames were sent"};
     }
     if (header.chunk_ack > chunk_offered_) {
       return {Code::kMalformed, "frame: chunk_ack " + std::to_string(header.chunk_ack) + ", only " +
@@ -186,7 +223,9 @@ void LinkCore::AcknowledgeIfDue() {
     bytes_since_ack_ = 0;
   }
   uint64_t unacked = received_seq_ - stamped;
-  if (unacked >= ack_frames_ || (unacked != 0 && bytes_since_ack_ >= ack_bytes_)) { SendControl(); }
+  if (unacked >= ack_frames_ || (unacked != 0 && bytes_since_ack_ >= ack_bytes_)) {
+    SendControl();
+  }
 }
 
 }  // namespace farcall

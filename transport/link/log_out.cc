@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outgoing frames: appended to the tail, written from there by whoever gets the writer's turn, kept until acknowledged.
+// Outgoing frames: appended to the tail, written from there by whoever gets the writer's turn, kept
+// until acknowledged.
 #include <cstring>
 
 #include "proto/crc32c.h"
@@ -16,7 +17,9 @@ std::unique_ptr<FrameBuffer> LinkCore::TakeBuffer(size_t capacity_bytes) {
   {
     std::lock_guard lock(pool_mutex_);
     std::unique_ptr<FrameBuffer> frame = frames_.Take(capacity_bytes);
-    if (frame != nullptr) { return frame; }
+    if (frame != nullptr) {
+      return frame;
+    }
   }
   return std::make_unique<FrameBuffer>(FramePool::Capacity(capacity_bytes));
 }
@@ -24,9 +27,12 @@ std::unique_ptr<FrameBuffer> LinkCore::TakeBuffer(size_t capacity_bytes) {
 Status LinkCore::SendFrame(std::unique_ptr<FrameBuffer> frame) {
   size_t bytes = FrameAccess::Frame(*frame).size();
   if (bytes > kMaxFrameBytes) {
-    return {Code::kInvalid, "frame: " + std::to_string(bytes) + " bytes, at most " + std::to_string(kMaxFrameBytes) + " fit"};
+    return {Code::kInvalid, "frame: " + std::to_string(bytes) + " bytes, at most " +
+                                std::to_string(kMaxFrameBytes) + " fit"};
   }
-  if (frame->records() == 0) { return Closed(); }
+  if (frame->records() == 0) {
+    return Closed();
+  }
   uint64_t seq = 0;
   {
     std::lock_guard order(order_);
@@ -35,11 +41,15 @@ Status LinkCore::SendFrame(std::unique_ptr<FrameBuffer> frame) {
   }
   bool may_wait = options_.is_client && !OnPumpThread();
   for (;;) {
-    if (DrainLog() != Drained::kBlocked) { return {}; }
+    if (DrainLog() != Drained::kBlocked) {
+      return {};
+    }
     std::shared_ptr<Channel> channel;
     {
       std::lock_guard lock(mutex_);
-      if (cursor_seq_ <= seq) { channel = log_; }
+      if (cursor_seq_ <= seq) {
+        channel = log_;
+      }
     }
     if (!may_wait || channel == nullptr) {
       RequestBacklog();
@@ -49,19 +59,22 @@ Status LinkCore::SendFrame(std::unique_ptr<FrameBuffer> frame) {
   }
 }
 
-// A client's senders wait here for acknowledgements. A server may not wait, so its peer pays for not reading.
+// A client's senders wait here for acknowledgements. A server may not wait, so its peer pays for
+// not reading.
 Status LinkCore::WaitTailRoom(size_t bytes) {
   Lock lock(mutex_);
   bool may_wait = options_.is_client && !OnPumpThread();
-  while (phase_ < Phase::kClosing && tail_bytes_ != 0 && tail_bytes_ + bytes > options_.max_tail_bytes) {
+  while (phase_ < Phase::kClosing && tail_bytes_ != 0 &&
+         tail_bytes_ + bytes > options_.max_tail_bytes) {
     if (may_wait) {
       room_cv_.Wait(lock);
       continue;
     }
     if (tail_bytes_ + bytes > 4 * options_.max_tail_bytes) {
-      RequestCloseLocked({Code::kDisconnected, "link: the peer acknowledges nothing, " + std::to_string(tail_bytes_) +
-                                                   " bytes are kept for it (at most " +
-                                                   std::to_string(4 * options_.max_tail_bytes) + ")"},
+      RequestCloseLocked({Code::kDisconnected,
+                          "link: the peer acknowledges nothing, " + std::to_string(tail_bytes_) +
+                              " bytes are kept for it (at most " +
+                              std::to_string(4 * options_.max_tail_bytes) + ")"},
                          /*tell_peer=*/false);
     }
     break;
@@ -85,7 +98,9 @@ Status LinkCore::AppendFrame(std::unique_ptr<FrameBuffer> frame, bool closing, u
     std::memcpy(FrameAccess::Header(*frame), &header, sizeof(header));
   }
   std::lock_guard lock(mutex_);
-  if (phase_ >= Phase::kClosing && !closing) { return why_; }
+  if (phase_ >= Phase::kClosing && !closing) {
+    return why_;
+  }
   ++next_seq_;
   tail_bytes_ += FrameAccess::CapacityBytes(*frame);
   tail_.PushBack(std::move(frame));
@@ -101,7 +116,9 @@ void LinkCore::StampControl() {
   control_.ack = received_seq_;
   control_.chunk_ack = chunk_prefix_;
   control_.chunks_sent = chunks_sent_;
-  if (options_.checksum) { control_.crc32c = Crc32c(0, std::as_bytes(std::span(&control_, 1))); }
+  if (options_.checksum) {
+    control_.crc32c = Crc32c(0, std::as_bytes(std::span(&control_, 1)));
+  }
   ack_stamped_ = std::max(ack_stamped_.load(), control_.ack);
   chunk_ack_stamped_ = std::max(chunk_ack_stamped_.load(), control_.chunk_ack);
   chunk_bytes_unacked_ = 0;
@@ -110,19 +127,25 @@ void LinkCore::StampControl() {
 }
 
 bool LinkCore::LogPending() const {
-  return log_ != nullptr && (cursor_seq_ < next_seq_ || control_wanted_ || control_sent_bytes_ < sizeof(control_));
+  return log_ != nullptr &&
+         (cursor_seq_ < next_seq_ || control_wanted_ || control_sent_bytes_ < sizeof(control_));
 }
 
 // Collects what is to be written next. The memory stays: frames are released only below the cursor.
 bool LinkCore::GatherLog(LogWrite& write) {
   std::lock_guard lock(mutex_);
   write.count = 0;
-  if (!LogPending()) { return false; }
+  if (!LogPending()) {
+    return false;
+  }
   write.channel = log_;
   write.generation = generation_;
-  if (control_wanted_ && cursor_bytes_ == 0 && control_sent_bytes_ == sizeof(control_)) { StampControl(); }
+  if (control_wanted_ && cursor_bytes_ == 0 && control_sent_bytes_ == sizeof(control_)) {
+    StampControl();
+  }
   if (control_sent_bytes_ < sizeof(control_)) {
-    write.parts[write.count++] = std::as_bytes(std::span(&control_, 1)).subspan(control_sent_bytes_);
+    write.parts[write.count++] =
+        std::as_bytes(std::span(&control_, 1)).subspan(control_sent_bytes_);
   }
   for (uint64_t seq = cursor_seq_; seq < next_seq_ && write.count < write.parts.size(); ++seq) {
     std::span<const std::byte> frame = FrameAccess::Frame(*tail_[seq - tail_first_seq_]);
@@ -140,7 +163,8 @@ void LinkCore::AdvanceLog(size_t bytes) {
   control_sent_bytes_ += of_control;
   bytes -= of_control;
   while (bytes != 0) {
-    size_t left_bytes = FrameAccess::Frame(*tail_[cursor_seq_ - tail_first_seq_]).size() - cursor_bytes_;
+    size_t left_bytes =
+        FrameAccess::Frame(*tail_[cursor_seq_ - tail_first_seq_]).size() - cursor_bytes_;
     if (bytes < left_bytes) {
       cursor_bytes_ += bytes;
       break;
@@ -161,22 +185,30 @@ LinkCore::Drained LinkCore::DrainLogAsWriter() {
       Break(write.generation, sent.status());
       return Drained::kBroken;
     }
-    if (*sent == 0) { return Drained::kBlocked; }
+    if (*sent == 0) {
+      return Drained::kBlocked;
+    }
     AdvanceLog(*sent);
   }
   return Drained::kIdle;
 }
 
-// Writes all that the socket takes. A caller that finds the turn taken may leave: the holder looks again after giving
-// it up, so nothing that was appended before is forgotten.
+// Writes all that the socket takes. A caller that finds the turn taken may leave: the holder looks
+// again after giving it up, so nothing that was appended before is forgotten.
 LinkCore::Drained LinkCore::DrainLog() {
   for (;;) {
-    if (!log_writer_.try_lock()) { return Drained::kBusy; }
+    if (!log_writer_.try_lock()) {
+      return Drained::kBusy;
+    }
     Drained result = DrainLogAsWriter();
     log_writer_.unlock();
-    if (result != Drained::kIdle) { return result; }
+    if (result != Drained::kIdle) {
+      return result;
+    }
     std::lock_guard lock(mutex_);
-    if (!LogPending()) { return Drained::kIdle; }
+    if (!LogPending()) {
+      return Drained::kIdle;
+    }
   }
 }
 
@@ -190,7 +222,9 @@ void LinkCore::ReleaseTail() {
     std::lock_guard pool(pool_mutex_);
     frames_.Give(std::move(frame));
   }
-  if (released) { room_cv_.NotifyAll(); }
+  if (released) {
+    room_cv_.NotifyAll();
+  }
 }
 
 void LinkCore::RequestBacklog() {
@@ -206,7 +240,9 @@ void LinkCore::SendControl() {
     std::lock_guard lock(mutex_);
     control_wanted_ = true;
   }
-  if (DrainLog() == Drained::kBlocked) { RequestBacklog(); }
+  if (DrainLog() == Drained::kBlocked) {
+    RequestBacklog();
+  }
 }
 
 size_t LinkCore::TailBytes() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The service thread: heartbeats, what no caller may wait to write, silence, redial, grace, and the end.
+// The service thread: heartbeats, what no caller may wait to write, silence, redial, grace, and the
+// end.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -71,10 +72,18 @@ void LinkCore::Serve() {
     uint64_t ticket = service_ticket_;
     ReportChanges(lock);
     Clock::time_point wake = Clock::time_point::max();
-    if (phase_ == Phase::kAttached) { wake = TendAttached(lock); }
-    if (phase_ == Phase::kDetached) { wake = TendDetached(lock); }
-    if (phase_ == Phase::kClosing) { return Finish(lock); }
-    if (ticket == service_ticket_ && wake > Clock::now()) { service_cv_.WaitUntil(lock, wake); }
+    if (phase_ == Phase::kAttached) {
+      wake = TendAttached(lock);
+    }
+    if (phase_ == Phase::kDetached) {
+      wake = TendDetached(lock);
+    }
+    if (phase_ == Phase::kClosing) {
+      return Finish(lock);
+    }
+    if (ticket == service_ticket_ && wake > Clock::now()) {
+      service_cv_.WaitUntil(lock, wake);
+    }
   }
 }
 
@@ -100,11 +109,17 @@ Clock::time_point LinkCore::TendAttached(Lock& lock) {
     std::shared_ptr<Channel> channel = log_;
     lock.unlock();
     Drained drained = DrainLog();
-    if (drained == Drained::kBlocked) { channel->WaitWritable(Clock::now() + kSlice); }
+    if (drained == Drained::kBlocked) {
+      channel->WaitWritable(Clock::now() + kSlice);
+    }
     lock.lock();
-    if (drained == Drained::kIdle) { backlog_ = LogPending(); }
+    if (drained == Drained::kIdle) {
+      backlog_ = LogPending();
+    }
   }
-  if (phase_ != Phase::kAttached) { return Clock::now(); }
+  if (phase_ != Phase::kAttached) {
+    return Clock::now();
+  }
   Clock::time_point now = Clock::now();
   Clock::time_point beat = last_sent_.load() + milliseconds(options_.heartbeat_ms);
   if (now >= beat) {
@@ -113,12 +128,19 @@ Clock::time_point LinkCore::TendAttached(Lock& lock) {
     lock.unlock();
     Drained drained = DrainLog();
     lock.lock();
-    if (drained == Drained::kBlocked) { backlog_ = true; }
+    if (drained == Drained::kBlocked) {
+      backlog_ = true;
+    }
   }
-  if (phase_ != Phase::kAttached) { return now; }
+  if (phase_ != Phase::kAttached) {
+    return now;
+  }
   Clock::time_point silence = CheckSilence(now);
-  if (phase_ != Phase::kAttached || !lanes_wanted_ || lanes_open_) { return backlog_ ? now : std::min(beat, silence); }
-  // Lanes of a resumed link are dialled once the peer is known to have taken the log: its first frame says so.
+  if (phase_ != Phase::kAttached || !lanes_wanted_ || lanes_open_) {
+    return backlog_ ? now : std::min(beat, silence);
+  }
+  // Lanes of a resumed link are dialled once the peer is known to have taken the log: its first
+  // frame says so.
   if (reconnects_ != 0 && heard_generation_ != generation_ && !log_->WaitReadable(now)) {
     return backlog_ ? now : std::min({beat, silence, now + kSlice});
   }
@@ -126,15 +148,21 @@ Clock::time_point LinkCore::TendAttached(Lock& lock) {
   return now;
 }
 
-// A link is lost when its peer says nothing and nothing of it waits unread (a reader that is busy is not a lost link).
-// A server gives a silent client the whole grace: a debugger may hold it.
+// A link is lost when its peer says nothing and nothing of it waits unread (a reader that is busy
+// is not a lost link). A server gives a silent client the whole grace: a debugger may hold it.
 Clock::time_point LinkCore::CheckSilence(Clock::time_point now) {
-  uint32_t limit_ms = options_.is_client ? options_.silence_ms : std::max(options_.grace_ms, options_.silence_ms);
+  uint32_t limit_ms =
+      options_.is_client ? options_.silence_ms : std::max(options_.grace_ms, options_.silence_ms);
   Clock::time_point due = last_heard_.load() + milliseconds(limit_ms);
-  if (now < due) { return due; }
-  if (log_->WaitReadable(now)) { return now + kSlice * 5; }
+  if (now < due) {
+    return due;
+  }
+  if (log_->WaitReadable(now)) {
+    return now + kSlice * 5;
+  }
   std::string peer = log_->PeerName();
-  Status why(Code::kTimeout, peer + ": silent for " + std::to_string(MillisSince(last_heard_, now)) + " ms (limit " +
+  Status why(Code::kTimeout, peer + ": silent for " +
+                                 std::to_string(MillisSince(last_heard_, now)) + " ms (limit " +
                                  std::to_string(limit_ms) + " ms)");
   if (options_.is_client) {
     BreakLocked(why);
@@ -148,14 +176,19 @@ Clock::time_point LinkCore::TendDetached(Lock& lock) {
   Clock::time_point now = Clock::now();
   Clock::time_point end = detached_since_ + milliseconds(options_.grace_ms);
   if (now >= end) {
-    RequestCloseLocked({Code::kDisconnected, "link lost for " + std::to_string(MillisSince(detached_since_, now)) +
-                                                 " ms (grace " + std::to_string(options_.grace_ms) +
-                                                 " ms): " + break_why_.message()},
-                       /*tell_peer=*/false);
+    RequestCloseLocked(
+        {Code::kDisconnected, "link lost for " + std::to_string(MillisSince(detached_since_, now)) +
+                                  " ms (grace " + std::to_string(options_.grace_ms) +
+                                  " ms): " + break_why_.message()},
+        /*tell_peer=*/false);
     return now;
   }
-  if (!options_.is_client || reconnect_ == nullptr) { return end; }
-  if (now >= next_dial_) { Redial(lock); }
+  if (!options_.is_client || reconnect_ == nullptr) {
+    return end;
+  }
+  if (now >= next_dial_) {
+    Redial(lock);
+  }
   return std::min(end, next_dial_);
 }
 
@@ -164,11 +197,16 @@ void LinkCore::Redial(Lock& lock) {
   uint64_t chunks = chunk_prefix_;
   lock.unlock();
   Result<Link::Reconnected> again = reconnect_(LinkRole::kLog, 0, seq, chunks);
-  if (again.ok()) { AttachLog(std::move(again->channel), again->peer_received_seq, again->peer_received_chunks); }
+  if (again.ok()) {
+    AttachLog(std::move(again->channel), again->peer_received_seq, again->peer_received_chunks);
+  }
   lock.lock();
-  if (again.ok() || phase_ != Phase::kDetached) { return; }
+  if (again.ok() || phase_ != Phase::kDetached) {
+    return;
+  }
   if (IsFinal(again.status().code())) {
-    Status why(again.status().code(), "link lost (" + break_why_.message() + ") and not resumed: " + again.status().message());
+    Status why(again.status().code(), "link lost (" + break_why_.message() +
+                                          ") and not resumed: " + again.status().message());
     return RequestCloseLocked(why, /*tell_peer=*/false);
   }
   next_dial_ = Clock::now() + milliseconds(backoff_ms_);
@@ -177,14 +215,20 @@ void LinkCore::Redial(Lock& lock) {
 
 void LinkCore::Close(const Status& why) {
   RequestClose(why, /*tell_peer=*/true);
-  if (OnOwnThread()) { return; }
+  if (OnOwnThread()) {
+    return;
+  }
   Lock lock(mutex_);
   Clock::time_point limit = Clock::now() + kCloseLimit;
-  while (phase_ != Phase::kClosed && Clock::now() < limit) { closed_cv_.WaitUntil(lock, limit); }
+  while (phase_ != Phase::kClosed && Clock::now() < limit) {
+    closed_cv_.WaitUntil(lock, limit);
+  }
 }
 
 Status LinkCore::Closed() {
-  if (phase_ < Phase::kClosing) { return {}; }
+  if (phase_ < Phase::kClosing) {
+    return {};
+  }
   std::lock_guard lock(mutex_);
   return why_;
 }
@@ -195,8 +239,12 @@ void LinkCore::RequestClose(const Status& why, bool tell_peer) {
 }
 
 void LinkCore::RequestCloseLocked(const Status& why, bool tell_peer) {
-  if (phase_ >= Phase::kClosing) { return; }
-  why_ = why.ok() ? Status(Code::kDisconnected, why.message().empty() ? "session closed" : why.message()) : why;
+  if (phase_ >= Phase::kClosing) {
+    return;
+  }
+  why_ = why.ok()
+             ? Status(Code::kDisconnected, why.message().empty() ? "session closed" : why.message())
+             : why;
   tell_peer_ = tell_peer && log_ != nullptr;
   phase_ = Phase::kClosing;
   room_cv_.NotifyAll();
@@ -230,9 +278,13 @@ void LinkCore::Finish(Lock& lock) {
       appended = AppendFrame(std::move(frame), /*closing=*/true, &seq);
     }
     lock.lock();
-    if (appended.ok()) { Flush(lock); }
+    if (appended.ok()) {
+      Flush(lock);
+    }
   }
-  if (log_ != nullptr || !lanes_.empty()) { BreakLocked(why_); }
+  if (log_ != nullptr || !lanes_.empty()) {
+    BreakLocked(why_);
+  }
   Status why = why_;
   lock.unlock();
   DropAll();
@@ -245,32 +297,48 @@ void LinkCore::Finish(Lock& lock) {
 
 void LinkCore::Flush(Lock& lock) {
   // A peer that breaks the protocol gets the reason, not our patience.
-  Clock::time_point limit = Clock::now() + (why_.code() == Code::kMalformed ? milliseconds(200) : milliseconds(kFlushLimit));
+  Clock::time_point limit =
+      Clock::now() +
+      (why_.code() == Code::kMalformed ? milliseconds(200) : milliseconds(kFlushLimit));
   auto bulk_pending = [this] {
-    return ChunkPullable() && std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->channel != nullptr; });
+    return ChunkPullable() && std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+             return lane->channel != nullptr;
+           });
   };
   auto bulk_writing = [this] {
-    return std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane->channel != nullptr && lane->writing_seq != 0; });
+    return std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+      return lane->channel != nullptr && lane->writing_seq != 0;
+    });
   };
-  while (Clock::now() < limit && log_ != nullptr && (LogPending() || bulk_pending() || bulk_writing())) {
+  while (Clock::now() < limit && log_ != nullptr &&
+         (LogPending() || bulk_pending() || bulk_writing())) {
     std::shared_ptr<Channel> channel = log_;
     bool log_pending = LogPending();
     lock.unlock();
     Drained drained = log_pending ? DrainLog() : Drained::kIdle;
-    if (drained == Drained::kBlocked) { channel->WaitWritable(Clock::now() + kSlice); }
+    if (drained == Drained::kBlocked) {
+      channel->WaitWritable(Clock::now() + kSlice);
+    }
     lock.lock();
-    if (drained == Drained::kIdle && !LogPending()) { room_cv_.WaitUntil(lock, Clock::now() + kSlice); }
+    if (drained == Drained::kIdle && !LogPending()) {
+      room_cv_.WaitUntil(lock, Clock::now() + kSlice);
+    }
   }
 }
 
-// Every connection is closed: takes all writers' turns, so that nothing reads lent memory any more, and gives it back.
+// Every connection is closed: takes all writers' turns, so that nothing reads lent memory any more,
+// and gives it back.
 void LinkCore::DropAll() {
   {
     std::unique_lock log_turn(log_writer_);
     std::vector<std::unique_lock<std::mutex>> lane_turns;
-    for (const auto& lane : lanes_) { lane_turns.emplace_back(lane->writer); }
+    for (const auto& lane : lanes_) {
+      lane_turns.emplace_back(lane->writer);
+    }
     std::lock_guard lock(mutex_);
-    for (const auto& lane : lanes_) { lane->writing_seq = 0; }
+    for (const auto& lane : lanes_) {
+      lane->writing_seq = 0;
+    }
     uint64_t acked = chunk_acked_;
     chunk_cursor_ = chunk_next_;
     chunk_acked_ = chunk_next_ - 1;
@@ -282,13 +350,15 @@ void LinkCore::DropAll() {
 }
 
 bool LinkCore::OnOwnThread() const {
-  return service_.IsCurrent() || OnPumpThread() || std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+  return service_.IsCurrent() || OnPumpThread() ||
+         std::any_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
            return lane->reader_thread.IsCurrent() || lane->writer_thread.IsCurrent();
          });
 }
 
 Link::Counters LinkCore::counters() const {
-  return {frames_out_, frames_in_, bytes_out_, bytes_in_, chunk_bytes_out_, chunk_bytes_in_, reconnects_};
+  return {frames_out_,      frames_in_,      bytes_out_, bytes_in_,
+          chunk_bytes_out_, chunk_bytes_in_, reconnects_};
 }
 
 }  // namespace farcall

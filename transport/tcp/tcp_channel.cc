@@ -51,8 +51,10 @@ class SocketChannel final : public Channel {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));  // this and the next have no effect on a UNIX socket
-    // A bulk lane may idle for hours: keeps address translators from forgetting it, and finds out when they did.
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on,
+               sizeof(on));  // this and the next have no effect on a UNIX socket
+    // A bulk lane may idle for hours: keeps address translators from forgetting it, and finds out
+    // when they did.
     int idle_s = 15, interval_s = 5, probes = 3;
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
@@ -60,10 +62,14 @@ class SocketChannel final : public Channel {
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
   }
   ~SocketChannel() override {
-    if (fd_ < 0) { return; }
-    // Unread bytes at close(2) would turn the orderly end into a reset, which discards what we sent last.
+    if (fd_ < 0) {
+      return;
+    }
+    // Unread bytes at close(2) would turn the orderly end into a reset, which discards what we sent
+    // last.
     std::array<char, 4096> rest;
-    for (int i = 0; i < 1024 && recv(fd_, rest.data(), rest.size(), MSG_DONTWAIT) > 0; ++i) {}
+    for (int i = 0; i < 1024 && recv(fd_, rest.data(), rest.size(), MSG_DONTWAIT) > 0; ++i) {
+    }
     close(fd_);
   }
 
@@ -78,24 +84,38 @@ class SocketChannel final : public Channel {
     message.msg_iovlen = count;
     for (;;) {
       ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent >= 0) { return static_cast<size_t>(sent); }
-      if (errno == EINTR) { continue; }
-      if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) { return size_t{0}; }
+      if (sent >= 0) {
+        return static_cast<size_t>(sent);
+      }
+      if (errno == EINTR) {
+        continue;
+      }
+      if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) {
+        return size_t{0};
+      }
       return Lost("send", errno);
     }
   }
 
   Result<size_t> TryReceive(std::span<std::byte> into) override {
-    if (into.empty()) { return size_t{0}; }
+    if (into.empty()) {
+      return size_t{0};
+    }
     for (;;) {
       ssize_t got = recv(fd_, into.data(), into.size(), MSG_DONTWAIT);
-      if (got > 0) { return static_cast<size_t>(got); }
+      if (got > 0) {
+        return static_cast<size_t>(got);
+      }
       if (got == 0) {
         return Status(Code::kDisconnected, closed_ ? peer_ + ": connection closed by this side"
                                                    : peer_ + ": connection closed by the peer");
       }
-      if (errno == EINTR) { continue; }
-      if (errno == EAGAIN || errno == EWOULDBLOCK) { return size_t{0}; }
+      if (errno == EINTR) {
+        continue;
+      }
+      if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        return size_t{0};
+      }
       return Lost("receive", errno);
     }
   }
@@ -110,12 +130,17 @@ class SocketChannel final : public Channel {
     PollUntil({&fd, 1}, deadline);
     return fd.revents != 0 || closed_;
   }
-  // The descriptor itself lives until the destructor, so that no waiter ever polls a number that was reused.
+  // The descriptor itself lives until the destructor, so that no waiter ever polls a number that
+  // was reused.
   void Close() override {
-    if (!closed_.exchange(true)) { shutdown(fd_, SHUT_RDWR); }
+    if (!closed_.exchange(true)) {
+      shutdown(fd_, SHUT_RDWR);
+    }
   }
   void Abandon() override {
-    if (fd_ >= 0) { close(fd_); }
+    if (fd_ >= 0) {
+      close(fd_);
+    }
     fd_ = -1;
   }
   int Descriptor() const override { return fd_; }
@@ -123,7 +148,9 @@ class SocketChannel final : public Channel {
 
  private:
   Status Lost(const char* doing, int error) const {
-    if (closed_) { return {Code::kDisconnected, peer_ + ": connection closed by this side"}; }
+    if (closed_) {
+      return {Code::kDisconnected, peer_ + ": connection closed by this side"};
+    }
     return {Code::kDisconnected, peer_ + ": " + doing + ": " + ErrorText(error)};
   }
 
@@ -141,23 +168,30 @@ class TcpListener final : public Listener {
     for (;;) {
       sockaddr_storage address{};
       socklen_t bytes = sizeof(address);
-      int fd = closed_ ? -1 : accept4(fd_, reinterpret_cast<sockaddr*>(&address), &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      int fd = closed_ ? -1
+                       : accept4(fd_, reinterpret_cast<sockaddr*>(&address), &bytes,
+                                 SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd >= 0) {
         return std::unique_ptr<Channel>(std::make_unique<SocketChannel>(fd, AddressName(address)));
       }
-      if (closed_) { return Status(Code::kDisconnected, url_ + ": no longer listening"); }
+      if (closed_) {
+        return Status(Code::kDisconnected, url_ + ": no longer listening");
+      }
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
         return Status(Code::kUnavailable, url_ + ": accept: " + ErrorText(errno));
       }
       pollfd poll{fd_, POLLIN, 0};
-      bool would_block = errno == EAGAIN || errno == EWOULDBLOCK;  // else this one caller is gone: try the next
+      bool would_block =
+          errno == EAGAIN || errno == EWOULDBLOCK;  // else this one caller is gone: try the next
       if (would_block && !PollUntil({&poll, 1}, deadline)) {
         return Status(Code::kTimeout, url_ + ": nobody connected");
       }
     }
   }
   void Close() override {
-    if (!closed_.exchange(true)) { shutdown(fd_, SHUT_RDWR); }
+    if (!closed_.exchange(true)) {
+      shutdown(fd_, SHUT_RDWR);
+    }
   }
   std::string Url() const override { return url_; }
 
@@ -170,7 +204,9 @@ class TcpListener final : public Listener {
 struct AddressList {
   addrinfo* first = nullptr;
   ~AddressList() {
-    if (first != nullptr) { freeaddrinfo(first); }
+    if (first != nullptr) {
+      freeaddrinfo(first);
+    }
   }
 };
 
@@ -181,17 +217,24 @@ Status Resolve(const Url& url, const HostPort& at, bool passive, AddressList& li
   int error = getaddrinfo(at.host.c_str(), std::to_string(at.port).c_str(), &hints, &list.first);
   if (error != 0) {
     const char* why = error == EAI_SYSTEM ? "system error" : gai_strerror(error);
-    return {Code::kUnavailable, "endpoint \"" + url.text + "\": host \"" + at.host + "\" cannot be resolved: " + why};
+    return {Code::kUnavailable,
+            "endpoint \"" + url.text + "\": host \"" + at.host + "\" cannot be resolved: " + why};
   }
   return {};
 }
 
 // Connects one address; 0 or an errno.
 int Connect(int fd, const addrinfo& address, Clock::time_point deadline) {
-  if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) { return 0; }
-  if (errno != EINPROGRESS && errno != EINTR) { return errno; }
+  if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) {
+    return 0;
+  }
+  if (errno != EINPROGRESS && errno != EINTR) {
+    return errno;
+  }
   pollfd poll{fd, POLLOUT, 0};
-  if (!PollUntil({&poll, 1}, deadline)) { return ETIMEDOUT; }
+  if (!PollUntil({&poll, 1}, deadline)) {
+    return ETIMEDOUT;
+  }
   int error = 0;
   socklen_t bytes = sizeof(error);
   getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
@@ -202,9 +245,12 @@ int Connect(int fd, const addrinfo& address, Clock::time_point deadline) {
 
 Result<std::unique_ptr<Channel>> DialTcp(const Url& url, Clock::time_point deadline) {
   Result<HostPort> at = ParseHostPort(url);
-  if (!at.ok()) { return at.status(); }
+  if (!at.ok()) {
+    return at.status();
+  }
   if (at->port == 0) {
-    return Status(Code::kInvalid, "endpoint \"" + url.text + "\": port 0 cannot be dialled; name the server's port");
+    return Status(Code::kInvalid, "endpoint \"" + url.text +
+                                      "\": port 0 cannot be dialled; name the server's port");
   }
   AddressList list;
   FARCALL_TRY(Resolve(url, *at, false, list));
@@ -217,24 +263,33 @@ Result<std::unique_ptr<Channel>> DialTcp(const Url& url, Clock::time_point deadl
     }
     error = Connect(fd, *address, deadline);
     if (error == 0) {
-      return std::unique_ptr<Channel>(std::make_unique<SocketChannel>(fd, FormatHostPort(at->host, at->port)));
+      return std::unique_ptr<Channel>(
+          std::make_unique<SocketChannel>(fd, FormatHostPort(at->host, at->port)));
     }
     close(fd);
   }
   std::string message = "endpoint \"" + url.text + "\": " + ErrorText(error);
-  if (error == ECONNREFUSED) { message += "; nothing listens there (is `farcall serve` running?)"; }
-  if (error == ETIMEDOUT) { message += "; no answer (host down, or a firewall drops the port)"; }
+  if (error == ECONNREFUSED) {
+    message += "; nothing listens there (is `farcall serve` running?)";
+  }
+  if (error == ETIMEDOUT) {
+    message += "; no answer (host down, or a firewall drops the port)";
+  }
   return Status(error == ETIMEDOUT ? Code::kTimeout : Code::kUnavailable, message);
 }
 
 Result<std::unique_ptr<Listener>> ListenTcp(const Url& url) {
   Result<HostPort> at = ParseHostPort(url);
-  if (!at.ok()) { return at.status(); }
+  if (!at.ok()) {
+    return at.status();
+  }
   AddressList list;
   FARCALL_TRY(Resolve(url, *at, true, list));
   const addrinfo& address = *list.first;
   int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) { return Status(Code::kUnavailable, "endpoint \"" + url.text + "\": socket: " + ErrorText(errno)); }
+  if (fd < 0) {
+    return Status(Code::kUnavailable, "endpoint \"" + url.text + "\": socket: " + ErrorText(errno));
+  }
   int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   sockaddr_storage bound{};
@@ -243,15 +298,19 @@ Result<std::unique_ptr<Listener>> ListenTcp(const Url& url) {
       getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &bytes) != 0) {
     int error = errno;
     close(fd);
-    return Status(Code::kUnavailable, "endpoint \"" + url.text + "\": cannot listen: " + ErrorText(error));
+    return Status(Code::kUnavailable,
+                  "endpoint \"" + url.text + "\": cannot listen: " + ErrorText(error));
   }
-  return std::unique_ptr<Listener>(std::make_unique<TcpListener>(fd, "tcp://" + AddressName(bound)));
+  return std::unique_ptr<Listener>(
+      std::make_unique<TcpListener>(fd, "tcp://" + AddressName(bound)));
 }
 
 std::unique_ptr<Channel> AdoptSocket(int fd) {
   sockaddr_storage address{};
   socklen_t bytes = sizeof(address);
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) { address.ss_family = AF_UNIX; }
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
+    address.ss_family = AF_UNIX;
+  }
   return std::make_unique<SocketChannel>(fd, AddressName(address));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP over IPv4 and IPv6. Buffers and congestion control are the kernel's: its autotuning beats any fixed size.
+// TCP over IPv4 and IPv6. Buffers and congestion control are the kernel's: its autotuning beats any
+// fixed size.
 #pragma once
 
 #include <memory>

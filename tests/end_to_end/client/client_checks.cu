@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// client_checks CASE: what a remote client gets wrong most easily, one case a run. Prints "ok CASE" or what went wrong.
+// client_checks CASE: what a remote client gets wrong most easily, one case a run. Prints "ok CASE"
+// or what went wrong.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,13 +12,13 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(call)                                                                     \
-  do {                                                                                  \
-    cudaError_t check = (call);                                                         \
-    if (check != cudaSuccess) Fail(#call, cudaGetErrorName(check), __LINE__);           \
+#define CHECK(call)                                                           \
+  do {                                                                        \
+    cudaError_t check = (call);                                               \
+    if (check != cudaSuccess) Fail(#call, cudaGetErrorName(check), __LINE__); \
   } while (0)
-#define EXPECT(condition)                                \
-  do {                                                   \
+#define EXPECT(condition)                                  \
+  do {                                                     \
     if (!(condition)) Fail(#condition, "false", __LINE__); \
   } while (0)
 
@@ -27,11 +28,16 @@
   std::_Exit(1);
 }
 
-__global__ void Set(int* out, int value) { *out = value; }
-__global__ void Fill(int* out, int value, int count) {
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) out[i] = value;
+__global__ void Set(int* out, int value) {
+  *out = value;
 }
-__global__ void Store(int* address) { *address = 1; }
+__global__ void Fill(int* out, int value, int count) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+    out[i] = value;
+}
+__global__ void Store(int* address) {
+  *address = 1;
+}
 
 // Calls ordered by the program's own lock keep that order, whichever threads make them.
 static void OrderedThreads() {
@@ -86,7 +92,8 @@ static void BothWays() {
   CHECK(cudaMalloc(&other, kBytes));
   CHECK(cudaMemset(other, 7, kBytes));
   std::thread upload([&] { CHECK(cudaMemcpy(one, up.data(), kBytes, cudaMemcpyHostToDevice)); });
-  std::thread download([&] { CHECK(cudaMemcpy(down.data(), other, kBytes, cudaMemcpyDeviceToHost)); });
+  std::thread download(
+      [&] { CHECK(cudaMemcpy(down.data(), other, kBytes, cudaMemcpyDeviceToHost)); });
   upload.join();
   download.join();
   EXPECT(down.front() == 7 && down.back() == 7 && down[kBytes / 2 + 1] == 7);
@@ -102,9 +109,11 @@ static void OverwrittenSource() {
     cudaStream_t stream;
     CHECK(cudaMalloc(&device, count * sizeof(int)));
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    CHECK(cudaMemcpyAsync(device, source.data(), count * sizeof(int), cudaMemcpyHostToDevice, stream));
+    CHECK(cudaMemcpyAsync(device, source.data(), count * sizeof(int), cudaMemcpyHostToDevice,
+                          stream));
     std::memset(source.data(), 0, count * sizeof(int));
-    CHECK(cudaMemcpyAsync(result.data(), device, count * sizeof(int), cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaMemcpyAsync(result.data(), device, count * sizeof(int), cudaMemcpyDeviceToHost,
+                          stream));
     CHECK(cudaStreamSynchronize(stream));
     for (int value : result) EXPECT(value == 42);
     CHECK(cudaStreamDestroy(stream));
@@ -137,7 +146,8 @@ static void LaunchLimits() {
   int* device = nullptr;
   CHECK(cudaMalloc(&device, sizeof(int)));
   Set<<<1, 2048>>>(device, 1);
-  EXPECT(cudaGetLastError() == cudaErrorInvalidValue || cudaPeekAtLastError() == cudaErrorInvalidConfiguration);
+  EXPECT(cudaGetLastError() == cudaErrorInvalidValue ||
+         cudaPeekAtLastError() == cudaErrorInvalidConfiguration);
   Set<<<1, 1, 1 << 20>>>(device, 1);
   EXPECT(cudaGetLastError() != cudaSuccess);
   Set<<<dim3(1, 70000), 1>>>(device, 1);
@@ -193,7 +203,9 @@ static void HostFunctions() {
     Set<<<1, 1, 0, stream>>>(device, round);
     CHECK(cudaMemcpyAsync(&host_value, device, sizeof(int), cudaMemcpyDeviceToHost, stream));
     CHECK(cudaLaunchHostFunc(
-        stream, [](void* raw) { static_cast<Job*>(raw)->seen->push_back(*static_cast<Job*>(raw)->value); }, &job));
+        stream,
+        [](void* raw) { static_cast<Job*>(raw)->seen->push_back(*static_cast<Job*>(raw)->value); },
+        &job));
     CHECK(cudaStreamSynchronize(stream));
   }
   EXPECT(seen.size() == 10);
@@ -208,13 +220,14 @@ static void Rectangles() {
   size_t pitch = 0;
   CHECK(cudaMallocPitch(&device, &pitch, kWidth * sizeof(int), kHeight));
   EXPECT(pitch >= kWidth * sizeof(int));
-  CHECK(cudaMemcpy2D(device, pitch, source.data(), kWidth * sizeof(int), kWidth * sizeof(int), kHeight,
-                     cudaMemcpyHostToDevice));
-  CHECK(cudaMemcpy2D(result.data(), kWidth * sizeof(int), device, pitch, kWidth * sizeof(int), kHeight,
-                     cudaMemcpyDeviceToHost));
+  CHECK(cudaMemcpy2D(device, pitch, source.data(), kWidth * sizeof(int), kWidth * sizeof(int),
+                     kHeight, cudaMemcpyHostToDevice));
+  CHECK(cudaMemcpy2D(result.data(), kWidth * sizeof(int), device, pitch, kWidth * sizeof(int),
+                     kHeight, cudaMemcpyDeviceToHost));
   EXPECT(result == source);
   std::vector<int> part(10 * 20, -1);
-  CHECK(cudaMemcpy2D(part.data(), 10 * sizeof(int), reinterpret_cast<char*>(device) + 5 * pitch + 7 * sizeof(int), pitch,
+  CHECK(cudaMemcpy2D(part.data(), 10 * sizeof(int),
+                     reinterpret_cast<char*>(device) + 5 * pitch + 7 * sizeof(int), pitch,
                      10 * sizeof(int), 20, cudaMemcpyDeviceToHost));
   for (int y = 0; y < 20; ++y) {
     for (int x = 0; x < 10; ++x) EXPECT(part[y * 10 + x] == (y + 5) * kWidth + x + 7);
@@ -227,7 +240,8 @@ static void PointerQuestions() {
   CHECK(cudaMallocHost(&host, 400));
   cudaPointerAttributes attributes;
   CHECK(cudaPointerGetAttributes(&attributes, device + 3));
-  EXPECT(attributes.type == cudaMemoryTypeDevice && attributes.device == 0 && attributes.devicePointer == device + 3);
+  EXPECT(attributes.type == cudaMemoryTypeDevice && attributes.device == 0 &&
+         attributes.devicePointer == device + 3);
   CHECK(cudaPointerGetAttributes(&attributes, host));
   EXPECT(attributes.type == cudaMemoryTypeHost && attributes.hostPointer == host);
   CHECK(cudaPointerGetAttributes(&attributes, &on_stack));
@@ -257,7 +271,8 @@ static int ChildStatus(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// A child forked after initialisation can do nothing, and its end leaves the parent's session alone.
+// A child forked after initialisation can do nothing, and its end leaves the parent's session
+// alone.
 static void ForkAfterInit() {
   int *device = nullptr, value = 0;
   CHECK(cudaMalloc(&device, sizeof(int)));
@@ -289,14 +304,15 @@ static void ForkBeforeInit() {
   CHECK(cudaMalloc(&device, sizeof(int)));
 }
 
-// Leaves with work and threads under way: the process must end. The thread calls the driver, for the runtime takes itself
-// apart at exit under whoever is inside it.
+// Leaves with work and threads under way: the process must end. The thread calls the driver, for
+// the runtime takes itself apart at exit under whoever is inside it.
 static void ExitBusy() {
   int* device = nullptr;
   CHECK(cudaMalloc(&device, 1 << 20));
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult found;
-  CHECK(cudaGetDriverEntryPointByVersion("cuMemsetD32Async", &entry, 12000, cudaEnableDefault, &found));
+  CHECK(cudaGetDriverEntryPointByVersion("cuMemsetD32Async", &entry, 12000, cudaEnableDefault,
+                                         &found));
   EXPECT(found == cudaDriverEntryPointSuccess);
   auto* fill = reinterpret_cast<int (*)(unsigned long long, unsigned, size_t, void*)>(entry);
   std::atomic<bool>* running = new std::atomic<bool>(false);
@@ -318,13 +334,21 @@ int main(int argc, char** argv) {
     const char* name;
     void (*run)();
   };
-  static const Case kCases[] = {
-      {"ordered-threads", OrderedThreads}, {"many-threads", ManyThreads},         {"both-ways", BothWays},
-      {"overwritten-source", OverwrittenSource}, {"reuse-after-free", ReuseAfterFree},
-      {"launch-limits", LaunchLimits},     {"sticky-error", StickyError},         {"pinned-lands-later", PinnedLandsLater},
-      {"host-functions", HostFunctions},   {"rectangles", Rectangles},            {"pointer-questions", PointerQuestions},
-      {"memory-info", MemoryInfo},
-      {"fork-after-init", ForkAfterInit},  {"fork-before-init", ForkBeforeInit},  {"exit-busy", ExitBusy}};
+  static const Case kCases[] = {{"ordered-threads", OrderedThreads},
+                                {"many-threads", ManyThreads},
+                                {"both-ways", BothWays},
+                                {"overwritten-source", OverwrittenSource},
+                                {"reuse-after-free", ReuseAfterFree},
+                                {"launch-limits", LaunchLimits},
+                                {"sticky-error", StickyError},
+                                {"pinned-lands-later", PinnedLandsLater},
+                                {"host-functions", HostFunctions},
+                                {"rectangles", Rectangles},
+                                {"pointer-questions", PointerQuestions},
+                                {"memory-info", MemoryInfo},
+                                {"fork-after-init", ForkAfterInit},
+                                {"fork-before-init", ForkBeforeInit},
+                                {"exit-busy", ExitBusy}};
   for (const Case& one : kCases) {
     if (argc == 2 && std::strcmp(argv[1], one.name) == 0) {
       one.run();

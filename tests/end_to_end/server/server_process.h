@@ -20,7 +20,9 @@ namespace farcall::testing {
 // The program or library an environment variable names, else the one of this build.
 inline std::string Tool(const std::string& variable) {
   const char* path = std::getenv(variable.c_str());
-  if (path != nullptr) { return path; }
+  if (path != nullptr) {
+    return path;
+  }
   return variable == "FARCALL_BINARY" ? FARCALL_BUILT_BINARY : FARCALL_BUILT_FAKE_CUDA;
 }
 

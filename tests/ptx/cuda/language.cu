@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA C++ whose PTX the parser must read: calls, tables, variables, printf, assert, malloc, switch, recursion, inline asm.
+// CUDA C++ whose PTX the parser must read: calls, tables, variables, printf, assert, malloc,
+// switch, recursion, inline asm.
 #include <cassert>
 #include <cstdint>
 #include <cstdio>
@@ -29,11 +30,17 @@ struct Circle : Shape {
   __device__ float Area() const override { return 3.14159f * radius * radius; }
 };
 
-__device__ __noinline__ int Fibonacci(int n) { return n < 2 ? n : Fibonacci(n - 1) + Fibonacci(n - 2); }
+__device__ __noinline__ int Fibonacci(int n) {
+  return n < 2 ? n : Fibonacci(n - 1) + Fibonacci(n - 2);
+}
 
 typedef float (*Operation)(float, float);
-__device__ float Add(float a, float b) { return a + b; }
-__device__ float Sub(float a, float b) { return a - b; }
+__device__ float Add(float a, float b) {
+  return a + b;
+}
+__device__ float Sub(float a, float b) {
+  return a - b;
+}
 __device__ Operation operations[2] = {Add, Sub};
 
 struct Big {
@@ -53,22 +60,43 @@ __global__ void Virtuals(float* out, int n) {
   delete s;
 }
 
-__global__ void Pointers(float* out, int which) { out[threadIdx.x] = operations[which](out[0], weights[which]); }
+__global__ void Pointers(float* out, int which) {
+  out[threadIdx.x] = operations[which](out[0], weights[which]);
+}
 
-__global__ void Structs(Big* out, Big in) { out[threadIdx.x] = Twist(in, threadIdx.x); }
+__global__ void Structs(Big* out, Big in) {
+  out[threadIdx.x] = Twist(in, threadIdx.x);
+}
 
 __global__ __launch_bounds__(128, 2) void Switches(int* out, int n) {
   int r = 0;
   switch (n) {
-    case 0: r = 5; break;
-    case 1: r = Fibonacci(7); break;
-    case 2: r = counter; break;
-    case 3: r = record.a; break;
-    case 4: r = names[threadIdx.x % 3][0]; break;
-    case 5: r = __clz(n); break;
-    case 6: r = __popc(n) * 3; break;
-    case 7: r = atomicAdd(&counter, 1); break;
-    default: r = -1;
+    case 0:
+      r = 5;
+      break;
+    case 1:
+      r = Fibonacci(7);
+      break;
+    case 2:
+      r = counter;
+      break;
+    case 3:
+      r = record.a;
+      break;
+    case 4:
+      r = names[threadIdx.x % 3][0];
+      break;
+    case 5:
+      r = __clz(n);
+      break;
+    case 6:
+      r = __popc(n) * 3;
+      break;
+    case 7:
+      r = atomicAdd(&counter, 1);
+      break;
+    default:
+      r = -1;
   }
   assert(r != 12345);
   if (r == 3) printf("r=%d %s %f %llu\n", r, record.name, 1.5, 7ull);
@@ -84,8 +112,10 @@ __global__ void Local(int* out, const int* in, int n) {
 __global__ void Assembly(unsigned* out, unsigned a) {
   unsigned r;
   asm volatile(
-      "{\n .reg .pred p;\n .reg .b32 t;\n LOOP:\n  sub.u32 t, %1, 1;\n setp.eq.u32 p, t, t;\n @!p bra LOOP;\n mov.u32 %0, t;\n}"
-      : "=r"(r) : "r"(a));
+      "{\n .reg .pred p;\n .reg .b32 t;\n LOOP:\n  sub.u32 t, %1, 1;\n setp.eq.u32 p, t, t;\n @!p "
+      "bra LOOP;\n mov.u32 %0, t;\n}"
+      : "=r"(r)
+      : "r"(a));
   asm("{ .reg .v2 .b32 v; mov.b32 v.x, %1; mov.b32 %0, v.x; }" : "=r"(out[1]) : "r"(r));
   asm volatile("prefetch.global.L2 [%0];" ::"l"(out));
   out[0] = r;

@@ -45,7 +45,8 @@ __global__ void Narrow(__half* h, __nv_bfloat16* b, __nv_fp8_e4m3* q) {
   h[0] = __hfma(h[1], h[2], h[3]) + hexp(h[4]) * hsqrt(h[5]);
   b[0] = b[1] * b[2] + __float2bfloat16(static_cast<float>(h[6]));
   q[0] = __nv_fp8_e4m3(static_cast<float>(q[1]) * 2);
-  reinterpret_cast<__half2*>(h)[4] = __hmax2(reinterpret_cast<__half2*>(h)[5], __hneg2(reinterpret_cast<__half2*>(h)[6]));
+  reinterpret_cast<__half2*>(h)[4] =
+      __hmax2(reinterpret_cast<__half2*>(h)[5], __hneg2(reinterpret_cast<__half2*>(h)[6]));
 }
 
 __global__ void Blocks(float* out, const float* in) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// big_copy MEBIBYTES: one copy up and one down of that size (over 4 GiB is the point), compared where it would wrap.
+// big_copy MEBIBYTES: one copy up and one down of that size (over 4 GiB is the point), compared
+// where it would wrap.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

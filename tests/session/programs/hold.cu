@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hold MEBIBYTES: allocates that much, prints `held` or the error, then waits for its standard input to end.
+// hold MEBIBYTES: allocates that much, prints `held` or the error, then waits for its standard
+// input to end.
 //   hold MEBIBYTES try: tries once a 10 ms until it fits, prints how long that took.
 #include <chrono>
 #include <cstdio>

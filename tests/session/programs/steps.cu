@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs N dependent steps, printing each; used while links, workers and servers are taken away under it.
-//   steps N PAUSE_MS [MEBIBYTES]: after step i every element is i; each step also copies up and down and compares.
+// Runs N dependent steps, printing each; used while links, workers and servers are taken away under
+// it.
+//   steps N PAUSE_MS [MEBIBYTES]: after step i every element is i; each step also copies up and
+//   down and compares.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
 #include <vector>
 
-#define CHECK(call)                                                                             \
-  do {                                                                                          \
-    cudaError_t status = (call);                                                                \
-    if (status != cudaSuccess) {                                                                \
-      std::printf("error %d %s at %s\n", (int)status, cudaGetErrorName(status), #call);         \
-      std::fflush(stdout);                                                                      \
-      return 3;                                                                                 \
-    }                                                                                           \
+#define CHECK(call)                                                                     \
+  do {                                                                                  \
+    cudaError_t status = (call);                                                        \
+    if (status != cudaSuccess) {                                                        \
+      std::printf("error %d %s at %s\n", (int)status, cudaGetErrorName(status), #call); \
+      std::fflush(stdout);                                                              \
+      return 3;                                                                         \
+    }                                                                                   \
   } while (0)
 
 __global__ void AddOne(int* data, size_t count) {

@@ -13,7 +13,9 @@ struct CreditTest : testing::Test {
   Credit credit;
 };
 
-TEST_F(CreditTest, NothingIsHandedOutBeforeAGrant) { EXPECT_EQ(credit.Take(0, 512), 0u); }
+TEST_F(CreditTest, NothingIsHandedOutBeforeAGrant) {
+  EXPECT_EQ(credit.Take(0, 512), 0u);
+}
 
 TEST_F(CreditTest, AGrantOutsideTheWindowOrOverAnotherIsRefused) {
   EXPECT_FALSE(credit.AddGrant(0, kBase - 2 * kMiB, 2 * kMiB));

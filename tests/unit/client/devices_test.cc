@@ -10,9 +10,13 @@ const std::vector<std::string> kUuids = {"GPU-aa000000-0000-0000-0000-0000000000
                                          "GPU-ab000000-0000-0000-0000-000000000000",
                                          "GPU-cc000000-0000-0000-0000-000000000000"};
 
-TEST(VisibleDevices, AllWithoutTheVariable) { EXPECT_EQ(SelectDevices(nullptr, kUuids), (std::vector<int>{0, 1, 2})); }
+TEST(VisibleDevices, AllWithoutTheVariable) {
+  EXPECT_EQ(SelectDevices(nullptr, kUuids), (std::vector<int>{0, 1, 2}));
+}
 
-TEST(VisibleDevices, OrderIsTheLists) { EXPECT_EQ(SelectDevices("2, 0", kUuids), (std::vector<int>{2, 0})); }
+TEST(VisibleDevices, OrderIsTheLists) {
+  EXPECT_EQ(SelectDevices("2, 0", kUuids), (std::vector<int>{2, 0}));
+}
 
 TEST(VisibleDevices, EndsBeforeTheFirstThatIsNone) {
   EXPECT_EQ(SelectDevices("1,7,0", kUuids), (std::vector<int>{1}));
@@ -21,7 +25,9 @@ TEST(VisibleDevices, EndsBeforeTheFirstThatIsNone) {
   EXPECT_TRUE(SelectDevices("none", kUuids).empty());
 }
 
-TEST(VisibleDevices, ADeviceTwiceMeansNone) { EXPECT_TRUE(SelectDevices("0,1,0", kUuids).empty()); }
+TEST(VisibleDevices, ADeviceTwiceMeansNone) {
+  EXPECT_TRUE(SelectDevices("0,1,0", kUuids).empty());
+}
 
 TEST(VisibleDevices, TakesAUuidOrItsUnambiguousBeginning) {
   EXPECT_EQ(SelectDevices("GPU-cc,gpu-AB", kUuids), (std::vector<int>{2, 1}));

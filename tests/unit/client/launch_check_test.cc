@@ -8,7 +8,9 @@ namespace {
 
 constexpr LaunchLimits kLimits = {{2147483647, 65535, 65535}, {1024, 1024, 64}, 1024, 768, 49152};
 
-CUresult Check(LaunchShape shape) { return CheckLaunch(shape, kLimits); }
+CUresult Check(LaunchShape shape) {
+  return CheckLaunch(shape, kLimits);
+}
 
 TEST(CheckLaunch, AcceptsWhatFits) {
   EXPECT_EQ(Check({{1, 1, 1}, {768, 1, 1}, 49152}), CUDA_SUCCESS);

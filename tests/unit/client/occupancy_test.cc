@@ -6,7 +6,8 @@
 namespace farcall::client {
 namespace {
 
-// A multiprocessor of compute capability 8.0, from the programming guide's table of technical specifications.
+// A multiprocessor of compute capability 8.0, from the programming guide's table of technical
+// specifications.
 OccupancyInputs Ampere() {
   OccupancyInputs inputs;
   inputs.max_threads_per_sm = 2048;
@@ -23,7 +24,9 @@ TEST(Occupancy, ThreadsBoundIt) {
   EXPECT_EQ(ActiveBlocks(Ampere(), 1024, 0), 2);
 }
 
-TEST(Occupancy, BlocksBoundSmallOnes) { EXPECT_EQ(ActiveBlocks(Ampere(), 32, 0), 32); }
+TEST(Occupancy, BlocksBoundSmallOnes) {
+  EXPECT_EQ(ActiveBlocks(Ampere(), 32, 0), 32);
+}
 
 TEST(Occupancy, RegistersBoundIt) {
   OccupancyInputs inputs = Ampere();

@@ -16,12 +16,23 @@ std::vector<Value> RandomValues(std::mt19937& random) {
   std::vector<Value> values;
   for (int count = static_cast<int>(random() % 20); count > 0; --count) {
     switch (random() % 6) {
-      case 0: values.emplace_back(static_cast<uint8_t>(random())); break;
-      case 1: values.emplace_back(static_cast<int16_t>(random())); break;
-      case 2: values.emplace_back(static_cast<uint32_t>(random())); break;
-      case 3: values.emplace_back(static_cast<double>(random()) / 3); break;
-      case 4: values.emplace_back(static_cast<uint64_t>(random()) << 32 | random()); break;
-      default: values.emplace_back(std::string(random() % 40, static_cast<char>('a' + random() % 26)));
+      case 0:
+        values.emplace_back(static_cast<uint8_t>(random()));
+        break;
+      case 1:
+        values.emplace_back(static_cast<int16_t>(random()));
+        break;
+      case 2:
+        values.emplace_back(static_cast<uint32_t>(random()));
+        break;
+      case 3:
+        values.emplace_back(static_cast<double>(random()) / 3);
+        break;
+      case 4:
+        values.emplace_back(static_cast<uint64_t>(random()) << 32 | random());
+        break;
+      default:
+        values.emplace_back(std::string(random() % 40, static_cast<char>('a' + random() % 26)));
     }
   }
   return values;
@@ -30,13 +41,15 @@ std::vector<Value> RandomValues(std::mt19937& random) {
 template <typename Sink>
 void PutAll(Sink& sink, const std::vector<Value>& values) {
   for (const Value& value : values) {
-    std::visit([&](const auto& v) {
-      if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::string>) {
-        sink.PutString(v);
-      } else {
-        sink.Put(v);
-      }
-    }, value);
+    std::visit(
+        [&](const auto& v) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::string>) {
+            sink.PutString(v);
+          } else {
+            sink.Put(v);
+          }
+        },
+        value);
   }
 }
 
@@ -44,14 +57,16 @@ void PutAll(Sink& sink, const std::vector<Value>& values) {
 bool ReadAll(Reader& reader, const std::vector<Value>& values) {
   bool equal = true;
   for (const Value& value : values) {
-    std::visit([&](const auto& v) {
-      using T = std::decay_t<decltype(v)>;
-      if constexpr (std::is_same_v<T, std::string>) {
-        equal &= reader.GetString() == v;
-      } else {
-        equal &= reader.Get<T>() == v;
-      }
-    }, value);
+    std::visit(
+        [&](const auto& v) {
+          using T = std::decay_t<decltype(v)>;
+          if constexpr (std::is_same_v<T, std::string>) {
+            equal &= reader.GetString() == v;
+          } else {
+            equal &= reader.Get<T>() == v;
+          }
+        },
+        value);
   }
   return equal;
 }
@@ -82,7 +97,8 @@ TEST(CodecTest, EveryTruncationIsSeen) {
     PutAll(builder, values);
     for (size_t bytes = 0; bytes < builder.bytes().size(); ++bytes) {
       Reader reader(builder.bytes().first(bytes));
-      EXPECT_FALSE(ReadAll(reader, values) && reader.ok()) << bytes << " of " << builder.bytes().size();
+      EXPECT_FALSE(ReadAll(reader, values) && reader.ok())
+          << bytes << " of " << builder.bytes().size();
     }
   }
 }

@@ -10,7 +10,9 @@
 namespace farcall {
 namespace {
 
-uint32_t Of(const char* text) { return Crc32c(0, std::as_bytes(std::span(text, std::strlen(text)))); }
+uint32_t Of(const char* text) {
+  return Crc32c(0, std::as_bytes(std::span(text, std::strlen(text))));
+}
 
 TEST(Crc32cTest, MatchesPublishedValues) {
   EXPECT_EQ(Of(""), 0u);
@@ -23,7 +25,9 @@ TEST(Crc32cTest, MatchesPublishedValues) {
 TEST(Crc32cTest, TableAndInstructionAgreeAndContinue) {
   std::mt19937 random(3);
   std::vector<std::byte> bytes(1000);
-  for (std::byte& byte : bytes) { byte = static_cast<std::byte>(random()); }
+  for (std::byte& byte : bytes) {
+    byte = static_cast<std::byte>(random());
+  }
   for (size_t size = 7; size < bytes.size(); size += 5) {
     std::span<const std::byte> part = std::span(bytes).first(size).subspan(size % 7);
     EXPECT_EQ(Crc32c(0, part), Crc32cByTable(0, part));

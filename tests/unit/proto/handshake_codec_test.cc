@@ -102,10 +102,12 @@ TEST(HandshakeCodecTest, WelcomeGreetingAndRefuseComeBackWhole) {
 TEST(HandshakeCodecTest, NoTruncationDecodes) {
   std::vector<std::byte> hello = Encode(FullHello()), welcome = Encode(FullWelcome());
   for (size_t bytes = 0; bytes < hello.size(); ++bytes) {
-    EXPECT_EQ(DecodeHello(std::span(hello).first(bytes)).status().code(), Code::kMalformed) << bytes;
+    EXPECT_EQ(DecodeHello(std::span(hello).first(bytes)).status().code(), Code::kMalformed)
+        << bytes;
   }
   for (size_t bytes = 0; bytes < welcome.size(); ++bytes) {
-    EXPECT_EQ(DecodeWelcome(std::span(welcome).first(bytes)).status().code(), Code::kMalformed) << bytes;
+    EXPECT_EQ(DecodeWelcome(std::span(welcome).first(bytes)).status().code(), Code::kMalformed)
+        << bytes;
   }
 }
 
@@ -121,11 +123,16 @@ TEST(HandshakeCodecTest, FlippedAndRandomBytesNeverOverread) {
   int decoded = 0;
   for (int round = 0; round < 20000; ++round) {
     std::vector<std::byte> bytes = round % 2 == 0 ? good : hello;
-    for (int flips = 0; flips < 3; ++flips) { bytes[random() % bytes.size()] = static_cast<std::byte>(random()); }
+    for (int flips = 0; flips < 3; ++flips) {
+      bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    }
     decoded += DecodeWelcome(bytes).ok() + DecodeHello(bytes).ok();
     std::vector<std::byte> noise(random() % 300);
-    for (std::byte& byte : noise) { byte = static_cast<std::byte>(random() % 4 == 0 ? random() : 0); }
-    decoded += DecodeWelcome(noise).ok() + DecodeHello(noise).ok() + DecodeGreeting(noise).ok() + DecodeRefuse(noise).ok();
+    for (std::byte& byte : noise) {
+      byte = static_cast<std::byte>(random() % 4 == 0 ? random() : 0);
+    }
+    decoded += DecodeWelcome(noise).ok() + DecodeHello(noise).ok() + DecodeGreeting(noise).ok() +
+               DecodeRefuse(noise).ok();
   }
   EXPECT_GT(decoded, 0);  // some flips hit only values
 }
@@ -156,10 +163,18 @@ TEST(HashTest, TheProofBindsEachOfItsParts) {
   EXPECT_NE(HelloProof(key, other_nonce, hello), proof);
   for (int part = 0; part < 4; ++part) {
     Hello changed = hello;
-    if (part == 0) { changed.nonce[0] ^= 1; }
-    if (part == 1) { changed.role = LinkRole::kLog; }
-    if (part == 2) { changed.lane += 256; }
-    if (part == 3) { changed.session[15] ^= 1; }
+    if (part == 0) {
+      changed.nonce[0] ^= 1;
+    }
+    if (part == 1) {
+      changed.role = LinkRole::kLog;
+    }
+    if (part == 2) {
+      changed.lane += 256;
+    }
+    if (part == 3) {
+      changed.session[15] ^= 1;
+    }
     EXPECT_NE(HelloProof(key, nonce, changed), proof) << part;
   }
 }
