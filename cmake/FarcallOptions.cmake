@@ -2,6 +2,7 @@
 # Options, compile flags and the output tree every component shares.
 option(FARCALL_CPU_DEVICE "Build the CPU device (needs LLVM 19)" ON)
 option(FARCALL_PRIVATE_TABLES "Answer the export tables a stock cudart asks for" ON)
+option(FARCALL_OLD_GLIBC "Let the shim and farcall run on glibc 2.28 or newer, whatever they are built on" ON)
 option(FARCALL_TESTS "Build the tests" ON)
 set(FARCALL_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them")
 
