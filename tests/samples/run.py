@@ -6,6 +6,13 @@
 
 DIR is a checkout of the public cuda-samples repository. The rule that picks is choose.py. Prints a table, writes OUT/table.md and
 OUT/table.json; exit 1 if a chosen sample fails or does not notice.
+
+Dropped launches: a proxy in the path turns launch records into no-ops, and the sample must then fail by its own check.
+First single launches, one run each: all of them where there are at most ALL_LAUNCHES, else the first, last, second, middle and last
+but one. A sample that repeats a launch to the same effect cannot notice one; for those each kernel in turn is dropped, that is
+every launch of one function, in the order of the functions' first launches. "1" in the table: launch number 1 was noticed;
+"all 301 of kernel 1 (of 1)": no single one was, but all 301 launches of one kernel. What remains is a sample that does not check
+what its kernels compute.
 """
 import argparse
 import json
@@ -22,8 +29,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "tools")]
 import choose  # noqa: E402
 import link_proxy  # noqa: E402
 
-LIMIT_S = 120
 WAIVED = 2
+ALL_LAUNCHES = 12
+DROP_LIMIT_S = 300  # for one sample's drops; what was not tried by then is said
 
 
 def build(sample, samples_root, out, nvcc):
@@ -59,14 +67,14 @@ def launch_ids():
     return [int(number) for number, name, *_ in rows if name in wanted]
 
 
-def run(binary, sample, prefix, endpoint, stats):
-    env = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/tmp"), "LD_LIBRARY_PATH": str(prefix / "lib/farcall"),
+def run(binary, sample, args, endpoint, stats):
+    env = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/tmp"), "LD_LIBRARY_PATH": str(args.prefix / "lib/farcall"),
            "FARCALL_ENDPOINT": endpoint, "FARCALL_STATS": str(stats)}
     stats.unlink(missing_ok=True)
     start = time.monotonic()
     try:
         done = subprocess.run([str(binary)], cwd=sample.path, env=env, capture_output=True, text=True, errors="replace",
-                              timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+                              timeout=args.limit, stdin=subprocess.DEVNULL)
         code, output = done.returncode, done.stdout + done.stderr
     except subprocess.TimeoutExpired as expired:
         code, output = "limit", (expired.stdout or b"").decode(errors="replace")
@@ -75,23 +83,32 @@ def run(binary, sample, prefix, endpoint, stats):
 
 def verdict(code, output):
     """A sample fails by its exit code or, where it exits 0 all the same, by saying so."""
-    if code == WAIVED:
-        return "waived"
+    if code in (WAIVED, "limit"):
+        return "waived" if code == WAIVED else "limit"
     said = re.search(r"Result = FAIL|Test failed|\bFAILED\b|TEST FAILED|mismatch|Error at|error code", output)
     return "pass" if code == 0 and not said else "fail"
 
 
-def notices_drop(binary, sample, args, server, launches, reference, stats):
-    """The first of a few launches whose loss the sample notices, else 0."""
-    tried = [n for n in dict.fromkeys([1, launches, 2, (launches + 1) // 2, launches - 1]) if 1 <= n <= launches]
-    for number in tried:
-        proxy = link_proxy.LinkProxy(("127.0.0.1", server.port), launch_ids=launch_ids(), drop_launch=number)
-        code, output, _ = run(binary, sample, args.prefix, proxy.url, stats)
-        dropped = proxy.counts["dropped"]
-        proxy.close()
-        if dropped and verdict(code, output) == "fail" and reference == "pass":
-            return number
-    return 0
+def run_dropping(binary, sample, args, server, stats, **drop):
+    """How many launches were dropped, and whether the sample noticed."""
+    proxy = link_proxy.LinkProxy(("127.0.0.1", server.port), launch_ids=launch_ids(), **drop)
+    code, output, _ = run(binary, sample, args, proxy.url, stats)
+    proxy.close()
+    return proxy.counts["dropped"], verdict(code, output) == "fail"
+
+
+def notices_drop(binary, sample, args, server, launches, functions, stats):
+    """What was dropped when the sample first noticed, in words; else "no", and what was tried."""
+    single = range(1, launches + 1) if launches <= ALL_LAUNCHES else [1, launches, 2, (launches + 1) // 2, launches - 1]
+    tries = [("drop_launch", n) for n in single] + [("drop_function", n) for n in range(1, functions + 1)]
+    end = time.monotonic() + DROP_LIMIT_S
+    for done, (kind, number) in enumerate(tries):
+        if time.monotonic() > end:
+            return f"no: {done} of {len(tries)} tries in {DROP_LIMIT_S} s"
+        dropped, noticed = run_dropping(binary, sample, args, server, stats, **{kind: number})
+        if dropped and noticed:
+            return str(number) if kind == "drop_launch" else f"all {dropped} of kernel {number} (of {functions})"
+    return f"no: {len(single)} launches, {functions} kernels tried"
 
 
 def measure(sample, args, server, out):
@@ -101,16 +118,16 @@ def measure(sample, args, server, out):
         return row | {"result": "no build", "note": error}
     stats = out / "stats.json"
     proxy = link_proxy.LinkProxy(("127.0.0.1", server.port), launch_ids=launch_ids())
-    code, output, wall_s = run(binary, sample, args.prefix, proxy.url, stats)
-    counts = dict(proxy.counts)
+    code, output, wall_s = run(binary, sample, args, proxy.url, stats)
+    counts, functions = dict(proxy.counts), len(proxy.functions)
     proxy.close()
     (out / f"{sample.name}.txt").write_text(output)
     shim = json.loads(stats.read_text()) if stats.exists() else {}
-    row |= {"result": verdict(code, output), "exit": code, "wall_s": round(wall_s, 2), "launches": counts["launches"],
+    row |= {"result": verdict(code, output), "exit": code, "wall_s": round(wall_s, 2), "launches": counts["launches"], "kernels": functions,
             "round_trips": shim.get("round_trips"),
             "round_trips_proxy": counts["hellos"] + counts["lane_hellos"] + counts["wanted_replies"]}
     if row["result"] == "pass" and not args.no_drop and counts["launches"]:
-        row["drop_noticed"] = notices_drop(binary, sample, args, server, counts["launches"], "pass", stats)
+        row["drop_noticed"] = notices_drop(binary, sample, args, server, counts["launches"], functions, stats)
     if row["result"] != "pass":
         lines = [line for line in output.strip().splitlines() if line.strip()]
         row["note"] = lines[-1][:120] if lines else ""
@@ -118,7 +135,7 @@ def measure(sample, args, server, out):
 
 
 def table(rows):
-    head = ["sample", "result", "wall_s", "launches", "round_trips", "round_trips_proxy", "drop_noticed", "note"]
+    head = ["sample", "result", "wall_s", "launches", "kernels", "round_trips", "round_trips_proxy", "drop_noticed", "note"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(str(row.get(key, "")) for key in head) + " |" for row in rows]
     return "\n".join(lines)
@@ -133,6 +150,7 @@ def main():
     parser.add_argument("--only", default="", help="comma list of names instead of the rule's first")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--nvcc", default="nvcc")
+    parser.add_argument("--limit", default=120, type=int, help="seconds that one run of a sample may take")
     parser.add_argument("--no-drop", action="store_true")
     args = parser.parse_args()
     args.samples, args.prefix, args.out = args.samples.resolve(), args.prefix.resolve(), args.out.resolve()
@@ -147,7 +165,7 @@ def main():
     (args.out / "table.md").write_text(table(rows) + "\n")
     (args.out / "table.json").write_text(json.dumps(rows, indent=1) + "\n")
     print(table(rows))
-    good = [row for row in rows if row["result"] == "pass" and (args.no_drop or row.get("drop_noticed"))]
+    good = [row for row in rows if row["result"] == "pass" and (args.no_drop or not row.get("drop_noticed", "no").startswith("no"))]
     print(f"{len(good)} passed, {len(rows) - len(good)} failed")
     return 0 if len(good) == len(rows) else 1
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A TCP proxy between a client and a server that understands frames: counts, cuts, stalls, delays, and drops launches.
 
-As a program: link_proxy.py --to HOST:PORT [--listen HOST:PORT] [--drop-launch N] [--delay-ms D]; prints
+As a program: link_proxy.py --to HOST:PORT [--listen HOST:PORT] [--drop-launch N | --drop-function N] [--delay-ms D]; prints
 `proxy on tcp://...`, and its counters as JSON on SIGTERM. As a module: see LinkProxy.
 """
 import argparse
@@ -60,8 +60,11 @@ class LinkProxy:
     """Forwards connections to `target` (host, port). All methods from any thread."""
 
     def __init__(self, target, listen=("127.0.0.1", 0), launch_ids=(), drop_launch=0, delay_s=0.0,
-                 record_dir=None):
-        self.target, self.launch_ids, self.drop_launch, self.delay_s = target, set(launch_ids), drop_launch, delay_s
+                 record_dir=None, drop_function=0):
+        self.target, self.launch_ids, self.delay_s = target, set(launch_ids), delay_s
+        self.drop_launch = drop_launch      # the launch of this number, or
+        self.drop_function = drop_function  # each launch of the function that is the N-th to be launched
+        self.functions = []                 # handles in the order of their first launch
         self.counts = {"hellos": 0, "lane_hellos": 0, "wanted_replies": 0, "replies": 0, "records_out": 0, "launches": 0,
                        "dropped": 0, "frames_out": 0, "frames_in": 0, "bytes_out": 0, "bytes_in": 0}
         self.record_dir = record_dir  # each session's client records go here, one file a session
@@ -186,7 +189,7 @@ class LinkProxy:
                     self._add("wanted_replies")
                 if call in self.launch_ids:
                     self._add("launches")
-                    if self.counts["launches"] == self.drop_launch and not flags & WANT_REPLY:
+                    if self._unwanted(frame, at) and not flags & WANT_REPLY:
                         frame = frame[:at + 4] + struct.pack("<H", HEARTBEAT) + frame[at + 6:]
                         changed = True
                         self._add("dropped")
@@ -198,6 +201,14 @@ class LinkProxy:
             if struct.unpack_from("<I", frame, CRC_OFFSET)[0]:
                 frame = frame[:CRC_OFFSET] + struct.pack("<I", crc32c(zeroed)) + frame[CRC_OFFSET + 4:]
         return frame
+
+    def _unwanted(self, frame, at):
+        """Whether this launch is to be dropped. A launch's body begins with its function's handle."""
+        handle, = struct.unpack_from("<Q", frame, at + RECORD.size)
+        with self._lock:
+            if handle not in self.functions:
+                self.functions.append(handle)
+            return self.counts["launches"] == self.drop_launch or self.functions.index(handle) + 1 == self.drop_function
 
     def close(self):
         self._listener.close()
@@ -215,12 +226,13 @@ def main():
     parser.add_argument("--listen", default=("127.0.0.1", 0), type=_address)
     parser.add_argument("--launch-ids", default="", help="comma list of call ids that are launches")
     parser.add_argument("--drop-launch", default=0, type=int, help="turn the N-th launch record into a no-op")
+    parser.add_argument("--drop-function", default=0, type=int, help="turn each launch of the N-th function launched into a no-op")
     parser.add_argument("--delay-ms", default=0.0, type=float, help="added to each packet, each way")
     parser.add_argument("--record-dir", help="store the records each client sends, as a corpus for tests/fuzz")
     args = parser.parse_args()
     ids = [int(part) for part in args.launch_ids.split(",") if part]
     proxy = LinkProxy(args.to, args.listen, ids, args.drop_launch, args.delay_ms / 1000,
-                      args.record_dir)
+                      args.record_dir, args.drop_function)
     print(f"proxy on {proxy.url}", flush=True)
     done = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: done.set())
