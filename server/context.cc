@@ -41,7 +41,8 @@ void KillHandles(Session& session, ContextState& context) {
     HandleParts parts = SplitHandle(wire);
     HandleTable::Found found = session.table(kind).Find(parts.index, parts.generation);
     if (found.state == HandleTable::State::kLive && found.generation_matches) {
-      session.table(kind).Kill(parts.index, parts.generation);  // its extra goes with the session
+      session.table(kind).Kill(parts.index, parts.generation);
+      session.Bury(kind, found.extra);
     }
   }
 }

@@ -59,6 +59,11 @@ struct ContextState {
   // Handles that die with the context. Under `owned_mutex`: helpers create too.
   std::mutex owned_mutex;
   std::vector<std::pair<HandleKind, uint64_t>> owned;
+  size_t prune_owned_at = 1024;  // entries; those destroyed meanwhile go then
 };
+
+// Frees what a handle table keeps beside the native object: a StreamState, EventState or
+// FunctionState.
+void DeleteExtra(HandleKind kind, void* extra);
 
 }  // namespace farcall::server

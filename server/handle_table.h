@@ -29,8 +29,8 @@ class HandleTable {
   HandleTable() = default;
   HandleTable(const HandleTable&) = delete;
   ~HandleTable() {
-    for (std::atomic<Page*>& page : pages_) {
-      delete page.load();
+    for (uint32_t p = 0; p < used_pages(); ++p) {
+      delete pages_[p].load();
     }
   }
 
@@ -92,7 +92,7 @@ class HandleTable {
 
   // Every live entry, for teardown. Not beside creates.
   void ForEachLive(const std::function<void(uint32_t, uint16_t, void*, void*)>& visit) const {
-    for (uint32_t p = 0; p < kPages; ++p) {
+    for (uint32_t p = 0; p < used_pages(); ++p) {
       const Page* page = pages_[p].load(std::memory_order_acquire);
       if (page == nullptr) {
         continue;
@@ -119,6 +119,7 @@ class HandleTable {
   };
   using Page = std::array<Entry, kPageEntries>;
 
+  uint32_t used_pages() const { return highest_.load() / kPageEntries + 1; }
   const Entry* At(uint32_t index) const {
     if (index > kMaxHandleIndex) {
       return nullptr;

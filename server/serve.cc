@@ -2,6 +2,8 @@
 // Resolving what a record names: handles, streams, addresses, devices.
 #include "server/serve.h"
 
+#include <algorithm>
+
 #include "server/context.h"
 #include "server/session.h"
 
@@ -20,6 +22,19 @@ bool OwnedByParent(HandleKind kind) {
          kind == HandleKind::kGraphNode;
 }
 
+// Destroyed handles stay listed until there are many of them: a program that makes and destroys
+// events for hours costs nothing.
+void PruneOwned(Session& session, ContextState& context) {
+  std::erase_if(context.owned, [&session](const auto& owned) {
+    HandleParts parts = SplitHandle(owned.second);
+    HandleTable::Found found = session.table(owned.first).Find(parts.index, parts.generation);
+    return !found.generation_matches || found.state != HandleTable::State::kLive;
+  });
+  context.prune_owned_at = std::max<size_t>(1024, 2 * context.owned.size());
+}
+
+}  // namespace
+
 void DeleteExtra(HandleKind kind, void* extra) {
   switch (kind) {
     case HandleKind::kStream:
@@ -36,8 +51,6 @@ void DeleteExtra(HandleKind kind, void* extra) {
       return;
   }
 }
-
-}  // namespace
 
 void ServeCall::Lie(const char* what) {
   if (!lie_) {
@@ -175,6 +188,9 @@ void ServeCall::Insert(HandleKind kind, uint64_t wire, void* native) {
   session.table(kind).Set(parts.index, parts.generation, HandleTable::State::kLive, native, extra);
   if (context != nullptr) {
     std::lock_guard lock(context->owned_mutex);
+    if (context->owned.size() >= context->prune_owned_at) {
+      PruneOwned(session, *context);
+    }
     context->owned.emplace_back(kind, wire);
   }
 }

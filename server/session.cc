@@ -66,8 +66,20 @@ Session::~Session() {
   memory_helper_.Stop();
   completion_.Stop();
   link_.reset();
+  DeleteExtras();
   if (wake_fd_ >= 0) {
     close(wake_fd_);
+  }
+}
+
+void Session::DeleteExtras() {
+  for (HandleKind kind :
+       {HandleKind::kStream, HandleKind::kEvent, HandleKind::kFunction, HandleKind::kKernel}) {
+    table(kind).ForEachLive(
+        [kind](uint32_t, uint16_t, void*, void* extra) { DeleteExtra(kind, extra); });
+  }
+  for (auto [kind, extra] : buried_) {
+    DeleteExtra(kind, extra);
   }
 }
 
@@ -225,7 +237,7 @@ CUresult Session::PrepareContext(const RecordHeader& header, ContextState** cont
   HandleTable::Found found = table(HandleKind::kContext).FindNewest(header.context);
   switch (found.state) {
     case HandleTable::State::kLive:
-      *context = contexts_[header.context].get();
+      *context = contexts_[header.context];
       return CUDA_SUCCESS;
     case HandleTable::State::kPending:
       *stalled = true;
@@ -352,7 +364,7 @@ Status Session::Malformed(const RecordHeader& header, const std::string& what) {
 
 void Session::EndOfFrame() {
   for (uint16_t slot : dirty_contexts_) {
-    ContextState* context = contexts_[slot].get();
+    ContextState* context = contexts_[slot];
     if (context != nullptr && context->native != nullptr) {
       FenceFrees(*context);
     }
@@ -439,6 +451,13 @@ std::byte* Session::KeepBytes(std::span<const std::byte> bytes) {
   std::lock_guard lock(kept_mutex_);
   kept_.push_back(std::move(copy));
   return kept_.back().get();
+}
+
+void Session::Bury(HandleKind kind, void* extra) {
+  std::lock_guard lock(kept_mutex_);
+  if (extra != nullptr) {
+    buried_.emplace_back(kind, extra);
+  }
 }
 
 bool Session::capturing(CUstream stream) {

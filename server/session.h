@@ -74,7 +74,7 @@ class Session final : public LinkObserver {
   HandleTable& table(HandleKind kind) { return tables_[static_cast<size_t>(kind)]; }
 
   // The context in `slot`, whatever its state; null if there never was one.
-  ContextState* context(uint16_t slot) const { return contexts_[slot].get(); }
+  ContextState* context(uint16_t slot) const { return contexts_[slot]; }
   ContextState& MakeContext(uint16_t slot);
   void MakeCurrent(ContextState* context);
 
@@ -100,6 +100,10 @@ class Session final : public LinkObserver {
   bool capturing(CUstream stream);
   bool backlog_full() const { return backlog_bytes_ > kMaxBacklogBytes; }
   bool helper_busy() const { return helper_.busy(); }
+  // Something goes on outside the issue thread.
+  bool busy_beside_log() const {
+    return helper_.busy() || memory_helper_.busy() || !completion_.idle();
+  }
   void OnHelper(std::function<void()> task) { helper_.Submit(std::move(task)); }
   void OnMemoryHelper(std::function<void()> task) { memory_helper_.Submit(std::move(task)); }
   void Wake();
@@ -113,6 +117,9 @@ class Session final : public LinkObserver {
 
   // Memory that lives as long as the session: sources of captured copies.
   std::byte* KeepBytes(std::span<const std::byte> bytes);
+
+  // What another thread may still be looking at goes with the session.   Thread  any
+  void Bury(HandleKind kind, void* extra);
 
   // Answers a call that was parked, or reports its failure if it was a post.   Thread  any
   void Answer(const RecordHeader& header, CUresult result, std::span<const std::byte> out,
@@ -150,6 +157,7 @@ class Session final : public LinkObserver {
   void Finish(ServeCall& call);
   Status Malformed(const RecordHeader& header, const std::string& what);
   void EndOfFrame();
+  void DeleteExtras();
   void SpinForCompletions();
 
   const DriverApi& api_;
@@ -163,9 +171,9 @@ class Session final : public LinkObserver {
   SlotPool small_readback_;
   ImageStore images_;
   std::array<HandleTable, static_cast<size_t>(HandleKind::kLast) + 1> tables_;
-  std::vector<std::unique_ptr<ContextState>> contexts_;
-  std::vector<std::unique_ptr<ContextState>> gone_contexts_;  // late answers may still name them
-  std::vector<uint16_t> dirty_contexts_;                      // with frees noted in this frame
+  std::vector<ContextState*> contexts_;                      // by slot
+  std::vector<std::unique_ptr<ContextState>> all_contexts_;  // late answers may name gone ones
+  std::vector<uint16_t> dirty_contexts_;                     // with frees noted in this frame
   std::atomic<uint64_t> last_stream_key_{0};
   std::atomic<int> captures_{0};
   std::atomic<bool> prints_{false};
@@ -185,6 +193,7 @@ class Session final : public LinkObserver {
   std::map<CUcontext, CUstream> flush_streams_;
   std::mutex kept_mutex_;
   std::vector<std::unique_ptr<std::byte[]>> kept_;
+  std::vector<std::pair<HandleKind, void*>> buried_;
 
   std::atomic<bool> ended_{false};
   std::mutex end_mutex_;

@@ -35,10 +35,8 @@ class Countdown {
 }  // namespace
 
 ContextState& Session::MakeContext(uint16_t slot) {
-  if (contexts_[slot] != nullptr) {
-    gone_contexts_.push_back(std::move(contexts_[slot]));
-  }
-  contexts_[slot] = std::make_unique<ContextState>();
+  all_contexts_.push_back(std::make_unique<ContextState>());
+  contexts_[slot] = all_contexts_.back().get();
   ContextState& context = *contexts_[slot];
   context.slot = slot;
   context.legacy = {NewStreamKey(), CU_STREAM_LEGACY, &context, false};
