@@ -12,7 +12,7 @@ namespace farcall::server {
 using std::chrono::microseconds;
 
 Completion::Completion(const DriverApi& api, std::function<void()> after_actions)
-    : api_(api), after_actions_(std::move(after_actions)), thread_([this] { Run(); }) {}
+    : api_(api), after_actions_(std::move(after_actions)) {}
 
 Completion::~Completion() {
   Stop();
@@ -121,6 +121,9 @@ void Completion::Append(uint64_t stream_key, std::shared_ptr<Watch> watch) {
     bulk_waiting_.fetch_add(1);
   }
   queues_[stream_key].push_back(std::move(watch));
+  if (!thread_.joinable() && !stopping_) {
+    thread_ = std::thread([this] { Run(); });
+  }
 }
 
 void Completion::Kick() {

@@ -36,7 +36,7 @@ struct Watch {
 
 // Watches of one stream are reached in the order they were added. Before an action that tells the
 // client anything, the bytes of every copy that is complete by then are sent: whoever hears of a
-// completion finds the copies it implies.
+// completion finds the copies it implies. The polling thread starts with the first watch.
 class Completion {
  public:
   // `after_actions` runs after a round in which actions ran (flushes the outbox, wakes the issue
