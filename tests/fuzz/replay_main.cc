@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Without libFuzzer: feeds every file named (folders are walked) to the target once, so corpora are
 // tests in every build.
+//   replay [--reach PERCENT] FILE|FOLDER...   --reach: fails if the target, which must count, has
+//   reached less
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+extern "C" __attribute__((weak)) int LLVMFuzzerInitialize(int* argc, char*** argv);
+extern "C" __attribute__((weak)) double ReachedPercent();
 
 namespace {
 
@@ -22,8 +28,17 @@ int Replay(const std::filesystem::path& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (LLVMFuzzerInitialize != nullptr) {
+    LLVMFuzzerInitialize(&argc, &argv);
+  }
+  int first = 1;
+  double wanted = 0;
+  if (argc > 2 && std::strcmp(argv[1], "--reach") == 0) {
+    wanted = std::atof(argv[2]);
+    first = 3;
+  }
   int count = 0;
-  for (int i = 1; i < argc; ++i) {
+  for (int i = first; i < argc; ++i) {
     if (!std::filesystem::is_directory(argv[i])) {
       count += Replay(argv[i]);
       continue;
@@ -35,5 +50,9 @@ int main(int argc, char** argv) {
     }
   }
   std::printf("replayed %d inputs\n", count);
+  if (wanted > 0 && (ReachedPercent == nullptr || ReachedPercent() < wanted)) {
+    std::fprintf(stderr, "less than %.1f %% is reached\n", wanted);
+    return 1;
+  }
   return count > 0 ? 0 : 1;
 }

@@ -2,12 +2,16 @@
 // The fuzzing device: one stub per name of the driver's table.
 #include "tests/fuzz/serve_device.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
-#include <cstdio>
-#include <string_view>
+#include <cstring>
+#include <mutex>
+#include <thread>
 #include <type_traits>
+#include <vector>
 
 namespace farcall::fuzz {
 
@@ -26,16 +30,29 @@ constexpr std::string_view kText[] = {
 #undef FARCALL_NAME
 };
 
-constexpr std::string_view kGenerated[] = {
-#define FARCALL_NAME(name) #name,
-#include "fuzz_generated.inc"
-#undef FARCALL_NAME
-};
-
 constexpr size_t kGlobalBytes = 64;
 std::array<std::byte, 4096> g_global;  // what stands for a module's variable
-std::array<std::atomic<bool>, kNames> g_reached;
 std::atomic<uintptr_t> g_next_native{0x1000};
+
+constexpr int kMostTimes = 4;  // of one answer: what polls must end
+struct Answer {
+  std::atomic<int> times{0};
+  std::atomic<CUresult> result{CUDA_SUCCESS};
+};
+std::array<Answer, kNames> g_answers;
+std::vector<size_t> g_answered;  // names whose answers are to be reset
+
+std::mutex g_host_mutex;
+std::vector<std::thread> g_host_threads;
+std::atomic<int> g_host_running{0};
+
+CUresult TakeAnswer(size_t name) {
+  Answer& answer = g_answers[name];
+  int times = answer.times.load();
+  while (times > 0 && !answer.times.compare_exchange_weak(times, times - 1)) {
+  }
+  return times > 0 ? answer.result.load() : CUDA_SUCCESS;
+}
 
 // Outputs are written as a driver would, so that code behind a success sees plausible values.
 template <typename T>
@@ -73,25 +90,111 @@ void WriteIfOutput(T argument) {
 template <size_t kName, typename... Arguments>
 void Fill(CUresult (**slot)(Arguments...)) {
   *slot = [](Arguments... arguments) -> CUresult {
-    g_reached[kName] = true;
-    (WriteIfOutput(arguments), ...);
-    return CUDA_SUCCESS;
+    CUresult result = TakeAnswer(kName);
+    if (result == CUDA_SUCCESS) {
+      (WriteIfOutput(arguments), ...);
+    }
+    return result;
   };
 }
 
-// Only the fake device's own: they reserve and touch memory for real.
-void FillMemory(server::DriverApi* api) {
-  api->cuMemAddressReserve = ::cuMemAddressReserve;
-  api->cuMemMap = ::cuMemMap;
-  api->cuMemUnmap = ::cuMemUnmap;
-  api->cuMemcpyHtoDAsync_v2 = ::cuMemcpyHtoDAsync_v2;
-  api->cuMemcpyDtoHAsync_v2 = ::cuMemcpyDtoHAsync_v2;
+template <size_t kName, auto kFunction, typename... Arguments>
+void FillReal(CUresult (**slot)(Arguments...)) {
+  *slot = [](Arguments... arguments) -> CUresult {
+    CUresult result = TakeAnswer(kName);
+    return result == CUDA_SUCCESS ? kFunction(arguments...) : result;
+  };
 }
 
-template <size_t kName, typename Function, typename... Arguments>
-CUresult Noted(Function function, Arguments... arguments) {
-  g_reached[kName] = true;
-  return function(arguments...);
+// Reads and writes the first and the last byte: an address that should not have passed faults, and
+// four megabytes cost no more than four bytes.
+CUresult Touch(CUdeviceptr address, uint64_t bytes) {
+  if (bytes != 0) {
+    auto* at = reinterpret_cast<volatile char*>(address);
+    at[0] = at[0];
+    at[bytes - 1] = at[bytes - 1];
+  }
+  return CUDA_SUCCESS;
+}
+
+template <typename Value, uint64_t kBytes>
+CUresult Set(CUdeviceptr at, Value, size_t count, CUstream) {
+  return Touch(at, count * kBytes);
+}
+template <typename Value, uint64_t kBytes>
+CUresult SetRows(CUdeviceptr at, size_t pitch, Value, size_t width, size_t rows, CUstream) {
+  return rows == 0 ? CUDA_SUCCESS : Touch(at, pitch * (rows - 1) + width * kBytes);
+}
+
+CUresult CopyOnDevice(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
+  Touch(from, bytes);
+  return Touch(to, bytes);
+}
+
+CUresult CopyRows(const CUDA_MEMCPY2D* copy, CUstream) {
+  const auto* from = copy->srcMemoryType == CU_MEMORYTYPE_HOST
+                         ? static_cast<const char*>(copy->srcHost)
+                         : reinterpret_cast<const char*>(copy->srcDevice);
+  auto* to = copy->dstMemoryType == CU_MEMORYTYPE_HOST ? static_cast<char*>(copy->dstHost)
+                                                       : reinterpret_cast<char*>(copy->dstDevice);
+  for (size_t row = 0; row < copy->Height; ++row) {
+    std::memmove(to + row * copy->dstPitch, from + row * copy->srcPitch, copy->WidthInBytes);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult CopyBox(const CUDA_MEMCPY3D* copy, CUstream) {
+  uint64_t source_rows = (copy->Depth - 1) * copy->srcHeight + copy->Height - 1;
+  uint64_t rows = (copy->Depth - 1) * copy->dstHeight + copy->Height - 1;
+  Touch(copy->srcDevice, source_rows * copy->srcPitch + copy->WidthInBytes);
+  return Touch(copy->dstDevice, rows * copy->dstPitch + copy->WidthInBytes);
+}
+
+// Windows as the fake device makes them: real memory.
+void FillMemory(server::DriverApi* api) {
+#define FARCALL_REAL(name, function) FillReal<k_##name, function>(&api->name)
+  FARCALL_REAL(cuMemAddressReserve, &::cuMemAddressReserve);
+  FARCALL_REAL(cuMemMap, &::cuMemMap);
+  FARCALL_REAL(cuMemUnmap, &::cuMemUnmap);
+  FARCALL_REAL(cuMemcpyHtoDAsync_v2, &::cuMemcpyHtoDAsync_v2);
+  FARCALL_REAL(cuMemcpyDtoHAsync_v2, &::cuMemcpyDtoHAsync_v2);
+  FARCALL_REAL(cuMemcpyDtoDAsync_v2, &CopyOnDevice);
+  FARCALL_REAL(cuMemcpy2DAsync_v2, &CopyRows);
+  FARCALL_REAL(cuMemcpy3DAsync_v2, &CopyBox);
+  FARCALL_REAL(cuMemsetD8Async, (&Set<unsigned char, 1>));
+  FARCALL_REAL(cuMemsetD16Async, (&Set<unsigned short, 2>));
+  FARCALL_REAL(cuMemsetD32Async, (&Set<unsigned, 4>));
+  FARCALL_REAL(cuMemsetD2D8Async, (&SetRows<unsigned char, 1>));
+  FARCALL_REAL(cuMemsetD2D16Async, (&SetRows<unsigned short, 2>));
+  FARCALL_REAL(cuMemsetD2D32Async, (&SetRows<unsigned, 4>));
+#undef FARCALL_REAL
+}
+
+// On a thread of its own, as a driver does.
+CUresult LaunchHostFunction(CUstream, CUhostFn function, void* data) {
+  CUresult result = TakeAnswer(k_cuLaunchHostFunc);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  std::lock_guard lock(g_host_mutex);
+  if (g_host_threads.size() >= 8) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  ++g_host_running;
+  g_host_threads.emplace_back([function, data] {
+    function(data);
+    --g_host_running;
+  });
+  return CUDA_SUCCESS;
+}
+
+// A kernel of three parameters.
+CUresult DescribeParameter(size_t index, size_t* offset, size_t* bytes) {
+  *offset = index * 8;
+  if (bytes != nullptr) {
+    *bytes = 8;
+  }
+  return index < 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 server::DriverApi MakeDevice() {
@@ -100,31 +203,15 @@ server::DriverApi MakeDevice() {
 #include "fuzz_names.inc"
 #undef FARCALL_NAME
   FillMemory(&api);
-  api.cuMemcpyDtoDAsync_v2 = [](CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    return Noted<k_cuMemcpyDtoDAsync_v2>(::cuMemcpyDtoDAsync_v2, to, from, bytes, stream);
-  };
-  api.cuMemsetD8Async = [](CUdeviceptr at, unsigned char value, size_t bytes, CUstream stream) {
-    return Noted<k_cuMemsetD8Async>(::cuMemsetD8Async, at, value, bytes, stream);
-  };
-  // A kernel of three parameters.
   api.cuFuncGetParamInfo = [](CUfunction, size_t index, size_t* offset, size_t* bytes) {
-    *offset = index * 8;
-    if (bytes != nullptr) {
-      *bytes = 8;
-    }
-    return index < 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return DescribeParameter(index, offset, bytes);
   };
   api.cuKernelGetParamInfo = [](CUkernel, size_t index, size_t* offset, size_t* bytes) {
-    *offset = index * 8;
-    if (bytes != nullptr) {
-      *bytes = 8;
-    }
-    return index < 3 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return DescribeParameter(index, offset, bytes);
   };
   // Memory of the driver's own choice would have no bytes behind it.
   api.cuMemAlloc_v2 = [](CUdeviceptr*, size_t) { return CUDA_ERROR_OUT_OF_MEMORY; };
-  // A host function's thread would outlive the session, which in a worker it cannot.
-  api.cuLaunchHostFunc = [](CUstream, CUhostFn, void*) { return CUDA_ERROR_NOT_SUPPORTED; };
+  api.cuLaunchHostFunc = LaunchHostFunction;
   return api;
 }
 
@@ -135,21 +222,42 @@ const server::DriverApi& FuzzDevice() {
   return api;
 }
 
-void ReportReached() {
-  size_t reached = 0;
-  std::string missing;
-  for (std::string_view generated : kGenerated) {
-    bool was_called = false;
+std::span<const std::string_view> DeviceNames() {
+  return kText;
+}
+
+void SetAnswer(uint16_t name_hash, int times, CUresult result) {
+  static const auto by_hash = [] {
+    std::vector<std::pair<uint16_t, size_t>> names;
     for (size_t name = 0; name < kNames; ++name) {
-      was_called = was_called || (kText[name] == generated && g_reached[name]);
+      names.emplace_back(NameHash(kText[name]), name);
     }
-    reached += was_called ? 1 : 0;
-    if (!was_called) {
-      missing.append(" ").append(generated);
-    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }();
+  auto found = std::lower_bound(by_hash.begin(), by_hash.end(), std::pair{name_hash, size_t{0}});
+  if (found == by_hash.end() || found->first != name_hash) {
+    return;
   }
-  std::fprintf(stderr, "generated server functions that reached the device: %zu of %zu; not:%s\n",
-               reached, std::size(kGenerated), missing.empty() ? " none" : missing.c_str());
+  g_answered.push_back(found->second);
+  g_answers[found->second].result = result;
+  g_answers[found->second].times = std::clamp(times, 1, kMostTimes);
+}
+
+void ResetDevice(void (*open)(void*), void* data) {
+  for (size_t name : g_answered) {
+    g_answers[name].times = 0;
+  }
+  g_answered.clear();
+  while (g_host_running != 0) {
+    open(data);
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  std::lock_guard lock(g_host_mutex);
+  for (std::thread& thread : g_host_threads) {
+    thread.join();
+  }
+  g_host_threads.clear();
 }
 
 }  // namespace farcall::fuzz

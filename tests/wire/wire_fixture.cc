@@ -3,6 +3,9 @@
 // reversible.
 #include "tests/wire/wire_fixture.h"
 
+#include <cstdlib>
+#include <fstream>
+
 #include "client-shim/core/session_face.h"
 
 namespace farcall::server {
@@ -16,6 +19,25 @@ namespace {
 
 server::Session session;
 uint32_t next_index = 1;
+
+// FARCALL_WIRE_SEEDS=FOLDER: each record delivered becomes an input of fuzz_serve there, of one
+// item and a client that has handles.
+void SaveSeed(CallId call, std::span<const std::byte> body) {
+  const char* folder = std::getenv("FARCALL_WIRE_SEEDS");
+  if (folder == nullptr) {
+    return;
+  }
+  static int count = 0;
+  const auto bytes = static_cast<uint32_t>(body.size());
+  const uint16_t header[] = {
+      static_cast<uint16_t>(call),       kWantReply, 1, 1, static_cast<uint16_t>(bytes),
+      static_cast<uint16_t>(bytes >> 16)};
+  std::ofstream seed(std::string(folder) + "/" + CallName(call) + "_" + std::to_string(++count),
+                     std::ios::binary);
+  seed.put(1);
+  seed.write(reinterpret_cast<const char*>(header), sizeof(header));
+  seed.write(reinterpret_cast<const char*>(body.data()), bytes);
+}
 
 }  // namespace
 
@@ -45,6 +67,7 @@ CUresult Wire::Deliver(CallId call, std::span<const std::byte> body,
   padded.resize(AlignUp(padded.size(), 8));
   if (well_formed) {
     CheckShorterBodies(padded);
+    SaveSeed(call, padded);
   }
   RecordHeader header;
   server::ServeCall served(session, api, header, padded);

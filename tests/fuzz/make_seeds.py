@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Seeds for fuzz_serve: from recorded sessions, and by hand for what takes several records.
+
+    make_seeds.py OUT                    the hand-made ones
+    make_seeds.py OUT --recording FILE   what tests/tools/link_proxy.py --record-dir stored, cut into inputs
+
+tests/fuzz/serve_items.h says what an input is. scripts in docs/testing.md say how the committed corpus was made of them.
+"""
+import argparse
+import hashlib
+import os
+import re
+import struct
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+RECORD = struct.Struct("<IHHIHH")  # bytes, call, flags, serial, thread, context
+WANT_REPLY, SAME_FRAME, BUSY = 1, 0x8000, 0x4000
+CHUNK, DEVICE = 0xFFFF, 0xFFFE
+FRESH, PREPARED = 0, 1  # modes
+NEED_CREDIT, RETURN_CREDIT, FENCE_FREES, HOST_DONE, HOST_WINDOW, NAMED_IMAGE = 0xF010, 0xF011, 0xF012, 0xF013, 0xF014, 0xF015
+HEARTBEAT = 0xF000
+MEMORY = 0x200000000000
+MOST_ITEMS, MOST_BODY = 60, 4096
+NOT_READY, OUT_OF_MEMORY = 600, 2
+
+KINDS = ["none", "context", "stream", "event", "module", "library", "function", "kernel", "graph", "graph_exec", "graph_node",
+         "mem_handle", "mem_pool", "array", "mipmapped_array", "tex_object", "surf_object", "link_state", "user_object", "green_context"]
+
+
+def call_ids():
+    with open(os.path.join(ROOT, "codegen", "ids", "cuda.ids"), encoding="utf-8") as file:
+        lines = (line.split() for line in file if not line.startswith("#"))
+        return {name: int(number) for number, name in (fields[:2] for fields in lines if len(fields) >= 2)}
+
+
+IDS = call_ids()
+
+
+def handle(kind, index=1, generation=1):
+    return KINDS.index(kind) << 40 | generation << 24 | index
+
+
+class Body(bytearray):
+    """As proto/codec.h writes: each value aligned to its size."""
+
+    def put(self, fmt, *values):
+        size = struct.calcsize("<" + fmt)
+        for value in values:
+            self.extend(bytes(-len(self) % size))
+            self.extend(struct.pack("<" + fmt, value))
+        return self
+
+    def run(self, data):
+        self.put("Q", len(data))
+        self.extend(data)
+        return self
+
+
+def item(call, body=b"", flags=WANT_REPLY, context=1, thread=1):
+    number = IDS[call] if isinstance(call, str) else call
+    return struct.pack("<HHHHI", number, flags, thread, context, len(body)) + bytes(body)
+
+
+def name_hash(name):
+    value = 2166136261
+    for char in name.encode():
+        value = (value ^ char) * 16777619 & 0xFFFFFFFF
+    return (value ^ value >> 16) & 0xFFFF
+
+
+def answer(name, result, times=1):
+    return item(DEVICE, struct.pack("<HHi", name_hash(name), times, result), 0)
+
+
+def chunk(transfer, offset, data):
+    return item(CHUNK, Body().put("Q", transfer, offset) + data, 0)
+
+
+def alloc(address=MEMORY, size=4096):
+    return item("cuMemAlloc_v2", Body().put("i", 0).put("Q", address, size))
+
+
+def upload(data, stream=1, transfer=0, address=MEMORY, size=None):
+    body = Body().put("Q", address, len(data) if size is None else size, stream, transfer, 0)
+    return item("cuMemcpyHtoDAsync_v2", body.run(data) if transfer == 0 else body)
+
+
+def download(size, stream=1, transfer=0, address=MEMORY):
+    return item("cuMemcpyDtoHAsync_v2", Body().put("Q", address, size, stream, transfer))
+
+
+def box(source, destination, width, height, depth, data=None, transfer=0, stream=1):
+    body = Body().put("I", source[0], destination[0]).put("Q", *source[1:], *destination[1:], width, height, depth, stream, transfer)
+    return item("cuMemcpy3DAsync_v2", body if data is None else body.run(data))
+
+
+IMAGE = b".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n"
+
+
+def image(data=IMAGE, transfer=0, size=None):
+    body = Body().run(hashlib.sha256(data).digest()).put("Q", len(data) if size is None else size, transfer)
+    return item(NAMED_IMAGE, body.run(b"" if transfer else data))
+
+
+def load(call, made, data=IMAGE, logs=1, options=((0, 32), (7, 4))):
+    body = Body().put("Q", made).run(hashlib.sha256(data).digest()).put("Q", len(data)).put("B", logs).put("Q", len(options))
+    for number, value in options:
+        body.put("I", number).put("Q", value)
+    return item(call, body.put("Q", 0) if call == "cuLibraryLoadData" else body)
+
+
+def named(call, parent, made=None, name=b"k"):
+    body = Body().put("Q", parent)
+    return item(call, (body if made is None else body.put("Q", made)).run(name))
+
+
+def of(call, *handles):
+    return item(call, Body().put("Q", *handles))
+
+
+def launch(function, parameters, attributes=(), stream=1):
+    body = Body().put("Q", function).put("I", 4, 1, 1, 32, 1, 1, 0).put("Q", stream, len(attributes))
+    for number, words in attributes:
+        body.put("I", number).put("Q", *words, *[0] * (8 - len(words)))
+    return item("cuLaunchKernel", body.run(parameters))
+
+
+def by_hand():
+    """name -> (mode, items)."""
+    stream, event = handle("stream"), handle("event")
+    module, library = handle("module", 40), handle("library", 40)
+    function, kernel = handle("function", 40), handle("kernel", 40)
+    record = item("cuEventRecordWithFlags", Body().put("Q", event, stream).put("I", 0))
+    retain = item("cuDevicePrimaryCtxRetain", Body().put("i", 0).put("Q", handle("context", 7)), context=0)
+    create = item("cuCtxCreate_v4", Body().put("Q", handle("context", 8)).put("I", 4).put("i", 1), context=0)
+    host_function = item("cuLaunchHostFunc", Body().put("Q", 0x5000, 0x6000, stream))
+    modules = [image(), load("cuModuleLoadDataEx", module), named("cuModuleGetFunction", module, function)]
+    libraries = [image(), load("cuLibraryLoadData", library), named("cuLibraryGetKernel", library, kernel)]
+    device, host = 2, 1
+    return {
+        "memory": (PREPARED, [alloc(), item("cuMemGetInfo_v2", Body().put("i", 0)), upload(b"abcdefgh" * 8), download(64),
+                              item("cuMemFree_v2", Body().put("Q", MEMORY, 1)), item(FENCE_FREES, Body().put("Q", 1))]),
+        "fence_in_frame": (PREPARED, [alloc(), item("cuMemFree_v2", Body().put("Q", MEMORY, 1), SAME_FRAME),
+                                      item(FENCE_FREES, Body().put("Q", 1), SAME_FRAME | WANT_REPLY), of("cuCtxDestroy_v2", handle("context"))]),
+        "credit": (PREPARED, [item(NEED_CREDIT, Body().put("i", 1).put("Q", 4 << 20).put("B", 1)), item(HEARTBEAT, b"", 0),
+                              item(RETURN_CREDIT, Body().put("i", 0).put("Q", MEMORY, 4 << 20), 0),
+                              item(NEED_CREDIT, Body().put("i", 0).put("Q", 2 << 20).put("B", 1), 0)]),
+        "host_window": (PREPARED, [item(HOST_WINDOW, Body().put("Q", 0x300000000000, 1 << 20).put("I", 0))]),
+        "chunks_up": (PREPARED, [chunk(5, 0, b"x" * 600), chunk(5, 600, b"y" * 400), upload(b"", transfer=5, size=1000),
+                                 chunk(6, 0, b"z" * 64), upload(b"", transfer=6, size=65)]),
+        "chunks_down": (PREPARED, [download(100, transfer=9), download(3 << 20, stream=2, transfer=10), of("cuStreamSynchronize", stream)]),
+        "boxes": (PREPARED, [box((host, 0, 16, 4), (device, MEMORY, 32, 8), 16, 4, 2, b"q" * 128),
+                             box((device, MEMORY, 32, 8), (host, 0, 16, 4), 16, 4, 2),
+                             box((device, MEMORY, 32, 8), (device, MEMORY + 65536, 64, 4), 16, 4, 2),
+                             box((device, MEMORY, 4096, 64), (host, 0, 0, 0), 4096, 64, 2, transfer=3),
+                             chunk(4, 0, b"c" * 100), box((host, 0, 0, 0), (device, MEMORY, 16, 8), 10, 5, 2, transfer=4)]),
+        "module": (PREPARED, modules + [named("cuModuleGetGlobal_v2", module), of("cuModuleEnumerateFunctions", module),
+                                        launch(function, b"p" * 24), launch(function, b"short"), of("cuModuleUnload", module)]),
+        "library": (PREPARED, libraries + [named("cuLibraryGetGlobal", library), of("cuLibraryEnumerateKernels", library),
+                                           launch(kernel, b"p" * 24, [(4, [1])]), of("cuLibraryUnload", library)]),
+        "module_without_image": (PREPARED, [load("cuModuleLoadDataEx", module, b"never sent")]),
+        "image_by_lane": (PREPARED, [chunk(8, 0, IMAGE[:30]), chunk(8, 30, IMAGE[30:]), image(transfer=8), load("cuModuleLoadDataEx", module)]),
+        "image_lies": (PREPARED, [image(IMAGE, size=len(IMAGE) - 1)]),
+        "same_frame_slow": (PREPARED, [part[:2] + struct.pack("<H", WANT_REPLY | SAME_FRAME) + part[4:] for part in modules]
+                            + [launch(function, b"p" * 24)]),
+        "launch_attributes": (PREPARED, [launch(handle("function"), b"", [(1, [MEMORY, 64]), (6, [1])]),
+                                         launch(handle("kernel", 2), b"", [(7, [event, 0]), (8, [1])])]),
+        "events": (PREPARED, [record, of("cuEventQuery", event), of("cuEventSynchronize", event), of("cuStreamQuery", stream),
+                              of("cuStreamSynchronize", stream), of("cuCtxSynchronize_v2", handle("context"))]),
+        "not_ready": (PREPARED, [answer("cuStreamQuery", NOT_READY, 4), answer("cuEventQuery", NOT_READY, 4), upload(b"w" * 16, stream),
+                                 of("cuStreamQuery", stream), record, of("cuEventSynchronize", event), of("cuStreamSynchronize", stream),
+                                 answer("cuStreamQuery", NOT_READY, 4), of("cuStreamDestroy_v2", stream), of("cuCtxSynchronize_v2", handle("context"))]),
+        "contexts": (FRESH, [retain, create, item("cuCtxGetLimit", Body().put("i", 0), context=7),
+                             item("cuStreamCreateWithPriority", Body().put("Q", handle("stream", 5)).put("I", 0).put("i", 0), context=8),
+                             of("cuCtxSynchronize_v2", handle("context", 8)), of("cuCtxDestroy_v2", handle("context", 8)),
+                             item("cuCtxGetLimit", Body().put("i", 0), context=8),
+                             item("cuDevicePrimaryCtxReset_v2", Body().put("i", 0), context=0), retain]),
+        "context_refused": (FRESH, [answer("cuDevicePrimaryCtxRetain", OUT_OF_MEMORY), retain, answer("cuCtxCreate_v4", OUT_OF_MEMORY), create,
+                                    item("cuCtxGetLimit", Body().put("i", 0), context=7)]),
+        "host_function": (PREPARED, [host_function, item(HOST_DONE, Body().put("Q", 1), 0), of("cuStreamSynchronize", stream)]),
+        "host_function_left": (PREPARED, [host_function, host_function]),
+        "graph": (PREPARED, [of("cuGraphGetNodes", handle("graph")),
+                             item("cuStreamBeginCapture_v2", Body().put("Q", stream).put("i", 2)), upload(b"g" * 8, stream), host_function,
+                             of("cuStreamEndCapture", stream, handle("graph", 50))]),
+        "no_memory": (PREPARED, [answer("cuMemCreate", OUT_OF_MEMORY), item(NEED_CREDIT, Body().put("i", 0).put("Q", 1 << 21).put("B", 1)),
+                                 answer("cuMemMap", OUT_OF_MEMORY), item(NEED_CREDIT, Body().put("i", 0).put("Q", 1 << 21).put("B", 1)),
+                                 answer("cuMemSetAccess", OUT_OF_MEMORY), item(NEED_CREDIT, Body().put("i", 0).put("Q", 1 << 21).put("B", 1))]),
+        "copies_refused": (PREPARED, [answer("cuMemcpyHtoDAsync_v2", OUT_OF_MEMORY), upload(b"abc"), answer("cuMemcpyDtoHAsync_v2", OUT_OF_MEMORY),
+                                      download(8), answer("cuMemcpyDtoHAsync_v2", OUT_OF_MEMORY), download(8, transfer=2),
+                                      answer("cuEventRecord", OUT_OF_MEMORY), download(8), answer("cuEventRecord", OUT_OF_MEMORY),
+                                      download(8, transfer=12)]),
+    }
+
+
+# Paths and addresses of hosts do not belong into a corpus: an image is replaced by ours, text that looks like a path goes.
+PATH = re.compile(rb"/[\w.+-]+(?:/[\w.+-]+)+")
+
+
+def anonymous(body):
+    return PATH.sub(lambda match: b"x" * len(match.group()), bytes(body))
+
+
+def from_recording(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    items, at, inputs = [], 0, []
+    while at + RECORD.size <= len(data):
+        size, call, flags, _, thread, context = RECORD.unpack_from(data, at)
+        if size < RECORD.size or at + size > len(data):
+            break
+        body = anonymous(data[at + RECORD.size:at + size])
+        at += size
+        if call == NAMED_IMAGE:  # a program's own image: its hash would not be that of other bytes
+            continue
+        if len(body) <= MOST_BODY:
+            items.append(struct.pack("<HHHHI", call, flags & WANT_REPLY, thread, context, len(body)) + body)
+    for begin in range(0, len(items), MOST_ITEMS):
+        inputs.append((FRESH if begin == 0 else PREPARED, items[begin:begin + MOST_ITEMS]))
+    return inputs
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out")
+    parser.add_argument("--recording", action="append", default=[])
+    args = parser.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    inputs = {} if args.recording else by_hand()
+    for path in args.recording:
+        for number, made in enumerate(from_recording(path)):
+            inputs[f"{os.path.basename(path)}-{number}"] = made
+    for name, (mode, items) in inputs.items():
+        with open(os.path.join(args.out, name), "wb") as file:
+            file.write(bytes([mode]) + b"".join(items))
+    print(f"{len(inputs)} seeds")
+
+
+if __name__ == "__main__":
+    main()

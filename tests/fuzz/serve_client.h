@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hostile client of fuzz_serve: the session's channel, fed by an input.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "proto/status.h"
+#include "proto/wire.h"
+#include "server/session.h"
+#include "tests/fuzz/serve_items.h"
+#include "transport/channel.h"
+
+namespace farcall::fuzz {
+
+constexpr std::string_view kGoodbyeText = "the input is over";
+
+// What was asked and what was answered. Outlives the session.
+//   Thread  any
+class Conversation {
+ public:
+  explicit Conversation(bool is_raw) : is_raw_(is_raw) {}
+
+  uint32_t Ask(uint16_t call);  // the record's serial
+  bool IsAnswered(uint32_t serial);
+  // Bytes of the session's log. What it says is sound, whatever it was asked.
+  void Hear(std::span<const std::byte> bytes);
+  // After the session's end: tells which handlers were reached.
+  void NoteServed(const Status& end);
+
+ private:
+  struct Question {
+    uint16_t call = 0;
+    bool answered = false;
+    int32_t status = 0;
+  };
+  void HearFrame(std::span<const std::byte> records);
+  void HearReply(const RecordHeader& header, std::span<const std::byte> body);
+
+  const bool is_raw_;  // its records are not of our making: their serials are not known
+  std::mutex mutex_;
+  std::vector<Question> questions_;  // by serial, from 1
+  std::vector<std::byte> heard_;     // of a frame not yet whole
+};
+
+// Turns items into frames as the session reads. At the input's end it asks one more thing, whose
+// answer says that everything before has been served, and says goodbye.
+class Client final : public Channel {
+ public:
+  Client(server::Session& session, Conversation& conversation, std::span<const uint8_t> input,
+         bool is_raw);
+
+  // A raw frame whose records do not fit each other: must be refused.
+  bool sizes_lie() const { return sizes_lie_; }
+
+  Result<size_t> TrySend(std::span<const std::span<const std::byte>> parts) override;
+  Result<size_t> TryReceive(std::span<std::byte> into) override;
+  bool WaitReadable(Clock::time_point deadline, int wake_fd) override;
+  bool WaitWritable(Clock::time_point) override { return true; }
+  void Close() override {}
+  void Abandon() override {}
+  int Descriptor() const override { return -1; }
+  std::string PeerName() const override { return "fuzzer"; }
+
+ private:
+  void WaitUntilQuiet();
+  void AppendFrame(std::span<const std::byte> records, uint16_t count);
+  void TakeRawFrame();
+  void NextFrame();
+  uint16_t AppendItems(std::vector<std::byte>* records);
+  uint16_t AppendEnd(std::vector<std::byte>* records);
+  void Direct(const ItemHeader& item, std::span<const std::byte> body);
+  uint32_t Append(const ItemHeader& item, std::span<const std::byte> body,
+                  std::vector<std::byte>* records);
+  void Land(std::span<const std::byte> body);
+
+  server::Session& session_;
+  Conversation& conversation_;
+  std::span<const uint8_t> left_;
+  std::vector<std::byte> frame_;
+  size_t sent_ = 0;
+  size_t items_ = 0;
+  uint64_t seq_ = 0;
+  uint64_t chunks_ = 0;
+  bool sizes_lie_ = false;
+  bool is_busy_ = false;
+  uint32_t probe_ = 0;  // the last question's serial
+  Clock::time_point probe_deadline_;
+};
+
+}  // namespace farcall::fuzz

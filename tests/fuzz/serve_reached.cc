@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The count of reached handlers, against the generated dispatch table.
+#include "tests/fuzz/serve_reached.h"
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "proto/wire.h"
+#include "server/serve.h"
+
+namespace farcall::fuzz {
+
+namespace {
+
+constexpr std::string_view kGenerated[] = {
+#define FARCALL_NAME(name) #name,
+#include "fuzz_generated.inc"
+#undef FARCALL_NAME
+};
+
+struct Message {
+  SessionCall call;
+  const char* name;
+};
+constexpr Message kMessages[] = {
+    {SessionCall::kHeartbeat, "kHeartbeat"},   {SessionCall::kGoodbye, "kGoodbye"},
+    {SessionCall::kNeedCredit, "kNeedCredit"}, {SessionCall::kReturnCredit, "kReturnCredit"},
+    {SessionCall::kFenceFrees, "kFenceFrees"}, {SessionCall::kHostDone, "kHostDone"},
+    {SessionCall::kHostWindow, "kHostWindow"}, {SessionCall::kNamedImage, "kNamedImage"},
+};
+
+std::array<std::atomic<bool>, UINT16_MAX + 1> g_served;
+
+bool IsGenerated(std::string_view name) {
+  for (std::string_view generated : kGenerated) {
+    if (generated == name) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Reached CountRows(bool generated, std::string* missing) {
+  Reached count;
+  for (uint16_t id = 0; id < server::kDispatchRows; ++id) {
+    const server::DispatchRow& row = server::kDispatchTable[id];
+    if (row.serve == nullptr || IsGenerated(row.name) != generated) {
+      continue;
+    }
+    ++count.all;
+    if (g_served[id]) {
+      ++count.reached;
+    } else if (missing != nullptr) {
+      missing->append(" ").append(row.name);
+    }
+  }
+  return count;
+}
+
+Reached CountMessages(std::string* missing) {
+  Reached count;
+  for (const Message& message : kMessages) {
+    ++count.all;
+    if (g_served[static_cast<uint16_t>(message.call)]) {
+      ++count.reached;
+    } else if (missing != nullptr) {
+      missing->append(" ").append(message.name);
+    }
+  }
+  return count;
+}
+
+void Print(const char* what, Reached count, const std::string& missing) {
+  std::fprintf(stderr, "%s reached: %d of %d (%.1f %%)%s%s\n", what, count.reached, count.all,
+               count.percent(), missing.empty() ? "" : "; not:", missing.c_str());
+}
+
+}  // namespace
+
+void NoteServed(uint16_t call) {
+  g_served[call] = true;
+}
+
+bool IsClientMessage(uint16_t call) {
+  for (const Message& message : kMessages) {
+    if (static_cast<uint16_t>(message.call) == call) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Reached GeneratedReached() {
+  return CountRows(true, nullptr);
+}
+Reached HandwrittenReached() {
+  return CountRows(false, nullptr);
+}
+Reached MessagesReached() {
+  return CountMessages(nullptr);
+}
+
+void ReportReached() {
+  std::string missing;
+  Reached count = CountRows(true, &missing);
+  Print("generated server functions", count, missing);
+  missing.clear();
+  count = CountRows(false, &missing);
+  Print("hand-written server functions", count, missing);
+  missing.clear();
+  count = CountMessages(&missing);
+  Print("messages of the session", count, missing);
+}
+
+}  // namespace farcall::fuzz
