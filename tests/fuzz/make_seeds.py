@@ -3,9 +3,9 @@
 """Seeds for fuzz_serve: from recorded sessions, and by hand for what takes several records.
 
     make_seeds.py OUT                    the hand-made ones
-    make_seeds.py OUT --recording FILE   what tests/tools/link_proxy.py --record-dir stored, cut into inputs
+    make_seeds.py OUT --recording FILE   what tests/tools/link_proxy.py --record-dir stored
 
-tests/fuzz/serve_items.h says what an input is. scripts in docs/testing.md say how the committed corpus was made of them.
+tests/fuzz/serve_items.h says what an input is; tests/fuzz/make_corpus makes the committed corpus of them.
 """
 import argparse
 import hashlib
@@ -19,9 +19,9 @@ WANT_REPLY, SAME_FRAME, BUSY = 1, 0x8000, 0x4000
 CHUNK, DEVICE = 0xFFFF, 0xFFFE
 FRESH, PREPARED = 0, 1  # modes
 NEED_CREDIT, RETURN_CREDIT, FENCE_FREES, HOST_DONE, HOST_WINDOW, NAMED_IMAGE = 0xF010, 0xF011, 0xF012, 0xF013, 0xF014, 0xF015
-HEARTBEAT = 0xF000
+HEARTBEAT, GOODBYE = 0xF000, 0xF001
 MEMORY = 0x200000000000
-MOST_ITEMS, MOST_BODY = 60, 4096
+MOST_ITEMS, MOST_BODY = 400, 4096
 NOT_READY, OUT_OF_MEMORY = 600, 2
 
 KINDS = ["none", "context", "stream", "event", "module", "library", "function", "kernel", "graph", "graph_exec", "graph_node",
@@ -193,7 +193,7 @@ def by_hand():
     }
 
 
-# Paths and addresses of hosts do not belong into a corpus: an image is replaced by ours, text that looks like a path goes.
+# Paths of hosts do not belong into a corpus: text that looks like one goes.
 PATH = re.compile(rb"/[\w.+-]+(?:/[\w.+-]+)+")
 
 
@@ -201,23 +201,35 @@ def anonymous(body):
     return PATH.sub(lambda match: b"x" * len(match.group()), bytes(body))
 
 
+LOADS = {IDS["cuModuleLoadDataEx"], IDS["cuLibraryLoadData"]}
+
+
+def with_our_image(call, body):
+    """The body with our small image in place of a program's; None for a goodbye, and for a record whose bytes went by a lane."""
+    if call == GOODBYE:
+        return None
+    if call == NAMED_IMAGE:
+        return image()[12:]
+    if call in LOADS:  # {u64 handle, u64 32, hash, u64 bytes, ...}
+        return body[:16] + hashlib.sha256(IMAGE).digest() + struct.pack("<Q", len(IMAGE)) + body[56:]
+    if call == IDS["cuMemcpyHtoDAsync_v2"] and struct.unpack_from("<Q", body, 24)[0] != 0:
+        return None
+    return anonymous(body)
+
+
 def from_recording(path):
     with open(path, "rb") as file:
         data = file.read()
-    items, at, inputs = [], 0, []
+    items, at = [], 0
     while at + RECORD.size <= len(data):
         size, call, flags, _, thread, context = RECORD.unpack_from(data, at)
         if size < RECORD.size or at + size > len(data):
             break
-        body = anonymous(data[at + RECORD.size:at + size])
+        body = with_our_image(call, data[at + RECORD.size:at + size])
         at += size
-        if call == NAMED_IMAGE:  # a program's own image: its hash would not be that of other bytes
-            continue
-        if len(body) <= MOST_BODY:
+        if body is not None and len(body) <= MOST_BODY:
             items.append(struct.pack("<HHHHI", call, flags & WANT_REPLY, thread, context, len(body)) + body)
-    for begin in range(0, len(items), MOST_ITEMS):
-        inputs.append((FRESH if begin == 0 else PREPARED, items[begin:begin + MOST_ITEMS]))
-    return inputs
+    return FRESH, items[:MOST_ITEMS]
 
 
 def main():
@@ -228,8 +240,9 @@ def main():
     os.makedirs(args.out, exist_ok=True)
     inputs = {} if args.recording else by_hand()
     for path in args.recording:
-        for number, made in enumerate(from_recording(path)):
-            inputs[f"{os.path.basename(path)}-{number}"] = made
+        mode, items = from_recording(path)
+        name = hashlib.sha256(b"".join(items)).hexdigest()[:8]
+        inputs[f"session-{name}"] = (mode, items)
     for name, (mode, items) in inputs.items():
         with open(os.path.join(args.out, name), "wb") as file:
             file.write(bytes([mode]) + b"".join(items))

@@ -59,7 +59,9 @@ void Conversation::HearFrame(std::span<const std::byte> records) {
   RecordCursor cursor(records);
   for (RecordView record; cursor.Next(record);) {
     if ((record.header.flags & kReply) != 0) {
-      HearReply(record.header, record.body);
+      HearReply(record.header, Reader(record.body));
+    } else if (record.header.call == static_cast<uint16_t>(SessionCall::kError)) {
+      HearError(Reader(record.body));
     }
   }
   if (!cursor.Done()) {
@@ -67,8 +69,10 @@ void Conversation::HearFrame(std::span<const std::byte> records) {
   }
 }
 
-void Conversation::HearReply(const RecordHeader& header, std::span<const std::byte> body) {
-  if (body.size() < 8) {
+void Conversation::HearReply(const RecordHeader& header, Reader body) {
+  auto status = body.Get<int32_t>();
+  body.Get<uint32_t>();
+  if (!body.ok()) {
     std::abort();
   }
   if (is_raw_) {
@@ -82,26 +86,38 @@ void Conversation::HearReply(const RecordHeader& header, std::span<const std::by
     std::abort();  // one answer to a question
   }
   question.answered = true;
-  std::memcpy(&question.status, body.data(), sizeof(question.status));
+  // A window of host memory is refused, which is all that its handler does.
+  bool is_window = header.call == static_cast<uint16_t>(SessionCall::kHostWindow);
+  question.failed = status != CUDA_SUCCESS && !is_window;
 }
 
+void Conversation::HearError(Reader body) {
+  auto serial = body.Get<uint32_t>();
+  if (!body.ok()) {
+    std::abort();
+  }
+  if (serial != 0 && serial <= questions_.size()) {
+    questions_[serial - 1].failed = true;
+  }
+}
+
+// Records are served in order: what stands before an answered one has been taken.
 void Conversation::NoteServed(const Status& end) {
   std::lock_guard lock(mutex_);
-  bool is_before_answer = false;
+  bool is_taken = false;
   for (size_t i = questions_.size(); i-- > 0;) {
     const Question& question = questions_[i];
-    is_before_answer = is_before_answer || question.answered;
-    // Records are served in order: what stands before an answered one has been taken. A window of
-    // host memory is refused, which is all that its handler does.
-    bool is_window = question.call == static_cast<uint16_t>(SessionCall::kHostWindow);
-    if (question.answered ? question.status == CUDA_SUCCESS || is_window
-                          : is_before_answer && IsClientMessage(question.call)) {
+    is_taken = is_taken || question.answered;
+    bool is_message = question.call >= kFirstSessionCall;
+    if (is_taken && !question.failed && (!is_message || IsClientMessage(question.call))) {
       fuzz::NoteServed(question.call);
     }
   }
-  if (end.message() == kGoodbyeText) {
+  bool to_its_end = end.message() == kGoodbyeText;
+  if (to_its_end) {
     fuzz::NoteServed(static_cast<uint16_t>(SessionCall::kGoodbye));
   }
+  NoteSession(to_its_end, end);
 }
 
 Client::Client(server::Session& session, Conversation& conversation, std::span<const uint8_t> input,

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/codec.h"
 #include "proto/status.h"
 #include "proto/wire.h"
 #include "server/session.h"
@@ -35,10 +36,11 @@ class Conversation {
   struct Question {
     uint16_t call = 0;
     bool answered = false;
-    int32_t status = 0;
+    bool failed = false;
   };
   void HearFrame(std::span<const std::byte> records);
-  void HearReply(const RecordHeader& header, std::span<const std::byte> body);
+  void HearReply(const RecordHeader& header, Reader body);
+  void HearError(Reader body);
 
   const bool is_raw_;  // its records are not of our making: their serials are not known
   std::mutex mutex_;

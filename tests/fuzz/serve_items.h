@@ -37,7 +37,7 @@ struct Item {
 // What a prepared session has.
 constexpr uint64_t kWindowBase = 0x200000000000;
 constexpr uint64_t kWindowBytes = 64u << 20;
-constexpr uint64_t kCreditBytes = 4u << 20;
+constexpr uint64_t kCreditBytes = 16u << 20;
 constexpr uint32_t kLiveHandles = 32;  // of each kind: index 1 to this, generation 1
 constexpr uint32_t kContexts = 6;
 constexpr int kDevices = 8;

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -34,6 +35,9 @@ constexpr Message kMessages[] = {
 };
 
 std::array<std::atomic<bool>, UINT16_MAX + 1> g_served;
+
+std::atomic<uint64_t> g_sessions{0};
+std::atomic<uint64_t> g_whole_sessions{0};
 
 bool IsGenerated(std::string_view name) {
   for (std::string_view generated : kGenerated) {
@@ -85,6 +89,17 @@ void NoteServed(uint16_t call) {
   g_served[call] = true;
 }
 
+// FARCALL_FUZZ_REPORT=2 tells each refusal.
+void NoteSession(bool to_its_end, const Status& end) {
+  static const char* report = std::getenv("FARCALL_FUZZ_REPORT");
+  ++g_sessions;
+  if (to_its_end) {
+    ++g_whole_sessions;
+  } else if (report != nullptr && *report == '2') {
+    std::fprintf(stderr, "refused: %s\n", end.message().c_str());
+  }
+}
+
 bool IsClientMessage(uint16_t call) {
   for (const Message& message : kMessages) {
     if (static_cast<uint16_t>(message.call) == call) {
@@ -105,6 +120,9 @@ Reached MessagesReached() {
 }
 
 void ReportReached() {
+  std::fprintf(stderr, "sessions: %llu, served to the input's end: %llu\n",
+               static_cast<unsigned long long>(g_sessions.load()),
+               static_cast<unsigned long long>(g_whole_sessions.load()));
   std::string missing;
   Reached count = CountRows(true, &missing);
   Print("generated server functions", count, missing);

@@ -4,11 +4,15 @@
 
 #include <cstdint>
 
+#include "proto/status.h"
+
 namespace farcall::fuzz {
 
 // The session took the record of `call` and did what it says: a success in its reply, or for a
-// message that has none, a reply to a later record.
+// record that has none, a reply to a later record and no error.
 void NoteServed(uint16_t call);
+// A session was over: having served all of its input, or with a refusal.
+void NoteSession(bool to_its_end, const Status& end);
 // A session message that a client may send.
 bool IsClientMessage(uint16_t call);
 
