@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -59,6 +60,7 @@ long long PlainStrtoll(const char* text, char** end, int base) __asm__("strtoll"
 unsigned long long PlainStrtoull(const char* text, char** end, int base) __asm__("strtoull");
 int PlainVsscanf(const char* text, const char* format,
                  va_list arguments) __asm__("__isoc99_vsscanf");
+int PlainVfscanf(FILE* file, const char* format, va_list arguments) __asm__("__isoc99_vfscanf");
 
 long __isoc23_strtol(const char* text, char** end, int base) {
   return PlainStrtol(text, end, base);
@@ -72,10 +74,30 @@ long long __isoc23_strtoll(const char* text, char** end, int base) {
 unsigned long long __isoc23_strtoull(const char* text, char** end, int base) {
   return PlainStrtoull(text, end, base);
 }
+intmax_t __isoc23_strtoimax(const char* text, char** end, int base) {
+  return PlainStrtoll(text, end, base);
+}
+uintmax_t __isoc23_strtoumax(const char* text, char** end, int base) {
+  return PlainStrtoull(text, end, base);
+}
+int __isoc23_vsscanf(const char* text, const char* format, va_list arguments) {
+  return PlainVsscanf(text, format, arguments);
+}
+int __isoc23_vfscanf(FILE* file, const char* format, va_list arguments) {
+  return PlainVfscanf(file, format, arguments);
+}
 int __isoc23_sscanf(const char* text, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
   const int found = PlainVsscanf(text, format, arguments);
+  va_end(arguments);
+  return found;
+}
+
+int __isoc23_fscanf(FILE* file, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int found = PlainVfscanf(file, format, arguments);
   va_end(arguments);
   return found;
 }
