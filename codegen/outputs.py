@@ -168,11 +168,15 @@ def dispatch_table(inputs: Inputs) -> str:
     rows = []
     for name, call in inputs.by_id():
         serve = f"Serve_{name}" if call and call.has_record else "nullptr"
-        slow, context = (
+        slow, context, by_streams = (
             str(bool(value)).lower()
-            for value in (call and call.slow, call and call.has_record and call.needs == "context")
+            for value in (
+                call and call.slow,
+                call and call.has_record and call.needs == "context",
+                call and call.has_record and call.by_streams,
+            )
         )
-        rows.append(f'{{"{name}", {serve}, {slow}, {context}}},')
+        rows.append(f'{{"{name}", {serve}, {slow}, {context}, {by_streams}}},')
     return render("dispatch_table.cc.j2", rows=rows)
 
 

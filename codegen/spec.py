@@ -18,6 +18,7 @@ CALL_KEYS = {
     "server",
     "needs",
     "slow",
+    "order",
     "capture",
     "late",
     "as",
@@ -25,6 +26,7 @@ CALL_KEYS = {
     "args",
     "outputs",
 }
+ORDERS = ("all", "streams")
 NEEDS = {"nothing": "kNothing", "init": "kInit", "context": "kContext"}
 
 
@@ -38,6 +40,7 @@ class Call:
     server: str = "none"  # generated, hand, none
     needs: str = "context"
     slow: bool = False
+    by_streams: bool = False
     capture_unsafe: bool = False
     late: list[str] = field(default_factory=list)
     outputs_always: bool = False
@@ -134,6 +137,7 @@ class Spec:
             reason=reason,
             needs=row.get("needs", "context"),
             slow=bool(row.get("slow")),
+            by_streams=row.get("order") == "streams",
             late=row.get("late", []),
             outputs_always=row.get("outputs") == "always",
             capture_unsafe=row.get("capture") == "unsafe",
@@ -143,6 +147,10 @@ class Spec:
         )
         if call.needs not in NEEDS:
             raise SpecError(f"{self.file}: {name}: needs '{call.needs}', one of {', '.join(NEEDS)}")
+        if row.get("order", "all") not in ORDERS:
+            raise SpecError(
+                f"{self.file}: {name}: order '{row['order']}', one of {', '.join(ORDERS)}"
+            )
         self.calls[name] = call
         if call.base or call.lower:
             call.klass = "as" if call.base else "lower"

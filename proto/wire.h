@@ -19,6 +19,10 @@ inline constexpr size_t kMaxFrameBytes = 1u << 20;    // header included
 inline constexpr size_t kBatchBytes = 16u << 10;      // the client flushes at this size
 inline constexpr size_t kMaxInlineBytes = 64u << 10;  // larger payloads travel on the bulk lanes
 inline constexpr size_t kMaxChunkBytes = 1u << 20;
+// What a client may have sent on the lanes that the server has not yet reported as used (kUsed, at
+// least every kUsedStepBytes).
+inline constexpr uint64_t kMaxUnusedUploadBytes = 768u << 20;
+inline constexpr uint64_t kUsedStepBytes = 32u << 20;
 
 struct FrameHeader {
   uint32_t magic = kFrameMagic;
@@ -50,8 +54,9 @@ struct RecordHeader {
 static_assert(sizeof(RecordHeader) == 16 && std::is_trivially_copyable_v<RecordHeader>);
 
 enum RecordFlags : uint16_t {
-  kWantReply = 1,  // client: answer with a reply record, also if the call is a post
-  kReply = 2,      // server: this answers `serial`; body starts {i32 api_status, u32 0}
+  kWantReply = 1,    // client: answer with a reply record, also if the call is a post
+  kReply = 2,        // server: this answers `serial`; body starts {i32 api_status, u32 0}
+  kBytesFollow = 4,  // client: its transfer's chunks come later than chunks_sent of its frame
 };
 
 // ---- Bulk lanes: chunks, numbered over all lanes of one direction from 1.
@@ -96,8 +101,9 @@ enum class SessionCall : uint16_t {
   kHostCall = 0xF024,  // {u64 token, u64 function, u64 user_data, i32 status, u64 stream}: run a
                        // host function
   kOutput = 0xF025,    // {bytes}: what device printf wrote
-  kCompleted =
-      0xF026,  // {u64 event handle, u32 record serial}: that recording of the event has completed
+  kUsed = 0xF027,      // {u64 bytes}: so much of the client's chunks has been used so far, in all
+  kCompleted = 0xF026,  // {u64 event handle, u32 record serial, i32 api_status}: that recording has
+                        // completed, or never will
 };
 
 inline constexpr uint16_t kFirstSessionCall = 0xF000;

@@ -25,7 +25,11 @@ struct StreamState {
   uint64_t key = 0;  // of Completion's queue, unique in the session
   CUstream native = nullptr;
   ContextState* context = nullptr;
-  bool active = false;  // listed in its context: work was put on it since it was last seen idle
+  bool active = false;   // listed in its context: work was put on it since it was last seen idle
+  bool blocking = true;  // ordered with the default stream
+  bool per_thread = false;
+
+  bool is_default = false;  // the legacy default stream
 };
 
 struct EventState {

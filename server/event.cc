@@ -9,11 +9,12 @@ namespace farcall::server {
 
 namespace {
 
-std::vector<std::byte> CompletedBody(uint64_t event, uint32_t serial) {
+void PushCompleted(Session& session, uint64_t event, uint32_t serial, CUresult status) {
   Builder body;
   body.Put<uint64_t>(event);
   body.Put<uint32_t>(serial);
-  return std::move(body.mutable_bytes());
+  body.Put<int32_t>(status);
+  session.outbox().Push(SessionCall::kCompleted, body.bytes());
 }
 
 }  // namespace
@@ -40,7 +41,11 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
   }
   state->last = nullptr;
-  if (call.result != CUDA_SUCCESS || session.capturing(stream->native)) {
+  if (call.result != CUDA_SUCCESS) {
+    PushCompleted(session, wire_event, call.header.serial, call.result);  // the client asks
+    return {};
+  }
+  if (session.capturing(stream->native)) {
     return {};
   }
   session.MarkActive(*stream);
@@ -48,10 +53,10 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
   // it.
   auto watch = session.completion().Add(
       stream->key, stream->context->native, stream->native,
-      [&session, wire_event, serial = call.header.serial](CUresult result) {
-        if (result == CUDA_SUCCESS) {
-          session.outbox().Push(SessionCall::kCompleted, CompletedBody(wire_event, serial));
-        }
+      [&session, wire_event, serial = call.header.serial,
+       native = stream->context->native](CUresult result) {
+        session.FlushPrintf(native);
+        PushCompleted(session, wire_event, serial, result);
       },
       &call.result);
   state->last = std::move(watch);
@@ -91,6 +96,9 @@ Status Serve_cuEventQuery(ServeCall& call) {
     return call.Malformed("body");
   }
   call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
+  if (call.AnswerNotReady()) {
+    return {};
+  }
   if (!call.ready()) {
     return call.LieStatus();
   }

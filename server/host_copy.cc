@@ -51,15 +51,41 @@ Status UploadInline(ServeCall& call, StreamState& stream, std::span<const std::b
   return {};
 }
 
+Status SkipLanded(ServeCall& call, uint64_t bytes, uint64_t transfer, uint64_t offset) {
+  Landing& landing = call.session.landing();
+  switch (landing.Check(transfer, offset, bytes, call.turn.chunks_sent)) {
+    case Landing::Cover::kAwaited:
+      call.turn.awaits_bytes = call.stalled = true;
+      return {};
+    case Landing::Cover::kLie:
+      return {};  // the failure itself is the answer
+    case Landing::Cover::kWhole:
+      break;
+  }
+  std::vector<Landing::Piece> pieces;
+  if (!landing.Claim(transfer, offset, bytes, false, &pieces)) {
+    return call.Malformed("bytes of a transfer that were used before");
+  }
+  landing.Release(transfer, offset, bytes);
+  return {};
+}
+
 Status UploadLanded(ServeCall& call, StreamState& stream, uint64_t bytes, uint64_t transfer,
                     uint64_t offset, const CopyIn& copy) {
   Landing& landing = call.session.landing();
-  switch (landing.Check(transfer, offset, bytes, call.chunks_sent)) {
+  bool bytes_follow = (call.header.flags & kBytesFollow) != 0;
+  switch (landing.Check(transfer, offset, bytes, call.turn.chunks_sent)) {
+    case Landing::Cover::kLie:
+      if (!bytes_follow) {
+        return call.Malformed("a transfer whose bytes were not sent before it");
+      }
+      [[fallthrough]];
     case Landing::Cover::kAwaited:
+      // An own stream's copy is asynchronous: only what is ordered with it waits for its bytes.
+      call.turn.awaits_bytes = (bytes_follow || (!stream.is_default && !stream.per_thread)) &&
+                               !call.session.capturing(stream.native);
       call.stalled = true;
       return {};
-    case Landing::Cover::kLie:
-      return call.Malformed("a transfer whose bytes were not sent before it");
     case Landing::Cover::kWhole:
       break;
   }
@@ -162,15 +188,15 @@ Status ReadInline(ServeCall& call, StreamState& stream, uint64_t bytes, const Co
 Status ReadInChunks(ServeCall& call, StreamState& stream, uint64_t bytes, uint64_t transfer,
                     const CopyOut& copy) {
   Session& session = call.session;
-  if (call.kept == nullptr) {
+  if (call.turn.kept == nullptr) {
     auto fresh = std::make_shared<Readback>();
     fresh->header = call.header;
     fresh->transfer = transfer;
-    call.kept = fresh;
+    call.turn.kept = fresh;
   }
-  auto readback = std::static_pointer_cast<Readback>(call.kept);
-  while (call.progress < bytes) {
-    uint64_t offset = call.progress;
+  auto readback = std::static_pointer_cast<Readback>(call.turn.kept);
+  while (call.turn.progress < bytes) {
+    uint64_t offset = call.turn.progress;
     uint64_t piece = std::min<uint64_t>(bytes - offset, kMaxChunkBytes);
     SlotPool& pool = piece <= kMaxInlineBytes ? session.small_readback() : session.readback();
     SlotPool::Slot slot = pool.Take(session.backlog_full());
@@ -195,7 +221,7 @@ Status ReadInChunks(ServeCall& call, StreamState& stream, uint64_t bytes, uint64
       }  // a piece before has told of its own failure
       return {};
     }
-    call.progress += piece;
+    call.turn.progress += piece;
   }
   call.parked = true;
   return {};

@@ -21,6 +21,8 @@ using CopyOut = std::function<CUresult(std::byte* destination, uint64_t offset, 
 // Bytes of the record itself, and bytes that came as chunks. A wanted reply follows completion.
 Status UploadInline(ServeCall& call, StreamState& stream, std::span<const std::byte> bytes,
                     const CopyIn& copy);
+// The copy cannot be made: its bytes are thrown away once they have come.
+Status SkipLanded(ServeCall& call, uint64_t bytes, uint64_t transfer, uint64_t offset);
 Status UploadLanded(ServeCall& call, StreamState& stream, uint64_t bytes, uint64_t transfer,
                     uint64_t offset, const CopyIn& copy);
 // Bytes into the reply, and bytes as chunks, in steps while staging memory is short.

@@ -14,10 +14,11 @@ constexpr size_t kSmallestInSlot = 32u << 10;
 }  // namespace
 
 Landing::Landing(const DriverApi& api, size_t max_slots, size_t max_heap_bytes,
-                 std::function<void()> landed)
+                 std::function<void()> landed, std::function<void(uint64_t)> used)
     : slots_(api, kMaxChunkBytes, max_slots, 8),
       max_heap_bytes_(max_heap_bytes),
-      landed_(std::move(landed)) {}
+      landed_(std::move(landed)),
+      used_(std::move(used)) {}
 
 Landing::~Landing() {
   for (auto& [transfer, chunks] : transfers_) {
@@ -180,15 +181,25 @@ bool Landing::Claim(uint64_t transfer, uint64_t offset, uint64_t bytes, bool in_
 }
 
 void Landing::Release(uint64_t transfer, uint64_t offset, uint64_t bytes) {
-  std::lock_guard lock(mutex_);
-  ForRange(transfer, offset, bytes, [&](uint64_t, Chunk& chunk, uint64_t begin, uint64_t end) {
-    chunk.released_bytes += end - begin;
-    if (chunk.released_bytes < chunk.bytes.size()) {
-      return false;
+  uint64_t report = 0;
+  {
+    std::lock_guard lock(mutex_);
+    ForRange(transfer, offset, bytes, [&](uint64_t, Chunk& chunk, uint64_t begin, uint64_t end) {
+      chunk.released_bytes += end - begin;
+      used_bytes_ += end - begin;
+      if (chunk.released_bytes < chunk.bytes.size()) {
+        return false;
+      }
+      Free(chunk);
+      return true;
+    });
+    if (used_bytes_ - reported_bytes_ >= kUsedStepBytes) {
+      report = reported_bytes_ = used_bytes_;
     }
-    Free(chunk);
-    return true;
-  });
+  }
+  if (report != 0) {
+    used_(report);
+  }
 }
 
 void Landing::Free(Chunk& chunk) {

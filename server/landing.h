@@ -23,9 +23,10 @@ namespace farcall::server {
 // one.
 class Landing {
  public:
-  // `landed` runs after each chunk, on the lane's thread.
+  // `landed` runs after each chunk, on the lane's thread; `used` with the bytes released so far,
+  // every kUsedStepBytes.
   Landing(const DriverApi& api, size_t max_slots, size_t max_heap_bytes,
-          std::function<void()> landed);
+          std::function<void()> landed, std::function<void(uint64_t)> used);
   ~Landing();
 
   // ---- lane threads
@@ -69,6 +70,7 @@ class Landing {
   SlotPool slots_;
   const size_t max_heap_bytes_;
   std::function<void()> landed_;
+  std::function<void(uint64_t)> used_;
   std::mutex mutex_;
   std::condition_variable freed_;
   std::unordered_map<uint64_t, Chunks> transfers_;
@@ -76,6 +78,7 @@ class Landing {
   uint64_t prefix_ = 0;
   size_t in_flight_slots_ = 0;
   size_t heap_bytes_ = 0;
+  uint64_t used_bytes_ = 0, reported_bytes_ = 0;
   bool stopping_ = false;
 };
 

@@ -24,7 +24,8 @@ Status Serve_cuMemcpyHtoDAsync_v2(ServeCall& call) {
   CUdeviceptr dst = call.ResolveAddress(wire_dst, bytes);
   StreamState* stream = call.FindStream(wire_stream);
   if (!call.ready()) {
-    return call.LieStatus();
+    bool failed = transfer != 0 && !call.lie() && !call.stalled;
+    return failed ? SkipLanded(call, bytes, transfer, offset) : call.LieStatus();
   }
   call.session.MarkActive(*stream);
   CopyIn copy = [&](const std::byte* source, uint64_t at, uint64_t length) {

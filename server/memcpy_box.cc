@@ -170,7 +170,9 @@ Status Serve_cuMemcpy3DAsync_v2(ServeCall& call) {
   }
   StreamState* stream = call.FindStream(wire_stream);
   if (!call.ready()) {
-    return call.LieStatus();
+    bool unused = transfer != 0 && box.destination.on_device && !box.source.on_device;
+    bool failed = unused && !call.lie() && !call.stalled;
+    return failed ? SkipLanded(call, bytes, transfer, 0) : call.LieStatus();
   }
   call.session.MarkActive(*stream);
   if (box.source.on_device && box.destination.on_device) {

@@ -68,9 +68,15 @@ Status Serve_cuMemGetInfo_v2(ServeCall& call) {
   if (!call.ready()) {
     return call.LieStatus();
   }
-  quota::Usage usage = call.session.memory().Query(device);
-  call.out.Put<uint64_t>(usage.free_bytes());
-  call.out.Put<uint64_t>(usage.quota_bytes);
+  // Behind the grants under way: what the ledger has charged, the client has been told of.
+  call.parked = true;
+  call.session.OnMemoryHelper([&session = call.session, device, header = call.header] {
+    quota::Usage usage = session.memory().Query(device);
+    Builder out;
+    out.Put<uint64_t>(usage.free_bytes());
+    out.Put<uint64_t>(usage.quota_bytes);
+    session.Answer(header, CUDA_SUCCESS, out.bytes());
+  });
   return {};
 }
 

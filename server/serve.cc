@@ -74,10 +74,20 @@ void* ServeCall::ResolveRaw(HandleKind kind, uint64_t wire, bool optional) {
     Lie("a handle of another kind");
     return nullptr;
   }
+  if (kind == HandleKind::kEvent && !on_helper) {
+    turn.touched.events.push_back(wire);
+    if (session.ahead().TouchesEvent(wire)) {
+      stalled = turn.blocked = true;
+      return nullptr;
+    }
+  }
   // Asked before the table: a helper that finishes in between has then already filled it.
   bool may_come = !on_helper && session.helper_busy();
   HandleTable::Found found = session.table(kind).Find(parts.index, parts.generation);
   if (found.state == HandleTable::State::kLive && found.generation_matches) {
+    if (kind == HandleKind::kStream && !MayUse(*static_cast<StreamState*>(found.extra))) {
+      return nullptr;
+    }
     return found.native;
   }
   if (may_come) {
@@ -98,6 +108,21 @@ void* ServeCall::ResolveExtra(HandleKind kind, uint64_t wire) {
   return session.table(kind).Find(parts.index, parts.generation).extra;
 }
 
+// Noted also when something else stalls the record: it may come to stand in the side queue.
+bool ServeCall::MayUse(const StreamState& stream) {
+  if (on_helper) {
+    return true;
+  }
+  turn.touched.streams.push_back(stream.key);
+  turn.touched.default_stream |= stream.is_default;
+  turn.touched.blocking_stream |= stream.blocking;
+  if (session.ahead().Touches(stream)) {
+    stalled = turn.blocked = true;
+    return false;
+  }
+  return true;
+}
+
 StreamState* ServeCall::FindStream(uint64_t wire) {
   if (wire == 1 || wire == 2) {
     if (context == nullptr) {
@@ -106,14 +131,13 @@ StreamState* ServeCall::FindStream(uint64_t wire) {
       }
       return nullptr;
     }
-    if (wire == 1) {
-      return session.LegacyStream(*context);
-    }
-    if (on_helper) {
+    if (wire == 2 && on_helper) {
       result = CUDA_ERROR_NOT_SUPPORTED;  // per-thread streams are the issue thread's
       return nullptr;
     }
-    return session.PerThreadStream(*context, header.thread, &result);
+    StreamState* stream = wire == 1 ? session.LegacyStream(*context)
+                                    : session.PerThreadStream(*context, header.thread, &result);
+    return stream != nullptr && MayUse(*stream) ? stream : nullptr;
   }
   return static_cast<StreamState*>(ResolveExtra(HandleKind::kStream, wire));
 }
@@ -157,7 +181,8 @@ void ServeCall::CheckNew(HandleKind kind, uint64_t wire) {
   if (kind == HandleKind::kContext && parts.index > UINT16_MAX) {
     return Lie("a context slot over 65535");
   }
-  bool may_come = !on_helper && session.helper_busy();
+  // Its last life may end on the helper or in the side queue.
+  bool may_come = !on_helper && (session.helper_busy() || session.holds_records());
   HandleTable& table = session.table(kind);
   HandleTable::Found now = table.FindNewest(parts.index);
   bool replaces = OwnedByParent(kind) && now.state == HandleTable::State::kLive &&
@@ -181,7 +206,13 @@ void ServeCall::Insert(HandleKind kind, uint64_t wire, void* native) {
   HandleParts parts = SplitHandle(wire);
   void* extra = nullptr;
   if (kind == HandleKind::kStream) {
-    extra = new StreamState{session.NewStreamKey(), static_cast<CUstream>(native), context, false};
+    auto* stream =
+        new StreamState{session.NewStreamKey(), static_cast<CUstream>(native), context, false};
+    unsigned flags = 0;
+    stream->blocking = api.cuStreamGetFlags == nullptr ||
+                       api.cuStreamGetFlags(stream->native, &flags) != CUDA_SUCCESS ||
+                       (flags & CU_STREAM_NON_BLOCKING) == 0;
+    extra = stream;
   } else if (kind == HandleKind::kEvent) {
     extra = new EventState();
   }
@@ -206,6 +237,15 @@ void ServeCall::Erase(HandleKind kind, uint64_t wire) {
   }
   session.table(kind).Kill(parts.index, parts.generation);
   DeleteExtra(kind, found.extra);
+}
+
+bool ServeCall::AnswerNotReady() {
+  if (!turn.blocked || lie_ || result != CUDA_SUCCESS) {
+    return false;
+  }
+  stalled = turn.blocked = false;
+  result = CUDA_ERROR_NOT_READY;
+  return true;
 }
 
 Status ServeCall::Malformed(const char* what) const {

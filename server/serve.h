@@ -13,6 +13,7 @@
 #include "proto/codec.h"
 #include "proto/status.h"
 #include "proto/wire.h"
+#include "server/side_queue.h"
 
 namespace farcall::server {
 
@@ -28,8 +29,8 @@ struct DriverApi;  // generated/server/driver_api.h: one pointer per exported na
 //   Thread  the issue thread (or the helper of a slow call)
 struct ServeCall {
   ServeCall(Session& session, const DriverApi& api, const RecordHeader& header,
-            std::span<const std::byte> body)
-      : session(session), api(api), header(header), in(body) {}
+            std::span<const std::byte> body, Turn& turn)
+      : session(session), api(api), header(header), in(body), turn(turn) {}
 
   Session& session;
   const DriverApi& api;
@@ -40,12 +41,10 @@ struct ServeCall {
   std::string detail;   // one line for the error ring
   bool parked = false;  // the reply comes later, from the session's completion thread
   bool stalled =
-      false;  // cannot go on yet, and nothing has been done: the record is served again later
-  uint64_t progress = 0;            // kept across stalls, for a record that is served in steps
-  std::shared_ptr<void> kept;       // kept across stalls, too
+      false;   // cannot go on yet, and nothing has been done: the record is served again later
+  Turn& turn;  // kept across stalls
   bool on_helper = false;           // a slow call, on the helper: handles it lacks will not come
   ContextState* context = nullptr;  // header.context's, current; null if the call needs none
-  uint64_t chunks_sent = 0;         // of the record's frame: chunks it relies on are among these
 
   // Each resolves a wire handle to the native one. A lie makes lie() true; a stale handle sets
   // `result`.
@@ -68,12 +67,15 @@ struct ServeCall {
 
   bool ready() const { return !lie_ && !stalled && result == CUDA_SUCCESS; }
   bool lie() const { return lie_; }
+  // A question about work that stands in the side queue: not ready is the answer, at once.
+  bool AnswerNotReady();
   Status Malformed(const char* what) const;  // names the call and the field
   Status LieStatus() const;                  // ok() if nothing lied
 
   void Lie(const char* what);
 
  private:
+  bool MayUse(const StreamState& stream);
   void* ResolveRaw(HandleKind kind, uint64_t wire, bool optional);
   bool lie_ = false;
   const char* lie_what_ = "";
@@ -88,6 +90,7 @@ struct DispatchRow {
   ServeFunction serve = nullptr;
   bool slow = false;           // runs on a helper
   bool needs_context = false;  // header.context is made current first; 0 is then INVALID_CONTEXT
+  bool by_streams = false;     // ordered by the streams and events it names, by nothing else
 };
 extern const DispatchRow kDispatchTable[];
 extern const uint16_t kDispatchRows;

@@ -39,7 +39,13 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
       outbox_(*link_),
       wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       memory_(api, broker),
-      landing_(api, options.landing_slots, options.max_landing_heap_bytes, [this] { Wake(); }),
+      landing_(
+          api, options.landing_slots, options.max_landing_heap_bytes, [this] { Wake(); },
+          [this](uint64_t bytes) {
+            Builder body;
+            body.Put<uint64_t>(bytes);
+            outbox_.Push(SessionCall::kUsed, body.bytes());
+          }),
       readback_(api, kMaxChunkBytes, options.readback_slots, 8),
       small_readback_(api, kMaxInlineBytes, 256, 16),
       images_(options.image_directory),
@@ -183,9 +189,10 @@ Status Session::OnFrame(const FrameView& frame) {
 }
 
 Status Session::ServeBacklog() {
-  if (backlog_.empty()) {
+  if (side_.empty() && backlog_.empty()) {
     return {};
   }
+  FARCALL_TRY(ServeSideQueue());
   while (!backlog_.empty()) {
     Waiting& next = backlog_.front();
     size_t served_bytes = 0;
@@ -202,16 +209,37 @@ Status Session::ServeBacklog() {
   return {};
 }
 
+Status Session::ServeSideQueue() {
+  Status status;
+  side_.ServeAll([&](SideQueue::Entry& entry) {
+    RecordCursor cursor(entry.bytes);
+    RecordView record;
+    cursor.Next(record);
+    entry.turn.blocked = entry.turn.awaits_bytes = false;
+    // What it names is known already; what it resolves now is the same or less.
+    Footprint touched = std::move(entry.turn.touched);
+    entry.turn.touched = {};
+    Served served = Served::kDone;
+    status = record.header.call >= kFirstSessionCall ? ServeSessionCall(record, &served)
+                                                     : ServeCallRecord(record, entry.turn, &served);
+    entry.turn.touched = std::move(touched);
+    return !status.ok() ? -1 : served == Served::kDone ? 1 : 0;
+  });
+  return status;
+}
+
 Status Session::ServeRecords(std::span<const std::byte> records, uint64_t chunks_sent,
                              size_t* served_bytes) {
   RecordCursor cursor(records);
   RecordView record;
   while (cursor.Next(record)) {
     Served served = Served::kDone;
-    FARCALL_TRY(ServeRecord(record, chunks_sent, &served));
-    if (served == Served::kStalled) {
+    head_.chunks_sent = chunks_sent;
+    FARCALL_TRY(ServeRecord(record, &served));
+    if (served == Served::kStalled && !MoveAside(record)) {
       return {};
     }
+    head_.Reset();
     *served_bytes += record.header.bytes;
   }
   if (!cursor.Done()) {
@@ -220,11 +248,25 @@ Status Session::ServeRecords(std::span<const std::byte> records, uint64_t chunks
   return {};
 }
 
-Status Session::ServeRecord(const RecordView& record, uint64_t chunks_sent, Served* served) {
-  if (record.header.call >= kFirstSessionCall) {
-    return ServeSessionCall(record, chunks_sent, served);
+// A record that waits for bytes, or for one that does, leaves the log so that others may pass.
+// While a stream captures, the latter keep their places: what is captured follows the log.
+bool Session::MoveAside(const RecordView& record) {
+  bool may_leave = head_.awaits_bytes || (head_.blocked && captures_ == 0);
+  if (!may_leave || side_.bytes() > kMaxBacklogBytes) {
+    return false;
   }
-  return ServeCallRecord(record, chunks_sent, served);
+  std::vector<std::byte> bytes(record.header.bytes);
+  std::memcpy(bytes.data(), &record.header, sizeof(record.header));
+  std::memcpy(bytes.data() + sizeof(record.header), record.body.data(), record.body.size());
+  side_.Push(std::move(bytes), std::move(head_));
+  return true;
+}
+
+Status Session::ServeRecord(const RecordView& record, Served* served) {
+  if (record.header.call >= kFirstSessionCall) {
+    return ServeSessionCall(record, served);
+  }
+  return ServeCallRecord(record, head_, served);
 }
 
 CUresult Session::PrepareContext(const RecordHeader& header, ContextState** context,
@@ -259,16 +301,18 @@ void Session::MakeCurrent(ContextState* context) {
   CurrentContext::Set(api_, context == nullptr ? nullptr : context->native);
 }
 
-Status Session::ServeCallRecord(const RecordView& record, uint64_t chunks_sent, Served* served) {
+Status Session::ServeCallRecord(const RecordView& record, Turn& turn, Served* served) {
   const RecordHeader& header = record.header;
   const DispatchRow* row = header.call < kDispatchRows ? &kDispatchTable[header.call] : nullptr;
-  ServeCall call(*this, api_, header, record.body);
-  call.progress = stall_progress_;
-  call.kept = stall_kept_;
-  call.chunks_sent = chunks_sent;
+  ServeCall call(*this, api_, header, record.body, turn);
   if (row == nullptr || row->serve == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     Finish(call);
+    return {};
+  }
+  if (!row->by_streams && !side_.ahead().empty()) {
+    turn.touched.everything = turn.blocked = true;
+    *served = Served::kStalled;
     return {};
   }
   if (header.context != 0 || row->needs_context) {
@@ -287,7 +331,7 @@ Status Session::ServeCallRecord(const RecordView& record, uint64_t chunks_sent, 
       return {};
     }
     if (row->slow) {
-      SubmitToHelper(record, *row, chunks_sent);
+      SubmitToHelper(record, *row);
       return {};
     }
     if (call.context != nullptr) {
@@ -295,15 +339,11 @@ Status Session::ServeCallRecord(const RecordView& record, uint64_t chunks_sent, 
     }
     FARCALL_TRY(row->serve(call));
     if (call.stalled && !call.lie()) {
-      stall_progress_ = call.progress;
-      stall_kept_ = call.kept;
       *served = Served::kStalled;
       return {};
     }
     FARCALL_TRY(call.LieStatus());
   }
-  stall_progress_ = 0;
-  stall_kept_ = nullptr;
   if (call.result == CUDA_SUCCESS) {
     if (header.call == static_cast<uint16_t>(CallId::cuStreamBeginCapture_v2)) {
       ++captures_;
@@ -316,8 +356,7 @@ Status Session::ServeCallRecord(const RecordView& record, uint64_t chunks_sent, 
   return {};
 }
 
-void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row,
-                             uint64_t chunks_sent) {
+void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row) {
   auto header = std::make_shared<RecordHeader>(record.header);
   auto body = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
   ContextState* context = nullptr;
@@ -325,11 +364,11 @@ void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row,
     bool stalled = false;
     PrepareContext(*header, &context, &stalled);
   }
-  helper_.Submit([this, header, body, context, &row, chunks_sent] {
-    ServeCall call(*this, api_, *header, *body);
+  helper_.Submit([this, header, body, context, &row] {
+    Turn turn;
+    ServeCall call(*this, api_, *header, *body, turn);
     call.on_helper = true;
     call.context = context;
-    call.chunks_sent = chunks_sent;
     CurrentContext::Set(api_, context == nullptr ? nullptr : context->native);
     Status status = row.serve(call);
     if (status.ok()) {

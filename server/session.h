@@ -25,6 +25,7 @@
 #include "server/landing.h"
 #include "server/outbox.h"
 #include "server/serve.h"
+#include "server/side_queue.h"
 #include "transport/link.h"
 
 namespace farcall::server {
@@ -99,6 +100,9 @@ class Session final : public LinkObserver {
 
   bool capturing(CUstream stream);
   bool backlog_full() const { return backlog_bytes_ > kMaxBacklogBytes; }
+  bool holds_records() const { return !side_.empty(); }
+  // What the record being served must not overtake.
+  const Footprint& ahead() const { return side_.ahead(); }
   bool helper_busy() const { return helper_.busy(); }
   // Something goes on outside the issue thread.
   bool busy_beside_log() const {
@@ -143,16 +147,18 @@ class Session final : public LinkObserver {
   Status ServeRecords(std::span<const std::byte> records, uint64_t chunks_sent,
                       size_t* served_bytes);
   Status ServeBacklog();
-  Status ServeRecord(const RecordView& record, uint64_t chunks_sent, Served* served);
-  Status ServeCallRecord(const RecordView& record, uint64_t chunks_sent, Served* served);
-  Status ServeSessionCall(const RecordView& record, uint64_t chunks_sent, Served* served);
-  Status ServeNamedImage(const RecordView& record, uint64_t chunks_sent, Served* served);
+  Status ServeSideQueue();
+  bool MoveAside(const RecordView& record);
+  Status ServeRecord(const RecordView& record, Served* served);
+  Status ServeCallRecord(const RecordView& record, Turn& turn, Served* served);
+  Status ServeSessionCall(const RecordView& record, Served* served);
+  Status ServeNamedImage(const RecordView& record, Served* served);
   void ServeNeedCredit(const RecordHeader& header, int device, uint64_t bytes);
   Status ServeFenceFrees(const RecordHeader& header, uint64_t epoch);
   Status ServeHostDone(uint64_t token);
   void PushGrant(int device, const Window& range);
   void WaitForOrphans(std::vector<std::shared_ptr<Watch>> orphans, std::function<void()> done);
-  void SubmitToHelper(const RecordView& record, const DispatchRow& row, uint64_t chunks_sent);
+  void SubmitToHelper(const RecordView& record, const DispatchRow& row);
   CUresult PrepareContext(const RecordHeader& header, ContextState** context, bool* stalled);
   void Finish(ServeCall& call);
   Status Malformed(const RecordHeader& header, const std::string& what);
@@ -181,8 +187,8 @@ class Session final : public LinkObserver {
 
   std::deque<Waiting> backlog_;
   size_t backlog_bytes_ = 0;
-  uint64_t stall_progress_ = 0;
-  std::shared_ptr<void> stall_kept_;
+  Turn head_;  // of the log's next record
+  SideQueue side_;
 
   std::mutex host_calls_mutex_;
   std::map<uint64_t, std::function<void()>> host_calls_;

@@ -5,7 +5,7 @@
 
 namespace farcall::server {
 
-Status Session::ServeSessionCall(const RecordView& record, uint64_t chunks_sent, Served* served) {
+Status Session::ServeSessionCall(const RecordView& record, Served* served) {
   const RecordHeader& header = record.header;
   Reader in(record.body);
   switch (static_cast<SessionCall>(header.call)) {
@@ -40,6 +40,11 @@ Status Session::ServeSessionCall(const RecordView& record, uint64_t chunks_sent,
       if (!in.Done()) {
         return Malformed(header, "kFenceFrees' body");
       }
+      if (!ahead().empty()) {  // frees may be among them
+        head_.touched.everything = head_.blocked = true;
+        *served = Served::kStalled;
+        return {};
+      }
       return ServeFenceFrees(header, epoch);
     }
     case SessionCall::kHostDone: {
@@ -50,7 +55,7 @@ Status Session::ServeSessionCall(const RecordView& record, uint64_t chunks_sent,
       return ServeHostDone(token);
     }
     case SessionCall::kNamedImage:
-      return ServeNamedImage(record, chunks_sent, served);
+      return ServeNamedImage(record, served);
     case SessionCall::kHostWindow: {
       if ((header.flags & kWantReply) != 0) {
         outbox_.Reply(header, CUDA_ERROR_NOT_SUPPORTED, {});
@@ -185,7 +190,7 @@ void Session::EndHostCalls() {
   }
 }
 
-Status Session::ServeNamedImage(const RecordView& record, uint64_t chunks_sent, Served* served) {
+Status Session::ServeNamedImage(const RecordView& record, Served* served) {
   Reader in(record.body);
   std::span<const std::byte> hash_bytes = in.GetBytes();
   auto bytes = in.Get<uint64_t>();
@@ -200,7 +205,7 @@ Status Session::ServeNamedImage(const RecordView& record, uint64_t chunks_sent, 
   std::vector<std::byte> image(inline_bytes.begin(), inline_bytes.end());
   if (transfer != 0) {
     std::vector<Landing::Piece> pieces;
-    switch (landing_.Check(transfer, 0, bytes, chunks_sent)) {
+    switch (landing_.Check(transfer, 0, bytes, head_.chunks_sent)) {
       case Landing::Cover::kAwaited:
         *served = Served::kStalled;
         return {};

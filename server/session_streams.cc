@@ -40,6 +40,7 @@ ContextState& Session::MakeContext(uint16_t slot) {
   ContextState& context = *contexts_[slot];
   context.slot = slot;
   context.legacy = {NewStreamKey(), CU_STREAM_LEGACY, &context, false};
+  context.legacy.is_default = true;
   return context;
 }
 
@@ -57,6 +58,7 @@ StreamState* Session::PerThreadStream(ContextState& context, uint16_t thread, CU
       return nullptr;
     }
     stream = std::make_unique<StreamState>(StreamState{NewStreamKey(), native, &context, false});
+    stream->per_thread = true;
   }
   return stream.get();
 }

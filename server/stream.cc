@@ -40,6 +40,9 @@ Status Serve_cuStreamQuery(ServeCall& call) {
     return call.Malformed("body");
   }
   StreamState* stream = call.FindStream(wire_stream);
+  if (call.AnswerNotReady()) {
+    return {};
+  }
   if (!call.ready()) {
     return call.LieStatus();
   }

@@ -18,6 +18,9 @@ CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
 // are.
 CUresult PostRecordCounted(const Record& record);
 
+// As Post, and the record's serial; 0 under FARCALL_SYNC.
+CUresult PostNumbered(CallId call, std::span<const std::byte> body, uint32_t* serial);
+
 // A record whose chunks will land: its failure forgets the transfer.
 CUresult PostBound(const Record& record, uint64_t transfer);
 

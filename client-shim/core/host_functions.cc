@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client-shim/core/host_functions.h"
 
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 
@@ -11,23 +12,31 @@ namespace {
 struct Entry {
   std::function<void(CUresult)> function;
   bool once = true;
+  bool ours = false;
   bool called = false;  // a call is queued: the server may not ask again
 };
 struct Table {
   std::mutex mutex;
   std::unordered_map<uint64_t, Entry> entries;
   uint64_t next = 1;
+  std::atomic<uint64_t> pending{0};  // the application's, captured ones for ever
 };
 Table* g_table = new Table;
 thread_local bool t_in_host_function = false;
 
 }  // namespace
 
-uint64_t RegisterHostFunction(std::function<void(CUresult)> function, bool once) {
+uint64_t RegisterHostFunction(std::function<void(CUresult)> function, HostFunctionKind kind) {
   std::lock_guard lock(g_table->mutex);
   uint64_t id = g_table->next++;
-  g_table->entries[id] = {std::move(function), once, false};
+  bool ours = kind == HostFunctionKind::kOurs;
+  g_table->entries[id] = {std::move(function), kind != HostFunctionKind::kCaptured, ours, false};
+  if (!ours) g_table->pending.fetch_add(1);
   return id;
+}
+
+bool HostFunctionsPending() {
+  return g_table->pending.load() != 0;
 }
 
 bool IsHostFunction(uint64_t id) {
@@ -40,16 +49,20 @@ bool IsHostFunction(uint64_t id) {
 
 void RunHostFunction(uint64_t id, CUresult status) {
   std::function<void(CUresult)> function;
+  bool ours = false, once = false;
   {
     std::lock_guard lock(g_table->mutex);
     auto found = g_table->entries.find(id);
     if (found == g_table->entries.end()) return;
     function = found->second.function;
-    if (found->second.once) g_table->entries.erase(found);
+    ours = found->second.ours;
+    once = found->second.once;
+    if (once) g_table->entries.erase(found);
   }
-  t_in_host_function = true;
+  t_in_host_function = !ours;
   function(status);
   t_in_host_function = false;
+  if (once && !ours) g_table->pending.fetch_sub(1);
 }
 
 bool InHostFunction() {

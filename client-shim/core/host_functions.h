@@ -9,8 +9,16 @@
 
 namespace farcall::client {
 
-// `once`: forgotten after its call (a stream's function); else it stays (a graph's node).
-uint64_t RegisterHostFunction(std::function<void(CUresult status)> function, bool once);
+enum class HostFunctionKind : uint8_t {
+  kOnce,      // a stream's: forgotten after its call
+  kCaptured,  // a graph's node: stays
+  kOurs,      // runs once and is none of the application's: changes none of its memory
+};
+
+uint64_t RegisterHostFunction(std::function<void(CUresult status)> function, HostFunctionKind kind);
+// One of the application's has not run yet, or may run again: host memory may still change before
+// work that is being enqueued now.
+bool HostFunctionsPending();
 bool IsHostFunction(uint64_t id);
 void RunHostFunction(uint64_t id, CUresult status);
 // True on the thread that runs host functions: CUDA calls are not permitted there.

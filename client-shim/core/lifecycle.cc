@@ -235,17 +235,27 @@ CUresult PostBound(const Record& record, uint64_t transfer) {
   return session->PostRecord(record, true, transfer);
 }
 
-CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail) {
+namespace {
+CUresult PostAndLook(const Record& record, uint32_t* serial) {
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  Record record = MakeRecord(call, head, tail);
   if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
     return WaitCounted(session, record, nullptr);
   CountPost();
-  CUresult posted = session->PostRecord(record);
+  CUresult posted = session->PostRecord(record, true, 0, serial);
   if (posted != CUDA_SUCCESS) return posted;
   Context* context = Self()->current;
   return context == nullptr ? CUDA_SUCCESS : TakeLateError(context);
+}
+}  // namespace
+
+CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail) {
+  return PostAndLook(MakeRecord(call, head, tail), nullptr);
+}
+
+CUresult PostNumbered(CallId call, std::span<const std::byte> body, uint32_t* serial) {
+  *serial = 0;
+  return PostAndLook(MakeRecord(call, body), serial);
 }
 
 CUresult Post(CallId call, std::span<const std::byte> body) {

@@ -92,7 +92,8 @@ uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer
   RecordHeader header;
   header.bytes = static_cast<uint32_t>(bytes);
   header.call = record.call;
-  header.flags = waiter != nullptr ? static_cast<uint16_t>(kWantReply) : 0;
+  header.flags = record.flags;
+  if (waiter != nullptr) header.flags |= kWantReply;
   header.serial = ++serial_;
   header.thread = record.thread;
   header.context = record.context;
@@ -118,11 +119,13 @@ uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer
   return header.serial;
 }
 
-CUresult Session::PostRecord(const Record& record, bool may_send, uint64_t transfer) {
+CUresult Session::PostRecord(const Record& record, bool may_send, uint64_t transfer,
+                             uint32_t* serial) {
   if (ended_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     return ended();
   bool full = false;
-  Append(record, nullptr, transfer, &full);
+  uint32_t given = Append(record, nullptr, transfer, &full);
+  if (serial != nullptr) *serial = given;
   if (full && may_send) [[unlikely]] {
     Flush();
   } else if (flusher_sleeps_.load(std::memory_order_seq_cst)) [[unlikely]] {

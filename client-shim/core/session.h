@@ -34,6 +34,7 @@ struct Record {
   uint16_t call = 0;
   uint16_t thread = 0;
   uint16_t context = 0;
+  uint16_t flags = 0;               // kBytesFollow
   std::span<const std::byte> head;  // the body, in up to two parts: fixed fields,
   std::span<const std::byte> tail;  // then inline bytes
 };
@@ -52,10 +53,17 @@ class Session final : public LinkObserver {
   // Appends a record. Flushes only when the batch is full; the flusher sends the rest within about
   // 50 us. `transfer`: chunks of it are the record's answer.
   //   Thread  any, also one that pumps (with `may_send` false: then it never touches the socket)
-  CUresult PostRecord(const Record& record, bool may_send = true, uint64_t transfer = 0);
+  // `serial`: the record's, if wanted.
+  CUresult PostRecord(const Record& record, bool may_send = true, uint64_t transfer = 0,
+                      uint32_t* serial = nullptr);
   // Appends, flushes, waits. The status is the API's, or a mapped one of our own failure.
   CUresult WaitRecord(const Record& record, Reply* reply);
   void Flush();
+  // Takes in what has arrived, without waiting, unless another thread is reading.
+  void PollOnce();
+  // Grows with each reply and each call of a host function: what may tell the application that work
+  // has completed.
+  uint64_t evidence() const { return evidence_.load(std::memory_order_acquire); }
 
   // Writes what device printf sent so far through the application's stdout.
   void DrainOutput();
@@ -99,6 +107,7 @@ class Session final : public LinkObserver {
   std::atomic<int> ended_{0};
   std::atomic<bool> leaving_{false};
   std::atomic<bool> said_lost_{false};
+  std::atomic<uint64_t> evidence_{0};
 
   // The batch. batch_mutex_ is never held across a send; send_mutex_ keeps frames in order.
   std::mutex batch_mutex_;

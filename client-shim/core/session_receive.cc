@@ -11,6 +11,7 @@
 #include "client-shim/core/contexts.h"
 #include "client-shim/core/credit.h"
 #include "client-shim/core/error_map.h"
+#include "client-shim/core/event_state.h"
 #include "client-shim/core/host_functions.h"
 #include "client-shim/core/log.h"
 #include "client-shim/core/session.h"
@@ -76,6 +77,20 @@ void Session::PumpUntil(Waiter& waiter, std::unique_lock<std::mutex>& lock) {
   }
   lock.lock();
   pumping_ = false;
+}
+
+void Session::PollOnce() {
+  if (appended_.load(std::memory_order_relaxed) != flushed_.load(std::memory_order_relaxed))
+    Flush();
+  std::unique_lock lock(wait_mutex_);
+  if (pumping_ || ended_.load(std::memory_order_relaxed) != 0) return;
+  pumping_ = true;
+  lock.unlock();
+  Status pumped = link_->Pump(Clock::time_point::min());
+  if (!pumped.ok() && pumped.code() != Code::kTimeout) OnClosed(pumped);
+  lock.lock();
+  pumping_ = false;
+  PromoteLocked();
 }
 
 // Hands the socket to a caller that still waits; without one the progress thread comes back by
@@ -149,6 +164,7 @@ Status Session::HandleReply(const RecordHeader& header, std::span<const std::byt
     return Status(Code::kMalformed, "a reply of " + std::to_string(body.size()) + " bytes");
   int32_t status = 0;
   std::memcpy(&status, body.data(), sizeof(status));
+  evidence_.fetch_add(1, std::memory_order_release);
   std::lock_guard lock(wait_mutex_);
   auto found = pending_.find(header.serial);
   if (found == pending_.end()) {
@@ -204,6 +220,11 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
       DeviceCredit().Freed(slot, epoch);
       return Status();
     }
+    case SessionCall::kUsed: {
+      auto total_bytes = body.Get<uint64_t>();
+      if (body.Done() && transfers_.Used(total_bytes)) return Status();
+      break;
+    }
     case SessionCall::kHostCall:
       return HandleHostCall(body);
     case SessionCall::kOutput: {
@@ -214,8 +235,14 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
       has_output_.store(true, std::memory_order_release);
       return Status();
     }
-    case SessionCall::kCompleted:
-      return Status();  // a hint; queries ask
+    case SessionCall::kCompleted: {
+      auto event = body.Get<uint64_t>();
+      auto serial = body.Get<uint32_t>();
+      auto status = body.Get<int32_t>();
+      if (!body.Done()) break;
+      NoteCompleted(event, serial, static_cast<CUresult>(status));
+      return Status();
+    }
     default:
       break;
   }
@@ -249,6 +276,7 @@ Status Session::HandleHostCall(Reader body) {
   // The server names a registration of ours, never an address.
   if (!IsHostFunction(function))
     return Status(Code::kMalformed, "the server called an unknown host function");
+  evidence_.fetch_add(1, std::memory_order_release);
   QueueHostCall([this, token, function, status] {
     RunHostFunction(function, status);
     Builder done;

@@ -58,6 +58,61 @@ void Transfers::ForgetAll() {
   std::lock_guard lock(mutex_);
   over_ = true;
   idle_.notify_all();
+  returned_.notify_all();
+  used_.notify_all();
+}
+
+uint64_t Transfers::Lend(const std::byte* base, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  loans_[++next_loan_] = {base, bytes};
+  return next_loan_;
+}
+
+void Transfers::Return(uint64_t loan) {
+  std::lock_guard lock(mutex_);
+  loans_.erase(loan);
+  returned_.notify_all();
+}
+
+bool Transfers::AnyLentLocked(const std::byte* base, uint64_t bytes) const {
+  for (auto& [id, loan] : loans_) {
+    if (loan.base < base + bytes && base < loan.base + loan.bytes) return true;
+  }
+  return false;
+}
+
+bool Transfers::AnyLent(const std::byte* base, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  return AnyLentLocked(base, bytes);
+}
+
+// What the link holds it gives back as it closes; what waits for a stream is never read once the
+// session is over.
+void Transfers::AwaitReturned(const std::byte* base, uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  returned_.wait(lock, [&] { return over_ || !AnyLentLocked(base, bytes); });
+}
+
+void Transfers::AwaitRoom(uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  used_.wait(lock, [&] {
+    return over_ || sent_bytes_ == used_bytes_ ||
+           sent_bytes_ - used_bytes_ + bytes <= kMaxUnusedUploadBytes;
+  });
+  sent_bytes_ += bytes;
+}
+
+void Transfers::CountSent(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  sent_bytes_ += bytes;
+}
+
+bool Transfers::Used(uint64_t total_bytes) {
+  std::lock_guard lock(mutex_);
+  if (total_bytes < used_bytes_ || total_bytes > sent_bytes_) return false;
+  used_bytes_ = total_bytes;
+  used_.notify_all();
+  return true;
 }
 
 bool Transfers::AnyInRange(const std::byte* base, uint64_t bytes) {

@@ -33,12 +33,25 @@ class Transfers {
   // Chunks are still expected inside the range.
   bool AnyInRange(const std::byte* base, uint64_t bytes);
 
+  // ---- Uploads
+  // The link reads [base, base + bytes) until Return: whoever frees the memory waits for that.
+  uint64_t Lend(const std::byte* base, uint64_t bytes);
+  void Return(uint64_t loan);
+  bool AnyLent(const std::byte* base, uint64_t bytes);
+  void AwaitReturned(const std::byte* base, uint64_t bytes);
+  // Counts `bytes` as sent; blocks while the server holds too much that no record has used yet.
+  void AwaitRoom(uint64_t bytes);
+  void CountSent(uint64_t bytes);  // without waiting: what the server waits for itself
+  // The server has used so much so far. False: more than was sent.
+  bool Used(uint64_t total_bytes);
+
   // Chunks of a forgotten transfer go to a sink. Empty: the chunk lies about itself.
   std::span<std::byte> Destination(const ChunkHeader& header);
   void Landed(const ChunkHeader& header);
   uint64_t expected() const { return expected_.load(std::memory_order_relaxed); }
 
  private:
+  bool AnyLentLocked(const std::byte* base, uint64_t bytes) const;
   struct Landing {
     std::byte* base = nullptr;
     uint64_t bytes = 0;
@@ -54,6 +67,15 @@ class Transfers {
   bool over_ = false;
   std::mutex mutex_;
   std::condition_variable idle_;
+  struct Loan {
+    const std::byte* base = nullptr;
+    uint64_t bytes = 0;
+  };
+  std::unordered_map<uint64_t, Loan> loans_;
+  uint64_t next_loan_ = 0;
+  std::condition_variable returned_;
+  uint64_t sent_bytes_ = 0, used_bytes_ = 0;
+  std::condition_variable used_;
   std::unordered_map<uint64_t, Landing> landings_;
   std::unordered_map<uint32_t, uint64_t> by_serial_;
 };

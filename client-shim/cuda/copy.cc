@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Downloads, and copies on one side only. Uploads: upload.cc.
 #include "client-shim/cuda/copy.h"
 
 #include <cstring>
@@ -15,44 +16,6 @@ namespace {
 CUresult OpenLanes(Session* session) {
   Status opened = session->link().OpenLanes();
   return opened.ok() ? CUDA_SUCCESS : MapSessionError(opened.code());
-}
-
-CUresult SendInline(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream, bool settle) {
-  FixedBody<48> body;
-  body.Put<uint64_t>(dst);
-  body.Put<uint64_t>(bytes);
-  body.Put<uint64_t>(stream);
-  body.Put<uint64_t>(0);
-  body.Put<uint64_t>(0);
-  body.Put<uint64_t>(bytes);  // of the run that follows
-  std::span tail(static_cast<const std::byte*>(src), bytes);
-  return settle ? RoundTripParts(CallId::cuMemcpyHtoDAsync_v2, body.bytes(), tail, nullptr)
-                : PostParts(CallId::cuMemcpyHtoDAsync_v2, body.bytes(), tail);
-}
-
-// Each piece's bytes go ahead of its record, so the record never waits behind more than a piece.
-CUresult SendBulk(CUdeviceptr dst, const std::byte* src, size_t bytes, uint64_t stream,
-                  bool settle) {
-  Session* session = CurrentSession();
-  CUresult status = OpenLanes(session);
-  uint64_t transfer = session->transfers().NewId();
-  for (uint64_t offset = 0; offset < bytes && status == CUDA_SUCCESS; offset += kCopyPieceBytes) {
-    uint64_t piece = bytes - offset < kCopyPieceBytes ? bytes - offset : kCopyPieceBytes;
-    Status sent = session->link().SendTransfer(transfer, offset, {src + offset, piece},
-                                               Link::Retain::kCopied);
-    if (!sent.ok()) return MapSessionError(sent.code());
-    FixedBody<48> body;
-    body.Put<uint64_t>(dst + offset);
-    body.Put<uint64_t>(piece);
-    body.Put<uint64_t>(stream);
-    body.Put<uint64_t>(transfer);
-    body.Put<uint64_t>(offset);
-    bool last = offset + piece == bytes;
-    status = settle && last
-                 ? RoundTripParts(CallId::cuMemcpyHtoDAsync_v2, body.bytes(), {}, nullptr)
-                 : PostParts(CallId::cuMemcpyHtoDAsync_v2, body.bytes(), {});
-  }
-  return status;
 }
 
 CUresult ReceiveInline(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream) {
@@ -108,14 +71,6 @@ CUresult ReceiveBulk(std::byte* dst, CUdeviceptr src, size_t bytes, uint64_t str
 
 }  // namespace
 
-CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream,
-                      bool settle) {
-  if (bytes == 0) return CUDA_SUCCESS;
-  if (src == nullptr || !IsDeviceRange(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  if (bytes <= kMaxInlineBytes) return SendInline(dst, src, bytes, stream, settle);
-  return SendBulk(dst, static_cast<const std::byte*>(src), bytes, stream, settle);
-}
-
 CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait) {
   if (bytes == 0) return CUDA_SUCCESS;
   if (dst == nullptr || !IsDeviceRange(src, bytes)) return CUDA_ERROR_INVALID_VALUE;
@@ -137,9 +92,7 @@ CUresult CopyOnDevice(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t s
 CUresult CopyOnHost(void* dst, const void* src, size_t bytes, uint64_t stream) {
   if (bytes == 0) return CUDA_SUCCESS;
   if (dst == nullptr || src == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  FixedBody<8> body;
-  body.Put<uint64_t>(stream);
-  CUresult status = RoundTrip(CallId::cuStreamSynchronize, body.bytes(), nullptr);
+  CUresult status = AwaitStream(stream);
   if (status == CUDA_SUCCESS) std::memmove(dst, src, bytes);
   return status;
 }

@@ -11,8 +11,21 @@ namespace farcall::client {
 
 inline constexpr uint64_t kCopyPieceBytes = 4u << 20;
 
-// The source may be reused when this returns. `settle`: returns only when the device has the bytes.
-CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream, bool settle);
+// How the application enqueued an upload.
+enum class Upload {
+  kSync,     // returns when the source has been read
+  kSettled,  // returns only when the device has the bytes
+  kAsync,    // page-locked memory may be read later, in the stream's order
+};
+
+CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream,
+                      Upload upload);
+
+// The source of an upload may still change before the stream gets there: by a copy that has yet to
+// land in it, or by a host function.
+bool MayStillChange(const void* src, size_t bytes);
+// The stream's earlier work has completed, and what it wrote to host memory is there.
+CUresult AwaitStream(uint64_t stream);
 // `wait`: returns when the bytes have landed; else they land before any later completion is
 // reported.
 CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait);

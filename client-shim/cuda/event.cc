@@ -53,25 +53,61 @@ CUresult Call_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned 
   bool captures = stream != nullptr && stream->capture.load() != CU_STREAM_CAPTURE_STATUS_NONE;
   event->capture_stream.store(captures ? stream : nullptr);
   event->recorded.store(true);
+  uint64_t evidence = CurrentSession()->evidence();
   FixedBody<24> body;
   body.Put<uint64_t>(reinterpret_cast<uint64_t>(hEvent));
   body.Put<uint64_t>(wire);
   body.Put<uint32_t>(flags);
-  return PostParts(CallId::cuEventRecordWithFlags, body.padded(), {});
+  uint32_t serial = 0;
+  CUresult posted = PostNumbered(CallId::cuEventRecordWithFlags, body.padded(), &serial);
+  event->pending_since.store(evidence);
+  event->serial.store(captures ? 0 : serial, std::memory_order_release);
+  return posted;
 }
+
+namespace {
+// What is known of the event here, after looking at what has arrived; a late error of its context
+// comes first.
+EventProgress Look(const Event* event, CUresult* error) {
+  Session* session = CurrentSession();
+  EventProgress progress = EventProgress::kUnknown;
+  *error = CUDA_SUCCESS;
+  if (session == nullptr) return progress;
+  progress = ProgressOf(*event, session->evidence());
+  if (progress == EventProgress::kPending) {
+    session->PollOnce();
+    progress = ProgressOf(*event, session->evidence());
+  }
+  if (progress != EventProgress::kUnknown) *error = TakeLateError(event->context);
+  return progress;
+}
+}  // namespace
 
 CUresult Call_cuEventQuery(CUevent hEvent) {
   Event* event = FindEvent(hEvent);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (!event->recorded.load()) return CUDA_SUCCESS;
-  return AskEvent(CallId::cuEventQuery, hEvent);
+  CUresult status = CUDA_SUCCESS;
+  EventProgress progress = Look(event, &status);
+  if (status != CUDA_SUCCESS) return status;
+  if (progress == EventProgress::kDone) return CUDA_SUCCESS;
+  if (progress == EventProgress::kPending) return CUDA_ERROR_NOT_READY;
+  uint64_t evidence = CurrentSession()->evidence() + 1;  // with the answer
+  status = AskEvent(CallId::cuEventQuery, hEvent);
+  if (status == CUDA_ERROR_NOT_READY) event->pending_since.store(evidence);
+  return status;
 }
 
 CUresult Call_cuEventSynchronize(CUevent hEvent) {
   Event* event = FindEvent(hEvent);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (!event->recorded.load()) return CUDA_SUCCESS;
-  return AskEvent(CallId::cuEventSynchronize, hEvent);
+  CUresult status = CUDA_SUCCESS;
+  EventProgress progress = Look(event, &status);
+  if (status != CUDA_SUCCESS) return status;
+  if (progress != EventProgress::kDone) return AskEvent(CallId::cuEventSynchronize, hEvent);
+  CurrentSession()->DrainOutput();  // what was printed before it came before it
+  return CUDA_SUCCESS;
 }
 
 CUresult Call_cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {

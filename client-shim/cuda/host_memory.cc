@@ -21,13 +21,17 @@ uint64_t PageUp(uint64_t bytes) {
   return AlignUp(bytes, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 }
 
-// A copy that still has to land there must land first.
-CUresult AwaitLandings(const Allocation& allocation) {
+// A copy that still has to land there, or to be read from there, comes first.
+CUresult AwaitCopies(const Allocation& allocation) {
   Session* session = CurrentSession();
+  if (session == nullptr) return CUDA_SUCCESS;
   const auto* base = reinterpret_cast<const std::byte*>(allocation.base);
-  if (session == nullptr || session->transfers().expected() == 0) return CUDA_SUCCESS;
-  if (!session->transfers().AnyInRange(base, allocation.bytes)) return CUDA_SUCCESS;
-  return Call_cuCtxSynchronize_v2(AsCuda(allocation.context));
+  Transfers& transfers = session->transfers();
+  if (!transfers.AnyInRange(base, allocation.bytes) && !transfers.AnyLent(base, allocation.bytes))
+    return CUDA_SUCCESS;
+  CUresult status = Call_cuCtxSynchronize_v2(AsCuda(allocation.context));
+  transfers.AwaitReturned(base, allocation.bytes);
+  return status;
 }
 
 CUresult HostAlloc(void** pp, size_t bytes, unsigned flags) {
@@ -68,7 +72,7 @@ CUresult Call_cuMemFreeHost(void* p) {
       allocation.kind != MemoryKind::kHostOwned) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  CUresult landed = AwaitLandings(allocation);
+  CUresult landed = AwaitCopies(allocation);
   if (!Memory().Remove(base, &allocation)) return CUDA_ERROR_INVALID_VALUE;
   munmap(p, PageUp(allocation.bytes));
   return landed;
@@ -114,7 +118,7 @@ CUresult Call_cuMemHostUnregister(void* p) {
       allocation.kind != MemoryKind::kHostRegistered) {
     return p == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   }
-  CUresult landed = AwaitLandings(allocation);
+  CUresult landed = AwaitCopies(allocation);
   Memory().Remove(base, &allocation);
   return landed;
 }

@@ -149,6 +149,10 @@ CUresult Image::Offer() {
     transfer = session->transfers().NewId();
     Status opened = session->link().OpenLanes();
     if (!opened.ok()) return MapSessionError(opened.code());
+    // Used whole, by one record: a large one cannot wait for room for all of it.
+    uint64_t awaited = std::min<uint64_t>(data_.size(), kMaxUnusedUploadBytes / 2);
+    session->transfers().AwaitRoom(awaited);
+    session->transfers().CountSent(data_.size() - awaited);
     Status sent = session->link().SendTransfer(transfer, 0, data_, Link::Retain::kCopied);
     if (!sent.ok()) return MapSessionError(sent.code());
   }

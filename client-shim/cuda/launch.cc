@@ -5,7 +5,6 @@
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
-#include "client-shim/core/host_functions.h"
 #include "client-shim/cuda/launch_check.h"
 #include "client-shim/cuda/module.h"
 #include "client-shim/cuda/stream.h"
@@ -204,35 +203,6 @@ CUresult Call_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, uns
   cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
   cooperative.value.cooperative = 1;
   return Launch(f, shape, hStream, kernelParams, nullptr, {&cooperative, 1});
-}
-
-namespace {
-CUresult PostHostFunction(CUstream hStream, std::function<void(CUresult)> function) {
-  CUresult status = CUDA_SUCCESS;
-  uint64_t wire = WireStream(hStream, false, &status);
-  if (status != CUDA_SUCCESS) return status;
-  Stream* stream = FindStream(hStream);
-  bool captured = stream != nullptr && stream->capture.load() != CU_STREAM_CAPTURE_STATUS_NONE;
-  FixedBody<24> body;
-  body.Put<uint64_t>(RegisterHostFunction(std::move(function), !captured));
-  body.Put<uint64_t>(0);
-  body.Put<uint64_t>(wire);
-  return Post(CallId::cuLaunchHostFunc, body.bytes());
-}
-}  // namespace
-
-CUresult Call_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
-  if (fn == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // A host function does not run after a failure; a callback does.
-  return PostHostFunction(hStream, [fn, userData](CUresult status) {
-    if (status == CUDA_SUCCESS) fn(userData);
-  });
-}
-
-CUresult Call_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* userData,
-                                  unsigned int flags) {
-  if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  return PostHostFunction(hStream, [=](CUresult status) { callback(hStream, status, userData); });
 }
 
 }  // namespace farcall::client

@@ -12,8 +12,9 @@ namespace {
 
 // A synchronous upload is over for the device, too, when a stream that does not wait for the
 // default one may use the data.
-bool MustSettle() {
-  return CurrentContext()->unordered_streams.load(std::memory_order_relaxed) != 0;
+Upload SyncUpload() {
+  return CurrentContext()->unordered_streams.load(std::memory_order_relaxed) != 0 ? Upload::kSettled
+                                                                                  : Upload::kSync;
 }
 
 bool Capturing(CUstream stream) {
@@ -26,7 +27,8 @@ CUresult Copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream, b
   void* host_dst = reinterpret_cast<void*>(dst);
   const void* host_src = reinterpret_cast<const void*>(src);
   if (to_device && from_device) return CopyOnDevice(dst, src, bytes, stream);
-  if (to_device) return CopyToDevice(dst, host_src, bytes, stream, sync && MustSettle());
+  if (to_device)
+    return CopyToDevice(dst, host_src, bytes, stream, sync ? SyncUpload() : Upload::kAsync);
   if (from_device)
     return CopyToHost(host_dst, src, bytes, stream, sync || !IsPinned(host_dst, bytes));
   return CopyOnHost(host_dst, host_src, bytes, stream);
@@ -52,7 +54,7 @@ CUresult Call_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost, size_t
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(default_stream, false, &status);
   return status != CUDA_SUCCESS ? status
-                                : CopyToDevice(dstDevice, srcHost, ByteCount, stream, MustSettle());
+                                : CopyToDevice(dstDevice, srcHost, ByteCount, stream, SyncUpload());
 }
 
 CUresult Call_cuMemcpyDtoH_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
@@ -66,8 +68,9 @@ CUresult Call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, s
                                    CUstream hStream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(hStream, false, &status);
-  return status != CUDA_SUCCESS ? status
-                                : CopyToDevice(dstDevice, srcHost, ByteCount, stream, false);
+  return status != CUDA_SUCCESS
+             ? status
+             : CopyToDevice(dstDevice, srcHost, ByteCount, stream, Upload::kAsync);
 }
 
 CUresult Call_cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,

@@ -100,8 +100,14 @@ CUresult SendRecord(std::span<const std::byte> head, std::span<const std::byte> 
               : PostParts(CallId::cuMemcpy3DAsync_v2, head, tail);
 }
 
-CUresult Upload(const Box& box, uint64_t stream, bool settle) {
+CUresult UploadBox(const Box& box, uint64_t stream, bool settle) {
   Session* session = CurrentSession();
+  uint64_t extent = 0;
+  const auto* source = reinterpret_cast<const void*>(box.src.address);
+  if (Extent(box.src, box, &extent) && MayStillChange(source, extent)) {
+    CUresult reached = AwaitStream(stream);
+    if (reached != CUDA_SUCCESS) return reached;
+  }
   auto packed = std::make_unique<std::byte[]>(std::max<uint64_t>(kCopyPieceBytes, box.width));
   return ForPieces(box, [&](uint64_t y, uint64_t z, uint64_t rows, bool last) {
     for (uint64_t row = 0; row < rows; ++row) {
@@ -116,6 +122,7 @@ CUresult Upload(const Box& box, uint64_t stream, bool settle) {
       return SendRecord(head.bytes(), bytes, settle && last);
     }
     uint64_t transfer = session->transfers().NewId();
+    session->transfers().AwaitRoom(bytes.size());
     Status sent = session->link().OpenLanes();
     if (sent.ok()) sent = session->link().SendTransfer(transfer, 0, bytes, Link::Retain::kCopied);
     if (!sent.ok()) return MapSessionError(sent.code());
@@ -206,7 +213,7 @@ CUresult Copy(const CUDA_MEMCPY3D& copy, CUstream hStream, bool sync) {
   if (status != CUDA_SUCCESS) return status;
   bool settle = sync && CurrentContext()->unordered_streams.load() != 0;
   if (box.src.device && box.dst.device) return OnDevice(box, stream);
-  if (box.dst.device) return Upload(box, stream, settle);
+  if (box.dst.device) return UploadBox(box, stream, settle);
   if (box.src.device) return Download(box, stream);
   return OnHost(box, stream);
 }

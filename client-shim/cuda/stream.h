@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "client-shim/core/contexts.h"
+#include "client-shim/core/event_state.h"
 
 namespace farcall::client {
 
@@ -17,13 +18,6 @@ struct Stream {
   int priority = 0;
   std::atomic<int> capture{CU_STREAM_CAPTURE_STATUS_NONE};
   std::atomic<uint64_t> capture_id{0};
-};
-
-struct Event {
-  Context* context = nullptr;
-  unsigned flags = 0;
-  std::atomic<bool> recorded{false};
-  std::atomic<Stream*> capture_stream{nullptr};  // recorded by this stream while it captured
 };
 
 // The application's own stream; nullptr for the default ones or none.

@@ -79,7 +79,8 @@ void Prepare(Session& session, const farcall::server::DriverApi& api,
         .Set(slot, 1, farcall::server::HandleTable::State::kLive, context.native);
   }
   farcall::RecordHeader header;
-  farcall::server::ServeCall call(session, api, header, {});
+  farcall::server::Turn turn;
+  farcall::server::ServeCall call(session, api, header, {}, turn);
   call.context = session.context(1);
   for (HandleKind kind : KindsNamed(input)) {
     for (uint32_t index = 1; index <= kLiveHandles; ++index) {

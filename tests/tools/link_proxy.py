@@ -72,6 +72,8 @@ class LinkProxy:
         self._pairs = set()
         self._open = threading.Event()   # cleared: bytes wait (black hole)
         self._open.set()
+        self._lanes_open = threading.Event()  # cleared: what clients send on bulk lanes waits
+        self._lanes_open.set()
         self._refusing = False
         family = socket.AF_INET6 if ":" in listen[0] else socket.AF_INET
         self._listener = socket.create_server(listen, family=family, backlog=512)
@@ -95,8 +97,13 @@ class LinkProxy:
         """Bytes stop flowing; nothing is closed."""
         self._open.clear()
 
+    def hold_lanes(self):
+        """What clients send on their bulk lanes stops flowing; the log goes on."""
+        self._lanes_open.clear()
+
     def restore(self):
         self._refusing = False
+        self._lanes_open.set()
         self._open.set()
 
     def _add(self, key, value=1):
@@ -166,11 +173,15 @@ class LinkProxy:
                         file.write(frame[FRAME.size:])
                 self._send(sink, self._look_at_frame(frame, outward), outward)
             else:  # a lane's chunk, or bytes that are not ours: pass them on as they are
+                if outward:
+                    self._lanes_open.wait()
                 self._send(sink, head, outward)
                 while True:
                     data = source.recv(1 << 20)
                     if not data:
                         raise _Closed
+                    if outward:
+                        self._lanes_open.wait()
                     self._send(sink, data, outward)
 
     def _new_recording(self):

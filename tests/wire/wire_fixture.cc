@@ -70,7 +70,8 @@ CUresult Wire::Deliver(CallId call, std::span<const std::byte> body,
     SaveSeed(call, padded);
   }
   RecordHeader header;
-  server::ServeCall served(session, api, header, padded);
+  server::Turn turn;
+  server::ServeCall served(session, api, header, padded, turn);
   last_was_ok = serve_(served).ok();
   *reply = served.out.mutable_bytes();
   return served.result;
@@ -80,12 +81,14 @@ void Wire::CheckShorterBodies(std::span<const std::byte> body) {
   const int calls = native_calls;
   RecordHeader header;
   for (size_t bytes = 0; bytes < body.size(); bytes += 8) {
-    server::ServeCall served(session, api, header, body.first(bytes));
+    server::Turn turn;
+    server::ServeCall served(session, api, header, body.first(bytes), turn);
     EXPECT_FALSE(serve_(served).ok())
         << "a body of " << bytes << " of " << body.size() << " bytes is taken";
   }
   server::DriverApi empty;
-  server::ServeCall served(session, empty, header, body);
+  server::Turn turn;
+  server::ServeCall served(session, empty, header, body, turn);
   EXPECT_TRUE(serve_(served).ok());
   EXPECT_EQ(served.result, CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(native_calls, calls);

@@ -329,6 +329,101 @@ static void ExitBusy() {
   std::exit(0);
 }
 
+__global__ void FillSlowly(int* out, int value, int count) {
+  if (threadIdx.x == 0) {
+    unsigned sum = 0;
+    for (unsigned i = 0; i < 20000000u; ++i) sum = sum * 1664525u + i;
+    if (sum == 42u) out[0] = 0;
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < count; i += blockDim.x) out[i] = value;
+}
+
+static bool AllAre(const std::vector<int>& values, int wanted) {
+  for (int value : values)
+    if (value != wanted) return false;
+  return true;
+}
+
+// One stream, no wait in between: the upload reads what the download has brought.
+static void UploadAfterDownload() {
+  for (size_t count : {size_t(64), size_t(16 * 1024), size_t(3 << 20)}) {
+    size_t bytes = count * sizeof(int);
+    int *from = nullptr, *to = nullptr, *between = nullptr;
+    cudaStream_t stream;
+    CHECK(cudaMalloc(&from, bytes));
+    CHECK(cudaMalloc(&to, bytes));
+    CHECK(cudaMallocHost(&between, bytes));
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaMemset(to, 0, bytes));
+    for (int round = 1; round <= 3; ++round) {
+      std::memset(between, 0, bytes);
+      FillSlowly<<<1, 32, 0, stream>>>(from, round, (int)count);
+      CHECK(cudaMemcpyAsync(between, from, bytes, cudaMemcpyDeviceToHost, stream));
+      CHECK(cudaMemcpyAsync(to, between, bytes, cudaMemcpyHostToDevice, stream));
+      CHECK(cudaStreamSynchronize(stream));
+      std::vector<int> got(count);
+      CHECK(cudaMemcpy(got.data(), to, bytes, cudaMemcpyDeviceToHost));
+      EXPECT(AllAre(got, round));
+    }
+    CHECK(cudaStreamDestroy(stream));
+    CHECK(cudaFreeHost(between));
+    CHECK(cudaFree(from));
+    CHECK(cudaFree(to));
+  }
+}
+
+struct Write {
+  int* memory;
+  size_t count;
+  int value;
+  std::atomic<bool>* gate;
+};
+static void WriteHost(void* raw) {
+  auto* write = static_cast<Write*>(raw);
+  while (write->gate != nullptr && !write->gate->load()) std::this_thread::yield();
+  for (size_t i = 0; i < write->count; ++i) write->memory[i] = write->value;
+}
+
+static void UploadWritten(cudaStream_t stream, size_t count, bool gated) {
+  size_t bytes = count * sizeof(int);
+  int *device = nullptr, *host = nullptr;
+  CHECK(cudaMalloc(&device, bytes));
+  CHECK(cudaMallocHost(&host, bytes));
+  std::memset(host, 0, bytes);
+  std::atomic<bool> gate{false};
+  Write write = {host, count, 7, gated ? &gate : nullptr};
+  CHECK(cudaLaunchHostFunc(stream, WriteHost, &write));
+  CHECK(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream));
+  Fill<<<1, 32, 0, stream>>>(device, 8, 1);  // behind the copy
+  gate = true;                               // reached: the copy did not wait for the function
+  CHECK(cudaStreamSynchronize(stream));
+  std::vector<int> got(count);
+  CHECK(cudaMemcpy(got.data(), device, bytes, cudaMemcpyDeviceToHost));
+  EXPECT(got[0] == 8);
+  got[0] = 7;
+  EXPECT(AllAre(got, 7));
+  CHECK(cudaFreeHost(host));
+  CHECK(cudaFree(device));
+}
+
+// The upload reads what the host function before it has written, also on the default streams.
+static void UploadAfterHostFunction() {
+  cudaStream_t streams[4] = {nullptr, cudaStreamPerThread};
+  CHECK(cudaStreamCreate(&streams[2]));
+  CHECK(cudaStreamCreateWithFlags(&streams[3], cudaStreamNonBlocking));
+  for (cudaStream_t stream : streams)
+    for (size_t count : {size_t(100), size_t(3 << 20)}) UploadWritten(stream, count, false);
+}
+
+// A host function that waits for the very thread that enqueues the upload behind it.
+static void UploadBehindGate() {
+  cudaStream_t stream;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (size_t count : {size_t(100), size_t(3 << 20)}) UploadWritten(stream, count, true);
+  UploadWritten(nullptr, 100, true);
+}
+
 int main(int argc, char** argv) {
   struct Case {
     const char* name;
@@ -343,6 +438,9 @@ int main(int argc, char** argv) {
                                 {"sticky-error", StickyError},
                                 {"pinned-lands-later", PinnedLandsLater},
                                 {"host-functions", HostFunctions},
+                                {"upload-after-download", UploadAfterDownload},
+                                {"upload-after-host-function", UploadAfterHostFunction},
+                                {"upload-behind-gate", UploadBehindGate},
                                 {"rectangles", Rectangles},
                                 {"pointer-questions", PointerQuestions},
                                 {"memory-info", MemoryInfo},

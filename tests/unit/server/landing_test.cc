@@ -33,7 +33,8 @@ class LandingTest : public ::testing::Test {
     return true;
   }
   DriverApi api_;
-  Landing landing_{api_, 8, 4u << 20, [] {}};
+  uint64_t used_bytes_ = 0;
+  Landing landing_{api_, 8, 4u << 20, [] {}, [this](uint64_t bytes) { used_bytes_ = bytes; }};
   uint64_t seq_ = 0;
 };
 
@@ -119,6 +120,18 @@ TEST_F(LandingTest, HoldsALaneBackWhileTheDeviceUsesTheSlots) {
   lane.join();
   EXPECT_TRUE(landed);
   EXPECT_EQ(landing_.slots().taken(), 8u) << "the freed slot, not the heap";
+}
+
+TEST_F(LandingTest, TellsWhatHasBeenUsedInSteps) {
+  constexpr uint32_t kPiece = 1u << 20;
+  for (uint64_t i = 0; i < kUsedStepBytes / kPiece; ++i) {
+    EXPECT_EQ(used_bytes_, 0u);
+    ASSERT_TRUE(Land(1, i * kPiece, kPiece));
+    std::vector<Landing::Piece> pieces;
+    ASSERT_TRUE(landing_.Claim(1, i * kPiece, kPiece, false, &pieces));
+    landing_.Release(1, i * kPiece, kPiece);
+  }
+  EXPECT_EQ(used_bytes_, kUsedStepBytes);
 }
 
 }  // namespace

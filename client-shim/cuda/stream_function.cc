@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host functions and callbacks in stream order.
+#include "client-shim/cuda/stream_function.h"
+
+#include "client-shim/core/calls.h"
+#include "client-shim/cuda/stream.h"
+#include "client/calls.h"
+
+namespace farcall::client {
+
+CUresult PostHostFunction(CUstream stream, std::function<void(CUresult)> function,
+                          HostFunctionKind kind) {
+  CUresult status = CUDA_SUCCESS;
+  uint64_t wire = WireStream(stream, false, &status);
+  if (status != CUDA_SUCCESS) return status;
+  FixedBody<24> body;
+  body.Put<uint64_t>(RegisterHostFunction(std::move(function), kind));
+  body.Put<uint64_t>(0);
+  body.Put<uint64_t>(wire);
+  return Post(CallId::cuLaunchHostFunc, body.bytes());
+}
+
+namespace {
+HostFunctionKind KindOn(CUstream handle) {
+  Stream* stream = FindStream(handle);
+  bool captured = stream != nullptr && stream->capture.load() != CU_STREAM_CAPTURE_STATUS_NONE;
+  return captured ? HostFunctionKind::kCaptured : HostFunctionKind::kOnce;
+}
+}  // namespace
+
+CUresult Call_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
+  if (fn == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  // A host function does not run after a failure; a callback does.
+  auto call = [fn, userData](CUresult status) {
+    if (status == CUDA_SUCCESS) fn(userData);
+  };
+  return PostHostFunction(hStream, call, KindOn(hStream));
+}
+
+CUresult Call_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* userData,
+                                  unsigned int flags) {
+  if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  auto call = [=](CUresult status) { callback(hStream, status, userData); };
+  return PostHostFunction(hStream, call, KindOn(hStream));
+}
+
+}  // namespace farcall::client

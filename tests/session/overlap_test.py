@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Work that does not need an upload's bytes passes it: the lanes stand still, the log goes on."""
+import subprocess
+import unittest
+
+from harness import Client, Server, link_proxy
+
+
+class Overlap(unittest.TestCase):
+    def test_other_streams_pass_an_upload(self):
+        with Server() as server:
+            proxy = link_proxy.LinkProxy(("127.0.0.1", server.port))
+            client = Client(proxy.url, "overlap", stdin=subprocess.PIPE)
+            client.wait_line("warm")
+            proxy.hold_lanes()
+            client.process.stdin.write("\n")
+            client.process.stdin.flush()
+            client.wait_line("passed")
+            self.assertIn("passed the upload", client.out, client.err)
+            proxy.restore()
+            self.assertEqual(client.wait(), 0, client.out + client.err)
+            self.assertIn("ok", client.out)
+            proxy.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
