@@ -2,6 +2,8 @@
 #include "client-shim/core/windows.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -22,9 +24,12 @@ std::vector<Window> ReserveDeviceWindows() {
   std::vector<Window> offers;
   for (const Window& window : kCandidates) {
     void* want = reinterpret_cast<void*>(window.base);
-    void* got = mmap(want, window.bytes, PROT_NONE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (got == MAP_FAILED) continue;
+    // The kernel itself is asked: a program under ThreadSanitizer has an mmap() that takes an
+    // address it does not like to mean "anywhere", and for root address 0 is somewhere.
+    long mapped = syscall(SYS_mmap, want, window.bytes, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (mapped == -1) continue;
+    void* got = reinterpret_cast<void*>(mapped);
     if (got != want) {  // a kernel before 4.17 takes the address as a hint
       munmap(got, window.bytes);
       continue;
