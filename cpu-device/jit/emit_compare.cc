@@ -83,6 +83,10 @@ llvm::Value* Emitter::Compare(const Instruction& instruction, Type type, Value* 
   }
   Predicate predicate = FloatPredicate(instruction.mods.compare);
   if (predicate == Predicate::BAD_FCMP_PREDICATE) return nullptr;
+  if (instruction.mods.ftz && type == Type::kF16) {
+    a = FlushHalf(a);
+    b = FlushHalf(b);
+  }
   a = Widen(a, type);
   b = Widen(b, type);
   if (instruction.mods.ftz && type == Type::kF32) {

@@ -79,9 +79,17 @@ llvm::Value* Emitter::NarrowDirected(Value* value, Type to, Rounding rounding) {
     Value* sign = b_.CreateSelect(b_.CreateFCmpOGT(lost, zero), unit,
                                   b_.CreateSelect(b_.CreateFCmpOLT(lost, zero), b_.CreateFNeg(unit),
                                                   llvm::ConstantFP::get(b_.getFloatTy(), 0)));
-    Value* finite = b_.CreateFCmpONE(b_.CreateUnaryIntrinsic(intrinsic::fabs, narrow),
-                                     llvm::ConstantFP::getInfinity(b_.getFloatTy()));
-    value = b_.CreateSelect(finite, RoundToOdd(narrow, sign), narrow);
+    auto is_infinite = [&](Value* x) {
+      return b_.CreateFCmpOEQ(b_.CreateUnaryIntrinsic(intrinsic::fabs, x),
+                              llvm::ConstantFP::getInfinity(x->getType()));
+    };
+    // A number beyond float's range: its largest, which is odd, stands for it.
+    Value* largest = llvm::ConstantFP::get(b_.getFloatTy(),
+                                           llvm::APFloat::getLargest(llvm::APFloat::IEEEsingle()));
+    largest = b_.CreateBinaryIntrinsic(intrinsic::copysign, largest, narrow);
+    value =
+        b_.CreateSelect(is_infinite(narrow), b_.CreateSelect(is_infinite(value), narrow, largest),
+                        RoundToOdd(narrow, sign));
   }
   Value* nearest = Narrow(value, to);
   if (rounding == Rounding::kRn || rounding == Rounding::kNone) return nearest;

@@ -83,7 +83,9 @@ llvm::Value* Emitter::RoundToOdd(Value* sum, Value* error) {
   unsigned width = bits->getType()->getIntegerBitWidth();
   Value* inexact = b_.CreateFCmpONE(error, zero);
   Value* even = b_.CreateICmpEQ(b_.CreateAnd(bits, ConstInt(width, 1)), ConstInt(width, 0));
-  Value* outward = b_.CreateICmpEQ(b_.CreateFCmpOGT(error, zero), b_.CreateFCmpOGT(sum, zero));
+  // By the sign bit, not by comparison: the sum may have become a zero.
+  Value* positive = b_.CreateICmpSGE(bits, ConstInt(width, 0));
+  Value* outward = b_.CreateICmpEQ(b_.CreateFCmpOGT(error, zero), positive);
   Value* step =
       b_.CreateSelect(outward, ConstInt(width, 1), llvm::Constant::getAllOnesValue(IntOf(width)));
   Value* moved = b_.CreateAdd(bits, step);
@@ -121,6 +123,12 @@ llvm::Value* Emitter::FlushSubnormal(Value* value) {
   Value* sign = b_.CreateAnd(bits, ConstInt(width, uint64_t{1} << (width - 1)));
   Value* tiny = b_.CreateICmpEQ(exponent, ConstInt(width, 0));
   return b_.CreateBitCast(b_.CreateSelect(tiny, sign, bits), value->getType());
+}
+
+// The same for f16, which is bits.
+llvm::Value* Emitter::FlushHalf(Value* bits) {
+  Value* tiny = b_.CreateICmpEQ(b_.CreateAnd(bits, ConstInt(16, 0x7c00)), ConstInt(16, 0));
+  return b_.CreateSelect(tiny, b_.CreateAnd(bits, ConstInt(16, 0x8000)), bits);
 }
 
 // To [0, 1]; NaN becomes +0.
@@ -189,12 +197,8 @@ llvm::Value* Emitter::FloatLane(const Instruction& instruction, Type type,
   if (half && IsDirected(rounding)) return nullptr;
   bool directed = IsDirected(rounding);
   std::vector<Value*> x;
-  auto flush_half = [&](Value* bits) {
-    Value* tiny = b_.CreateICmpEQ(b_.CreateAnd(bits, ConstInt(16, 0x7c00)), ConstInt(16, 0));
-    return b_.CreateSelect(tiny, b_.CreateAnd(bits, ConstInt(16, 0x8000)), bits);
-  };
   for (Value* value : raw) {
-    x.push_back(Widen(type == Type::kF16 && mods.ftz ? flush_half(value) : value, type));
+    x.push_back(Widen(type == Type::kF16 && mods.ftz ? FlushHalf(value) : value, type));
     if (mods.ftz && type == Type::kF32) x.back() = FlushSubnormal(x.back());
   }
   // abs and neg keep NaN payloads and every other bit
@@ -282,11 +286,12 @@ llvm::Value* Emitter::FloatLane(const Instruction& instruction, Type type,
   }
   if (half && (instruction.Is(Opcode::kAbs) || instruction.Is(Opcode::kNeg))) {
     // on the bits, so that NaNs stay
-    return instruction.Is(Opcode::kAbs) ? b_.CreateAnd(raw[0], ConstInt(16, 0x7fff))
-                                        : b_.CreateXor(raw[0], ConstInt(16, 0x8000));
+    Value* bits = type == Type::kF16 && mods.ftz ? FlushHalf(raw[0]) : raw[0];
+    return instruction.Is(Opcode::kAbs) ? b_.CreateAnd(bits, ConstInt(16, 0x7fff))
+                                        : b_.CreateXor(bits, ConstInt(16, 0x8000));
   }
   result = Narrow(result, type);
-  return type == Type::kF16 && mods.ftz ? flush_half(result) : result;
+  return type == Type::kF16 && mods.ftz ? FlushHalf(result) : result;
 }
 
 bool Emitter::EmitFloat(const Instruction& instruction) {

@@ -134,6 +134,7 @@ class Emitter {
   Value* RoundToOdd(Value* sum, Value* error);
   Value* ToBf16(Value* value);
   Value* FlushSubnormal(Value* value);
+  Value* FlushHalf(Value* bits);
   Value* Saturate(Value* value);
   Value* FloatMinMax(Value* a, Value* b, bool is_max, bool nan, bool xorsign_abs);
   Value* IsNan(Value* value) { return b_.CreateFCmpUNO(value, value); }

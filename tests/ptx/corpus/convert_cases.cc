@@ -210,10 +210,20 @@ void AddHalves(Cases* out) {
       return Bfloat{static_cast<uint16_t>(EncodeSmall(kBf16, a, RoundOf(mode)))};
     }));
   }
-  out->push_back(Unary<Half, double>(
-      "cvt.rn.f16.f64", "cvt.rn.f16.f64 %d, %a;",
-      {1.0, 65519.999, 65520.0, 1.00048828125, 1.0004882812500002, -3e-8},
-      [](double a) { return Half{static_cast<uint16_t>(EncodeSmall(kF16, a))}; }));
+  // Beyond float's range on either side too: there is no float between a double and a half.
+  const std::vector<double> doubles = {
+      1.0,    65519.999, 65520.0, 1.00048828125, 1.0004882812500002,
+      -3e-8,  1e-60,     -1e-60,  5e-324,        1e300,
+      -1e300, 3.5e38,    -3.5e38, HUGE_VAL};
+  for (const std::string mode : {"rn", "rz", "rm", "rp"}) {
+    const std::string op = "cvt." + mode + ".f16.f64";
+    out->push_back(Unary<Half, double>(op, op + " %d, %a;", doubles, [=](double a) {
+      return Half{static_cast<uint16_t>(EncodeSmall(kF16, a, RoundOf(mode)))};
+    }));
+  }
+  out->push_back(Unary<uint32_t, float>(
+      "cvt.rn.relu.bf16.f32 of zeros", "cvt.rn.relu.bf16.f32 %h0, %a;\n  cvt.u32.u16 %d, %h0;",
+      {0.0f, -0.0f, -1.0f, 2.0f}, [](float a) { return a > 0 ? 0x4000u : 0u; }));
   std::vector<Half> every;
   for (uint32_t bits = 0; bits < 0x10000; bits += 37)
     every.push_back({static_cast<uint16_t>(bits)});

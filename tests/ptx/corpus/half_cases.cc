@@ -148,6 +148,15 @@ void AddFlushed(Cases* out) {
   out->push_back(Binary<Half, Half, Half>(
       "add.ftz.f16", "add.ftz.f16 %d, %a, %b;", v, v,
       [=](Half a, Half b) { return flush(Make<Half>(Value(flush(a)) + Value(flush(b)))); }));
+  out->push_back(Binary<uint32_t, Half, Half>(
+      "setp.lt.ftz.f16", "setp.lt.ftz.f16 %p, %a, %b;\n  selp.u32 %d, 1, 0, %p;", v, v,
+      [=](Half a, Half b) { return uint32_t{Value(flush(a)) < Value(flush(b))}; }));
+  out->push_back(Unary<uint32_t, Half>("abs.ftz.f16",
+                                       "abs.ftz.f16 %h0, %a;\n  cvt.u32.u16 %d, %h0;", v,
+                                       [=](Half a) { return uint32_t{flush(a).bits} & 0x7fff; }));
+  out->push_back(Unary<uint32_t, Half>("neg.ftz.f16",
+                                       "neg.ftz.f16 %h0, %a;\n  cvt.u32.u16 %d, %h0;", v,
+                                       [=](Half a) { return uint32_t{flush(a).bits} ^ 0x8000; }));
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ uint64_t Core::FloatToFloat(Type to, Type from, uint64_t bits) {
   const bool integral = mods_.rounding >= ptx::Rounding::kRni;
   if (integral) value = RoundToIntegral(value, RoundOf(mods_.rounding));
   if (mods_.sat) value = Saturate(value);
-  if (mods_.relu && value < 0) value = 0;
+  if (mods_.relu && !(value > 0) && !std::isnan(value)) value = 0;  // +0 for -0 too
   const Round round = integral ? Round::kNearest : RoundOf(mods_.rounding);
   if (to == Type::kF64) return Bits(value);
   if (to == Type::kF32) {

@@ -261,7 +261,11 @@ uint64_t Core::SmallFloatOp(Type type, uint64_t a, uint64_t b, uint64_t c) {
       break;
     case Opcode::kMin:
     case Opcode::kMax:
-      r = MinMaxOf(mods_, x, y, in_.opcode == Opcode::kMax);
+      r = mods_.xorsign_abs
+              ? MinMax(std::fabs(x), std::fabs(y), in_.opcode == Opcode::kMax, mods_.nan)
+              : MinMax(x, y, in_.opcode == Opcode::kMax, mods_.nan);
+      // The signs as the bits have them: a NaN's too.
+      if (mods_.xorsign_abs && ((a ^ b) & kSign) != 0) r = -r;
       break;
     case Opcode::kEx2:
     case Opcode::kTanh:
