@@ -17,8 +17,29 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-deprecated-declarations)
 
 if(FARCALL_SANITIZE)
-  add_compile_options(-fsanitize=${FARCALL_SANITIZE} -fno-omit-frame-pointer -g)
-  add_link_options(-fsanitize=${FARCALL_SANITIZE})
+  # Each finding ends the program: a test cannot pass over one. vptr wants RTTI, which neither the shim nor LLVM has.
+  set(sanitize -fsanitize=${FARCALL_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=all)
+  add_compile_options(${sanitize} -fno-omit-frame-pointer -g1)
+  add_link_options(${sanitize})
+endif()
+
+# Programs that nobody instrumented, nvcc's and python, load instrumented libraries: the runtime has to be there first. Their
+# own leaks are not ours to judge.
+set(FARCALL_PRELOAD)
+if(FARCALL_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libasan.so OUTPUT_VARIABLE runtime OUTPUT_STRIP_TRAILING_WHITESPACE)
+  file(REAL_PATH ${runtime} runtime)
+  set(FARCALL_PRELOAD "LD_PRELOAD=${runtime}" "ASAN_OPTIONS=detect_leaks=0")
+endif()
+function(farcall_tests_run_programs)
+  foreach(test ${ARGN})
+    set_property(TEST ${test} APPEND PROPERTY ENVIRONMENT ${FARCALL_PRELOAD})
+  endforeach()
+endfunction()
+# ThreadSanitizer's runtime cannot be brought into a program after the fact, so such tests are left out.
+set(FARCALL_CAN_RUN_PROGRAMS ON)
+if(FARCALL_SANITIZE MATCHES "thread")
+  set(FARCALL_CAN_RUN_PROGRAMS OFF)
 endif()
 
 find_program(FARCALL_CCACHE ccache)

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A server inside the test's own process: the real door and a real session on the CPU device,
+// reached over inproc channels, so that one sanitizer sees client and server together.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/device_library.h"
+#include "server/handshake_server.h"
+#include "server/memory_broker.h"
+#include "server/session.h"
+
+namespace farcall::inproc_test {
+
+// Charges without a quota: the device's own memory is the limit.
+class OpenBroker final : public server::MemoryBroker {
+ public:
+  explicit OpenBroker(uint64_t total_bytes) : total_bytes_(total_bytes) {}
+  Status Charge(int device, uint64_t bytes) override;
+  void Refund(int device, uint64_t bytes) override;
+  quota::Usage Query(int device) override;
+
+ private:
+  const uint64_t total_bytes_;
+  std::atomic<uint64_t> charged_{0};
+};
+
+// Serves one session at `url()`; a second client is refused.
+class InprocServer {
+ public:
+  // Loads the device library into this process and listens.
+  static Result<std::unique_ptr<InprocServer>> Start(const std::string& device_path);
+
+  const char* url() const { return "inproc://end-to-end"; }
+  // Breaks every connection of the session, the log's and the lanes'; the client has to resume.
+  void Cut();
+  int resumes();
+  // Waits for the session to end and destroys it; why it ended.
+  Status Join();
+
+ private:
+  InprocServer() = default;
+  void Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
+  void Open(std::unique_ptr<Channel> channel, const Hello& hello);
+  void Attach(std::unique_ptr<Channel> channel, const Hello& hello);
+
+  server::DriverApi api_;
+  server::DeviceReport report_;
+  std::unique_ptr<OpenBroker> broker_;
+
+  std::mutex mutex_;
+  Welcome welcome_;
+  std::unique_ptr<server::Session> session_;
+  std::vector<std::weak_ptr<Channel>> connections_;
+  int resumes_ = 0;
+
+  std::thread issue_;
+  Status ended_;
+  std::unique_ptr<server::HandshakeServer> door_;  // last: its threads use all of the above
+};
+
+}  // namespace farcall::inproc_test
