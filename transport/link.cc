@@ -57,26 +57,6 @@ class LinkHandle final : public Link {
 
 FrameBuffer::FrameBuffer(size_t capacity_bytes) : bytes_(sizeof(FrameHeader) + capacity_bytes) {}
 
-// Full also when the header could count no further record.
-std::span<std::byte> FrameBuffer::room() {
-  if (records_ == UINT16_MAX) {
-    return {};
-  }
-  return {bytes_.data() + used_, bytes_.size() - used_};
-}
-
-void FrameBuffer::Commit(size_t bytes) {
-  used_ += bytes;
-  ++records_;
-}
-
-size_t FrameBuffer::used_bytes() const {
-  return used_ - sizeof(FrameHeader);
-}
-uint16_t FrameBuffer::records() const {
-  return records_;
-}
-
 std::unique_ptr<Link> Link::Create(LinkObserver& observer, const LinkOptions& options,
                                    Reconnect reconnect) {
   return std::make_unique<LinkHandle>(observer, options, std::move(reconnect));

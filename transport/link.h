@@ -60,10 +60,17 @@ struct LinkOptions {
 // the tail.
 class FrameBuffer {
  public:
-  std::span<std::byte> room();  // free space after what is written
-  void Commit(size_t bytes);    // bytes of a whole record have been written to room()
-  size_t used_bytes() const;    // records only
-  uint16_t records() const;
+  // Free space after what is written; none when the header could count no further record.
+  std::span<std::byte> room() {
+    if (records_ == UINT16_MAX) return {};
+    return {bytes_.data() + used_, bytes_.size() - used_};
+  }
+  void Commit(size_t bytes) {  // bytes of a whole record have been written to room()
+    used_ += bytes;
+    ++records_;
+  }
+  size_t used_bytes() const { return used_ - sizeof(FrameHeader); }  // records only
+  uint16_t records() const { return records_; }
 
   explicit FrameBuffer(size_t capacity_bytes);  // of records; header room is added
  private:

@@ -18,6 +18,10 @@ CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
 // are.
 CUresult PostRecordCounted(const Record& record);
 
+// As Post, for a body that stands behind `header` in memory; `bytes` counts both and has room up to
+// the next multiple of 8, which is cleared here.
+CUresult PostWhole(CallId call, RecordHeader* header, size_t bytes);
+
 // As Post, and the record's serial; 0 under FARCALL_SYNC.
 CUresult PostNumbered(CallId call, std::span<const std::byte> body, uint32_t* serial);
 

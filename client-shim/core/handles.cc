@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client-shim/core/handles.h"
 
+#include <utility>
+
 #include "client-shim/core/session_face.h"
 
 namespace farcall::client {
-
-HandleTable::Slot* HandleTable::At(uint32_t index) const {
-  std::atomic<Slot*>* segments = segments_.load(std::memory_order_acquire);
-  if (segments == nullptr || index == 0 || index > kMaxHandleIndex) return nullptr;
-  Slot* segment = segments[index / kSegmentSlots].load(std::memory_order_acquire);
-  return segment == nullptr ? nullptr : segment + index % kSegmentSlots;
-}
 
 uint64_t HandleTable::New(void* object, uint32_t max_index) {
   std::lock_guard lock(mutex_);
@@ -38,18 +33,6 @@ uint64_t HandleTable::New(void* object, uint32_t max_index) {
   return MakeHandle(kind_, index, static_cast<uint16_t>(generation));
 }
 
-HandleState HandleTable::Find(uint64_t handle, void** object) const {
-  HandleParts parts = SplitHandle(handle);
-  if (parts.kind != kind_ || handle >> 48 != 0) return HandleState::kUnknown;
-  Slot* slot = At(parts.index);
-  if (slot == nullptr) return HandleState::kUnknown;
-  uint32_t state = slot->state.load(std::memory_order_acquire);
-  if (state == 0) return HandleState::kUnknown;
-  if (state != (static_cast<uint32_t>(parts.generation) << 1 | 1)) return HandleState::kStale;
-  *object = slot->object.load(std::memory_order_relaxed);
-  return HandleState::kLive;
-}
-
 bool HandleTable::Free(uint64_t handle) {
   std::lock_guard lock(mutex_);
   void* object = nullptr;
@@ -68,15 +51,13 @@ void HandleTable::SetObject(uint64_t handle, void* object) {
 
 namespace {
 template <size_t... kKinds>
-HandleTable* TableOf(HandleKind kind, std::index_sequence<kKinds...>) {
-  static HandleTable* tables[] = {new HandleTable(static_cast<HandleKind>(kKinds))...};
-  return tables[static_cast<size_t>(kind)];
+constexpr std::array<HandleTable, kHandleKinds> MakeTables(std::index_sequence<kKinds...>) {
+  return {HandleTable(static_cast<HandleKind>(kKinds))...};
 }
 }  // namespace
 
-HandleTable& Handles(HandleKind kind) {
-  return *TableOf(kind, std::make_index_sequence<static_cast<size_t>(HandleKind::kLast) + 1>());
-}
+constinit std::array<HandleTable, kHandleKinds> g_handle_tables =
+    MakeTables(std::make_index_sequence<kHandleKinds>());
 
 uint64_t NewHandle(HandleKind kind, CUresult* error) {
   uint64_t handle = Handles(kind).New(nullptr);

@@ -2,6 +2,7 @@
 // Client-assigned handles: the application's value is the wire value. Lookup takes no lock.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -20,7 +21,17 @@ class HandleTable {
 
   // 0 = the index space is used up. `object` belongs to the caller and must outlive every lookup.
   uint64_t New(void* object, uint32_t max_index = kMaxHandleIndex);
-  HandleState Find(uint64_t handle, void** object) const;
+  HandleState Find(uint64_t handle, void** object) const {
+    HandleParts parts = SplitHandle(handle);
+    if (parts.kind != kind_ || handle >> 48 != 0) return HandleState::kUnknown;
+    const Slot* slot = At(parts.index);
+    if (slot == nullptr) return HandleState::kUnknown;
+    uint32_t state = slot->state.load(std::memory_order_acquire);
+    if (state == 0) return HandleState::kUnknown;
+    if (state != (static_cast<uint32_t>(parts.generation) << 1 | 1)) return HandleState::kStale;
+    *object = slot->object.load(std::memory_order_relaxed);
+    return HandleState::kLive;
+  }
   // False: not live.
   bool Free(uint64_t handle);
   void SetObject(uint64_t handle, void* object);
@@ -34,7 +45,12 @@ class HandleTable {
     std::atomic<uint32_t> state{0};  // generation << 1 | live
     std::atomic<void*> object{nullptr};
   };
-  Slot* At(uint32_t index) const;
+  Slot* At(uint32_t index) const {
+    std::atomic<Slot*>* segments = segments_.load(std::memory_order_acquire);
+    if (segments == nullptr || index == 0 || index > kMaxHandleIndex) return nullptr;
+    Slot* segment = segments[index / kSegmentSlots].load(std::memory_order_acquire);
+    return segment == nullptr ? nullptr : segment + index % kSegmentSlots;
+  }
 
   HandleKind kind_;
   std::mutex mutex_;
@@ -43,8 +59,12 @@ class HandleTable {
   std::atomic<std::atomic<Slot*>*> segments_{nullptr};
 };
 
-// The table of a kind; leaked.
-HandleTable& Handles(HandleKind kind);
+inline constexpr size_t kHandleKinds = static_cast<size_t>(HandleKind::kLast) + 1;
+// One per kind. Nothing to construct or destroy: usable before and after everything else.
+extern std::array<HandleTable, kHandleKinds> g_handle_tables;
+inline HandleTable& Handles(HandleKind kind) {
+  return g_handle_tables[static_cast<size_t>(kind)];
+}
 
 // The object of a live handle, else nullptr.
 template <typename T>

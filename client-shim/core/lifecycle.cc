@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <cstdlib>
+#include <cstring>
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/config.h"
@@ -251,6 +252,31 @@ CUresult PostAndLook(const Record& record, uint32_t* serial) {
 
 CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail) {
   return PostAndLook(MakeRecord(call, head, tail), nullptr);
+}
+
+CUresult PostWhole(CallId call, RecordHeader* header, size_t bytes) {
+  auto* start = reinterpret_cast<std::byte*>(header);
+  size_t padded = AlignUp(bytes, 8);
+  std::memset(start + bytes, 0, padded - bytes);
+  Session* session = CurrentSession();
+  if (session == nullptr) [[unlikely]]
+    return CUDA_ERROR_NOT_INITIALIZED;
+  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]] {
+    std::span body(start + sizeof(RecordHeader), padded - sizeof(RecordHeader));
+    return WaitCounted(session, MakeRecord(call, body), nullptr);
+  }
+  CountPost();
+  ThreadState* self = Self();
+  Context* context = self->current;
+  *header = RecordHeader();
+  header->bytes = static_cast<uint32_t>(padded);
+  header->call = static_cast<uint16_t>(call);
+  header->thread = self->slot;
+  header->context = context == nullptr ? 0 : context->slot;
+  CUresult posted = session->PostWhole(header);
+  if (posted != CUDA_SUCCESS || context == nullptr) [[unlikely]]
+    return posted;
+  return TakeLateError(context);
 }
 
 CUresult PostNumbered(CallId call, std::span<const std::byte> body, uint32_t* serial) {

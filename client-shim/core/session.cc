@@ -24,6 +24,7 @@ namespace {
 constexpr auto kIdleTick = std::chrono::microseconds(50);
 constexpr int kTicksBeforeSleep = 20;
 constexpr int kTicksOfTrickle = 4;
+constexpr size_t kFramesAhead = 16;  // of the flusher, before a caller sends itself
 constexpr size_t kBatchRoom = kBatchBytes + (4u << 10);  // the record that fills a batch still fits
 }  // namespace
 
@@ -66,6 +67,7 @@ void Session::Start(std::unique_ptr<Channel> channel, Link::Reconnect reconnect)
   options.spin_us = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 50 : 0;
   link_ = Link::Create(*this, options, std::move(reconnect));
   link_->AttachLog(std::move(channel), 0, 0);
+  frames_ahead_ = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? kFramesAhead : 0;
   progress_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (!StartThread("farcall-progres", [this] { ProgressLoop(); }) ||
       !StartThread("farcall-flush", [this] { FlushLoop(); })) {
@@ -79,25 +81,39 @@ bool Session::Supports(CallId call) const {
          (welcome_.supported_calls[id / 8] >> (id % 8) & 1) != 0;
 }
 
-uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer, bool* full) {
-  size_t body = record.head.size() + record.tail.size();
-  size_t bytes = AlignUp(sizeof(RecordHeader) + body, 8);
-  std::lock_guard lock(batch_mutex_);
+std::byte* Session::RoomLocked(size_t bytes) {
   if (open_ != nullptr && open_->room().size() < bytes) [[unlikely]] {
     sealed_.push_back(std::move(open_));
   }
   if (open_ == nullptr) [[unlikely]] {
     open_ = link_->TakeBuffer(bytes > kBatchRoom ? bytes : kBatchRoom);
   }
+  return open_->room().data();
+}
+
+// How many frames are full by now.
+size_t Session::CommitLocked(size_t bytes) {
+  open_->Commit(bytes);
+  appended_.store(appended_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  if (open_->used_bytes() >= kBatchBytes || open_->records() == 0xFFFF) [[unlikely]] {
+    sealed_.push_back(std::move(open_));
+  }
+  return sealed_.size();
+}
+
+uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer, size_t* sealed) {
+  size_t body = record.head.size() + record.tail.size();
+  size_t bytes = AlignUp(sizeof(RecordHeader) + body, 8);
   RecordHeader header;
   header.bytes = static_cast<uint32_t>(bytes);
   header.call = record.call;
   header.flags = record.flags;
   if (waiter != nullptr) header.flags |= kWantReply;
-  header.serial = ++serial_;
   header.thread = record.thread;
   header.context = record.context;
-  std::byte* at = open_->room().data();
+  std::lock_guard lock(batch_mutex_);
+  std::byte* at = RoomLocked(bytes);
+  header.serial = ++serial_;
   std::memcpy(at, &header, sizeof(header));
   std::byte* end = at + sizeof(header);
   if (!record.head.empty()) std::memcpy(end, record.head.data(), record.head.size());
@@ -105,17 +121,12 @@ uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer
   if (!record.tail.empty()) std::memcpy(end, record.tail.data(), record.tail.size());
   end += record.tail.size();
   if (end != at + bytes) std::memset(end, 0, at + bytes - end);
-  open_->Commit(bytes);
   if (waiter != nullptr) {
     std::lock_guard waiting(wait_mutex_);
     pending_[header.serial] = waiter;
   }
   if (transfer != 0) transfers_.BindSerial(transfer, header.serial);
-  appended_.store(appended_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  if (open_->used_bytes() >= kBatchBytes || open_->records() == 0xFFFF) [[unlikely]] {
-    sealed_.push_back(std::move(open_));
-  }
-  *full = !sealed_.empty();
+  *sealed = CommitLocked(bytes);
   return header.serial;
 }
 
@@ -123,17 +134,37 @@ CUresult Session::PostRecord(const Record& record, bool may_send, uint64_t trans
                              uint32_t* serial) {
   if (ended_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     return ended();
-  bool full = false;
-  uint32_t given = Append(record, nullptr, transfer, &full);
+  size_t sealed = 0;
+  uint32_t given = Append(record, nullptr, transfer, &sealed);
   if (serial != nullptr) *serial = given;
-  if (full && may_send) [[unlikely]] {
+  SendLater(may_send ? sealed : 0);
+  return CUDA_SUCCESS;
+}
+
+CUresult Session::PostWhole(RecordHeader* header) {
+  if (ended_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    return ended();
+  size_t sealed = 0, bytes = header->bytes;
+  {
+    std::lock_guard lock(batch_mutex_);
+    std::byte* at = RoomLocked(bytes);
+    header->serial = ++serial_;
+    std::memcpy(at, header, bytes);
+    sealed = CommitLocked(bytes);
+  }
+  SendLater(sealed);
+  return CUDA_SUCCESS;
+}
+
+// The flusher sends, so that a busy caller makes no system call; one that is ahead of it helps.
+void Session::SendLater(size_t sealed) {
+  if (sealed > frames_ahead_) [[unlikely]] {
     Flush();
   } else if (flusher_sleeps_.load(std::memory_order_seq_cst)) [[unlikely]] {
     std::lock_guard lock(flusher_mutex_);
     flusher_sleeps_.store(false);
     flusher_wake_.notify_one();
   }
-  return CUDA_SUCCESS;
 }
 
 void Session::Flush() {
@@ -156,6 +187,11 @@ void Session::Flush() {
   }
 }
 
+bool Session::HasSealed() {
+  std::lock_guard lock(batch_mutex_);
+  return !sealed_.empty();
+}
+
 void Session::FlushLoop() {
   prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
   uint64_t seen = 0;
@@ -163,9 +199,8 @@ void Session::FlushLoop() {
   while (ended_.load(std::memory_order_relaxed) == 0) {
     uint64_t appended = appended_.load(std::memory_order_acquire);
     if (appended != flushed_.load(std::memory_order_relaxed)) {
-      // A batch nobody added to for a tick, or one that fills too slowly: a busy caller sends its
-      // own.
-      if (appended == seen || ++waited_ticks >= kTicksOfTrickle) {
+      // Full frames; a batch nobody added to for a tick, or one that fills too slowly.
+      if (appended == seen || ++waited_ticks >= kTicksOfTrickle || HasSealed()) {
         Flush();
         waited_ticks = 0;
       }

@@ -56,6 +56,8 @@ class Session final : public LinkObserver {
   // `serial`: the record's, if wanted.
   CUresult PostRecord(const Record& record, bool may_send = true, uint64_t transfer = 0,
                       uint32_t* serial = nullptr);
+  // The same for a whole record, padded; the serial is filled in here.
+  CUresult PostWhole(RecordHeader* header);
   // Appends, flushes, waits. The status is the API's, or a mapped one of our own failure.
   CUresult WaitRecord(const Record& record, Reply* reply);
   void Flush();
@@ -86,7 +88,11 @@ class Session final : public LinkObserver {
   void OnClosed(const Status& why) override;
 
  private:
-  uint32_t Append(const Record& record, Waiter* waiter, uint64_t transfer, bool* full);
+  uint32_t Append(const Record& record, Waiter* waiter, uint64_t transfer, size_t* sealed);
+  std::byte* RoomLocked(size_t bytes);
+  size_t CommitLocked(size_t bytes);
+  void SendLater(size_t sealed);
+  bool HasSealed();
   void AwaitReply(Waiter& waiter);
   void PumpUntil(Waiter& waiter, std::unique_lock<std::mutex>& lock);
   void PromoteLocked();
@@ -113,6 +119,7 @@ class Session final : public LinkObserver {
   std::mutex batch_mutex_;
   std::unique_ptr<FrameBuffer> open_;
   std::deque<std::unique_ptr<FrameBuffer>> sealed_;
+  size_t frames_ahead_ = 0;
   uint32_t serial_ = 0;
   std::mutex send_mutex_;
   std::atomic<uint64_t> appended_{0};  // records so far: tells the flusher idle from busy

@@ -30,8 +30,8 @@ CUresult Session::WaitRecord(const Record& record, Reply* reply) {
   if (ended_.load(std::memory_order_acquire) != 0) return ended();
   Waiter waiter;
   waiter.reply = reply;
-  bool full = false;
-  uint32_t serial = Append(record, &waiter, 0, &full);
+  size_t sealed = 0;
+  uint32_t serial = Append(record, &waiter, 0, &sealed);
   Flush();
   AwaitReply(waiter);
   {

@@ -31,7 +31,7 @@ CUresult GetAttribute(int* value, int attribute, const Function* function) {
 
 void NoteAttribute(Function* function, int attribute, int value) {
   if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
-    function->max_dynamic_shared.store(value);
+    function->SetMaxDynamicShared(value);
   if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
     function->carveout.store(value);
 }
@@ -56,9 +56,9 @@ CUresult Call_cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
   auto* function = new Function;
   function->handle = reinterpret_cast<uint64_t>(handle);
   function->parent = found->parent;
-  function->info = found->info;
   function->kernel = found;
   function->max_dynamic_shared.store(found->max_dynamic_shared.load());
+  function->SetInfo(found->info);
   Handles(HandleKind::kFunction).SetObject(function->handle, function);
   *pFunc = handle;
   return CUDA_SUCCESS;

@@ -90,9 +90,9 @@ void Image::ReadCache() {
     for (Parameter& parameter : info->parameters) {
       parameter.offset = in.Get<uint32_t>();
       parameter.bytes = in.Get<uint32_t>();
-      info->parameter_bytes = std::max(info->parameter_bytes, parameter.offset + parameter.bytes);
     }
-    if (in.Done()) {
+    info->Measure();
+    if (in.Done() && info->parameter_bytes <= kMaxInlineBytes) {
       kernels_[info->name] = info;
     } else {
       delete info;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel launches: checked here as CUDA checks them, packed by the kernel's own layout, posted.
+#include <cstddef>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
@@ -17,20 +19,28 @@ namespace {
 constexpr size_t kStackParameters = 4096;
 constexpr size_t kAttributeBytes = 72;  // {u32 id, 8 u64 words}
 constexpr unsigned kMaxAttributes = 32;
-constexpr uint32_t kDefaultShared = 48u << 10;
 
 // The record's body up to the parameters, in codec.h's layout.
 struct LaunchHead {
   uint64_t function;
   LaunchShape shape;
-  uint32_t padding = 0;
+  uint32_t padding;
   uint64_t stream;
-  uint64_t attributes = 0;
+  uint64_t attributes;
 };
 static_assert(sizeof(LaunchHead) == 56);
 
-LaunchLimits DeviceLimits(const Device& device) {
-  LaunchLimits limits{};
+// The usual launch whole, so that one copy under the batch's lock does.
+struct LaunchRecord {
+  RecordHeader header;
+  LaunchHead head;
+  uint64_t parameter_bytes;
+  std::byte parameters[kStackParameters];
+};
+static_assert(offsetof(LaunchRecord, parameters) == 80);
+
+DeviceLimits ReadLimits(const Device& device) {
+  DeviceLimits limits{};
   for (int i = 0; i < 3; ++i) {
     limits.max_grid[i] =
         static_cast<uint32_t>(device.Attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i));
@@ -43,30 +53,13 @@ LaunchLimits DeviceLimits(const Device& device) {
 }
 
 // One table per process, filled on first use: device facts do not change.
-const LaunchLimits& LimitsOf(int device) {
+const DeviceLimits& LimitsOf(int device) {
   static auto* table = [] {
-    auto* limits = new std::vector<LaunchLimits>;
-    for (int i = 0; i < VisibleDeviceCount(); ++i) limits->push_back(DeviceLimits(*FindDevice(i)));
+    auto* limits = new std::vector<DeviceLimits>;
+    for (int i = 0; i < VisibleDeviceCount(); ++i) limits->push_back(ReadLimits(*FindDevice(i)));
     return limits;
   }();
   return (*table)[static_cast<size_t>(device)];
-}
-
-uint32_t MaxDynamicShared(const Function* function) {
-  int set = function->max_dynamic_shared.load(std::memory_order_relaxed);
-  if (set < 0) set = function->info->Attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
-  uint32_t used =
-      static_cast<uint32_t>(function->info->Attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
-  uint32_t plain = used < kDefaultShared ? kDefaultShared - used : 0;
-  return set > 0 && static_cast<uint32_t>(set) > plain ? static_cast<uint32_t>(set) : plain;
-}
-
-CUresult Check(const Function* function, const LaunchShape& shape) {
-  LaunchLimits limits = LimitsOf(CurrentContext()->device);
-  limits.function_threads =
-      static_cast<uint32_t>(function->info->Attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
-  limits.max_dynamic_shared = MaxDynamicShared(function);
-  return CheckLaunch(shape, limits);
 }
 
 // The `extra` form hands over a packed buffer.
@@ -83,22 +76,31 @@ CUresult FindPacked(void** extra, const void** buffer, size_t* bytes) {
   return *buffer == nullptr && *bytes != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
+CUresult PackBuffer(const KernelInfo& info, void** extra, std::byte* out) {
+  const void* buffer = nullptr;
+  size_t bytes = 0;
+  CUresult status = FindPacked(extra, &buffer, &bytes);
+  if (status != CUDA_SUCCESS || bytes < info.parameter_bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (info.parameter_bytes != 0) std::memcpy(out, buffer, info.parameter_bytes);
+  return CUDA_SUCCESS;
+}
+
 CUresult Pack(const KernelInfo& info, void** parameters, void** extra, std::byte* out) {
-  if (extra != nullptr) {
-    if (parameters != nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const void* buffer = nullptr;
-    size_t bytes = 0;
-    CUresult status = FindPacked(extra, &buffer, &bytes);
-    if (status != CUDA_SUCCESS || bytes < info.parameter_bytes) return CUDA_ERROR_INVALID_VALUE;
-    if (info.parameter_bytes != 0) std::memcpy(out, buffer, info.parameter_bytes);
-    return CUDA_SUCCESS;
-  }
+  if (extra != nullptr) [[unlikely]]
+    return parameters != nullptr ? CUDA_ERROR_INVALID_VALUE : PackBuffer(info, extra, out);
   if (info.parameters.empty()) return CUDA_SUCCESS;
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  std::memset(out, 0, info.parameter_bytes);
-  for (size_t i = 0; i < info.parameters.size(); ++i) {
-    if (parameters[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    std::memcpy(out + info.parameters[i].offset, parameters[i], info.parameters[i].bytes);
+  if (info.has_gaps) std::memset(out, 0, info.parameter_bytes);
+  for (const Parameter& parameter : info.parameters) {
+    const void* value = *parameters++;
+    if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (parameter.bytes == 8) {
+      std::memcpy(out + parameter.offset, value, 8);
+    } else if (parameter.bytes == 4) {
+      std::memcpy(out + parameter.offset, value, 4);
+    } else {
+      std::memcpy(out + parameter.offset, value, parameter.bytes);
+    }
   }
   return CUDA_SUCCESS;
 }
@@ -108,15 +110,12 @@ struct Attributes {
   unsigned count = 0;
 };
 
-CUresult PostLaunch(const LaunchHead& head, const Attributes& attributes,
-                    std::span<const std::byte> parameters) {
-  if (attributes.count == 0) [[likely]] {
-    struct {
-      LaunchHead head;
-      uint64_t parameter_bytes;
-    } body = {head, parameters.size()};
-    return PostParts(CallId::cuLaunchKernel, std::as_bytes(std::span(&body, 1)), parameters);
-  }
+// With attributes, or parameters too large for the stack.
+CUresult PostLarge(const LaunchHead& head, const Attributes& attributes, const KernelInfo& info,
+                   void** values, void** extra) {
+  auto packed = std::make_unique<std::byte[]>(info.parameter_bytes);
+  CUresult status = Pack(info, values, extra, packed.get());
+  if (status != CUDA_SUCCESS) return status;
   std::byte room[sizeof(LaunchHead) + kMaxAttributes * kAttributeBytes + 8];
   std::byte* at = room;
   std::memcpy(at, &head, sizeof(head));
@@ -128,40 +127,41 @@ CUresult PostLaunch(const LaunchHead& head, const Attributes& attributes,
     std::memcpy(at + 8, &attributes.list[i].value, 64);
     at += kAttributeBytes;
   }
-  uint64_t bytes = parameters.size();
+  uint64_t bytes = info.parameter_bytes;
   std::memcpy(at, &bytes, 8);
   at += 8;
-  return PostParts(CallId::cuLaunchKernel, {room, static_cast<size_t>(at - room)}, parameters);
+  return PostParts(CallId::cuLaunchKernel, {room, static_cast<size_t>(at - room)},
+                   {packed.get(), info.parameter_bytes});
 }
 
-CUresult Launch(CUfunction f, const LaunchShape& shape, CUstream stream, void** parameters,
+CUresult Launch(CUfunction f, const LaunchShape& shape, CUstream stream, void** values,
                 void** extra, const Attributes& attributes) {
-  Function* function = FindFunction(reinterpret_cast<uint64_t>(f));
+  const Function* function = FindFunction(reinterpret_cast<uint64_t>(f));
   if (function == nullptr) [[unlikely]]
     return CUDA_ERROR_INVALID_HANDLE;
   CUresult status = CUDA_SUCCESS;
-  LaunchHead head;
-  head.function = function->handle;
-  head.shape = shape;
-  head.stream = WireStream(stream, false, &status);
-  head.attributes = attributes.count;
+  LaunchRecord record;  // not cleared: only what is written leaves
+  record.head.function = function->handle;
+  record.head.shape = shape;
+  record.head.padding = 0;
+  record.head.stream = WireStream(stream, false, &status);
+  record.head.attributes = attributes.count;
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
-  status = Check(function, shape);
+  FunctionLimits limits = {function->max_threads,
+                           function->launch_shared_limit.load(std::memory_order_relaxed)};
+  status = CheckLaunch(shape, LimitsOf(CurrentContext()->device), limits);
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
   const KernelInfo& info = *function->info;
-  std::byte stack[kStackParameters];
-  std::unique_ptr<std::byte[]> heap;
-  std::byte* packed = stack;
-  if (info.parameter_bytes > kStackParameters) [[unlikely]] {
-    heap = std::make_unique<std::byte[]>(info.parameter_bytes);
-    packed = heap.get();
-  }
-  status = Pack(info, parameters, extra, packed);
+  if (attributes.count != 0 || info.parameter_bytes > kStackParameters) [[unlikely]]
+    return PostLarge(record.head, attributes, info, values, extra);
+  status = Pack(info, values, extra, record.parameters);
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
-  return PostLaunch(head, attributes, {packed, info.parameter_bytes});
+  record.parameter_bytes = info.parameter_bytes;
+  return PostWhole(CallId::cuLaunchKernel, &record.header,
+                   offsetof(LaunchRecord, parameters) + info.parameter_bytes);
 }
 
 }  // namespace

@@ -14,17 +14,32 @@ struct LaunchShape {
   uint32_t dynamic_shared;
 };
 
-// A device's and a function's bounds.
-struct LaunchLimits {
+struct DeviceLimits {
   uint32_t max_grid[3];
   uint32_t max_block[3];
-  uint32_t max_threads;       // per block, of the device
-  uint32_t function_threads;  // of the function; 0 = no own bound
+  uint32_t max_threads;  // per block
+};
+
+struct FunctionLimits {
+  uint32_t max_threads;  // per block; 0 = no own bound
   uint32_t max_dynamic_shared;
 };
 
 //   Errors  INVALID_VALUE (a dimension is 0 or over the device's; too much shared memory),
 //           LAUNCH_OUT_OF_RESOURCES (more threads than the function can have)
-CUresult CheckLaunch(const LaunchShape& shape, const LaunchLimits& limits);
+inline CUresult CheckLaunch(const LaunchShape& shape, const DeviceLimits& device,
+                            const FunctionLimits& function) {
+  uint64_t threads = 1;
+  for (int i = 0; i < 3; ++i) {
+    if (shape.grid[i] - 1 >= device.max_grid[i]) return CUDA_ERROR_INVALID_VALUE;  // 0 wraps
+    if (shape.block[i] - 1 >= device.max_block[i]) return CUDA_ERROR_INVALID_VALUE;
+    threads *= shape.block[i];
+  }
+  if (threads > device.max_threads) return CUDA_ERROR_INVALID_VALUE;
+  if (shape.dynamic_shared > function.max_dynamic_shared) return CUDA_ERROR_INVALID_VALUE;
+  if (function.max_threads != 0 && threads > function.max_threads)
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  return CUDA_SUCCESS;
+}
 
 }  // namespace farcall::client

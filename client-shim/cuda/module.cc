@@ -183,8 +183,8 @@ CUresult FetchFunction(Module* module, const char* name, uint64_t handle, const 
     parameter.bytes = outputs.Get<uint32_t>();
     uint64_t end = uint64_t{parameter.offset} + parameter.bytes;
     if (end > kMaxInlineBytes) outputs.Fail();
-    fresh.parameter_bytes = std::max(fresh.parameter_bytes, static_cast<uint32_t>(end));
   }
+  fresh.Measure();
   if (!outputs.Done()) return CUDA_ERROR_UNKNOWN;
   *info = module->image->Remember(std::move(fresh));
   return CUDA_SUCCESS;
@@ -198,6 +198,31 @@ Module* FindModule(CUmodule module) {
 
 Module* FindLibrary(CUlibrary library) {
   return FindObject<Module>(HandleKind::kLibrary, reinterpret_cast<uint64_t>(library));
+}
+
+void KernelInfo::Measure() {
+  uint64_t end = 0;
+  for (const Parameter& parameter : parameters) {
+    has_gaps |= parameter.offset != end;
+    end = uint64_t{parameter.offset} + parameter.bytes;
+    parameter_bytes = static_cast<uint32_t>(std::max<uint64_t>(parameter_bytes, end));
+  }
+}
+
+void Function::SetInfo(const KernelInfo* of) {
+  info = of;
+  max_threads = static_cast<uint32_t>(info->Attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+  SetMaxDynamicShared(max_dynamic_shared.load());
+}
+
+// Without asking for more, 48 KiB of static and dynamic memory together.
+void Function::SetMaxDynamicShared(int bytes) {
+  max_dynamic_shared.store(bytes);
+  constexpr uint32_t kDefaultShared = 48u << 10;
+  if (bytes < 0) bytes = info->Attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+  auto used = static_cast<uint32_t>(info->Attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
+  uint32_t plain = used < kDefaultShared ? kDefaultShared - used : 0;
+  launch_shared_limit.store(std::max(plain, bytes > 0 ? static_cast<uint32_t>(bytes) : 0u));
 }
 
 Function* FindFunction(uint64_t handle) {
@@ -251,13 +276,15 @@ CUresult GetFunction(Module* module, const char* name, Function** function) {
   auto* fresh = new Function;
   fresh->handle = Handles(kind).New(fresh);
   fresh->parent = module;
+  const KernelInfo* info = nullptr;
   CUresult status = fresh->handle == 0 ? CUDA_ERROR_OUT_OF_MEMORY
-                                       : FetchFunction(module, name, fresh->handle, &fresh->info);
+                                       : FetchFunction(module, name, fresh->handle, &info);
   if (status != CUDA_SUCCESS) {
     Handles(kind).Free(fresh->handle);
     delete fresh;
     return status;
   }
+  fresh->SetInfo(info);
   module->functions[name] = fresh;
   *function = fresh;
   return CUDA_SUCCESS;

@@ -27,6 +27,9 @@ struct KernelInfo {
   std::vector<int32_t> attributes;  // by CUfunction_attribute
   std::vector<Parameter> parameters;
   uint32_t parameter_bytes = 0;
+  bool has_gaps = false;  // between parameters: bytes that no parameter fills
+  // From parameters.
+  void Measure();
   int Attribute(int id) const {
     return id >= 0 && static_cast<size_t>(id) < attributes.size() ? attributes[id] : 0;
   }
@@ -41,6 +44,11 @@ struct Function {
   const KernelInfo* info = nullptr;
   std::atomic<int> max_dynamic_shared{-1};  // set by the application; -1: as in info
   std::atomic<int> carveout{-1};
+  uint32_t max_threads = 0;                      // per block; 0 = no own bound
+  std::atomic<uint32_t> launch_shared_limit{0};  // bytes of dynamic shared memory a launch may ask
+  // `info`, and what launches look at.
+  void SetInfo(const KernelInfo* of);
+  void SetMaxDynamicShared(int bytes);
   Function* kernel = nullptr;  // the CUkernel a CUfunction came from
 };
 

@@ -6,10 +6,11 @@
 namespace farcall::client {
 namespace {
 
-constexpr LaunchLimits kLimits = {{2147483647, 65535, 65535}, {1024, 1024, 64}, 1024, 768, 49152};
+constexpr DeviceLimits kDevice = {{2147483647, 65535, 65535}, {1024, 1024, 64}, 1024};
+constexpr FunctionLimits kFunction = {768, 49152};
 
 CUresult Check(LaunchShape shape) {
-  return CheckLaunch(shape, kLimits);
+  return CheckLaunch(shape, kDevice, kFunction);
 }
 
 TEST(CheckLaunch, AcceptsWhatFits) {
