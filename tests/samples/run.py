@@ -31,7 +31,7 @@ import link_proxy  # noqa: E402
 
 WAIVED = 2
 ALL_LAUNCHES = 12
-DROP_LIMIT_S = 300  # for one sample's drops; what was not tried by then is said
+SINGLES_LIMIT_S = 300  # for one sample's single launches; then its kernels
 
 
 def build(sample, samples_root, out, nvcc):
@@ -100,15 +100,19 @@ def run_dropping(binary, sample, args, server, stats, **drop):
 def notices_drop(binary, sample, args, server, launches, functions, stats):
     """What was dropped when the sample first noticed, in words; else "no", and what was tried."""
     single = range(1, launches + 1) if launches <= ALL_LAUNCHES else [1, launches]
-    tries = [("drop_launch", n) for n in single] + [("drop_function", n) for n in range(1, functions + 1)]
-    end = time.monotonic() + DROP_LIMIT_S
-    for done, (kind, number) in enumerate(tries):
+    end, tried = time.monotonic() + SINGLES_LIMIT_S, 0
+    for number in single:
         if time.monotonic() > end:
-            return f"no: {done} of {len(tries)} tries in {DROP_LIMIT_S} s"
-        dropped, noticed = run_dropping(binary, sample, args, server, stats, **{kind: number})
+            break
+        tried += 1
+        dropped, noticed = run_dropping(binary, sample, args, server, stats, drop_launch=number)
         if dropped and noticed:
-            return str(number) if kind == "drop_launch" else f"all {dropped} of kernel {number} (of {functions})"
-    return f"no: {len(single)} launches, {functions} kernels tried"
+            return str(number)
+    for number in range(1, functions + 1):
+        dropped, noticed = run_dropping(binary, sample, args, server, stats, drop_function=number)
+        if dropped and noticed:
+            return f"all {dropped} of kernel {number} (of {functions})"
+    return f"no: {tried} launches, {functions} kernels tried"
 
 
 def measure(sample, args, server, out):
@@ -161,9 +165,9 @@ def main():
     for number, sample in enumerate(chosen, 1):
         rows.append(measure(sample, args, server, args.out))
         print(f"[{number}/{len(chosen)}] {sample.name}: {rows[-1]['result']} {rows[-1].get('note', '')}", flush=True)
+        (args.out / "table.md").write_text(table(rows) + "\n")
+        (args.out / "table.json").write_text(json.dumps(rows, indent=1) + "\n")
     server.stop()
-    (args.out / "table.md").write_text(table(rows) + "\n")
-    (args.out / "table.json").write_text(json.dumps(rows, indent=1) + "\n")
     print(table(rows))
     good = [row for row in rows if row["result"] == "pass" and (args.no_drop or not row.get("drop_noticed", "no").startswith("no"))]
     print(f"{len(good)} passed, {len(rows) - len(good)} failed")
