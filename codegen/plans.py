@@ -18,6 +18,8 @@ ROLES = (
     "h",
     "dev",
     "align",
+    "pitch",
+    "rows",
     "str",
     "stream",
     "device",
@@ -58,7 +60,9 @@ class Plan:
     record: str = ""  # canonical record name
     kinds: list[str] = field(default_factory=list)
     count: str = ""  # element count of an array, byte count of an address
-    align: str = ""  # of an address, in bytes
+    align: str = ""  # of an address or a pitch, in bytes
+    pitch: str = ""  # of a pitch: the bytes of a row
+    rows: str = ""  # of a pitch: one row has none
     optional: bool = False
     free: bool = False
     select: str = ""
@@ -68,6 +72,14 @@ class Plan:
     def to_wire(self) -> str:
         """The cast that Put needs: only an enum has no implicit one."""
         return f"static_cast<{self.wire}>" if self.is_enum else ""
+
+    @property
+    def invalid_handle(self) -> str:
+        """CUDA's code for a handle that names nothing: graphs are mere values to it."""
+        if self.kinds == ["kContext"]:
+            return "CUDA_ERROR_INVALID_CONTEXT"
+        graphs = {"kGraph", "kGraphExec", "kGraphNode"}
+        return "CUDA_ERROR_INVALID_VALUE" if graphs >= set(self.kinds) else "CUDA_ERROR_INVALID_HANDLE"
 
     @property
     def name(self) -> str:
@@ -113,7 +125,17 @@ class Classifier:
         wire = self.wire_scalar(canonical)
         if not wire:
             raise SpecError(f"{where}: a by-value {canonical} has no wire form: serve it by hand")
-        return Plan(param, "value", spelled, wire=wire, is_enum=canonical in self.model.enums)
+        pitch = roles.get("pitch", "")
+        return Plan(
+            param,
+            "value",
+            spelled,
+            wire=wire,
+            is_enum=canonical in self.model.enums,
+            pitch=pitch,
+            rows=roles.get("rows", "1"),
+            align=roles.get("align", "") if pitch else "",
+        )
 
     def _handle_plan(self, param: Param, kind: str, roles: dict[str, str]) -> Plan:
         if "free" in roles:

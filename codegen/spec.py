@@ -143,7 +143,7 @@ class Spec:
             capture_unsafe=row.get("capture") == "unsafe",
             base=row.get("as", ""),
             lower=row.get("lower", ""),
-            default_stream=f"{name}_ptds" in self.model.functions,
+            default_stream=self._names_no_stream(name),
         )
         if call.needs not in NEEDS:
             raise SpecError(f"{self.file}: {name}: needs '{call.needs}', one of {', '.join(NEEDS)}")
@@ -169,6 +169,12 @@ class Spec:
         stray = sorted(set(row.get("args", {})) - {param.name for param in function.params})
         if stray:
             raise SpecError(f"{self.file}: {name}: no parameter '{stray[0]}'")
+
+    def _names_no_stream(self, name: str) -> bool:
+        """The call has a form for per-thread default streams, and no stream among its own arguments to tell."""
+        functions = self.model.functions
+        types = [self.model.canonical(param.type) for param in functions[name].params]
+        return f"{name}_ptds" in functions or (f"{name}_ptsz" in functions and "CUstream_st *" not in types)
 
     def _set_sides(self, call: Call, row: dict) -> None:
         call.klass = row.get("class", "")

@@ -85,7 +85,7 @@ class CallView:
     @property
     def uses_error(self) -> bool:
         return bool(
-            self.created or self.freed or any(plan.kind == "stream" for plan in self.call.plans)
+            self.created or self.freed or any(plan.kind in ("stream", "device") for plan in self.call.plans)
         )
 
     @property

@@ -61,12 +61,14 @@ class _Builder:
             value = str(ELEMENTS)
         if plan.name in self.selectors:
             value = self.case.value
+        if plan.pitch:
+            value = str(1 << 20)
         test.arguments.append(value)
         test.seen.append(f"EXPECT_EQ({plan.name}, {value});")
 
     def _device(self, test: WireTest, plan: Plan, index: int) -> None:
         test.arguments.append(str(index))
-        test.seen.append(f"EXPECT_EQ({plan.name}, {index});")
+        test.seen.append(f"EXPECT_EQ({plan.name}, {index} + kDeviceShift);")
 
     def _address(self, test: WireTest, plan: Plan, index: int) -> None:
         value = f"{hex(0x200000000000 + 0x10000 * index)}u"

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "client-shim/core/session_face.h"
+
 namespace farcall::client {
 
 namespace {
@@ -97,6 +99,12 @@ int VisibleDeviceCount() {
 const Device* FindDevice(int ordinal) {
   if (ordinal < 0 || ordinal >= VisibleDeviceCount()) return nullptr;
   return &(*g_devices)[ordinal];
+}
+
+int32_t WireDevice(CUdevice device, CUresult* error) {
+  const Device* found = FindDevice(device);
+  *error = found == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+  return found == nullptr ? -1 : found->server_index;
 }
 
 }  // namespace farcall::client

@@ -49,6 +49,17 @@ void HandleTable::SetObject(uint64_t handle, void* object) {
   if (slot != nullptr) slot->object.store(object, std::memory_order_release);
 }
 
+void HandleTable::FreeIf(const std::function<bool(void* object)>& accepts) {
+  std::lock_guard lock(mutex_);
+  for (uint32_t index = 1; index < next_index_; ++index) {
+    Slot* slot = At(index);
+    bool live = (slot->state.load(std::memory_order_acquire) & 1) != 0;
+    if (!live || !accepts(slot->object.load(std::memory_order_relaxed))) continue;
+    slot->state.fetch_and(~1u, std::memory_order_release);
+    free_->push_back(index);
+  }
+}
+
 namespace {
 template <size_t... kKinds>
 constexpr std::array<HandleTable, kHandleKinds> MakeTables(std::index_sequence<kKinds...>) {

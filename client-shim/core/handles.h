@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 
 #include "proto/wire.h"
@@ -35,6 +36,8 @@ class HandleTable {
   // False: not live.
   bool Free(uint64_t handle);
   void SetObject(uint64_t handle, void* object);
+  // Frees every live handle whose object this accepts.
+  void FreeIf(const std::function<bool(void* object)>& accepts);
 
  private:
   static constexpr uint32_t kSegmentSlots = 4096;

@@ -50,6 +50,10 @@ void FreeHandle(HandleKind kind, uint64_t handle);
 // 0 -> 1 (legacy) or 2 (per-thread); others pass. Unknown stream: *error = INVALID_HANDLE.
 uint64_t WireStream(CUstream stream, bool per_thread_default, CUresult* error);
 
+// An ordinal as the server counts; CUDA_VISIBLE_DEVICES may have renumbered the application's. No
+// such device: *error = INVALID_DEVICE.
+int32_t WireDevice(CUdevice device, CUresult* error);
+
 // [address, address + bytes) lies inside one allocation of device memory. Nothing (0 bytes) lies
 // anywhere.
 bool HoldsMemory(uint64_t address, uint64_t bytes);

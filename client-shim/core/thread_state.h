@@ -10,13 +10,16 @@
 
 namespace farcall::client {
 
+struct Stream;
+
 struct ThreadState {
   uint16_t slot = 0;
   Context* current = nullptr;   // top of the stack
   std::vector<Context*> stack;  // below the top
   uint16_t call = 0;            // the entry being served, for the statistics
   bool waited = false, posted = false;
-  int capture_mode = 0;  // cuThreadExchangeStreamCaptureMode
+  std::vector<Stream*> own_streams;  // CU_STREAM_PER_THREAD, one per context
+  int capture_mode = 0;              // cuThreadExchangeStreamCaptureMode
 };
 
 extern thread_local ThreadState* t_thread __attribute__((tls_model("initial-exec")));

@@ -97,7 +97,8 @@ CUresult Call_cuGraphInstantiate_v2(CUgraphExec* phGraphExec, CUgraph hGraph,
 }
 
 CUresult Call_cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph,
-                                           CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams) {
+                                           CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams,
+                                           CUstream default_stream) {
   if (instantiateParams == nullptr) return CUDA_ERROR_INVALID_VALUE;
   constexpr cuuint64_t kDeviceSide = CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
   if ((instantiateParams->flags & kDeviceSide) != 0)
@@ -110,9 +111,15 @@ CUresult Call_cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGr
       status == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
   if (status == CUDA_SUCCESS &&
       (instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0) {
-    status = Post_cuGraphUpload(*phGraphExec, instantiateParams->hUploadStream);
+    CUstream stream = instantiateParams->hUploadStream;
+    status = Post_cuGraphUpload(*phGraphExec, stream == nullptr ? default_stream : stream);
   }
   return status;
+}
+
+CUresult Call_cuGraphCreate(CUgraph* phGraph, unsigned int flags) {
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  return Post_cuGraphCreate(phGraph, flags);
 }
 
 CUresult Call_cuGraphGetNodes(CUgraph hGraph, CUgraphNode* nodes, size_t* numNodes) {

@@ -9,7 +9,9 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/credit.h"
 #include "client-shim/core/devices.h"
+#include "client-shim/core/handles.h"
 #include "client-shim/core/memory_map.h"
+#include "client-shim/cuda/stream.h"
 #include "client/calls.h"
 #include "cuda-abi/export_tables.h"
 
@@ -83,6 +85,16 @@ Context* PrimaryContext(int device) {
   return ContextLocked(device);
 }
 
+void DropContextHandles(Context* context) {
+  Handles(HandleKind::kStream).FreeIf([context](void* object) {
+    return object != nullptr && static_cast<Stream*>(object)->context == context;
+  });
+  Handles(HandleKind::kEvent).FreeIf([context](void* object) {
+    return object != nullptr && static_cast<Event*>(object)->context == context;
+  });
+  context->unordered_streams.store(0);
+}
+
 void DropContextMemory(Context* context) {
   for (const Allocation& allocation : Memory().RemoveContext(context)) {
     if (allocation.charged_bytes == 0) continue;
@@ -98,7 +110,7 @@ CUresult Call_cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   if (context == nullptr)
     return FindDevice(dev) == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_OUT_OF_MEMORY;
   Primary& primary = g_primaries->Of(dev);
-  if (primary.references == 0 && !context->alive.load()) {
+  if (!context->alive.load()) {  // never retained, or reset since
     CUresult posted = PostRetain(context);
     if (posted != CUDA_SUCCESS) return posted;
     context->flags = primary.flags;
@@ -133,7 +145,7 @@ CUresult Call_cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   context->alive.store(false);
   context->sticky.store(false);
   context->late_error.store(0);
-  context->unordered_streams.store(0);
+  DropContextHandles(context);
   DropContextMemory(context);
   return CUDA_SUCCESS;
 }
@@ -196,6 +208,7 @@ CUresult Call_cuCtxDestroy_v2(CUcontext ctx) {
   cuda_abi::DestroyContextStorage(ctx);
   CUresult status = PostHandle(CallId::cuCtxDestroy_v2, context);
   RetireContext(context);
+  DropContextHandles(context);
   DropContextMemory(context);
   ThreadState* self = Self();
   if (self->current == context) Pop(self);
@@ -253,6 +266,13 @@ CUresult Call_cuCtxGetFlags(unsigned int* flags) {
   if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *flags = CurrentContext()->flags;
   return CUDA_SUCCESS;
+}
+
+CUresult Call_cuCtxSetFlags(unsigned int flags) {
+  if ((flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
+  CUresult status = RoundTrip_cuCtxSetFlags(flags);
+  if (status == CUDA_SUCCESS) CurrentContext()->flags = flags;
+  return status;
 }
 
 CUresult Call_cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {

@@ -104,8 +104,10 @@ CUresult Call_cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
 CUresult Call_cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
   const Device* device = FindDevice(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (pciBusId == nullptr || len <= 0) return CUDA_ERROR_INVALID_VALUE;
-  std::snprintf(pciBusId, static_cast<size_t>(len), "%s", device->snapshot->pci_bus_id.c_str());
+  const std::string& id = device->snapshot->pci_bus_id;
+  if (pciBusId == nullptr || len < 0 || static_cast<size_t>(len) <= id.size())
+    return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(pciBusId, id.c_str(), id.size() + 1);
   return CUDA_SUCCESS;
 }
 

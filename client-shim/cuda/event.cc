@@ -51,6 +51,8 @@ CUresult Call_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned 
   Context* owner = stream != nullptr ? stream->context : CurrentContext();
   if (owner != event->context) return CUDA_ERROR_INVALID_HANDLE;
   bool captures = stream != nullptr && stream->capture.load() != CU_STREAM_CAPTURE_STATUS_NONE;
+  // An external record is a node of a graph under capture, and nothing elsewhere.
+  if (flags == CU_EVENT_RECORD_EXTERNAL && !captures) return CUDA_ERROR_INVALID_VALUE;
   event->capture_stream.store(captures ? stream : nullptr);
   event->recorded.store(true);
   uint64_t evidence = CurrentSession()->evidence();

@@ -85,8 +85,7 @@ CUresult Call_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkerne
   Function* found = FromKernel(kernel);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (FindDevice(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  CUresult status =
-      RoundTrip_cuKernelSetAttribute(attrib, val, kernel, FindDevice(dev)->server_index);
+  CUresult status = RoundTrip_cuKernelSetAttribute(attrib, val, kernel, dev);
   if (status == CUDA_SUCCESS) NoteAttribute(found, attrib, val);
   return status;
 }

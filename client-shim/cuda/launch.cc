@@ -176,7 +176,7 @@ CUresult Call_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int g
 }
 
 CUresult Call_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams,
-                               void** extra) {
+                               void** extra, CUstream default_stream) {
   if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
   CUlaunchAttribute kept[kMaxAttributes];
@@ -189,7 +189,8 @@ CUresult Call_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void*
   LaunchShape shape = {{config->gridDimX, config->gridDimY, config->gridDimZ},
                        {config->blockDimX, config->blockDimY, config->blockDimZ},
                        config->sharedMemBytes};
-  return Launch(f, shape, config->hStream, kernelParams, extra, {kept, count});
+  CUstream stream = config->hStream == nullptr ? default_stream : config->hStream;
+  return Launch(f, shape, stream, kernelParams, extra, {kept, count});
 }
 
 CUresult Call_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,

@@ -71,8 +71,9 @@ CUresult GetByName(Module* module, const char* name, Handle* out) {
 
 template <typename Handle>
 CUresult EnumerateInto(CallId call, Module* module, unsigned int room, Handle* out) {
-  if (out == nullptr || room == 0) return CUDA_ERROR_INVALID_VALUE;
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (room == 0) return CUDA_SUCCESS;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::vector<Function*> found;
   CUresult status = Enumerate(call, module, room, &found);
   for (size_t i = 0; status == CUDA_SUCCESS && i < found.size(); ++i) {

@@ -212,7 +212,6 @@ CUresult Call_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
 }
 
 CUresult Call_cuMemGetInfo_v2(size_t* free, size_t* total) {
-  if (free == nullptr || total == nullptr) return CUDA_ERROR_INVALID_VALUE;
   FixedBody<8> body;
   body.Put<int32_t>(CurrentContext()->server_device);
   Reply reply;
@@ -226,8 +225,8 @@ CUresult Call_cuMemGetInfo_v2(size_t* free, size_t* total) {
   // so is what was freed.
   int device = CurrentContext()->server_device;
   free_bytes += DeviceCredit().FreeBytes(device) + DeviceCredit().QuarantinedBytes(device);
-  *free = free_bytes < total_bytes ? free_bytes : total_bytes;
-  *total = total_bytes;
+  if (free != nullptr) *free = free_bytes < total_bytes ? free_bytes : total_bytes;
+  if (total != nullptr) *total = total_bytes;
   return CUDA_SUCCESS;
 }
 

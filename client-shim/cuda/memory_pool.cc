@@ -74,8 +74,13 @@ CUresult Call_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
       *static_cast<cuuint64_t*>(value) = found->release_threshold;
       return CUDA_SUCCESS;
-    default:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       return NotSupported(CallId::cuMemPoolGetAttribute);
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 
@@ -92,8 +97,11 @@ CUresult Call_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
       found->release_threshold = *static_cast<cuuint64_t*>(value);
       return CUDA_SUCCESS;
-    default:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       return NotSupported(CallId::cuMemPoolSetAttribute);
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
   }
 }
 

@@ -26,6 +26,7 @@ struct Jit {
   void** info_size = nullptr;
   void** error_size = nullptr;
   std::string key;
+  bool known = true;  // every option is one of CUDA's
 };
 
 Jit ReadOptions(const LoadOptions& options) {
@@ -54,6 +55,7 @@ Jit ReadOptions(const LoadOptions& options) {
       case CU_JIT_THREADS_PER_BLOCK:
         break;  // outputs, or pointers into this process
       default:
+        if (options.options[i] < 0 || options.options[i] >= CU_JIT_NUM_OPTIONS) jit.known = false;
         jit.numbers.emplace_back(options.options[i], static_cast<uint32_t>(number));
         jit.key += "|" + std::to_string(options.options[i]) + "=" +
                    std::to_string(static_cast<uint32_t>(number));
@@ -131,6 +133,7 @@ CUresult SendLoad(Module* module, const Jit& jit) {
 CUresult Load(std::shared_ptr<Image> image, const LoadOptions& options, bool is_library,
               Module** out) {
   Jit jit = ReadOptions(options);
+  if (!jit.known) return CUDA_ERROR_INVALID_VALUE;
   const Device* device = TargetDevice();
   const Welcome& welcome = CurrentSession()->welcome();
   image->OpenCache(welcome.device_kind + "|" + std::to_string(ComputeCapability(device)) + "|" +

@@ -71,6 +71,11 @@ CUresult Call_cuPointerGetAttribute(void* data, CUpointer_attribute attribute, C
   if (data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Allocation found;
   if (!Memory().Find(ptr, &found)) return CUDA_ERROR_INVALID_VALUE;
+  // Ours is never mapped on the other side: memory has the one pointer of its kind.
+  CUpointer_attribute foreign = found.kind == MemoryKind::kDevice
+                                    ? CU_POINTER_ATTRIBUTE_HOST_POINTER
+                                    : CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
+  if (attribute == foreign) return CUDA_ERROR_INVALID_VALUE;
   return StoreFor(data, attribute, ptr, &found);
 }
 

@@ -20,7 +20,7 @@ CUresult AskStream(CallId call, uint64_t stream) {
   return RoundTrip(call, body.bytes(), nullptr);
 }
 
-// Streams 0, 1 and 2 have no object: they are blocking streams of the current context.
+// Streams 0 and 1 have no object: they are the current context's legacy stream.
 Context* ContextOf(CUstream handle, CUresult* error) {
   *error = CUDA_SUCCESS;
   Stream* stream = FindStream(handle);
@@ -28,9 +28,24 @@ Context* ContextOf(CUstream handle, CUresult* error) {
   WireStream(handle, false, error);
   return *error == CUDA_SUCCESS ? CurrentContext() : nullptr;
 }
+
+// The calling thread's own stream of its current context: it captures like any other. Never
+// deleted.
+Stream* OwnStream() {
+  ThreadState* self = Self();
+  if (self->current == nullptr) return nullptr;
+  for (Stream* stream : self->own_streams) {
+    if (stream->context == self->current) return stream;
+  }
+  auto* stream = new Stream;
+  stream->context = self->current;
+  self->own_streams.push_back(stream);
+  return stream;
+}
 }  // namespace
 
 Stream* FindStream(CUstream stream) {
+  if (stream == CU_STREAM_PER_THREAD) return OwnStream();
   return FindObject<Stream>(HandleKind::kStream, reinterpret_cast<uint64_t>(stream));
 }
 
@@ -66,7 +81,7 @@ CUresult Call_cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags,
 
 CUresult Call_cuStreamDestroy_v2(CUstream hStream) {
   Stream* stream = FindStream(hStream);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr || hStream == CU_STREAM_PER_THREAD) return CUDA_ERROR_INVALID_HANDLE;
   if (stream->flags == CU_STREAM_NON_BLOCKING) stream->context->unordered_streams.fetch_sub(1);
   if (Captures(stream)) EndCapture(stream);
   return Post_cuStreamDestroy_v2(hStream);  // the object stays: another thread may be looking at it
@@ -99,7 +114,7 @@ CUresult Call_cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
   // Handles are unique; default streams are told apart by context and, for the per-thread one, by
   // thread.
   uint64_t thread = wire == kPerThreadStream ? Self()->slot : 0;
-  *streamId = FindStream(hStream) != nullptr ? wire : wire | context->id << 8 | thread << 24;
+  *streamId = wire > kPerThreadStream ? wire : wire | context->id << 8 | thread << 24;
   return CUDA_SUCCESS;
 }
 

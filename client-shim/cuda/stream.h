@@ -20,7 +20,7 @@ struct Stream {
   std::atomic<uint64_t> capture_id{0};
 };
 
-// The application's own stream; nullptr for the default ones or none.
+// The application's stream, or the thread's own; nullptr for the legacy one or none.
 Stream* FindStream(CUstream stream);
 Event* FindEvent(CUevent event);
 

@@ -134,6 +134,11 @@ void FreeHandle(HandleKind kind, uint64_t handle) {
   Wire::current->freed_on_client.push_back({kind, handle, nullptr});
 }
 
+int32_t WireDevice(CUdevice device, CUresult* error) {
+  *error = CUDA_SUCCESS;
+  return device + wire_test::kDeviceShift;
+}
+
 uint64_t WireStream(CUstream stream, bool, CUresult* error) {
   *error = CUDA_SUCCESS;
   return stream == nullptr ? 1 : reinterpret_cast<uint64_t>(stream);

@@ -17,6 +17,9 @@
 
 namespace farcall::wire_test {
 
+// The client's ordinals and the server's, so far apart in these tests.
+inline constexpr int kDeviceShift = 3;
+
 // A handle that the client side holds to be live.
 template <typename Handle>
 Handle LiveHandle(HandleKind kind, uint32_t index) {

@@ -62,6 +62,7 @@ CUresult Post_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigne
                                  size_t Width, size_t Height, CUstream hStream) {
   CUresult error = CUDA_SUCCESS;
   if (!HoldsMemory(dstDevice, Pitched(dstPitch, Product(Width, 2), Height)) || dstDevice % 2 != 0) { return CUDA_ERROR_INVALID_VALUE; }
+  if (Height > 1 && (dstPitch < Product(Width, 2) || dstPitch % 2 != 0)) { return CUDA_ERROR_INVALID_VALUE; }
   const uint64_t wire_hStream = WireStream(hStream, false, &error);
   if (error != CUDA_SUCCESS) { return error; }
   BodyRoom room;
@@ -168,10 +169,10 @@ CUresult RoundTrip_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr,
 CUresult RoundTrip_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
                                         CUgraphExecUpdateResultInfo* resultInfo) {
   if (!IsHandle(hGraphExec, HandleKind::kGraphExec)) {
-    return CUDA_ERROR_INVALID_HANDLE;
+    return CUDA_ERROR_INVALID_VALUE;
   }
   if (!IsHandle(hGraph, HandleKind::kGraph)) {
-    return CUDA_ERROR_INVALID_HANDLE;
+    return CUDA_ERROR_INVALID_VALUE;
   }
   if (resultInfo == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
   BodyRoom room;
@@ -194,7 +195,7 @@ CUresult RoundTrip_cuGraphAddEmptyNode(CUgraphNode* phGraphNode, CUgraph hGraph,
   CUresult error = CUDA_SUCCESS;
   if (phGraphNode == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
   if (!IsHandle(hGraph, HandleKind::kGraph)) {
-    return CUDA_ERROR_INVALID_HANDLE;
+    return CUDA_ERROR_INVALID_VALUE;
   }
   if (dependencies == nullptr && numDependencies != 0) { return CUDA_ERROR_INVALID_VALUE; }
   const uint64_t wire_phGraphNode = NewHandle(HandleKind::kGraphNode, &error);

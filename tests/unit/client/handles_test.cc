@@ -58,6 +58,18 @@ TEST(HandleTable, ManyThreadsGetDistinctHandles) {
   EXPECT_EQ(all.size(), 16000u);
 }
 
+TEST(HandleTable, FreesWhatACallerPicks) {
+  HandleTable table(HandleKind::kStream);
+  int gone = 0, kept = 0;
+  uint64_t first = table.New(&gone), second = table.New(&kept), bare = table.New(nullptr);
+  table.FreeIf([&](void* object) { return object == &gone; });
+  void* object = nullptr;
+  EXPECT_EQ(table.Find(first, &object), HandleState::kStale);
+  EXPECT_EQ(table.Find(second, &object), HandleState::kLive);
+  EXPECT_EQ(table.Find(bare, &object), HandleState::kLive);
+  EXPECT_FALSE(table.Free(first));
+}
+
 TEST(HandleTable, EndsAtItsLastIndex) {
   HandleTable table(HandleKind::kContext);
   EXPECT_NE(table.New(nullptr, 2), 0u);
