@@ -62,6 +62,10 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
   return Begin(stream, mode, std::make_shared<Graph>(), {}, true);
 }
 
+CUresult cuStreamBeginCapture(CUstream stream) {
+  return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
 CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph handle,
                                      const CUgraphNode* dependencies, const CUgraphEdgeData*,
                                      size_t count, CUstreamCaptureMode mode) {

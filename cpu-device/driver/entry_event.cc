@@ -83,7 +83,13 @@ CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
 }
 
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
-  if (flags == CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_NOT_SUPPORTED;
+  if (flags == CU_EVENT_RECORD_EXTERNAL) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (const CUresult result = cuStreamIsCapturing(stream, &status)) return result;
+    // Outside a capture the flag means nothing; inside, external nodes are not made yet.
+    return status == CU_STREAM_CAPTURE_STATUS_NONE ? CUDA_ERROR_INVALID_VALUE
+                                                   : CUDA_ERROR_NOT_SUPPORTED;
+  }
   return flags != CU_EVENT_RECORD_DEFAULT ? CUDA_ERROR_INVALID_VALUE : cuEventRecord(event, stream);
 }
 

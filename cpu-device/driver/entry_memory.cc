@@ -154,6 +154,7 @@ CUresult cuMemHostRegister(void* pointer, size_t bytes, unsigned int flags) {
 CUresult cuMemHostUnregister(void* pointer) {
   std::shared_ptr<Context> context;
   if (const CUresult result = CurrentContext(&context)) return result;
+  if (pointer == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Range range;
   const auto wanted = [](const Range& r) { return r.kind == RangeKind::kHostRegistered; };
   if (!TheDriver().ranges.Find(reinterpret_cast<uint64_t>(pointer), &range))

@@ -87,7 +87,6 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
   std::shared_ptr<Context> context;
   std::shared_ptr<Stream> stream;
   if (const CUresult result = EnterStream(handle, &context, &stream)) return result;
-  if (address == 0) return CUDA_SUCCESS;
   Range range;
   const bool known = TheDriver().ranges.Find(address, &range) && range.start == address;
   if (!known || (range.kind != RangeKind::kPool && range.kind != RangeKind::kDevice))

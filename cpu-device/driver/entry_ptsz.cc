@@ -55,6 +55,9 @@ CUresult cuStreamSetAttribute_ptsz(CUstream stream, CUstreamAttrID attribute,
                                    const CUstreamAttrValue* value) {
   return cuStreamSetAttribute(Ptsz(stream), attribute, value);
 }
+CUresult cuStreamBeginCapture_ptsz(CUstream stream) {
+  return cuStreamBeginCapture(Ptsz(stream));
+}
 CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) {
   return cuEventRecord(event, Ptsz(stream));
 }
