@@ -39,7 +39,7 @@ class Trace(unittest.TestCase):
         used = {call for call, _, _ in differ}
         self.assertEqual(excepted - used, set(), "exceptions that no longer differ")
         names = {line.split()[0] for line in local if " -> " in line}
-        self.assertGreaterEqual(len(names), 120)
+        self.assertGreaterEqual(len(names), 275)
 
 
 if __name__ == "__main__":

@@ -48,5 +48,13 @@ int main() {
   TraceStream();
   TraceLaunch(kPtx);
   TraceGraph(kPtx);
+  TraceSettings();
+  TraceBoxes();
+  TracePools();
+  TraceStreamMore();
+  TraceDefaultStreams(kPtx);
+  TraceGraphNodes(kPtx);
+  TraceKernels(kPtx);
+  TraceReset();
   return 0;
 }

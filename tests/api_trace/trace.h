@@ -4,6 +4,7 @@
 
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#include <cudaProfiler.h>
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -51,4 +52,12 @@ void TraceModule(const char* ptx);
 void TraceStream();
 void TraceLaunch(const char* ptx);
 void TraceGraph(const char* ptx);
+void TraceSettings();
+void TraceBoxes();
+void TracePools();
+void TraceStreamMore();
+void TraceDefaultStreams(const char* ptx);
+void TraceGraphNodes(const char* ptx);
+void TraceKernels(const char* ptx);
+void TraceReset();
 extern const char* const kPtx;
