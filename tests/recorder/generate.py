@@ -15,6 +15,12 @@ SCALARS = {"int", "unsigned int", "unsigned long long", "unsigned long", "long l
            "unsigned short", "float", "char", "short", "double"}
 # Calls whose host bytes are an argument: (pointer, byte count).
 HOST_BYTES = {"srcHost": "ByteCount"}
+# Arrays of handles that are arguments, and the parameter that counts them.
+HANDLE_ARRAYS = {"dependencies": "numDependencies", "from": "numDependencies", "to": "numDependencies"}
+# Structures that are answered in, but also hold arguments.
+READ_RECORDS = {"instantiateParams"}
+# Differ from run to run.
+MEASURED = {"float", "double"}
 
 
 class Entries:
@@ -54,14 +60,17 @@ class Entries:
         if HOST_BYTES.get(name) in names:
             return [f'RecorderBytes(line, "{name}", {name}, {HOST_BYTES[name]});']
         pointee = spelled.strip()[:-1].strip() if spelled.strip().endswith("*") else ""
-        if pointee.startswith("const "):
-            fields = self.fields(name, self.model.canonical(pointee[6:]))
+        if HANDLE_ARRAYS.get(name) in names and pointee.startswith("const "):
+            kind = self.model.canonical(pointee[6:])[:-1].strip()
+            return [f'RecorderHandles(line, "{name}", "{kind}", {name}, {HANDLE_ARRAYS[name]});']
+        if pointee.startswith("const ") or name in READ_RECORDS:
+            fields = self.fields(name, self.model.canonical(pointee.removeprefix("const ")))
             if fields:
                 return [f'RecorderPointer(line, "{name}", {name});', f"if ({name} != 0 && answer == CUDA_SUCCESS) {{",
                         *("  " + field for field in fields), "}"]
         elif pointee:
             out = self.value(f"*{name}", f"*{name}", pointee)
-            if out and not out.startswith("RecorderNumber"):
+            if out and self.model.canonical(pointee) not in MEASURED | {"char", "unsigned char"}:
                 return [f"if ({name} != 0 && answer == CUDA_SUCCESS) {out}",
                         f'else RecorderPointer(line, "{name}", {name});']
         if canonical.endswith("*") or "(*" in canonical or self.is_function(canonical):

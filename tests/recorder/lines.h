@@ -2,7 +2,8 @@
 // A libcuda.so.1 that forwards each call to another one and writes a line about it. For tests.
 //   FARCALL_RECORD_NEXT  path of the library that does the work
 //   FARCALL_RECORD_FILE  file the lines are appended to; no lines without it
-// A line:  <pid> <name> <result> [<argument>=<kind>:<value>]...
+// A line:  <pid> <thread> <name> <result> [<argument>=<kind>:<value>]...
+// An argument *x is what the call stored at x.
 //   kinds  n number, a device address, h handle (h:<type>:<value>), s text, p pointer (null or
 //   set), b bytes (count, hash),
 //          k one kernel parameter (size, value), o a structure passed by value (not looked into)
@@ -35,6 +36,9 @@ void RecorderReal(struct RecorderLine* line, const char* name, double value);
 void RecorderAddress(struct RecorderLine* line, const char* name, unsigned long long value);
 void RecorderHandle(struct RecorderLine* line, const char* name, const char* kind,
                     const void* value);
+// An array of handles, as `name`[0], `name`[1], ...
+void RecorderHandles(struct RecorderLine* line, const char* name, const char* kind,
+                     const void* values, size_t count);
 void RecorderText(struct RecorderLine* line, const char* name, const char* value);
 void RecorderPointer(struct RecorderLine* line, const char* name, const void* value);
 void RecorderOpaque(struct RecorderLine* line, const char* name);

@@ -92,7 +92,8 @@ void* RecorderOwn(void* function) {
 }
 
 RecorderLine* RecorderBegin(const char* name, int result) {
-  return new RecorderLine{std::to_string(getpid()) + " " + name + " " + std::to_string(result),
+  return new RecorderLine{std::to_string(getpid()) + " " + std::to_string(gettid()) + " " + name +
+                              " " + std::to_string(result),
                           result};
 }
 
@@ -117,6 +118,17 @@ void RecorderAddress(RecorderLine* line, const char* name, unsigned long long va
 
 void RecorderHandle(RecorderLine* line, const char* name, const char* kind, const void* value) {
   line->Add(name, std::string("h:") + kind + ":" + Hex(reinterpret_cast<uintptr_t>(value)));
+}
+
+void RecorderHandles(RecorderLine* line, const char* name, const char* kind, const void* values,
+                     size_t count) {
+  if (values == nullptr || line->result != CUDA_SUCCESS) {
+    return RecorderPointer(line, name, values);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    RecorderHandle(line, (std::string(name) + "[" + std::to_string(i) + "]").c_str(), kind,
+                   static_cast<const void* const*>(values)[i]);
+  }
 }
 
 void RecorderPointer(RecorderLine* line, const char* name, const void* value) {

@@ -33,8 +33,8 @@ def until(condition, limit_s=20.0, what="condition"):
 
 
 class Server:
-    def __init__(self, *flags, token=None, listen="tcp://127.0.0.1:0", environment=None):
-        command = [str(FARCALL), "serve", "--listen", listen, "--device", "cpu", *flags]
+    def __init__(self, *flags, token=None, listen="tcp://127.0.0.1:0", environment=None, device="cpu"):
+        command = [str(FARCALL), "serve", "--listen", listen, "--device", str(device), *flags]
         if token:
             command += ["--token", token]
         env = dict(os.environ, **(environment or {}))
