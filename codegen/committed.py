@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 from typing import Callable
 
 import outputs
 from layouts import layout_lines
 from outputs import Inputs
 from spec import Call
+
+ROOT = Path(__file__).resolve().parent.parent
 
 # One of each shape.
 GOLDEN_CALLS = (
@@ -72,7 +76,8 @@ def golden_layouts(inputs: Inputs) -> str:
 
 
 def coverage(inputs: Inputs) -> str:
-    rows = [_coverage_row(inputs, name, call) for name, call in inputs.by_id()]
+    traced = traced_calls()
+    rows = [_coverage_row(inputs, name, call, traced) for name, call in inputs.by_id()]
     counts = Counter(row["class"] for row in rows)
     late = [call for call in inputs.spec.calls.values() if call.late]
     return outputs.render(
@@ -84,7 +89,18 @@ def coverage(inputs: Inputs) -> str:
     )
 
 
-def _coverage_row(inputs: Inputs, name: str, call: Call | None) -> dict[str, str]:
+def traced_calls() -> dict[str, list[str]]:
+    """Exported name -> the files of tests/api_trace that call it, on a device and through Farcall."""
+    traced: dict[str, list[str]] = {}
+    for source in sorted((ROOT / "tests/api_trace").glob("*.cc")):
+        for name in sorted(set(re.findall(r'\bT\(\s*(?:"[^"]*"|\w+),\s*(cu\w+)', source.read_text()))):
+            traced.setdefault(name, []).append(source.stem)
+    return traced
+
+
+def _coverage_row(
+    inputs: Inputs, name: str, call: Call | None, traced: dict[str, list[str]]
+) -> dict[str, str]:
     if call is None or not call.supported:
         return {
             "name": name,
@@ -102,7 +118,9 @@ def _coverage_row(inputs: Inputs, name: str, call: Call | None) -> dict[str, str
         if target is call
         else {"client": "", "server": ""}
     )
-    test = "tests/wire" if target is call and call.server == "generated" else ""
+    tests = ["wire"] if target is call and call.server == "generated" else []
+    tests += [f"api_trace/{area}" for area in traced.get(name, [])]
+    test = ", ".join(tests)
     return {"name": name, "class": target.klass, "served": served, "test": test, **sides}
 
 
