@@ -88,7 +88,11 @@ def _info_row(spec: Spec, name: str, call: Call | None) -> str:
     needs = {"nothing": "kNothing", "init": "kInit", "context": "kContext"}[base.needs]
     record = target.name if target.has_record else "kNone"
     unsafe = "true" if base.capture_unsafe else "false"
-    row = f"CallClass::k{target.klass.capitalize()}, CallNeeds::{needs}, {unsafe}, CallId::{record}"
+    renews = "true" if target.renews else "false"
+    row = (
+        f"CallClass::k{target.klass.capitalize()}, CallNeeds::{needs}, {unsafe}, {renews}, "
+        f"CallId::{record}"
+    )
     return f"{{{row}}},  // {name}"
 
 

@@ -19,6 +19,7 @@ CALL_KEYS = {
     "needs",
     "slow",
     "order",
+    "renews",
     "capture",
     "late",
     "as",
@@ -41,6 +42,7 @@ class Call:
     needs: str = "context"
     slow: bool = False
     by_streams: bool = False
+    renews: bool = False
     capture_unsafe: bool = False
     late: list[str] = field(default_factory=list)
     outputs_always: bool = False
@@ -137,6 +139,7 @@ class Spec:
             reason=reason,
             needs=row.get("needs", "context"),
             slow=bool(row.get("slow")),
+            renews=bool(row.get("renews")),
             by_streams=row.get("order") == "streams",
             late=row.get("late", []),
             outputs_always=row.get("outputs") == "always",
@@ -182,7 +185,7 @@ class Spec:
             raise SpecError(
                 f"{self.file}: {call.name}: class '{call.klass}', one of {', '.join(CLASSES)}"
             )
-        hand = call.klass in ("local", "query")
+        hand = call.klass == "local"
         call.client = row.get("client", "hand" if hand else "generated")
         call.server = row.get("server", "none" if call.klass == "local" else "generated")
         if call.client == "generated" and call.server != "generated":

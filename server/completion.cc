@@ -156,6 +156,12 @@ std::vector<std::pair<uint64_t, std::shared_ptr<Watch>>> Completion::Heads() {
   return heads;
 }
 
+std::shared_ptr<Watch> Completion::HeadOf(uint64_t stream_key) {
+  std::lock_guard lock(mutex_);
+  auto queue = queues_.find(stream_key);
+  return queue == queues_.end() ? nullptr : queue->second.front();
+}
+
 void Completion::Finish(uint64_t stream_key, const std::shared_ptr<Watch>& watch) {
   std::vector<Watch::Action> actions;
   {
@@ -216,19 +222,27 @@ bool Completion::Poll(bool allow_bulk) {
     return false;
   }
   bool any = false;
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (auto& [key, watch] : Heads()) {
-      if (watch->done || (watch->bulk && !allow_bulk) || !Reached(*watch)) {
-        continue;
-      }
-      if (!SendBulkBefore(watch->order, allow_bulk)) {
+  // In the log's order over all streams: a wait's answer follows what was told of the points before
+  // it.
+  std::map<uint64_t, std::pair<uint64_t, std::shared_ptr<Watch>>> heads;
+  for (auto& [key, watch] : Heads()) {
+    heads[watch->order] = {key, watch};
+  }
+  while (!heads.empty()) {
+    auto [key, watch] = heads.begin()->second;
+    heads.erase(heads.begin());
+    if (!watch->done) {
+      if ((watch->bulk && !allow_bulk) || !Reached(*watch) ||
+          !SendBulkBefore(watch->order, allow_bulk)) {
         continue;
       }
       if (!watch->done) {
         Finish(key, watch);
       }
-      moved = any = true;
+      any = true;
+    }
+    if (std::shared_ptr<Watch> next = HeadOf(key)) {
+      heads[next->order] = {key, next};
     }
   }
   if (any) {

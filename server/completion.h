@@ -60,8 +60,6 @@ class Completion {
   // NOT_READY until the watch is done, then how it went.
   CUresult StatusOf(const std::shared_ptr<Watch>& watch);
 
-  // A point may be complete on the device while its copies' bytes have not been sent.
-  bool has_bulk() const { return bulk_waiting_.load() != 0; }
   bool idle() const { return waiting_.load() == 0; }
   // Looks once at what may have been reached. Without `allow_bulk` nothing that may block on a lane
   // is done. Returns whether anything was reached.
@@ -85,6 +83,7 @@ class Completion {
                   const std::shared_ptr<Watch>& watch, Watch::Action action);
   void Append(uint64_t stream_key, std::shared_ptr<Watch> watch);
   std::vector<std::pair<uint64_t, std::shared_ptr<Watch>>> Heads();
+  std::shared_ptr<Watch> HeadOf(uint64_t stream_key);
   bool Reached(Watch& watch);
   // Sends the bytes of complete copies earlier than `order`; false if that is not allowed now.
   bool SendBulkBefore(uint64_t order, bool allow_bulk);

@@ -109,8 +109,8 @@ bool Session::Fence(ContextState& context, std::function<void(CUresult)> done, C
   std::erase_if(context.active, [](StreamState* stream) { return !stream->active; });
   std::erase_if(context.orphans,
                 [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
-  bool bytes_to_send = completion_.has_bulk();
-  if (busy.empty() && context.orphans.empty() && !bytes_to_send) {
+  // Points that were passed may not have been told of, nor the bytes of copies sent.
+  if (busy.empty() && context.orphans.empty() && completion_.idle()) {
     return false;
   }
 
@@ -153,7 +153,7 @@ bool Session::FenceStream(StreamState& stream, std::function<void(CUresult)> don
         completion_.Add(stream.key, stream.context->native, stream.native, false, std::move(done));
     return *result == CUDA_SUCCESS;
   }
-  if (!completion_.has_bulk()) {
+  if (completion_.idle()) {
     *result = state;
     return false;
   }

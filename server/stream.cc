@@ -47,10 +47,11 @@ Status Serve_cuStreamQuery(ServeCall& call) {
     return call.LieStatus();
   }
   call.result = call.api.cuStreamQuery(stream->native);
-  if (call.result == CUDA_ERROR_NOT_READY || !call.session.completion().has_bulk()) {
+  if (call.result == CUDA_ERROR_NOT_READY || call.session.completion().idle()) {
     return {};
   }
-  // Complete, but bytes of copies are still to be sent: "ready" may only follow them.
+  // Complete, but bytes of copies may be still to be sent, or events to be told of: "ready" may
+  // only follow them.
   call.parked = call.session.FenceStream(
       *stream,
       [&session = call.session, header = call.header](CUresult result) {

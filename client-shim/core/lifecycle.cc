@@ -3,9 +3,12 @@
 // first.
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
+#include "client-shim/core/answers.h"
 #include "client-shim/core/calls.h"
 #include "client-shim/core/config.h"
 #include "client-shim/core/connect.h"
@@ -240,10 +243,15 @@ namespace {
 CUresult PostAndLook(const Record& record, uint32_t* serial) {
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
-    return WaitCounted(session, record, nullptr);
+  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]] {
+    CUresult status = WaitCounted(session, record, nullptr);
+    if (kCallInfo[record.call].renews) ForgetAnswers();
+    return status;
+  }
   CountPost();
   CUresult posted = session->PostRecord(record, true, 0, serial);
+  if (kCallInfo[record.call].renews) [[unlikely]]
+    ForgetAnswers();
   if (posted != CUDA_SUCCESS) return posted;
   Context* context = Self()->current;
   return context == nullptr ? CUDA_SUCCESS : TakeLateError(context);
@@ -288,11 +296,32 @@ CUresult Post(CallId call, std::span<const std::byte> body) {
   return PostParts(call, body, {});
 }
 
+CUresult Query(CallId call, std::span<const std::byte> body, Reply* reply) {
+  Context* context = Self()->current;
+  Question question = {call, context == nullptr ? 0 : context->handle, body};
+  CUresult late = context == nullptr ? CUDA_SUCCESS : TakeLateError(context);
+  if (late != CUDA_SUCCESS) return late;
+  std::vector<std::byte> known;
+  if (FindAnswer(question, &known)) {
+    reply->status = CUDA_SUCCESS;
+    reply->owned = std::make_unique<std::byte[]>(known.size());
+    std::copy(known.begin(), known.end(), reply->owned.get());
+    reply->body = {reply->owned.get(), known.size()};
+    return CUDA_SUCCESS;
+  }
+  uint64_t renewals = AnswerRenewals();
+  CUresult status = RoundTrip(call, body, reply);
+  if (status == CUDA_SUCCESS) KeepAnswer(question, reply->body, renewals);
+  return status;
+}
+
 CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
                         std::span<const std::byte> tail, Reply* reply) {
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   CUresult status = WaitCounted(session, MakeRecord(call, head, tail), reply);
+  if (kCallInfo[static_cast<size_t>(call)].renews) [[unlikely]]
+    ForgetAnswers();
   Context* context = Self()->current;
   if (context != nullptr) {
     // A sticky error came with the reply as well as ahead of it: one report is enough unless the

@@ -42,6 +42,10 @@ CUresult Post(CallId call, std::span<const std::byte> body);
 // failure.
 CUresult RoundTrip(CallId call, std::span<const std::byte> body, Reply* reply);
 
+// As RoundTrip, or what the same question was answered before in this context: until a call that
+// `renews`. Only successes are kept.
+CUresult Query(CallId call, std::span<const std::byte> body, Reply* reply);
+
 // Handles: the application's value is the wire value.
 uint64_t NewHandle(HandleKind kind, CUresult* error);  // reserves index and generation
 bool CheckHandle(HandleKind kind, uint64_t handle);    // live, right kind

@@ -31,6 +31,13 @@ class Counts(unittest.TestCase):
             many, _ = self.measured(server, "steps", 60, 0, cache=cache)
             self.assertEqual(many["round_trips"] - few["round_trips"], 50)
 
+    def test_what_the_client_knows_costs_no_wait(self):
+        with Server() as server, tempfile.TemporaryDirectory() as cache:
+            self.measured(server, "questions", 5, cache=cache)
+            few, _ = self.measured(server, "questions", 5, cache=cache)
+            many, _ = self.measured(server, "questions", 45, cache=cache)
+            self.assertEqual(many["round_trips"] - few["round_trips"], 40)  # the streams' waits
+
     def test_a_warm_start_takes_at_most_8_round_trips_to_the_first_kernel(self):
         with Server() as server, tempfile.TemporaryDirectory() as cache:
             self.measured(server, BUILD / "examples/vector_add", cache=cache)

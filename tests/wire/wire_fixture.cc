@@ -107,6 +107,10 @@ CUresult Post(CallId call, std::span<const std::byte> body) {
   return result;
 }
 
+CUresult Query(CallId call, std::span<const std::byte> body, Reply* reply) {
+  return RoundTrip(call, body, reply);
+}
+
 CUresult RoundTrip(CallId call, std::span<const std::byte> body, Reply* reply) {
   std::vector<std::byte> bytes;
   reply->status = Wire::current->Deliver(call, body, &bytes);

@@ -16,7 +16,7 @@ CUresult RoundTrip_cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
   Writer body(room);
   body.Put<int32_t>(static_cast<int32_t>(limit));
   Reply reply;
-  const CUresult error = RoundTrip(CallId::cuCtxGetLimit, Written(room, body), &reply);
+  const CUresult error = Query(CallId::cuCtxGetLimit, Written(room, body), &reply);
   if (error != CUDA_SUCCESS) { return error; }
   Reader outputs = reply.outputs();
   const auto out_pvalue = outputs.Get<uint64_t>();
@@ -27,7 +27,7 @@ CUresult RoundTrip_cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
 
 CUresult RoundTrip_cuCtxGetStreamPriorityRange(int* leastPriority, int* greatestPriority) {
   Reply reply;
-  const CUresult error = RoundTrip(CallId::cuCtxGetStreamPriorityRange, {}, &reply);
+  const CUresult error = Query(CallId::cuCtxGetStreamPriorityRange, {}, &reply);
   if (error != CUDA_SUCCESS) { return error; }
   Reader outputs = reply.outputs();
   const auto out_leastPriority = outputs.Get<int32_t>();
@@ -142,8 +142,8 @@ CUresult RoundTrip_cuOccupancyMaxActiveBlocksPerMultiprocessor(
   body.Put<int32_t>(blockSize);
   body.Put<uint64_t>(dynamicSMemSize);
   Reply reply;
-  const CUresult error = RoundTrip(CallId::cuOccupancyMaxActiveBlocksPerMultiprocessor,
-                                   Written(room, body), &reply);
+  const CUresult error = Query(CallId::cuOccupancyMaxActiveBlocksPerMultiprocessor,
+                               Written(room, body), &reply);
   if (error != CUDA_SUCCESS) { return error; }
   Reader outputs = reply.outputs();
   const auto out_numBlocks = outputs.Get<int32_t>();
