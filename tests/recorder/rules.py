@@ -59,6 +59,11 @@ REMEMBERED = {
     "D6: a name that was looked up is remembered": {
         "cuModuleGetFunction", "cuLibraryGetKernel", "cuModuleGetGlobal_v2", "cuLibraryGetGlobal", "cuKernelGetFunction",
         "cuLibraryGetModule"},
+    "D3: an answer stands until a call that may change it": {
+        "cuCtxGetLimit", "cuCtxGetCacheConfig", "cuCtxGetSharedMemConfig", "cuCtxGetStreamPriorityRange",
+        "cuModuleGetFunctionCount", "cuLibraryGetKernelCount", "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+        "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "cuOccupancyAvailableDynamicSMemPerBlock",
+        "cuDeviceGetTexture1DLinearMaxWidth", "cuDeviceGetExecAffinitySupport"},
     "D6: a function's module is known, but that of a library's function": {"cuFuncGetModule"},
 }
 
