@@ -12,12 +12,14 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 
 #include "server/control_client.h"
 #include "server/device_library.h"
+#include "server/sandbox.h"
 #include "server/session.h"
 #include "server/worker_setup.h"
 #include "transport/handshake.h"
@@ -302,7 +304,14 @@ int WorkerMain(const std::vector<std::string>& arguments) {
     return 2;
   }  // not started by a supervisor
   Confine();
-  int code = arguments.size() == 2 && arguments[0] == "probe" ? Probe(arguments[1]) : Serve();
+  bool probes = arguments.size() == 2 && arguments[0] == "probe";
+  if (!probes) {
+    Status denied = DenySystemCalls();
+    if (!denied.ok()) {  // a kernel without filters: the other bounds hold
+      std::fprintf(stderr, "farcall worker: warning: not confined: %s\n", denied.message().c_str());
+    }
+  }
+  int code = probes ? Probe(arguments[1]) : Serve();
   _exit(code);  // the driver's own teardown is the kernel's work: nothing of the session is to
                 // outlive it
 }

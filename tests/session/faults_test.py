@@ -2,6 +2,7 @@
 """Links cut, workers and servers killed, under a program that is running."""
 import os
 import signal
+import pathlib
 import subprocess
 import time
 import unittest
@@ -100,6 +101,16 @@ class Faults(unittest.TestCase):
             holder.kill()
             self.assertEqual(waiting.wait(), 0, (waiting.out, waiting.err))
             self.assertLess(time.monotonic() - killed, 1.0 + 5.0)  # the bound is 1 s; 5 s more for a busy machine
+
+    def test_a_worker_gains_nothing_and_runs_nothing_else(self):
+        with Server() as server:
+            client = Client(server.url, "hold", 1, stdin=subprocess.PIPE)
+            client.wait_line("held")
+            [worker] = server.workers()
+            status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{worker}/status").read_text().splitlines())
+            self.assertEqual((status["NoNewPrivs"].strip(), status["Seccomp"].strip()), ("1", "2"))
+            client.process.stdin.close()
+            self.assertEqual(client.wait(), 0, client.err)
 
     def test_a_copy_over_4_gib_works_or_says_there_is_no_memory(self):
         with Server("--mem", "6GiB") as server:
