@@ -87,8 +87,10 @@ CUresult Completion::Record(uint64_t stream_key, CUcontext context, CUstream str
   return CUDA_SUCCESS;
 }
 
-std::shared_ptr<Watch> Completion::AddManual(uint64_t stream_key, Watch::Action action) {
+std::shared_ptr<Watch> Completion::AddManual(uint64_t stream_key, CUcontext context,
+                                             Watch::Action action) {
   auto watch = std::make_shared<Watch>();
+  watch->context = context;
   watch->actions.push_back(std::move(action));
   Append(stream_key, watch);
   return watch;
@@ -162,17 +164,13 @@ std::shared_ptr<Watch> Completion::HeadOf(uint64_t stream_key) {
   return queue == queues_.end() ? nullptr : queue->second.front();
 }
 
+// The watch leaves its queue once its actions have run: who drains a context waits for them, too.
 void Completion::Finish(uint64_t stream_key, const std::shared_ptr<Watch>& watch) {
   std::vector<Watch::Action> actions;
   {
     std::lock_guard lock(mutex_);
     watch->done = true;
     actions.swap(watch->actions);
-    Queue& queue = queues_[stream_key];
-    queue.pop_front();
-    if (queue.empty()) {
-      queues_.erase(stream_key);
-    }
     if (watch->event != nullptr && watch->status == CUDA_SUCCESS) {
       pool_[watch->context].push_back(watch->event);
     }
@@ -182,6 +180,14 @@ void Completion::Finish(uint64_t stream_key, const std::shared_ptr<Watch>& watch
   }
   if (watch->bulk) {
     bulk_waiting_.fetch_sub(1);
+  }
+  {
+    std::lock_guard lock(mutex_);
+    Queue& queue = queues_[stream_key];
+    queue.pop_front();
+    if (queue.empty()) {
+      queues_.erase(stream_key);
+    }
   }
   waiting_.fetch_sub(1);
 }

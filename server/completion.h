@@ -51,8 +51,9 @@ class Completion {
   // The same, for a point others will attach to; null with `result` set if the driver refuses.
   std::shared_ptr<Watch> Add(uint64_t stream_key, CUcontext context, CUstream stream,
                              Watch::Action action, CUresult* result);
-  // A point reached by Signal rather than by an event.
-  std::shared_ptr<Watch> AddManual(uint64_t stream_key, Watch::Action action);
+  // A point reached by Signal rather than by an event. `context`: what its action may still use,
+  // null if nothing.
+  std::shared_ptr<Watch> AddManual(uint64_t stream_key, CUcontext context, Watch::Action action);
   void Signal(const std::shared_ptr<Watch>& watch);
   // Adds an action to a watch; false if it is already done (`status` says how it went).
   bool Attach(const std::shared_ptr<Watch>& watch, Watch::Action action);

@@ -146,7 +146,7 @@ Status Serve_cuCtxDestroy_v2(ServeCall& call) {
   }
   session.MakeCurrent(context);
   auto destroy = [&session, &api = call.api, context, header = call.header](CUresult) {
-    session.OnHelper([&session, &api, context, header] {
+    auto now = [&session, &api, context, header] {
       session.completion().Drain(context->native);
       CurrentContext::Set(api, context->native);
       session.ForgetContext(context->native);
@@ -154,8 +154,11 @@ Status Serve_cuCtxDestroy_v2(ServeCall& call) {
       CurrentContext::Forget();
       session.memory().FreeContext(context->slot);
       session.Answer(header, result, {});
-    });
+    };
+    // Behind the frees that wait on the other helper.
+    session.OnMemoryHelper([&session, now] { session.OnHelper(now); });
   };
+  session.FenceFrees(*context);  // at the frame's end there is no context to fence in
   CUresult idle = CUDA_SUCCESS;
   bool waits = session.Fence(*context, destroy, &idle);
   KillHandles(session, *context);

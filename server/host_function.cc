@@ -60,7 +60,7 @@ void CUDA_CB Run(void* data) {
   auto gate = std::make_shared<Turnstile>();
   Completion& completion = host->session->completion();
   if (host->in_graph) {
-    completion.Signal(completion.AddManual(host->session->NewStreamKey(),
+    completion.Signal(completion.AddManual(host->session->NewStreamKey(), nullptr,
                                            [host, gate](CUresult) { AskClient(*host, gate); }));
   } else if (completion.Attach(host->watch, [host, gate](CUresult) { AskClient(*host, gate); })) {
     completion.Signal(host->watch);
@@ -91,7 +91,8 @@ Status Serve_cuLaunchHostFunc(ServeCall& call) {
   auto* host = new HostFunction{
       &session, function, user_data, wire_stream, session.capturing(stream->native), {}};
   if (!host->in_graph) {
-    host->watch = session.completion().AddManual(stream->key, [](CUresult) {});
+    host->watch =
+        session.completion().AddManual(stream->key, stream->context->native, [](CUresult) {});
   }
   std::shared_ptr<Watch> watch = host->watch;
   call.result = call.api.cuLaunchHostFunc(stream->native, Run, host);

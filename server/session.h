@@ -157,7 +157,8 @@ class Session final : public LinkObserver {
   Status ServeFenceFrees(const RecordHeader& header, uint64_t epoch);
   Status ServeHostDone(uint64_t token);
   void PushGrant(int device, const Window& range);
-  void WaitForOrphans(std::vector<std::shared_ptr<Watch>> orphans, std::function<void()> done);
+  void WaitForOrphans(CUcontext context, std::vector<std::shared_ptr<Watch>> orphans,
+                      std::function<void()> done);
   void SubmitToHelper(const RecordView& record, const DispatchRow& row);
   CUresult PrepareContext(const RecordHeader& header, ContextState** context, bool* stalled);
   void Finish(ServeCall& call);

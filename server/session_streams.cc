@@ -126,22 +126,24 @@ bool Session::Fence(ContextState& context, std::function<void(CUresult)> done, C
   CUresult first = *result;
   *result = CUDA_SUCCESS;
   completion_.Signal(completion_.AddManual(
-      context.legacy.key, [this, all, first, orphans = context.orphans](CUresult) {
-        WaitForOrphans(orphans, [all, first] { all->Reach(first); });
+      context.legacy.key, context.native,
+      [this, all, first, native = context.native, orphans = context.orphans](CUresult) {
+        WaitForOrphans(native, orphans, [all, first] { all->Reach(first); });
       }));
   return true;
 }
 
 // Rare: streams destroyed with work on them. Their own watches make them ready; this looks again
 // behind each.
-void Session::WaitForOrphans(std::vector<std::shared_ptr<Watch>> orphans,
+void Session::WaitForOrphans(CUcontext context, std::vector<std::shared_ptr<Watch>> orphans,
                              std::function<void()> done) {
   std::erase_if(orphans, [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
   if (orphans.empty()) {
     return done();
   }
   auto again = completion_.AddManual(
-      NewStreamKey(), [this, orphans, done](CUresult) { WaitForOrphans(orphans, done); });
+      NewStreamKey(), context,
+      [this, context, orphans, done](CUresult) { WaitForOrphans(context, orphans, done); });
   again->ready.store(true);
 }
 
@@ -157,8 +159,9 @@ bool Session::FenceStream(StreamState& stream, std::function<void(CUresult)> don
     *result = state;
     return false;
   }
-  completion_.Signal(completion_.AddManual(
-      stream.key, [done = std::move(done), state](CUresult) { done(state); }));
+  completion_.Signal(
+      completion_.AddManual(stream.key, stream.context->native,
+                            [done = std::move(done), state](CUresult) { done(state); }));
   return true;
 }
 

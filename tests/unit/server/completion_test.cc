@@ -103,8 +103,39 @@ TEST_F(CompletionTest, TellsOthersThatTheyCameTooLate) {
   EXPECT_EQ(completion_.StatusOf(watch), CUDA_SUCCESS);
 }
 
+TEST_F(CompletionTest, DrainsAContextOnlyOnceItsActionsHaveRun) {
+  auto context = reinterpret_cast<CUcontext>(0x10);
+  std::atomic<bool> may_return{false}, has_begun{false}, has_drained{false};
+  bool returned_first = false;
+  ASSERT_EQ(completion_.Add(1, context, nullptr, false,
+                            [&](CUresult) {
+                              has_begun = true;
+                              while (!may_return) {
+                                std::this_thread::yield();
+                              }
+                              returned_first = !has_drained;
+                            }),
+            CUDA_SUCCESS);
+  Reach({1});
+  completion_.Kick();
+  while (!has_begun) {
+    std::this_thread::yield();
+  }
+  std::thread drain([&] {
+    completion_.Drain(context);
+    has_drained = true;
+  });
+  for (int i = 0; i < 1000 && !has_drained; ++i) {
+    std::this_thread::yield();
+  }
+  may_return = true;
+  drain.join();
+  Finish();
+  EXPECT_TRUE(returned_first);
+}
+
 TEST_F(CompletionTest, HoldsAStreamAtAPointThatIsSignalled) {
-  auto point = completion_.AddManual(1, [this](CUresult) { Note("host function"); });
+  auto point = completion_.AddManual(1, nullptr, [this](CUresult) { Note("host function"); });
   Add(1, false, "behind");  // event 1
   Reach({1});
   EXPECT_FALSE(completion_.Poll(true));
