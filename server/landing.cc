@@ -10,6 +10,7 @@ namespace farcall::server {
 namespace {
 
 constexpr size_t kSmallestInSlot = 32u << 10;
+constexpr size_t kOverheadBytes = 256;  // of a chunk from the heap: a byte each must not cost more
 
 }  // namespace
 
@@ -69,14 +70,15 @@ std::span<std::byte> Landing::Destination(const ChunkHeader& header) {
   }
   std::byte* data = chunk.slot.data;
   if (data == nullptr) {
-    if (heap_bytes_ + header.bytes > max_heap_bytes_) {
+    size_t costs = header.bytes + kOverheadBytes;
+    if (heap_bytes_ + costs > max_heap_bytes_) {
       return {};
     }
     data = static_cast<std::byte*>(std::malloc(header.bytes));
     if (data == nullptr) {
       return {};
     }
-    heap_bytes_ += header.bytes;
+    heap_bytes_ += costs;
   }
   chunk.bytes = {data, header.bytes};
   chunks.emplace(header.offset, chunk);
@@ -211,7 +213,7 @@ void Landing::Free(Chunk& chunk) {
     freed_.notify_all();
   } else if (!chunk.bytes.empty()) {
     std::free(chunk.bytes.data());
-    heap_bytes_ -= chunk.bytes.size();
+    heap_bytes_ -= chunk.bytes.size() + kOverheadBytes;
   }
   chunk.slot = {};
   chunk.bytes = {};

@@ -33,8 +33,9 @@ class LandingTest : public ::testing::Test {
     return true;
   }
   DriverApi api_;
+  static constexpr size_t kHeapBytes = (4u << 20) + (4u << 10);  // four chunks and what they cost
   uint64_t used_bytes_ = 0;
-  Landing landing_{api_, 8, 4u << 20, [] {}, [this](uint64_t bytes) { used_bytes_ = bytes; }};
+  Landing landing_{api_, 8, kHeapBytes, [] {}, [this](uint64_t bytes) { used_bytes_ = bytes; }};
   uint64_t seq_ = 0;
 };
 
@@ -102,6 +103,15 @@ TEST_F(LandingTest, TakesTheHeapWhenNothingWillFreeASlotAndThenRefuses) {
     ASSERT_TRUE(Land(1, i * kChunk, kChunk)) << "held slots belong to records still to come";
   }
   EXPECT_FALSE(Land(1, 12 * kChunk, kChunk)) << "past every bound";
+}
+
+TEST_F(LandingTest, CountsWhatAChunkOfOneByteCosts) {
+  uint64_t landed = 0;
+  while (landed < kHeapBytes && Land(1, landed, 1)) {
+    ++landed;
+  }
+  EXPECT_GT(landed, 1000u);
+  EXPECT_LT(landed, kHeapBytes / 128);
 }
 
 TEST_F(LandingTest, HoldsALaneBackWhileTheDeviceUsesTheSlots) {
