@@ -124,14 +124,16 @@ std::vector<std::pair<uint16_t, uint64_t>> Credit::QuarantinedEpochs(int32_t dev
 std::vector<CreditRange> Credit::TakeForReturn(int32_t device, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   std::vector<CreditRange> ranges;
-  Pool& pool = pools_[device];
+  auto found = pools_.find(device);  // the server's word: there may be no such device
+  if (found == pools_.end()) return ranges;
+  Pool& pool = found->second;
   for (auto at = pool.by_base.begin(); at != pool.by_base.end() && bytes != 0;) {
     auto [base, size] = *at;
     uint64_t first = AlignUp(base, kChunkGranularityBytes);
     uint64_t last = (base + size) / kChunkGranularityBytes * kChunkGranularityBytes;
     auto next = std::next(at);
     if (first < last) {
-      uint64_t give = std::min(last - first, AlignUp(bytes, kChunkGranularityBytes));
+      uint64_t give = AlignUp(std::min(last - first, bytes), kChunkGranularityBytes);
       EraseLocked(pool, at);
       if (first > base) InsertLocked({device, base, first - base});
       if (first + give < base + size)

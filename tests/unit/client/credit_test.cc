@@ -77,5 +77,15 @@ TEST_F(CreditTest, OnlyWholeFreeChunksGoBackAndMayBeGrantedAgain) {
   EXPECT_FALSE(credit.AddGrant(0, kBase + 6 * kMiB, 2 * kMiB));
 }
 
+TEST_F(CreditTest, ARecallOfMoreThanThereIsGivesAllThatIsFree) {
+  ASSERT_TRUE(credit.AddGrant(0, kBase, 4 * kMiB));
+  EXPECT_TRUE(credit.TakeForReturn(7, kMiB).empty());
+  std::vector<CreditRange> back = credit.TakeForReturn(0, ~uint64_t{0});
+  ASSERT_EQ(back.size(), 1u);
+  EXPECT_EQ(back[0].base, kBase);
+  EXPECT_EQ(back[0].bytes, 4 * kMiB);
+  EXPECT_EQ(credit.FreeBytes(0), 0u);
+}
+
 }  // namespace
 }  // namespace farcall::client
