@@ -77,8 +77,12 @@ def chunk(transfer, offset, data):
     return item(CHUNK, Body().put("Q", transfer, offset) + data, 0)
 
 
-def alloc(address=MEMORY, size=4096):
-    return item("cuMemAlloc_v2", Body().put("i", 0).put("Q", address, size))
+def alloc(address=MEMORY, size=4096, flags=WANT_REPLY):
+    return item("cuMemAlloc_v2", Body().put("i", 0).put("Q", address, size), flags)
+
+
+def free_memory(address=MEMORY, epoch=1, flags=SAME_FRAME):
+    return item("cuMemFree_v2", Body().put("Q", address, epoch), flags)
 
 
 def upload(data, stream=1, transfer=0, address=MEMORY, size=None):
@@ -176,6 +180,12 @@ def by_hand():
                              of("cuCtxSynchronize_v2", handle("context", 8)), of("cuCtxDestroy_v2", handle("context", 8)),
                              item("cuCtxGetLimit", Body().put("i", 0), context=8),
                              item("cuDevicePrimaryCtxReset_v2", Body().put("i", 0), context=0), retain]),
+        "frees_then_destroy": (PREPARED, [alloc(), free_memory(), of("cuCtxDestroy_v2", handle("context"))]),
+        "frees_then_destroy_busy": (PREPARED, [alloc(flags=SAME_FRAME | BUSY), free_memory(), of("cuCtxDestroy_v2", handle("context"))]),
+        "destroy_then_free": (PREPARED, [item("cuCtxDestroy_v2", Body().put("Q", handle("context")), SAME_FRAME | WANT_REPLY), free_memory(flags=0)]),
+        "destroy_with_watches": (PREPARED, [answer("cuStreamQuery", NOT_READY, 4), answer("cuEventQuery", NOT_READY, 4),
+                                            record[:2] + struct.pack("<H", SAME_FRAME) + record[4:], alloc(flags=SAME_FRAME), free_memory(),
+                                            of("cuCtxDestroy_v2", handle("context"))]),
         "context_refused": (FRESH, [answer("cuDevicePrimaryCtxRetain", OUT_OF_MEMORY), retain, answer("cuCtxCreate_v4", OUT_OF_MEMORY), create,
                                     item("cuCtxGetLimit", Body().put("i", 0), context=7)]),
         "host_function": (PREPARED, [host_function, item(HOST_DONE, Body().put("Q", 1), 0), of("cuStreamSynchronize", stream)]),

@@ -2,15 +2,21 @@
 // The fuzzing device: one stub per name of the driver's table.
 #include "tests/fuzz/serve_device.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <type_traits>
+#include <unordered_set>
 #include <vector>
 
 namespace farcall::fuzz {
@@ -46,6 +52,42 @@ std::mutex g_host_mutex;
 std::vector<std::thread> g_host_threads;
 std::atomic<int> g_host_running{0};
 
+// What was destroyed, in this session. A driver given such a handle may do anything.
+std::mutex g_destroyed_mutex;
+std::unordered_set<const void*> g_destroyed;
+
+constexpr bool Destroys(std::string_view name) {
+  constexpr std::string_view kNames[] = {
+      "cuCtxDestroy_v2", "cuStreamDestroy_v2", "cuEventDestroy_v2", "cuModuleUnload",
+      "cuLibraryUnload", "cuGraphDestroy",     "cuGraphExecDestroy"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+template <typename T>
+void CheckAlive(std::string_view name, T argument) {
+  // The types of CUDA's handles are never complete.
+  if constexpr (std::is_pointer_v<T>) {
+    using Pointee = std::remove_pointer_t<T>;
+    if constexpr (!std::is_void_v<Pointee> && !std::is_function_v<Pointee> &&
+                  !requires { sizeof(Pointee); }) {
+      std::lock_guard lock(g_destroyed_mutex);
+      if (g_destroyed.contains(argument)) {
+        std::fprintf(stderr, "%.*s is given a destroyed handle\n", static_cast<int>(name.size()),
+                     name.data());
+        std::abort();
+      }
+    }
+  }
+}
+
+template <typename T, typename... Rest>
+void NoteDestroyed(T handle, Rest...) {
+  if constexpr (std::is_pointer_v<T>) {
+    std::lock_guard lock(g_destroyed_mutex);
+    g_destroyed.insert(handle);
+  }
+}
+
 CUresult TakeAnswer(size_t name) {
   Answer& answer = g_answers[name];
   int times = answer.times.load();
@@ -68,7 +110,7 @@ void Write(T* out) {
   } else if constexpr (std::is_same_v<T, void*>) {
     return;
   } else if constexpr (std::is_pointer_v<T>) {
-    *out = reinterpret_cast<T>(g_next_native.fetch_add(16));
+    *out = static_cast<T>(NewNative());
   } else if constexpr (std::is_same_v<T, CUdeviceptr>) {
     *out = reinterpret_cast<CUdeviceptr>(g_global.data());
   } else if constexpr (std::is_same_v<T, size_t>) {
@@ -90,9 +132,13 @@ void WriteIfOutput(T argument) {
 template <size_t kName, typename... Arguments>
 void Fill(CUresult (**slot)(Arguments...)) {
   *slot = [](Arguments... arguments) -> CUresult {
+    (CheckAlive(kText[kName], arguments), ...);
     CUresult result = TakeAnswer(kName);
     if (result == CUDA_SUCCESS) {
       (WriteIfOutput(arguments), ...);
+      if constexpr (Destroys(kText[kName])) {
+        NoteDestroyed(arguments...);
+      }
     }
     return result;
   };
@@ -101,6 +147,7 @@ void Fill(CUresult (**slot)(Arguments...)) {
 template <size_t kName, auto kFunction, typename... Arguments>
 void FillReal(CUresult (**slot)(Arguments...)) {
   *slot = [](Arguments... arguments) -> CUresult {
+    (CheckAlive(kText[kName], arguments), ...);
     CUresult result = TakeAnswer(kName);
     return result == CUDA_SUCCESS ? kFunction(arguments...) : result;
   };
@@ -171,7 +218,8 @@ void FillMemory(server::DriverApi* api) {
 }
 
 // On a thread of its own, as a driver does.
-CUresult LaunchHostFunction(CUstream, CUhostFn function, void* data) {
+CUresult LaunchHostFunction(CUstream stream, CUhostFn function, void* data) {
+  CheckAlive("cuLaunchHostFunc", stream);
   CUresult result = TakeAnswer(k_cuLaunchHostFunc);
   if (result != CUDA_SUCCESS) {
     return result;
@@ -186,6 +234,24 @@ CUresult LaunchHostFunction(CUstream, CUhostFn function, void* data) {
     --g_host_running;
   });
   return CUDA_SUCCESS;
+}
+
+// What is registered when a worker ends goes with its process: here a session does not own one.
+std::mutex g_registered_mutex;
+std::map<void*, size_t> g_registered;
+
+CUresult RegisterHost(void* base, size_t bytes, unsigned) {
+  CUresult result = TakeAnswer(k_cuMemHostRegister_v2);
+  if (result == CUDA_SUCCESS) {
+    std::lock_guard lock(g_registered_mutex);
+    g_registered[base] = bytes;
+  }
+  return result;
+}
+
+CUresult UnregisterHost(void* base) {
+  std::lock_guard lock(g_registered_mutex);
+  return g_registered.erase(base) == 1 ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 // A kernel of three parameters.
@@ -212,6 +278,8 @@ server::DriverApi MakeDevice() {
   // Memory of the driver's own choice would have no bytes behind it.
   api.cuMemAlloc_v2 = [](CUdeviceptr*, size_t) { return CUDA_ERROR_OUT_OF_MEMORY; };
   api.cuLaunchHostFunc = LaunchHostFunction;
+  api.cuMemHostRegister_v2 = RegisterHost;
+  api.cuMemHostUnregister = UnregisterHost;
   return api;
 }
 
@@ -220,6 +288,10 @@ server::DriverApi MakeDevice() {
 const server::DriverApi& FuzzDevice() {
   static const server::DriverApi api = MakeDevice();
   return api;
+}
+
+void* NewNative() {
+  return reinterpret_cast<void*>(g_next_native.fetch_add(16));
 }
 
 std::span<const std::string_view> DeviceNames() {
@@ -249,6 +321,10 @@ void ResetDevice(void (*open)(void*), void* data) {
     g_answers[name].times = 0;
   }
   g_answered.clear();
+  {
+    std::lock_guard lock(g_destroyed_mutex);
+    g_destroyed.clear();
+  }
   while (g_host_running != 0) {
     open(data);
     std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -258,6 +334,14 @@ void ResetDevice(void (*open)(void*), void* data) {
     thread.join();
   }
   g_host_threads.clear();
+}
+
+void UnmapRegistered() {
+  std::lock_guard lock(g_registered_mutex);
+  for (auto [base, bytes] : g_registered) {
+    munmap(base, bytes);
+  }
+  g_registered.clear();
 }
 
 }  // namespace farcall::fuzz

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device library for fuzzing: every function is there and answers at once, with success or as the
-// input says.
+// input says. It aborts when it is given what it was told to destroy.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,9 @@ namespace farcall::fuzz {
 
 // Filled once. Windows and copies are real memory, so that an address let through wrongly faults.
 const server::DriverApi& FuzzDevice();
+
+// A native handle that nothing else has.
+void* NewNative();
 
 // How an input names a device function: does not depend on the order of the table.
 constexpr uint16_t NameHash(std::string_view name) {
@@ -29,5 +32,7 @@ void SetAnswer(uint16_t name_hash, int times, CUresult result);
 // All answers are successes again, and the threads of host functions are gone: the session's end
 // lets them go, `open` is called until they are.
 void ResetDevice(void (*open)(void*), void* data);
+// Host memory that a session now gone left registered.
+void UnmapRegistered();
 
 }  // namespace farcall::fuzz

@@ -70,11 +70,10 @@ std::set<HandleKind> KindsNamed(std::span<const uint8_t> input) {
 // What a client would have made by then.
 void Prepare(Session& session, const farcall::server::DriverApi& api,
              std::span<const uint8_t> input) {
-  uintptr_t native = 0x100000;
   for (uint16_t slot = 1; slot <= farcall::fuzz::kContexts; ++slot) {
     farcall::server::ContextState& context = session.MakeContext(slot);
     context.generation = 1;
-    context.native = reinterpret_cast<CUcontext>(native += 16);
+    context.native = static_cast<CUcontext>(farcall::fuzz::NewNative());
     session.table(HandleKind::kContext)
         .Set(slot, 1, farcall::server::HandleTable::State::kLive, context.native);
   }
@@ -84,7 +83,7 @@ void Prepare(Session& session, const farcall::server::DriverApi& api,
   call.context = session.context(1);
   for (HandleKind kind : KindsNamed(input)) {
     for (uint32_t index = 1; index <= kLiveHandles; ++index) {
-      call.Insert(kind, farcall::MakeHandle(kind, index, 1), reinterpret_cast<void*>(native += 16));
+      call.Insert(kind, farcall::MakeHandle(kind, index, 1), farcall::fuzz::NewNative());
     }
   }
 }
@@ -160,6 +159,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   RunSession(std::span(data + 1, size - 1), (data[0] & farcall::fuzz::kPrepared) != 0,
              (data[0] & farcall::fuzz::kRawFrame) != 0);
+  farcall::fuzz::UnmapRegistered();
   cuMemAddressFree(kWindow.base, kWindow.bytes);
   return 0;
 }
