@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
       }
     }
   }
-  std::printf("replayed %d inputs\n", count);
+  std::fprintf(stderr, "replayed %d inputs\n", count);
   if (wanted > 0 && (ReachedPercent == nullptr || ReachedPercent() < wanted)) {
     std::fprintf(stderr, "less than %.1f %% is reached\n", wanted);
     return 1;
