@@ -72,11 +72,22 @@ CUresult PostParts(CallId, std::span<const std::byte>, std::span<const std::byte
 CUresult Post(CallId, std::span<const std::byte>) {
   return CUDA_SUCCESS;
 }
+CUresult PostWhole(CallId, RecordHeader*, size_t) {
+  return CUDA_SUCCESS;
+}
+CUresult PostNumbered(CallId, std::span<const std::byte>, uint32_t* serial) {
+  *serial = 1;
+  return CUDA_SUCCESS;
+}
 CUresult RoundTripParts(CallId, std::span<const std::byte>, std::span<const std::byte>,
                         Reply* reply) {
   return fuzz::FillReply(reply);
 }
 CUresult RoundTrip(CallId, std::span<const std::byte>, Reply* reply) {
+  return fuzz::FillReply(reply);
+}
+// Nothing is remembered: each question is asked again.
+CUresult Query(CallId, std::span<const std::byte>, Reply* reply) {
   return fuzz::FillReply(reply);
 }
 CUresult AskSession(SessionCall, uint16_t, std::span<const std::byte>, Reply* reply) {
