@@ -14,12 +14,12 @@
 namespace farcall::cpu_device {
 namespace {
 
-std::atomic<uint64_t> g_next_id{1};
+std::atomic<uint64_t> g_next_context_id{1};
 
 }  // namespace
 
 Context::Context(Device& device, bool primary, unsigned flags)
-    : flags(flags), device_(device), primary_(primary), id_(g_next_id.fetch_add(1)) {
+    : flags(flags), device_(device), primary_(primary), id_(g_next_context_id.fetch_add(1)) {
   active = !primary;
   limits_[CU_LIMIT_STACK_SIZE] = 1024;
   limits_[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20;

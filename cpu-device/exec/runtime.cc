@@ -156,6 +156,11 @@ const RuntimeSymbol kSymbols[] = {
     Symbol("log2f", static_cast<float (*)(float)>(log2f)),
     Symbol("tanhf", static_cast<float (*)(float)>(tanhf)),
     Symbol("fmaf", static_cast<float (*)(float, float, float)>(fmaf)),
+    // What LLVM makes of some selects of min and max.
+    Symbol("fmaxf", static_cast<float (*)(float, float)>(fmaxf)),
+    Symbol("fminf", static_cast<float (*)(float, float)>(fminf)),
+    Symbol("fmax", static_cast<double (*)(double, double)>(fmax)),
+    Symbol("fmin", static_cast<double (*)(double, double)>(fmin)),
     Symbol("fma", static_cast<double (*)(double, double, double)>(fma)),
     Symbol("floorf", static_cast<float (*)(float)>(floorf)),
     Symbol("floor", static_cast<double (*)(double)>(floor)),

@@ -24,6 +24,21 @@ llvm::Value* Emitter::RoundToIntegral(Value* value, Rounding rounding) {
   }
 }
 
+// To a double from which a narrower format is rounded as from the integer itself: exact up to 53
+// bits, beyond them with what was lost kept in the last bit.
+llvm::Value* Emitter::WideIntToDouble(Value* value, bool is_signed) {
+  Value* negative =
+      is_signed ? b_.CreateICmpSLT(value, Int64(0)) : static_cast<Value*>(b_.getFalse());
+  Value* magnitude = b_.CreateSelect(negative, b_.CreateNeg(value), value);
+  Value* lost = b_.CreateICmpNE(b_.CreateAnd(magnitude, Int64(0x7ff)), Int64(0));
+  Value* odd = b_.CreateOr(b_.CreateLShr(magnitude, 11), b_.CreateZExt(lost, b_.getInt64Ty()));
+  Value* scaled = b_.CreateFMul(b_.CreateUIToFP(odd, b_.getDoubleTy()),
+                                llvm::ConstantFP::get(b_.getDoubleTy(), 2048));
+  Value* fits = b_.CreateICmpULT(magnitude, Int64(uint64_t{1} << 53));
+  Value* result = b_.CreateSelect(fits, b_.CreateUIToFP(magnitude, b_.getDoubleTy()), scaled);
+  return b_.CreateSelect(negative, b_.CreateFNeg(result), result);
+}
+
 llvm::Value* Emitter::IntToFloat(const Instruction& instruction, Value* value, Type to, Type from) {
   bool is_signed = ptx::IsSigned(from);
   Rounding rounding = instruction.mods.rounding;
@@ -39,9 +54,7 @@ llvm::Value* Emitter::IntToFloat(const Instruction& instruction, Value* value, T
     return Call(name.c_str(), target, {wide, Int32(mode)}, true);
   }
   if (half) {
-    // Exact in double up to 53 bits; past those f16 is infinite and bf16 keeps 8.
-    Value* exact = is_signed ? b_.CreateSIToFP(value, b_.getDoubleTy())
-                             : b_.CreateUIToFP(value, b_.getDoubleTy());
+    Value* exact = WideIntToDouble(Resize(value, 64, is_signed), is_signed);
     return NarrowDirected(exact, to, directed ? rounding : Rounding::kRn);
   }
   return is_signed ? b_.CreateSIToFP(value, target) : b_.CreateUIToFP(value, target);

@@ -148,6 +148,7 @@ class Emitter {
   bool EmitConvertPacked(const Instruction& instruction);
   bool EmitConvertFp8(const Instruction& instruction);
   static bool IsFp8Pair(Type type);
+  Value* WideIntToDouble(Value* value, bool is_signed);
   Value* IntToFloat(const Instruction& instruction, Value* value, Type to, Type from);
   Value* FloatToInt(const Instruction& instruction, Value* value, Type to, Type from);
   Value* FloatToFloat(const Instruction& instruction, Value* value, Type to, Type from);

@@ -216,10 +216,14 @@ void Generator::OneNan(char format, const std::string& reg) {
 }
 
 void Generator::OneNanOfPair(char format, const std::string& reg) {
-  Line("mov.b32 {%na,%nb}, " + reg + ";");
-  OneNan(format == 'H' ? 'h' : 'b', "%na");
-  OneNan(format == 'H' ? 'h' : 'b', "%nb");
-  Line("mov.b32 " + reg + ", {%na,%nb};");
+  bool singles = format == 'F';
+  std::string type = singles ? "b64 " : "b32 ";
+  std::string low = singles ? "%sw" : "%na", high = singles ? "%zw" : "%nb";
+  Line("mov." + type + "{" + low + "," + high + "}, " + reg + ";");
+  for (const std::string& half : {low, high}) {
+    OneNan(singles ? 'f' : format == 'H' ? 'h' : 'b', half);
+  }
+  Line("mov." + type + reg + ", {" + low + "," + high + "};");
 }
 
 void Generator::Plain(int) {
