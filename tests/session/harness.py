@@ -16,6 +16,7 @@ sys.path.insert(0, str(HERE.parent / "tools"))
 import link_proxy  # noqa: E402,F401
 
 BUILD = pathlib.Path(os.environ["FARCALL_BUILD"])
+SANITIZER = ("LD_PRELOAD", "ASAN_OPTIONS")  # what a program without instrumentation needs to load our libraries with it
 FARCALL = BUILD / "bin/farcall"
 PROGRAMS = BUILD / "tests/session"
 LIMIT_S = 240
@@ -79,6 +80,7 @@ class Client:
                "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"), "FARCALL_STATS": self.stats_path}
         if token:
             env["FARCALL_TOKEN"] = token
+        env.update({name: os.environ[name] for name in SANITIZER if name in os.environ})
         env.update(environment or {})
         program = str(PROGRAMS / command[0]) if "/" not in str(command[0]) else str(command[0])
         self.process = subprocess.Popen([program, *map(str, command[1:])], env=env, stdin=stdin, stdout=subprocess.PIPE,

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 
 BUILD = pathlib.Path(os.environ["FARCALL_BUILD"])
+SANITIZER = ("LD_PRELOAD", "ASAN_OPTIONS")  # what a program without instrumentation needs to load our libraries with it
 LIMIT_S = 240
 
 
@@ -37,6 +38,7 @@ def run(endpoint, *command, **variables):
     """Runs a program with nothing of this environment but what it needs."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"), "FARCALL_CACHE_DIR": cache}
+        environment.update({name: os.environ[name] for name in SANITIZER if name in os.environ})
         if endpoint:
             environment["FARCALL_ENDPOINT"] = endpoint
         environment.update(variables)
