@@ -153,22 +153,22 @@ def server_handwritten(inputs: Inputs) -> str:
 
 
 def server_calls(inputs: Inputs) -> str:
-    return render_server_calls(
-        inputs, [call for call in inputs.calls if call.server == "generated"]
-    )
+    calls = [call for call in inputs.calls if call.server == "generated"]
+    return render_server_calls(inputs, calls, _dispatch_rows(inputs))
 
 
-def render_server_calls(inputs: Inputs, calls: list[CallView]) -> str:
+def render_server_calls(inputs: Inputs, calls: list[CallView], rows: list[str] = ()) -> str:
     arrays = any(plan.kind == "in_array" for call in calls for plan in call.plans)
     return render(
         "server_calls.cc.j2",
         calls=calls,
         arrays=arrays,
         resolvers=[codec for codec in inputs.codecs if codec.addresses],
+        rows=rows,
     )
 
 
-def dispatch_table(inputs: Inputs) -> str:
+def _dispatch_rows(inputs: Inputs) -> list[str]:
     rows = []
     for name, call in inputs.by_id():
         serve = f"Serve_{name}" if call and call.has_record else "nullptr"
@@ -181,7 +181,7 @@ def dispatch_table(inputs: Inputs) -> str:
             )
         )
         rows.append(f'{{"{name}", {serve}, {slow}, {context}, {by_streams}}},')
-    return render("dispatch_table.cc.j2", rows=rows)
+    return rows
 
 
 def wire_test(inputs: Inputs) -> str:
@@ -207,6 +207,5 @@ OUTPUTS: dict[str, Callable[[Inputs], str]] = {
     "server/driver_api.cc": driver_api,
     "server/handwritten.h": server_handwritten,
     "server/cuda_calls.cc": server_calls,
-    "server/dispatch_table.cc": dispatch_table,
     "tests/wire_test.cc": wire_test,
 }

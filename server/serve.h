@@ -83,7 +83,7 @@ struct ServeCall {
 
 using ServeFunction = Status (*)(ServeCall& call);
 
-// One row per CallId, generated (generated/server/dispatch_table.cc); serve == nullptr: not
+// One row per CallId, generated (generated/server/cuda_calls.cc); serve == nullptr: not
 // supported by this server.
 struct DispatchRow {
   const char* name = nullptr;

@@ -8,6 +8,9 @@
 
 namespace farcall::client {
 
+// FARCALL_SYNC: every call waits.
+void SetSync(bool sync);
+
 // As Post and RoundTrip; `tail` follows `head`, whose size is a multiple of 8, without being copied
 // first.
 CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail);

@@ -153,6 +153,10 @@ class Session final : public LinkObserver {
 // The live session, or nullptr.
 extern std::atomic<Session*> g_session;
 
+// Where this process stands. kForked: in a child of a process that had begun.
+enum class Life : int { kNone, kReady, kForked, kLeft };
+extern std::atomic<Life> g_life;
+
 // Connects if not connected. Failure: one line in the log, the code cuInit should return.
 CUresult ConnectSession();
 // cuInit.

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every entry checks first, and the ways of a call to the server: post, round trip, query.
+#include "client-shim/core/calls.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "client-shim/core/answers.h"
+#include "client-shim/core/error_map.h"
+#include "client-shim/core/log.h"
+#include "client-shim/core/stats.h"
+#include "proto/call_info.h"
+
+namespace farcall::client {
+
+namespace {
+std::atomic<bool> g_sync{false};
+}  // namespace
+
+void SetSync(bool sync) {
+  g_sync.store(sync);
+}
+
+CUresult Enter(CallId call, Needs needs) {
+  if (Stats* stats = g_stats.load(std::memory_order_relaxed)) [[unlikely]] {
+    ThreadState* self = Self();
+    self->call = static_cast<uint16_t>(call);
+    self->waited = self->posted = false;
+    stats->Of(self->call).calls.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (needs == Needs::kNothing) return CUDA_SUCCESS;
+  Life life = g_life.load(std::memory_order_acquire);
+  if (life != Life::kReady) [[unlikely]] {
+    return life == Life::kLeft ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
+  }
+  Session* session = g_session.load(std::memory_order_relaxed);
+  if (session->ended() != CUDA_SUCCESS) [[unlikely]]
+    return session->ended();
+  if (needs != Needs::kContext) return CUDA_SUCCESS;
+  Context* context = Self()->current;
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context->alive.load(std::memory_order_relaxed)) [[unlikely]]
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return kCallInfo[static_cast<size_t>(call)].capture_unsafe ? CheckUnsafeInCapture()
+                                                             : CUDA_SUCCESS;
+}
+
+Record MakeRecord(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail) {
+  ThreadState* self = Self();
+  Record record;
+  record.call = static_cast<uint16_t>(call);
+  record.thread = self->slot;
+  record.context = self->current == nullptr ? 0 : self->current->slot;
+  record.head = head;
+  record.tail = tail;
+  return record;
+}
+
+namespace {
+
+void CountPost() {
+  Stats* stats = g_stats.load(std::memory_order_relaxed);
+  if (stats == nullptr) [[likely]]
+    return;
+  ThreadState* self = Self();
+  CallCounters& row = stats->Of(self->call);
+  if (!self->posted) row.posted.fetch_add(1, std::memory_order_relaxed);
+  if (!self->posted && !self->waited) row.local_left.fetch_add(1, std::memory_order_relaxed);
+  self->posted = true;
+  stats->posted.fetch_add(1, std::memory_order_relaxed);
+}
+
+CUresult WaitCounted(Session* session, const Record& record, Reply* reply) {
+  Stats* stats = g_stats.load(std::memory_order_relaxed);
+  if (stats == nullptr) return session->WaitRecord(record, reply);
+  ThreadState* self = Self();
+  CallCounters& row = stats->Of(self->call);
+  if (!self->waited) row.waited.fetch_add(1, std::memory_order_relaxed);
+  if (!self->posted && !self->waited) row.local_left.fetch_add(1, std::memory_order_relaxed);
+  self->waited = true;
+  stats->round_trips.fetch_add(1, std::memory_order_relaxed);
+  uint64_t start = NowNs();
+  CUresult status = session->WaitRecord(record, reply);
+  uint64_t waited = NowNs() - start;
+  row.wait_ns.fetch_add(waited, std::memory_order_relaxed);
+  stats->wait_ns.fetch_add(waited, std::memory_order_relaxed);
+  return status;
+}
+
+}  // namespace
+
+CUresult PostRecordCounted(const Record& record) {
+  Session* session = CurrentSession();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
+    return WaitCounted(session, record, nullptr);
+  CountPost();
+  return session->PostRecord(record);
+}
+
+CUresult PostBound(const Record& record, uint64_t transfer) {
+  Session* session = CurrentSession();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
+    return WaitCounted(session, record, nullptr);
+  CountPost();
+  return session->PostRecord(record, true, transfer);
+}
+
+namespace {
+CUresult PostAndLook(const Record& record, uint32_t* serial) {
+  Session* session = CurrentSession();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]] {
+    CUresult status = WaitCounted(session, record, nullptr);
+    if (kCallInfo[record.call].renews) ForgetAnswers();
+    return status;
+  }
+  CountPost();
+  CUresult posted = session->PostRecord(record, true, 0, serial);
+  if (kCallInfo[record.call].renews) [[unlikely]]
+    ForgetAnswers();
+  if (posted != CUDA_SUCCESS) return posted;
+  Context* context = Self()->current;
+  return context == nullptr ? CUDA_SUCCESS : TakeLateError(context);
+}
+}  // namespace
+
+CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail) {
+  return PostAndLook(MakeRecord(call, head, tail), nullptr);
+}
+
+CUresult PostWhole(CallId call, RecordHeader* header, size_t bytes) {
+  auto* start = reinterpret_cast<std::byte*>(header);
+  size_t padded = AlignUp(bytes, 8);
+  std::memset(start + bytes, 0, padded - bytes);
+  Session* session = CurrentSession();
+  if (session == nullptr) [[unlikely]]
+    return CUDA_ERROR_NOT_INITIALIZED;
+  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]] {
+    std::span body(start + sizeof(RecordHeader), padded - sizeof(RecordHeader));
+    return WaitCounted(session, MakeRecord(call, body), nullptr);
+  }
+  CountPost();
+  ThreadState* self = Self();
+  Context* context = self->current;
+  *header = RecordHeader();
+  header->bytes = static_cast<uint32_t>(padded);
+  header->call = static_cast<uint16_t>(call);
+  header->thread = self->slot;
+  header->context = context == nullptr ? 0 : context->slot;
+  CUresult posted = session->PostWhole(header);
+  if (posted != CUDA_SUCCESS || context == nullptr) [[unlikely]]
+    return posted;
+  return TakeLateError(context);
+}
+
+CUresult PostNumbered(CallId call, std::span<const std::byte> body, uint32_t* serial) {
+  *serial = 0;
+  return PostAndLook(MakeRecord(call, body), serial);
+}
+
+CUresult Post(CallId call, std::span<const std::byte> body) {
+  return PostParts(call, body, {});
+}
+
+CUresult Query(CallId call, std::span<const std::byte> body, Reply* reply) {
+  Context* context = Self()->current;
+  Question question = {call, context == nullptr ? 0 : context->handle, body};
+  CUresult late = context == nullptr ? CUDA_SUCCESS : TakeLateError(context);
+  if (late != CUDA_SUCCESS) return late;
+  std::vector<std::byte> known;
+  if (FindAnswer(question, &known)) {
+    reply->status = CUDA_SUCCESS;
+    reply->owned = std::make_unique<std::byte[]>(known.size());
+    std::copy(known.begin(), known.end(), reply->owned.get());
+    reply->body = {reply->owned.get(), known.size()};
+    return CUDA_SUCCESS;
+  }
+  uint64_t renewals = AnswerRenewals();
+  CUresult status = RoundTrip(call, body, reply);
+  if (status == CUDA_SUCCESS) KeepAnswer(question, reply->body, renewals);
+  return status;
+}
+
+CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
+                        std::span<const std::byte> tail, Reply* reply) {
+  Session* session = CurrentSession();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  CUresult status = WaitCounted(session, MakeRecord(call, head, tail), reply);
+  if (kCallInfo[static_cast<size_t>(call)].renews) [[unlikely]]
+    ForgetAnswers();
+  Context* context = Self()->current;
+  if (context != nullptr) {
+    // A sticky error came with the reply as well as ahead of it: one report is enough unless the
+    // call itself was fine.
+    if (IsSticky(status)) RecordLateError(context, status);
+    if (status == CUDA_SUCCESS) status = TakeLateError(context);
+  }
+  return status;
+}
+
+CUresult RoundTrip(CallId call, std::span<const std::byte> body, Reply* reply) {
+  return RoundTripParts(call, body, {}, reply);
+}
+
+CUresult AskSession(SessionCall call, uint16_t context, std::span<const std::byte> body,
+                    Reply* reply) {
+  Session* session = CurrentSession();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  Record record;
+  record.call = static_cast<uint16_t>(call);
+  record.thread = Self()->slot;
+  record.context = context;
+  record.head = body;
+  return WaitCounted(session, record, reply);
+}
+
+CUresult TellSession(SessionCall call, uint16_t context, std::span<const std::byte> body) {
+  Session* session = CurrentSession();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  Record record;
+  record.call = static_cast<uint16_t>(call);
+  record.thread = Self()->slot;
+  record.context = context;
+  record.head = body;
+  return session->PostRecord(record);
+}
+
+CUresult NotSupported(CallId call) {
+  static std::atomic<bool> said[kCallIdCount];
+  if (!said[static_cast<size_t>(call)].exchange(true)) {
+    Log(LogLevel::kWarn, "%s is not supported", CallName(call));
+  }
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+}  // namespace farcall::client
