@@ -26,6 +26,7 @@ class Comparison:
         self.position = 0
         self._client, self._waits, self._remembered = by_name(rules.CLIENT), by_name(rules.WAITS), by_name(rules.REMEMBERED)
         self._deferred, self._discarded = rows_by_name(rules.DEFERRED), rows_by_name(rules.DISCARDED)
+        self._overtaken = by_name(rules.OVERTAKEN)
         self._followed, self._lowered = rows_by_name(rules.FOLLOWED), rows_by_name(rules.LOWERED)
         self._late: list[tuple[Call, int]] = []  # deferred calls that have not arrived, and the remote handle each ends
 
@@ -44,7 +45,7 @@ class Comparison:
 
     def unused(self) -> list[str]:
         tables = (rules.CLIENT, rules.REMEMBERED, rules.WAITS, rules.DEFERRED, rules.DISCARDED, rules.FOLLOWED, rules.LOWERED,
-                  rules.ADDED)
+                  rules.OVERTAKEN, rules.ADDED)
         known = [reason for table in tables for reason in table]
         known += [rules.NOTHING, rules.REFUSED, rules.REPORT, rules.OWN_EVENTS, rules.OWN_STREAMS]
         return [reason for reason in known if self.counts[reason] == 0]
@@ -163,6 +164,8 @@ class Comparison:
     def _expect(self, call: Call) -> None:
         expected = self._expected(call)
         for name, arguments in expected:
+            if name in self._overtaken:
+                self._bring_forward(name, arguments, call)
             there = self._next()
             if there is None:
                 raise Difference(f"{name} never arrives")
@@ -179,6 +182,22 @@ class Comparison:
                 self.position += 1
         if expected:
             self.matched[call.name] += 1
+
+    def _bring_forward(self, name: str, arguments: dict[str, str], call: Call) -> None:
+        """If the next such call comes later, and nothing before it names what it makes, it is taken now."""
+        self.counts[self._overtaken[name]] += 1
+        there = self._next()
+        if there is None or there.name == name:
+            return
+        passed = set()
+        for at in range(self.position, len(self.remote)):
+            there = self.remote[at]
+            if there.name == name:
+                made = {value for argument, value in there.arguments.items() if argument.startswith("*")}
+                if there.result == call.result and not made & passed:
+                    self.remote.insert(self.position, self.remote.pop(at))
+                return
+            passed |= set(there.arguments.values())
 
     def _note_memory(self, call: Call) -> None:
         if call.result != 0:

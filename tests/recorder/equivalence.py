@@ -13,6 +13,10 @@ import dataclasses
 from call_log import LEGACY, OWN, Call
 
 
+# A kernel may be launched in a function's place, and a driver may make one where the other was.
+SAME_SPACE = {"CUkern_st": "CUfunc_st"}
+
+
 class Difference(Exception):
     pass
 
@@ -49,6 +53,7 @@ class Bindings:
         return next((a for a in self.allocations if a.base <= address < a.base + max(a.size, 1)), None)
 
     def handle(self, kind: str, here: int, there: int, is_new: bool) -> bool:
+        kind = SAME_SPACE.get(kind, kind)
         if is_new:
             self.backward.pop((kind, self.forward.pop((kind, here), 0)), None)
             self.forward.pop((kind, self.backward.pop((kind, there), 0)), None)

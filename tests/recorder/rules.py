@@ -11,6 +11,7 @@ A direct call is one of
     deferred  it arrives, perhaps after later calls (DEFERRED)
     waited    the server parks it and polls (WAITS)
     lowered   it arrives as other calls (LOWERED)
+    overtaken it arrives, perhaps after later calls that do not need it (OVERTAKEN)
     same      it arrives as it is
 and a call in the remote log that none of these asked for must be one of ADDED.
 """
@@ -264,6 +265,12 @@ LOWERED = {
 FOLLOWED = {
     "D6: a listed function is looked up by its name": {
         "cuModuleEnumerateFunctions": "cuModuleGetFunction", "cuLibraryEnumerateKernels": "cuLibraryGetKernel"},
+}
+
+# Calls that arrive in their turn, or after later ones that do not name what they make.
+OVERTAKEN = {
+    "D4: a load runs on the helper; if nobody waits for it, calls that do not need it may pass": {
+        "cuModuleLoadDataEx", "cuLibraryLoadData"},
 }
 
 # Calls of the server's own. Events and streams are told apart by handle: see compare.py.
