@@ -2,11 +2,11 @@
 // `farcall doctor`: step by step what a user would have to check, a remedy for each finding.
 // `farcall devices`: what is there.
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 
 #include "cli/client_environment.h"
 #include "cli/commands.h"
+#include "client-shim/core/settings.h"
 #include "server/serve_options.h"
 #include "transport/handshake.h"
 
@@ -14,20 +14,21 @@ namespace farcall::cli {
 
 namespace {
 
+using client::Setting;
+using client::Settings;
+
 struct Target {
   std::string endpoint, token;
 };
 
-Target FindTarget(const std::string& flag) {
-  auto read = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
+// Flags beat environment beat files.
+Target FindTarget(const std::string& flag, const Settings& settings) {
   Target target;
-  target.endpoint = flag.empty() ? read("FARCALL_ENDPOINT") : flag;
-  target.token = read("FARCALL_TOKEN");
-  if (target.token.empty() && !read("FARCALL_TOKEN_FILE").empty()) {
-    Result<std::string> token = server::ReadTokenFile(read("FARCALL_TOKEN_FILE"));
+  target.endpoint = flag.empty() ? settings.Find("endpoint").value : flag;
+  target.token = settings.Find("token").value;
+  std::string file = settings.Find("token_file").value;
+  if (target.token.empty() && !file.empty()) {
+    Result<std::string> token = server::ReadTokenFile(file);
     if (token.ok()) target.token = *token;
   }
   return target;
@@ -54,15 +55,31 @@ void PrintDevice(size_t index, const DeviceSnapshot& device) {
               static_cast<double>(device.total_bytes) / (1ull << 30), device.pci_bus_id.c_str());
 }
 
+// What won, and where it stands. The token's value is nobody's to read.
+void PrintSettings(const Settings& settings, const std::string& endpoint) {
+  if (!endpoint.empty()) std::printf("      endpoint = %s  (--endpoint)\n", endpoint.c_str());
+  for (std::string_view name : Settings::Names()) {
+    Setting setting = settings.Find(name);
+    if (setting.value.empty() || (name == "endpoint" && !endpoint.empty())) continue;
+    std::printf("      %.*s = %s  (%s)\n", static_cast<int>(name.size()), name.data(),
+                name == "token" ? "(set)" : setting.value.c_str(), setting.source.c_str());
+  }
+}
+
 bool Doctor(const std::string& endpoint) {
+  const Settings settings = Settings::Load(Settings::Files());
   std::string folder = DriverLibraryFolder();
   bool good =
       Say(!folder.empty(), "driver library " + (folder.empty() ? "missing" : "in " + folder),
           "install again, or build the target farcall_shim_cuda");
-  Target target = FindTarget(endpoint);
+  good &= Say(settings.error().empty(),
+              settings.error().empty() ? "settings" : "settings: " + settings.error(),
+              "mend or remove that file");
+  PrintSettings(settings, endpoint);
+  Target target = FindTarget(endpoint, settings);
   if (!Say(!target.endpoint.empty(),
            target.endpoint.empty() ? "no endpoint" : "endpoint " + target.endpoint,
-           "set FARCALL_ENDPOINT=tcp://host:port or give --endpoint")) {
+           "set FARCALL_ENDPOINT=tcp://host:port, endpoint in config.toml, or give --endpoint")) {
     return false;
   }
   Result<std::unique_ptr<Channel>> channel =
@@ -88,7 +105,12 @@ bool Doctor(const std::string& endpoint) {
 }
 
 int Devices(const std::string& endpoint) {
-  Target target = FindTarget(endpoint);
+  const Settings settings = Settings::Load(Settings::Files());
+  if (!settings.error().empty()) {
+    std::fprintf(stderr, "farcall devices: %s\n", settings.error().c_str());
+    return 1;
+  }
+  Target target = FindTarget(endpoint, settings);
   if (target.endpoint.empty()) {
     std::fprintf(
         stderr,

@@ -13,6 +13,7 @@
 #include "cli/client_environment.h"
 #include "cli/commands.h"
 #include "cli/private_server.h"
+#include "client-shim/core/settings.h"
 
 namespace farcall::cli {
 
@@ -67,9 +68,10 @@ int Run(RunFlags& flags) {
   if (flags.thin) return Fail("--thin is not built in; leave it out for driver mode");
   if (DriverLibraryFolder().empty())
     return Fail("lib/farcall/libcuda.so.1 is not beside this binary's folder");
-  const char* named = std::getenv("FARCALL_ENDPOINT");
-  if (flags.settings.endpoint.empty() && flags.device.empty() && named != nullptr)
-    flags.settings.endpoint = named;
+  const auto settings = client::Settings::Load(client::Settings::Files());
+  if (!settings.error().empty()) return Fail(settings.error());
+  if (flags.settings.endpoint.empty() && flags.device.empty())
+    flags.settings.endpoint = settings.Find("endpoint").value;
   if (!flags.settings.endpoint.empty() && !flags.device.empty())
     return Fail("give --endpoint or --device, not both");
   PrivateServer server;
@@ -91,8 +93,9 @@ int Run(RunFlags& flags) {
 void AddRunCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = app.add_subcommand("run", "Runs a program on a remote device");
-  command->add_option("--endpoint", flags->settings.endpoint,
-                      "the server (default: FARCALL_ENDPOINT, else a private one)");
+  command->add_option(
+      "--endpoint", flags->settings.endpoint,
+      "the server (default: FARCALL_ENDPOINT, then config.toml, else a private one)");
   command->add_option("--device", flags->device, "of a private server: auto, cuda or cpu");
   command->add_flag("--driver", flags->driver, "replace the driver library only (the default)");
   command->add_flag("--thin", flags->thin, "replace every CUDA library");

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "client-shim/core/log.h"
+#include "client-shim/core/settings.h"
 
 namespace farcall::client {
 
@@ -29,74 +30,82 @@ bool ReadFirstLine(const std::string& path, std::string* line) {
   return true;
 }
 
-void LoadLog() {
+// What is wrong with a setting, in the words of where it came from.
+std::string Wrong(const Setting& setting, const char* name, const std::string& right) {
+  bool from_file = setting.source.find('/') != std::string::npos;
+  return (from_file ? setting.source + ": " + name : setting.source) + "=" + setting.value + " " +
+         right;
+}
+
+void LoadLog(const Settings& settings) {
   static constexpr const char* kLevels[] = {"off", "error", "warn", "info", "debug", "trace"};
-  std::string level = Get("FARCALL_LOG");
-  bool known = level.empty();
+  Setting level = settings.Find("log");
+  bool known = level.value.empty();
   for (int i = 0; i < 6; ++i) {
-    if (level == kLevels[i]) {
+    if (level.value == kLevels[i]) {
       g_log_level.store(i, std::memory_order_relaxed);
       known = true;
     }
   }
   if (!known) {
-    Log(LogLevel::kWarn, "FARCALL_LOG=%s is no level; use off, error, warn, info, debug or trace",
-        level.c_str());
+    Log(LogLevel::kWarn, "%s",
+        Wrong(level, "log", "is no level; use off, error, warn, info, debug or trace").c_str());
   }
-  std::string file = Get("FARCALL_LOG_FILE");
-  if (!SetLogFile(file.c_str())) {
-    Log(LogLevel::kWarn, "FARCALL_LOG_FILE=%s cannot be opened; logging to stderr", file.c_str());
+  Setting file = settings.Find("log_file");
+  if (!SetLogFile(file.value.c_str())) {
+    Log(LogLevel::kWarn, "%s",
+        Wrong(file, "log_file", "cannot be opened; logging to stderr").c_str());
   }
 }
 
-bool LoadFlag(const char* name, Config* config) {
-  std::string value = Get(name);
-  if (value.empty() || value == "0") return false;
-  if (value == "1") return true;
-  config->error = std::string(name) + "=" + value + " must be 0 or 1";
+bool LoadFlag(const Settings& settings, const char* name, Config* config) {
+  Setting setting = settings.Find(name);
+  if (setting.value.empty() || setting.value == "0") return false;
+  if (setting.value == "1") return true;
+  config->error = Wrong(setting, name, "must be 0 or 1");
   return false;
 }
 
-void LoadQuota(Config* config) {
-  std::string mem = Get("FARCALL_MEM"), share = Get("FARCALL_SHARE"), limit = Get("FARCALL_LIMIT");
-  if (!mem.empty() && !ParseBytes(mem, &config->quota.memory_bytes)) {
-    config->error = "FARCALL_MEM=" + mem + " is no size; write 4GiB or 512MiB";
-  }
-  if (!share.empty() && !ParseMilli(share, &config->quota.share_milli)) {
-    config->error = "FARCALL_SHARE=" + share + " is no share; write 30%";
-  }
-  if (!limit.empty() && !ParseMilli(limit, &config->quota.limit_milli)) {
-    config->error = "FARCALL_LIMIT=" + limit + " is no share; write 50%";
-  }
-  std::string priority = Get("FARCALL_PRIORITY");
-  if (priority == "high") {
+void LoadQuota(const Settings& settings, Config* config) {
+  Setting mem = settings.Find("mem"), share = settings.Find("share");
+  Setting limit = settings.Find("limit"), priority = settings.Find("priority");
+  if (!mem.value.empty() && !ParseBytes(mem.value, &config->quota.memory_bytes))
+    config->error = Wrong(mem, "mem", "is no size; write 4GiB or 512MiB");
+  if (!share.value.empty() && !ParseMilli(share.value, &config->quota.share_milli))
+    config->error = Wrong(share, "share", "is no share; write 30%");
+  if (!limit.value.empty() && !ParseMilli(limit.value, &config->quota.limit_milli))
+    config->error = Wrong(limit, "limit", "is no share; write 50%");
+  if (priority.value == "high") {
     config->quota.priority = 1;
-  } else if (priority == "low") {
+  } else if (priority.value == "low") {
     config->quota.priority = 2;
-  } else if (!priority.empty() && priority != "normal") {
-    config->error = "FARCALL_PRIORITY=" + priority + " must be high, normal or low";
+  } else if (!priority.value.empty() && priority.value != "normal") {
+    config->error = Wrong(priority, "priority", "must be high, normal or low");
   }
 }
 
 Config* Load() {
   auto* config = new Config;
-  LoadLog();
-  config->endpoint = Get("FARCALL_ENDPOINT");
-  config->token = Get("FARCALL_TOKEN");
-  std::string token_file = Get("FARCALL_TOKEN_FILE");
-  if (config->token.empty() && !token_file.empty() && !ReadFirstLine(token_file, &config->token)) {
-    config->error = "FARCALL_TOKEN_FILE=" + token_file + " cannot be read";
+  const Settings settings = Settings::Load(Settings::Files());
+  LoadLog(settings);
+  config->endpoint = settings.Find("endpoint").value;
+  config->token = settings.Find("token").value;
+  Setting token_file = settings.Find("token_file");
+  if (config->token.empty() && !token_file.value.empty() &&
+      !ReadFirstLine(token_file.value, &config->token)) {
+    config->error = Wrong(token_file, "token_file", "cannot be read");
   }
   config->vgpu = Get("FARCALL_VGPU");
-  config->stats_file = Get("FARCALL_STATS");
-  config->sync = LoadFlag("FARCALL_SYNC", config);
-  config->cache_dir = Get("FARCALL_CACHE_DIR");
+  config->stats_file = settings.Find("stats").value;
+  config->sync = LoadFlag(settings, "sync", config);
+  config->cache_dir = settings.Find("cache_dir").value;
   if (config->cache_dir.empty()) {
     std::string base = Get("XDG_CACHE_HOME");
     if (base.empty() && !Get("HOME").empty()) base = Get("HOME") + "/.cache";
     if (!base.empty()) config->cache_dir = base + "/farcall";
   }
-  LoadQuota(config);
+  LoadQuota(settings, config);
+  if (!settings.error().empty()) config->error = settings.error();
   return config;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the environment asks of a client. Read once, at the first call; flags of `farcall run`
-// arrive as environment.
+// What environment and files (settings.h) ask of a client. Read once, at the first call; flags of
+// `farcall run` arrive as environment.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a user gets for a mistake: one line, with the value and what would be right."""
 import pathlib
+import shutil
 import socket
 import struct
 import subprocess
@@ -42,6 +43,35 @@ class ClientRefusals(unittest.TestCase):
 
     def test_an_endpoint_that_is_no_url(self):
         self.says("gpuhost:7", "gpuhost:7", "tcp://")
+
+    def config(self, text):
+        """An environment whose user has this config.toml, and nothing else said."""
+        home = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, home)
+        folder = pathlib.Path(home, ".config/farcall")
+        folder.mkdir(parents=True)
+        if text is None:
+            (folder / "config.toml").mkdir()
+        else:
+            (folder / "config.toml").write_text(text)
+        return {"HOME": home}
+
+    def test_a_config_file_that_cannot_be_used(self):
+        self.says("", "config.toml", "Is a directory", environment=self.config(None))
+        self.says("", "config.toml", "endpiont", "endpoint", environment=self.config("endpiont = 'tcp://h:1'"))
+        self.says("", "config.toml:2", environment=self.config("log = 'warn'\nmem = \n"))
+        self.says("", "config.toml: mem=much", "4GiB", environment=self.config("mem = 'much'"))
+
+    def test_a_config_file_stands_in_for_the_environment(self):
+        with Server(token="a-token-of-the-config-file") as server:
+            text = f"endpoint = '{server.url}'\ntoken = 'a-token-of-the-config-file'\n"
+            client = run("", "steps", 1, environment=self.config(text))
+            self.assertEqual((client.process.returncode, client.err), (0, []))
+            shown = subprocess.run([FARCALL, "doctor"], env={"PATH": "/usr/bin:/bin", **self.config(text)},
+                                   capture_output=True, text=True)
+            self.assertEqual(shown.returncode, 0, shown.stdout + shown.stderr)
+            self.assertIn("config.toml)", shown.stdout)
+            self.assertNotIn("a-token-of", shown.stdout)
 
     def test_a_closed_port(self):
         probe = socket.create_server(("127.0.0.1", 0))

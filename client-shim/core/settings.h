@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client's settings: the environment, then the user's file, then the machine's. The command line
+// arrives as environment.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace farcall::client {
+
+struct Setting {
+  std::string value;   // "" = not set
+  std::string source;  // the variable's name or the file's path
+};
+
+class Settings {
+ public:
+  // Files are looked at in order; those that do not exist are no error.
+  static Settings Load(const std::vector<std::string>& files);
+  // $XDG_CONFIG_HOME/farcall/config.toml or ~/.config/farcall/config.toml,
+  // /etc/farcall/config.toml.
+  static std::vector<std::string> Files();
+
+  // `name` as the files spell it: "token_file" is FARCALL_TOKEN_FILE in the environment.
+  Setting Find(std::string_view name) const;
+  static const std::vector<std::string_view>& Names();
+  // One line if a file cannot be used: the file, what is wrong, what would be right.
+  const std::string& error() const { return error_; }
+
+ private:
+  bool LoadFile(const std::string& path);
+  std::map<std::string, Setting, std::less<>> from_files_;
+  std::string error_;
+};
+
+}  // namespace farcall::client
