@@ -10,7 +10,8 @@
 #include <cctype>
 #include <fstream>
 #include <limits>
-#include <numeric>
+
+#include "proto/nearest.h"
 
 namespace farcall::server {
 
@@ -21,26 +22,6 @@ constexpr std::array<std::string_view, 11> kSettings = {
     "grace",  "lanes",  "max_sessions", "log_level", "config_version"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
-
-size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t cost = a[i - 1] == b[j - 1] ? 0 : 1;
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + cost}));
-    }
-  }
-  return row.back();
-}
-
-std::string_view Nearest(std::string_view name) {
-  return *std::min_element(kSettings.begin(), kSettings.end(),
-                           [name](std::string_view a, std::string_view b) {
-                             return Distance(name, a) < Distance(name, b);
-                           });
-}
 
 Status Wrong(const std::string& path, std::string_view name, const std::string& right) {
   return {Code::kInvalid, path + ": setting '" + std::string(name) + "' takes " + right};
@@ -134,7 +115,8 @@ Status ReadServeConfig(const std::string& path, ServeOptions* options) {
     std::string_view name = key.str();
     if (std::find(kSettings.begin(), kSettings.end(), name) == kSettings.end()) {
       return {Code::kInvalid, path + ": unknown setting '" + std::string(name) +
-                                  "'; the nearest is '" + std::string(Nearest(name)) + "'"};
+                                  "'; the nearest is '" + std::string(Nearest(name, kSettings)) +
+                                  "'"};
     }
     if (name == "listen") {
       FARCALL_TRY(ReadListen(path, value, options));

@@ -87,8 +87,8 @@ class Session final : public LinkObserver {
   void Orphan(StreamState& stream);
 
   // Runs `done` once all work now on the context's streams has completed, with the first error.
-  // Parks even if idle while something passed is still to be told of. Returns false, `done` not run,
-  // if there was nothing to wait for.
+  // Parks even if idle while something passed is still to be told of. Returns false, `done` not
+  // run, if there was nothing to wait for.
   bool Fence(ContextState& context, std::function<void(CUresult)> done, CUresult* result);
   // The same for one stream.
   bool FenceStream(StreamState& stream, std::function<void(CUresult)> done, CUresult* result);

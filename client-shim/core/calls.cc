@@ -205,27 +205,28 @@ CUresult RoundTrip(CallId call, std::span<const std::byte> body, Reply* reply) {
   return RoundTripParts(call, body, {}, reply);
 }
 
-CUresult AskSession(SessionCall call, uint16_t context, std::span<const std::byte> body,
-                    Reply* reply) {
-  Session* session = CurrentSession();
-  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+namespace {
+Record SessionRecord(SessionCall call, uint16_t context, std::span<const std::byte> body) {
   Record record;
   record.call = static_cast<uint16_t>(call);
   record.thread = Self()->slot;
   record.context = context;
   record.head = body;
-  return WaitCounted(session, record, reply);
+  return record;
+}
+}  // namespace
+
+CUresult AskSession(SessionCall call, uint16_t context, std::span<const std::byte> body,
+                    Reply* reply) {
+  Session* session = CurrentSession();
+  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
+  return WaitCounted(session, SessionRecord(call, context, body), reply);
 }
 
 CUresult TellSession(SessionCall call, uint16_t context, std::span<const std::byte> body) {
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  Record record;
-  record.call = static_cast<uint16_t>(call);
-  record.thread = Self()->slot;
-  record.context = context;
-  record.head = body;
-  return session->PostRecord(record);
+  return session->PostRecord(SessionRecord(call, context, body));
 }
 
 CUresult NotSupported(CallId call) {

@@ -11,7 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
+
+#include "proto/nearest.h"
 
 namespace farcall::client {
 
@@ -22,28 +23,6 @@ constexpr size_t kMostFileBytes = 1u << 20;
 std::string Variable(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value == nullptr ? std::string() : std::string(value);
-}
-
-size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row.back();
-}
-
-std::string Nearest(std::string_view name) {
-  const auto& names = Settings::Names();
-  return std::string(*std::min_element(names.begin(), names.end(), [&](auto a, auto b) {
-    return Distance(name, a) < Distance(name, b);
-  }));
 }
 
 // As the environment would spell it; false: of no such kind.
@@ -116,8 +95,8 @@ bool Settings::LoadFile(const std::string& path) {
   for (auto&& [key, node] : parsed.table()) {
     std::string_view name = key.str();
     if (std::find(Names().begin(), Names().end(), name) == Names().end()) {
-      error_ =
-          path + ": no setting '" + std::string(name) + "'; the nearest is '" + Nearest(name) + "'";
+      error_ = path + ": no setting '" + std::string(name) + "'; the nearest is '" +
+               std::string(Nearest(name, Names())) + "'";
       return false;
     }
     std::string value;

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // overlap: uploads on one stream while another works. Says `warm`, waits for a line, enqueues
 // uploads and what depends on them, then works elsewhere and says `passed`; ends with `ok`.
-#include <cstdio>
 #include <cstdlib>
 #include <vector>
 
-#define CHECK(call)                                                               \
-  do {                                                                            \
-    cudaError_t check = (call);                                                   \
-    if (check != cudaSuccess) {                                                   \
-      std::printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(check)); \
-      std::exit(1);                                                               \
-    }                                                                             \
-  } while (0)
+#include "check.h"
 
 constexpr int kCount = 5 << 20;
 constexpr size_t kBytes = kCount * sizeof(int);

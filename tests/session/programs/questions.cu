@@ -1,23 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // questions N: each round asks what a client should know by itself, and waits for one stream.
-#include <cstdio>
 #include <cstdlib>
 
-#define CHECK(call)                                                               \
-  do {                                                                            \
-    cudaError_t check = (call);                                                   \
-    if (check != cudaSuccess) {                                                   \
-      std::printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(check)); \
-      std::exit(1);                                                               \
-    }                                                                             \
-  } while (0)
-#define EXPECT(condition)                                     \
-  do {                                                        \
-    if (!(condition)) {                                       \
-      std::printf("line %d: not %s\n", __LINE__, #condition); \
-      std::exit(1);                                           \
-    }                                                         \
-  } while (0)
+#include "check.h"
 
 __global__ void AddOne(int* data) {
   data[threadIdx.x] += 1;
