@@ -86,7 +86,7 @@ void Session::PollOnce() {
   if (pumping_ || ended_.load(std::memory_order_relaxed) != 0) return;
   pumping_ = true;
   lock.unlock();
-  Status pumped = link_->Pump(Clock::time_point::min());
+  Status pumped = link_->Pump(Clock::time_point());
   if (!pumped.ok() && pumped.code() != Code::kTimeout) OnClosed(pumped);
   lock.lock();
   pumping_ = false;
