@@ -14,11 +14,10 @@ bool PollUntil(std::span<pollfd> fds, Clock::time_point deadline) {
     timespec left{};
     timespec* limit = nullptr;
     if (deadline != Clock::time_point::max()) {
-      auto ns =
-          std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - Clock::now()).count();
-      if (ns < 0) {
-        ns = 0;
-      }
+      // Compared first: a time long past, "do not wait", is too far from now to subtract.
+      Clock::time_point now = Clock::now();
+      auto wait = deadline > now ? deadline - now : Clock::duration::zero();
+      auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(wait).count();
       left = {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
       limit = &left;
     }

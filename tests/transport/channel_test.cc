@@ -78,6 +78,7 @@ TEST_P(ChannelTest, SaysNothingIsThereAndTimesOut) {
   ASSERT_TRUE(got.ok());
   EXPECT_EQ(*got, 0u);
   EXPECT_FALSE(a_->WaitReadable(In(5)));
+  EXPECT_FALSE(a_->WaitReadable(Clock::time_point::min()));  // does not wait
   EXPECT_EQ(ReceiveAll(*a_, {&byte, 1}, In(5)).code(), Code::kTimeout);
   EXPECT_TRUE(a_->WaitWritable(In(kLong)));
 }
