@@ -28,12 +28,13 @@ CUresult StoreAttribute(void* data, CUpointer_attribute attribute, const Allocat
                                                     : CU_MEMORYTYPE_HOST);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       return Store<unsigned long long>(data, found == nullptr ? 0 : found->id);
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:  // cudart reads four bytes that it has not cleared
+      return Store<unsigned>(data, 0);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return Store<bool>(data, false);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-      return Store<bool>(data, found != nullptr && found->sync_memops);
+      return Store<unsigned>(data, found != nullptr && found->sync_memops ? 1 : 0);
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return Store<bool>(data, device);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:

@@ -106,8 +106,9 @@ void TracePointers() {
   V("start", "%d", start == a);
   T("bytes", cuPointerGetAttribute, &bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, a + 999);
   V("bytes", "%zu", bytes);
+  value = ~0u;
   T("managed", cuPointerGetAttribute, &value, CU_POINTER_ATTRIBUTE_IS_MANAGED, a);
-  V("managed", "%u", value & 0xFF);
+  V("managed", "%u", value);
   T("id", cuPointerGetAttribute, &id, CU_POINTER_ATTRIBUTE_BUFFER_ID, a);
   V("has an id", "%d", id != 0);
   T("zero", cuPointerGetAttribute, &value, static_cast<CUpointer_attribute>(0), a);
