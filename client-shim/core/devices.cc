@@ -62,7 +62,7 @@ std::vector<int> SelectDevices(const char* text, const std::vector<std::string>&
 void LoadDevices(const Welcome& welcome) {
   std::vector<std::string> uuids;
   for (const DeviceSnapshot& snapshot : welcome.devices) uuids.push_back(UuidText(snapshot.uuid));
-  g_devices = new std::vector<Device>;
+  if (!g_devices->empty()) g_devices = new std::vector<Device>;  // the former ones may be in use
   for (int index : SelectDevices(std::getenv("CUDA_VISIBLE_DEVICES"), uuids)) {
     g_devices->push_back({index, &welcome.devices[index]});
   }

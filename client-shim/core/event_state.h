@@ -23,6 +23,15 @@ struct Event {
   std::atomic<uint64_t> pending_since{0};
   // The latest recording the server has told of: status << 32 | serial.
   std::atomic<uint64_t> completed{0};
+
+  // For another handle; the server's word of the former one names a serial that is none of ours.
+  void Renew() {
+    recorded.store(false);
+    capture_stream.store(nullptr);
+    serial.store(0);
+    pending_since.store(0);
+    completed.store(0);
+  }
 };
 
 // The server's word; an event that is gone is nobody's concern.

@@ -28,6 +28,9 @@ uint64_t HandleTable::New(void* object, uint32_t max_index) {
   }
   Slot* slot = At(index);
   uint32_t generation = ((slot->state.load(std::memory_order_relaxed) >> 1) + 1) & 0xFFFF;
+  if (void* former = slot->object.load(std::memory_order_relaxed); former != nullptr) {
+    slot->former.store(former, std::memory_order_relaxed);
+  }
   slot->object.store(object, std::memory_order_relaxed);
   slot->state.store(generation << 1 | 1, std::memory_order_release);
   return MakeHandle(kind_, index, static_cast<uint16_t>(generation));
@@ -49,12 +52,17 @@ void HandleTable::SetObject(uint64_t handle, void* object) {
   if (slot != nullptr) slot->object.store(object, std::memory_order_release);
 }
 
+void* HandleTable::TakeFormer(uint64_t handle) {
+  Slot* slot = At(SplitHandle(handle).index);
+  return slot == nullptr ? nullptr : slot->former.exchange(nullptr);
+}
+
 void HandleTable::FreeIf(const std::function<bool(void* object)>& accepts) {
   std::lock_guard lock(mutex_);
   for (uint32_t index = 1; index < next_index_; ++index) {
     Slot* slot = At(index);
     bool live = (slot->state.load(std::memory_order_acquire) & 1) != 0;
-    if (!live || !accepts(slot->object.load(std::memory_order_relaxed))) continue;
+    if (!live || !accepts(slot->object.load(std::memory_order_acquire))) continue;
     slot->state.fetch_and(~1u, std::memory_order_release);
     free_->push_back(index);
   }

@@ -36,6 +36,8 @@ class HandleTable {
   // False: not live.
   bool Free(uint64_t handle);
   void SetObject(uint64_t handle, void* object);
+  // The object that the handle before this one in the same slot had, once; or nullptr.
+  void* TakeFormer(uint64_t handle);
   // Frees every live handle whose object this accepts.
   void FreeIf(const std::function<bool(void* object)>& accepts);
 
@@ -47,6 +49,7 @@ class HandleTable {
   struct Slot {
     std::atomic<uint32_t> state{0};  // generation << 1 | live
     std::atomic<void*> object{nullptr};
+    std::atomic<void*> former{nullptr};
   };
   Slot* At(uint32_t index) const {
     std::atomic<Slot*>* segments = segments_.load(std::memory_order_acquire);
@@ -75,6 +78,14 @@ T* FindObject(HandleKind kind, uint64_t handle) {
   void* object = nullptr;
   return Handles(kind).Find(handle, &object) == HandleState::kLive ? static_cast<T*>(object)
                                                                    : nullptr;
+}
+
+// For kinds whose lookups may outlive the handle, so that an object cannot be deleted with it: the
+// object of the slot's former handle, to be used anew, or nullptr. Every handle of the kind must
+// have a T.
+template <typename T>
+T* FormerObject(HandleKind kind, uint64_t handle) {
+  return static_cast<T*>(Handles(kind).TakeFormer(handle));
 }
 
 }  // namespace farcall::client

@@ -15,6 +15,7 @@ struct Slots {
   std::mutex mutex;
   std::vector<uint16_t> free;
   uint32_t next = 1;
+  std::vector<Stream*> spare_streams;
 };
 Slots* g_slots = new Slots;
 pthread_key_t g_key;
@@ -24,6 +25,8 @@ void ThreadEnds(void* value) {
   {
     std::lock_guard lock(g_slots->mutex);
     if (state->slot != 0) g_slots->free.push_back(state->slot);
+    g_slots->spare_streams.insert(g_slots->spare_streams.end(), state->own_streams.begin(),
+                                  state->own_streams.end());
   }
   if (t_thread == state) t_thread = nullptr;
   delete state;
@@ -49,6 +52,14 @@ ThreadState* NewThreadState() {
   t_thread = state;
   pthread_setspecific(g_key, state);
   return state;
+}
+
+Stream* TakeSpareStream() {
+  std::lock_guard lock(g_slots->mutex);
+  if (g_slots->spare_streams.empty()) return nullptr;
+  Stream* spare = g_slots->spare_streams.back();
+  g_slots->spare_streams.pop_back();
+  return spare;
 }
 
 void ForgetThreads() {

@@ -31,6 +31,10 @@ inline ThreadState* Self() {
   return self != nullptr ? self : NewThreadState();
 }
 
+// An own stream of a thread that has ended, or nullptr: others may still look at it, so it is used
+// anew, not deleted.
+Stream* TakeSpareStream();
+
 inline Context* CurrentContext() {
   return Self()->current;
 }

@@ -29,7 +29,12 @@ CUresult Call_cuEventCreate(CUevent* phEvent, unsigned int Flags) {
   CUevent handle = nullptr;
   CUresult status = Post_cuEventCreate(&handle, Flags);
   if (status != CUDA_SUCCESS) return status;
-  auto* event = new Event;
+  auto* event = FormerObject<Event>(HandleKind::kEvent, reinterpret_cast<uint64_t>(handle));
+  if (event == nullptr) {
+    event = new Event;
+  } else {
+    event->Renew();
+  }
   event->context = CurrentContext();
   event->flags = Flags;
   Handles(HandleKind::kEvent).SetObject(reinterpret_cast<uint64_t>(handle), event);

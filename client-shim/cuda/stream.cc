@@ -29,15 +29,16 @@ Context* ContextOf(CUstream handle, CUresult* error) {
   return *error == CUDA_SUCCESS ? CurrentContext() : nullptr;
 }
 
-// The calling thread's own stream of its current context: it captures like any other. Never
-// deleted.
+// The calling thread's own stream of its current context: it captures like any other.
 Stream* OwnStream() {
   ThreadState* self = Self();
   if (self->current == nullptr) return nullptr;
   for (Stream* stream : self->own_streams) {
     if (stream->context == self->current) return stream;
   }
-  auto* stream = new Stream;
+  Stream* stream = TakeSpareStream();
+  if (stream == nullptr || Captures(stream)) stream = new Stream;
+  stream->capture_id.store(0);
   stream->context = self->current;
   self->own_streams.push_back(stream);
   return stream;
@@ -69,7 +70,10 @@ CUresult Call_cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags,
   CUstream handle = nullptr;
   CUresult status = Post_cuStreamCreateWithPriority(&handle, flags, priority);
   if (status != CUDA_SUCCESS) return status;
-  auto* stream = new Stream;
+  auto* stream = FormerObject<Stream>(HandleKind::kStream, reinterpret_cast<uint64_t>(handle));
+  // One that its context took along amid a capture is still named by it.
+  if (stream == nullptr || Captures(stream)) stream = new Stream;
+  stream->capture_id.store(0);
   stream->context = context;
   stream->flags = flags;
   stream->priority = priority;
@@ -84,7 +88,8 @@ CUresult Call_cuStreamDestroy_v2(CUstream hStream) {
   if (stream == nullptr || hStream == CU_STREAM_PER_THREAD) return CUDA_ERROR_INVALID_HANDLE;
   if (stream->flags == CU_STREAM_NON_BLOCKING) stream->context->unordered_streams.fetch_sub(1);
   if (Captures(stream)) EndCapture(stream);
-  return Post_cuStreamDestroy_v2(hStream);  // the object stays: another thread may be looking at it
+  // Another thread may be looking at the object: it stays, for a later stream.
+  return Post_cuStreamDestroy_v2(hStream);
 }
 
 CUresult Call_cuStreamGetPriority(CUstream hStream, int* priority) {

@@ -43,6 +43,27 @@ TEST(HandleTable, AReusedIndexHasAnotherGeneration) {
   }
 }
 
+TEST(HandleTable, AFormerObjectIsGivenOnceToTheNextHandleOfItsSlot) {
+  HandleTable table(HandleKind::kEvent);
+  std::set<void*> made;
+  for (int i = 0; i < 1000; ++i) {
+    uint64_t handle = table.New(nullptr);
+    void* object = table.TakeFormer(handle);
+    EXPECT_EQ(table.TakeFormer(handle), nullptr);
+    if (object == nullptr) {
+      object = new int;
+      made.insert(object);
+    }
+    void* found = &table;
+    EXPECT_EQ(table.Find(handle, &found), HandleState::kLive);
+    EXPECT_EQ(found, nullptr);  // not before it is set
+    table.SetObject(handle, object);
+    table.Free(handle);
+  }
+  EXPECT_LT(made.size(), 200u);
+  for (void* object : made) delete static_cast<int*>(object);
+}
+
 TEST(HandleTable, ManyThreadsGetDistinctHandles) {
   HandleTable table(HandleKind::kEvent);
   std::vector<std::vector<uint64_t>> handles(8);
