@@ -22,6 +22,12 @@ if(FARCALL_SANITIZE)
   add_compile_options(${sanitize} -fno-omit-frame-pointer -g1)
   add_link_options(${sanitize})
 endif()
+# For what takes structures from applications: a value outside its enumeration is theirs to send and ours to refuse, and
+# without -fstrict-enums it is a number like others.
+set(FARCALL_ANY_ENUM)
+if(FARCALL_SANITIZE MATCHES "undefined")
+  set(FARCALL_ANY_ENUM -fno-sanitize=enum)
+endif()
 
 # Programs that nobody instrumented, nvcc's and python, load instrumented libraries: the runtime has to be there first. Their
 # own leaks are not ours to judge.

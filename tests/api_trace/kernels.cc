@@ -168,7 +168,7 @@ void TraceOccupancy(const char* ptx) {
 
 void TraceTensorMaps() {
   CUdeviceptr a = 0;
-  alignas(64) CUtensorMap map{};
+  CUtensorMap map{};
   cuuint64_t dim[] = {32, 16}, strides[] = {128};
   cuuint32_t box[] = {8, 8}, steps[] = {1, 1};
   T("", cuMemAlloc_v2, &a, 4096);

@@ -12,7 +12,7 @@ check() {
   name=$1 expected=$2
   shift 2
   if [ ! -x "$work/$name" ] || [ "$source" -nt "$work/$name" ]; then
-    "$nvcc" "$@" -o "$work/$name" "$source"
+    env -u LD_PRELOAD "$nvcc" "$@" -o "$work/$name" "$source"
   fi
   got=$(LD_LIBRARY_PATH=$device FARCALL_LOG=off "$work/$name")
   if [ "$got" != "$expected" ]; then
