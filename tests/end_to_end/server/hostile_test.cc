@@ -73,7 +73,7 @@ const Lie kLies[] = {
                    Numbers({credit.base, credit.base, ~uint64_t{0} - 16, kLegacy}));
      }},
     {"AllocationOutsideCredit",
-     [](RawClient& client) { client.Alloc(0x500000000000 + (uint64_t{1} << 35), 4096); }},
+     [](RawClient& client) { client.Alloc(kWindowBase + (uint64_t{1} << 35), 4096); }},
     {"AllocationTwice",
      [](RawClient& client) {
        Window credit = client.NeedCredit(2 * kMiB);

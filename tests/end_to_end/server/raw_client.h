@@ -25,6 +25,7 @@ namespace farcall::testing {
 
 inline constexpr uint64_t kContext = MakeHandle(HandleKind::kContext, 1, 1);
 inline constexpr uint64_t kLegacy = 1;
+inline constexpr uint64_t kWindowBase = 0x7e9000000000;  // a sanitizer leaves this range free
 
 struct RawReply {
   bool arrived = false;
@@ -69,7 +70,7 @@ class RawClient final : public LinkObserver {
     hello.vgpu = options.vgpu;
     hello.quota.memory_bytes = options.memory_bytes;
     if (options.offer_window) {
-      hello.device_windows = {{0x500000000000, uint64_t{1} << 36}};
+      hello.device_windows = {{kWindowBase, uint64_t{1} << 36}};
     }
     RandomBytes(hello.nonce);
     std::vector<uint8_t> key;
