@@ -7,6 +7,11 @@
 #include "tests/end_to_end/server/raw_client.h"
 #include "tests/end_to_end/server/server_process.h"
 
+// Read by ThreadSanitizer alone: a test forks a client, to kill it.
+extern "C" const char* __tsan_default_options() {
+  return "die_after_fork=0";
+}
+
 namespace farcall::testing {
 namespace {
 
