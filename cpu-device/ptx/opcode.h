@@ -15,18 +15,17 @@ namespace farcall::cpu_device::ptx {
   X(Activemask, "activemask")                                                                                                               \
   X(Add, "add")                                                                                                                             \
   X(Addc, "addc")                                                                                                                           \
-  X(Alloca, "alloca") X(And, "and") X(Applypriority, "applypriority") X(Atom, "atom") X(                                                    \
-      Bar, "bar") X(Barrier, "barrier") X(Bfe, "bfe") X(Bfi, "bfi") X(Bfind, "bfind")                                                       \
-      X(Bmsk, "bmsk") X(Bra, "bra") X(Brev, "brev") X(Brkpt, "brkpt") X(Brx, "brx") X(                                                      \
-          Call, "call") X(Clz, "clz") X(Clusterlaunchcontrol, "clusterlaunchcontrol")                                                       \
-          X(Cnot, "cnot") X(Copysign, "copysign") X(Cos, "cos") X(Cp, "cp") X(                                                              \
-              Createpolicy, "createpolicy") X(Cvt, "cvt") X(Cvta, "cvta") X(Discard, "discard")                                             \
-              X(Div, "div") X(Dp2a, "dp2a") X(Dp4a, "dp4a") X(Elect, "elect") X(Ex2, "ex2") X(                                              \
-                  Exit,                                                                                                                     \
-                  "exit") X(Fence, "fence") X(Fma, "fma")                                                                                   \
-                  X(Fns, "fns") X(Getctarank, "getctarank") X(Griddepcontrol, "griddepcontrol") X(                                          \
-                      Isspacep,                                                                                                             \
-                      "isspacep")                                                                                                           \
+  X(Alloca, "alloca")                                                                                                                       \
+  X(And, "and") X(Applypriority, "applypriority") X(Atom, "atom") X(Bar, "bar") X(                                                          \
+      Barrier, "barrier") X(Bfe, "bfe") X(Bfi, "bfi") X(Bfind, "bfind") X(Bmsk, "bmsk")                                                     \
+      X(Bra, "bra") X(Brev, "brev") X(Brkpt, "brkpt") X(Brx, "brx") X(Call, "call") X(Clz, "clz")                                           \
+          X(Clusterlaunchcontrol, "clusterlaunchcontrol") X(Cnot, "cnot") X(                                                                \
+              Copysign, "copysign") X(Cos, "cos") X(Cp, "cp") X(Createpolicy, "createpolicy")                                               \
+              X(Cvt, "cvt") X(Cvta, "cvta") X(Discard, "discard") X(Div, "div") X(Dp2a, "dp2a") X(                                          \
+                  Dp4a, "dp4a") X(Elect, "elect") X(Ex2, "ex2") X(Exit, "exit")                                                             \
+                  X(Fence, "fence") X(Fma, "fma") X(Fns, "fns") X(Getctarank, "getctarank") X(                                              \
+                      Griddepcontrol,                                                                                                       \
+                      "griddepcontrol") X(Isspacep, "isspacep")                                                                             \
                       X(Istypep, "istypep") X(Ld, "ld") X(Ldmatrix, "ldmatrix") X(Ldu, "ldu") X(                                            \
                           Lg2,                                                                                                              \
                           "lg2") X(Lop3,                                                                                                    \
@@ -144,22 +143,23 @@ enum class Opcode : uint8_t {
   X(U16, "u16", 16)                                                                                \
   X(U32, "u32", 32)                                                                                \
   X(U64, "u64", 64)                                                                                \
-  X(S8, "s8", 8) X(S16, "s16", 16) X(S32, "s32", 32) X(S64, "s64", 64) X(B1, "b1", 1)              \
-      X(B8, "b8", 8) X(B16, "b16", 16) X(B32, "b32", 32) X(B64, "b64", 64) X(B128, "b128", 128)    \
-          X(F16, "f16", 16) X(F16x2, "f16x2", 32) X(Bf16, "bf16", 16) X(Bf16x2, "bf16x2", 32)      \
-              X(Tf32, "tf32", 32) X(F32, "f32", 32) X(F32x2, "f32x2", 64) X(F64, "f64", 64) X(     \
-                  Pred, "pred", 1) X(U4, "u4", 4) X(S4, "s4", 4) X(U16x2, "u16x2", 32)             \
-                  X(S16x2, "s16x2", 32) X(U8x4, "u8x4", 32) X(S8x4, "s8x4", 32) X(E4m3, "e4m3", 8) \
-                      X(E5m2, "e5m2", 8) X(E4m3x2, "e4m3x2", 16) X(E5m2x2, "e5m2x2", 16)           \
-                          X(E4m3x4, "e4m3x4", 32) X(E5m2x4, "e5m2x4", 32) X(E2m1, "e2m1", 4)       \
-                              X(E2m3, "e2m3", 6) X(E3m2, "e3m2", 6) X(E2m1x2, "e2m1x2", 8)         \
-                                  X(E2m3x2, "e2m3x2", 16) X(E3m2x2, "e3m2x2", 16)                  \
-                                      X(E2m1x4, "e2m1x4", 16) X(E2m3x4, "e2m3x4", 32)              \
-                                          X(E3m2x4, "e3m2x4", 32) X(Ue8m0, "ue8m0", 8)             \
-                                              X(Ue8m0x2, "ue8m0x2", 16) X(Ue4m3, "ue4m3", 8)       \
-                                                  X(Texref, "texref", 64)                          \
-                                                      X(Samplerref, "samplerref", 64)              \
-                                                          X(Surfref, "surfref", 64)
+  X(S8, "s8", 8)                                                                                   \
+  X(S16, "s16", 16) X(S32, "s32", 32) X(S64, "s64", 64) X(B1, "b1", 1) X(B8, "b8", 8)              \
+      X(B16, "b16", 16) X(B32, "b32", 32) X(B64, "b64", 64) X(B128, "b128", 128) X(F16, "f16", 16) \
+          X(F16x2, "f16x2", 32) X(Bf16, "bf16", 16) X(Bf16x2, "bf16x2", 32) X(Tf32, "tf32", 32)    \
+              X(F32, "f32", 32) X(F32x2, "f32x2", 64) X(F64, "f64", 64) X(Pred, "pred", 1)         \
+                  X(U4, "u4", 4) X(S4, "s4", 4) X(U16x2, "u16x2", 32) X(S16x2, "s16x2", 32)        \
+                      X(U8x4, "u8x4", 32) X(S8x4, "s8x4", 32) X(E4m3, "e4m3", 8)                   \
+                          X(E5m2, "e5m2", 8) X(E4m3x2, "e4m3x2", 16) X(E5m2x2, "e5m2x2", 16)       \
+                              X(E4m3x4, "e4m3x4", 32) X(E5m2x4, "e5m2x4", 32) X(E2m1, "e2m1", 4)   \
+                                  X(E2m3, "e2m3", 6) X(E3m2, "e3m2", 6) X(E2m1x2, "e2m1x2", 8)     \
+                                      X(E2m3x2, "e2m3x2", 16) X(E3m2x2, "e3m2x2", 16)              \
+                                          X(E2m1x4, "e2m1x4", 16) X(E2m3x4, "e2m3x4", 32)          \
+                                              X(E3m2x4, "e3m2x4", 32) X(Ue8m0, "ue8m0", 8)         \
+                                                  X(Ue8m0x2, "ue8m0x2", 16) X(Ue4m3, "ue4m3", 8)   \
+                                                      X(Texref, "texref", 64)                      \
+                                                          X(Samplerref, "samplerref", 64)          \
+                                                              X(Surfref, "surfref", 64)
 
 enum class Type : uint8_t {
   kNone = 0,
@@ -188,14 +188,15 @@ enum class Space : uint8_t {
   X(TidY, "%tid.y", U32)                                                                           \
   X(TidZ, "%tid.z", U32)                                                                           \
   X(TidW, "%tid.w", U32)                                                                           \
-  X(NtidX, "%ntid.x", U32) X(NtidY, "%ntid.y", U32) X(NtidZ, "%ntid.z", U32) X(                    \
-      NtidW, "%ntid.w", U32) X(CtaidX, "%ctaid.x", U32) X(CtaidY, "%ctaid.y", U32)                 \
-      X(CtaidZ, "%ctaid.z", U32) X(CtaidW, "%ctaid.w", U32) X(NctaidX, "%nctaid.x", U32) X(        \
-          NctaidY, "%nctaid.y", U32) X(NctaidZ, "%nctaid.z", U32) X(NctaidW, "%nctaid.w", U32)     \
-          X(Laneid, "%laneid", U32) X(Warpid, "%warpid", U32) X(Nwarpid, "%nwarpid", U32) X(       \
-              Smid, "%smid", U32) X(Nsmid, "%nsmid", U32) X(Gridid, "%gridid", U64)                \
-              X(IsExplicitCluster, "%is_explicit_cluster", Pred) X(                                \
-                  ClusteridX, "%clusterid.x", U32) X(ClusteridY, "%clusterid.y", U32)              \
+  X(NtidX, "%ntid.x", U32)                                                                         \
+  X(NtidY, "%ntid.y", U32) X(NtidZ, "%ntid.z", U32) X(NtidW, "%ntid.w", U32) X(                    \
+      CtaidX, "%ctaid.x", U32) X(CtaidY, "%ctaid.y", U32) X(CtaidZ, "%ctaid.z", U32)               \
+      X(CtaidW, "%ctaid.w", U32) X(NctaidX, "%nctaid.x", U32) X(NctaidY, "%nctaid.y", U32) X(      \
+          NctaidZ, "%nctaid.z", U32) X(NctaidW, "%nctaid.w", U32) X(Laneid, "%laneid", U32)        \
+          X(Warpid, "%warpid", U32) X(Nwarpid, "%nwarpid", U32) X(Smid, "%smid", U32) X(           \
+              Nsmid, "%nsmid", U32) X(Gridid, "%gridid", U64) X(IsExplicitCluster,                 \
+                                                                "%is_explicit_cluster", Pred)      \
+              X(ClusteridX, "%clusterid.x", U32) X(ClusteridY, "%clusterid.y", U32)                \
                   X(ClusteridZ, "%clusterid.z", U32) X(ClusteridW, "%clusterid.w", U32) X(         \
                       NclusteridX, "%nclusterid.x",                                                \
                       U32) X(NclusteridY, "%nclusterid.y", U32)                                    \
@@ -208,14 +209,14 @@ enum class Space : uint8_t {
                               "%cluster_nctaid.x",                                                 \
                               U32) X(ClusterNctaidY, "%cluster_nctaid.y",                          \
                                      U32) X(ClusterNctaidZ, "%cluster_nctaid.z", U32)              \
-                              X(ClusterNctaidW, "%cluster_nctaid.w", U32) X(                       \
-                                  ClusterCtarank,                                                  \
-                                  "%cluster_ctarank",                                              \
-                                  U32) X(ClusterNctarank, "%cluster_nctarank",                     \
-                                         U32) X(LanemaskEq, "%lanemask_eq", U32)                   \
-                                  X(LanemaskLe, "%lanemask_le",                                    \
-                                    U32) X(LanemaskLt, "%lanemask_lt",                             \
-                                           U32) X(LanemaskGe, "%lanemask_ge", U32)                 \
+                              X(ClusterNctaidW, "%cluster_nctaid.w",                               \
+                                U32) X(ClusterCtarank, "%cluster_ctarank",                         \
+                                       U32) X(ClusterNctarank, "%cluster_nctarank", U32)           \
+                                  X(LanemaskEq, "%lanemask_eq", U32) X(                            \
+                                      LanemaskLe,                                                  \
+                                      "%lanemask_le",                                              \
+                                      U32) X(LanemaskLt, "%lanemask_lt",                           \
+                                             U32) X(LanemaskGe, "%lanemask_ge", U32)               \
                                       X(LanemaskGt, "%lanemask_gt", U32) X(Clock, "%clock", U32)   \
                                           X(ClockHi, "%clock_hi", U32) X(Clock64, "%clock64", U64) \
                                               X(Globaltimer, "%globaltimer",                       \
