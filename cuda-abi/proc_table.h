@@ -34,9 +34,11 @@ class ProcTable {
 
   // The newest entry of `name` that is not newer than `version`.
   //   flags   0 and 1: the legacy stream's entry; 2: the per-thread one where the call has two,
-  //   else the only one Errors  kNotFound (unknown, empty or unimplemented name),
-  //   kVersionNotSufficient (each entry is newer) Thread  any Source  CUDA Driver API 13.0,
-  //   cuGetProcAddress
+  //           else the only one
+  //   Errors  kNotFound (unknown, empty or unimplemented name), kVersionNotSufficient (each entry
+  //           is newer)
+  //   Thread  any
+  //   Source  CUDA Driver API 13.0, cuGetProcAddress
   ProcResult Lookup(const char* name, int version, uint64_t flags) const;
 
  private:

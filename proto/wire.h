@@ -101,9 +101,9 @@ enum class SessionCall : uint16_t {
   kHostCall = 0xF024,  // {u64 token, u64 function, u64 user_data, i32 status, u64 stream}: run a
                        // host function
   kOutput = 0xF025,    // {bytes}: what device printf wrote
-  kUsed = 0xF027,      // {u64 bytes}: so much of the client's chunks has been used so far, in all
   kCompleted = 0xF026,  // {u64 event handle, u32 record serial, i32 api_status}: that recording has
                         // completed, or never will
+  kUsed = 0xF027,       // {u64 bytes}: so much of the client's chunks has been used so far, in all
 };
 
 inline constexpr uint16_t kFirstSessionCall = 0xF000;

@@ -112,19 +112,21 @@ class Link {
   virtual std::unique_ptr<FrameBuffer> TakeBuffer(size_t capacity_bytes) = 0;  // pooled
   // Appends the frame to the log. Order of calls = order on the wire (the caller serialises).
   //   Client  blocks while the socket is full or the tail over its bound; returns kOk while
-  //   detached (the tail is sent again) Server  never blocks: what the socket does not take waits
-  //   for the link's service thread. A tail over 4 x max_tail_bytes
-  //           closes the link: that client does not read. The thread that pumps never blocks here
-  //           either, on both sides
+  //           detached (the tail is sent again)
+  //   Server  never blocks: what the socket does not take waits for the link's service thread. A
+  //           tail over 4 x max_tail_bytes closes the link: that client does not read
+  //   Thread  the one that pumps never blocks here, on either side
   virtual Status SendFrame(std::unique_ptr<FrameBuffer> frame) = 0;
   // Sends transfer bytes on the lanes in pieces of at most kMaxChunkBytes.
   //   kCopied    keeps a copy until acknowledged (bounded: blocks at max_chunk_tail_bytes); returns
-  //   once handed to the socket kBorrowed  no copy: returns only when the peer has acknowledged all
-  //   of it (or the link closed) kOwned     `done` is called when acknowledged (on a thread of the
-  //   link's, or the one that pumps) or when the link closes;
-  //              bytes stay valid until then; never blocks on the peer's acknowledgement
-  //   Errors  kDisconnected (closed; `done` is not called then), kInvalid (kBorrowed on the thread
-  //   that pumps: it would wait for itself)
+  //              once handed to the socket
+  //   kBorrowed  no copy: returns only when the peer has acknowledged all of it (or the link
+  //              closed)
+  //   kOwned     `done` is called when acknowledged (on a thread of the link's, or the one that
+  //              pumps) or when the link closes; bytes stay valid until then; never blocks on the
+  //              peer's acknowledgement
+  //   Errors     kDisconnected (closed; `done` is not called then), kInvalid (kBorrowed on the
+  //              thread that pumps: it would wait for itself)
   enum class Retain { kCopied, kBorrowed, kOwned };
   virtual Status SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
                               Retain retain, std::function<void()> done = nullptr) = 0;

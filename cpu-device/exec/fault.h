@@ -12,7 +12,8 @@ namespace farcall::cpu_device {
 // Runs body(argument) so that RaiseFault and memory faults inside end the call instead of the
 // process.
 //   body    holds no locks and no objects with destructors across compiled code: it is left by
-//   longjmp Thread  any; not nested
+//           longjmp
+//   Thread  any; not nested
 ExecResult RunGuarded(void (*body)(void*), void* argument, const char* kernel_name);
 
 // Ends the surrounding RunGuarded. The message is "kernel K: " + the formatted text.
