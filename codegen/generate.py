@@ -146,7 +146,7 @@ def _write_if_changed(path: Path, text: str) -> None:
 def _write_depfile(depfile: Path, stamp: Path, headers: list[str]) -> None:
     own = [
         path
-        for pattern in ("*.py", "templates/**/*", "spec/*.yaml", "ids/*")
+        for pattern in ("*.py", "templates/**/*", "spec/**/*.yaml", "ids/*")
         for path in CODEGEN.glob(pattern)
     ]
     paths = [str(path) for path in own if path.is_file()] + headers

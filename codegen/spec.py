@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""spec/<library>.yaml joined with the headers: a Call per exported name, or a failure."""
+"""spec/<library>.yaml and spec/<library>/*.yaml joined with the headers: a Call per exported name, or a failure."""
 
 from __future__ import annotations
 
@@ -85,10 +85,13 @@ class Call:
 
 
 class Spec:
-    def __init__(self, model: ApiModel, data: dict, file: str):
-        self.model, self.data, self.file = model, data, file
-        self.classifier = Classifier(model, data.get("handles", {}))
-        self.structs: dict[str, dict] = data.get("structs", {})
+    """`head` has the handles and structs; it and `parts` (by file name) have the calls: groups, unsupported."""
+
+    def __init__(self, model: ApiModel, head: dict, file: str, parts: dict[str, dict] | None = None):
+        self.model, self.file = model, file
+        self.parts = {file: head, **(parts or {})}
+        self.classifier = Classifier(model, head.get("handles", {}))
+        self.structs: dict[str, dict] = head.get("structs", {})
         self.calls: dict[str, Call] = {}
         self._load()
 
@@ -102,14 +105,18 @@ class Spec:
         return self.base_of(self.calls[call.lower.split("(")[0]]) if call.lower else call
 
     def _load(self) -> None:
-        for group in self.data["groups"]:
-            for name, row in group["calls"].items():
-                self._add(name, row or {}, group["reason"])
-        for name in str(self.data.get("unsupported", "")).split():
-            self._known(name)
-            if name in self.calls:
-                raise SpecError(f"{self.file}: {name} is both supported and unsupported")
-            self.calls[name] = Call(self.model.functions[name])
+        whole = self.file
+        for self.file, part in self.parts.items():
+            for group in part.get("groups", []):
+                for name, row in group["calls"].items():
+                    self._add(name, row or {}, group["reason"])
+        for self.file, part in self.parts.items():
+            for name in part.get("unsupported", []):
+                self._known(name)
+                if name in self.calls:
+                    raise SpecError(f"{self.file}: {name} is described twice, or is both supported and unsupported")
+                self.calls[name] = Call(self.model.functions[name])
+        self.file = whole
         self._add_variants()
         missing = sorted(set(self.model.functions) - set(self.calls))
         if missing:
@@ -221,4 +228,11 @@ class Spec:
 
 
 def load_spec(path: Path, model: ApiModel) -> Spec:
-    return Spec(model, yaml.safe_load(path.read_text()), path.name)
+    """`path` is the head; the calls are in the files of the folder of the same name."""
+    parts = sorted(path.with_suffix("").glob("*.yaml"))
+    return Spec(
+        model,
+        yaml.safe_load(path.read_text()),
+        path.name,
+        {f"{path.stem}/{part.name}": yaml.safe_load(part.read_text()) for part in parts},
+    )

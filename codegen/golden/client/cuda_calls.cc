@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated from cuda.h and codegen/spec/cuda.yaml: encode, send, decode. Partner: server/cuda_calls.cc.
+// Generated from cuda.h and codegen/spec/cuda/: encode, send, decode. Partner: server/cuda_calls.cc.
 #include "client/calls.h"
 
 #include <string_view>

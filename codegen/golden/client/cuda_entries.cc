@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated from cuda.h and codegen/spec/cuda.yaml: the C entries of libcuda.so.1, declared as the header does.
+// Generated from cuda.h and codegen/spec/cuda/: the C entries of libcuda.so.1, declared as the header does.
 #include <cuda.h>
 #include <cudaProfiler.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated from cuda.h and codegen/spec/cuda.yaml: decode, check, resolve, call, encode. Partner: client/cuda_calls.cc.
+// Generated from cuda.h and codegen/spec/cuda/: decode, check, resolve, call, encode. Partner: client/cuda_calls.cc.
 #include <string>
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated from cuda.h and codegen/spec/cuda.yaml: each call's arguments arrive equal, its outputs return equal.
+// Generated from cuda.h and codegen/spec/cuda/: each call's arguments arrive equal, its outputs return equal.
 #include "client/calls.h"
 #include "server/handwritten.h"
 #include "tests/wire/wire_fixture.h"
