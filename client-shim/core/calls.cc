@@ -90,42 +90,37 @@ CUresult WaitCounted(Session* session, const Record& record, Reply* reply) {
 
 }  // namespace
 
-CUresult PostRecordCounted(const Record& record) {
-  Session* session = CurrentSession();
-  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
-    return WaitCounted(session, record, nullptr);
-  CountPost();
-  return session->PostRecord(record);
-}
-
-CUresult PostBound(const Record& record, uint64_t transfer) {
-  Session* session = CurrentSession();
-  if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
-    return WaitCounted(session, record, nullptr);
-  CountPost();
-  return session->PostRecord(record, true, transfer);
-}
-
 namespace {
-CUresult PostAndLook(const Record& record, uint32_t* serial) {
+
+CUresult PostCounted(const Record& record, uint64_t transfer, uint32_t* serial) {
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]] {
-    CUresult status = WaitCounted(session, record, nullptr);
-    if (kCallInfo[record.call].renews) ForgetAnswers();
-    return status;
-  }
+  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
+    return WaitCounted(session, record, nullptr);
   CountPost();
-  CUresult posted = session->PostRecord(record, true, 0, serial);
+  return session->PostRecord(record, true, transfer, serial);
+}
+
+// Then what an earlier post has brought home. A call that was waited for has given its own answer.
+CUresult PostAndLook(const Record& record, uint32_t* serial) {
+  CUresult posted = PostCounted(record, 0, serial);
   if (kCallInfo[record.call].renews) [[unlikely]]
     ForgetAnswers();
-  if (posted != CUDA_SUCCESS) return posted;
+  if (posted != CUDA_SUCCESS || g_sync.load(std::memory_order_relaxed)) [[unlikely]]
+    return posted;
   Context* context = Self()->current;
   return context == nullptr ? CUDA_SUCCESS : TakeLateError(context);
 }
+
 }  // namespace
+
+CUresult PostRecordCounted(const Record& record) {
+  return PostCounted(record, 0, nullptr);
+}
+
+CUresult PostBound(const Record& record, uint64_t transfer) {
+  return PostCounted(record, transfer, nullptr);
+}
 
 CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail) {
   return PostAndLook(MakeRecord(call, head, tail), nullptr);

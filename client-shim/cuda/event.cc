@@ -2,6 +2,7 @@
 // Events: created and recorded by posts; queries and waits ask the server.
 #include "client-shim/core/calls.h"
 #include "client-shim/core/handles.h"
+#include "client-shim/cuda/capture_rules.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"
 
@@ -55,7 +56,7 @@ CUresult Call_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned 
   Stream* stream = FindStream(hStream);
   Context* owner = stream != nullptr ? stream->context : CurrentContext();
   if (owner != event->context) return CUDA_ERROR_INVALID_HANDLE;
-  bool captures = stream != nullptr && stream->capture.load() != CU_STREAM_CAPTURE_STATUS_NONE;
+  bool captures = Captures(stream);
   // An external record is a node of a graph under capture, and nothing elsewhere.
   if (flags == CU_EVENT_RECORD_EXTERNAL && !captures) return CUDA_ERROR_INVALID_VALUE;
   event->capture_stream.store(captures ? stream : nullptr);

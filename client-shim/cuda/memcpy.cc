@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One-dimensional copies that touch host memory.
 #include "client-shim/core/calls.h"
+#include "client-shim/cuda/capture_rules.h"
 #include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/stream.h"
@@ -15,11 +16,6 @@ namespace {
 Upload SyncUpload() {
   return CurrentContext()->unordered_streams.load(std::memory_order_relaxed) != 0 ? Upload::kSettled
                                                                                   : Upload::kSync;
-}
-
-bool Capturing(CUstream stream) {
-  Stream* found = FindStream(stream);
-  return found != nullptr && found->capture.load() != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 CUresult Copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool sync) {
@@ -78,7 +74,7 @@ CUresult Call_cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t 
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
-  bool lands_later = IsPinned(dstHost, ByteCount) || Capturing(hStream);
+  bool lands_later = IsPinned(dstHost, ByteCount) || Captures(FindStream(hStream));
   return CopyToHost(dstHost, srcDevice, ByteCount, stream, !lands_later);
 }
 

@@ -3,6 +3,7 @@
 #include "client-shim/cuda/stream_function.h"
 
 #include "client-shim/core/calls.h"
+#include "client-shim/cuda/capture_rules.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"
 
@@ -22,9 +23,7 @@ CUresult PostHostFunction(CUstream stream, std::function<void(CUresult)> functio
 
 namespace {
 HostFunctionKind KindOn(CUstream handle) {
-  Stream* stream = FindStream(handle);
-  bool captured = stream != nullptr && stream->capture.load() != CU_STREAM_CAPTURE_STATUS_NONE;
-  return captured ? HostFunctionKind::kCaptured : HostFunctionKind::kOnce;
+  return Captures(FindStream(handle)) ? HostFunctionKind::kCaptured : HostFunctionKind::kOnce;
 }
 }  // namespace
 

@@ -6,6 +6,7 @@
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/error_map.h"
+#include "client-shim/cuda/capture_rules.h"
 #include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/stream.h"
@@ -154,11 +155,6 @@ CUresult SendWhenReached(Session* session, const Span& all) {
   });
 }
 
-bool IsCapturing(uint64_t stream) {
-  Stream* found = FindStream(reinterpret_cast<CUstream>(stream));
-  return found != nullptr && found->capture.load() != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 }  // namespace
 
 bool MayStillChange(const void* src, size_t bytes) {
@@ -180,8 +176,9 @@ CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t s
   if (src == nullptr || !IsDeviceRange(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;
   Session* session = CurrentSession();
   Span all = {dst, static_cast<const std::byte*>(src), bytes, stream};
-  bool pinned = upload == Upload::kAsync && IsPinned(src, bytes) && !IsCapturing(stream);
-  bool may_change = MayStillChange(src, bytes) && !IsCapturing(stream);
+  bool captures = Captures(FindStream(reinterpret_cast<CUstream>(stream)));
+  bool pinned = upload == Upload::kAsync && !captures && IsPinned(src, bytes);
+  bool may_change = !captures && MayStillChange(src, bytes);
   if (may_change && !pinned) {
     // Only page-locked memory may be read later than at the call.
     if (upload != Upload::kAsync) {
