@@ -36,10 +36,9 @@ Status Session::ServeSideQueue() {
     RecordCursor cursor(entry.bytes);
     RecordView record;
     cursor.Next(record);
-    entry.turn.blocked = entry.turn.awaits_bytes = false;
     // What it names is known already; what it resolves now is the same or less.
     Footprint touched = std::move(entry.turn.touched);
-    entry.turn.touched = {};
+    entry.turn.Retry();
     Served served = Served::kDone;
     status = record.header.call >= kFirstSessionCall ? ServeSessionCall(record, &served)
                                                      : ServeCallRecord(record, entry.turn, &served);
@@ -56,6 +55,7 @@ Status Session::ServeRecords(std::span<const std::byte> records, uint64_t chunks
   while (cursor.Next(record)) {
     Served served = Served::kDone;
     head_.chunks_sent = chunks_sent;
+    head_.Retry();
     FARCALL_TRY(ServeRecord(record, &served));
     if (served == Served::kStalled && !MoveAside(record)) {
       return {};

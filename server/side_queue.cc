@@ -31,11 +31,15 @@ void Footprint::Clear() {
   events.clear();
 }
 
+void Turn::Retry() {
+  touched.Clear();
+  awaits_bytes = blocked = false;
+}
+
 void Turn::Reset() {
   chunks_sent = progress = 0;
   kept = nullptr;
-  touched.Clear();
-  awaits_bytes = blocked = false;
+  Retry();
 }
 
 void SideQueue::Push(std::vector<std::byte> record, Turn turn) {

@@ -36,6 +36,9 @@ struct Turn {
   bool awaits_bytes = false;  // of a stream others need not wait for
   bool blocked = false;       // by a record in the side queue
 
+  // Before each try: what the last one noted is forgotten, what it has done is kept.
+  void Retry();
+  // For the next record; keeps the room.
   void Reset();
 };
 

@@ -54,6 +54,23 @@ TEST(SideQueueTest, WhatIsOrderedWithEverythingHoldsAll) {
   EXPECT_TRUE(queue.ahead().TouchesEvent(1));
 }
 
+TEST(TurnTest, ARetryForgetsWhatWasNotedAndKeepsWhatWasDone) {
+  Turn turn = On(Stream(1, false), {77});
+  turn.chunks_sent = 5;
+  turn.progress = 9;
+  turn.kept = std::make_shared<int>(1);
+  turn.blocked = turn.awaits_bytes = true;
+  turn.Retry();
+  EXPECT_TRUE(turn.touched.empty());
+  EXPECT_FALSE(turn.blocked || turn.awaits_bytes);
+  EXPECT_EQ(turn.chunks_sent, 5u);
+  EXPECT_EQ(turn.progress, 9u);
+  EXPECT_NE(turn.kept, nullptr);
+  turn.Reset();
+  EXPECT_EQ(turn.progress, 0u);
+  EXPECT_EQ(turn.kept, nullptr);
+}
+
 TEST(SideQueueTest, OffersInOrderAndForgetsWhatIsServed) {
   StreamState first = Stream(1, false), second = Stream(2, false);
   SideQueue queue;
