@@ -6,6 +6,7 @@
 
 #include "cli/client_environment.h"
 #include "cli/commands.h"
+#include "cli/doctor_program.h"
 #include "client-shim/core/settings.h"
 #include "server/serve_options.h"
 #include "transport/handshake.h"
@@ -44,67 +45,102 @@ Result<Welcome> Ask(Channel& channel, const Target& target) {
   return ClientHandshake(channel, hello, proof, Clock::now() + std::chrono::seconds(20));
 }
 
-bool Say(bool good, const std::string& what, const std::string& remedy = "") {
-  std::printf("%-5s %s\n", good ? "ok" : "FAIL", what.c_str());
-  if (!good && !remedy.empty()) std::printf("      %s\n", remedy.c_str());
-  return good;
+std::string DeviceLine(size_t index, const DeviceSnapshot& device) {
+  char line[512];
+  std::snprintf(line, sizeof(line), "%zu  %s  %.1f GiB  %s", index, device.name.c_str(),
+                static_cast<double>(device.total_bytes) / (1ull << 30), device.pci_bus_id.c_str());
+  return line;
 }
 
-void PrintDevice(size_t index, const DeviceSnapshot& device) {
-  std::printf("  %zu  %s  %.1f GiB  %s\n", index, device.name.c_str(),
-              static_cast<double>(device.total_bytes) / (1ull << 30), device.pci_bus_id.c_str());
+nlohmann::ordered_json DeviceList(const std::vector<DeviceSnapshot>& devices) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const DeviceSnapshot& device : devices) {
+    list.push_back({{"name", device.name},
+                    {"total_bytes", device.total_bytes},
+                    {"pci_bus_id", device.pci_bus_id}});
+  }
+  return list;
 }
 
 // What won, and where it stands. The token's value is nobody's to read.
-void PrintSettings(const Settings& settings, const std::string& endpoint) {
-  if (!endpoint.empty()) std::printf("      endpoint = %s  (--endpoint)\n", endpoint.c_str());
+void TellSettings(const Settings& settings, const std::string& endpoint, Findings& findings) {
+  if (!endpoint.empty()) findings.Note("endpoint = " + endpoint + "  (--endpoint)");
   for (std::string_view name : Settings::Names()) {
     Setting setting = settings.Find(name);
     if (setting.value.empty() || (name == "endpoint" && !endpoint.empty())) continue;
-    std::printf("      %.*s = %s  (%s)\n", static_cast<int>(name.size()), name.data(),
-                name == "token" ? "(set)" : setting.value.c_str(), setting.source.c_str());
+    findings.Note(std::string(name) + " = " + (name == "token" ? "(set)" : setting.value) + "  (" +
+                  setting.source + ")");
   }
 }
 
-bool Doctor(const std::string& endpoint) {
-  const Settings settings = Settings::Load(Settings::Files());
+// Settings and files of this machine.
+Settings ExamineClient(const std::string& endpoint, Findings& findings) {
+  Settings settings = Settings::Load(Settings::Files());
   std::string folder = DriverLibraryFolder();
-  bool good =
-      Say(!folder.empty(), "driver library " + (folder.empty() ? "missing" : "in " + folder),
-          "install again, or build the target farcall_shim_cuda");
-  good &= Say(settings.error().empty(),
-              settings.error().empty() ? "settings" : "settings: " + settings.error(),
-              "mend or remove that file");
-  PrintSettings(settings, endpoint);
-  Target target = FindTarget(endpoint, settings);
-  if (!Say(!target.endpoint.empty(),
-           target.endpoint.empty() ? "no endpoint" : "endpoint " + target.endpoint,
-           "set FARCALL_ENDPOINT=tcp://host:port, endpoint in config.toml, or give --endpoint")) {
-    return false;
-  }
+  findings.Say(!folder.empty(), "driver library " + (folder.empty() ? "missing" : "in " + folder),
+               "install again, or build the target farcall_shim_cuda");
+  findings.Say(settings.error().empty(),
+               settings.error().empty() ? "settings" : "settings: " + settings.error(),
+               "mend or remove that file");
+  TellSettings(settings, endpoint, findings);
+  return settings;
+}
+
+void ExamineServer(const Target& target, Findings& findings) {
   Result<std::unique_ptr<Channel>> channel =
       Dial(target.endpoint, Clock::now() + std::chrono::seconds(5));
-  if (!Say(channel.ok(), channel.ok() ? "reachable" : channel.status().message(),
-           "is `farcall serve` running there, and does a firewall let the port through?")) {
-    return false;
-  }
+  if (!findings.Say(channel.ok(), channel.ok() ? "reachable" : channel.status().message(),
+                    "is `farcall serve` running there, and does a firewall let the port through?"))
+    return;
   Result<Welcome> welcome = Ask(**channel, target);
-  if (!Say(welcome.ok(),
-           welcome.ok() ? "server " + welcome->server_version + " on " + welcome->server_host +
-                              " welcomes us"
-                        : welcome.status().message(),
-           "check FARCALL_TOKEN or FARCALL_TOKEN_FILE, and that both sides are of the same "
-           "release")) {
-    return false;
-  }
-  good &= Say(!welcome->devices.empty(),
-              std::to_string(welcome->devices.size()) + " " + welcome->device_kind + " device(s)",
-              "the server sees no device: nvidia-smi there, or serve --device cpu");
-  for (size_t i = 0; i < welcome->devices.size(); ++i) PrintDevice(i, welcome->devices[i]);
-  return good;
+  if (!findings.Say(welcome.ok(),
+                    welcome.ok() ? "server " + welcome->server_version + " on " +
+                                       welcome->server_host + " welcomes us"
+                                 : welcome.status().message(),
+                    "check FARCALL_TOKEN or FARCALL_TOKEN_FILE, and that both sides are of the "
+                    "same release"))
+    return;
+  findings.Say(!welcome->devices.empty(),
+               std::to_string(welcome->devices.size()) + " " + welcome->device_kind + " device(s)",
+               "the server sees no device: nvidia-smi there, or serve --device cpu");
+  for (size_t i = 0; i < welcome->devices.size(); ++i)
+    findings.Note(DeviceLine(i, welcome->devices[i]));
+  findings.Attach("devices", DeviceList(welcome->devices));
 }
 
-int Devices(const std::string& endpoint) {
+struct DoctorFlags {
+  bool json = false;
+  ProgramQuestion question;
+};
+
+int Doctor(DoctorFlags flags) {
+  Findings findings(flags.json);
+  ProgramQuestion& question = flags.question;
+  if (!question.endpoint.empty() && !question.device.empty()) {
+    std::fprintf(stderr, "farcall doctor: give --endpoint or --device, not both\n");
+    return 2;
+  }
+  const Settings settings = ExamineClient(question.endpoint, findings);
+  bool is_private = !question.device.empty();
+  if (!is_private) {
+    Target target = FindTarget(question.endpoint, settings);
+    question.endpoint = target.endpoint;
+    if (target.endpoint.empty() && !question.command.empty()) {
+      is_private = true;
+    } else if (findings.Say(
+                   !target.endpoint.empty(),
+                   target.endpoint.empty() ? "no endpoint" : "endpoint " + target.endpoint,
+                   "set FARCALL_ENDPOINT=tcp://host:port, endpoint in config.toml, or give "
+                   "--endpoint")) {
+      ExamineServer(target, findings);
+    }
+  }
+  if (!question.command.empty() && findings.good()) ExamineProgram(question, findings);
+  findings.Finish();
+  return findings.good() ? 0 : 1;
+}
+
+int Devices(const std::string& endpoint, bool json) {
   const Settings settings = Settings::Load(Settings::Files());
   if (!settings.error().empty()) {
     std::fprintf(stderr, "farcall devices: %s\n", settings.error().c_str());
@@ -126,23 +162,41 @@ int Devices(const std::string& endpoint) {
                  welcome.status().message().c_str());
     return 1;
   }
-  for (size_t i = 0; i < welcome->devices.size(); ++i) PrintDevice(i, welcome->devices[i]);
+  if (json) {
+    std::printf("%s\n", DeviceList(welcome->devices).dump(2).c_str());
+    return 0;
+  }
+  for (size_t i = 0; i < welcome->devices.size(); ++i)
+    std::printf("  %s\n", DeviceLine(i, welcome->devices[i]).c_str());
   return 0;
 }
 
 }  // namespace
 
 void AddDoctorCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<DoctorFlags>();
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "Checks what stands between a program and its remote device; runs CMD if given");
+  doctor->add_option("--endpoint", flags->question.endpoint, "the server");
+  doctor->add_option("--device", flags->question.device,
+                     "of a private server for CMD: auto, cuda, cpu or dry");
+  doctor->add_option("--seconds", flags->question.seconds, "CMD is ended after so many")
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
+  doctor->add_flag("--json", flags->json, "for machines");
+  doctor->add_option("command", flags->question.command, "a program and its arguments");
+  doctor->positionals_at_end();
+  doctor->footer(
+      "Example: farcall doctor --endpoint tcp://gpu-host:7717 -- python -c 'import torch; "
+      "torch.cuda.init()'");
+  doctor->callback([flags, &exit_code] { exit_code = Doctor(*flags); });
   auto endpoint = std::make_shared<std::string>();
-  CLI::App* doctor =
-      app.add_subcommand("doctor", "Checks what stands between a program and its remote device");
-  doctor->add_option("--endpoint", *endpoint, "the server");
-  doctor->footer("Example: farcall doctor --endpoint tcp://gpu-host:7717");
-  doctor->callback([endpoint, &exit_code] { exit_code = Doctor(*endpoint) ? 0 : 1; });
+  auto json = std::make_shared<bool>(false);
   CLI::App* devices = app.add_subcommand("devices", "Lists the devices behind an endpoint");
   devices->add_option("--endpoint", *endpoint, "the server");
+  devices->add_flag("--json", *json, "for machines");
   devices->footer("Example: farcall devices --endpoint tcp://gpu-host:7717");
-  devices->callback([endpoint, &exit_code] { exit_code = Devices(*endpoint); });
+  devices->callback([endpoint, json, &exit_code] { exit_code = Devices(*endpoint, *json); });
 }
 
 }  // namespace farcall::cli

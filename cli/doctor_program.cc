@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/doctor_program.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "cli/client_environment.h"
+#include "cli/elf_symbols.h"
+#include "cli/private_server.h"
+#include "cli/program_probe.h"
+#include "proto/call_info.h"
+
+namespace farcall::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool StartsWith(std::string_view text, std::string_view start) {
+  return text.substr(0, start.size()) == start;
+}
+
+// The libraries of CUDA, by the start of their names.
+bool IsCudaLibrary(std::string_view path) {
+  static constexpr std::string_view kStarts[] = {
+      "libcuda.",      "libcudart",   "libcublas",       "libcudnn",     "libcufft",
+      "libcurand",     "libcusolver", "libcusparse",     "libcufile",    "libcupti",
+      "libcutensor",   "libnccl",     "libnvrtc",        "libnvJitLink", "libnvidia-ml",
+      "libnvToolsExt", "libnvshmem",  "libnvptxcompiler"};
+  std::string_view name =
+      path.substr(path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/') + 1);
+  return std::any_of(std::begin(kStarts), std::end(kStarts),
+                     [&](std::string_view start) { return StartsWith(name, start); });
+}
+
+std::string FileName(const std::string& path) {
+  return fs::path(path).filename();
+}
+
+// SONAMEs that lie in our folder.
+std::set<std::string> OurLibraries(const std::string& folder) {
+  std::set<std::string> names;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    std::string name = entry.path().filename();
+    if (name.find(".so") != std::string::npos) names.insert(name);
+  }
+  return names;
+}
+
+bool IsOurs(const std::string& file, const std::string& folder) {
+  std::error_code error;
+  return fs::equivalent(fs::path(file).parent_path(), folder, error) && !error;
+}
+
+std::string Remedy(const LibraryLookup& lookup) {
+  if (StartsWith(lookup.reason, "RPATH"))
+    return "that RPATH comes before LD_LIBRARY_PATH: move " + FileName(lookup.file) +
+           " out of that folder, or make it a RUNPATH (patchelf --force-rpath turns the other way; "
+           "patchelf --set-rpath makes a RUNPATH)";
+  if (lookup.reason == "its own path")
+    return "the program opens it by its path: take that file away, or point the program elsewhere";
+  return "put the folder of ours first in LD_LIBRARY_PATH, as `farcall run` and `farcall env` do";
+}
+
+void TellLibraries(const std::vector<LibraryLookup>& lookups, Findings& findings) {
+  std::string folder = DriverLibraryFolder();
+  std::set<std::string> ours = OurLibraries(folder);
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  bool driver = false;
+  for (const LibraryLookup& lookup : lookups) {
+    if (!IsCudaLibrary(lookup.name)) continue;
+    bool is_ours = !lookup.file.empty() && IsOurs(lookup.file, folder);
+    bool should_be = ours.count(FileName(lookup.name)) > 0;
+    driver |= is_ours && FileName(lookup.name) == "libcuda.so.1";
+    list.push_back({{"name", lookup.name},
+                    {"file", lookup.file},
+                    {"why", lookup.reason},
+                    {"wanted_by", lookup.wanted_by},
+                    {"dlopen", lookup.by_dlopen},
+                    {"ours", is_ours}});
+    std::string line = lookup.name + (lookup.by_dlopen ? ", opened by " : ", needed by ") +
+                       FileName(lookup.wanted_by);
+    if (lookup.file.empty()) {
+      // Many programs ask for one name after another: not found is an answer.
+      findings.Say(!should_be, line + ": not found", Remedy(lookup));
+    } else {
+      findings.Say(is_ours || !should_be,
+                   line + ": " + lookup.file + " (" + lookup.reason + (is_ours ? "; ours)" : ")"),
+                   Remedy(lookup));
+    }
+  }
+  findings.Attach("libraries", std::move(list));
+  findings.Say(driver,
+               driver ? "the driver library is ours" : "the program never got our libcuda.so.1",
+               "it uses no CUDA, ends before it asks for it, is statically linked, or setuid: such "
+               "programs ignore "
+               "LD_LIBRARY_PATH");
+}
+
+// Calls that the program's objects link to and that we answer with an error, by name.
+std::map<std::string, std::string> LinkedInVain(const std::vector<LibraryLookup>& lookups) {
+  std::set<std::string_view> served, known;
+  for (uint16_t id = 1; id < kCallIdCount; ++id) {
+    known.insert(CallName(id));
+    if (kCallInfo[id].call_class != CallClass::kUnsupported) served.insert(CallName(id));
+  }
+  std::map<std::string, std::string> missing;
+  std::string folder = DriverLibraryFolder();
+  std::set<std::string> objects;
+  for (const LibraryLookup& lookup : lookups) {
+    if (!lookup.file.empty() && !IsOurs(lookup.file, folder)) objects.insert(lookup.file);
+    if (lookup.name == "libcuda.so.1" && !lookup.by_dlopen) objects.insert(lookup.wanted_by);
+  }
+  for (const std::string& object : objects) {
+    Result<std::vector<std::string>> symbols = UndefinedSymbols(object);
+    if (!symbols.ok()) continue;
+    for (const std::string& symbol : *symbols) {
+      if (known.count(symbol) > 0 && served.count(symbol) == 0) missing[symbol] = object;
+    }
+  }
+  return missing;
+}
+
+void TellMissing(const ProgramReport& report, Findings& findings) {
+  std::map<std::string, std::string> linked = LinkedInVain(report.lookups);
+  nlohmann::ordered_json names = nlohmann::ordered_json::array();
+  for (const auto& [name, object] : linked) names.push_back(name);
+  findings.Say(linked.empty(),
+               linked.empty() ? "every driver call its objects link to is served"
+                              : std::to_string(linked.size()) +
+                                    " driver calls it links to answer NOT_SUPPORTED",
+               "docs/coverage.md lists them; they matter only if the program calls them");
+  for (const auto& [name, object] : linked) findings.Note(name + " (" + FileName(object) + ")");
+  findings.Attach("linked_not_supported", std::move(names));
+}
+
+std::string WithoutHead(const std::string& line) {
+  size_t level = line.find(": ");
+  size_t text = level == std::string::npos ? level : line.find(": ", level + 2);
+  return text == std::string::npos ? line : line.substr(text + 2);
+}
+
+// What our library logged while the program ran: asked for in vain, refused by the device, anything
+// else of weight.
+void TellLog(const ProgramReport& report, Findings& findings) {
+  nlohmann::ordered_json lines = nlohmann::ordered_json::array();
+  for (const std::string& line : report.log) {
+    bool grave = StartsWith(line, "farcall: warning: ") || StartsWith(line, "farcall: error: ");
+    bool refused = line.find(" failed on the server with ") != std::string::npos ||
+                   line.find(": module load: ") != std::string::npos;
+    if (!grave && !refused) continue;
+    lines.push_back(WithoutHead(line));
+    findings.Say(
+        false, (refused ? "the device refused: " : "the program met: ") + WithoutHead(line),
+        refused ? "docs/coverage.md and docs/cpu-device.md say what each device can do" : "");
+  }
+  if (lines.empty()) findings.Say(true, "nothing it asked for was refused");
+  findings.Attach("met", std::move(lines));
+}
+
+std::string HowItEnded(const ProgramReport& report, int seconds) {
+  if (report.timed_out)
+    return "ended by farcall doctor after " + std::to_string(seconds) + " s (--seconds)";
+  if (report.exit_code >= 128) return "signal " + std::to_string(report.exit_code - 128);
+  return "exit code " + std::to_string(report.exit_code);
+}
+
+}  // namespace
+
+void ExamineProgram(const ProgramQuestion& question, Findings& findings) {
+  ClientSettings settings;
+  settings.endpoint = question.endpoint;
+  PrivateServer server;
+  if (settings.endpoint.empty()) {
+    Status started = server.Start(question.device, "");
+    if (!findings.Say(started.ok(),
+                      started.ok() ? "private server on " + server.url() : started.message(),
+                      "name a server with --endpoint, or a device with --device"))
+      return;
+    settings.endpoint = server.url();
+  }
+  auto environment = ClientEnvironment(settings);
+  if (!server.token().empty()) environment.emplace_back("FARCALL_TOKEN", server.token());
+  Result<ProgramReport> report = ProbeProgram(question.command, environment, question.seconds);
+  if (!findings.Say(report.ok(),
+                    report.ok() ? "ran " + question.command[0] : report.status().message()))
+    return;
+  findings.Say(report->exit_code == 0 || report->timed_out, HowItEnded(*report, question.seconds),
+               "what the program itself said stands on stderr");
+  TellLibraries(report->lookups, findings);
+  TellMissing(*report, findings);
+  TellLog(*report, findings);
+}
+
+}  // namespace farcall::cli

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`farcall doctor -- CMD`: which libraries a program gets, what hides ours, what it asks for in vain."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "session"))
+import harness  # noqa: E402
+
+FOLDER = harness.BUILD / "lib/farcall"
+ASKS = """
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char** argv) {
+  void* driver = dlopen(argc > 1 ? argv[1] : "libcuda.so.1", RTLD_NOW);
+  dlopen("libcublas.so.99", RTLD_NOW);
+  if (driver == NULL) return 3;
+  int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
+  if (init == NULL) return 4;
+  printf("this is the program's own output\\n");
+  return init(0);
+}
+"""
+LINKS = """
+int cuInit(unsigned);
+int cuGLInit(void);
+int main(void) { return cuInit(0) == 0 && cuGLInit() == 801 ? 0 : 5; }
+"""
+
+
+class DoctorTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        cls.asks = cls.compile("asks", ASKS)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    @classmethod
+    def compile(cls, name, text, *flags):
+        source, output = cls.folder / f"{name}.c", cls.folder / name
+        source.write_text(text)
+        subprocess.run([os.environ["FARCALL_CC"], source, "-o", output, *flags], check=True)
+        return str(output)
+
+    def doctor(self, *words):
+        keep = {name: os.environ[name] for name in harness.SANITIZER if name in os.environ}
+        ran = subprocess.run([harness.FARCALL, "doctor", *words], capture_output=True, text=True, timeout=120,
+                             env={"PATH": os.environ["PATH"], "HOME": str(self.folder), **keep})
+        return ran
+
+    def report(self, *command, flags=("--device", "cpu")):
+        ran = self.doctor(*flags, "--json", "--", *command)
+        return ran, json.loads(ran.stdout)
+
+    def failures(self, report):
+        return [finding["what"] for finding in report["findings"] if not finding["ok"]]
+
+    def library(self, report, name):
+        return next(row for row in report["libraries"] if row["name"] == name)
+
+    def test_a_program_that_gets_ours_is_well(self):
+        ran, report = self.report(self.asks)
+        self.assertEqual(self.failures(report), [])
+        self.assertEqual(ran.returncode, 0)
+        driver = self.library(report, "libcuda.so.1")
+        self.assertEqual((driver["why"], driver["ours"], driver["dlopen"]), ("LD_LIBRARY_PATH", True, True))
+        self.assertEqual(os.path.realpath(driver["file"]), os.path.realpath(FOLDER / "libcuda.so.1"))
+        self.assertEqual(self.library(report, "libcublas.so.99")["file"], "")
+        self.assertIn("this is the program's own output", ran.stderr)
+
+    def test_an_rpath_that_hides_ours_is_found(self):
+        hiding = self.folder / "hiding"
+        hiding.mkdir()
+        subprocess.run([os.environ["FARCALL_CC"], "-shared", "-x", "c", "-", "-o", hiding / "libcuda.so.1"],
+                       input="int cuInit(unsigned f) { return 0; }", text=True, check=True)
+        program = self.compile("hidden", ASKS, "-Wl,--disable-new-dtags", f"-Wl,-rpath,{hiding}")
+        ran, report = self.report(program)
+        self.assertEqual(ran.returncode, 1)
+        driver = self.library(report, "libcuda.so.1")
+        self.assertFalse(driver["ours"])
+        self.assertEqual(driver["why"], f"RPATH from file {program}")
+        self.assertIn("never got our libcuda.so.1", " ".join(self.failures(report)))
+        self.assertIn("RPATH comes before LD_LIBRARY_PATH", ran.stdout)
+
+    def test_a_path_of_its_own_is_told(self):
+        other = self.folder / "libcuda.so.1"
+        subprocess.run([os.environ["FARCALL_CC"], "-shared", "-x", "c", "-", "-o", other],
+                       input="int cuInit(unsigned f) { return 0; }", text=True, check=True)
+        ran, report = self.report(self.asks, str(other))
+        self.assertEqual(ran.returncode, 1)
+        self.assertEqual(self.library(report, str(other))["why"], "its own path")
+
+    def test_calls_asked_for_in_vain_are_named(self):
+        program = self.compile("links", LINKS, str(FOLDER / "libcuda.so.1"), "-Wl,--allow-shlib-undefined")
+        ran, report = self.report(program)
+        self.assertEqual(ran.returncode, 1)
+        self.assertEqual(report["linked_not_supported"], ["cuGLInit"])
+        self.assertIn("cuGLInit is not supported", report["met"])
+
+    def test_a_program_without_cuda_is_told(self):
+        ran, report = self.report("true")
+        self.assertEqual(ran.returncode, 1)
+        self.assertEqual(self.failures(report), ["the program never got our libcuda.so.1"])
+
+    def test_a_program_that_does_not_end_is_ended(self):
+        ran, report = self.report("sleep", "1000", flags=("--device", "cpu", "--seconds", "1"))
+        self.assertIn("ended by farcall doctor after 1 s (--seconds)", ran.stdout)
+        self.assertEqual(ran.returncode, 1)
+
+    def test_a_program_that_is_not_there(self):
+        ran, report = self.report("no-such-program")
+        self.assertIn("exit code 127", " ".join(self.failures(report)))
+        self.assertIn("no-such-program: No such file", ran.stderr)
+
+    def test_words_for_people(self):
+        ran = self.doctor("--device", "cpu", "--", self.asks)
+        self.assertEqual(ran.returncode, 0, ran.stdout)
+        self.assertRegex(ran.stdout, r"ok +libcuda\.so\.1, opened by asks: .*libcuda\.so\.1 \(LD_LIBRARY_PATH; ours\)")
+
+    def test_endpoint_and_device_exclude_each_other(self):
+        ran = self.doctor("--device", "cpu", "--endpoint", "tcp://127.0.0.1:1", "--", "true")
+        self.assertEqual(ran.returncode, 2)
+        self.assertEqual(ran.stderr.strip(), "farcall doctor: give --endpoint or --device, not both")
+
+
+if __name__ == "__main__":
+    unittest.main()
