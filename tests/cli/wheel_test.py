@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel, built from this build's install tree, installed by pip into an empty environment, used from there."""
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "session"))
+import harness  # noqa: E402
+
+SOURCE = pathlib.Path(os.environ["FARCALL_SOURCE"])
+
+
+def run(*command, **options):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=240, **options)
+
+
+class WheelTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        folder = pathlib.Path(cls.scratch.name)
+        cls.must("cmake", "--install", harness.BUILD, "--prefix", folder / "stage", "--strip")
+        cls.wheel = cls.must(sys.executable, SOURCE / "deploy/wheel/build.py", "--stage", folder / "stage", "--target",
+                             folder).strip()
+        cls.venv = folder / "venv"
+        cls.must(sys.executable, "-m", "venv", cls.venv)
+        cls.must(cls.venv / "bin/pip", "install", "-q", "--no-index", "--disable-pip-version-check", cls.wheel)
+
+    @classmethod
+    def must(cls, *command):
+        ran = run(*command)
+        assert ran.returncode == 0, f"{command}: {ran.stdout}{ran.stderr}"
+        return ran.stdout
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def test_it_keeps_the_promise_of_its_tag(self):
+        ran = run(sys.executable, SOURCE / "deploy/wheel/audit.py", self.wheel)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+
+    def test_it_holds_the_client_and_no_device(self):
+        names = zipfile.ZipFile(self.wheel).namelist()
+        libraries = {pathlib.PurePath(name).name for name in names if ".so" in name}
+        self.assertEqual(libraries, {path.name for path in (harness.BUILD / "lib/farcall").glob("lib*.so.*")})
+        self.assertFalse([name for name in names if "/device/" in name])
+
+    def test_a_program_runs_with_it_on_a_server(self):
+        program = next(path for path in [harness.BUILD / "examples/vector_add"] if path.exists())
+        with harness.Server() as server:
+            ran = run(self.venv / "bin/farcall", "run", "--endpoint", server.url, "--", program,
+                      env={"PATH": "/usr/bin:/bin", "HOME": self.scratch.name})
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("PASS vector_add", ran.stdout)
+
+    def test_python_says_where_it_is(self):
+        ask = "import farcall; print(farcall.__version__, farcall.library_folder(), farcall.executable())"
+        shown = run(self.venv / "bin/python", "-c", ask).stdout.split()
+        self.assertEqual(shown[1:], [str(self.venv / "lib/farcall"), str(self.venv / "bin/farcall")])
+        self.assertEqual(run(self.venv / "bin/python", "-m", "farcall", "--version").stdout, f"farcall {shown[0]}\n")
+
+
+if __name__ == "__main__":
+    missing = [name for name in ("wheel", "auditwheel") if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"skipped: python package {missing[0]} is missing; scripts/test installs it")
+        sys.exit(77)
+    unittest.main()
