@@ -96,7 +96,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   command->add_option(
       "--endpoint", flags->settings.endpoint,
       "the server (default: FARCALL_ENDPOINT, then config.toml, else a private one)");
-  command->add_option("--device", flags->device, "of a private server: auto, cuda or cpu");
+  command->add_option("--device", flags->device, "of a private server: auto, cuda, cpu or dry (dry:h100 ...)");
   command->add_flag("--driver", flags->driver, "replace the driver library only (the default)");
   command->add_flag("--thin", flags->thin, "replace every CUDA library");
   command->add_option("--mem", flags->settings.mem, "device memory, such as 4GiB");

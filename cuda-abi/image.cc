@@ -15,6 +15,8 @@ constexpr uint64_t kUnbounded = std::numeric_limits<uint64_t>::max();
 
 constexpr uint64_t kFlagLz4 = 0x2000;
 constexpr uint64_t kFlagZstd = 0x8000;
+constexpr uint64_t kFlagArchSpecific = 0x100000;    // sm_90a: that architecture and no other
+constexpr uint64_t kFlagFamilySpecific = 0x200000;  // sm_100f: its family
 constexpr uint64_t kEntryHeaderBytes = 64;
 
 template <typename T>
@@ -30,6 +32,10 @@ bool IsText(uint8_t byte) {
 
 uint64_t ContainerBytes(const uint8_t* container) {
   return Load<uint16_t>(container + 6) + Load<uint64_t>(container + 8);
+}
+
+bool IsSpecific(const ImageEntry& entry) {
+  return (entry.flags & (kFlagArchSpecific | kFlagFamilySpecific)) != 0;
 }
 
 std::string_view StripPadding(std::string_view text) {
@@ -211,13 +217,23 @@ uint64_t ElfBytes(const uint8_t* elf, uint64_t limit) {
 const ImageEntry* ChooseEntry(const std::vector<ImageEntry>& entries, uint32_t cc, bool ptx_only) {
   const ImageEntry* cubin = nullptr;
   const ImageEntry* ptx = nullptr;
+  // Of one architecture, what was made for it in particular; who takes PTX only, and executes what
+  // it can of any, is better off with what is not.
+  const auto is_better = [ptx_only](const ImageEntry& entry, const ImageEntry* than) {
+    if (than == nullptr) return true;
+    if (entry.arch != than->arch) return entry.arch > than->arch;
+    return IsSpecific(entry) != IsSpecific(*than) && IsSpecific(entry) != ptx_only;
+  };
   for (const ImageEntry& entry : entries) {
     if (entry.arch > cc) continue;
+    const bool same_major = entry.arch / 10 == cc / 10;
+    if (!ptx_only && (entry.flags & kFlagArchSpecific) != 0 && entry.arch != cc) continue;
+    if (!ptx_only && (entry.flags & kFlagFamilySpecific) != 0 && !same_major) continue;
     // A cubin runs on its own major version, at its minor or a later one.
-    if (entry.kind == EntryKind::kCubin && entry.arch / 10 == cc / 10) {
-      if (cubin == nullptr || entry.arch > cubin->arch) cubin = &entry;
+    if (entry.kind == EntryKind::kCubin && same_major) {
+      if (is_better(entry, cubin)) cubin = &entry;
     } else if (entry.kind == EntryKind::kPtx) {
-      if (ptx == nullptr || entry.arch > ptx->arch) ptx = &entry;
+      if (is_better(entry, ptx)) ptx = &entry;
     }
   }
   return cubin != nullptr && !ptx_only ? cubin : ptx;

@@ -97,7 +97,7 @@ struct Welcome {
   uint32_t lanes = 0;           // how many bulk lanes the client may open
   uint32_t grace_ms = 60000;
   uint32_t heartbeat_ms = 1000;
-  std::string server_version, server_host, device_kind;  // device_kind: "cuda", "cpu"
+  std::string server_version, server_host, device_kind;  // device_kind: "cuda", "cpu", "dry"
   std::vector<uint8_t> supported_calls;                  // bitmap by CallId
   std::vector<uint64_t>
       known_images;  // first 8 bytes (LE) of the hashes of images this tenant may load by hash

@@ -18,14 +18,25 @@ namespace fs = std::filesystem;
 namespace {
 
 // Relative to our own binary, so that the tree can be moved.
-std::string CpuDevicePath() {
+std::string OwnDevicePath(const char* folder) {
   std::array<char, PATH_MAX> self{};
   ssize_t length = readlink("/proc/self/exe", self.data(), self.size() - 1);
   if (length <= 0) {
     return "";
   }
-  return (fs::path(self.data()).parent_path().parent_path() / "lib/farcall/device/libcuda.so.1")
+  return (fs::path(self.data()).parent_path().parent_path() / "lib/farcall/device" / folder /
+          "libcuda.so.1")
       .string();
+}
+
+// Ours are known by the folder they live in, in any tree.
+std::string KindOf(const std::string& path) {
+  std::error_code error;
+  fs::path folder = fs::canonical(path, error).parent_path();
+  bool is_dry = folder.filename() == "dry";
+  fs::path device = is_dry ? folder.parent_path() : folder;
+  bool is_ours = device.filename() == "device" && device.parent_path().filename() == "farcall";
+  return !is_ours ? "cuda" : is_dry ? "dry" : "cpu";
 }
 
 DeviceSnapshot Describe(const DriverApi& api, CUdevice device, int count) {
@@ -99,29 +110,37 @@ void DescribeContext(const DriverApi& api, CUdevice device, DeviceSnapshot* snap
 }  // namespace
 
 Result<std::vector<DeviceChoice>> DeviceChoices(const std::string& option) {
-  DeviceChoice cuda{"cuda", "libcuda.so.1"}, cpu{"cpu", CpuDevicePath()};
+  DeviceChoice cuda{"cuda", "libcuda.so.1"};
+  DeviceChoice cpu{"cpu", OwnDevicePath(""), "", "FARCALL_CPU_PROFILE"};
+  DeviceChoice dry{"dry", OwnDevicePath("dry"), "", "FARCALL_DRY_PROFILE"};
   if (option.empty() || option == "auto") {
     return std::vector{cuda, cpu};
   }
   if (option == "cuda") {
     return std::vector{cuda};
   }
-  if (option == "cpu" || option.rfind("cpu:", 0) == 0) {
-    return std::vector{cpu};
+  for (DeviceChoice own : {cpu, dry}) {
+    if (option == own.kind) {
+      return std::vector{own};
+    }
+    if (option.rfind(own.kind + ":", 0) == 0) {
+      own.profile = option.substr(own.kind.size() + 1);
+      if (own.profile.empty()) {
+        return Status(Code::kInvalid, "device '" + option + "': the name of a profile is missing");
+      }
+      return std::vector{own};
+    }
   }
   if (option.find('/') != std::string::npos) {
     if (access(option.c_str(), R_OK) != 0) {
       return Status(Code::kInvalid, "device '" + option + "': no such library");
     }
-    // Ours is known by the folder it lives in, in any tree.
-    std::error_code error;
-    fs::path real = fs::canonical(option, error);
-    bool is_cpu = real.parent_path().filename() == "device" &&
-                  real.parent_path().parent_path().filename() == "farcall";
-    return std::vector{DeviceChoice{is_cpu ? "cpu" : "cuda", option}};
+    return std::vector{DeviceChoice{KindOf(option), option}};
   }
   return Status(Code::kInvalid,
-                "device '" + option + "': choose auto, cuda, cpu or the path of a libcuda.so.1");
+                "device '" + option +
+                    "': choose auto, cuda, cpu, dry (each of the two with :PROFILE) or "
+                    "the path of a libcuda.so.1");
 }
 
 Status LoadDeviceLibrary(const std::string& path, DriverApi* api) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The libcuda.so.1 that a worker runs on: NVIDIA's, or the CPU device beside our binary, or one
-// named by its path.
+// The libcuda.so.1 that a worker runs on: NVIDIA's, or the CPU or dry device beside our binary, or
+// one named by its path.
 #pragma once
 
 #include <string>
@@ -12,10 +12,13 @@
 
 namespace farcall::server {
 
-// What `--device` named: "cuda", "cpu" or a path with a slash.
+// What `--device` named: "cuda", "cpu", "dry" or a path with a slash; the two in the middle with
+// the name of a profile after a colon.
 struct DeviceChoice {
-  std::string kind;  // "cuda", "cpu"; a path is "cuda" unless it is the CPU device's own
+  std::string kind;  // "cuda", "cpu", "dry"; a path is "cuda" unless it is one of our devices
   std::string path;  // for dlopen
+  std::string profile = "";                // empty: the device's default
+  const char* profile_variable = nullptr;  // where a device of ours reads it
 };
 
 // The candidates for a `--device` value, in the order to try.   Errors  kInvalid (not a known word,

@@ -271,6 +271,12 @@ int Serve(const ServeOptions& options) {
   if (!choices.ok()) {
     return Fail(kExitUsage, choices.status().message());
   }
+  for (const DeviceChoice& choice : *choices) {
+    // The probe and the workers inherit it.
+    if (!choice.profile.empty()) {
+      setenv(choice.profile_variable, choice.profile.c_str(), 1);
+    }
+  }
   sigset_t signals = HandledSignals();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
@@ -300,6 +306,9 @@ int Serve(const ServeOptions& options) {
   std::printf("farcall: serving %zu device(s) on %s (%s: %s)\n", report.devices.size(),
               urls.c_str(), devices->choice.kind.c_str(), report.devices[0].name.c_str());
   std::fflush(stdout);
+  if (devices->choice.kind == "dry") {
+    spdlog::warn("dry device: no kernel is executed, nothing a program computes here is a result");
+  }
   return supervisor.Run(door);
 }
 

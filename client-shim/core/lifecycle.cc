@@ -2,6 +2,7 @@
 // The one global: when the session begins, and what fork and exit do to it.
 #include <pthread.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "client-shim/core/calls.h"
@@ -80,6 +81,11 @@ CUresult Connect() {
   g_session.store(session, std::memory_order_release);
   Log(LogLevel::kInfo, "connected to %s (%s, %zu devices)", endpoint.c_str(),
       session->welcome().device_kind.c_str(), session->welcome().devices.size());
+  // Whatever the log level: nobody may take what comes back for a result.
+  if (session->welcome().device_kind == "dry") {
+    fprintf(stderr,
+            "farcall: DRY DEVICE: no kernel is executed, nothing computed here is a result\n");
+  }
   return session->ended();
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "cpu-device/driver/context.h"
+#include "cpu-device/driver/kind.h"
 #include "cpu-device/driver/log.h"
 #include "cpu-device/driver/mempool.h"
 #include "cpu-device/driver/stream.h"
@@ -64,7 +65,7 @@ CUresult InitializeDriver() {
   if (driver.forked.load()) return CUDA_ERROR_NOT_INITIALIZED;
   std::lock_guard lock(*mutex);
   if (driver.initialized.load()) return CUDA_SUCCESS;
-  driver.profile = ProfileFromEnvironment();
+  if (!kDeviceKind.read_profile(&driver.profile)) return CUDA_ERROR_INVALID_VALUE;
   const auto devices = static_cast<uint64_t>(driver.profile.devices);
   driver.arena = std::make_unique<Arena>(devices * driver.profile.memory_bytes * 2 + (1ull << 30));
   for (int ordinal = 0; ordinal < driver.profile.devices; ++ordinal) {

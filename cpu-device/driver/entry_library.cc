@@ -19,7 +19,7 @@ CUresult Load(CUlibrary* out, const void* code, unsigned count, CUjit_option* op
   JitOptions jit;
   if (!jit.Read(count, options, values)) return CUDA_ERROR_INVALID_VALUE;
   std::string ptx;
-  if (const CUresult result = PtxOf(code, &ptx, jit)) return result;
+  if (const CUresult result = CodeOf(code, &ptx, jit)) return result;
   auto library = std::make_shared<Library>(std::move(ptx));
   *out = library->handle();
   TheDriver().libraries.Add(library);

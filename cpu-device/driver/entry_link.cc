@@ -9,6 +9,7 @@
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/jit_options.h"
+#include "cpu-device/driver/kind.h"
 #include "cpu-device/driver/log.h"
 #include "cpu-device/driver/registry.h"
 
@@ -45,7 +46,11 @@ CUresult Add(CUlinkState state, CUjitInputType type, const void* data, size_t si
     link->ptx.assign(static_cast<const char*>(data), strnlen(static_cast<const char*>(data), size));
     return CUDA_SUCCESS;
   }
-  if (type == CU_JIT_INPUT_FATBINARY) return PtxOf(data, &link->ptx, link->jit);
+  if (type == CU_JIT_INPUT_CUBIN && kDeviceKind.takes_machine_code) {
+    link->ptx.assign(static_cast<const char*>(data), size);
+    return CUDA_SUCCESS;
+  }
+  if (type == CU_JIT_INPUT_FATBINARY) return CodeOf(data, &link->ptx, link->jit);
   return Refuse(*link, "an input of machine code or a library: this device executes PTX only",
                 CUDA_ERROR_NO_BINARY_FOR_GPU);
 }

@@ -10,6 +10,7 @@
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/image_source.h"
 #include "cpu-device/driver/jit_options.h"
+#include "cpu-device/driver/kind.h"
 #include "cpu-device/driver/log.h"
 #include "cpu-device/driver/module.h"
 
@@ -22,10 +23,11 @@ bool ReadFile(const char* path, std::string* bytes) {
   return !file.bad();
 }
 
-CUresult PtxOf(const void* image, std::string* ptx, const JitOptions& jit) {
+CUresult CodeOf(const void* image, std::string* code, const JitOptions& jit) {
   const Profile& profile = TheDriver().profile;
   std::string error;
-  const CUresult result = ExtractPtx(image, static_cast<uint32_t>(profile.cc()), ptx, &error);
+  const CUresult result = ExtractImage(image, static_cast<uint32_t>(profile.cc()),
+                                       kDeviceKind.takes_machine_code, code, &error);
   if (result != CUDA_SUCCESS) {
     Log(LogLevel::kError, "kernel image: %s", error.c_str());
     jit.ReportError(error);
@@ -40,7 +42,7 @@ CUresult LoadImage(CUmodule* out, const void* image, const JitOptions& jit) {
   if (const CUresult result = CurrentContext(&context)) return result;
   if (out == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::string ptx, error;
-  if (const CUresult result = PtxOf(image, &ptx, jit)) return result;
+  if (const CUresult result = CodeOf(image, &ptx, jit)) return result;
   std::shared_ptr<LoadedProgram> program;
   if (const CUresult result = LoadProgram(*context, std::move(ptx), &program, &error)) {
     jit.ReportError(error);

@@ -100,6 +100,10 @@ CUresult ResultOf(const ExecResult& result) {
       return CUDA_ERROR_LAUNCH_FAILED;
     case ExecStatus::kOutOfMemory:
       return CUDA_ERROR_OUT_OF_MEMORY;
+    case ExecStatus::kInvalidImage:
+      return CUDA_ERROR_INVALID_IMAGE;
+    case ExecStatus::kNoBinary:
+      return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
   return CUDA_ERROR_UNKNOWN;
 }

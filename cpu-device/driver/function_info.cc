@@ -43,13 +43,14 @@ CUresult FunctionAttribute(const Function& function, CUfunction_attribute attrib
       *value = static_cast<int>(info.local_bytes);
       break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
-      *value = static_cast<int>(std::clamp<uint32_t>(info.registers, 16, 255));
+      *value = static_cast<int>(std::min<uint32_t>(info.registers, 255));
       break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
       *value = static_cast<int>(info.ptx_version);
       break;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-      *value = ProfileOf(function).cc();
+      *value = info.binary_version != 0 ? static_cast<int>(info.binary_version)
+                                        : ProfileOf(function).cc();
       break;
     case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
       *value = 0;
@@ -61,12 +62,19 @@ CUresult FunctionAttribute(const Function& function, CUfunction_attribute attrib
       *value = function.carveout;
       break;
     case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+      *value = info.needs_cluster;
+      break;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+      *value = static_cast<int>(
+          info.required_cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH]);
+      break;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      *value = function.non_portable_cluster;
+      break;
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-      *value = 0;
+      *value = function.cluster_policy;
       break;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -88,8 +96,17 @@ CUresult SetFunctionAttribute(Function& function, CUfunction_attribute attribute
       function.carveout = value;
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      if (!ProfileOf(function).clusters)
+        return value == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+      function.non_portable_cluster = value != 0;
+      return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-      return value == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+      if (!ProfileOf(function).clusters)
+        return value == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+      if (value < 0 || value > CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING)
+        return CUDA_ERROR_INVALID_VALUE;
+      function.cluster_policy = value;
+      return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }

@@ -13,13 +13,14 @@
 namespace farcall::cpu_device {
 namespace {
 
-constexpr uint64_t kMaxTextBytes = 1ull << 30;
+constexpr uint64_t kMaxCodeBytes = 1ull << 30;
 
 bool Unpack(const cuda_abi::ImageEntry& entry, std::string* text, std::string* error) {
   const auto* data = reinterpret_cast<const char*>(entry.payload.data());
   const uint64_t size = entry.uncompressed_bytes;
-  if (size > kMaxTextBytes) {
-    *error = "PTX of " + std::to_string(size) + " bytes, at most " + std::to_string(kMaxTextBytes);
+  if (size > kMaxCodeBytes) {
+    *error =
+        "an image of " + std::to_string(size) + " bytes, at most " + std::to_string(kMaxCodeBytes);
     return false;
   }
   text->resize(size);
@@ -38,11 +39,13 @@ bool Unpack(const cuda_abi::ImageEntry& entry, std::string* text, std::string* e
     text->assign(data, entry.payload.size());
   }
   if (!ok) {
-    *error = "compressed PTX of sm_" + std::to_string(entry.arch) + " does not unpack to " +
+    *error = "a compressed image for sm_" + std::to_string(entry.arch) + " does not unpack to " +
              std::to_string(size) + " bytes";
     return false;
   }
-  while (!text->empty() && text->back() == '\0') text->pop_back();
+  if (entry.kind == cuda_abi::EntryKind::kPtx) {
+    while (!text->empty() && text->back() == '\0') text->pop_back();
+  }
   return true;
 }
 
@@ -59,17 +62,25 @@ std::string Describe(const std::vector<cuda_abi::ImageEntry>& entries) {
 
 }  // namespace
 
-CUresult ExtractPtx(const void* image, uint32_t cc, std::string* ptx, std::string* error) {
+CUresult ExtractImage(const void* image, uint32_t cc, bool takes_machine_code, std::string* code,
+                      std::string* error) {
   const cuda_abi::ImageView view = cuda_abi::ViewTrustedImage(image);
   switch (view.form) {
-    case cuda_abi::ImageForm::kPtx:
-      ptx->assign(reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size());
-      return CUDA_SUCCESS;
     case cuda_abi::ImageForm::kElf:
-      *error =
-          "a cubin: this device executes PTX only (build with -gencode "
-          "arch=compute_80,code=compute_80 or -arch=compute_80)";
-      return CUDA_ERROR_NO_BINARY_FOR_GPU;
+      if (!takes_machine_code) {
+        *error =
+            "a cubin: this device executes PTX only (build with -gencode "
+            "arch=compute_80,code=compute_80 or -arch=compute_80)";
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+      }
+      if (view.bytes.empty()) {
+        *error = "an ELF file with a broken header";
+        return CUDA_ERROR_INVALID_IMAGE;
+      }
+      [[fallthrough]];
+    case cuda_abi::ImageForm::kPtx:
+      code->assign(reinterpret_cast<const char*>(view.bytes.data()), view.bytes.size());
+      return CUDA_SUCCESS;
     case cuda_abi::ImageForm::kContainer:
       break;
     default:
@@ -78,14 +89,16 @@ CUresult ExtractPtx(const void* image, uint32_t cc, std::string* ptx, std::strin
   }
   std::vector<cuda_abi::ImageEntry> entries;
   if (!cuda_abi::ParseContainer(view.bytes, &entries, error)) return CUDA_ERROR_INVALID_IMAGE;
-  const cuda_abi::ImageEntry* chosen = cuda_abi::ChooseEntry(entries, cc, true);
+  const cuda_abi::ImageEntry* chosen = cuda_abi::ChooseEntry(entries, cc, !takes_machine_code);
   if (chosen == nullptr) {
-    *error = "no PTX for compute capability " + std::to_string(cc / 10) + "." +
-             std::to_string(cc % 10) + " or below, only " + Describe(entries) +
-             "; this device executes PTX only";
+    const std::string capability = std::to_string(cc / 10) + "." + std::to_string(cc % 10);
+    *error = takes_machine_code
+                 ? "nothing for compute capability " + capability + ", only " + Describe(entries)
+                 : "no PTX for compute capability " + capability + " or below, only " +
+                       Describe(entries) + "; this device executes PTX only";
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
-  return Unpack(*chosen, ptx, error) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+  return Unpack(*chosen, code, error) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
 }
 
 }  // namespace farcall::cpu_device

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what cuModuleLoadData is given to the PTX text this device can execute.
+// From what cuModuleLoadData is given to what a program is loaded from: PTX text, or a cubin where
+// the device takes machine code.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,11 @@
 
 namespace farcall::cpu_device {
 
-// The PTX a device of compute capability `cc` (130 for 13.0) takes from `image`: a fatbin wrapper
-// or container, or PTX text.
-//   Errors  NO_BINARY_FOR_GPU (machine code only), INVALID_IMAGE (not a kernel image, broken
+// What a device of compute capability `cc` (130 for 13.0) takes from `image`: a fatbin wrapper or
+// container, PTX text or a cubin.
+//   Errors  NO_BINARY_FOR_GPU (nothing for this device), INVALID_IMAGE (not a kernel image, broken
 //   payload); reason in `error`
-CUresult ExtractPtx(const void* image, uint32_t cc, std::string* ptx, std::string* error);
+CUresult ExtractImage(const void* image, uint32_t cc, bool takes_machine_code, std::string* code,
+                      std::string* error);
 
 }  // namespace farcall::cpu_device

@@ -13,6 +13,30 @@
 namespace farcall::cpu_device {
 namespace {
 
+// A cluster is of at most eight blocks, or of sixteen where the function allows it, and divides the
+// grid. One that the kernel was compiled with holds where the launch gives none.
+CUresult CheckCluster(const Function& function, const LaunchConfig& config) {
+  const uint32_t* required = function.info().required_cluster;
+  const Dim3 given = config.cluster;
+  const bool is_given = given.x != 1 || given.y != 1 || given.z != 1;
+  const Dim3 cluster =
+      is_given || required[0] == 0 ? given : Dim3{required[0], required[1], required[2]};
+  const uint64_t blocks = uint64_t{cluster.x} * cluster.y * cluster.z;
+  if (!is_given && required[0] == 0) {
+    return function.info().needs_cluster ? CUDA_ERROR_INVALID_CLUSTER_SIZE : CUDA_SUCCESS;
+  }
+  if (!function.context().device().profile.clusters)
+    return blocks == 1 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+  const bool differs = required[0] != 0 && (cluster.x != required[0] || cluster.y != required[1] ||
+                                            cluster.z != required[2]);
+  const uint64_t most = function.non_portable_cluster ? 16 : 8;
+  if (differs || blocks == 0 || blocks > most || config.grid.x % cluster.x != 0 ||
+      config.grid.y % cluster.y != 0 || config.grid.z % cluster.z != 0) {
+    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  }
+  return CUDA_SUCCESS;
+}
+
 CUresult CheckShape(const Function& function, const LaunchConfig& config) {
   const Dim3 &grid = config.grid, &block = config.block;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0)
@@ -33,8 +57,7 @@ CUresult CheckShape(const Function& function, const LaunchConfig& config) {
   }
   if (config.dynamic_shared_bytes > static_cast<uint32_t>(DynamicSharedLimit(function)))
     return CUDA_ERROR_INVALID_VALUE;
-  if (config.cluster.x != 1 || config.cluster.y != 1 || config.cluster.z != 1)
-    return CUDA_ERROR_NOT_SUPPORTED;
+  if (const CUresult result = CheckCluster(function, config)) return result;
   if (!config.cooperative) return CUDA_SUCCESS;
   const uint64_t resident =
       static_cast<uint64_t>(

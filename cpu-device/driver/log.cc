@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cpu-device/driver/kind.h"
+
 namespace farcall::cpu_device {
 namespace {
 
@@ -44,7 +46,7 @@ void Log(LogLevel level, const char* format, ...) {
   va_start(args, format);
   vsnprintf(line, sizeof(line), format, args);
   va_end(args);
-  fprintf(sink, "farcall: cpu-device[%d]: %s: %s\n", static_cast<int>(getpid()),
+  fprintf(sink, "farcall: %s[%d]: %s: %s\n", kDeviceKind.log_name, static_cast<int>(getpid()),
           kNames[static_cast<int>(level)], line);
   fflush(sink);
 }

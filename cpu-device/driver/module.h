@@ -49,6 +49,8 @@ class Function {
 
   std::atomic<int> max_dynamic_shared{-1};  // -1: not set, the default limit holds
   std::atomic<int> carveout{-1};
+  std::atomic<bool> non_portable_cluster{false};  // sixteen blocks, not eight
+  std::atomic<int> cluster_policy{0};
   std::atomic<bool> loaded{false};
 
  private:

@@ -8,6 +8,7 @@
 #include "cpu-device/driver/executor.h"
 #include "cpu-device/driver/graph.h"
 #include "cpu-device/driver/module.h"
+#include "cpu-device/driver/sparse.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -47,6 +48,10 @@ CUresult Do(const CopyOp& op) {
 CUresult Do(const MemsetOp& op) {
   for (uint64_t y = 0; y < op.height; ++y) {
     const uint64_t row = op.dst + y * op.pitch;
+    if (op.value == 0) {
+      SetZero(row, op.width * op.element);
+      continue;
+    }
     switch (op.element) {
       case 1:
         memset(At(row), static_cast<int>(op.value), op.width);

@@ -138,16 +138,16 @@ bool DeviceAttribute(const Profile& p, int ordinal, int attribute, int* value) {
       *value = p.registers;
       break;
     case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
-      *value = 2000000;
+      *value = p.clock_khz;
       break;
     case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
-      *value = 3200000;
+      *value = p.memory_clock_khz;
       break;
     case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
-      *value = 128;
+      *value = p.memory_bus_bits;
       break;
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
-      *value = 32 << 20;
+      *value = p.l2_bytes;
       break;
     case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
     case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT:
@@ -166,7 +166,7 @@ bool DeviceAttribute(const Profile& p, int ordinal, int attribute, int* value) {
       *value = p.blocks_per_multiprocessor;
       break;
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
-      *value = 2;
+      *value = p.copy_engines;
       break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
       *value = p.cc_major;
@@ -175,7 +175,7 @@ bool DeviceAttribute(const Profile& p, int ordinal, int attribute, int* value) {
       *value = p.cc_minor;
       break;
     case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO:
-      *value = 2;
+      *value = p.single_to_double;
       break;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
       *value = ordinal + 1;
@@ -192,6 +192,9 @@ bool DeviceAttribute(const Profile& p, int ordinal, int attribute, int* value) {
       break;
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
       *value = CU_MEM_HANDLE_TYPE_NONE;
+      break;
+    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+      *value = p.clusters;
       break;
     // What this device does.
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
@@ -216,7 +219,7 @@ bool DeviceAttribute(const Profile& p, int ordinal, int attribute, int* value) {
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
       *value = 1;
       break;
-    // No textures, surfaces, clusters, multicast, external memory, RDMA, ECC: nor any attribute not
+    // No textures, surfaces, multicast, external memory, RDMA, ECC: nor any attribute not
     // named above.
     default:
       *value = 0;

@@ -22,6 +22,13 @@ struct Profile {
   int shared_per_block_optin = 99 << 10;
   int shared_per_multiprocessor = 100 << 10;
   int registers = 65536;
+  int l2_bytes = 32 << 20;
+  int clock_khz = 2000000;
+  int memory_clock_khz = 3200000;
+  int memory_bus_bits = 128;
+  int copy_engines = 2;
+  int single_to_double = 2;  // throughput
+  bool clusters = false;
 
   int cc() const { return cc_major * 10 + cc_minor; }
 };

@@ -52,6 +52,14 @@ bool RangeMap::Find(uint64_t address, Range* range) const {
   return true;
 }
 
+bool RangeMap::KindOf(uint64_t address, uint64_t bytes, RangeKind* kind) const {
+  std::shared_lock lock(mutex_);
+  const Range* found = At(address);
+  if (found == nullptr || bytes > found->end() - address) return false;
+  *kind = found->kind;
+  return true;
+}
+
 std::vector<Range> RangeMap::TakeContext(const Context* context) {
   std::vector<Range> taken;
   std::unique_lock lock(mutex_);

@@ -52,6 +52,8 @@ class RangeMap {
   bool Add(Range range);
   // A copy of the range that holds `address`.
   bool Find(uint64_t address, Range* range) const;
+  // What [address, address + bytes) is; false if it is not inside one range.
+  bool KindOf(uint64_t address, uint64_t bytes, RangeKind* kind) const;
   // Takes out the range that starts at `address` and for which `accept` is true; false if there is
   // none.
   template <typename Predicate>

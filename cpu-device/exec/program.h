@@ -30,7 +30,10 @@ struct KernelInfo {
   uint32_t max_threads_per_block = 1024;   // from .maxntid / .reqntid
   uint32_t required_block[3] = {0, 0, 0};  // .reqntid, zeros if absent
   uint32_t registers = 0;
-  uint32_t ptx_version = 0;  // .target: 75 for sm_75
+  uint32_t ptx_version = 0;                  // .target: 75 for sm_75
+  uint32_t binary_version = 0;               // of machine code: 90 for sm_90; 0 = the device's own
+  uint32_t required_cluster[3] = {0, 0, 0};  // .reqnctapercluster, zeros if absent
+  bool needs_cluster = false;                // .explicitcluster: a launch has to give its shape
   bool uses_grid_sync = false;
 };
 
@@ -73,6 +76,8 @@ enum class ExecStatus {
   kTimeout,        // 702
   kStackOverflow,  // 719
   kOutOfMemory,
+  kInvalidImage,  // CUDA_ERROR_INVALID_IMAGE
+  kNoBinary,      // machine code for another device: CUDA_ERROR_NO_BINARY_FOR_GPU
 };
 
 struct ExecResult {

@@ -81,6 +81,23 @@ TEST(Image, ChoosesAsTheDriverDoes) {
   EXPECT_EQ(ChooseEntry(entries, 70, false), nullptr);
 }
 
+TEST(ImageTest, SpecificCodeRunsWhereItSaysOnly) {
+  constexpr uint64_t kArch = 0x100000, kFamily = 0x200000;
+  std::vector<ImageEntry> entries(4);
+  for (ImageEntry& entry : entries) entry.kind = EntryKind::kCubin;
+  entries[0].arch = 90;
+  entries[1].arch = 90;
+  entries[1].flags = kArch;
+  entries[2].arch = 120;
+  entries[2].flags = kArch;
+  entries[3].arch = 120;
+  entries[3].flags = kFamily;
+  EXPECT_EQ(ChooseEntry(entries, 90, false), &entries[1]);
+  EXPECT_EQ(ChooseEntry(entries, 121, false), &entries[3]);
+  entries.pop_back();
+  EXPECT_EQ(ChooseEntry(entries, 121, false), nullptr);
+}
+
 TEST(Image, ReadsPayloadAndCompression) {
   const auto container = Container(
       {Entry(1, 75, "0123456789", 0x8011), Entry(1, 80, "01234567", 0x2011), Entry(1, 86, "text")});
