@@ -60,10 +60,12 @@ class LinkProxy:
     """Forwards connections to `target` (host, port). All methods from any thread."""
 
     def __init__(self, target, listen=("127.0.0.1", 0), launch_ids=(), drop_launch=0, delay_s=0.0,
-                 record_dir=None, drop_function=0):
+                 record_dir=None, drop_function=0, mark_ids=()):
         self.target, self.launch_ids, self.delay_s = target, set(launch_ids), delay_s
         self.drop_launch = drop_launch      # the launch of this number, or
         self.drop_function = drop_function  # each launch of the function that is the N-th to be launched
+        self.mark_ids = set(mark_ids)       # a record of these calls keeps a copy of the counts as they are then
+        self.marks = []
         self.functions = []                 # handles in the order of their first launch
         self.counts = {"hellos": 0, "lane_hellos": 0, "wanted_replies": 0, "replies": 0, "records_out": 0, "launches": 0,
                        "dropped": 0, "frames_out": 0, "frames_in": 0, "bytes_out": 0, "bytes_in": 0}
@@ -198,6 +200,9 @@ class LinkProxy:
                 self._add("records_out")
                 if flags & WANT_REPLY:
                     self._add("wanted_replies")
+                if call in self.mark_ids:
+                    with self._lock:
+                        self.marks.append(dict(self.counts))
                 if call in self.launch_ids:
                     self._add("launches")
                     if self._unwanted(frame, at) and not flags & WANT_REPLY:

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains a small residual network to tell shapes apart that it draws itself, and reads one value a step: the loss.
+
+    farcall run --endpoint tcp://gpu-host:7717 -- python cnn.py
+    farcall run --endpoint tcp://gpu-host:7717 -- python cnn.py --workers 4 --amp    drawn by worker processes; mixed precision
+"""
+import argparse
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset
+
+SHAPES = ("disc", "ring", "square", "cross")
+
+
+class Drawings(Dataset):
+    """Noisy 32 x 32 pictures; the same index is the same picture."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        chance = torch.Generator().manual_seed(index)
+        kind = index % len(SHAPES)
+        x0, y0, size = (torch.rand(3, generator=chance) * torch.tensor([8.0, 8.0, 4.0]) + torch.tensor([12.0, 12.0, 5.0])).tolist()
+        y, x = torch.meshgrid(torch.arange(32.0) - y0, torch.arange(32.0) - x0, indexing="ij")
+        away = (x * x + y * y).sqrt()
+        drawn = (away < size, (away - size).abs() < 1.5, torch.maximum(x.abs(), y.abs()) < size,
+                 torch.minimum(x.abs(), y.abs()) < 1.5)[kind]
+        return drawn.float() + 0.3 * torch.randn(3, 32, 32, generator=chance), kind
+
+
+class Residual(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.first = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.second = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(outputs), nn.BatchNorm2d(outputs)])
+        self.short = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if stride != 1 or inputs != outputs else nn.Identity()
+
+    def forward(self, x):
+        y = F.relu(self.norms[0](self.first(x)))
+        return F.relu(self.norms[1](self.second(y)) + self.short(x))
+
+
+def network(width=32):
+    blocks = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    for stage, stride in enumerate((1, 2, 2)):
+        blocks += [Residual(width << max(stage - 1, 0), width << stage, stride), Residual(width << stage, width << stage, 1)]
+    return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width << 2, len(SHAPES)))
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--workers", type=int, default=0, help="processes that draw")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--amp", action="store_true", help="mixed precision (bfloat16)")
+    parser.add_argument("--range", type=int, nargs=2, metavar=("FROM", "TO"),
+                        help="mark these steps with cudaProfilerStart and Stop: FARCALL_STATS counts them apart")
+    return parser.parse_args()
+
+
+def main():
+    args = parse()
+    torch.manual_seed(1)
+    loader = DataLoader(Drawings(args.steps * args.batch), args.batch, num_workers=args.workers, pin_memory=args.device == "cuda")
+    model = network().to(args.device)
+    optimiser = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    start = time.monotonic()
+    for step, (pictures, kinds) in enumerate(loader, 1):
+        if args.range and step == args.range[0] + 1:
+            torch.cuda.profiler.start()
+        pictures, kinds = (part.to(args.device, non_blocking=True) for part in (pictures, kinds))
+        optimiser.zero_grad(set_to_none=True)
+        with torch.autocast(args.device, torch.bfloat16, enabled=args.amp):
+            loss = F.cross_entropy(model(pictures), kinds)
+        loss.backward()
+        optimiser.step()
+        value = loss.item()
+        if args.range and step == args.range[1]:
+            torch.cuda.profiler.stop()
+        if step == 1 or step % 10 == 0:
+            print(f"step {step:4}  loss {value:.4f}", flush=True)
+    seconds = time.monotonic() - start
+    print(f"{args.steps} steps, {seconds / args.steps * 1000:.1f} ms each")
+
+
+if __name__ == "__main__":
+    main()
