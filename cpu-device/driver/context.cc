@@ -48,6 +48,10 @@ CUresult Context::SetLimit(CUlimit limit, size_t value) {
 }
 
 CUresult Context::GetLimit(CUlimit limit, size_t* value) {
+  if (limit == CU_LIMIT_CIG_ENABLED) {  // cuBLAS 13.4 asks before its first product
+    *value = 0;
+    return CUDA_SUCCESS;
+  }
   if (limit < 0 || limit > CU_LIMIT_PERSISTING_L2_CACHE_SIZE) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   std::lock_guard lock(mutex_);
   *value = limits_[limit];

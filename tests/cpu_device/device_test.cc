@@ -95,6 +95,9 @@ TEST_F(DriverTest, LimitsAreKept) {
   ASSERT_OK(CU(cuCtxGetLimit)(&value, CU_LIMIT_PRINTF_FIFO_SIZE));
   EXPECT_EQ(value, 1u << 21);
   EXPECT_EQ(CU(cuCtxGetLimit)(&value, static_cast<CUlimit>(77)), CUDA_ERROR_UNSUPPORTED_LIMIT);
+  ASSERT_OK(CU(cuCtxGetLimit)(&value, CU_LIMIT_CIG_ENABLED));
+  EXPECT_EQ(value, 0u);
+  EXPECT_EQ(CU(cuCtxSetLimit)(CU_LIMIT_CIG_ENABLED, 1), CUDA_ERROR_UNSUPPORTED_LIMIT);
 }
 
 TEST_F(DriverTest, AForkedChildIsNotInitialised) {
