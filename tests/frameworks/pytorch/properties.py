@@ -37,9 +37,4 @@ def bfloat16_and_peer_access_are_answered():
         fact(isinstance(torch.cuda.can_device_access_peer(0, 1), bool), "no answer")
 
 
-@check
-def the_driver_has_a_version():
-    fact(torch._C._cuda_getDriverVersion() >= 12000, f"{torch._C._cuda_getDriverVersion()}")
-
-
 main()
