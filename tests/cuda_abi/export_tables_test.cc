@@ -57,6 +57,13 @@ TEST(ExportTables, PrimaryContextComesFromTheOwner) {
   for (int slot = 1; slot < 13; ++slot) EXPECT_NE(table[slot], nullptr) << slot;
 }
 
+TEST(ExportTables, TheProfilersTableOffersNoSlot) {
+  const auto* table = Table({0x7c, 0xb6, 0x3f, 0x9b, 0x9c, 0xa4, 0x8e, 0x42, 0xa4, 0x84, 0xbe, 0xb6,
+                             0x6e, 0x6a, 0xed, 0x7f});
+  ASSERT_NE(table, nullptr);
+  EXPECT_EQ(reinterpret_cast<size_t>(table[0]), sizeof(void*));
+}
+
 int g_destroyed = 0;
 
 TEST(ExportTables, StorageRunsDestructorsWithItsContext) {
