@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <mutex>
+#include <vector>
 
 #include "client-shim/core/log.h"
 #include "proto/call_id.h"
@@ -29,32 +31,98 @@ void StartStats() {
 
 namespace {
 
-void WriteCalls(FILE* file, Stats* stats) {
+struct Row {
+  uint64_t calls = 0, posted = 0, waited = 0, left = 0, wait_ns = 0;
+
+  uint64_t local() const { return calls > left ? calls - left : 0; }
+};
+
+struct Counts {
+  uint64_t round_trips = 0, posted = 0;
+  std::vector<Row> rows = std::vector<Row>(Stats::kMaxCalls);
+
+  // *this += later - earlier
+  void AddDifference(const Counts& later, const Counts& earlier) {
+    round_trips += later.round_trips - earlier.round_trips;
+    posted += later.posted - earlier.posted;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      rows[i].calls += later.rows[i].calls - earlier.rows[i].calls;
+      rows[i].posted += later.rows[i].posted - earlier.rows[i].posted;
+      rows[i].waited += later.rows[i].waited - earlier.rows[i].waited;
+      rows[i].left += later.rows[i].left - earlier.rows[i].left;
+      rows[i].wait_ns += later.rows[i].wait_ns - earlier.rows[i].wait_ns;
+    }
+  }
+};
+
+Counts Now(Stats* stats) {
+  Counts counts;
+  counts.round_trips = stats->round_trips.load();
+  counts.posted = stats->posted.load();
+  for (size_t i = 0; i < counts.rows.size(); ++i) {
+    const CallCounters& row = stats->by_call[i];
+    counts.rows[i] = {row.calls.load(), row.posted.load(), row.waited.load(), row.local_left.load(),
+                      row.wait_ns.load()};
+  }
+  return counts;
+}
+
+struct Range {
+  std::mutex mutex;
+  bool open = false, used = false;
+  Counts start, sum;
+
+  void Close(Stats* stats) {
+    if (open) sum.AddDifference(Now(stats), start);
+    open = false;
+  }
+};
+
+Range& TheRange() {
+  static auto* range = new Range;
+  return *range;
+}
+
+void WriteCalls(FILE* file, const Counts& counts) {
+  uint64_t local = 0;
+  for (const Row& row : counts.rows) local += row.local();
+  std::fprintf(file,
+               "\"round_trips\": %" PRIu64 ", \"posted\": %" PRIu64 ", \"local\": %" PRIu64
+               ", \"calls\": {",
+               counts.round_trips, counts.posted, local);
   bool first = true;
-  for (size_t i = 0; i < Stats::kMaxCalls; ++i) {
-    CallCounters& row = stats->by_call[i];
-    uint64_t calls = row.calls.load();
-    if (calls == 0) continue;
-    uint64_t left = row.local_left.load();
+  for (size_t i = 0; i < counts.rows.size(); ++i) {
+    const Row& row = counts.rows[i];
+    if (row.calls == 0) continue;
     std::fprintf(file,
                  "%s\n    \"%s\": {\"calls\": %" PRIu64 ", \"posted\": %" PRIu64
                  ", \"waited\": %" PRIu64 ", \"local\": %" PRIu64 ", \"wait_ns\": %" PRIu64 "}",
-                 first ? "" : ",", CallName(static_cast<uint16_t>(i)), calls, row.posted.load(),
-                 row.waited.load(), calls > left ? calls - left : 0, row.wait_ns.load());
+                 first ? "" : ",", CallName(static_cast<uint16_t>(i)), row.calls, row.posted,
+                 row.waited, row.local(), row.wait_ns);
     first = false;
   }
-}
-
-uint64_t LocalCalls(Stats* stats) {
-  uint64_t local = 0;
-  for (CallCounters& row : stats->by_call) {
-    uint64_t calls = row.calls.load(), left = row.local_left.load();
-    local += calls > left ? calls - left : 0;
-  }
-  return local;
+  std::fputs("}", file);
 }
 
 }  // namespace
+
+void OpenStatsRange() {
+  Stats* stats = g_stats.load();
+  if (stats == nullptr) return;
+  Range& range = TheRange();
+  std::lock_guard lock(range.mutex);
+  if (range.open) return;
+  range.open = range.used = true;
+  range.start = Now(stats);
+}
+
+void CloseStatsRange() {
+  Stats* stats = g_stats.load();
+  if (stats == nullptr) return;
+  Range& range = TheRange();
+  std::lock_guard lock(range.mutex);
+  range.Close(stats);
+}
 
 void WriteStats(const std::string& path, const Link::Counters& wire) {
   Stats* stats = g_stats.load();
@@ -66,14 +134,20 @@ void WriteStats(const std::string& path, const Link::Counters& wire) {
     return;
   }
   std::fprintf(file,
-               "{\"round_trips\": %" PRIu64 ", \"posted\": %" PRIu64 ", \"local\": %" PRIu64
-               ", \"bytes_out\": %" PRIu64 ", \"bytes_in\": %" PRIu64 ", \"batches\": %" PRIu64
-               ", \"wall_ns\": %" PRIu64 ", \"wait_ns\": %" PRIu64 ",\n  \"calls\": {",
-               stats->round_trips.load(), stats->posted.load(), LocalCalls(stats),
+               "{\"bytes_out\": %" PRIu64 ", \"bytes_in\": %" PRIu64 ", \"batches\": %" PRIu64
+               ", \"wall_ns\": %" PRIu64 ", \"wait_ns\": %" PRIu64 ",\n  ",
                wire.bytes_out + wire.chunk_bytes_out, wire.bytes_in + wire.chunk_bytes_in,
                wire.frames_out, NowNs() - stats->start_ns, stats->wait_ns.load());
-  WriteCalls(file, stats);
-  std::fputs("}}\n", file);
+  WriteCalls(file, Now(stats));
+  Range& range = TheRange();
+  std::lock_guard lock(range.mutex);
+  range.Close(stats);
+  if (range.used) {
+    std::fputs(",\n  \"profiled\": {", file);
+    WriteCalls(file, range.sum);
+    std::fputs("}", file);
+  }
+  std::fputs("}\n", file);
   bool whole = std::fclose(file) == 0;
   if (!whole || std::rename(part.c_str(), path.c_str()) != 0) {
     Log(LogLevel::kWarn, "FARCALL_STATS=%s cannot be written", path.c_str());

@@ -26,6 +26,9 @@ struct Stats {
 extern std::atomic<Stats*> g_stats;  // nullptr = off
 
 void StartStats();
+// What happens between cuProfilerStart and cuProfilerStop is counted apart as well.
+void OpenStatsRange();
+void CloseStatsRange();
 uint64_t NowNs();
 // Written beside the file and renamed, so a reader never sees half.
 void WriteStats(const std::string& path, const Link::Counters& wire);

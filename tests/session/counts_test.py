@@ -7,12 +7,12 @@ from harness import BUILD, Server, link_proxy, run
 
 
 class Counts(unittest.TestCase):
-    def measured(self, server, *command, cache=None):
-        proxy = link_proxy.LinkProxy(("127.0.0.1", server.port))
+    def measured(self, server, *command, cache=None, marks=()):
+        proxy = link_proxy.LinkProxy(("127.0.0.1", server.port), mark_ids=link_proxy.call_ids(*marks))
         environment = {"FARCALL_CACHE_DIR": cache} if cache else {}
         client = run(proxy.url, *command, environment=environment)
         self.assertEqual(client.process.returncode, 0, (client.out, client.err))
-        counts = dict(proxy.counts)
+        counts = dict(proxy.counts, marks=list(proxy.marks))
         proxy.close()
         return client.stats(), counts
 
@@ -37,6 +37,18 @@ class Counts(unittest.TestCase):
             few, _ = self.measured(server, "questions", 5, cache=cache)
             many, _ = self.measured(server, "questions", 45, cache=cache)
             self.assertEqual(many["round_trips"] - few["round_trips"], 40)  # the streams' waits
+
+    def test_a_profiled_range_is_counted_apart(self):
+        with Server() as server:
+            stats, counts = self.measured(server, "ranged", 3, 5, marks=("cuProfilerStart", "cuProfilerStop"))
+        profiled = stats["profiled"]
+        self.assertEqual(profiled["round_trips"], 5)
+        self.assertEqual(profiled["posted"], 3)
+        self.assertEqual(profiled["calls"]["cuStreamSynchronize"]["waited"], 5)
+        self.assertGreaterEqual(stats["calls"]["cuStreamSynchronize"]["waited"], 9)
+        start, stop = counts["marks"]
+        self.assertEqual(stop["wanted_replies"] - start["wanted_replies"], 5)
+        self.assertEqual(stop["records_out"] - start["records_out"] - 1, 8)  # without the record that ends it
 
     def test_a_warm_start_takes_at_most_8_round_trips_to_the_first_kernel(self):
         with Server() as server, tempfile.TemporaryDirectory() as cache:

@@ -8,6 +8,7 @@ As a program: link_proxy.py --to HOST:PORT [--listen HOST:PORT] [--drop-launch N
 import argparse
 import json
 import os
+import pathlib
 import signal
 import socket
 import struct
@@ -229,6 +230,13 @@ class LinkProxy:
     def close(self):
         self._listener.close()
         self.cut(refuse=True)
+
+
+def call_ids(*names):
+    """The numbers under which these calls travel."""
+    ids = pathlib.Path(__file__).resolve().parents[2] / "codegen/ids/cuda.ids"
+    lines = (line.split() for line in ids.read_text(encoding="utf-8").splitlines() if line[:1].isdigit())
+    return [int(number) for number, name in lines if name in names]
 
 
 def _address(text):

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The profiler's switch: the device's profiler hears of it, and the statistics count the range
+// apart.
+#include "client-shim/core/calls.h"
+#include "client-shim/core/stats.h"
+#include "client/calls.h"
+
+namespace farcall::client {
+
+CUresult Call_cuProfilerStart() {
+  CUresult status = Post_cuProfilerStart();
+  OpenStatsRange();
+  return status;
+}
+
+CUresult Call_cuProfilerStop() {
+  CloseStatsRange();
+  return Post_cuProfilerStop();
+}
+
+}  // namespace farcall::client
