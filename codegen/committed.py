@@ -90,11 +90,16 @@ def coverage(inputs: Inputs) -> str:
 
 
 def traced_calls() -> dict[str, list[str]]:
-    """Exported name -> the files of tests/api_trace that call it, on a device and through Farcall."""
+    """Exported name -> the tests that call it: of tests/api_trace, on a device and through Farcall; of tests/session/driver, through Farcall."""
     traced: dict[str, list[str]] = {}
-    for source in sorted((ROOT / "tests/api_trace").glob("*.cc")):
-        for name in sorted(set(re.findall(r'\bT\(\s*(?:"[^"]*"|\w+),\s*(cu\w+)', source.read_text()))):
-            traced.setdefault(name, []).append(source.stem)
+    patterns = {
+        "api_trace": r'\bT\(\s*(?:"[^"]*"|\w+),\s*(cu\w+)',
+        "session/driver": r"\bD\((cu\w+)\)\(",
+    }
+    for folder, pattern in patterns.items():
+        for source in sorted((ROOT / "tests" / folder).glob("*.cc")):
+            for name in sorted(set(re.findall(pattern, source.read_text()))):
+                traced.setdefault(name, []).append(f"{folder}/{source.stem}")
     return traced
 
 
@@ -119,7 +124,7 @@ def _coverage_row(
         else {"client": "", "server": ""}
     )
     tests = ["wire"] if target is call and call.server == "generated" else []
-    tests += [f"api_trace/{area}" for area in traced.get(name, [])]
+    tests += traced.get(name, [])
     test = ", ".join(tests)
     return {"name": name, "class": target.klass, "served": served, "test": test, **sides}
 

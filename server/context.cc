@@ -15,20 +15,6 @@ namespace {
 constexpr unsigned kContextFlags =
     CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX | CU_CTX_SYNC_MEMOPS;
 
-void ComeToLife(Session& session, HandleParts parts, CUcontext native, int device,
-                bool is_primary) {
-  auto slot = static_cast<uint16_t>(parts.index);
-  ContextState& context = session.MakeContext(slot);
-  context.generation = parts.generation;
-  context.device = device;
-  context.is_primary = is_primary;
-  context.native = native;
-  CurrentContext::Forget();
-  session.table(HandleKind::kContext)
-      .Set(parts.index, parts.generation, HandleTable::State::kLive, native);
-  session.GrantFirstCredit(device);
-}
-
 // Everything that names the context dies before the driver's objects do.
 void KillHandles(Session& session, ContextState& context) {
   session.table(HandleKind::kContext).Kill(context.slot, context.generation);
@@ -48,6 +34,49 @@ void KillHandles(Session& session, ContextState& context) {
 }
 
 }  // namespace
+
+ContextState& ComeToLife(Session& session, HandleParts parts, CUcontext native, int device,
+                         bool is_primary) {
+  auto slot = static_cast<uint16_t>(parts.index);
+  ContextState& context = session.MakeContext(slot);
+  context.generation = parts.generation;
+  context.device = device;
+  context.is_primary = is_primary;
+  context.native = native;
+  context.green = nullptr;
+  CurrentContext::Forget();
+  session.table(HandleKind::kContext)
+      .Set(parts.index, parts.generation, HandleTable::State::kLive, native);
+  session.GrantFirstCredit(device);
+  return context;
+}
+
+void EndContext(ServeCall& call, ContextState* context, std::function<CUresult()> end) {
+  Session& session = call.session;
+  session.MakeCurrent(context);
+  auto destroy = [&session, &api = call.api, context, header = call.header, end](CUresult) {
+    auto now = [&session, &api, context, header, end] {
+      session.completion().Drain(context->native);
+      CurrentContext::Set(api, context->native);
+      session.ForgetContext(context->native);
+      CUresult result = end();
+      CurrentContext::Forget();
+      session.memory().FreeContext(context->slot);
+      session.Answer(header, result, {});
+    };
+    // Behind the frees that wait on the other helper.
+    session.OnMemoryHelper([&session, now] { session.OnHelper(now); });
+  };
+  session.FenceFrees(*context);  // at the frame's end there is no context to fence in
+  CUresult idle = CUDA_SUCCESS;
+  bool waits = session.Fence(*context, destroy, &idle);
+  KillHandles(session, *context);
+  session.MakeCurrent(nullptr);
+  call.parked = true;
+  if (!waits) {
+    destroy(idle);
+  }
+}
 
 Status Serve_cuDevicePrimaryCtxRetain(ServeCall& call) {
   auto device = call.in.Get<int32_t>();
@@ -140,33 +169,12 @@ Status Serve_cuCtxDestroy_v2(ServeCall& call) {
   }
   Session& session = call.session;
   ContextState* context = session.context(static_cast<uint16_t>(SplitHandle(wire).index));
-  if (context->is_primary) {
+  if (context->is_primary || context->green != nullptr) {
     call.result = CUDA_ERROR_INVALID_CONTEXT;
     return {};
   }
-  session.MakeCurrent(context);
-  auto destroy = [&session, &api = call.api, context, header = call.header](CUresult) {
-    auto now = [&session, &api, context, header] {
-      session.completion().Drain(context->native);
-      CurrentContext::Set(api, context->native);
-      session.ForgetContext(context->native);
-      CUresult result = api.cuCtxDestroy_v2(context->native);
-      CurrentContext::Forget();
-      session.memory().FreeContext(context->slot);
-      session.Answer(header, result, {});
-    };
-    // Behind the frees that wait on the other helper.
-    session.OnMemoryHelper([&session, now] { session.OnHelper(now); });
-  };
-  session.FenceFrees(*context);  // at the frame's end there is no context to fence in
-  CUresult idle = CUDA_SUCCESS;
-  bool waits = session.Fence(*context, destroy, &idle);
-  KillHandles(session, *context);
-  session.MakeCurrent(nullptr);
-  call.parked = true;
-  if (!waits) {
-    destroy(idle);
-  }
+  EndContext(call, context,
+             [&api = call.api, native = context->native] { return api.cuCtxDestroy_v2(native); });
   return {};
 }
 

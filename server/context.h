@@ -48,6 +48,7 @@ struct ContextState {
   int device = 0;
   bool is_primary = false;
   CUcontext native = nullptr;
+  CUgreenCtx green = nullptr;  // it works on that one's part of the device
 
   StreamState legacy;
   std::map<uint16_t, std::unique_ptr<StreamState>> per_thread;  // by client thread
@@ -69,5 +70,14 @@ struct ContextState {
 // Frees what a handle table keeps beside the native object: a StreamState, EventState or
 // FunctionState.
 void DeleteExtra(HandleKind kind, void* extra);
+
+class Session;
+struct ServeCall;
+// A native context that the helper has made; its slot is the handle's index.
+ContextState& ComeToLife(Session& session, HandleParts parts, CUcontext native, int device,
+                         bool is_primary);
+// Ends the context once its work is done: `destroy` is called on the helper, and what it returns is
+// the call's answer.
+void EndContext(ServeCall& call, ContextState* context, std::function<CUresult()> destroy);
 
 }  // namespace farcall::server

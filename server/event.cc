@@ -63,6 +63,48 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
   return {};
 }
 
+// All of a context's work: watched by a fence over its streams, recorded by the driver's own call.
+Status Serve_cuCtxRecordEvent(ServeCall& call) {
+  auto wire_event = call.in.Get<uint64_t>();
+  auto wire_context = call.in.Get<uint64_t>();
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
+  call.Resolve<CUcontext>(HandleKind::kContext, wire_context);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
+  Session& session = call.session;
+  ContextState* context = session.context(static_cast<uint16_t>(SplitHandle(wire_context).index));
+  state->last = nullptr;
+  if (context->green != nullptr && call.api.cuGreenCtxRecordEvent != nullptr) {
+    call.result = call.api.cuGreenCtxRecordEvent(context->green, event);
+  } else if (call.api.cuCtxRecordEvent != nullptr) {
+    call.result = call.api.cuCtxRecordEvent(context->native, event);
+  } else {
+    call.result = CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (call.result != CUDA_SUCCESS) {
+    PushCompleted(session, wire_event, call.header.serial, call.result);  // the client asks
+    return {};
+  }
+  auto watch = session.completion().AddManual(
+      session.NewStreamKey(), context->native,
+      [&session, wire_event, serial = call.header.serial](CUresult result) {
+        PushCompleted(session, wire_event, serial, result);
+      });
+  state->last = watch;
+  session.MakeCurrent(context);
+  auto reached = [&session, watch](CUresult) { session.completion().Signal(watch); };
+  CUresult idle = CUDA_SUCCESS;
+  if (!session.Fence(*context, reached, &idle)) {
+    reached(idle);
+  }
+  return {};
+}
+
 Status Serve_cuEventSynchronize(ServeCall& call) {
   auto wire_event = call.in.Get<uint64_t>();
   if (!call.in.Done()) {

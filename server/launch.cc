@@ -48,6 +48,70 @@ bool ResolveAttribute(ServeCall& call, CUlaunchAttribute& attribute) {
   }
 }
 
+bool GetAttributes(Reader& in, CUlaunchAttribute (&attributes)[kMaxAttributes], size_t* count) {
+  *count = in.GetCount(68);
+  if (*count > kMaxAttributes) {
+    return false;
+  }
+  for (size_t i = 0; i < *count; ++i) {
+    attributes[i].id = static_cast<CUlaunchAttributeID>(in.Get<uint32_t>());
+    uint64_t words[8];  // the value, as eight words
+    for (uint64_t& word : words) {
+      word = in.Get<uint64_t>();
+    }
+    std::memcpy(&attributes[i].value, words, sizeof(words));
+  }
+  return true;
+}
+
+void ResolveAttributes(ServeCall& call, CUlaunchAttribute* attributes, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (!ResolveAttribute(call, attributes[i])) {
+      call.result = CUDA_ERROR_NOT_SUPPORTED;
+      call.detail =
+          "cuLaunchKernelEx: attribute " + std::to_string(attributes[i].id) + " is not supported";
+    }
+  }
+}
+
+HandleKind FunctionKind(uint64_t wire) {
+  return SplitHandle(wire).kind == HandleKind::kKernel ? HandleKind::kKernel
+                                                       : HandleKind::kFunction;
+}
+
+// What a launch of this shape would do. Its stream does not matter.
+Status AnswerAboutLaunch(ServeCall& call,
+                         CUresult (*ask)(int*, CUfunction, const CUlaunchConfig*)) {
+  auto wire_function = call.in.Get<uint64_t>();
+  CUlaunchConfig config{};
+  for (unsigned* part : {&config.gridDimX, &config.gridDimY, &config.gridDimZ, &config.blockDimX,
+                         &config.blockDimY, &config.blockDimZ, &config.sharedMemBytes}) {
+    *part = call.in.Get<uint32_t>();
+  }
+  CUlaunchAttribute attributes[kMaxAttributes] = {};
+  size_t count = 0;
+  if (!GetAttributes(call.in, attributes, &count) || !call.in.Done()) {
+    return call.Malformed("body");
+  }
+  auto function = call.Resolve<CUfunction>(FunctionKind(wire_function), wire_function);
+  ResolveAttributes(call, attributes, count);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  if (ask == nullptr) {
+    call.result = CUDA_ERROR_NOT_SUPPORTED;
+    return {};
+  }
+  config.attrs = attributes;
+  config.numAttrs = static_cast<unsigned>(count);
+  int answer = 0;
+  call.result = ask(&answer, function, &config);
+  if (call.result == CUDA_SUCCESS) {
+    call.out.Put<int32_t>(answer);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status Serve_cuLaunchKernel(ServeCall& call) {
@@ -61,35 +125,20 @@ Status Serve_cuLaunchKernel(ServeCall& call) {
   config.blockDimZ = call.in.Get<uint32_t>();
   config.sharedMemBytes = call.in.Get<uint32_t>();
   auto wire_stream = call.in.Get<uint64_t>();
-  size_t count = call.in.GetCount(68);
-  if (count > kMaxAttributes) {
-    return call.Malformed("more attributes than there are");
-  }
   CUlaunchAttribute attributes[kMaxAttributes] = {};
-  for (size_t i = 0; i < count; ++i) {
-    attributes[i].id = static_cast<CUlaunchAttributeID>(call.in.Get<uint32_t>());
-    uint64_t words[8];  // the value, as eight words
-    for (uint64_t& word : words) {
-      word = call.in.Get<uint64_t>();
-    }
-    std::memcpy(&attributes[i].value, words, sizeof(words));
+  size_t count = 0;
+  if (!GetAttributes(call.in, attributes, &count)) {
+    return call.Malformed("more attributes than there are");
   }
   std::span<const std::byte> parameters = call.in.GetBytes();
   if (!call.in.Done() || parameters.size() > kMaxParameterBytes) {
     return call.Malformed("body");
   }
 
-  HandleKind kind = SplitHandle(wire_function).kind == HandleKind::kKernel ? HandleKind::kKernel
-                                                                           : HandleKind::kFunction;
+  HandleKind kind = FunctionKind(wire_function);
   auto function = call.Resolve<CUfunction>(kind, wire_function);
   config.hStream = call.ResolveStream(wire_stream);
-  for (size_t i = 0; i < count; ++i) {
-    if (!ResolveAttribute(call, attributes[i])) {
-      call.result = CUDA_ERROR_NOT_SUPPORTED;
-      call.detail =
-          "cuLaunchKernelEx: attribute " + std::to_string(attributes[i].id) + " is not supported";
-    }
-  }
+  ResolveAttributes(call, attributes, count);
   if (!call.ready()) {
     return call.LieStatus();
   }
@@ -120,6 +169,14 @@ Status Serve_cuLaunchKernel(ServeCall& call) {
   config.numAttrs = static_cast<unsigned>(count);
   call.result = call.api.cuLaunchKernelEx(&config, function, nullptr, extra);
   return {};
+}
+
+Status Serve_cuOccupancyMaxActiveClusters(ServeCall& call) {
+  return AnswerAboutLaunch(call, call.api.cuOccupancyMaxActiveClusters);
+}
+
+Status Serve_cuOccupancyMaxPotentialClusterSize(ServeCall& call) {
+  return AnswerAboutLaunch(call, call.api.cuOccupancyMaxPotentialClusterSize);
 }
 
 }  // namespace farcall::server

@@ -8,60 +8,21 @@
 #include "server/current_context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
+#include "server/jit_options.h"
 #include "server/session.h"
 
 namespace farcall::server {
 
 namespace {
 
-constexpr size_t kLogBytes = 16u << 10;
-constexpr size_t kMaxOptions = 32;
 constexpr uint32_t kFatbinMagic = 0xBA55ED50;
-
-// The options whose value is a plain number; what points into a process stays out.
-bool IsPlainOption(uint32_t id) {
-  switch (id) {
-    case CU_JIT_MAX_REGISTERS:
-    case CU_JIT_OPTIMIZATION_LEVEL:
-    case CU_JIT_TARGET_FROM_CUCONTEXT:
-    case CU_JIT_TARGET:
-    case CU_JIT_FALLBACK_STRATEGY:
-    case CU_JIT_GENERATE_DEBUG_INFO:
-    case CU_JIT_LOG_VERBOSE:
-    case CU_JIT_GENERATE_LINE_INFO:
-    case CU_JIT_CACHE_MODE:
-    case CU_JIT_FAST_COMPILE:
-    case CU_JIT_POSITION_INDEPENDENT_CODE:
-    case CU_JIT_MIN_CTA_PER_SM:
-    case CU_JIT_MAX_THREADS_PER_BLOCK:
-    case CU_JIT_OVERRIDE_DIRECTIVE_VALUES:
-      return true;
-    default:
-      return false;
-  }
-}
 
 struct LoadRequest {
   uint64_t wire = 0;
   Hash256 hash{};
   uint64_t bytes = 0;
   bool want_logs = false;
-  std::vector<CUjit_option> options;
-  std::vector<void*> values;
-  std::string info, error;  // buffers of the logs
-
-  void AddOption(CUjit_option option, uint64_t value) {
-    options.push_back(option);
-    values.push_back(reinterpret_cast<void*>(value));
-  }
-  void AddLogs() {
-    info.assign(kLogBytes, '\0');
-    error.assign(kLogBytes, '\0');
-    AddOption(CU_JIT_INFO_LOG_BUFFER, reinterpret_cast<uint64_t>(info.data()));
-    AddOption(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, kLogBytes);
-    AddOption(CU_JIT_ERROR_LOG_BUFFER, reinterpret_cast<uint64_t>(error.data()));
-    AddOption(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, kLogBytes);
-  }
+  JitOptions jit;
 };
 
 bool DecodeLoad(Reader& in, bool is_library, LoadRequest* request) {
@@ -69,18 +30,10 @@ bool DecodeLoad(Reader& in, bool is_library, LoadRequest* request) {
   std::span<const std::byte> hash = in.GetBytes();
   request->bytes = in.Get<uint64_t>();
   request->want_logs = in.Get<uint8_t>() != 0;
-  size_t count = in.GetCount(12);
-  if (hash.size() != request->hash.size() || count > kMaxOptions) {
+  if (hash.size() != request->hash.size() || !request->jit.Decode(in)) {
     return false;
   }
   std::memcpy(request->hash.data(), hash.data(), hash.size());
-  for (size_t i = 0; i < count; ++i) {
-    auto id = in.Get<uint32_t>();
-    auto value = in.Get<uint64_t>();
-    if (IsPlainOption(id)) {
-      request->AddOption(static_cast<CUjit_option>(id), value);
-    }
-  }
   // Library options speak of the client's memory: read and left.
   size_t library_options = is_library ? in.GetCount(12) : 0;
   for (size_t i = 0; i < library_options; ++i) {
@@ -88,11 +41,6 @@ bool DecodeLoad(Reader& in, bool is_library, LoadRequest* request) {
     in.Get<uint64_t>();
   }
   return in.Done();
-}
-
-void EncodeLogs(ServeCall& call, const LoadRequest& request) {
-  call.out.PutString(std::string_view(request.info.c_str()));
-  call.out.PutString(std::string_view(request.error.c_str()));
 }
 
 // A fatbin's entries are often compressed: what is in them cannot be told.
@@ -122,21 +70,21 @@ Status LoadImage(ServeCall& call, HandleKind kind, Load load) {
     call.result = CUDA_ERROR_NOT_FOUND;
     call.detail = "the server has no such image of " + std::to_string(request.bytes) +
                   " bytes: send it again";
-    EncodeLogs(call, request);
+    request.jit.EncodeLogs(call.out);
     return {};
   }
   if (MayPrint(*image)) {
     call.session.NotePrintf();
   }
   if (request.want_logs) {
-    request.AddLogs();
+    request.jit.AddLogs();
   }
   void* native = nullptr;
   call.result = load(*image, request, &native);
   if (call.result == CUDA_SUCCESS) {
     call.Insert(kind, request.wire, native);
   }
-  EncodeLogs(call, request);
+  request.jit.EncodeLogs(call.out);
   call.session.images().Forget(request.hash);
   return {};
 }
@@ -227,8 +175,8 @@ Status Serve_cuModuleLoadDataEx(ServeCall& call) {
                    [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
                      CUmodule module = nullptr;
                      CUresult result = call.api.cuModuleLoadDataEx(
-                         &module, image.data(), static_cast<unsigned>(request.options.size()),
-                         request.options.data(), request.values.data());
+                         &module, image.data(), request.jit.count(), request.jit.options.data(),
+                         request.jit.values.data());
                      *native = module;
                      return result;
                    });
@@ -242,8 +190,8 @@ Status Serve_cuLibraryLoadData(ServeCall& call) {
                      }
                      CUlibrary library = nullptr;
                      CUresult result = call.api.cuLibraryLoadData(
-                         &library, image.data(), request.options.data(), request.values.data(),
-                         static_cast<unsigned>(request.options.size()), nullptr, nullptr, 0);
+                         &library, image.data(), request.jit.options.data(),
+                         request.jit.values.data(), request.jit.count(), nullptr, nullptr, 0);
                      *native = library;
                      return result;
                    });

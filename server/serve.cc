@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "server/context.h"
+#include "server/link.h"
 #include "server/session.h"
 
 namespace farcall::server {
@@ -46,6 +47,9 @@ void DeleteExtra(HandleKind kind, void* extra) {
     case HandleKind::kFunction:
     case HandleKind::kKernel:
       delete static_cast<FunctionState*>(extra);
+      return;
+    case HandleKind::kLinkState:
+      delete static_cast<LinkState*>(extra);
       return;
     default:
       return;

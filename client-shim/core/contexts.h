@@ -11,15 +11,19 @@
 
 namespace farcall::client {
 
+struct GreenContext;
+
 struct Context {
   uint64_t handle = 0;
   uint16_t slot = 0;  // the handle's index: what records carry
   int device = 0;     // as the application counts
   int server_device = 0;
   bool primary = false;
+  GreenContext* green = nullptr;  // whose part of the device it works on
   unsigned flags = 0;
   uint64_t id = 0;  // cuCtxGetId
   std::atomic<bool> alive{false};
+  std::atomic<int> uses{1};        // cuCtxAttach, cuCtxDetach
   std::atomic<int> late_error{0};  // CUresult of a post that failed
   std::atomic<bool> sticky{false};
   std::atomic<uint32_t> unordered_streams{

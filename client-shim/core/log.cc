@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <string_view>
+
+#include "client-shim/core/log_ring.h"
 
 namespace farcall::client {
 
@@ -18,7 +21,8 @@ constexpr const char* kNames[] = {"off", "error", "warning", "info", "debug", "t
 }  // namespace
 
 void Log(LogLevel level, const char* format, ...) {
-  if (!LogEnabled(level)) return;
+  bool kept = level == LogLevel::kError || level == LogLevel::kWarn;
+  if (!kept && !LogEnabled(level)) return;
   int saved_errno = errno;
   char line[1024];
   int head = std::snprintf(line, sizeof(line), "farcall: %s: ", kNames[static_cast<int>(level)]);
@@ -32,7 +36,12 @@ void Log(LogLevel level, const char* format, ...) {
   for (size_t i = 0; i < used; ++i) {
     if (static_cast<unsigned char>(line[i]) < 0x20) line[i] = ' ';
   }
+  if (kept) KeepLogLine(level, std::string_view(line, used));
   line[used] = '\n';
+  if (!LogEnabled(level)) {
+    errno = saved_errno;
+    return;
+  }
   ssize_t ignored = write(g_log_fd.load(std::memory_order_relaxed), line, used + 1);
   (void)ignored;
   errno = saved_errno;

@@ -204,7 +204,8 @@ CUresult Call_cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, 
 
 CUresult Call_cuCtxDestroy_v2(CUcontext ctx) {
   Context* context = FindContext(ctx);
-  if (context == nullptr || context->primary) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context == nullptr || context->primary || context->green != nullptr)
+    return CUDA_ERROR_INVALID_CONTEXT;
   cuda_abi::DestroyContextStorage(ctx);
   CUresult status = PostHandle(CallId::cuCtxDestroy_v2, context);
   RetireContext(context);

@@ -165,4 +165,42 @@ CUresult Call_cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, 
   }
 }
 
+namespace {
+// No atomic operation is native across the wire.
+CUresult NoAtomics(unsigned* capabilities, const CUatomicOperation* operations, unsigned count) {
+  if (capabilities == nullptr || operations == nullptr || count == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) {
+    if (operations[i] < 0 || operations[i] >= CU_ATOMIC_OPERATION_MAX)
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::fill_n(capabilities, count, 0u);
+  return CUDA_SUCCESS;
+}
+}  // namespace
+
+CUresult Call_cuDeviceGetHostAtomicCapabilities(unsigned int* capabilities,
+                                                const CUatomicOperation* operations,
+                                                unsigned int count, CUdevice dev) {
+  if (FindDevice(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  return NoAtomics(capabilities, operations, count);
+}
+
+CUresult Call_cuDeviceGetP2PAtomicCapabilities(unsigned int* capabilities,
+                                               const CUatomicOperation* operations,
+                                               unsigned int count, CUdevice srcDevice,
+                                               CUdevice dstDevice) {
+  if (FindDevice(srcDevice) == nullptr || FindDevice(dstDevice) == nullptr ||
+      srcDevice == dstDevice) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  return NoAtomics(capabilities, operations, count);
+}
+
+CUresult Call_cuDeviceGetLuid(char* luid, unsigned int* deviceNodeMask, CUdevice dev) {
+  if (FindDevice(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (luid == nullptr || deviceNodeMask == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_ERROR_NOT_SUPPORTED;  // Windows has them
+}
+
 }  // namespace farcall::client

@@ -137,6 +137,10 @@ std::shared_ptr<Image> Image::FromBytes(std::vector<std::byte> file, uint32_t cc
   return std::shared_ptr<Image>(new Image(std::move(chosen)));
 }
 
+std::shared_ptr<Image> Image::Whole(std::vector<std::byte> bytes) {
+  return std::shared_ptr<Image>(new Image(std::move(bytes)));
+}
+
 CUresult Image::Offer() {
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;

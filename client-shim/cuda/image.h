@@ -26,6 +26,9 @@ class Image {
   static std::shared_ptr<Image> FromBytes(std::vector<std::byte> bytes, uint32_t cc, bool ptx_only,
                                           CUresult* status, std::string* error);
 
+  // As it is, whatever it is: an input of the linker.
+  static std::shared_ptr<Image> Whole(std::vector<std::byte> bytes);
+
   const Hash256& hash() const { return hash_; }
   uint64_t bytes() const { return size_; }
   // Sends the bytes if this server's store lacks them.

@@ -206,4 +206,62 @@ CUresult Call_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, uns
   return Launch(f, shape, hStream, kernelParams, nullptr, {&cooperative, 1});
 }
 
+CUresult Call_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList,
+                                                   unsigned int numDevices, unsigned int flags) {
+  constexpr unsigned kFlags = CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |
+                              CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC;
+  if (launchParamsList == nullptr || numDevices == 0 || (flags & ~kFlags) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (numDevices != 1) return NotSupported(CallId::cuLaunchCooperativeKernelMultiDevice);
+  const CUDA_LAUNCH_PARAMS& one = *launchParamsList;
+  // The default streams would synchronise with what is not part of the launch.
+  if (reinterpret_cast<uint64_t>(one.hStream) <= kPerThreadStream) return CUDA_ERROR_INVALID_HANDLE;
+  return Call_cuLaunchCooperativeKernel(one.function, one.gridDimX, one.gridDimY, one.gridDimZ,
+                                        one.blockDimX, one.blockDimY, one.blockDimZ,
+                                        one.sharedMemBytes, one.hStream, one.kernelParams);
+}
+
+namespace {
+// A question about a launch that is not made: {function, shape, attributes} -> i32.
+CUresult AskAboutLaunch(CallId call, int* answer, CUfunction func, const CUlaunchConfig* config) {
+  const Function* function = FindFunction(reinterpret_cast<uint64_t>(func));
+  if (answer == nullptr || config == nullptr ||
+      (config->numAttrs != 0 && config->attrs == nullptr) || config->numAttrs > kMaxAttributes) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  Builder body;
+  body.Put<uint64_t>(function->handle);
+  for (uint32_t part : {config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
+                        config->blockDimY, config->blockDimZ, config->sharedMemBytes}) {
+    body.Put<uint32_t>(part);
+  }
+  body.Put<uint64_t>(config->numAttrs);
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    uint64_t words[8];
+    std::memcpy(words, &config->attrs[i].value, sizeof(words));
+    body.Put<uint32_t>(config->attrs[i].id);
+    for (uint64_t word : words) body.Put<uint64_t>(word);
+  }
+  Reply reply;
+  CUresult status = RoundTrip(call, body.bytes(), &reply);
+  if (status != CUDA_SUCCESS) return status;
+  Reader outputs = reply.outputs();
+  auto value = outputs.Get<int32_t>();
+  if (!outputs.Done()) return CUDA_ERROR_UNKNOWN;
+  *answer = value;
+  return CUDA_SUCCESS;
+}
+}  // namespace
+
+CUresult Call_cuOccupancyMaxActiveClusters(int* numClusters, CUfunction func,
+                                           const CUlaunchConfig* config) {
+  return AskAboutLaunch(CallId::cuOccupancyMaxActiveClusters, numClusters, func, config);
+}
+
+CUresult Call_cuOccupancyMaxPotentialClusterSize(int* clusterSize, CUfunction func,
+                                                 const CUlaunchConfig* config) {
+  return AskAboutLaunch(CallId::cuOccupancyMaxPotentialClusterSize, clusterSize, func, config);
+}
+
 }  // namespace farcall::client

@@ -191,4 +191,10 @@ CUresult Call_cuLibraryGetModule(CUmodule* pMod, CUlibrary library) {
   return CUDA_SUCCESS;
 }
 
+CUresult Call_cuLibraryGetUnifiedFunction(void** fptr, CUlibrary library, const char* symbol) {
+  if (fptr == nullptr || symbol == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (FindLibrary(library) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return CUDA_ERROR_NOT_FOUND;  // no address of the device's is one of this process's
+}
+
 }  // namespace farcall::client

@@ -6,6 +6,8 @@
 #include "client-shim/core/credit.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/core/log.h"
+#include "client-shim/cuda/context.h"
+#include "client-shim/cuda/green_context.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -148,7 +150,10 @@ CUresult Free(const Allocation& allocation) {
 
 CUresult AllocateMapped(CUdeviceptr* dptr, size_t bytes) {
   if (dptr == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  // Memory belongs to the primary context, whose part a green one is.
   Context* context = CurrentContext();
+  if (context->green != nullptr) context = PrimaryContext(context->device);
+  ContextScope scope(context);
   Allocation allocation;
   CUresult status = Allocate(context, bytes, &allocation.base, &allocation.charged_bytes);
   if (status != CUDA_SUCCESS) return status;

@@ -11,68 +11,13 @@
 #include "client-shim/core/handles.h"
 #include "client-shim/core/log.h"
 #include "client-shim/core/memory_map.h"
+#include "client-shim/cuda/jit_options.h"
 
 namespace farcall::client {
 
 namespace {
 
 constexpr size_t kMaxFileBytes = 4ull << 30;
-
-// The application's log buffers, and the options that are plain numbers.
-struct Jit {
-  std::vector<std::pair<uint32_t, uint64_t>> numbers;
-  char *info = nullptr, *error = nullptr;
-  size_t info_bytes = 0, error_bytes = 0;
-  void** info_size = nullptr;
-  void** error_size = nullptr;
-  std::string key;
-  bool known = true;  // every option is one of CUDA's
-};
-
-Jit ReadOptions(const LoadOptions& options) {
-  Jit jit;
-  for (unsigned i = 0; i < options.count; ++i) {
-    void*& value = options.values[i];
-    uint64_t number = reinterpret_cast<uint64_t>(value);
-    switch (options.options[i]) {
-      case CU_JIT_INFO_LOG_BUFFER:
-        jit.info = static_cast<char*>(value);
-        break;
-      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-        jit.info_bytes = static_cast<unsigned>(number);
-        jit.info_size = &value;
-        break;
-      case CU_JIT_ERROR_LOG_BUFFER:
-        jit.error = static_cast<char*>(value);
-        break;
-      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-        jit.error_bytes = static_cast<unsigned>(number);
-        jit.error_size = &value;
-        break;
-      case CU_JIT_WALL_TIME:
-      case CU_JIT_GLOBAL_SYMBOL_NAMES:
-      case CU_JIT_GLOBAL_SYMBOL_ADDRESSES:
-      case CU_JIT_THREADS_PER_BLOCK:
-        break;  // outputs, or pointers into this process
-      default:
-        if (options.options[i] < 0 || options.options[i] >= CU_JIT_NUM_OPTIONS) jit.known = false;
-        jit.numbers.emplace_back(options.options[i], static_cast<uint32_t>(number));
-        jit.key += "|" + std::to_string(options.options[i]) + "=" +
-                   std::to_string(static_cast<uint32_t>(number));
-    }
-  }
-  return jit;
-}
-
-void GiveLog(std::string_view text, char* buffer, size_t bytes, void** size) {
-  size_t given = 0;
-  if (buffer != nullptr && bytes != 0) {
-    given = text.size() < bytes ? text.size() : bytes - 1;
-    std::memcpy(buffer, text.data(), given);
-    buffer[given++] = '\0';
-  }
-  if (size != nullptr) *size = reinterpret_cast<void*>(given);
-}
 
 const Device* TargetDevice() {
   Context* context = CurrentContext();
@@ -91,11 +36,7 @@ Builder LoadBody(const Module* module, const Jit& jit) {
   body.PutBytes(module->image->hash().data(), module->image->hash().size());
   body.Put<uint64_t>(module->image->bytes());
   body.Put<uint8_t>(jit.info != nullptr || jit.error != nullptr ? 1 : 0);
-  body.Put<uint64_t>(jit.numbers.size());
-  for (auto [id, value] : jit.numbers) {
-    body.Put<uint32_t>(id);
-    body.Put<uint64_t>(value);
-  }
+  PutNumbers(body, jit);
   if (module->is_library) body.Put<uint64_t>(0);  // its options speak of this process's memory
   return body;
 }
@@ -118,21 +59,19 @@ CUresult SendLoad(Module* module, const Jit& jit) {
   Reader outputs = reply.outputs();
   std::string_view info = outputs.GetString(), error = outputs.GetString();
   bool has_logs = outputs.Done();
-  GiveLog(has_logs ? info : "", jit.info, jit.info_bytes, jit.info_size);
-  GiveLog(has_logs ? error : "", jit.error, jit.error_bytes, jit.error_size);
+  GiveLogs(jit, has_logs ? info : "", has_logs ? error : "");
   if (status == CUDA_SUCCESS) {
     module->image->RememberLoad();
   } else {
     module->image->Unsend();
-    if (has_logs && !error.empty())
-      Log(LogLevel::kInfo, "module load: %.*s", static_cast<int>(error.size()), error.data());
+    NoteJitFailure(call, status, has_logs ? error : "");
   }
   return status;
 }
 
 CUresult Load(std::shared_ptr<Image> image, const LoadOptions& options, bool is_library,
               Module** out) {
-  Jit jit = ReadOptions(options);
+  Jit jit = ReadOptions(options.count, options.options, options.values);
   if (!jit.known) return CUDA_ERROR_INVALID_VALUE;
   const Device* device = TargetDevice();
   const Welcome& welcome = CurrentSession()->welcome();
@@ -248,18 +187,24 @@ CUresult LoadImage(const void* image, const LoadOptions& options, bool is_librar
                           : Load(std::move(found), options, is_library, module);
 }
 
-CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_library,
-                       Module** module) {
+CUresult ReadImageFile(const char* path, std::vector<std::byte>* bytes) {
   if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
   FILE* file = std::fopen(path, "rbe");
   if (file == nullptr) return CUDA_ERROR_FILE_NOT_FOUND;
-  std::vector<std::byte> bytes;
   std::byte buffer[65536];
   for (size_t got;
-       (got = std::fread(buffer, 1, sizeof(buffer), file)) != 0 && bytes.size() < kMaxFileBytes;) {
-    bytes.insert(bytes.end(), buffer, buffer + got);
+       (got = std::fread(buffer, 1, sizeof(buffer), file)) != 0 && bytes->size() < kMaxFileBytes;) {
+    bytes->insert(bytes->end(), buffer, buffer + got);
   }
   std::fclose(file);
+  return CUDA_SUCCESS;
+}
+
+CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_library,
+                       Module** module) {
+  std::vector<std::byte> bytes;
+  CUresult read = ReadImageFile(path, &bytes);
+  if (read != CUDA_SUCCESS) return read;
   CUresult status = CUDA_SUCCESS;
   std::string error;
   auto found = Image::FromBytes(std::move(bytes), ComputeCapability(TargetDevice()), TakesPtxOnly(),

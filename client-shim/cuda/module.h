@@ -82,6 +82,7 @@ struct LoadOptions {
 // Loads from the application's pointer: finds the image's form and length, sends what the server
 // lacks.
 CUresult LoadImage(const void* image, const LoadOptions& options, bool is_library, Module** module);
+CUresult ReadImageFile(const char* path, std::vector<std::byte>* bytes);
 // The same for a whole file.
 CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_library,
                        Module** module);

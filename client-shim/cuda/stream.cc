@@ -9,6 +9,8 @@
 #include "client-shim/core/devices.h"
 #include "client-shim/core/handles.h"
 #include "client-shim/cuda/capture_rules.h"
+#include "client-shim/cuda/context.h"
+#include "client-shim/cuda/green_context.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -61,15 +63,9 @@ uint64_t WireStream(CUstream stream, bool per_thread_default, CUresult* error) {
   return 0;
 }
 
-CUresult Call_cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int priority) {
-  if (phStream == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = CurrentContext();
-  const Device* device = FindDevice(context->device);
-  int least = device->snapshot->least_priority, greatest = device->snapshot->greatest_priority;
-  priority = priority > least ? least : priority < greatest ? greatest : priority;  // CUDA clamps
-  CUstream handle = nullptr;
-  CUresult status = Post_cuStreamCreateWithPriority(&handle, flags, priority);
-  if (status != CUDA_SUCCESS) return status;
+namespace {
+// What is known here of a stream that is about to be.
+void Adopt(CUstream handle, Context* context, unsigned flags, int priority) {
   auto* stream = FormerObject<Stream>(HandleKind::kStream, reinterpret_cast<uint64_t>(handle));
   // One that its context took along amid a capture is still named by it.
   if (stream == nullptr || Captures(stream)) stream = new Stream;
@@ -79,6 +75,40 @@ CUresult Call_cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags,
   stream->priority = priority;
   Handles(HandleKind::kStream).SetObject(reinterpret_cast<uint64_t>(handle), stream);
   if (flags == CU_STREAM_NON_BLOCKING) context->unordered_streams.fetch_add(1);
+}
+
+int Clamped(const Context* context, int priority) {
+  const Device* device = FindDevice(context->device);
+  int least = device->snapshot->least_priority, greatest = device->snapshot->greatest_priority;
+  return priority > least ? least : priority < greatest ? greatest : priority;  // CUDA clamps
+}
+}  // namespace
+
+CUresult CreateStream(CUstream* out, unsigned flags, int priority,
+                      const std::function<CUresult(uint64_t handle, int priority)>& create) {
+  Context* context = CurrentContext();
+  CUresult status = CUDA_SUCCESS;
+  uint64_t handle = NewHandle(HandleKind::kStream, &status);
+  if (status != CUDA_SUCCESS) return status;
+  priority = Clamped(context, priority);
+  status = create(handle, priority);
+  if (status != CUDA_SUCCESS) {
+    FreeHandle(HandleKind::kStream, handle);
+    return status;
+  }
+  *out = reinterpret_cast<CUstream>(handle);
+  Adopt(*out, context, flags, priority);
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuStreamCreateWithPriority(CUstream* phStream, unsigned int flags, int priority) {
+  if (phStream == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  Context* context = CurrentContext();
+  priority = Clamped(context, priority);
+  CUstream handle = nullptr;
+  CUresult status = Post_cuStreamCreateWithPriority(&handle, flags, priority);
+  if (status != CUDA_SUCCESS) return status;
+  Adopt(handle, context, flags, priority);
   *phStream = handle;
   return CUDA_SUCCESS;
 }
@@ -142,9 +172,15 @@ CUresult Call_cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
 }
 
 CUresult Call_cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx) {
-  CUresult status = Call_cuStreamGetCtx(hStream, pCtx);
-  if (status == CUDA_SUCCESS && pGreenCtx != nullptr) *pGreenCtx = nullptr;
-  return status;
+  CUcontext context = nullptr;
+  CUresult status = Call_cuStreamGetCtx(hStream, &context);
+  if (status != CUDA_SUCCESS) return status;
+  if (pCtx == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Context* found = FindContext(context);
+  CUgreenCtx green = GreenHandle(found);
+  *pCtx = green == nullptr ? context : AsCuda(PrimaryContext(found->device));
+  if (pGreenCtx != nullptr) *pGreenCtx = green;
+  return CUDA_SUCCESS;
 }
 
 CUresult Call_cuStreamQuery(CUstream hStream) {
@@ -173,6 +209,62 @@ CUresult Call_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int F
     JoinCapture(stream, origin);
   }
   return Post_cuStreamWaitEvent(hStream, hEvent, Flags);
+}
+
+namespace {
+constexpr unsigned kMaxMemOps = 256;
+
+bool IsMemOp(const CUstreamBatchMemOpParams& op) {
+  switch (op.operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+      return HoldsMemory(op.waitValue.address, 4);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+      return HoldsMemory(op.waitValue.address, 8);
+    case CU_STREAM_MEM_OP_BARRIER:
+      return op.memoryBarrier.flags <= CU_STREAM_MEMORY_BARRIER_TYPE_GPU;
+    default:
+      return false;
+  }
+}
+
+CUresult PostMemOp(CUstream stream, const CUstreamBatchMemOpParams& op) {
+  switch (op.operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+      return Post_cuStreamWaitValue32_v2(stream, op.waitValue.address, op.waitValue.value,
+                                         op.waitValue.flags);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+      return Post_cuStreamWriteValue32_v2(stream, op.writeValue.address, op.writeValue.value,
+                                          op.writeValue.flags);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+      return Post_cuStreamWaitValue64_v2(stream, op.waitValue.address, op.waitValue.value64,
+                                         op.waitValue.flags);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+      return Post_cuStreamWriteValue64_v2(stream, op.writeValue.address, op.writeValue.value64,
+                                          op.writeValue.flags);
+    default:
+      return CUDA_SUCCESS;  // a barrier: in one stream, what comes after sees what came before
+  }
+}
+}  // namespace
+
+CUresult Call_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
+                                    CUstreamBatchMemOpParams* paramArray, unsigned int flags) {
+  CUresult status = CUDA_SUCCESS;
+  WireStream(stream, false, &status);
+  if (status != CUDA_SUCCESS) return status;
+  if (flags != 0 || count > kMaxMemOps || (count != 0 && paramArray == nullptr))
+    return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) {
+    if (paramArray[i].operation == CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES)
+      return NotSupported(CallId::cuStreamBatchMemOp_v2);
+    if (!IsMemOp(paramArray[i])) return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (unsigned i = 0; i < count && status == CUDA_SUCCESS; ++i) {
+    status = PostMemOp(stream, paramArray[i]);
+  }
+  return status;
 }
 
 }  // namespace farcall::client

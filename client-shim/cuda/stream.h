@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "client-shim/core/contexts.h"
 #include "client-shim/core/event_state.h"
@@ -23,6 +24,11 @@ struct Stream {
 // The application's stream, or the thread's own; nullptr for the legacy one or none.
 Stream* FindStream(CUstream stream);
 Event* FindEvent(CUevent event);
+
+// A stream of the current context; `create` sends what makes it, given the handle and the priority
+// within the range.
+CUresult CreateStream(CUstream* out, unsigned flags, int priority,
+                      const std::function<CUresult(uint64_t handle, int priority)>& create);
 
 inline constexpr uint64_t kLegacyStream = 1;
 inline constexpr uint64_t kPerThreadStream = 2;

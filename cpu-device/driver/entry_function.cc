@@ -124,6 +124,34 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction fun
                                                               dynamic_shared, 0);
 }
 
+// Clusters of more than one block are not run here.
+CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction handle,
+                                      const CUlaunchConfig* config) {
+  if (clusters == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;
+    const auto& size = attribute.value.clusterDim;
+    if (size.x != 1 || size.y != 1 || size.z != 1) return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  const uint64_t threads = uint64_t{config->blockDimX} * config->blockDimY * config->blockDimZ;
+  if (threads == 0 || threads > kMaxThreadsPerBlock) return CUDA_ERROR_INVALID_VALUE;
+  int blocks = 0;
+  const CUresult result = cuOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, handle, static_cast<int>(threads), config->sharedMemBytes);
+  if (result == CUDA_SUCCESS) *clusters = blocks * TheDriver().profile.multiprocessors;
+  return result;
+}
+
+CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction handle,
+                                            const CUlaunchConfig* config) {
+  int clusters = 0;
+  if (size == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const CUresult result = cuOccupancyMaxActiveClusters(&clusters, handle, config);
+  if (result == CUDA_SUCCESS) *size = 1;
+  return result;
+}
+
 CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function,
                                           CUoccupancyB2DSize shared_of, size_t dynamic_shared,
                                           int limit) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The linker: hands one piece of PTX through, as the image that cuModuleLoadData then takes.
+// The linker: puts pieces of PTX together, as the image that cuModuleLoadData then takes.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/context.h"
@@ -18,8 +21,9 @@ namespace {
 
 struct Link {
   std::mutex mutex;
-  std::string ptx;
-  unsigned inputs = 0;
+  std::vector<std::string> inputs;
+  bool machine_code = false;  // one of them is
+  std::string ptx;  // of all, once complete
   JitOptions jit;
 };
 
@@ -40,19 +44,75 @@ CUresult Add(CUlinkState state, CUjitInputType type, const void* data, size_t si
   if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (data == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(link->mutex);
-  if (++link->inputs > 1)
-    return Refuse(*link, "this device links one input, got a second", CUDA_ERROR_NOT_SUPPORTED);
+  std::string ptx;
   if (type == CU_JIT_INPUT_PTX) {
-    link->ptx.assign(static_cast<const char*>(data), strnlen(static_cast<const char*>(data), size));
-    return CUDA_SUCCESS;
+    ptx.assign(static_cast<const char*>(data), strnlen(static_cast<const char*>(data), size));
+  } else if (type == CU_JIT_INPUT_FATBINARY) {
+    if (const CUresult result = CodeOf(data, &ptx, link->jit)) return result;
+  } else if (type == CU_JIT_INPUT_CUBIN && kDeviceKind.takes_machine_code) {
+    ptx.assign(static_cast<const char*>(data), size);
+  } else {
+    return Refuse(*link, "an input of machine code or a library: this device executes PTX only",
+                  CUDA_ERROR_NO_BINARY_FOR_GPU);
   }
-  if (type == CU_JIT_INPUT_CUBIN && kDeviceKind.takes_machine_code) {
-    link->ptx.assign(static_cast<const char*>(data), size);
-    return CUDA_SUCCESS;
+  const bool machine_code = ptx.compare(0, 4, "\x7f""ELF") == 0;
+  link->machine_code |= machine_code;
+  if (link->machine_code && !link->inputs.empty())
+    return Refuse(*link, "machine code and another input: this device links PTX only",
+                  CUDA_ERROR_NOT_SUPPORTED);
+  link->inputs.push_back(std::move(ptx));
+  link->ptx.clear();
+  return CUDA_SUCCESS;
+}
+
+// What follows a directive of the header on its line, and the line's place; empty: there is none.
+std::string_view Directive(std::string_view ptx, std::string_view name, size_t* at) {
+  for (size_t line = 0; line < ptx.size();) {
+    const size_t end = std::min(ptx.find('\n', line), ptx.size());
+    const size_t word = ptx.find_first_not_of(" \t\r", line);
+    if (word < end && ptx.substr(word, name.size()) == name) {
+      *at = word;
+      return ptx.substr(word + name.size(), end - word - name.size());
+    }
+    line = end + 1;
   }
-  if (type == CU_JIT_INPUT_FATBINARY) return CodeOf(data, &link->ptx, link->jit);
-  return Refuse(*link, "an input of machine code or a library: this device executes PTX only",
-                CUDA_ERROR_NO_BINARY_FOR_GPU);
+  return {};
+}
+
+int Digits(std::string_view text) {
+  int value = 0;
+  for (const char c : text) {
+    if (c == ',' || c == '/') break;
+    if (c >= '0' && c <= '9') value = value * 10 + (c - '0');
+  }
+  return value;
+}
+
+// One module of several: the newest version and target hold for all, the headers of the others
+// become comments. Symbols of one name in two inputs are for the parser to judge.
+std::string Together(const std::vector<std::string>& inputs) {
+  size_t first = 0;
+  int newest = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    size_t at = 0;
+    const int version = Digits(Directive(inputs[i], ".target", &at)) * 1000 +
+                        Digits(Directive(inputs[i], ".version", &at));
+    if (version > newest) {
+      newest = version;
+      first = i;
+    }
+  }
+  std::string whole = inputs[first];
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (i == first) continue;
+    std::string rest = inputs[i];
+    for (const std::string_view name : {".version", ".target", ".address_size"}) {
+      size_t at = 0;
+      if (!Directive(rest, name, &at).empty()) rest.insert(at, "//");
+    }
+    whole += "\n" + rest;
+  }
+  return whole;
 }
 
 }  // namespace
@@ -92,7 +152,8 @@ CUresult cuLinkComplete(CUlinkState state, void** image, size_t* bytes) {
   if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(link->mutex);
-  if (link->ptx.empty()) return CUDA_ERROR_INVALID_VALUE;
+  if (link->inputs.empty()) return CUDA_ERROR_INVALID_VALUE;
+  if (link->ptx.empty()) link->ptx = Together(link->inputs);
   *image = link->ptx.data();
   if (bytes != nullptr) *bytes = link->ptx.size() + 1;
   return CUDA_SUCCESS;

@@ -22,6 +22,12 @@ class Registry {
     objects_.emplace(key, std::move(object));
   }
 
+  // Under another handle than its own address.
+  void AddAs(const void* key, std::shared_ptr<T> object) {
+    std::unique_lock lock(mutex_);
+    objects_.emplace(key, std::move(object));
+  }
+
   std::shared_ptr<T> Find(const void* handle) const {
     std::shared_lock lock(mutex_);
     const auto found = objects_.find(handle);

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Less usual calls of the driver API through the wire: each subject is a program's part that checks its own results."""
+import sys
+import unittest
+
+from harness import Server, run
+
+SUBJECTS = ("legacy", "link", "green", "tools", "odds")
+
+
+class Driver(unittest.TestCase):
+    pass
+
+
+def add(subject):
+    def test(self):
+        with Server() as server:
+            client = run(server.url, "driver_calls", subject)
+            self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["ok"]), (client.out, client.err))
+    setattr(Driver, f"test_{subject}", test)
+
+
+for name in SUBJECTS:
+    add(name)
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
