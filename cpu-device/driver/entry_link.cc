@@ -23,7 +23,7 @@ struct Link {
   std::mutex mutex;
   std::vector<std::string> inputs;
   bool machine_code = false;  // one of them is
-  std::string ptx;  // of all, once complete
+  std::string ptx;            // of all, once complete
   JitOptions jit;
 };
 
@@ -55,7 +55,9 @@ CUresult Add(CUlinkState state, CUjitInputType type, const void* data, size_t si
     return Refuse(*link, "an input of machine code or a library: this device executes PTX only",
                   CUDA_ERROR_NO_BINARY_FOR_GPU);
   }
-  const bool machine_code = ptx.compare(0, 4, "\x7f""ELF") == 0;
+  const bool machine_code = ptx.compare(0, 4,
+                                        "\x7f"
+                                        "ELF") == 0;
   link->machine_code |= machine_code;
   if (link->machine_code && !link->inputs.empty())
     return Refuse(*link, "machine code and another input: this device links PTX only",
