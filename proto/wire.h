@@ -3,6 +3,7 @@
 // in docs/wire.md.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -161,6 +162,24 @@ struct Window {
   bool Contains(uint64_t address, uint64_t length) const {
     return address >= base && address - base <= bytes && length <= bytes - (address - base);
   }
+};
+
+// A window of device memory has two halves, so that neither side must ask the other for an address:
+// the server grants credit in the lower one, the client places what the application reserves and
+// maps itself in the upper one.
+constexpr Window CreditHalf(const Window& window) {
+  return {window.base, window.bytes / 2 / kChunkGranularityBytes * kChunkGranularityBytes};
+}
+constexpr Window ReservationHalf(const Window& window) {
+  uint64_t lower = CreditHalf(window).bytes;
+  return {window.base + lower, window.bytes - lower};
+}
+
+// Names memory (or an event) that one session shares with the others of its vGPU; chosen at random
+// by the server, so whoever has it was given it.
+struct ShareToken {
+  uint64_t high = 0, low = 0;
+  auto operator<=>(const ShareToken&) const = default;
 };
 
 }  // namespace farcall

@@ -28,6 +28,12 @@ uint64_t Charge::RefundSome(uint64_t bytes) {
   return bytes;
 }
 
+Charge Charge::Split(uint64_t bytes) {
+  bytes = std::min(bytes, bytes_);
+  bytes_ -= bytes;
+  return Charge(ledger_, vgpu_, device_, bytes);
+}
+
 void Charge::Merge(Charge other) {
   if (bytes_ == 0) {
     *this = std::move(other);

@@ -35,6 +35,8 @@ class Charge {
   // Gives `bytes` of it back (no more than it holds); returns how many were given back.
   uint64_t RefundSome(uint64_t bytes);
   void Refund() { RefundSome(bytes_); }
+  // Moves up to `bytes` of it into a charge of its own.
+  Charge Split(uint64_t bytes);
   // Takes `other` in; both are of one vGPU and device.
   void Merge(Charge other);
   uint64_t bytes() const { return bytes_; }

@@ -33,6 +33,7 @@ struct StreamState {
 };
 
 struct EventState {
+  bool foreign = false;         // another process's: only the driver knows of its recordings
   std::shared_ptr<Watch> last;  // the latest recording; null: never recorded, or while capturing
 };
 
@@ -54,6 +55,8 @@ struct ContextState {
   std::map<uint16_t, std::unique_ptr<StreamState>> per_thread;  // by client thread
   std::vector<StreamState*> active;
   std::vector<std::shared_ptr<Watch>> orphans;  // work left on streams that were destroyed
+
+  StreamState foreign_waits;  // made when an event of another process is first waited for
 
   // Frees: noted while a frame is served, fenced once at its end.
   uint64_t noted_epoch = 0;

@@ -22,11 +22,16 @@ enum class ControlType : uint32_t {
   kUsage,         // id; b = charged, c = quota
   kStop,          // text = why
   kRecallCredit,  // device, a = bytes: another session of the vGPU needs them
+  kShareReply,    // id; a = 1 done; b, c = the token
+  kRedeemReply,   // id; a = 1 done; device, b = bytes; descriptor
   // worker -> supervisor
   kCharge,    // id, device, a = bytes
   kRefund,    // device, a = bytes
   kAskUsage,  // id, device
   kEnded,     // text = why the session ended
+  kShare,     // id, device, a = bytes charged for it; descriptor: to be shared inside the vGPU
+  kRedeem,    // id; b, c = a token
+  kDrop,      // b, c = a token this worker holds
   kProbe,     // a probe's answer: a memfd with its report; text = why there is none
 };
 

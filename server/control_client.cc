@@ -2,16 +2,29 @@
 // Questions to the supervisor's ledger.
 #include "server/control_client.h"
 
+#include <unistd.h>
+
 namespace farcall::server {
 
-Status ControlClient::Ask(ControlMessage question, ControlMessage* answer) {
+Status ControlClient::Ask(ControlMessage question, ControlMessage* answer, int send,
+                          int* received) {
   std::unique_lock lock(mutex_);
   question.id = ++last_id_;
-  auto place = waiting_.emplace(question.id, ControlMessage()).first;
-  FARCALL_TRY(SendControl(fd_, question));
-  answered_.wait(lock, [&] { return ended_ || place->second.type != ControlType::kNone; });
-  *answer = place->second;
+  auto place = waiting_.emplace(question.id, Waiting()).first;
+  Status sent = send < 0 ? SendControl(fd_, question) : SendControl(fd_, question, {send});
+  if (!sent.ok()) {
+    waiting_.erase(place);
+    return sent;
+  }
+  answered_.wait(lock, [&] { return ended_ || place->second.answer.type != ControlType::kNone; });
+  *answer = place->second.answer;
+  int descriptor = place->second.descriptor;
   waiting_.erase(place);
+  if (received != nullptr) {
+    *received = descriptor;
+  } else if (descriptor >= 0) {
+    close(descriptor);
+  }
   if (answer->type == ControlType::kNone) {
     return {Code::kDisconnected, "the server is gone"};
   }
@@ -48,16 +61,57 @@ quota::Usage ControlClient::Query(int device) {
   return {answer.c, answer.b};
 }
 
-bool ControlClient::TakeAnswer(const ControlMessage& message) {
-  if (message.type != ControlType::kChargeReply && message.type != ControlType::kUsage) {
+Status ControlClient::Share(int descriptor, int device, uint64_t bytes, ShareToken* token) {
+  ControlMessage question, answer;
+  question.type = ControlType::kShare;
+  question.device = device;
+  question.a = bytes;
+  FARCALL_TRY(Ask(question, &answer, descriptor));
+  if (answer.a != 1) {
+    return {Code::kUnavailable, std::string(answer.Text())};
+  }
+  *token = {answer.b, answer.c};
+  return {};
+}
+
+Status ControlClient::Redeem(const ShareToken& token, Shared* shared) {
+  ControlMessage question, answer;
+  question.type = ControlType::kRedeem;
+  question.b = token.high;
+  question.c = token.low;
+  FARCALL_TRY(Ask(question, &answer, -1, &shared->descriptor));
+  if (answer.a != 1 || shared->descriptor < 0) {
+    return {Code::kUnavailable, std::string(answer.Text())};
+  }
+  shared->device = answer.device;
+  shared->bytes = answer.b;
+  return {};
+}
+
+void ControlClient::DropShared(const ShareToken& token) {
+  ControlMessage message;
+  message.type = ControlType::kDrop;
+  message.b = token.high;
+  message.c = token.low;
+  (void)SendControl(fd_, message);
+}
+
+bool ControlClient::TakeAnswer(const ControlMessage& message, std::vector<int>* descriptors) {
+  if (message.type != ControlType::kChargeReply && message.type != ControlType::kUsage &&
+      message.type != ControlType::kShareReply && message.type != ControlType::kRedeemReply) {
     return false;
   }
   std::lock_guard lock(mutex_);
   auto place = waiting_.find(message.id);
-  if (place != waiting_.end()) {
-    place->second = message;
-    answered_.notify_all();
+  if (place == waiting_.end()) {
+    return true;
   }
+  place->second.answer = message;
+  if (!descriptors->empty()) {
+    place->second.descriptor = descriptors->back();
+    descriptors->pop_back();
+  }
+  answered_.notify_all();
   return true;
 }
 

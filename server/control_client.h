@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "server/control.h"
 #include "server/memory_broker.h"
@@ -20,20 +21,29 @@ class ControlClient final : public MemoryBroker {
   Status Charge(int device, uint64_t bytes) override;
   void Refund(int device, uint64_t bytes) override;
   quota::Usage Query(int device) override;
+  Status Share(int descriptor, int device, uint64_t bytes, ShareToken* token) override;
+  Status Redeem(const ShareToken& token, Shared* shared) override;
+  void DropShared(const ShareToken& token) override;
 
-  // Hands an answer to whoever waits for it; false: the message is no answer.
-  bool TakeAnswer(const ControlMessage& message);
+  // Hands an answer to whoever waits for it, with the descriptor that came with it; false: the
+  // message is no answer.
+  bool TakeAnswer(const ControlMessage& message, std::vector<int>* descriptors);
   // The supervisor is gone: nobody waits any longer.
   void End();
   int fd() const { return fd_; }
 
  private:
-  Status Ask(ControlMessage question, ControlMessage* answer);
+  struct Waiting {
+    ControlMessage answer;  // type kNone: none yet
+    int descriptor = -1;
+  };
+  Status Ask(ControlMessage question, ControlMessage* answer, int send = -1,
+             int* received = nullptr);
 
   const int fd_;
   std::mutex mutex_;
   std::condition_variable answered_;
-  std::map<uint64_t, ControlMessage> waiting_;  // type kNone: no answer yet
+  std::map<uint64_t, Waiting> waiting_;
   uint64_t last_id_ = 0;
   bool ended_ = false;
 };

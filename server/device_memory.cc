@@ -4,20 +4,14 @@
 
 #include <algorithm>
 
+#include "server/share_list.h"
+#include "server/user_memory.h"
+
 namespace farcall::server {
 
 namespace {
 
 constexpr uint64_t kLargestChunkBytes = 64u << 20;
-
-CUmemAllocationProp ChunkProperties(int device) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = device;
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  return properties;
-}
 
 // The entry of an address-ordered map that begins at or before `address`.
 template <typename Map>
@@ -47,7 +41,7 @@ int DeviceMemory::ReserveWindow(const std::vector<Window>& offers) {
       continue;
     }
     window_ = offer;
-    free_ranges_[offer.base] = offer.bytes;
+    free_ranges_[offer.base] = CreditHalf(offer).bytes;
     return static_cast<int>(i);
   }
   return -1;
@@ -85,12 +79,13 @@ void DeviceMemory::PutRange(uint64_t base, uint64_t bytes) {
 }
 
 CUresult DeviceMemory::MapChunk(int device, uint64_t base, uint64_t bytes, Chunk* chunk) {
-  CUmemAllocationProp properties = ChunkProperties(device);
-  *chunk = {bytes, 0, device, 0};
+  CUmemAllocationProp properties = PinnedProperties(device, true);
+  *chunk = {bytes, 0, device, 0, true, false, false, {}};
   CUresult result = api_.cuMemCreate(&chunk->handle, bytes, &properties, 0);
   if (result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_VALUE) {
     // A device that cannot export its memory still can have it.
-    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+    chunk->exportable = false;
+    properties = PinnedProperties(device, false);
     result = api_.cuMemCreate(&chunk->handle, bytes, &properties, 0);
   }
   if (result != CUDA_SUCCESS) {
@@ -117,9 +112,10 @@ void DeviceMemory::DropChunk(uint64_t base, const Chunk& chunk) {
 }
 
 CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::string* detail) {
-  if (!has_window() || bytes == 0 || bytes > window_.bytes) {
+  uint64_t room = CreditHalf(window_).bytes;
+  if (!has_window() || bytes == 0 || bytes > room) {
     *detail = "device memory: asked " + std::to_string(bytes) + " bytes, the window has " +
-              std::to_string(window_.bytes);
+              std::to_string(room);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   bytes = (bytes + kChunkGranularityBytes - 1) / kChunkGranularityBytes * kChunkGranularityBytes;
@@ -225,16 +221,23 @@ bool DeviceMemory::ReturnCredit(int device, uint64_t base, uint64_t bytes) {
     if (from < to) {
       chunk->second.returned_bytes += to - from;
     }
-    if (chunk->second.returned_bytes < chunk->second.bytes) {
-      ++chunk;
-      continue;
-    }
-    DropChunk(chunk->first, chunk->second);
-    PutRange(chunk->first, chunk->second.bytes);
-    broker_.Refund(device, chunk->second.bytes);
-    chunk = chunks_.erase(chunk);
+    bool whole = chunk->second.returned_bytes == chunk->second.bytes;
+    chunk = whole && !chunk->second.being_shared ? RetireChunk(chunk) : std::next(chunk);
   }
   return true;
+}
+
+std::map<uint64_t, DeviceMemory::Chunk>::iterator DeviceMemory::RetireChunk(
+    std::map<uint64_t, Chunk>::iterator at) {
+  const auto& [base, chunk] = *at;
+  DropChunk(base, chunk);
+  PutRange(base, chunk.bytes);
+  if (chunk.shared) {
+    broker_.DropShared(chunk.token);
+  } else {
+    broker_.Refund(chunk.device, chunk.bytes);
+  }
+  return chunks_.erase(at);
 }
 
 bool DeviceMemory::Allocate(int device, uint64_t address, uint64_t bytes, uint16_t context) {
@@ -275,6 +278,7 @@ bool DeviceMemory::Free(uint64_t address, Freed* freed) {
   }
   const Allocation& found = allocation->second;
   *freed = {found.by_driver ? address : 0, found.device, found.bytes};
+  EndExport(address);
   allocations_.erase(allocation);
   return true;
 }
@@ -300,7 +304,90 @@ void DeviceMemory::FreeContext(uint16_t context) {
     if (found.by_driver) {
       broker_.Refund(found.device, found.bytes);
     }
+    EndExport(allocation->first);
     allocation = allocations_.erase(allocation);
+  }
+}
+
+CUresult DeviceMemory::ShareChunk(uint64_t base, ShareToken* token, uint64_t* bytes,
+                                  std::string* detail) {
+  std::unique_lock lock(mutex_);
+  auto found = chunks_.find(base);
+  if (found == chunks_.end()) {
+    return CUDA_ERROR_INVALID_VALUE;  // freed and returned meanwhile
+  }
+  Chunk& chunk = found->second;
+  *bytes = chunk.bytes;
+  if (!chunk.shared) {
+    if (!chunk.exportable) {
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    chunk.being_shared = true;
+    lock.unlock();  // asking the supervisor takes a while
+    CUresult result =
+        ShareMemory(api_, broker_, chunk.handle, chunk.device, chunk.bytes, &chunk.token, detail);
+    lock.lock();
+    chunk.being_shared = false;
+    chunk.shared = result == CUDA_SUCCESS;
+    *token = chunk.token;
+    if (chunk.returned_bytes == chunk.bytes) {
+      RetireChunk(found);
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    return result;
+  }
+  *token = chunk.token;
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::ExportAllocation(uint64_t address, Export* out, std::string* detail) {
+  std::unique_lock lock(mutex_);
+  auto allocation = allocations_.find(address);
+  if (allocation == allocations_.end()) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (auto known = exports_.find(address); known != exports_.end()) {
+    *out = known->second;
+    return CUDA_SUCCESS;
+  }
+  if (allocation->second.by_driver) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  std::vector<uint64_t> chunks;
+  uint64_t end = address + allocation->second.bytes;
+  for (auto chunk = AtOrBefore(chunks_, address); chunk != chunks_.end() && chunk->first < end;
+       ++chunk) {
+    chunks.push_back(chunk->first);
+  }
+  lock.unlock();
+  ShareList list;
+  for (uint64_t base : chunks) {
+    ShareList::Piece piece;
+    CUresult result = ShareChunk(base, &piece.token, &piece.bytes, detail);
+    if (result != CUDA_SUCCESS) {
+      return result;
+    }
+    list.pieces.push_back(piece);
+  }
+  *out = {{}, list.bytes(), address - chunks.front()};
+  if (Status shared = ShareBytes(broker_, EncodeShareList(list), &out->token); !shared.ok()) {
+    *detail = shared.message();
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  lock.lock();
+  if (allocations_.find(address) == allocations_.end()) {
+    broker_.DropShared(out->token);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  exports_[address] = *out;
+  return CUDA_SUCCESS;
+}
+
+void DeviceMemory::EndExport(uint64_t address) {
+  auto found = exports_.find(address);
+  if (found != exports_.end()) {
+    broker_.DropShared(found->second.token);
+    exports_.erase(found);
   }
 }
 

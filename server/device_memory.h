@@ -28,6 +28,7 @@ class DeviceMemory {
   // or -1.
   int ReserveWindow(const std::vector<Window>& offers);
   bool has_window() const { return window_.bytes != 0; }
+  const Window& window() const { return window_; }
 
   // Backs a contiguous range. CUDA_ERROR_OUT_OF_MEMORY with a line in `detail` if the quota or the
   // device refuses.
@@ -55,6 +56,16 @@ class DeviceMemory {
   // All allocations of a context that is gone; credit they lay in is unspent again.
   void FreeContext(uint16_t context);
 
+  // Puts the chunks an allocation lies in where other sessions of the vGPU can fetch them. The same
+  // answer each time; it ends with the allocation.   Errors  INVALID_VALUE (no allocation of
+  // credit begins there), NOT_SUPPORTED.   Thread  a helper
+  struct Export {
+    ShareToken token;
+    uint64_t span_bytes = 0;  // of the chunks, and where in them the allocation begins
+    uint64_t offset = 0;
+  };
+  CUresult ExportAllocation(uint64_t address, Export* out, std::string* detail);
+
   // Memory that is the session's without being an allocation (module globals).
   void AddForeign(uint64_t address, uint64_t bytes, uint64_t owner);
   void RemoveForeign(uint64_t owner);
@@ -69,6 +80,10 @@ class DeviceMemory {
     uint64_t returned_bytes = 0;
     int device = 0;
     CUmemGenericAllocationHandle handle = 0;
+    bool exportable = false;
+    bool being_shared = false;  // stays until that is settled
+    bool shared = false;
+    ShareToken token;  // if shared
   };
   struct Span {
     uint64_t end = 0;
@@ -89,6 +104,10 @@ class DeviceMemory {
   void PutRange(uint64_t base, uint64_t bytes);
   CUresult MapChunk(int device, uint64_t base, uint64_t bytes, Chunk* chunk);
   void DropChunk(uint64_t base, const Chunk& chunk);
+  // All of it has been returned: its memory and its charge go.
+  std::map<uint64_t, Chunk>::iterator RetireChunk(std::map<uint64_t, Chunk>::iterator chunk);
+  CUresult ShareChunk(uint64_t base, ShareToken* token, uint64_t* bytes, std::string* detail);
+  void EndExport(uint64_t address);
   void AddCredit(uint64_t base, uint64_t bytes, int device);
   void RemoveCredit(uint64_t base, uint64_t bytes);
   bool InCredit(uint64_t address, uint64_t bytes, int device) const;  // device -1: any
@@ -102,6 +121,7 @@ class DeviceMemory {
   std::map<uint64_t, Chunk> chunks_;
   std::map<uint64_t, Span> credit_;  // merged per device: base -> end
   std::map<uint64_t, Allocation> allocations_;
+  std::map<uint64_t, Export> exports_;  // by allocation
   std::multimap<uint64_t, Foreign> foreign_;
 };
 

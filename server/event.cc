@@ -17,6 +17,30 @@ void PushCompleted(Session& session, uint64_t event, uint32_t serial, CUresult s
   session.outbox().Push(SessionCall::kCompleted, body.bytes());
 }
 
+// Another process records it, so there is no watch of ours: one is set behind a stream that waits
+// for it.
+void AwaitForeign(ServeCall& call, CUevent event) {
+  ContextState& context = *call.context;
+  StreamState& stream = context.foreign_waits;
+  if (stream.native == nullptr) {
+    call.result = call.api.cuStreamCreate(&stream.native, CU_STREAM_NON_BLOCKING);
+    stream.key = call.session.NewStreamKey();
+    stream.context = &context;
+  }
+  if (call.result == CUDA_SUCCESS) {
+    call.result = call.api.cuStreamWaitEvent(stream.native, event, 0);
+  }
+  if (call.result != CUDA_SUCCESS) {
+    return;
+  }
+  call.parked = call.session.FenceStream(
+      stream,
+      [&session = call.session, header = call.header](CUresult result) {
+        session.Answer(header, result, {});
+      },
+      &call.result);
+}
+
 }  // namespace
 
 Status Serve_cuEventRecordWithFlags(ServeCall& call) {
@@ -110,12 +134,16 @@ Status Serve_cuEventSynchronize(ServeCall& call) {
   if (!call.in.Done()) {
     return call.Malformed("body");
   }
-  call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
+  auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
   if (!call.ready()) {
     return call.LieStatus();
   }
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
   Session& session = call.session;
+  if (state->foreign) {
+    AwaitForeign(call, event);
+    return {};
+  }
   if (state->last == nullptr) {
     return {};
   }  // never recorded: complete, as CUDA has it
@@ -137,7 +165,7 @@ Status Serve_cuEventQuery(ServeCall& call) {
   if (!call.in.Done()) {
     return call.Malformed("body");
   }
-  call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
+  auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
   if (call.AnswerNotReady()) {
     return {};
   }
@@ -145,6 +173,10 @@ Status Serve_cuEventQuery(ServeCall& call) {
     return call.LieStatus();
   }
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
+  if (state->foreign) {
+    call.result = call.api.cuEventQuery(event);
+    return {};
+  }
   if (state->last == nullptr) {
     return {};
   }

@@ -5,9 +5,16 @@
 #include <cstdint>
 
 #include "proto/status.h"
+#include "proto/wire.h"
 #include "quota/memory_ledger.h"
 
 namespace farcall::server {
+
+struct Shared {
+  int descriptor = -1;
+  int device = 0;
+  uint64_t bytes = 0;
+};
 
 class MemoryBroker {
  public:
@@ -17,6 +24,24 @@ class MemoryBroker {
   virtual Status Charge(int device, uint64_t bytes) = 0;
   virtual void Refund(int device, uint64_t bytes) = 0;
   virtual quota::Usage Query(int device) = 0;
+
+  // Puts a descriptor where the sessions of this vGPU can fetch it. `bytes` of what this worker has
+  // charged on `device` belong to it from now on: refunded when its last holder has let it go.
+  //   Errors  kUnavailable, kDisconnected.   Thread  any; blocks for the answer
+  virtual Status Share(int descriptor, int device, uint64_t bytes, ShareToken* token);
+  // What a token of this vGPU names; the descriptor is the caller's to close, and the caller holds
+  // it as its maker does.
+  //   Errors  kUnavailable (no such token here), kDisconnected
+  virtual Status Redeem(const ShareToken& token, Shared* shared);
+  virtual void DropShared(const ShareToken& token);
 };
+
+inline Status MemoryBroker::Share(int, int, uint64_t, ShareToken*) {
+  return {Code::kUnavailable, "this server shares nothing"};
+}
+inline Status MemoryBroker::Redeem(const ShareToken&, Shared*) {
+  return {Code::kUnavailable, "this server shares nothing"};
+}
+inline void MemoryBroker::DropShared(const ShareToken&) {}
 
 }  // namespace farcall::server

@@ -51,6 +51,9 @@ void DeleteExtra(HandleKind kind, void* extra) {
     case HandleKind::kLinkState:
       delete static_cast<LinkState*>(extra);
       return;
+    case HandleKind::kMemHandle:
+      delete static_cast<PhysicalMemory*>(extra);
+      return;
     default:
       return;
   }
@@ -161,7 +164,7 @@ CUdeviceptr ServeCall::ResolveAddress(uint64_t wire, uint64_t bytes) {
   if (bytes == 0) {
     return wire;
   }  // nothing is touched
-  if (!session.memory().Contains(wire, bytes)) {
+  if (!session.OwnsMemory(wire, bytes)) {
     Lie("an address outside the session's memory");
   }
   return wire;

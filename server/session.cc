@@ -38,7 +38,9 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
       link_(Link::Create(*this, OptionsOfLink(options))),
       outbox_(*link_),
       wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      broker_(broker),
       memory_(api, broker),
+      user_memory_(api, broker),
       landing_(
           api, options.landing_slots, options.max_landing_heap_bytes, [this] { Wake(); },
           [this](uint64_t bytes) {
@@ -78,9 +80,17 @@ Session::~Session() {
   }
 }
 
+int Session::ReserveWindow(const std::vector<Window>& offers) {
+  int taken = memory_.ReserveWindow(offers);
+  if (taken >= 0) {
+    user_memory_.SetWindow(ReservationHalf(memory_.window()));
+  }
+  return taken;
+}
+
 void Session::DeleteExtras() {
-  for (HandleKind kind :
-       {HandleKind::kStream, HandleKind::kEvent, HandleKind::kFunction, HandleKind::kKernel}) {
+  for (HandleKind kind : {HandleKind::kStream, HandleKind::kEvent, HandleKind::kFunction,
+                          HandleKind::kKernel, HandleKind::kMemHandle}) {
     table(kind).ForEachLive(
         [kind](uint32_t, uint16_t, void*, void* extra) { DeleteExtra(kind, extra); });
   }

@@ -26,6 +26,7 @@
 #include "server/outbox.h"
 #include "server/serve.h"
 #include "server/side_queue.h"
+#include "server/user_memory.h"
 #include "transport/link.h"
 
 namespace farcall::server {
@@ -67,6 +68,14 @@ class Session final : public LinkObserver {
   Outbox& outbox() { return outbox_; }
   Completion& completion() { return completion_; }
   DeviceMemory& memory() { return memory_; }
+  UserMemory& user_memory() { return user_memory_; }
+  // Takes the first offer it can, for credit and the application's own mappings; its index, or -1.
+  int ReserveWindow(const std::vector<Window>& offers);
+  MemoryBroker& broker() { return broker_; }
+  // Whether the whole range is the session's, allocated or mapped by the application.
+  bool OwnsMemory(uint64_t address, uint64_t bytes) const {
+    return memory_.Contains(address, bytes) || user_memory_.Contains(address, bytes);
+  }
   Landing& landing() { return landing_; }
   SlotPool& readback() { return readback_; }
   SlotPool& small_readback() { return small_readback_; }
@@ -172,7 +181,9 @@ class Session final : public LinkObserver {
   std::unique_ptr<Link> link_;
   Outbox outbox_;
   int wake_fd_ = -1;
+  MemoryBroker& broker_;
   DeviceMemory memory_;
+  UserMemory user_memory_;
   Landing landing_;
   SlotPool readback_;
   SlotPool small_readback_;

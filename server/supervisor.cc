@@ -127,20 +127,23 @@ void Supervisor::HearWorker(Worker& worker) {
     ControlMessage message;
     std::vector<int> descriptors;
     Status received = ReceiveControl(worker.process.control, &message, &descriptors);
+    if (received.ok()) {
+      AnswerWorker(worker, message, &descriptors);
+    }
     for (int fd : descriptors) {
       close(fd);
-    }  // a worker has none to give
+    }
     if (received.code() == Code::kTimeout) {
       return;
     }
     if (!received.ok()) {
       return Bury(worker.process.control);
     }
-    AnswerWorker(worker, message);
   }
 }
 
-void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message) {
+void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
+                              std::vector<int>* descriptors) {
   bool known_device =
       message.device >= 0 && static_cast<size_t>(message.device) < devices_.report.devices.size();
   ControlMessage answer;
@@ -149,8 +152,17 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message) {
     worker.ended = message.Text();
     return;
   }
+  if (message.type == ControlType::kRedeem) {
+    return AnswerRedeem(worker, message);
+  }
+  if (message.type == ControlType::kDrop) {
+    return DropHolder({message.b, message.c}, worker.process.control, false);
+  }
   if (!known_device) {
     return;
+  }
+  if (message.type == ControlType::kShare) {
+    return AnswerShare(worker, message, descriptors);
   }
   if (message.type == ControlType::kRefund) {
     worker.charges[message.device].RefundSome(message.a);
@@ -250,6 +262,10 @@ void Supervisor::Bury(int control) {
       1000.0;
   spdlog::info("{}: ended after {:.1f} s: {}", worker.who, seconds, cause);
   worker.charges.clear();  // refunds
+  for (auto at = shared_.begin(); at != shared_.end();) {
+    ShareToken token = (at++)->first;
+    DropHolder(token, control, true);
+  }
   for (size_t device = 0; device < devices_.report.devices.size(); ++device) {
     ledger_.Close(worker.vgpu, static_cast<int>(device));
   }

@@ -50,12 +50,15 @@ class Supervisor {
   Worker* Find(const SessionId& session);
 
   void HearWorker(Worker& worker);
-  void AnswerWorker(Worker& worker, const ControlMessage& message);
+  void AnswerWorker(Worker& worker, const ControlMessage& message, std::vector<int>* descriptors);
   // Asks the other sessions of the worker's vGPU for unspent credit; false if there are none.
   bool Recall(const Worker& worker, const ControlMessage& charge);
   bool AnswerCharge(Worker& worker, const ControlMessage& charge, bool is_last_try);
   void RetryCharges();
   void Reply(Worker& worker, ControlMessage answer, int device);
+  void AnswerShare(Worker& worker, const ControlMessage& message, std::vector<int>* descriptors);
+  void AnswerRedeem(Worker& worker, const ControlMessage& message);
+  void DropHolder(const ShareToken& token, int control, bool all);
   void Bury(int control);
   void HearSignal(int signal);
   void Watch(int fd);
@@ -74,6 +77,17 @@ class Supervisor {
     Clock::time_point until;
   };
   std::vector<WaitingCharge> waiting_charges_;  // for what other sessions give back
+  // What sessions share inside their vGPU. It is charged to nobody's session, so that it outlives
+  // its maker as long as another holds it.
+  struct SharedObject {
+    std::string vgpu;
+    int device = 0;
+    int descriptor = -1;
+    uint64_t bytes = 0;
+    quota::Charge charge;
+    std::map<int, uint32_t> holders;  // control descriptor -> how often
+  };
+  std::map<ShareToken, SharedObject> shared_;
   uint64_t sessions_started_ = 0;
   bool draining_ = false;
   bool stopping_ = false;

@@ -135,8 +135,7 @@ class Worker {
     for (const DeviceSnapshot& device : welcome.devices) {
       has_vmm = has_vmm && device.has_vmm;
     }
-    welcome.device_window =
-        has_vmm ? session->memory().ReserveWindow(setup_.hello.device_windows) : -1;
+    welcome.device_window = has_vmm ? session->ReserveWindow(setup_.hello.device_windows) : -1;
     welcome.known_images = session->images().Known(kMaxKnownImages);
     welcome.supported_calls = SupportedCalls(api_);
     client_fd_ = WatchClient(setup_.hello, channel_->PeerName());
@@ -185,7 +184,10 @@ class Worker {
     if (!ReceiveControl(control_.fd(), &message, &descriptors).ok()) {
       return false;
     }
-    if (control_.TakeAnswer(message)) {
+    if (control_.TakeAnswer(message, &descriptors)) {
+      for (int fd : descriptors) {
+        close(fd);
+      }
       return true;
     }
     if ((message.type == ControlType::kResume || message.type == ControlType::kLane) &&

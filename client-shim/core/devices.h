@@ -22,6 +22,8 @@ void LoadDevices(const Welcome& welcome);
 int VisibleDeviceCount();
 // nullptr: no such device.
 const Device* FindDevice(int ordinal);
+// As the application counts; -1: it does not see that one.
+int DeviceOfServer(int server_index);
 
 // CUDA_VISIBLE_DEVICES over the given uuids: server indices in order, ending before the first entry
 // that names no device; a device named twice means none at all. `text` nullptr = all.

@@ -15,6 +15,7 @@ struct Stream;
 struct Event {
   Context* context = nullptr;
   unsigned flags = 0;
+  bool foreign = false;  // another process's: only the server knows of its recordings
   std::atomic<bool> recorded{false};
   std::atomic<Stream*> capture_stream{nullptr};  // recorded by this stream while it captured
   // The latest recording's serial; 0: not known, ask the server.
@@ -26,6 +27,7 @@ struct Event {
 
   // For another handle; the server's word of the former one names a serial that is none of ours.
   void Renew() {
+    foreign = false;
     recorded.store(false);
     capture_stream.store(nullptr);
     serial.store(0);

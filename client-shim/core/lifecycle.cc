@@ -12,6 +12,7 @@
 #include "client-shim/core/devices.h"
 #include "client-shim/core/error_map.h"
 #include "client-shim/core/log.h"
+#include "client-shim/core/reservations.h"
 #include "client-shim/core/session.h"
 #include "client-shim/core/stats.h"
 #include "client-shim/core/thread_state.h"
@@ -69,7 +70,9 @@ CUresult Connect() {
     return FailConnect(config.endpoint,
                        Status(Code::kMalformed, "the server took a window that was not offered"));
   }
-  DeviceCredit().SetWindow(taken >= 0 ? hello.device_windows[taken] : Window{});
+  Window window = taken >= 0 ? hello.device_windows[taken] : Window{};
+  DeviceCredit().SetWindow(CreditHalf(window));
+  UserRanges().SetWindow(ReservationHalf(window));
   SetSync(config.sync);
   auto* session = new Session(opened->welcome, config.endpoint);
   LoadDevices(session->welcome());

@@ -29,7 +29,24 @@ bool MemoryMap::Find(uint64_t address, Allocation* found) const {
 }
 
 bool MemoryMap::Holds(uint64_t address, uint64_t bytes, Allocation* found) const {
-  return Find(address, found) && bytes <= found->bytes - (address - found->base);
+  std::shared_lock lock(mutex_);
+  auto at = by_base_.upper_bound(address);
+  if (at == by_base_.begin()) return false;
+  --at;
+  uint64_t offset = address - at->first;
+  if (offset >= at->second.bytes || !at->second.accessible) return false;
+  *found = at->second;
+  if (bytes <= at->second.bytes - offset) return true;
+  if (found->mapped_handle == 0) return false;
+  for (uint64_t next = at->first + at->second.bytes;;) {
+    ++at;
+    if (at == by_base_.end() || at->first != next || at->second.mapped_handle == 0 ||
+        !at->second.accessible) {
+      return false;
+    }
+    next += at->second.bytes;
+    if (bytes <= next - address) return true;
+  }
 }
 
 bool MemoryMap::Remove(uint64_t base, Allocation* removed) {
@@ -64,6 +81,12 @@ void MemoryMap::SetSyncMemops(uint64_t base, bool on) {
   std::lock_guard lock(mutex_);
   auto at = by_base_.find(base);
   if (at != by_base_.end()) at->second.sync_memops = on;
+}
+
+void MemoryMap::SetAccessible(uint64_t base, bool accessible) {
+  std::lock_guard lock(mutex_);
+  auto at = by_base_.find(base);
+  if (at != by_base_.end()) at->second.accessible = accessible;
 }
 
 bool MemoryMap::Overlaps(uint64_t base, uint64_t bytes) const {

@@ -14,6 +14,8 @@
 
 namespace farcall::client {
 
+struct MemPool;
+
 enum class MemoryKind : uint8_t { kDevice, kHostOwned, kHostRegistered };
 
 struct Allocation {
@@ -26,7 +28,13 @@ struct Allocation {
   uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID
   unsigned flags = 0;  // host memory: as asked
   bool sync_memops = false;
-  uint64_t owner = 0;  // a module's handle: a global, not the application's to free
+  int device = 0;              // as the application counts
+  uint64_t mapped_handle = 0;  // of the physical memory the application mapped here; 0: no mapping
+  bool accessible = true;      // a mapping without access may not be touched
+  unsigned handle_types = 0;   // it may be exported as
+  MemPool* pool = nullptr;     // it counts there
+  bool borrowed = false;       // of an IPC handle: closed, not freed
+  uint64_t owner = 0;          // a module's handle: a global, not the application's to free
 };
 
 class MemoryMap {
@@ -34,13 +42,14 @@ class MemoryMap {
   void Insert(Allocation allocation);
   // The allocation that holds `address`.
   bool Find(uint64_t address, Allocation* found) const;
-  // [address, address + bytes) lies inside one allocation.
+  // [address, address + bytes) lies inside one allocation, or in mappings that touch.
   bool Holds(uint64_t address, uint64_t bytes, Allocation* found) const;
   // Removes the allocation that starts exactly at `base`.
   bool Remove(uint64_t base, Allocation* removed);
   std::vector<Allocation> RemoveContext(Context* context);
   void RemoveOwner(uint64_t owner);
   void SetSyncMemops(uint64_t base, bool on);
+  void SetAccessible(uint64_t base, bool accessible);
   // Some allocation overlaps the range.
   bool Overlaps(uint64_t base, uint64_t bytes) const;
 

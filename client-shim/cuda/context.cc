@@ -11,6 +11,7 @@
 #include "client-shim/core/devices.h"
 #include "client-shim/core/handles.h"
 #include "client-shim/core/memory_map.h"
+#include "client-shim/cuda/memory_pool.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"
 #include "cuda-abi/export_tables.h"
@@ -96,7 +97,9 @@ void DropContextHandles(Context* context) {
 }
 
 void DropContextMemory(Context* context) {
+  DropPoolMemory(context);
   for (const Allocation& allocation : Memory().RemoveContext(context)) {
+    if (allocation.pool != nullptr) CountUnused(allocation.pool, allocation.charged_bytes);
     if (allocation.charged_bytes == 0) continue;
     DeviceCredit().GiveBack({allocation.server_device, allocation.base, allocation.charged_bytes});
   }
@@ -296,7 +299,9 @@ CUresult Call_cuCtxSynchronize_v2(CUcontext ctx) {
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (context->captures.load(std::memory_order_relaxed) != 0)
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  return PostHandle(CallId::cuCtxSynchronize_v2, context);
+  CUresult status = PostHandle(CallId::cuCtxSynchronize_v2, context);
+  TrimPoolsAtWait();
+  return status;
 }
 
 CUresult Call_cuCtxSynchronize() {

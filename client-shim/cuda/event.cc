@@ -3,6 +3,7 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/handles.h"
 #include "client-shim/cuda/capture_rules.h"
+#include "client-shim/cuda/memory_pool.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"
 
@@ -26,10 +27,15 @@ CUresult Call_cuEventCreate(CUevent* phEvent, unsigned int Flags) {
   if (phEvent == nullptr || (Flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
   if ((Flags & CU_EVENT_INTERPROCESS) != 0 && (Flags & CU_EVENT_DISABLE_TIMING) == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if ((Flags & CU_EVENT_INTERPROCESS) != 0) return NotSupported(CallId::cuEventCreate);
   CUevent handle = nullptr;
   CUresult status = Post_cuEventCreate(&handle, Flags);
   if (status != CUDA_SUCCESS) return status;
+  NewEvent(handle, Flags);
+  *phEvent = handle;
+  return CUDA_SUCCESS;
+}
+
+void NewEvent(CUevent handle, unsigned flags) {
   auto* event = FormerObject<Event>(HandleKind::kEvent, reinterpret_cast<uint64_t>(handle));
   if (event == nullptr) {
     event = new Event;
@@ -37,10 +43,8 @@ CUresult Call_cuEventCreate(CUevent* phEvent, unsigned int Flags) {
     event->Renew();
   }
   event->context = CurrentContext();
-  event->flags = Flags;
+  event->flags = flags;
   Handles(HandleKind::kEvent).SetObject(reinterpret_cast<uint64_t>(handle), event);
-  *phEvent = handle;
-  return CUDA_SUCCESS;
 }
 
 CUresult Call_cuEventDestroy_v2(CUevent hEvent) {
@@ -66,6 +70,11 @@ CUresult Call_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned 
   body.Put<uint64_t>(reinterpret_cast<uint64_t>(hEvent));
   body.Put<uint64_t>(wire);
   body.Put<uint32_t>(flags);
+  if ((event->flags & CU_EVENT_INTERPROCESS) != 0 && !captures) {
+    // Another process may wait for it as soon as this one says so: the server has to know by then.
+    event->serial.store(0);
+    return RoundTrip(CallId::cuEventRecordWithFlags, body.padded(), nullptr);
+  }
   uint32_t serial = 0;
   CUresult posted = PostNumbered(CallId::cuEventRecordWithFlags, body.padded(), &serial);
   event->pending_since.store(evidence);
@@ -94,6 +103,7 @@ EventProgress Look(const Event* event, CUresult* error) {
 CUresult Call_cuEventQuery(CUevent hEvent) {
   Event* event = FindEvent(hEvent);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (event->foreign) return AskEvent(CallId::cuEventQuery, hEvent);
   if (!event->recorded.load()) return CUDA_SUCCESS;
   CUresult status = CUDA_SUCCESS;
   EventProgress progress = Look(event, &status);
@@ -109,13 +119,18 @@ CUresult Call_cuEventQuery(CUevent hEvent) {
 CUresult Call_cuEventSynchronize(CUevent hEvent) {
   Event* event = FindEvent(hEvent);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (event->foreign) return AskEvent(CallId::cuEventSynchronize, hEvent);
   if (!event->recorded.load()) return CUDA_SUCCESS;
   CUresult status = CUDA_SUCCESS;
   EventProgress progress = Look(event, &status);
   if (status != CUDA_SUCCESS) return status;
-  if (progress != EventProgress::kDone) return AskEvent(CallId::cuEventSynchronize, hEvent);
-  CurrentSession()->DrainOutput();  // what was printed before it came before it
-  return CUDA_SUCCESS;
+  if (progress != EventProgress::kDone) {
+    status = AskEvent(CallId::cuEventSynchronize, hEvent);
+  } else {
+    CurrentSession()->DrainOutput();  // what was printed before it came before it
+  }
+  TrimPoolsAtWait();
+  return status;
 }
 
 CUresult Call_cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent hEnd) {

@@ -8,6 +8,7 @@
 #include "client-shim/core/log.h"
 #include "client-shim/cuda/context.h"
 #include "client-shim/cuda/green_context.h"
+#include "client-shim/cuda/memory_pool.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -47,15 +48,16 @@ CUresult AskForCredit(const Context* context, uint64_t bytes) {
   return CUDA_SUCCESS;
 }
 
-void ReturnFreeCredit(const Context* context) {
-  for (const CreditRange& range :
-       DeviceCredit().TakeForReturn(context->server_device, ~0ull >> 1)) {
+bool ReturnFreeCredit(int server_device, uint16_t context_slot) {
+  std::vector<CreditRange> ranges = DeviceCredit().TakeForReturn(server_device, ~0ull >> 1);
+  for (const CreditRange& range : ranges) {
     FixedBody<24> body;
     body.Put<int32_t>(range.device);
     body.Put<uint64_t>(range.base);
     body.Put<uint64_t>(range.bytes);
-    TellSession(SessionCall::kReturnCredit, context->slot, body.bytes());
+    TellSession(SessionCall::kReturnCredit, context_slot, body.bytes());
   }
+  return !ranges.empty();
 }
 
 // Quarantined bytes first (the application waits as its free would have), then the server, then
@@ -77,11 +79,12 @@ CUresult TakeSlowly(const Context* context, uint64_t bytes, uint64_t* address) {
       continue;  // another thread was faster
     }
     if (status != CUDA_ERROR_OUT_OF_MEMORY || attempt != 0) return status;
+    ReleaseIdle(device);  // what pools keep
     status = FenceQuarantine(device);
     if (status != CUDA_SUCCESS) return status;
     *address = DeviceCredit().Take(device, bytes);
     if (*address != 0) return CUDA_SUCCESS;
-    ReturnFreeCredit(context);
+    ReturnFreeCredit(device, context->slot);
   }
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -125,7 +128,7 @@ CUresult Allocate(Context* context, uint64_t bytes, uint64_t* address, uint64_t*
   return CUDA_SUCCESS;
 }
 
-CUresult Free(const Allocation& allocation) {
+CUresult FreeAtServer(const Allocation& allocation) {
   Context* context = allocation.context;
   if (!context->alive.load()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   {
@@ -159,6 +162,7 @@ CUresult AllocateMapped(CUdeviceptr* dptr, size_t bytes) {
   if (status != CUDA_SUCCESS) return status;
   allocation.bytes = bytes;
   allocation.server_device = context->server_device;
+  allocation.device = context->device;
   allocation.context = context;
   allocation.id = NewBufferId();
   Memory().Insert(allocation);
@@ -166,17 +170,65 @@ CUresult AllocateMapped(CUdeviceptr* dptr, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+// Takes what the application may free out of the map.
+bool TakeFreeable(CUdeviceptr dptr, Allocation* allocation) {
+  return Memory().Find(dptr, allocation) && allocation->base == dptr &&
+         allocation->kind == MemoryKind::kDevice && allocation->owner == 0 &&
+         allocation->mapped_handle == 0 && !allocation->borrowed &&
+         Memory().Remove(dptr, allocation);
+}
+
 CUresult FreeMapped(CUdeviceptr dptr) {
   Allocation allocation;
-  if (!Memory().Find(dptr, &allocation) || allocation.base != dptr ||
-      allocation.kind != MemoryKind::kDevice || allocation.owner != 0 ||
-      !Memory().Remove(dptr, &allocation)) {
-    return CUDA_ERROR_INVALID_VALUE;
+  if (!TakeFreeable(dptr, &allocation)) return CUDA_ERROR_INVALID_VALUE;
+  if (allocation.pool != nullptr) CountUnused(allocation.pool, allocation.charged_bytes);
+  return FreeAtServer(allocation);
+}
+
+// In stream order, memory is usable at once: earlier than asked is within the rule.
+CUresult AllocateFromPool(CUdeviceptr* dptr, size_t bytes, MemPool* pool, CUstream stream,
+                          CallId call) {
+  CUresult status = CUDA_SUCCESS;
+  uint64_t wire = WireStream(stream, false, &status);
+  if (status != CUDA_SUCCESS) return status;
+  if (dptr == nullptr || bytes == 0 || pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (CurrentContext()->captures.load() != 0) return NotSupported(call);
+  if (!DeviceCredit().has_window()) return AllocateMapped(dptr, bytes);
+  uint64_t charged = AlignUp(bytes, kAllocationAlign);
+  Context* context = CurrentContext();
+  if (context->device != DeviceOf(pool)) context = PrimaryContext(DeviceOf(pool));
+  Allocation allocation;
+  bool reused = bytes <= kLargestAllocation && TakeIdle(pool, wire, charged, &allocation);
+  if (reused) charged = allocation.charged_bytes;
+  if (bytes > kLargestAllocation || !CountUsed(pool, charged)) {
+    if (reused) FreeBlock(allocation);
+    return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  return Free(allocation);
+  if (!reused) {
+    status = Allocate(context, bytes, &allocation.base, &allocation.charged_bytes);
+    if (status != CUDA_SUCCESS) {
+      CountUnused(pool, charged);
+      return status;
+    }
+    allocation.server_device = context->server_device;
+    allocation.device = context->device;
+    allocation.context = context;
+    allocation.pool = pool;
+  }
+  allocation.bytes = bytes;
+  allocation.id = NewBufferId();
+  Memory().Insert(allocation);
+  *dptr = allocation.base;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
+
+bool GiveUpCredit(int server_device, uint16_t context_slot) {
+  ReleaseIdle(server_device);
+  FenceQuarantine(server_device);
+  return ReturnFreeCredit(server_device, context_slot);
+}
 
 CUresult Call_cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
   return AllocateMapped(dptr, bytesize);
@@ -199,21 +251,30 @@ CUresult Call_cuMemFree_v2(CUdeviceptr dptr) {
   return dptr == 0 ? CUDA_SUCCESS : FreeMapped(dptr);
 }
 
-// In stream order, memory is usable at once: earlier than asked is within the rule.
+CUresult FreeBlock(const Allocation& block) {
+  return FreeAtServer(block);
+}
+
 CUresult Call_cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-  CUresult status = CUDA_SUCCESS;
-  WireStream(hStream, false, &status);
-  if (status != CUDA_SUCCESS) return status;
-  if (CurrentContext()->captures.load() != 0) return NotSupported(CallId::cuMemAllocAsync);
-  return AllocateMapped(dptr, bytesize);
+  return AllocateFromPool(dptr, bytesize, CurrentPool(CurrentContext()->device), hStream,
+                          CallId::cuMemAllocAsync);
+}
+
+CUresult Call_cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
+                                      CUstream hStream) {
+  return AllocateFromPool(dptr, bytesize, FindPool(pool), hStream, CallId::cuMemAllocFromPoolAsync);
 }
 
 CUresult Call_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   CUresult status = CUDA_SUCCESS;
-  WireStream(hStream, false, &status);
+  uint64_t wire = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
   if (CurrentContext()->captures.load() != 0) return NotSupported(CallId::cuMemFreeAsync);
-  return FreeMapped(dptr);
+  Allocation allocation;
+  if (!TakeFreeable(dptr, &allocation)) return CUDA_ERROR_INVALID_VALUE;
+  if (allocation.pool == nullptr) return FreeAtServer(allocation);
+  KeepIdle(allocation.pool, wire, allocation);
+  return TakeLateError(CurrentContext());
 }
 
 CUresult Call_cuMemGetInfo_v2(size_t* free, size_t* total) {

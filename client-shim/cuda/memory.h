@@ -14,6 +14,10 @@ inline bool IsDeviceRange(CUdeviceptr address, size_t bytes) {
   return Memory().Holds(address, bytes, &found) && found.kind == MemoryKind::kDevice;
 }
 
+// What is free, or will be once its frees are through, goes back to the server: somebody needs it
+// for something else. `context_slot` says on whose behalf. False: there is nothing.
+bool GiveUpCredit(int server_device, uint16_t context_slot);
+
 // Page-locked as CUDA sees it: copies to it may land later.
 inline bool IsPinned(const void* pointer, size_t bytes) {
   Allocation found;

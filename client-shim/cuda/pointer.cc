@@ -4,6 +4,7 @@
 
 #include "client-shim/core/session_face.h"
 #include "client-shim/cuda/memory.h"
+#include "client-shim/cuda/memory_pool.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -30,7 +31,8 @@ CUresult StoreAttribute(void* data, CUpointer_attribute attribute, const Allocat
       return Store<unsigned long long>(data, found == nullptr ? 0 : found->id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:  // cudart reads four bytes that it has not cleared
       return Store<unsigned>(data, 0);
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:  // what lies in credit
+      return Store<bool>(data, device && found->charged_bytes != 0 && found->pool == nullptr);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return Store<bool>(data, false);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
@@ -38,18 +40,22 @@ CUresult StoreAttribute(void* data, CUpointer_attribute attribute, const Allocat
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return Store<bool>(data, device);
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return Store<int>(
-          data, found == nullptr || found->context == nullptr ? -2 : found->context->device);
+      return Store<int>(data, found == nullptr            ? -2
+                              : found->mapped_handle != 0 ? found->device
+                              : found->context == nullptr ? -2
+                                                          : found->context->device);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       return Store<CUdeviceptr>(data, found == nullptr ? 0 : found->base);
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
       return Store<size_t>(data, found == nullptr ? 0 : found->bytes);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      return Store<unsigned long long>(data, 0);
+      return Store<unsigned long long>(data, found == nullptr ? 0 : found->handle_types);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return Store<CUmemoryPool>(data, nullptr);
+      return Store<CUmemoryPool>(data, found == nullptr ? nullptr : HandleOf(found->pool));
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-      return Store<int>(data, found == nullptr ? 0 : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+      return Store<int>(data, found == nullptr || !found->accessible
+                                  ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE
+                                  : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }

@@ -11,6 +11,7 @@
 #include "client-shim/cuda/capture_rules.h"
 #include "client-shim/cuda/context.h"
 #include "client-shim/cuda/green_context.h"
+#include "client-shim/cuda/memory_pool.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -118,6 +119,7 @@ CUresult Call_cuStreamDestroy_v2(CUstream hStream) {
   if (stream == nullptr || hStream == CU_STREAM_PER_THREAD) return CUDA_ERROR_INVALID_HANDLE;
   if (stream->flags == CU_STREAM_NON_BLOCKING) stream->context->unordered_streams.fetch_sub(1);
   if (Captures(stream)) EndCapture(stream);
+  ReleaseIdleOfStream(reinterpret_cast<uint64_t>(hStream));
   // Another thread may be looking at the object: it stays, for a later stream.
   return Post_cuStreamDestroy_v2(hStream);
 }
@@ -196,7 +198,9 @@ CUresult Call_cuStreamSynchronize(CUstream hStream) {
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
   if (Captures(FindStream(hStream))) return RefuseOn(FindStream(hStream));
-  return AskStream(CallId::cuStreamSynchronize, stream);
+  status = AskStream(CallId::cuStreamSynchronize, stream);
+  TrimPoolsAtWait();
+  return status;
 }
 
 CUresult Call_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {

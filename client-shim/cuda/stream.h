@@ -24,6 +24,8 @@ struct Stream {
 // The application's stream, or the thread's own; nullptr for the legacy one or none.
 Stream* FindStream(CUstream stream);
 Event* FindEvent(CUevent event);
+// For a new event's handle, in the current context.
+void NewEvent(CUevent handle, unsigned flags);
 
 // A stream of the current context; `create` sends what makes it, given the handle and the priority
 // within the range.

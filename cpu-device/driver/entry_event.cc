@@ -57,11 +57,13 @@ CUresult cuEventCreate(CUevent* out, unsigned int flags) {
   constexpr unsigned kKnown =
       CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
   if (out == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<SharedEvent> shared;
   if ((flags & CU_EVENT_INTERPROCESS) != 0) {
-    return (flags & CU_EVENT_DISABLE_TIMING) == 0 ? CUDA_ERROR_INVALID_VALUE
-                                                  : CUDA_ERROR_NOT_SUPPORTED;
+    if ((flags & CU_EVENT_DISABLE_TIMING) == 0) return CUDA_ERROR_INVALID_VALUE;
+    shared = SharedEvent::Create();
+    if (shared == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  auto event = std::make_shared<Event>(*context, flags);
+  auto event = std::make_shared<Event>(*context, flags, std::move(shared));
   *out = event->handle();
   TheDriver().events.Add(std::move(event));
   return CUDA_SUCCESS;
@@ -108,7 +110,10 @@ CUresult cuEventQuery(CUevent handle) {
   std::vector<CUgraphNode> nodes;
   if (event->captured(&nodes) != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
   const auto latest = event->latest();
-  if (latest != nullptr && !latest->done()) return CUDA_ERROR_NOT_READY;
+  const bool pending = event->shared() != nullptr
+                           ? !event->shared()->reached(event->shared()->recorded())
+                           : latest != nullptr && !latest->done();
+  if (pending) return CUDA_ERROR_NOT_READY;
   return event->context().sticky();
 }
 
@@ -117,9 +122,34 @@ CUresult cuEventSynchronize(CUevent handle) {
   if (const CUresult result = Enter(handle, &event)) return result;
   std::vector<CUgraphNode> nodes;
   if (event->captured(&nodes) != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
-  if (const auto latest = event->latest()) latest->Wait();
+  if (event->shared() != nullptr) {
+    event->shared()->Wait(event->shared()->recorded());
+  } else if (const auto latest = event->latest()) {
+    latest->Wait();
+  }
   FlushOutput();
   return event->context().sticky();
+}
+
+CUresult cuIpcGetEventHandle(CUipcEventHandle* out, CUevent handle) {
+  std::shared_ptr<Event> event;
+  if (const CUresult result = Enter(handle, &event)) return result;
+  if (out == nullptr || event->shared() == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = event->shared()->handle();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle handle) {
+  std::shared_ptr<Context> context;
+  if (const CUresult result = CurrentContext(&context)) return result;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<SharedEvent> shared = SharedEvent::Open(handle);
+  if (shared == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  auto event = std::make_shared<Event>(*context, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS,
+                                       std::move(shared));
+  *out = event->handle();
+  TheDriver().events.Add(std::move(event));
+  return CUDA_SUCCESS;
 }
 
 CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {

@@ -43,7 +43,9 @@ CUresult Event::Record(Stream& stream) {
     capture_nodes_.clear();
   }
   // Also in a broken context: whoever waits must go on and see the error.
-  const auto work = [recording] {
+  const uint64_t number = shared_ == nullptr ? 0 : shared_->Record();
+  const auto work = [recording, number, shared = shared_] {
+    if (shared != nullptr) shared->Reach(number);
     recording->Complete();
     return CUDA_SUCCESS;
   };
@@ -63,6 +65,15 @@ std::shared_ptr<Capture> Event::captured(std::vector<CUgraphNode>* nodes) const 
 }
 
 CUresult WaitForEvent(Stream& stream, const Event& event) {
+  if (const std::shared_ptr<SharedEvent> shared = event.shared()) {
+    const uint64_t number = shared->recorded();
+    if (shared->reached(number)) return CUDA_SUCCESS;
+    const auto wait = [shared, number] {
+      shared->Wait(number);
+      return CUDA_SUCCESS;
+    };
+    return stream.Submit(wait, How::kQueue, true);
+  }
   const std::shared_ptr<Recording> recording = event.latest();
   if (recording == nullptr || recording->done()) return CUDA_SUCCESS;
   const auto work = [recording] {

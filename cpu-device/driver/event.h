@@ -6,8 +6,10 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "cpu-device/driver/api.h"
+#include "cpu-device/driver/ipc_event.h"
 #include "cpu-device/driver/stream.h"
 
 namespace farcall::cpu_device {
@@ -31,12 +33,15 @@ class Recording {
 
 class Event {
  public:
-  Event(Context& context, unsigned flags) : context_(context), flags_(flags) {}
+  Event(Context& context, unsigned flags, std::shared_ptr<SharedEvent> shared = nullptr)
+      : context_(context), flags_(flags), shared_(std::move(shared)) {}
 
   Context& context() const { return context_; }
   bool timed() const { return (flags_ & CU_EVENT_DISABLE_TIMING) == 0; }
   CUevent handle() { return reinterpret_cast<CUevent>(this); }
 
+  // With other processes; nullptr: with none. Then only it knows what was recorded.
+  const std::shared_ptr<SharedEvent>& shared() const { return shared_; }
   // nullptr before the first record.
   std::shared_ptr<Recording> latest() const;
   CUresult Record(Stream& stream);
@@ -48,6 +53,7 @@ class Event {
  private:
   Context& context_;
   const unsigned flags_;
+  const std::shared_ptr<SharedEvent> shared_;
   mutable std::mutex mutex_;
   std::shared_ptr<Recording> latest_;
   std::weak_ptr<Capture> capture_;

@@ -91,7 +91,7 @@ void Prepare(Session& session, const farcall::server::DriverApi& api,
 void PrepareMemory(Session& session) {
   Window credit;
   std::string detail;
-  if (session.memory().ReserveWindow({kWindow}) != 0 ||
+  if (session.ReserveWindow({kWindow}) != 0 ||
       session.memory().Grant(0, farcall::fuzz::kCreditBytes, &credit, &detail) != CUDA_SUCCESS) {
     std::abort();
   }

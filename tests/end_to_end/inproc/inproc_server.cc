@@ -136,7 +136,7 @@ void InprocServer::Open(std::unique_ptr<Channel> channel, const Hello& hello) {
   options.grace_ms = kGraceMs;
   options.lanes = kLanes;
   session_ = std::make_unique<server::Session>(api_, options, *broker_);
-  welcome_.device_window = session_->memory().ReserveWindow(hello.device_windows);
+  welcome_.device_window = session_->ReserveWindow(hello.device_windows);
   if (!SendWelcome(*channel, welcome_, Soon()).ok()) {
     return;
   }

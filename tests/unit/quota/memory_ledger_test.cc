@@ -49,6 +49,21 @@ TEST(MemoryLedger, RefundsWhenAChargeGoes) {
   EXPECT_EQ(ledger.usage("a", 0).charged_bytes, 0u);
 }
 
+TEST(MemoryLedger, SplitsWithoutCountingTwice) {
+  MemoryLedger ledger;
+  ledger.Open("a", 0, 100);
+  Result<Charge> all = ledger.Reserve("a", 0, 50);
+  ASSERT_TRUE(all.ok());
+  {
+    Charge part = all->Split(20);
+    EXPECT_EQ(part.bytes(), 20u);
+    EXPECT_EQ(all->bytes(), 30u);
+    EXPECT_EQ(all->Split(1000).bytes(), 30u) << "no more than it holds, and refunded at once";
+    EXPECT_EQ(ledger.usage("a", 0).charged_bytes, 20u);
+  }
+  EXPECT_EQ(ledger.usage("a", 0).charged_bytes, 0u);
+}
+
 TEST(MemoryLedger, MovesAndMergesWithoutCountingTwice) {
   MemoryLedger ledger;
   ledger.Open("a", 0, 100);

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device memory the application creates and maps itself, and what other sessions of the vGPU lent
+// it: mappings in the upper half of the window.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "proto/wire.h"
+#include "server/driver_api.h"
+#include "server/memory_broker.h"
+
+namespace farcall::server {
+
+// Charged from its creation until it goes. Shared, its charge is the vGPU's until its last holder
+// lets go.
+struct PhysicalMemory {
+  CUmemGenericAllocationHandle native = 0;
+  uint64_t bytes = 0;
+  int device = 0;
+  std::atomic<uint32_t> mappings{0};  // and whoever else needs it to stay
+  bool exportable = false;
+  bool shared = false;
+  ShareToken token;  // if shared
+};
+
+// Properties of memory that may be exported, if the device can.
+CUmemAllocationProp PinnedProperties(int device, bool exportable);
+
+//   Thread  any; a piece of physical memory: one thread at a time
+class UserMemory {
+ public:
+  UserMemory(const DriverApi& api, MemoryBroker& broker) : api_(api), broker_(broker) {}
+
+  void SetWindow(const Window& window) { window_ = window; }
+  bool has_window() const { return window_.bytes != 0; }
+
+  // Charged, then created. CUDA_ERROR_OUT_OF_MEMORY with a line if the quota or the device refuses.
+  CUresult Create(int device, uint64_t bytes, bool exportable,
+                  std::unique_ptr<PhysicalMemory>* memory, std::string* detail);
+  // The same token each time.
+  CUresult Export(PhysicalMemory& memory, ShareToken* token, std::string* detail);
+  CUresult Import(const ShareToken& token, std::unique_ptr<PhysicalMemory>* memory,
+                  std::string* detail);
+  // It is mapped nowhere.
+  void Release(PhysicalMemory& memory);
+
+  // False: not within the window, or something is mapped there (a lie).
+  bool MayMap(uint64_t address, uint64_t bytes) const;
+  CUresult Map(uint64_t address, uint64_t bytes, uint64_t offset, PhysicalMemory& memory);
+  // False: the range is not made of whole mappings of the application's (a lie).
+  bool Unmap(uint64_t address, uint64_t bytes, CUresult* result);
+  // False: part of the range is not mapped (a lie).
+  bool SetAccess(uint64_t address, uint64_t bytes, const CUmemAccessDesc& access, CUresult* result);
+
+  // What an IPC handle's token names, mapped from `address` on, `bytes` in all.
+  CUresult OpenIpc(const ShareToken& token, uint64_t address, uint64_t bytes, int* device,
+                   std::string* detail);
+  bool HasIpc(uint64_t address) const;
+  void CloseIpc(uint64_t address);
+
+  // Whether all of it is mapped and may be used.
+  bool Contains(uint64_t address, uint64_t bytes) const;
+
+ private:
+  struct Mapping {
+    uint64_t bytes = 0;
+    PhysicalMemory* memory = nullptr;
+    bool accessible = false;
+    bool lent = false;  // of an IPC handle: not the application's to unmap
+  };
+  using Mappings = std::map<uint64_t, Mapping>;
+  struct Lent {
+    std::vector<std::unique_ptr<PhysicalMemory>> chunks;
+    uint64_t bytes = 0;
+  };
+
+  bool OverlapsLocked(uint64_t address, uint64_t bytes) const;
+  CUresult MapLent(const std::vector<std::byte>& list, uint64_t address, uint64_t bytes, Lent* lent,
+                   int* device, std::string* detail);
+  void UnmapLent(uint64_t address, Lent& lent);
+
+  const DriverApi& api_;
+  MemoryBroker& broker_;
+  Window window_;
+  mutable std::mutex mutex_;
+  Mappings mappings_;
+  std::map<uint64_t, Lent> lent_;
+};
+
+}  // namespace farcall::server

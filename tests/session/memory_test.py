@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory in all its kinds through a session: mapped by the program, lent to another process, under a quota."""
+import re
+import unittest
+
+from harness import Server, run
+
+VGPU = {"FARCALL_VGPU": "a-vgpu-of-these-tests"}
+
+
+class Memory(unittest.TestCase):
+    def passes(self, server, *command, **options):
+        client = run(server.url, *command, **options)
+        self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
+        return client
+
+    def test_a_segment_grows_piece_by_piece(self):
+        with Server("--mem", "256MiB") as server:
+            client = self.passes(server, "mapped", "segment")
+            calls = client.stats()["calls"]
+            # Making memory is asked; everything else about it goes by posts, or nowhere.
+            self.assertEqual(calls["cuMemCreate"]["waited"], 3)
+            for name in ("cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease", "cuMemAddressReserve"):
+                self.assertEqual(calls[name]["waited"], 0, name)
+
+    def test_what_is_refused(self):
+        with Server() as server:
+            self.passes(server, "mapped", "refusals")
+            self.passes(server, "mapped", "refusals", environment={"FARCALL_SYNC": "1"})
+
+    def test_the_quota_is_kept_to_the_byte(self):
+        with Server("--mem", "128MiB") as server:
+            self.passes(server, "mapped", "exact")
+
+    def test_64_threads_race_for_the_quota(self):
+        with Server("--mem", "128MiB") as server:
+            out = self.passes(server, "mapped", "race", 64, 8).out
+            made, refused, free = map(int, re.search(r"made (\d+) refused (\d+) free (\d+)", "\n".join(out)).groups())
+            self.assertGreater(made, 0)
+            self.assertGreater(refused, 0)
+            self.assertEqual(free, 128 << 20)
+
+    def test_memory_and_events_are_lent_inside_a_vgpu(self):
+        with Server("--mem", "256MiB") as server:
+            for what in ("allocation", "mapped", "event"):
+                self.passes(server, "lent", what, environment=VGPU)
+
+    def test_nothing_is_lent_to_another_vgpu(self):
+        with Server() as server:
+            client = run(server.url, "lent", "allocation")
+            self.assertNotEqual(client.process.returncode, 0)
+            self.assertIn("cudaIpcOpenMemHandle", "\n".join(client.out))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
