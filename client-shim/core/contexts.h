@@ -24,6 +24,7 @@ struct Context {
   uint64_t id = 0;  // cuCtxGetId
   std::atomic<bool> alive{false};
   std::atomic<int> uses{1};        // cuCtxAttach, cuCtxDetach
+  std::atomic<uint32_t> ends{0};   // how often it was reset or destroyed
   std::atomic<int> late_error{0};  // CUresult of a post that failed
   std::atomic<bool> sticky{false};
   std::atomic<uint32_t> unordered_streams{

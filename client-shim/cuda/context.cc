@@ -87,6 +87,7 @@ Context* PrimaryContext(int device) {
 }
 
 void DropContextHandles(Context* context) {
+  context->ends.fetch_add(1);
   Handles(HandleKind::kStream).FreeIf([context](void* object) {
     return object != nullptr && static_cast<Stream*>(object)->context == context;
   });

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions and kernels: attributes, names and parameter layouts are known from the load.
+#include <algorithm>
+
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/core/handles.h"
@@ -36,6 +38,53 @@ void NoteAttribute(Function* function, int attribute, int value) {
     function->carveout.store(value);
 }
 
+Function* RootOf(Function* function) {
+  return function->kernel == nullptr ? function : function->kernel;
+}
+
+bool IsSet(Function* function, const Setting& wanted) {
+  Function* root = RootOf(function);
+  std::lock_guard lock(root->mutex);
+  return std::any_of(root->settings.begin(), root->settings.end(), [&](const Setting& known) {
+    return known.handle == wanted.handle && known.attribute == wanted.attribute &&
+           known.device == wanted.device && known.value == wanted.value;
+  });
+}
+
+// Libraries set what is set already before each launch: that changes nothing and needs no server.
+// What a kernel and its functions say of one another is the driver's business, so setting one
+// forgets what was set by the other handles.
+template <typename Ask>
+CUresult SetOnce(Function* function, const Setting& wanted, Ask ask) {
+  if (IsSet(function, wanted)) return CUDA_SUCCESS;
+  Function* root = RootOf(function);
+  auto forget = [&] {
+    std::erase_if(root->settings, [&](const Setting& known) {
+      return known.attribute == wanted.attribute &&
+             (known.handle != wanted.handle || known.device == wanted.device);
+    });
+  };
+  {
+    std::lock_guard lock(root->mutex);
+    forget();
+  }
+  CUresult status = ask();
+  if (status != CUDA_SUCCESS) return status;
+  NoteAttribute(function, wanted.attribute, wanted.value);
+  std::lock_guard lock(root->mutex);
+  forget();
+  root->settings.push_back(wanted);
+  return CUDA_SUCCESS;
+}
+
+Function* KnownFunction(Function* kernel, const Context* context) {
+  std::lock_guard lock(kernel->mutex);
+  for (const Function::InContext& known : kernel->functions) {
+    if (known.context == context && known.ends == context->ends.load()) return known.function;
+  }
+  return nullptr;
+}
+
 CUresult GetParameter(const Function* function, size_t index, size_t* offset, size_t* size) {
   if (offset == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (index >= function->info->parameters.size()) return CUDA_ERROR_INVALID_VALUE;
@@ -50,6 +99,12 @@ CUresult Call_cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
   Function* found = FromKernel(kernel);
   if (pFunc == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Context* context = CurrentContext();
+  if (const Function* known = KnownFunction(found, context)) {
+    *pFunc = reinterpret_cast<CUfunction>(known->handle);
+    return CUDA_SUCCESS;
+  }
+  uint32_t ends = context->ends.load();
   CUfunction handle = nullptr;
   CUresult status = RoundTrip_cuKernelGetFunction(&handle, kernel);
   if (status != CUDA_SUCCESS) return status;
@@ -60,6 +115,8 @@ CUresult Call_cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
   function->max_dynamic_shared.store(found->max_dynamic_shared.load());
   function->SetInfo(found->info);
   Handles(HandleKind::kFunction).SetObject(function->handle, function);
+  std::lock_guard lock(found->mutex);
+  found->functions.push_back({context, ends, function});
   *pFunc = handle;
   return CUDA_SUCCESS;
 }
@@ -85,9 +142,8 @@ CUresult Call_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkerne
   Function* found = FromKernel(kernel);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (FindDevice(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  CUresult status = RoundTrip_cuKernelSetAttribute(attrib, val, kernel, dev);
-  if (status == CUDA_SUCCESS) NoteAttribute(found, attrib, val);
-  return status;
+  return SetOnce(found, {found->handle, attrib, dev, val},
+                 [=] { return RoundTrip_cuKernelSetAttribute(attrib, val, kernel, dev); });
 }
 
 CUresult Call_cuKernelGetName(const char** name, CUkernel hfunc) {
@@ -113,9 +169,8 @@ CUresult Call_cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunctio
 CUresult Call_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   Function* found = FromFunction(hfunc);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  CUresult status = RoundTrip_cuFuncSetAttribute(hfunc, attrib, value);
-  if (status == CUDA_SUCCESS) NoteAttribute(found, attrib, value);
-  return status;
+  return SetOnce(found, {found->handle, attrib, CurrentContext()->device, value},
+                 [=] { return RoundTrip_cuFuncSetAttribute(hfunc, attrib, value); });
 }
 
 CUresult Call_cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {

@@ -37,6 +37,12 @@ struct KernelInfo {
 
 struct Module;
 
+// What was set for a kernel, or for a function that came from it, and by which handle.
+struct Setting {
+  uint64_t handle;
+  int attribute, device, value;
+};
+
 // A CUfunction or a CUkernel. Never deleted: a launch may race with an unload.
 struct Function {
   uint64_t handle = 0;
@@ -50,6 +56,16 @@ struct Function {
   void SetInfo(const KernelInfo* of);
   void SetMaxDynamicShared(int bytes);
   Function* kernel = nullptr;  // the CUkernel a CUfunction came from
+
+  // Of a kernel, and of a function that came from none.
+  struct InContext {
+    const Context* context;
+    uint32_t ends;  // of the context when it was asked
+    Function* function;
+  };
+  std::mutex mutex;
+  std::vector<InContext> functions;  // that cuKernelGetFunction gave
+  std::vector<Setting> settings;
 };
 
 struct Symbol {

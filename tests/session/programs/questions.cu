@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   size_t stack = 0;
+  CUfunction first = nullptr;
   CHECK(cudaDeviceSetLimit(cudaLimitStackSize, 2048));
   for (int round = 0; round < rounds; ++round) {
     int blocks = 0, device = -1, value = 0;
@@ -25,6 +26,12 @@ int main(int argc, char** argv) {
     EXPECT(blocks > 0);
     CHECK(cudaDeviceGetLimit(&stack, cudaLimitStackSize));
     EXPECT(stack == 2048);
+    // Set again to what it is: nothing changes, and what was answered still holds.
+    CHECK(cudaFuncSetAttribute(AddOne, cudaFuncAttributeMaxDynamicSharedMemorySize, 4096));
+    CUfunction function = nullptr;
+    CHECK(cudaGetFuncBySymbol(&function, AddOne));
+    EXPECT(function != nullptr && (first == nullptr || function == first));
+    first = function;
     CHECK(cudaGetDevice(&device));
     CHECK(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, device));
     AddOne<<<1, 32, 0, stream>>>(data);
@@ -33,13 +40,31 @@ int main(int argc, char** argv) {
     CHECK(cudaEventQuery(event));  // after the wait: complete, whatever has been heard of it
     CHECK(cudaEventSynchronize(event));
   }
+  CHECK(cudaEventRecord(event, stream));
+  while (cudaEventQuery(event) == cudaErrorNotReady) {
+  }
   // A change is seen.
   CHECK(cudaDeviceSetLimit(cudaLimitStackSize, 4096));
   CHECK(cudaDeviceGetLimit(&stack, cudaLimitStackSize));
   EXPECT(stack == 4096);
-  CHECK(cudaEventRecord(event, stream));
-  while (cudaEventQuery(event) == cudaErrorNotReady) {
-  }
+  cudaFuncAttributes attributes;
+  CHECK(cudaFuncSetAttribute(AddOne, cudaFuncAttributeMaxDynamicSharedMemorySize, 2048));
+  CHECK(cudaFuncGetAttributes(&attributes, AddOne));
+  EXPECT(attributes.maxDynamicSharedSizeBytes == 2048);
+  CHECK(cudaFuncSetAttribute(AddOne, cudaFuncAttributeMaxDynamicSharedMemorySize, 4096));
+  CHECK(cudaFuncGetAttributes(&attributes, AddOne));
+  EXPECT(attributes.maxDynamicSharedSizeBytes == 4096);
+  EXPECT(cudaFuncSetAttribute(AddOne, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 30) != cudaSuccess);
+  cudaGetLastError();
+  // A context that begins again has functions of its own.
+  CHECK(cudaStreamDestroy(stream));
+  CHECK(cudaEventDestroy(event));
+  CHECK(cudaDeviceReset());
+  CHECK(cudaMalloc(&data, 4096));
+  CUfunction second = nullptr;
+  CHECK(cudaGetFuncBySymbol(&second, AddOne));
+  AddOne<<<1, 32>>>(data);
+  CHECK(cudaDeviceSynchronize());
   std::printf("ok\n");
   return 0;
 }
