@@ -238,13 +238,15 @@ CUresult AskAboutLaunch(CallId call, int* answer, CUfunction func, const CUlaunc
   }
   body.Put<uint64_t>(config->numAttrs);
   for (unsigned i = 0; i < config->numAttrs; ++i) {
-    uint64_t words[8];
-    std::memcpy(words, &config->attrs[i].value, sizeof(words));
+    uint64_t words[8] = {};
+    // The same question in the same bytes: nothing of what the application left behind a size.
+    const bool is_size = config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    std::memcpy(words, &config->attrs[i].value, is_size ? 3 * sizeof(unsigned) : sizeof(words));
     body.Put<uint32_t>(config->attrs[i].id);
     for (uint64_t word : words) body.Put<uint64_t>(word);
   }
   Reply reply;
-  CUresult status = RoundTrip(call, body.bytes(), &reply);
+  CUresult status = Query(call, body.bytes(), &reply);
   if (status != CUDA_SUCCESS) return status;
   Reader outputs = reply.outputs();
   auto value = outputs.Get<int32_t>();

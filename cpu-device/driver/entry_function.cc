@@ -107,6 +107,44 @@ CUresult cuFuncLoad(CUfunction handle) {
   return function->Load();
 }
 
+namespace {
+
+int MostClusterBlocks(const Function& function) {
+  if (!function.context().device().profile.clusters) return 1;
+  return function.non_portable_cluster ? 16 : 8;
+}
+
+// Of the cluster that the launch asks for, else of the one the kernel was compiled with.
+CUresult ClusterBlocks(const Function& function, const CUlaunchConfig& config, uint64_t* blocks) {
+  const uint32_t* required = function.info().required_cluster;
+  *blocks = required[0] == 0 ? 1 : uint64_t{required[0]} * required[1] * required[2];
+  if (config.numAttrs != 0 && config.attrs == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    if (config.attrs[i].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;
+    const auto& size = config.attrs[i].value.clusterDim;
+    constexpr unsigned kMost = 1 << 20;  // no product overflows
+    if (size.x > kMost || size.y > kMost || size.z > kMost) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    *blocks = uint64_t{size.x} * size.y * size.z;
+  }
+  if (*blocks <= static_cast<uint64_t>(MostClusterBlocks(function)) && *blocks != 0)
+    return CUDA_SUCCESS;
+  return function.context().device().profile.clusters ? CUDA_ERROR_INVALID_CLUSTER_SIZE
+                                                      : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+// Of the launch's shape, on one multiprocessor.
+CUresult BlocksOf(const Function& function, const CUlaunchConfig& config, int* blocks) {
+  constexpr unsigned kMost = kMaxThreadsPerBlock;
+  if (config.blockDimX > kMost || config.blockDimY > kMost || config.blockDimZ > kMost)
+    return CUDA_ERROR_INVALID_VALUE;
+  const uint64_t threads = uint64_t{config.blockDimX} * config.blockDimY * config.blockDimZ;
+  if (threads == 0 || threads > kMost) return CUDA_ERROR_INVALID_VALUE;
+  *blocks = ActiveBlocks(function, static_cast<int>(threads), config.sharedMemBytes);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction handle,
                                                               int block_size, size_t dynamic_shared,
                                                               unsigned int flags) {
@@ -124,32 +162,32 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction fun
                                                               dynamic_shared, 0);
 }
 
-// Clusters of more than one block are not run here.
+// How many clusters fit is told from how many blocks do: what a card's clusters lose at the edges
+// of its processor groups is not modelled.
 CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction handle,
                                       const CUlaunchConfig* config) {
   if (clusters == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    const CUlaunchAttribute& attribute = config->attrs[i];
-    if (attribute.id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;
-    const auto& size = attribute.value.clusterDim;
-    if (size.x != 1 || size.y != 1 || size.z != 1) return CUDA_ERROR_NOT_SUPPORTED;
-  }
-  const uint64_t threads = uint64_t{config->blockDimX} * config->blockDimY * config->blockDimZ;
-  if (threads == 0 || threads > kMaxThreadsPerBlock) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<Function> function;
+  if (const CUresult result = Enter(handle, &function)) return result;
+  uint64_t size = 1;
+  if (const CUresult result = ClusterBlocks(*function, *config, &size)) return result;
   int blocks = 0;
-  const CUresult result = cuOccupancyMaxActiveBlocksPerMultiprocessor(
-      &blocks, handle, static_cast<int>(threads), config->sharedMemBytes);
-  if (result == CUDA_SUCCESS) *clusters = blocks * TheDriver().profile.multiprocessors;
-  return result;
+  if (const CUresult result = BlocksOf(*function, *config, &blocks)) return result;
+  const auto fitting = static_cast<uint64_t>(blocks) *
+                       static_cast<uint64_t>(TheDriver().profile.multiprocessors) / size;
+  *clusters = static_cast<int>(fitting);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuOccupancyMaxPotentialClusterSize(int* size, CUfunction handle,
                                             const CUlaunchConfig* config) {
-  int clusters = 0;
-  if (size == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult result = cuOccupancyMaxActiveClusters(&clusters, handle, config);
-  if (result == CUDA_SUCCESS) *size = 1;
-  return result;
+  if (size == nullptr || config == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<Function> function;
+  if (const CUresult result = Enter(handle, &function)) return result;
+  int blocks = 0;
+  if (const CUresult result = BlocksOf(*function, *config, &blocks)) return result;
+  *size = blocks == 0 ? 0 : MostClusterBlocks(*function);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function,
