@@ -97,11 +97,15 @@ CUresult Call_cuGetProcAddress_v2(const char* symbol, void** pfn, int cudaVersio
   *pfn = found.entry;
   if (symbolStatus != nullptr)
     *symbolStatus = static_cast<CUdriverProcAddressQueryResult>(found.status);
-  return found.status == cuda_abi::ProcStatus::kFound ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  if (found.entry == nullptr)
+    Log(LogLevel::kDebug, "cuGetProcAddress: no %s of CUDA %d", symbol, cudaVersion);
+  return CUDA_SUCCESS;  // a null entry and the status say it: PyTorch takes a code for an error
 }
 
+// The one of CUDA 11 has a code for it.
 CUresult Call_cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags) {
-  return Call_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, nullptr);
+  CUresult status = Call_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, nullptr);
+  return status == CUDA_SUCCESS && *pfn == nullptr ? CUDA_ERROR_NOT_FOUND : status;
 }
 
 CUresult Call_cuGetExportTable(const void** ppExportTable, const CUuuid* pExportTableId) {
