@@ -224,7 +224,8 @@ void ServeCall::Insert(HandleKind kind, uint64_t wire, void* native) {
     extra = new EventState();
   }
   session.table(kind).Set(parts.index, parts.generation, HandleTable::State::kLive, native, extra);
-  if (context != nullptr) {
+  const bool outlives_contexts = kind == HandleKind::kLibrary || kind == HandleKind::kKernel;
+  if (context != nullptr && !outlives_contexts) {
     std::lock_guard lock(context->owned_mutex);
     if (context->owned.size() >= context->prune_owned_at) {
       PruneOwned(session, *context);

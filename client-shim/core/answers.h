@@ -24,5 +24,8 @@ bool FindAnswer(const Question& question, std::vector<std::byte>* answer);
 void KeepAnswer(const Question& question, std::span<const std::byte> answer, uint64_t renewals);
 uint64_t AnswerRenewals();
 void ForgetAnswers();
+// Answers to questions that begin with this object's handle hold while its state is the one they
+// were given in.
+void SetAnswerState(uint64_t object, uint64_t state);
 
 }  // namespace farcall::client

@@ -2,6 +2,7 @@
 // Functions and kernels: attributes, names and parameter layouts are known from the load.
 #include <algorithm>
 
+#include "client-shim/core/answers.h"
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/core/handles.h"
@@ -38,42 +39,70 @@ void NoteAttribute(Function* function, int attribute, int value) {
     function->carveout.store(value);
 }
 
+uint64_t HashOf(const Setting& setting) {
+  uint64_t hash = setting.handle;
+  for (int part : {setting.attribute, setting.device, setting.value}) {
+    hash = (hash ^ static_cast<uint32_t>(part)) * 0xBF58476D1CE4E5B9;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
 Function* RootOf(Function* function) {
   return function->kernel == nullptr ? function : function->kernel;
 }
 
-bool IsSet(Function* function, const Setting& wanted) {
-  Function* root = RootOf(function);
-  std::lock_guard lock(root->mutex);
-  return std::any_of(root->settings.begin(), root->settings.end(), [&](const Setting& known) {
-    return known.handle == wanted.handle && known.attribute == wanted.attribute &&
-           known.device == wanted.device && known.value == wanted.value;
+// The device took this, or more of it, before: it will again.
+bool WasTaken(const Function* root, const Setting& wanted) {
+  return std::any_of(root->taken.begin(), root->taken.end(), [&](const Setting& known) {
+    if (known.handle != wanted.handle || known.attribute != wanted.attribute ||
+        known.device != wanted.device) {
+      return false;
+    }
+    return known.value == wanted.value ||
+           (wanted.attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
+            wanted.value >= 0 && wanted.value < known.value);
   });
 }
 
-// Libraries set what is set already before each launch: that changes nothing and needs no server.
 // What a kernel and its functions say of one another is the driver's business, so setting one
-// forgets what was set by the other handles.
+// forgets what was set by the other's handle, and no answer from before holds again.
+void NoteSettingLocked(Function* root, const Setting& set) {
+  size_t aliases = std::erase_if(root->settings, [&](const Setting& known) {
+    return known.attribute == set.attribute && known.handle != set.handle;
+  });
+  if (aliases != 0) ++root->mixed;
+  std::erase_if(root->settings, [&](const Setting& known) {
+    return known.attribute == set.attribute && known.device == set.device;
+  });
+  root->settings.push_back(set);
+  uint64_t state = root->mixed * 0x9E3779B97F4A7C15;
+  for (const Setting& known : root->settings) state += HashOf(known);
+  root->state = state;
+  SetAnswerState(root->handle, state);
+  for (const Function::InContext& in : root->functions) SetAnswerState(in.function->handle, state);
+}
+
+// Libraries set what is set already before each launch, or go to and fro between two values: the
+// first changes nothing, the second cannot fail once it was taken, and neither needs an answer.
 template <typename Ask>
-CUresult SetOnce(Function* function, const Setting& wanted, Ask ask) {
-  if (IsSet(function, wanted)) return CUDA_SUCCESS;
+CUresult Set(Function* function, CallId call, const Setting& wanted,
+             std::span<const std::byte> body, Ask ask) {
   Function* root = RootOf(function);
-  auto forget = [&] {
-    std::erase_if(root->settings, [&](const Setting& known) {
-      return known.attribute == wanted.attribute &&
-             (known.handle != wanted.handle || known.device == wanted.device);
-    });
-  };
+  bool was_taken = false;
   {
     std::lock_guard lock(root->mutex);
-    forget();
+    if (std::find(root->settings.begin(), root->settings.end(), wanted) != root->settings.end())
+      return CUDA_SUCCESS;
+    was_taken = WasTaken(root, wanted);
   }
-  CUresult status = ask();
+  CUresult status = was_taken ? Post(call, body) : ask();
   if (status != CUDA_SUCCESS) return status;
   NoteAttribute(function, wanted.attribute, wanted.value);
   std::lock_guard lock(root->mutex);
-  forget();
-  root->settings.push_back(wanted);
+  NoteSettingLocked(root, wanted);
+  constexpr size_t kMostTaken = 64;
+  if (!was_taken && root->taken.size() < kMostTaken) root->taken.push_back(wanted);
   return CUDA_SUCCESS;
 }
 
@@ -117,6 +146,7 @@ CUresult Call_cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
   Handles(HandleKind::kFunction).SetObject(function->handle, function);
   std::lock_guard lock(found->mutex);
   found->functions.push_back({context, ends, function});
+  if (found->state != 0) SetAnswerState(function->handle, found->state);
   *pFunc = handle;
   return CUDA_SUCCESS;
 }
@@ -142,8 +172,13 @@ CUresult Call_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkerne
   Function* found = FromKernel(kernel);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (FindDevice(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  return SetOnce(found, {found->handle, attrib, dev, val},
-                 [=] { return RoundTrip_cuKernelSetAttribute(attrib, val, kernel, dev); });
+  FixedBody<24> body;  // as RoundTrip_cuKernelSetAttribute writes it
+  body.Put<int32_t>(attrib);
+  body.Put<int32_t>(val);
+  body.Put<uint64_t>(found->handle);
+  body.Put<int32_t>(FindDevice(dev)->server_index);
+  return Set(found, CallId::cuKernelSetAttribute, {found->handle, attrib, dev, val}, body.bytes(),
+             [=] { return RoundTrip_cuKernelSetAttribute(attrib, val, kernel, dev); });
 }
 
 CUresult Call_cuKernelGetName(const char** name, CUkernel hfunc) {
@@ -169,8 +204,13 @@ CUresult Call_cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunctio
 CUresult Call_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   Function* found = FromFunction(hfunc);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return SetOnce(found, {found->handle, attrib, CurrentContext()->device, value},
-                 [=] { return RoundTrip_cuFuncSetAttribute(hfunc, attrib, value); });
+  FixedBody<16> body;  // as RoundTrip_cuFuncSetAttribute writes it
+  body.Put<uint64_t>(found->handle);
+  body.Put<int32_t>(attrib);
+  body.Put<int32_t>(value);
+  Setting wanted = {found->handle, attrib, CurrentContext()->device, value};
+  return Set(found, CallId::cuFuncSetAttribute, wanted, body.bytes(),
+             [=] { return RoundTrip_cuFuncSetAttribute(hfunc, attrib, value); });
 }
 
 CUresult Call_cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {

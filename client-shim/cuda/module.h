@@ -41,6 +41,7 @@ struct Module;
 struct Setting {
   uint64_t handle;
   int attribute, device, value;
+  bool operator==(const Setting&) const = default;
 };
 
 // A CUfunction or a CUkernel. Never deleted: a launch may race with an unload.
@@ -65,7 +66,10 @@ struct Function {
   };
   std::mutex mutex;
   std::vector<InContext> functions;  // that cuKernelGetFunction gave
-  std::vector<Setting> settings;
+  std::vector<Setting> settings;     // as they are now
+  std::vector<Setting> taken;        // that the device accepted
+  uint64_t mixed = 0;                // how often one handle overruled another
+  uint64_t state = 0;                // of the settings; 0: none
 };
 
 struct Symbol {

@@ -18,18 +18,21 @@ int main(int argc, char** argv) {
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   size_t stack = 0;
-  CUfunction first = nullptr;
+  cudaFunction_t first = nullptr;
   CHECK(cudaDeviceSetLimit(cudaLimitStackSize, 2048));
   for (int round = 0; round < rounds; ++round) {
     int blocks = 0, device = -1, value = 0;
-    CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, AddOne, 128, 0));
-    EXPECT(blocks > 0);
+    for (int shared : {1024, 8192}) {  // to and fro, as cuDNN does
+      CHECK(cudaFuncSetAttribute(AddOne, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+      CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, AddOne, 128, shared));
+      EXPECT(blocks > 0);
+    }
     CHECK(cudaDeviceGetLimit(&stack, cudaLimitStackSize));
     EXPECT(stack == 2048);
     // Set again to what it is: nothing changes, and what was answered still holds.
     CHECK(cudaFuncSetAttribute(AddOne, cudaFuncAttributeMaxDynamicSharedMemorySize, 4096));
-    CUfunction function = nullptr;
-    CHECK(cudaGetFuncBySymbol(&function, AddOne));
+    cudaFunction_t function = nullptr;
+    CHECK(cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(AddOne)));
     EXPECT(function != nullptr && (first == nullptr || function == first));
     first = function;
     CHECK(cudaGetDevice(&device));
@@ -54,15 +57,16 @@ int main(int argc, char** argv) {
   CHECK(cudaFuncSetAttribute(AddOne, cudaFuncAttributeMaxDynamicSharedMemorySize, 4096));
   CHECK(cudaFuncGetAttributes(&attributes, AddOne));
   EXPECT(attributes.maxDynamicSharedSizeBytes == 4096);
-  EXPECT(cudaFuncSetAttribute(AddOne, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 30) != cudaSuccess);
+  EXPECT(cudaFuncSetAttribute(AddOne, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 30) !=
+         cudaSuccess);
   cudaGetLastError();
   // A context that begins again has functions of its own.
   CHECK(cudaStreamDestroy(stream));
   CHECK(cudaEventDestroy(event));
   CHECK(cudaDeviceReset());
   CHECK(cudaMalloc(&data, 4096));
-  CUfunction second = nullptr;
-  CHECK(cudaGetFuncBySymbol(&second, AddOne));
+  cudaFunction_t second = nullptr;
+  CHECK(cudaGetFuncBySymbol(&second, reinterpret_cast<const void*>(AddOne)));
   AddOne<<<1, 32>>>(data);
   CHECK(cudaDeviceSynchronize());
   std::printf("ok\n");

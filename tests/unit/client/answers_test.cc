@@ -39,6 +39,28 @@ TEST_F(AnswersTest, AChangeForgetsThemAndThoseUnderWay) {
   EXPECT_FALSE(Known({CallId::cuCtxGetLimit, 7, body})) << "asked before the change";
 }
 
+TEST_F(AnswersTest, HoldInTheStateTheyWereGivenIn) {
+  auto about_five = Bytes({5, 0, 0, 0, 0, 0, 0, 0, 1}),
+       about_six = Bytes({6, 0, 0, 0, 0, 0, 0, 0, 1});
+  auto answer = Bytes({9}), later = Bytes({8});
+  Question question = {CallId::cuCtxGetLimit, 7, about_five},
+           other = {CallId::cuCtxGetLimit, 7, about_six};
+  KeepAnswer(question, answer, AnswerRenewals());
+  KeepAnswer(other, answer, AnswerRenewals());
+  uint64_t before = AnswerRenewals();
+  SetAnswerState(5, 1234);
+  EXPECT_FALSE(Known(question));
+  EXPECT_TRUE(Known(other));
+  KeepAnswer(question, answer, before);
+  EXPECT_FALSE(Known(question)) << "asked before the change";
+  KeepAnswer(question, later, AnswerRenewals());
+  EXPECT_TRUE(Known(question));
+  EXPECT_EQ(found_, later);
+  SetAnswerState(5, 0);
+  EXPECT_TRUE(Known(question));
+  EXPECT_EQ(found_, answer);
+}
+
 TEST_F(AnswersTest, AreBounded) {
   for (uint64_t context = 1; context <= 100000; ++context) {
     KeepAnswer({CallId::cuCtxGetLimit, context, {}}, {}, AnswerRenewals());
