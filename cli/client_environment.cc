@@ -39,4 +39,12 @@ std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientS
   return environment;
 }
 
+void AddAuditor() {
+  std::string path = DriverLibraryFolder() + "/libfarcall_audit.so";
+  if (access(path.c_str(), R_OK) != 0) return;
+  const char* before = std::getenv("LD_AUDIT");
+  if (before != nullptr && *before != '\0') path += ":" + std::string(before);
+  setenv("LD_AUDIT", path.c_str(), 1);
+}
+
 }  // namespace farcall::cli

@@ -19,4 +19,8 @@ struct ClientSettings {
 // Names and values, LD_LIBRARY_PATH with what the environment holds already.
 std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientSettings& settings);
 
+// Puts the loader's auditor into this process's environment: a program that has an RPATH or a path
+// of its own for one of our libraries gets ours all the same. Nothing where it is not installed.
+void AddAuditor();
+
 }  // namespace farcall::cli

@@ -59,11 +59,11 @@ bool IsOurs(const std::string& file, const std::string& folder) {
 
 std::string Remedy(const LibraryLookup& lookup) {
   if (StartsWith(lookup.reason, "RPATH"))
-    return "that RPATH comes before LD_LIBRARY_PATH: move " + FileName(lookup.file) +
-           " out of that folder, or make it a RUNPATH (patchelf --force-rpath turns the other way; "
-           "patchelf --set-rpath makes a RUNPATH)";
+    return "that RPATH comes before LD_LIBRARY_PATH: start the program with `farcall run`, which "
+           "goes past it, or move " +
+           FileName(lookup.file) + " out of that folder";
   if (lookup.reason == "its own path")
-    return "the program opens it by its path: take that file away, or point the program elsewhere";
+    return "the program opens it by its path: start it with `farcall run`, which answers with ours";
   return "put the folder of ours first in LD_LIBRARY_PATH, as `farcall run` and `farcall env` do";
 }
 

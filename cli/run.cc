@@ -25,7 +25,7 @@ constexpr int kFailed = 125, kNotExecutable = 126, kNotFound = 127, kSignalled =
 struct RunFlags {
   ClientSettings settings;
   std::string device;
-  bool driver = false, thin = false;
+  bool driver = false, thin = false, no_audit = false;
   std::vector<std::string> command;
 };
 
@@ -84,6 +84,7 @@ int Run(RunFlags& flags) {
   }
   for (const auto& [name, value] : ClientEnvironment(flags.settings))
     setenv(name.c_str(), value.c_str(), 1);
+  if (!flags.no_audit) AddAuditor();
   if (!is_private) Exec(flags.command);
   return RunChild(flags.command);
 }
@@ -96,7 +97,8 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   command->add_option(
       "--endpoint", flags->settings.endpoint,
       "the server (default: FARCALL_ENDPOINT, then config.toml, else a private one)");
-  command->add_option("--device", flags->device, "of a private server: auto, cuda, cpu or dry (dry:h100 ...)");
+  command->add_option("--device", flags->device,
+                      "of a private server: auto, cuda, cpu or dry (dry:h100 ...)");
   command->add_flag("--driver", flags->driver, "replace the driver library only (the default)");
   command->add_flag("--thin", flags->thin, "replace every CUDA library");
   command->add_option("--mem", flags->settings.mem, "device memory, such as 4GiB");
@@ -104,6 +106,8 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   command->add_option("--limit", flags->settings.limit, "most of the device's time, such as 50%");
   command->add_option("--priority", flags->settings.priority, "high, normal or low")
       ->check(CLI::IsMember({"high", "normal", "low"}));
+  command->add_flag("--no-audit", flags->no_audit,
+                    "leave the program's RPATHs alone: do not put our libraries in front of them");
   command->add_option("--stats", flags->settings.stats, "file for the statistics at exit");
   command->add_option("command", flags->command, "the program and its arguments")->required();
   command->positionals_at_end();

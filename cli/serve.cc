@@ -74,7 +74,9 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("serve", "Serves this machine's devices");
   command->add_option("--listen", flags->listen, "URL to listen on, may be repeated")
       ->default_str(server::kDefaultListenUrl);
-  command->add_option("--device", flags->device, "auto, cuda, cpu, dry (cpu:PROFILE, dry:PROFILE), or the path of a libcuda.so.1")
+  command
+      ->add_option("--device", flags->device,
+                   "auto, cuda, cpu, dry (cpu:PROFILE, dry:PROFILE), or the path of a libcuda.so.1")
       ->default_str("auto");
   command->add_option("--gpus", flags->gpus, "which devices, as CUDA_VISIBLE_DEVICES lists them");
   command->add_option("--token", flags->token,

@@ -91,6 +91,20 @@ class DoctorTest(unittest.TestCase):
         self.assertIn("never got our libcuda.so.1", " ".join(self.failures(report)))
         self.assertIn("RPATH comes before LD_LIBRARY_PATH", ran.stdout)
 
+    @unittest.skipIf("LD_PRELOAD" in os.environ, "sanitizers leave the auditor out")
+    def test_farcall_run_goes_past_rpaths_and_paths(self):
+        other = self.folder / "other"
+        other.mkdir()
+        subprocess.run([os.environ["FARCALL_CC"], "-shared", "-x", "c", "-", "-o", other / "libcuda.so.1"],
+                       input="int cuInit(unsigned f) { return 42; }", text=True, check=True)
+        program = self.compile("past", ASKS, "-Wl,--disable-new-dtags", f"-Wl,-rpath,{other}")
+        for words in ([program], [program, other / "libcuda.so.1"]):
+            for flags, want in (([], 0), (["--no-audit"], 42)):
+                with self.subTest(words=words, flags=flags):
+                    ran = subprocess.run([harness.FARCALL, "run", "--device", "cpu", *flags, "--", *words], timeout=120,
+                                         capture_output=True, text=True, env={"PATH": os.environ["PATH"], "HOME": str(self.folder)})
+                    self.assertEqual(ran.returncode, want, ran.stderr)
+
     def test_a_path_of_its_own_is_told(self):
         other = self.folder / "libcuda.so.1"
         subprocess.run([os.environ["FARCALL_CC"], "-shared", "-x", "c", "-", "-o", other],

@@ -49,7 +49,7 @@ class WheelTest(unittest.TestCase):
     def test_it_holds_the_client_and_no_device(self):
         names = zipfile.ZipFile(self.wheel).namelist()
         libraries = {pathlib.PurePath(name).name for name in names if ".so" in name}
-        self.assertEqual(libraries, {path.name for path in (harness.BUILD / "lib/farcall").glob("lib*.so.*")})
+        self.assertEqual(libraries, {path.name for path in (harness.BUILD / "lib/farcall").glob("lib*.so*") if not path.is_symlink()})
         self.assertFalse([name for name in names if "/device/" in name])
 
     def test_a_program_runs_with_it_on_a_server(self):

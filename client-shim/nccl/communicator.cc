@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/nccl/communicator.h"
+
+#include <unistd.h>
+
+#include <cstring>
+
+#include "client-shim/nccl/driver.h"
+#include "client-shim/nccl/error.h"
+
+namespace farcall::nccl {
+
+namespace {
+
+// What a rank tells the others of itself. In one process an address is as good for all; else the
+// memory is opened by its handle.
+struct Description {
+  char host[64];
+  uint64_t process;
+  uint64_t started;  // two processes of one number differ in it
+  CUdeviceptr region;
+  CUipcMemHandle handle;
+  CUuuid device;
+};
+
+// Tells this process from others, also in another PID namespace.
+uint64_t ProcessMark() {
+  static const uint64_t mark = [] {
+    uint64_t value = 0;
+    timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    value = static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+    return value ^ reinterpret_cast<uint64_t>(&value);
+  }();
+  return mark;
+}
+
+size_t RoundUp(size_t bytes, size_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+}  // namespace
+
+// Four arrays of a u32 for each rank.
+size_t Communicator::FlagBytes() const {
+  return RoundUp(4 * sizeof(uint32_t) * static_cast<size_t>(ranks_), 4096);
+}
+
+size_t Communicator::RegionBytes() const {
+  return FlagBytes() + kSlots * (kChunkBytes + static_cast<size_t>(ranks_) * kPeerChunkBytes);
+}
+
+CUdeviceptr Communicator::FlagAddress(int region, Flag flag, int of) const {
+  return peers_[region].region + sizeof(uint32_t) * (static_cast<size_t>(flag) * ranks_ + of);
+}
+
+CUdeviceptr Communicator::Slot(int of, uint32_t chunk) const {
+  return peers_[of].region + FlagBytes() + (chunk % kSlots) * kChunkBytes;
+}
+
+CUdeviceptr Communicator::PeerSlot(int from, int to, uint32_t chunk) const {
+  return peers_[from].region + FlagBytes() + kSlots * kChunkBytes +
+         (static_cast<size_t>(to) * kSlots + chunk % kSlots) * kPeerChunkBytes;
+}
+
+ncclResult_t Communicator::Create(const ncclUniqueId& id, int rank, int ranks,
+                                  std::unique_ptr<Communicator>* created) {
+  if (FindDriver() == nullptr) return ncclSystemError;
+  std::unique_ptr<Communicator> made(new Communicator(rank, ranks));
+  FARCALL_NCCL_TRY(Bootstrap::Join(id, rank, ranks, &made->bootstrap_));
+  // A rank that fails here leaves, and so the others learn of it.
+  FARCALL_NCCL_TRY(made->OpenRegion());
+  std::vector<std::string> described;
+  FARCALL_NCCL_TRY(made->bootstrap_->AllGather(made->Describe(), &described));
+  FARCALL_NCCL_TRY(made->OpenPeers(described));
+  // No flag is raised in a region that its reader has not opened yet, or may still fail to.
+  FARCALL_NCCL_TRY(made->bootstrap_->AllGather("", &described));
+  *created = std::move(made);
+  return ncclSuccess;
+}
+
+ncclResult_t Communicator::OpenRegion() {
+  const Driver& driver = *FindDriver();
+  FARCALL_NCCL_CUDA(cuCtxGetCurrent, &context_);
+  if (context_ == nullptr)
+    return Fail(ncclInvalidUsage, "no CUDA context is current: call cudaSetDevice first");
+  CUdevice device = 0;
+  FARCALL_NCCL_CUDA(cuCtxGetDevice, &device);
+  device_ = device;
+  if (CUresult result = driver.cuMemAlloc_v2(&region_, RegionBytes()); result != CUDA_SUCCESS) {
+    CudaFailure("cuMemAlloc", result);
+    return Fail(ncclUnhandledCudaError,
+                "no %zu bytes of device memory for a communicator of %d ranks", RegionBytes(),
+                ranks_);
+  }
+  FARCALL_NCCL_CUDA(cuMemsetD8_v2, region_, 0, FlagBytes());
+  FARCALL_NCCL_CUDA(cuEventCreate, &last_, CU_EVENT_DISABLE_TIMING);
+  // The zeros are there before any rank hears of them.
+  FARCALL_NCCL_CUDA(cuStreamSynchronize, CU_STREAM_LEGACY);
+  sent_.assign(ranks_, 1);
+  received_.assign(ranks_, 1);
+  return ncclSuccess;
+}
+
+std::string Communicator::Describe() {
+  Description own = {};
+  gethostname(own.host, sizeof(own.host) - 1);
+  own.process = static_cast<uint64_t>(getpid());
+  own.started = ProcessMark();
+  own.region = region_;
+  const Driver& driver = *FindDriver();
+  driver.cuDeviceGetUuid_v2(&own.device, device_);
+  // Needed by ranks of other processes only, which say so if it is not there.
+  driver.cuIpcGetMemHandle(&own.handle, region_);
+  return std::string(reinterpret_cast<const char*>(&own), sizeof(own));
+}
+
+ncclResult_t Communicator::OpenPeers(const std::vector<std::string>& described) {
+  Description own;
+  std::memcpy(&own, described[rank_].data(), sizeof(own));
+  peers_.resize(ranks_);
+  for (int i = 0; i < ranks_; ++i) {
+    Description peer;
+    if (described[i].size() != sizeof(peer))
+      return Fail(ncclRemoteError, "rank %d speaks another version", i);
+    std::memcpy(&peer, described[i].data(), sizeof(peer));
+    bool same = std::memcmp(peer.host, own.host, sizeof(own.host)) == 0 &&
+                peer.process == own.process && peer.started == own.started;
+    if (same) {
+      peers_[i].region = peer.region;
+      continue;
+    }
+    CUresult opened = FindDriver()->cuIpcOpenMemHandle_v2(&peers_[i].region, peer.handle,
+                                                          CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (opened != CUDA_SUCCESS) {
+      CudaFailure("cuIpcOpenMemHandle", opened);
+      return Fail(ncclSystemError,
+                  "rank %d cannot open the device memory of rank %d: ranks must share one server, "
+                  "and one vGPU there "
+                  "(farcall run, or FARCALL_VGPU)",
+                  rank_, i);
+    }
+    peers_[i].opened = true;
+  }
+  return ncclSuccess;
+}
+
+Communicator::~Communicator() {
+  const Driver& driver = *FindDriver();
+  if (context_ == nullptr) return;
+  InContext in(context_);
+  for (const Peer& peer : peers_) {
+    if (peer.opened) driver.cuIpcCloseMemHandle(peer.region);
+  }
+  for (CUdeviceptr scalar : scalars_) driver.cuMemFree_v2(scalar);
+  if (last_ != nullptr) driver.cuEventDestroy_v2(last_);
+  if (region_ != 0) driver.cuMemFree_v2(region_);
+}
+
+ncclResult_t Communicator::Begin(CUstream stream) {
+  if (aborted_) return Fail(ncclInvalidUsage, "the communicator was aborted");
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  FARCALL_NCCL_CUDA(cuStreamIsCapturing, stream, &capture);
+  if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
+    return Fail(ncclInvalidUsage, "collectives in a stream capture are not supported");
+  if (has_last_ && stream != last_stream_) FARCALL_NCCL_CUDA(cuStreamWaitEvent, stream, last_, 0);
+  return ncclSuccess;
+}
+
+ncclResult_t Communicator::End(CUstream stream) {
+  FARCALL_NCCL_CUDA(cuEventRecord, last_, stream);
+  has_last_ = true;
+  last_stream_ = stream;
+  return ncclSuccess;
+}
+
+ncclResult_t Communicator::Raise(CUstream stream, Flag flag, int at, uint32_t value) {
+  FARCALL_NCCL_CUDA(cuStreamWriteValue32_v2, stream, FlagAddress(at, flag, rank_), value,
+                    CU_STREAM_WRITE_VALUE_DEFAULT);
+  return ncclSuccess;
+}
+
+ncclResult_t Communicator::Await(CUstream stream, Flag flag, int from, uint32_t value) {
+  FARCALL_NCCL_CUDA(cuStreamWaitValue32_v2, stream, FlagAddress(rank_, flag, from), value,
+                    CU_STREAM_WAIT_VALUE_GEQ);
+  return ncclSuccess;
+}
+
+ncclResult_t Communicator::KeepScalar(const void* value, size_t bytes, CUdeviceptr* address) {
+  CUdeviceptr made = 0;
+  FARCALL_NCCL_CUDA(cuMemAlloc_v2, &made, 8);
+  scalars_.push_back(made);
+  FARCALL_NCCL_CUDA(cuMemcpyHtoD_v2, made, value, bytes);
+  *address = made;
+  return ncclSuccess;
+}
+
+ncclResult_t Communicator::Quiesce(bool together) {
+  ncclResult_t result = ncclSuccess;
+  if (has_last_ && !aborted_) {
+    CUresult waited = FindDriver()->cuEventSynchronize(last_);
+    if (waited != CUDA_SUCCESS) result = CudaFailure("cuEventSynchronize", waited);
+  }
+  if (!together || aborted_ || left_) return result;
+  left_ = true;
+  std::vector<std::string> ignored;
+  ncclResult_t met = bootstrap_->AllGather("", &ignored);
+  return result != ncclSuccess ? result : met;
+}
+
+void Communicator::Abort() {
+  if (aborted_) return;
+  aborted_ = true;
+  const Driver& driver = *FindDriver();
+  CUstream stream = nullptr;
+  // Not behind what waits. A value half the range ahead of every chunk is at or past all of them.
+  if (driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return;
+  driver.cuMemsetD32Async(region_, chunk_ + 0x3fffffffu, FlagBytes() / sizeof(uint32_t), stream);
+  driver.cuStreamSynchronize(stream);
+  driver.cuStreamDestroy_v2(stream);
+  if (has_last_) driver.cuEventSynchronize(last_);
+}
+
+ncclResult_t Communicator::AsyncError() {
+  if (aborted_ || left_) return ncclSuccess;
+  return bootstrap_->AllPresent() ? ncclSuccess : ncclRemoteError;
+}
+
+}  // namespace farcall::nccl

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// The meeting point's own side: one thread that gathers what each rank sends in a round, and gives
+// all of it to all.
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <memory>
+#include <thread>
+
+#include "client-shim/nccl/bootstrap.h"
+#include "client-shim/nccl/bootstrap_wire.h"
+#include "client-shim/nccl/error.h"
+
+namespace farcall::nccl {
+
+namespace {
+
+// Who connects and says nothing is not waited for beyond this many at once.
+constexpr size_t kMaxStrangers = 64;
+
+struct Guest {
+  int socket = -1;
+  int rank = -1;  // -1: has not said hello
+  std::string received;
+  bool has_blob = false;
+  std::string blob;
+};
+
+class Meeting {
+ public:
+  Meeting(int listener, const uint8_t* secret) : listener_(listener) {
+    std::memcpy(secret_, secret, kSecretBytes);
+  }
+  ~Meeting() {
+    close(listener_);
+    for (const auto& guest : guests_) close(guest->socket);
+  }
+
+  void Serve() {
+    while (!over_) {
+      std::vector<pollfd> waits = {{listener_, POLLIN, 0}};
+      for (const auto& guest : guests_) waits.push_back({guest->socket, POLLIN, 0});
+      if (poll(waits.data(), waits.size(), -1) < 0) continue;
+      for (size_t i = 1; i < waits.size(); ++i) {
+        if (waits[i].revents != 0) Hear(*guests_[i - 1]);
+      }
+      if (waits[0].revents != 0) Accept();
+      auto gone = [](const std::unique_ptr<Guest>& guest) { return guest->socket < 0; };
+      guests_.erase(std::remove_if(guests_.begin(), guests_.end(), gone), guests_.end());
+    }
+  }
+
+ private:
+  void Accept() {
+    int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (socket < 0) return;
+    auto is_stranger = [](const std::unique_ptr<Guest>& guest) { return guest->rank < 0; };
+    if (static_cast<size_t>(std::count_if(guests_.begin(), guests_.end(), is_stranger)) >=
+        kMaxStrangers) {
+      close(socket);
+      return;
+    }
+    guests_.push_back(std::make_unique<Guest>());
+    guests_.back()->socket = socket;
+  }
+
+  // A stranger's mistake costs the stranger; a rank that goes without a word ends the meeting, so
+  // that the others learn of it.
+  void Drop(Guest& guest, bool said_bye) {
+    close(guest.socket);
+    guest.socket = -1;
+    if (guest.rank < 0) return;
+    --present_;
+    left_ |= said_bye;
+    over_ |= !said_bye || present_ == 0;
+  }
+
+  void Hear(Guest& guest) {
+    char bytes[4096];
+    ssize_t got = recv(guest.socket, bytes, sizeof(bytes), 0);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (got <= 0) return Drop(guest, false);
+    guest.received.append(bytes, static_cast<size_t>(got));
+    MessageHead head;
+    while (guest.socket >= 0 && guest.received.size() >= sizeof(head)) {
+      std::memcpy(&head, guest.received.data(), sizeof(head));
+      if (head.bytes > kMaxBlobBytes) return Drop(guest, false);
+      if (guest.received.size() - sizeof(head) < head.bytes) return;
+      std::string payload = guest.received.substr(sizeof(head), head.bytes);
+      guest.received.erase(0, sizeof(head) + head.bytes);
+      Take(guest, head, std::move(payload));
+    }
+  }
+
+  void Take(Guest& guest, const MessageHead& head, std::string payload) {
+    switch (static_cast<MessageKind>(head.kind)) {
+      case MessageKind::kHello:
+        if (!Welcome(guest, payload)) Drop(guest, false);
+        return;
+      case MessageKind::kBlob:
+        if (guest.rank < 0 || guest.has_blob || head.round != round_) return Drop(guest, false);
+        guest.has_blob = true;
+        guest.blob = std::move(payload);
+        return AnswerWhenComplete();
+      case MessageKind::kBye:
+        return Drop(guest, guest.rank >= 0);
+      default:
+        return Drop(guest, false);
+    }
+  }
+
+  bool Welcome(Guest& guest, const std::string& payload) {
+    Hello hello;
+    if (guest.rank >= 0 || payload.size() != sizeof(hello)) return false;
+    std::memcpy(&hello, payload.data(), sizeof(hello));
+    unsigned differs = 0;
+    for (size_t i = 0; i < kSecretBytes; ++i) differs |= hello.secret[i] ^ secret_[i];
+    if (differs != 0 || hello.ranks < 1 || hello.ranks > kMaxRanks || hello.rank >= hello.ranks)
+      return false;
+    auto same = [&](const std::unique_ptr<Guest>& other) {
+      return other->rank == static_cast<int>(hello.rank);
+    };
+    if ((ranks_ != 0 && hello.ranks != ranks_) || std::any_of(guests_.begin(), guests_.end(), same))
+      return false;
+    ranks_ = hello.ranks;
+    guest.rank = static_cast<int>(hello.rank);
+    ++present_;
+    return true;
+  }
+
+  void AnswerWhenComplete() {
+    std::vector<std::string> blobs(ranks_);
+    size_t have = 0;
+    for (const auto& guest : guests_) {
+      if (guest->socket < 0 || guest->rank < 0 || !guest->has_blob) continue;
+      blobs[guest->rank] = guest->blob;
+      ++have;
+    }
+    // Whoever has left in peace will not come back: the others would wait for ever.
+    if (left_) over_ = true;
+    if (have < ranks_) return;
+    std::string all = Message(MessageKind::kAll, round_++, JoinBlobs(blobs));
+    for (const auto& guest : guests_) {
+      if (guest->rank < 0) continue;
+      guest->has_blob = false;
+      SendOrGiveUp(guest->socket, all);  // whose end is gone is heard of next
+    }
+  }
+
+  // The sockets do not block; a few hundred bytes a rank wait for room at most ten seconds.
+  static void SendOrGiveUp(int socket, const std::string& bytes) {
+    pollfd writable = {socket, POLLOUT, 0};
+    for (size_t sent = 0; sent < bytes.size();) {
+      ssize_t now = send(socket, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+      if (now > 0) {
+        sent += static_cast<size_t>(now);
+      } else if (errno == EAGAIN || errno == EINTR) {
+        if (poll(&writable, 1, 10000) == 0) return;
+      } else {
+        return;
+      }
+    }
+  }
+
+  int listener_;
+  uint8_t secret_[kSecretBytes];
+  uint32_t ranks_ = 0, round_ = 0;
+  int present_ = 0;
+  bool left_ = false, over_ = false;
+  std::vector<std::unique_ptr<Guest>> guests_;
+};
+
+// This host's addresses, loopback last: ranks elsewhere must not try it first.
+void ListAddresses(MeetingId* id) {
+  std::vector<MeetingAddress> near, far;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) == 0) {
+    for (ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+      if (entry->ifa_addr == nullptr || !(entry->ifa_flags & IFF_UP)) continue;
+      MeetingAddress address = {};
+      address.family = static_cast<uint8_t>(entry->ifa_addr->sa_family);
+      if (address.family == AF_INET) {
+        std::memcpy(address.bytes, &reinterpret_cast<sockaddr_in*>(entry->ifa_addr)->sin_addr, 4);
+      } else if (address.family == AF_INET6) {
+        const auto& ip6 = reinterpret_cast<sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
+        if (IN6_IS_ADDR_LINKLOCAL(&ip6)) continue;
+        std::memcpy(address.bytes, &ip6, 16);
+      } else {
+        continue;
+      }
+      (entry->ifa_flags & IFF_LOOPBACK ? near : far).push_back(address);
+    }
+    freeifaddrs(list);
+  }
+  // Room for one of loopback whatever there is.
+  if (near.size() > 1) near.erase(near.begin() + 1, near.end());
+  const size_t room = kMaxAddresses - near.size();
+  if (far.size() > room) far.erase(far.begin() + static_cast<long>(room), far.end());
+  far.insert(far.end(), near.begin(), near.end());
+  id->count = static_cast<uint8_t>(far.size());
+  std::copy(far.begin(), far.end(), id->addresses);
+}
+
+int Listen(uint16_t* port) {
+  int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  sockaddr_storage address = {};
+  socklen_t bytes = sizeof(sockaddr_in6);
+  int off = 0;
+  if (listener >= 0 && setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0) {
+    address.ss_family = AF_INET6;
+  } else {
+    if (listener >= 0) close(listener);
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    address.ss_family = AF_INET;
+    bytes = sizeof(sockaddr_in);
+  }
+  if (listener < 0) return -1;
+  if (bind(listener, reinterpret_cast<sockaddr*>(&address), bytes) != 0 ||
+      listen(listener, 1024) != 0 ||
+      getsockname(listener, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
+    close(listener);
+    return -1;
+  }
+  // The port lies at the same place in both.
+  *port = ntohs(reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+  return listener;
+}
+
+}  // namespace
+
+ncclResult_t OpenMeeting(ncclUniqueId* unique_id) {
+  MeetingId id = {};
+  std::memcpy(id.magic, kIdMagic, sizeof(id.magic));
+  if (getrandom(id.secret, sizeof(id.secret), 0) != static_cast<ssize_t>(sizeof(id.secret)))
+    return Fail(ncclSystemError, "no random bytes for a unique id");
+  int listener = Listen(&id.port);
+  if (listener < 0)
+    return Fail(ncclSystemError, "no socket for the ranks to meet at: %s", std::strerror(errno));
+  ListAddresses(&id);
+  // Signals belong to the application's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([meeting = std::make_shared<Meeting>(listener, id.secret)] {
+    meeting->Serve();
+  }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  std::memset(unique_id, 0, sizeof(*unique_id));
+  std::memcpy(unique_id, &id, sizeof(id));
+  return ncclSuccess;
+}
+
+}  // namespace farcall::nccl

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Communicators of threads and of processes; ranks that leave, meet nobody, or are on another server."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "session"))
+import harness  # noqa: E402
+
+PROGRAMS = harness.BUILD / "tests/nccl"
+
+
+class CollectivesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = harness.Server()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+
+    def start(self, name, *words, vgpu="one", server=None):
+        keep = {key: os.environ[key] for key in harness.SANITIZER if key in os.environ}
+        env = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/tmp"), "FARCALL_VGPU": vgpu,
+               "FARCALL_ENDPOINT": (server or self.server).url, "LD_LIBRARY_PATH": str(harness.BUILD / "lib/farcall"), **keep}
+        return subprocess.Popen([PROGRAMS / name, *map(str, words)], env=env, text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
+
+    def finish(self, process):
+        out, err = process.communicate(timeout=harness.LIMIT_S)
+        return process.returncode, out, err
+
+    def all_pass(self, processes):
+        for process in processes:
+            code, out, err = self.finish(process)
+            self.assertEqual((code, out), (0, "PASS\n"), err)
+
+    def test_ranks_that_are_threads(self):
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks=ranks):
+                self.all_pass([self.start("collectives", "threads", ranks)])
+
+    def test_ranks_that_are_processes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.all_pass([self.start("collectives", "rank", i, 2, f"{folder}/id") for i in range(2)])
+
+    def test_ranks_of_two_accounts_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ranks = [self.start("collectives", "rank", i, 2, f"{folder}/id", vgpu=f"account{i}") for i in range(2)]
+            results = [self.finish(rank) for rank in ranks]
+        self.assertTrue(all(code == 1 for code, _, _ in results), results)
+        self.assertIn("ranks must share one server, and one vGPU there", "".join(err for _, _, err in results))
+
+    def test_a_rank_that_dies_is_told_and_the_rest_can_abort(self):
+        with tempfile.TemporaryDirectory() as folder:
+            stays = self.start("leaves", "stays", f"{folder}/id")
+            dies = self.start("leaves", "dies", f"{folder}/id")
+            self.assertEqual(self.finish(dies)[0], 9)
+            self.all_pass([stays])
+
+
+if __name__ == "__main__":
+    unittest.main()
