@@ -56,12 +56,16 @@ struct Rank {
   cudaStream_t stream;
 };
 
+// Freed when the communicator is gone: cudaFree may wait for all of the context's streams, and so
+// for the other ranks of this process.
+thread_local std::vector<void*> t_allocated;
+
 template <class T>
 struct DeviceArray {
   explicit DeviceArray(size_t count) : count(count) {
     CHECK_CUDA(cudaMalloc(&data, count * sizeof(T)));
+    t_allocated.push_back(data);
   }
-  ~DeviceArray() { cudaFree(data); }
   void Put(const std::vector<T>& from) {
     CHECK_CUDA(cudaMemcpy(data, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice));
   }
@@ -313,6 +317,7 @@ void Run(int rank, int ranks, const ncclUniqueId& id) {
   if (error != ncclSuccess) std::exit(1);
   CHECK_NCCL(ncclCommFinalize(at.comm));
   CHECK_NCCL(ncclCommDestroy(at.comm));
+  for (void* data : t_allocated) CHECK_CUDA(cudaFree(data));
   CHECK_CUDA(cudaStreamDestroy(at.stream));
 }
 
