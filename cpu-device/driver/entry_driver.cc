@@ -129,11 +129,13 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** entry, int version, cuui
   if (status != nullptr) *status = static_cast<CUdriverProcAddressQueryResult>(result.status);
   if (result.entry == nullptr && *symbol != '\0')
     Log(LogLevel::kTrace, "cuGetProcAddress: no %s of %d", symbol, version);
-  return result.entry == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+  return CUDA_SUCCESS;  // a null entry and the status say that there is none
 }
 
+// The one of CUDA 11 has a code for it.
 CUresult cuGetProcAddress(const char* symbol, void** entry, int version, cuuint64_t flags) {
-  return cuGetProcAddress_v2(symbol, entry, version, flags, nullptr);
+  const CUresult result = cuGetProcAddress_v2(symbol, entry, version, flags, nullptr);
+  return result == CUDA_SUCCESS && *entry == nullptr ? CUDA_ERROR_NOT_FOUND : result;
 }
 
 CUresult cuGetExportTable(const void** table, const CUuuid* id) {
