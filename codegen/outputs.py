@@ -68,7 +68,9 @@ def proc_table(inputs: Inputs) -> str:
 
 
 def default_entries(inputs: Inputs) -> str:
-    return render("default_entries.cc.j2", names=sorted(inputs.ids))
+    return render(
+        "default_entries.cc.j2", names=sorted(inputs.ids), source="cuda.ids", not_supported=801
+    )
 
 
 def exports_map(inputs: Inputs) -> str:

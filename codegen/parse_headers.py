@@ -9,12 +9,12 @@ import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from model import ApiModel, Function, Param, Prototype, Record
 
-CACHE_FORMAT = 2
-CORE_HEADERS = ("cuda.h", "cudaProfiler.h", "cudaTypedefs.h", "cudaProfilerTypedefs.h")
+CACHE_FORMAT = 3
 GRAPHICS_HEADERS = (
     "cudaGL.h",
     "cudaGLTypedefs.h",
@@ -53,36 +53,65 @@ class ParseError(Exception):
     pass
 
 
-def load_model(include_dir: Path, cache: Path, clang: str | None = None) -> ApiModel:
+@dataclass(frozen=True)
+class Library:
+    """Which headers are a library's, and how to know that they are."""
+
+    headers: tuple[str, ...]
+    graphics: tuple[str, ...]
+    define: str  # without it the header renames its functions by macro
+    function: str  # a regular expression for the names of its functions
+    first: str  # a function that any version declares
+
+
+CUDA = Library(
+    ("cuda.h", "cudaProfiler.h", "cudaTypedefs.h", "cudaProfilerTypedefs.h"),
+    GRAPHICS_HEADERS,
+    "__CUDA_API_VERSION_INTERNAL",
+    "^cu[A-Z]",
+    "cuInit",
+)
+NVML = Library(("nvml.h",), (), "NVML_NO_UNVERSIONED_FUNC_DEFS", "^nvml[A-Z]", "nvmlInit_v2")
+
+
+def load_model(
+    include_dir: Path, cache: Path, clang: str | None = None, library: Library = CUDA
+) -> ApiModel:
     """The model of the headers in `include_dir`; from `cache` if no header has changed."""
-    key = _cache_key(include_dir)
+    key = _cache_key(include_dir, library)
     if cache.is_file():
         stored = json.loads(cache.read_text())
         if stored.get("key") == key:
             return ApiModel.from_json(stored["model"])
-    model = parse(include_dir, clang or _find_clang())
+    model = parse(include_dir, clang or _find_clang(), library)
     cache.parent.mkdir(parents=True, exist_ok=True)
     cache.write_text(json.dumps({"key": key, "model": model.to_json()}))
     return model
 
 
-def parse(include_dir: Path, clang: str) -> ApiModel:
+def parse(include_dir: Path, clang: str, library: Library = CUDA) -> ApiModel:
     with tempfile.TemporaryDirectory() as scratch:
-        tree, headers = _dump_ast(include_dir, clang, Path(scratch))
+        tree, headers = _dump_ast(include_dir, clang, Path(scratch), library)
     model = ApiModel(headers=headers)
+    before: dict = {}
     for node in _declarations(tree):
+        if node["kind"] == "FunctionDecl" and not re.match(library.function, node.get("name", "")):
+            continue
+        if node["kind"] == "TypedefDecl" and _names(node, before):
+            _add_record(model, {**before, "name": node["name"]})
+        before = node
         _HANDLERS.get(node["kind"], lambda *_: None)(model, node)
     _resolve_prototypes(model)
-    if "cuInit" not in model.functions:
+    if library.first not in model.functions:
         raise ParseError(
-            f"{include_dir}: the headers declare no cuInit: not CUDA's headers, or unreadable ones"
+            f"{include_dir}: the headers declare no {library.first}: not CUDA's headers, or unreadable ones"
         )
     return model
 
 
-def _cache_key(include_dir: Path) -> str:
+def _cache_key(include_dir: Path, library: Library) -> str:
     digest = hashlib.sha256(f"{CACHE_FORMAT} {include_dir}".encode())
-    for name in CORE_HEADERS + GRAPHICS_HEADERS:
+    for name in library.headers + library.graphics:
         path = include_dir / name
         digest.update(name.encode() + (path.read_bytes() if path.is_file() else b"-"))
     digest.update(Path(__file__).read_bytes())
@@ -98,7 +127,9 @@ def _find_clang() -> str:
     )
 
 
-def _dump_ast(include_dir: Path, clang: str, scratch: Path) -> tuple[dict, list[str]]:
+def _dump_ast(
+    include_dir: Path, clang: str, scratch: Path, library: Library
+) -> tuple[dict, list[str]]:
     """Preprocesses, which drops the comments (three quarters of the dump), then dumps the AST."""
     for name, text in GRAPHICS_TYPES.items():
         path = scratch / "graphics" / name
@@ -106,10 +137,10 @@ def _dump_ast(include_dir: Path, clang: str, scratch: Path) -> tuple[dict, list[
         path.write_text(f"#pragma once\n{text}\n")
     source = scratch / "all.cc"
     source.write_text(
-        _includes(include_dir, CORE_HEADERS)
+        _includes(include_dir, library.headers)
         + f"struct {GRAPHICS_SENTINEL};\n"
-        + "".join(f"#include <{name}>\n" for name in GRAPHICS_TYPES)
-        + _includes(include_dir, GRAPHICS_HEADERS)
+        + "".join(f"#include <{name}>\n" for name in GRAPHICS_TYPES if library.graphics)
+        + _includes(include_dir, library.graphics)
     )
     preprocessed = scratch / "all.ii"
     depfile = scratch / "all.d"
@@ -119,7 +150,7 @@ def _dump_ast(include_dir: Path, clang: str, scratch: Path) -> tuple[dict, list[
             "-E",
             "-x",
             "c++",
-            "-D__CUDA_API_VERSION_INTERNAL",
+            f"-D{library.define}",
             f"-I{scratch}/graphics",
             "-isystem",
             str(include_dir),
@@ -162,9 +193,7 @@ def _declarations(node: dict):
 
 
 def _add_function(model: ApiModel, node: dict) -> None:
-    name = node.get("name", "")
-    if not re.match(r"^cu[A-Z]", name):
-        return
+    name = node["name"]
     params = tuple(
         Param(p.get("name", ""), p["type"]["qualType"])
         for p in node.get("inner", ())
@@ -201,6 +230,16 @@ def _add_record(model: ApiModel, node: dict) -> None:
             fields.append(Param(child.get("name", ""), child["type"]["qualType"]))
     model.records[name] = Record(
         name, node.get("tagUsed") == "union", bool(node.get("completeDefinition")), tuple(fields)
+    )
+
+
+def _names(typedef: dict, record: dict) -> bool:
+    """`typedef struct {...} name;`: the record has no name but this one."""
+    spelled = typedef["type"]["qualType"].split()[-1]
+    return (
+        record.get("kind") == "CXXRecordDecl"
+        and "name" not in record
+        and spelled.split("::")[-1] == typedef["name"]
     )
 
 
