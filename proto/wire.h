@@ -92,6 +92,9 @@ enum class SessionCall : uint16_t {
                          // equal addresses
   kNamedImage = 0xF015,  // {hash[32], u64 bytes, u64 transfer or 0, inline bytes}: puts an image
                          // into the server's store
+  kNvml = 0xF016,        // {u64 count, a run of bytes a question} -> reply {u64 count, {i64
+                         // nvmlReturn_t, a run of outputs} an answer}; a question: {u16 NvmlCall, a
+                         // run an argument}
 
   // server -> client
   kError =

@@ -96,6 +96,8 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
   worker->vgpu = hello.vgpu.empty() ? "session " + number : "token " + hello.vgpu;
   worker->who = "session " + number + " (" + Printable(hello.user) + "@" + Printable(hello.host) +
                 " pid " + std::to_string(hello.pid) + " " + Printable(hello.program) + ")";
+  worker->client_host = hello.host;
+  worker->client_pid = hello.pid;
   worker->since = Clock::now();
 
   WorkerSetup setup;

@@ -20,19 +20,21 @@ enum class ControlType : uint32_t {
   kLane,          // descriptor: a lane's connection; a = lane
   kChargeReply,   // id; a = 1 granted; b = charged, c = quota after it
   kUsage,         // id; b = charged, c = quota
+  kProcesses,     // id; a = how many there are in all, b = how many of them in `text`
   kStop,          // text = why
   kRecallCredit,  // device, a = bytes: another session of the vGPU needs them
   kShareReply,    // id; a = 1 done; b, c = the token
   kRedeemReply,   // id; a = 1 done; device, b = bytes; descriptor
   // worker -> supervisor
-  kCharge,    // id, device, a = bytes
-  kRefund,    // device, a = bytes
-  kAskUsage,  // id, device
-  kEnded,     // text = why the session ended
-  kShare,     // id, device, a = bytes charged for it; descriptor: to be shared inside the vGPU
-  kRedeem,    // id; b, c = a token
-  kDrop,      // b, c = a token this worker holds
-  kProbe,     // a probe's answer: a memfd with its report; text = why there is none
+  kCharge,        // id, device, a = bytes
+  kRefund,        // device, a = bytes
+  kAskUsage,      // id, device
+  kAskProcesses,  // id, device, a = how many of the list the worker has already
+  kEnded,         // text = why the session ended
+  kShare,         // id, device, a = bytes charged for it; descriptor: to be shared inside the vGPU
+  kRedeem,        // id; b, c = a token
+  kDrop,          // b, c = a token this worker holds
+  kProbe,         // a probe's answer: a memfd with its report; text = why there is none
 };
 
 struct ControlMessage {
@@ -46,6 +48,14 @@ struct ControlMessage {
   std::string_view Text() const;
 };
 static_assert(sizeof(ControlMessage) == 280);
+
+// An entry of kProcesses, packed into `text`.
+struct ControlProcess {
+  uint64_t pid = 0;
+  uint64_t bytes = 0;
+};
+inline constexpr size_t kProcessesPerMessage =
+    sizeof(ControlMessage::text) / sizeof(ControlProcess);
 
 // Sends one message. Never blocks: a peer that does not read is an error.
 //   Errors  kDisconnected, kUnavailable (its queue is full)

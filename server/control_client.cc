@@ -4,6 +4,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
+
 namespace farcall::server {
 
 Status ControlClient::Ask(ControlMessage question, ControlMessage* answer, int send,
@@ -96,9 +99,30 @@ void ControlClient::DropShared(const ShareToken& token) {
   (void)SendControl(fd_, message);
 }
 
+std::vector<ProcessUse> ControlClient::Processes(int device) {
+  std::vector<ProcessUse> processes;
+  ControlMessage question, answer;
+  question.type = ControlType::kAskProcesses;
+  question.device = device;
+  do {
+    question.a = processes.size();
+    if (!Ask(question, &answer).ok()) {
+      break;
+    }
+    size_t count = std::min<size_t>(answer.b, kProcessesPerMessage);
+    for (size_t i = 0; i < count; ++i) {
+      ControlProcess entry;
+      std::memcpy(&entry, answer.text + i * sizeof(entry), sizeof(entry));
+      processes.push_back({static_cast<uint32_t>(entry.pid), entry.bytes});
+    }
+  } while (answer.b != 0 && processes.size() < answer.a);
+  return processes;
+}
+
 bool ControlClient::TakeAnswer(const ControlMessage& message, std::vector<int>* descriptors) {
   if (message.type != ControlType::kChargeReply && message.type != ControlType::kUsage &&
-      message.type != ControlType::kShareReply && message.type != ControlType::kRedeemReply) {
+      message.type != ControlType::kProcesses && message.type != ControlType::kShareReply &&
+      message.type != ControlType::kRedeemReply) {
     return false;
   }
   std::lock_guard lock(mutex_);

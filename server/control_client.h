@@ -24,6 +24,7 @@ class ControlClient final : public MemoryBroker {
   Status Share(int descriptor, int device, uint64_t bytes, ShareToken* token) override;
   Status Redeem(const ShareToken& token, Shared* shared) override;
   void DropShared(const ShareToken& token) override;
+  std::vector<ProcessUse> Processes(int device) override;
 
   // Hands an answer to whoever waits for it, with the descriptor that came with it; false: the
   // message is no answer.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "proto/status.h"
 #include "proto/wire.h"
@@ -13,6 +14,12 @@ namespace farcall::server {
 struct Shared {
   int descriptor = -1;
   int device = 0;
+  uint64_t bytes = 0;
+};
+
+// What a process of the vGPU holds on a device.
+struct ProcessUse {
+  uint32_t pid = 0;  // as the process's own host counts
   uint64_t bytes = 0;
 };
 
@@ -34,6 +41,8 @@ class MemoryBroker {
   //   Errors  kUnavailable (no such token here), kDisconnected
   virtual Status Redeem(const ShareToken& token, Shared* shared);
   virtual void DropShared(const ShareToken& token);
+  // The processes of the vGPU that hold some of the device's memory and run on this one's host.
+  virtual std::vector<ProcessUse> Processes(int device) { return {}; }
 };
 
 inline Status MemoryBroker::Share(int, int, uint64_t, ShareToken*) {

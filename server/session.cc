@@ -65,11 +65,13 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
       memory_helper_([this] {
         outbox_.Flush();
         Wake();
-      }) {}
+      }),
+      nvml_helper_([] {}) {}
 
 Session::~Session() {
   EndHostCalls();
   landing_.Stop();
+  nvml_helper_.Stop();
   helper_.Stop();
   memory_helper_.Stop();
   completion_.Stop();

@@ -31,6 +31,8 @@
 
 namespace farcall::server {
 
+class NvmlDesk;
+
 struct SessionOptions {
   int devices = 0;
   uint32_t grace_ms = 60000;
@@ -41,8 +43,9 @@ struct SessionOptions {
   size_t readback_slots = 32;
   size_t max_landing_heap_bytes = 1u << 30;
   uint64_t first_credit_bytes = 32u << 20;
-  std::string image_directory;  // "" = memory only
-  int output_fd = -1;           // the read end of the worker's stdout
+  std::string image_directory;     // "" = memory only
+  int output_fd = -1;              // the read end of the worker's stdout
+  std::shared_ptr<NvmlDesk> nvml;  // null: NVML's questions are not answered
 };
 
 class Session final : public LinkObserver {
@@ -115,7 +118,7 @@ class Session final : public LinkObserver {
   bool helper_busy() const { return helper_.busy(); }
   // Something goes on outside the issue thread.
   bool busy_beside_log() const {
-    return helper_.busy() || memory_helper_.busy() || !completion_.idle();
+    return nvml_helper_.busy() || helper_.busy() || memory_helper_.busy() || !completion_.idle();
   }
   void OnHelper(std::function<void()> task) { helper_.Submit(std::move(task)); }
   void OnMemoryHelper(std::function<void()> task) { memory_helper_.Submit(std::move(task)); }
@@ -145,6 +148,7 @@ class Session final : public LinkObserver {
 
  private:
   static constexpr size_t kMaxBacklogBytes = 64u << 20;
+  static constexpr int kMaxNvmlAsked = 64;  // a client waits for each answer
   enum class Served { kDone, kStalled };
   struct Waiting {  // a record whose turn has not come
     std::vector<std::byte> bytes;
@@ -161,6 +165,7 @@ class Session final : public LinkObserver {
   Status ServeRecord(const RecordView& record, Served* served);
   Status ServeCallRecord(const RecordView& record, Turn& turn, Served* served);
   Status ServeSessionCall(const RecordView& record, Served* served);
+  Status ServeNvml(const RecordView& record);
   Status ServeNamedImage(const RecordView& record, Served* served);
   void ServeNeedCredit(const RecordHeader& header, int device, uint64_t bytes);
   Status ServeFenceFrees(const RecordHeader& header, uint64_t epoch);
@@ -223,6 +228,8 @@ class Session final : public LinkObserver {
   Completion completion_;
   Helper helper_;
   Helper memory_helper_;
+  Helper nvml_helper_;  // a driver may measure for a while before it answers
+  std::atomic<int> nvml_asked_{0};
 };
 
 }  // namespace farcall::server

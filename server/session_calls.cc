@@ -56,6 +56,8 @@ Status Session::ServeSessionCall(const RecordView& record, Served* served) {
     }
     case SessionCall::kNamedImage:
       return ServeNamedImage(record, served);
+    case SessionCall::kNvml:
+      return ServeNvml(record);
     case SessionCall::kHostWindow: {
       if ((header.flags & kWantReply) != 0) {
         outbox_.Reply(header, CUDA_ERROR_NOT_SUPPORTED, {});

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "server/exit_code.h"
@@ -176,7 +177,28 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
   } else if (message.type == ControlType::kAskUsage) {
     answer.type = ControlType::kUsage;
     Reply(worker, answer, message.device);
+  } else if (message.type == ControlType::kAskProcesses) {
+    ListProcesses(worker, message);
   }
+}
+
+// A pid means something on its own host only.
+void Supervisor::ListProcesses(Worker& worker, const ControlMessage& question) {
+  ControlMessage answer;
+  answer.type = ControlType::kProcesses;
+  answer.id = question.id;
+  for (auto& [control, other] : workers_) {
+    auto charge = other->charges.find(question.device);
+    if (other->vgpu != worker.vgpu || other->client_host != worker.client_host ||
+        charge == other->charges.end() || charge->second.bytes() == 0) {
+      continue;
+    }
+    if (answer.a++ >= question.a && answer.b < kProcessesPerMessage) {
+      ControlProcess entry{other->client_pid, charge->second.bytes()};
+      std::memcpy(answer.text + answer.b++ * sizeof(entry), &entry, sizeof(entry));
+    }
+  }
+  Send(worker, answer);
 }
 
 bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool is_last_try) {
@@ -202,6 +224,10 @@ void Supervisor::Reply(Worker& worker, ControlMessage answer, int device) {
   quota::Usage usage = ledger_.usage(worker.vgpu, device);
   answer.b = usage.charged_bytes;
   answer.c = usage.quota_bytes;
+  Send(worker, answer);
+}
+
+void Supervisor::Send(Worker& worker, const ControlMessage& answer) {
   // A worker that asks without reading the answers is not ours any more.
   if (!SendControl(worker.process.control, answer).ok()) {
     kill(worker.process.pid, SIGKILL);

@@ -38,6 +38,8 @@ class Supervisor {
     SessionId session{};
     SessionKey key{};
     std::string vgpu, who, ended;  // `ended`: the cause the worker told
+    std::string client_host;
+    uint32_t client_pid = 0;
     std::map<int, quota::Charge> charges;
     Clock::time_point since;
   };
@@ -59,6 +61,8 @@ class Supervisor {
   void AnswerShare(Worker& worker, const ControlMessage& message, std::vector<int>* descriptors);
   void AnswerRedeem(Worker& worker, const ControlMessage& message);
   void DropHolder(const ShareToken& token, int control, bool all);
+  void Send(Worker& worker, const ControlMessage& answer);
+  void ListProcesses(Worker& worker, const ControlMessage& question);
   void Bury(int control);
   void HearSignal(int signal);
   void Watch(int fd);

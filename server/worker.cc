@@ -19,6 +19,7 @@
 
 #include "server/control_client.h"
 #include "server/device_library.h"
+#include "server/nvml_desk.h"
 #include "server/sandbox.h"
 #include "server/session.h"
 #include "server/worker_setup.h"
@@ -130,6 +131,9 @@ class Worker {
     options.first_credit_bytes = setup_.first_credit_bytes;
     options.image_directory = TenantImageDirectory(setup_.tenant);
     options.output_fd = CatchOutput();
+#ifdef FARCALL_NVML
+    options.nvml = std::make_shared<NvmlDesk>(setup_.device_path, welcome.devices, control_);
+#endif
     auto session = std::make_unique<Session>(api_, options, control_);
     bool has_vmm = true;
     for (const DeviceSnapshot& device : welcome.devices) {

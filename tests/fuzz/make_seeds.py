@@ -19,6 +19,7 @@ WANT_REPLY, SAME_FRAME, BUSY = 1, 0x8000, 0x4000
 CHUNK, DEVICE = 0xFFFF, 0xFFFE
 FRESH, PREPARED = 0, 1  # modes
 NEED_CREDIT, RETURN_CREDIT, FENCE_FREES, HOST_DONE, HOST_WINDOW, NAMED_IMAGE = 0xF010, 0xF011, 0xF012, 0xF013, 0xF014, 0xF015
+NVML = 0xF016
 HEARTBEAT, GOODBYE = 0xF000, 0xF001
 MEMORY = 0x200000000000
 MOST_ITEMS, MOST_BODY = 400, 4096
@@ -28,8 +29,8 @@ KINDS = ["none", "context", "stream", "event", "module", "library", "function", 
          "mem_handle", "mem_pool", "array", "mipmapped_array", "tex_object", "surf_object", "link_state", "user_object", "green_context"]
 
 
-def call_ids():
-    with open(os.path.join(ROOT, "codegen", "ids", "cuda.ids"), encoding="utf-8") as file:
+def call_ids(library="cuda"):
+    with open(os.path.join(ROOT, "codegen", "ids", f"{library}.ids"), encoding="utf-8") as file:
         lines = (line.split() for line in file if not line.startswith("#"))
         return {name: int(number) for number, name in (fields[:2] for fields in lines if len(fields) >= 2)}
 
@@ -130,6 +131,17 @@ def launch(function, parameters, attributes=(), stream=1):
     return item("cuLaunchKernel", body.run(parameters))
 
 
+def nvml(calls, *runs):
+    """A message with a question of each call, all with the same arguments."""
+    body = Body().put("Q", len(calls))
+    for call in calls:
+        question = Body().put("H", call)
+        for run in runs:
+            question.run(run)
+        body.run(question)
+    return item(NVML, body, context=0)
+
+
 def by_hand():
     """name -> (mode, items)."""
     stream, event = handle("stream"), handle("event")
@@ -142,7 +154,13 @@ def by_hand():
     modules = [image(), load("cuModuleLoadDataEx", module), named("cuModuleGetFunction", module, function)]
     libraries = [image(), load("cuLibraryLoadData", library), named("cuLibraryGetKernel", library, kernel)]
     device, host = 2, 1
+    every = sorted(call_ids("nvml").values())
+    first, number = struct.pack("<I", 0), struct.pack("<i", 1)
+    versioned = struct.pack("<I", 1 << 24 | 16) + bytes(12)
     return {
+        "nvml": (FRESH, [nvml(every[::6]), nvml(every[1::6], first), nvml(every[2::6], first, number),
+                         nvml(every[3::6], first, number, number), nvml(every[4::6], first, versioned), nvml([0, 0xFFFF], first), nvml([every[0]], struct.pack("<I", 99))]),
+        "nvml_lies": (FRESH, [item(NVML, Body().put("Q", 2).run(b"\1\0"), context=0)]),
         "memory": (PREPARED, [alloc(), item("cuMemGetInfo_v2", Body().put("i", 0)), upload(b"abcdefgh" * 8), download(64),
                               item("cuMemFree_v2", Body().put("Q", MEMORY, 1)), item(FENCE_FREES, Body().put("Q", 1))]),
         "fence_in_frame": (PREPARED, [alloc(), item("cuMemFree_v2", Body().put("Q", MEMORY, 1), SAME_FRAME),

@@ -13,6 +13,7 @@
 #include <memory>
 #include <set>
 
+#include "server/nvml_desk.h"
 #include "server/session.h"
 #include "tests/fuzz/serve_client.h"
 #include "tests/fuzz/serve_device.h"
@@ -104,6 +105,12 @@ void RunSession(std::span<const uint8_t> items, bool is_prepared, bool is_raw) {
   options.devices = farcall::fuzz::kDevices;
   options.grace_ms = 1;
   options.spin_us = 0;
+#ifdef FARCALL_NVML
+  // No library: what questions say is read, and the tenant's figures are answered.
+  std::vector<farcall::DeviceSnapshot> devices(farcall::fuzz::kDevices);
+  options.nvml =
+      std::make_shared<farcall::server::NvmlDesk>("/nonexistent/libcuda.so.1", devices, broker);
+#endif
   options.first_credit_bytes = 0;
   farcall::fuzz::Conversation conversation(is_raw);
   Session session(api, options, broker);

@@ -142,12 +142,12 @@ class Mutator {
   uint16_t AnyCall() {
     constexpr SessionCall kMessages[] = {SessionCall::kNeedCredit, SessionCall::kReturnCredit,
                                          SessionCall::kFenceFrees, SessionCall::kHostDone,
-                                         SessionCall::kNamedImage};
+                                         SessionCall::kNamedImage, SessionCall::kNvml};
     uint32_t pick = Below(server::kDispatchRows + 16u);
     if (pick < server::kDispatchRows) {
       return ChooseCall(static_cast<uint16_t>(pick));
     }
-    return pick % 4 == 0 ? kChunkItem : static_cast<uint16_t>(kMessages[Below(5)]);
+    return pick % 4 == 0 ? kChunkItem : static_cast<uint16_t>(kMessages[Below(6)]);
   }
 
   Item MakeCall() {

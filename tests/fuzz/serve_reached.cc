@@ -28,10 +28,17 @@ struct Message {
   const char* name;
 };
 constexpr Message kMessages[] = {
-    {SessionCall::kHeartbeat, "kHeartbeat"},   {SessionCall::kGoodbye, "kGoodbye"},
-    {SessionCall::kNeedCredit, "kNeedCredit"}, {SessionCall::kReturnCredit, "kReturnCredit"},
-    {SessionCall::kFenceFrees, "kFenceFrees"}, {SessionCall::kHostDone, "kHostDone"},
-    {SessionCall::kHostWindow, "kHostWindow"}, {SessionCall::kNamedImage, "kNamedImage"},
+    {SessionCall::kHeartbeat, "kHeartbeat"},
+    {SessionCall::kGoodbye, "kGoodbye"},
+    {SessionCall::kNeedCredit, "kNeedCredit"},
+    {SessionCall::kReturnCredit, "kReturnCredit"},
+    {SessionCall::kFenceFrees, "kFenceFrees"},
+    {SessionCall::kHostDone, "kHostDone"},
+    {SessionCall::kHostWindow, "kHostWindow"},
+    {SessionCall::kNamedImage, "kNamedImage"},
+#ifdef FARCALL_NVML
+    {SessionCall::kNvml, "kNvml"},
+#endif
 };
 
 std::array<std::atomic<bool>, UINT16_MAX + 1> g_served;
