@@ -46,6 +46,8 @@ class Session final : public LinkObserver {
   void Start(std::unique_ptr<Channel> channel, Link::Reconnect reconnect);
 
   const Welcome& welcome() const { return welcome_; }
+  // How many have been appended so far.
+  uint64_t records() const { return appended_.load(std::memory_order_acquire); }
   bool Supports(CallId call) const;
   Link& link() { return *link_; }
   Transfers& transfers() { return transfers_; }

@@ -5,6 +5,7 @@
 
 #include "client-shim/core/devices.h"
 #include "client-shim/core/log.h"
+#include "client-shim/core/nvml_channel.h"
 #include "client-shim/core/session.h"
 #include "client-shim/core/thread_state.h"
 #include "client-shim/cuda/context.h"
@@ -110,9 +111,13 @@ CUresult Call_cuGetProcAddress(const char* symbol, void** pfn, int cudaVersion, 
 
 CUresult Call_cuGetExportTable(const void** ppExportTable, const CUuuid* pExportTableId) {
   if (ppExportTable == nullptr || pExportTableId == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  SetUpTables();
   uint8_t uuid[16];
   std::memcpy(uuid, pExportTableId->bytes, sizeof(uuid));
+  if (std::memcmp(uuid, kNvmlChannelId, sizeof(uuid)) == 0) {
+    *ppExportTable = TheNvmlChannel();
+    return CUDA_SUCCESS;
+  }
+  SetUpTables();
   *ppExportTable = cuda_abi::FindExportTable(uuid);
   return *ppExportTable == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 }

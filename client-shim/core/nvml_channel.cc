@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/core/nvml_channel.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "client-shim/core/calls.h"
+#include "client-shim/core/connect.h"
+#include "client-shim/core/credit.h"
+#include "client-shim/core/devices.h"
+#include "client-shim/core/log.h"
+#include "client-shim/core/session.h"
+
+namespace farcall::client {
+
+namespace {
+
+// Without cuInit: a program that only asks NVML may fork and use CUDA in its children.
+int Join() {
+  return ConnectSession();
+}
+
+int DriverVersion() {
+  Session* session = CurrentSession();
+  uint32_t server = session == nullptr ? kShimDriverVersion : session->welcome().driver_version;
+  return static_cast<int>(std::min(server, kShimDriverVersion));
+}
+
+int DeviceCount() {
+  Session* session = CurrentSession();
+  return session == nullptr ? 0 : static_cast<int>(session->welcome().devices.size());
+}
+
+uint32_t Fact(const DeviceSnapshot& snapshot, CUdevice_attribute attribute) {
+  size_t index = static_cast<size_t>(attribute);
+  return index < snapshot.attributes.size() ? static_cast<uint32_t>(snapshot.attributes[index]) : 0;
+}
+
+bool Describe(int device, NvmlDeviceFacts* facts) {
+  if (device < 0 || device >= DeviceCount()) return false;
+  const DeviceSnapshot& snapshot = CurrentSession()->welcome().devices[static_cast<size_t>(device)];
+  std::snprintf(facts->name, sizeof(facts->name), "%s", snapshot.name.c_str());
+  std::snprintf(facts->uuid, sizeof(facts->uuid), "%s", UuidText(snapshot.uuid).c_str());
+  facts->pci_domain = Fact(snapshot, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
+  facts->pci_bus = Fact(snapshot, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
+  facts->pci_device = Fact(snapshot, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
+  facts->major = static_cast<int>(Fact(snapshot, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
+  facts->minor = static_cast<int>(Fact(snapshot, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  return true;
+}
+
+int AskNvml(const void* body, size_t bytes, void (*take)(void*, const void*, size_t), void* user) {
+  Self()->call = 0;  // no entry of the driver API's
+  Reply reply;
+  CUresult status =
+      AskSession(SessionCall::kNvml, 0, {static_cast<const std::byte*>(body), bytes}, &reply);
+  if (status == CUDA_SUCCESS) take(user, reply.body.data(), reply.body.size());
+  return status;
+}
+
+uint64_t Records() {
+  Session* session = CurrentSession();
+  return session == nullptr ? 0 : session->records();
+}
+
+uint64_t UnspentBytes(int device) {
+  return DeviceCredit().FreeBytes(device) + DeviceCredit().QuarantinedBytes(device);
+}
+
+void LogLine(int level, const char* line) {
+  auto at = static_cast<LogLevel>(level);
+  if (LogEnabled(at)) Log(at, "%s", line);
+}
+
+}  // namespace
+
+const NvmlChannel* TheNvmlChannel() {
+  static constexpr NvmlChannel kChannel = {
+      sizeof(NvmlChannel), Join,   DriverVersion, DeviceCount, Describe, AskNvml, Records,
+      UnspentBytes,        LogLine};
+  return &kChannel;
+}
+
+}  // namespace farcall::client
