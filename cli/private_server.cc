@@ -18,8 +18,6 @@
 
 namespace farcall::cli {
 
-namespace {
-
 // Other users of this machine can reach the port: they lack the token.
 std::string FreshToken() {
   std::array<uint8_t, 16> bytes;
@@ -32,6 +30,8 @@ std::string FreshToken() {
   }
   return token;
 }
+
+namespace {
 
 std::string ReadLine(int fd) {
   std::string line;
@@ -85,6 +85,8 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem) {
   }
   url_ = line.substr(at + 4);
   url_.resize(std::min(url_.find_first_of(" ,"), url_.size()));
+  size_t open = line.find('(', at);  // "(cpu: ..."
+  if (open != std::string::npos) kind_ = line.substr(open + 1, line.find(':', open) - open - 1);
   return {};
 }
 

@@ -10,6 +10,9 @@
 
 namespace farcall::cli {
 
+// 128 random bits, as text.
+std::string FreshToken();
+
 class PrivateServer {
  public:
   PrivateServer() = default;
@@ -23,10 +26,12 @@ class PrivateServer {
   void Stop();
   const std::string& url() const { return url_; }
   const std::string& token() const { return token_; }
+  // Of its device: "cuda", "cpu" or "dry"; "" before Start.
+  const std::string& kind() const { return kind_; }
 
  private:
   pid_t pid_ = -1;
-  std::string url_, token_;
+  std::string url_, token_, kind_;
 };
 
 }  // namespace farcall::cli

@@ -12,6 +12,7 @@
 
 #include "cli/client_environment.h"
 #include "cli/commands.h"
+#include "cli/framework_environment.h"
 #include "cli/private_server.h"
 #include "client-shim/core/settings.h"
 
@@ -26,6 +27,7 @@ struct RunFlags {
   ClientSettings settings;
   std::string device;
   bool driver = false, thin = false, no_audit = false;
+  bool ptx_only = false, no_device_node = false;
   std::vector<std::string> command;
 };
 
@@ -64,6 +66,10 @@ int RunChild(const std::vector<std::string>& command) {
   return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+void SetAll(const Variables& variables) {
+  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+}
+
 int Run(RunFlags& flags) {
   if (flags.thin) return Fail("--thin is not built in; leave it out for driver mode");
   if (DriverLibraryFolder().empty())
@@ -82,9 +88,12 @@ int Run(RunFlags& flags) {
     flags.settings.endpoint = server.url();
     setenv("FARCALL_TOKEN", server.token().c_str(), 1);
   }
-  for (const auto& [name, value] : ClientEnvironment(flags.settings))
-    setenv(name.c_str(), value.c_str(), 1);
+  SetAll(ClientEnvironment(flags.settings));
   if (!flags.no_audit) AddAuditor();
+  if (flags.ptx_only || server.kind() == "cpu") SetAll(PtxOnlyEnvironment());
+  if (!flags.no_device_node) SetAll(DeviceNodeEnvironment(flags.command[0]));
+  // One vGPU for all that this starts: one account of memory, one list of processes.
+  if (std::getenv("FARCALL_VGPU") == nullptr) setenv("FARCALL_VGPU", FreshToken().c_str(), 1);
   if (!is_private) Exec(flags.command);
   return RunChild(flags.command);
 }
@@ -101,6 +110,11 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
                       "of a private server: auto, cuda, cpu or dry (dry:h100 ...)");
   command->add_flag("--driver", flags->driver, "replace the driver library only (the default)");
   command->add_flag("--thin", flags->thin, "replace every CUDA library");
+  command->add_flag("--ptx-only", flags->ptx_only,
+                    "the device takes PTX only: set what frameworks need for it (the default for a "
+                    "private CPU device)");
+  command->add_flag("--no-device-node", flags->no_device_node,
+                    "do not let programs find /dev/nvidia0 where there is none");
   command->add_option("--mem", flags->settings.mem, "device memory, such as 4GiB");
   command->add_option("--share", flags->settings.share, "share of the device's time, such as 30%");
   command->add_option("--limit", flags->settings.limit, "most of the device's time, such as 50%");

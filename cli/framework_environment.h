@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What frameworks want beside CUDA's libraries: a device node to see, and PTX kept as PTX where the
+// device takes nothing else.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace farcall::cli {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// For a device that takes PTX only (docs/client.md): a ptxas that hands it through, CuPy's
+// switch, no timing of kernels by XLA. What the user has set stays.
+Variables PtxOnlyEnvironment();
+
+// A library to preload, if the host has no NVIDIA device node: JAX looks for one before anything
+// else. Empty for a program whose sanitizer has to be loaded first.
+Variables DeviceNodeEnvironment(const std::string& program);
+
+}  // namespace farcall::cli
