@@ -146,6 +146,7 @@ struct Unknown {
 constexpr int kCudartId = 0x6bd5fb6c;
 constexpr int kModuleId = 0x6e163fbe;
 constexpr int kContextId = 0x21318c60;
+constexpr int kGemmId = 0x1734dc26;
 using C = Unknown<kCudartId>;
 using M = Unknown<kModuleId>;
 
@@ -189,6 +190,18 @@ const void* ToolsContextTable() {
     (*slots)[4] = Slot(&ToolsContextZero2);
     (*slots)[39] = Slot(&ToolsContextZero3);
     (*slots)[51] = Slot(&ToolsContextZero3);
+    return slots;
+  }();
+  return table->data();
+}
+
+// Asked by cuBLASLt for compute capability 9.0, which calls slot 4 unlooked and goes on when that
+// fails.
+const void* GemmTable() {
+  static const auto* table = [] {
+    auto* slots =
+        new std::vector<const void*>(UnknownSlots<kGemmId>(std::make_index_sequence<64>()));
+    (*slots)[0] = SizeSlot<64>();
     return slots;
   }();
   return table->data();
@@ -252,6 +265,9 @@ const Known kKnown[] = {
     {{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99,
       0x1e},
      &ToolsModuleTable},
+    {{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7, 0xdd, 0x8b,
+      0xca},
+     &GemmTable},
     {{0x7c, 0xb6, 0x3f, 0x9b, 0x9c, 0xa4, 0x8e, 0x42, 0xa4, 0x84, 0xbe, 0xb6, 0x6e, 0x6a, 0xed,
       0x7f},
      [] { return static_cast<const void*>(kProfiling); }},

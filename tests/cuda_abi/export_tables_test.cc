@@ -57,6 +57,13 @@ TEST(ExportTables, PrimaryContextComesFromTheOwner) {
   for (int slot = 1; slot < 13; ++slot) EXPECT_NE(table[slot], nullptr) << slot;
 }
 
+TEST(ExportTables, GemmsTableRefusesWhatItIsAsked) {
+  const auto* table = Table({0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1,
+                             0xe7, 0xdd, 0x8b, 0xca});
+  ASSERT_NE(table, nullptr);
+  EXPECT_EQ(reinterpret_cast<int (*)()>(const_cast<void*>(table[4]))(), 801);
+}
+
 TEST(ExportTables, TheProfilersTableOffersNoSlot) {
   const auto* table = Table({0x7c, 0xb6, 0x3f, 0x9b, 0x9c, 0xa4, 0x8e, 0x42, 0xa4, 0x84, 0xbe, 0xb6,
                              0x6e, 0x6a, 0xed, 0x7f});
