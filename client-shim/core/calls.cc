@@ -37,11 +37,12 @@ CUresult Enter(CallId call, Needs needs) {
   Session* session = g_session.load(std::memory_order_relaxed);
   if (session->ended() != CUDA_SUCCESS) [[unlikely]]
     return session->ended();
-  if (needs != Needs::kContext) return CUDA_SUCCESS;
-  Context* context = Self()->current;
-  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (!context->alive.load(std::memory_order_relaxed)) [[unlikely]]
-    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (needs == Needs::kContext) {
+    Context* context = Self()->current;
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!context->alive.load(std::memory_order_relaxed)) [[unlikely]]
+      return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  }
   return kCallInfo[static_cast<size_t>(call)].capture_unsafe ? CheckUnsafeInCapture()
                                                              : CUDA_SUCCESS;
 }
