@@ -105,8 +105,8 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned int 
 }
 
 CUresult cuEventQuery(CUevent handle) {
-  std::shared_ptr<Event> event;
-  if (const CUresult result = Enter(handle, &event)) return result;
+  const std::shared_ptr<Event> event = TheDriver().events.Find(handle);  // no context is needed
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   std::vector<CUgraphNode> nodes;
   if (event->captured(&nodes) != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
   const auto latest = event->latest();
