@@ -64,6 +64,21 @@ def close(got, want, rtol=1e-4, atol=1e-5):
         _values += got.numel()
 
 
+def near(got, want, rtol=1e-5, atol=1e-6):
+    """As `close`, for arrays of numpy and of what has a `get` (CuPy)."""
+    global _values
+    import numpy as np
+    got, want = np.asarray(got.get() if hasattr(got, "get") else got), np.asarray(want)
+    fact(got.shape == want.shape, f"shape {got.shape}, not {want.shape}")
+    if EXECUTES:
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)
+        _values += got.size
+
+
+def same(got, want):
+    near(got, want, rtol=0, atol=0)
+
+
 def equal(got, want):
     close(got, want, rtol=0, atol=0)
 

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums, extremes, scans, sorts, histograms: CUB and Thrust underneath."""
+import cupy as cp
+import numpy as np
+from subject import check, main, near, same
+
+RNG = np.random.default_rng(2)
+A = RNG.random((40, 129), np.float32)
+
+
+@check
+def sums_and_means():
+    a = cp.asarray(A)
+    near(a.sum(), A.sum(), rtol=1e-4)
+    near(a.sum(axis=0), A.sum(axis=0), rtol=1e-4)
+    near(a.mean(axis=1), A.mean(axis=1), rtol=1e-4)
+    near(a.var(), A.var(), rtol=1e-3)
+
+
+@check
+def extremes():
+    a = cp.asarray(A)
+    near(a.max(), A.max())
+    same(a.argmin(axis=1), A.argmin(axis=1))
+
+
+@check
+def scans():
+    near(cp.cumsum(cp.asarray(A[0])), np.cumsum(A[0]), rtol=1e-4)
+
+
+@check
+def sorts():
+    a = cp.asarray(A.ravel())
+    same(cp.sort(a), np.sort(A.ravel()))
+    same(cp.argsort(cp.asarray(A[0])), np.argsort(A[0]))
+    same(cp.unique(cp.asarray([3, 1, 3, 2])), np.unique([3, 1, 3, 2]))
+
+
+@check
+def histograms_and_lookups():
+    values = (A.ravel() * 50).astype(np.int32)
+    same(cp.bincount(cp.asarray(values)), np.bincount(values))
+    same(cp.nonzero(cp.asarray(A[0] > 0.5))[0], np.nonzero(A[0] > 0.5)[0])
+    same(cp.asarray(A)[:, cp.asarray([3, 1, 2])], A[:, [3, 1, 2]])
+
+
+main()
