@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <sstream>
 
 #include "cli/client_environment.h"
@@ -19,11 +20,14 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+std::string FolderOf(std::string path) {
+  path.resize(std::min(path.find_last_of('/'), path.size()));
+  return path;
+}
+
 // "" if the file is not there.
 std::string Helper(const std::string& name) {
-  std::string path = OwnPath();
-  for (int up = 0; up < 2; ++up) path.resize(std::min(path.find_last_of('/'), path.size()));
-  path += "/libexec/farcall/" + name;
+  std::string path = FolderOf(FolderOf(OwnPath())) + "/libexec/farcall/" + name;
   return access(path.c_str(), R_OK) == 0 ? path : "";
 }
 
@@ -46,27 +50,34 @@ bool IsSanitized(const std::string& program) {
   });
 }
 
+// XLA's switches, each unless the user has set it.
+std::string XlaFlags() {
+  std::string flags = Variable("XLA_FLAGS");
+  for (const char* flag : {"--xla_gpu_autotune_level=0", "--xla_gpu_enable_triton_gemm=false"}) {
+    std::string name(flag, std::strchr(flag, '='));
+    if (flags.find(name) != std::string::npos) continue;
+    flags += (flags.empty() ? "" : " ") + std::string(flag);
+  }
+  return flags;
+}
+
 }  // namespace
 
 Variables PtxOnlyEnvironment() {
   Variables variables;
   auto add = [&](const char* name, const std::string& value) {
-    if (Variable(name).empty()) variables.emplace_back(name, value);
+    if (Variable(name).empty() && !value.empty()) variables.emplace_back(name, value);
   };
   std::string ptxas = Helper("farcall-ptxas");
-  if (!ptxas.empty()) {
-    add("TRITON_PTXAS_PATH", ptxas);
-    add("TRITON_PTXAS_BLACKWELL_PATH", ptxas);
-    std::string folder = Helper("ptx-only/ptxas");
-    folder.resize(folder.find_last_of('/') == std::string::npos ? 0 : folder.find_last_of('/'));
-    if (!folder.empty()) variables.emplace_back("PATH", folder + ":" + Variable("PATH"));
-  }
+  add("TRITON_PTXAS_PATH", ptxas);
+  add("TRITON_PTXAS_BLACKWELL_PATH", ptxas);
+  // XLA looks into the folder that JAX names before it looks along PATH.
+  std::string folder = FolderOf(Helper("ptx-only/bin/ptxas"));
+  if (!folder.empty()) variables.emplace_back("PATH", folder + ":" + Variable("PATH"));
+  add("CUDA_ROOT", FolderOf(folder));
   add("CUPY_COMPILE_WITH_PTX", "1");
-  std::string xla = Variable("XLA_FLAGS");
-  if (xla.find("xla_gpu_autotune_level") == std::string::npos) {
-    variables.emplace_back("XLA_FLAGS",
-                           xla + (xla.empty() ? "" : " ") + "--xla_gpu_autotune_level=0");
-  }
+  add("NVIDIA_TF32_OVERRIDE", "0");
+  variables.emplace_back("XLA_FLAGS", XlaFlags());
   return variables;
 }
 

@@ -12,7 +12,7 @@ namespace farcall::cli {
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 // For a device that takes PTX only (docs/client.md): a ptxas that hands it through, CuPy's
-// switch, no timing of kernels by XLA. What the user has set stays.
+// switch, no tensor cores, no timing of kernels by XLA. What the user has set stays.
 Variables PtxOnlyEnvironment();
 
 // A library to preload, if the host has no NVIDIA device node: JAX looks for one before anything

@@ -80,6 +80,8 @@ int main(int argc, char** argv) {
   if (std::string(text.begin(), text.end()).find(".version") == std::string::npos) {
     return Fail(input + ": no PTX: a .version directive is missing");
   }
+  text.push_back(
+      '\0');  // what loads the file may hand it to the driver as it is, which reads up to here
   std::ofstream out(output, std::ios::binary | std::ios::trunc);
   out.write(text.data(), static_cast<std::streamsize>(text.size()));
   out.close();

@@ -34,17 +34,19 @@ class Run(unittest.TestCase):
         self.assertEqual(env["TRITON_PTXAS_PATH"], str(PTXAS))
         self.assertEqual(env["TRITON_PTXAS_BLACKWELL_PATH"], str(PTXAS))
         self.assertEqual(env["CUPY_COMPILE_WITH_PTX"], "1")
-        self.assertEqual(env["XLA_FLAGS"], "--xla_gpu_autotune_level=0")
+        self.assertEqual(env["XLA_FLAGS"], "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false")
+        self.assertEqual(env["NVIDIA_TF32_OVERRIDE"], "0")
+        self.assertEqual((pathlib.Path(env["CUDA_ROOT"]) / "bin/ptxas").resolve(), PTXAS.resolve())
         found = run("--device", "cpu", program="import shutil; print(json.dumps(os.path.realpath(shutil.which('ptxas'))))")
         self.assertEqual(found, str(PTXAS.resolve()))
 
     def test_what_the_user_set_stays(self):
-        env = run("--device", "cpu", program=ENVIRONMENT, XLA_FLAGS="--xla_gpu_autotune_level=4 --other", TRITON_PTXAS_PATH="/mine",
+        env = run("--device", "cpu", program=ENVIRONMENT, XLA_FLAGS="--xla_gpu_autotune_level=4 --xla_gpu_enable_triton_gemm=true", TRITON_PTXAS_PATH="/mine",
                   FARCALL_VGPU="mine")
-        self.assertEqual((env["XLA_FLAGS"], env["TRITON_PTXAS_PATH"]), ("--xla_gpu_autotune_level=4 --other", "/mine"))
+        self.assertEqual((env["XLA_FLAGS"], env["TRITON_PTXAS_PATH"]), ("--xla_gpu_autotune_level=4 --xla_gpu_enable_triton_gemm=true", "/mine"))
         self.assertEqual(env["FARCALL_VGPU"], "mine")
         self.assertEqual(run("--device", "cpu", program=ENVIRONMENT, XLA_FLAGS="--other")["XLA_FLAGS"],
-                         "--other --xla_gpu_autotune_level=0")
+                         "--other --xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false")
 
     def test_other_devices_get_what_programs_compile(self):
         with Server() as server:
@@ -81,13 +83,13 @@ class Ptxas(unittest.TestCase):
         self.at = pathlib.Path(self.folder.name)
         (self.at / "in.ptx").write_text(PTX)
 
-    def test_ptx_comes_out_as_it_went_in(self):
+    def test_ptx_comes_out_as_it_went_in_with_an_end(self):
         for words in (("-lineinfo", "-v", "--gpu-name=sm_90a", "in.ptx", "-o", "out"), ("in.ptx", "-o", "out", "-arch=sm_130"),
                       ("-arch", "sm_80", "-O", "3", "--output-file=out", "in.ptx")):
             with self.subTest(words):
                 (self.at / "out").unlink(missing_ok=True)
                 self.assertEqual(self.ptxas(*words).returncode, 0)
-                self.assertEqual((self.at / "out").read_text(), PTX)
+                self.assertEqual((self.at / "out").read_text(), PTX + "\0")
 
     def test_version_is_one_that_callers_read(self):
         self.assertRegex(self.ptxas("--version").stdout, r"release 13\.\d+, V13\.\d+\.\d+")
