@@ -136,7 +136,9 @@ enum class HandleKind : uint8_t {
   kLinkState,
   kUserObject,
   kGreenContext,
-  kLast = kGreenContext,
+  kTexRef,
+  kSurfRef,
+  kLast = kSurfRef,
 };
 
 struct HandleParts {

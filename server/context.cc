@@ -18,6 +18,7 @@ constexpr unsigned kContextFlags =
 // Everything that names the context dies before the driver's objects do.
 void KillHandles(Session& session, ContextState& context) {
   session.table(HandleKind::kContext).Kill(context.slot, context.generation);
+  session.objects().ForgetContext(context.slot);
   std::vector<std::pair<HandleKind, uint64_t>> owned;
   {
     std::lock_guard lock(context.owned_mutex);

@@ -307,6 +307,34 @@ void DeviceMemory::FreeContext(uint16_t context) {
     EndExport(allocation->first);
     allocation = allocations_.erase(allocation);
   }
+  for (auto object = objects_.begin(); object != objects_.end();) {
+    if (object->second.context != context) {
+      ++object;
+      continue;
+    }
+    broker_.Refund(object->second.device, object->second.bytes);
+    object = objects_.erase(object);
+  }
+}
+
+CUresult DeviceMemory::ChargeObject(int device, uint64_t bytes, uint16_t context, uint64_t owner,
+                                    std::string* detail) {
+  if (Status charged = broker_.Charge(device, bytes); !charged.ok()) {
+    *detail = charged.message();
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  std::lock_guard lock(mutex_);
+  objects_[owner] = {device, bytes, context};
+  return CUDA_SUCCESS;
+}
+
+void DeviceMemory::RefundObject(uint64_t owner) {
+  std::lock_guard lock(mutex_);
+  auto object = objects_.find(owner);
+  if (object != objects_.end()) {
+    broker_.Refund(object->second.device, object->second.bytes);
+    objects_.erase(object);
+  }
 }
 
 CUresult DeviceMemory::ShareChunk(uint64_t base, ShareToken* token, uint64_t* bytes,

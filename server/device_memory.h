@@ -66,6 +66,11 @@ class DeviceMemory {
   };
   CUresult ExportAllocation(uint64_t address, Export* out, std::string* detail);
 
+  // Memory of an object that has no address here (an array), charged under its wire handle.
+  CUresult ChargeObject(int device, uint64_t bytes, uint16_t context, uint64_t owner,
+                        std::string* detail);
+  void RefundObject(uint64_t owner);
+
   // Memory that is the session's without being an allocation (module globals).
   void AddForeign(uint64_t address, uint64_t bytes, uint64_t owner);
   void RemoveForeign(uint64_t owner);
@@ -123,6 +128,12 @@ class DeviceMemory {
   std::map<uint64_t, Allocation> allocations_;
   std::map<uint64_t, Export> exports_;  // by allocation
   std::multimap<uint64_t, Foreign> foreign_;
+  struct Object {
+    int device = 0;
+    uint64_t bytes = 0;
+    uint16_t context = 0;
+  };
+  std::map<uint64_t, Object> objects_;  // by owner
 };
 
 }  // namespace farcall::server

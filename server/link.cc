@@ -24,8 +24,8 @@ LinkState* FindLink(ServeCall& call, uint64_t wire) {
 
 Status Serve_cuLinkCreate_v2(ServeCall& call) {
   auto wire = call.in.Get<uint64_t>();
-  auto state = std::make_unique<LinkState>();
-  if (!state->jit.Decode(call.in) || !call.in.Done()) {
+  LinkState state;
+  if (!state.jit.Decode(call.in) || !call.in.Done()) {
     return call.Malformed("body");
   }
   call.CheckNew(HandleKind::kLinkState, wire);
@@ -36,15 +36,15 @@ Status Serve_cuLinkCreate_v2(ServeCall& call) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     return {};
   }
-  state->jit.AddLogs();
+  state.jit.AddLogs();
   CUlinkState native = nullptr;
-  call.result = call.api.cuLinkCreate_v2(state->jit.count(), state->jit.options.data(),
-                                         state->jit.values.data(), &native);
-  state->jit.EncodeLogs(call.out);
+  call.result = call.api.cuLinkCreate_v2(state.jit.count(), state.jit.options.data(),
+                                         state.jit.values.data(), &native);
+  state.jit.EncodeLogs(call.out);
   if (call.result == CUDA_SUCCESS) {
-    state->native = native;
     call.Insert(HandleKind::kLinkState, wire, native);
-    call.session.table(HandleKind::kLinkState).SetExtra(SplitHandle(wire).index, state.release());
+    // The driver keeps pointers to what the vectors and strings hold: moved, it stays where it is.
+    FindLink(call, wire)->jit = std::move(state.jit);
   }
   return {};
 }
@@ -99,7 +99,7 @@ Status Serve_cuLinkComplete(ServeCall& call) {
     size_t bytes = 0;
     call.result = call.api.cuLinkComplete(state->native, &output, &bytes);
     state->output = {static_cast<const std::byte*>(output),
-                     call.result == CUDA_SUCCESS ? bytes : 0};
+                     call.result == CUDA_SUCCESS && output != nullptr ? bytes : 0};
   }
   state->jit.EncodeLogs(call.out);
   if (call.result != CUDA_SUCCESS) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "server/array.h"
 #include "server/context.h"
 #include "server/link.h"
 #include "server/session.h"
@@ -20,7 +21,8 @@ CUresult StaleCode(HandleKind kind) {
 // index again.
 bool OwnedByParent(HandleKind kind) {
   return kind == HandleKind::kFunction || kind == HandleKind::kKernel ||
-         kind == HandleKind::kGraphNode;
+         kind == HandleKind::kGraphNode || kind == HandleKind::kTexRef ||
+         kind == HandleKind::kSurfRef;
 }
 
 // Destroyed handles stay listed until there are many of them: a program that makes and destroys
@@ -47,6 +49,10 @@ void DeleteExtra(HandleKind kind, void* extra) {
     case HandleKind::kFunction:
     case HandleKind::kKernel:
       delete static_cast<FunctionState*>(extra);
+      return;
+    case HandleKind::kArray:
+    case HandleKind::kMipmappedArray:
+      delete static_cast<ArrayState*>(extra);
       return;
     case HandleKind::kLinkState:
       delete static_cast<LinkState*>(extra);
@@ -222,6 +228,10 @@ void ServeCall::Insert(HandleKind kind, uint64_t wire, void* native) {
     extra = stream;
   } else if (kind == HandleKind::kEvent) {
     extra = new EventState();
+  } else if (kind == HandleKind::kArray || kind == HandleKind::kMipmappedArray) {
+    extra = new ArrayState();
+  } else if (kind == HandleKind::kLinkState) {
+    extra = new LinkState{static_cast<CUlinkState>(native), {}, {}};
   }
   session.table(kind).Set(parts.index, parts.generation, HandleTable::State::kLive, native, extra);
   const bool outlives_contexts = kind == HandleKind::kLibrary || kind == HandleKind::kKernel;

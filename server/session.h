@@ -26,6 +26,7 @@
 #include "server/outbox.h"
 #include "server/serve.h"
 #include "server/side_queue.h"
+#include "server/texture_objects.h"
 #include "server/user_memory.h"
 #include "transport/link.h"
 
@@ -83,6 +84,7 @@ class Session final : public LinkObserver {
   SlotPool& readback() { return readback_; }
   SlotPool& small_readback() { return small_readback_; }
   ImageStore& images() { return images_; }
+  TextureObjects& objects() { return objects_; }
   const SessionOptions& options() const { return options_; }
   HandleTable& table(HandleKind kind) { return tables_[static_cast<size_t>(kind)]; }
 
@@ -193,6 +195,7 @@ class Session final : public LinkObserver {
   SlotPool readback_;
   SlotPool small_readback_;
   ImageStore images_;
+  TextureObjects objects_;
   std::array<HandleTable, static_cast<size_t>(HandleKind::kLast) + 1> tables_;
   std::vector<ContextState*> contexts_;                      // by slot
   std::vector<std::unique_ptr<ContextState>> all_contexts_;  // late answers may name gone ones

@@ -11,8 +11,10 @@
 #include "client-shim/core/devices.h"
 #include "client-shim/core/handles.h"
 #include "client-shim/core/memory_map.h"
+#include "client-shim/cuda/array.h"
 #include "client-shim/cuda/memory_pool.h"
 #include "client-shim/cuda/stream.h"
+#include "client-shim/cuda/texture.h"
 #include "client/calls.h"
 #include "cuda-abi/export_tables.h"
 
@@ -94,6 +96,8 @@ void DropContextHandles(Context* context) {
   Handles(HandleKind::kEvent).FreeIf([context](void* object) {
     return object != nullptr && static_cast<Event*>(object)->context == context;
   });
+  DropContextArrays(context);
+  DropContextTextures(context);
   context->unordered_streams.store(0);
 }
 

@@ -6,6 +6,7 @@
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/error_map.h"
+#include "client-shim/cuda/array.h"
 #include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/stream.h"
@@ -16,10 +17,12 @@ namespace farcall::client {
 namespace {
 
 struct Side {
-  bool device = false;
-  uint64_t address = 0;  // of the box's first byte
-  uint64_t pitch = 0;    // bytes from row to row
-  uint64_t height = 0;   // rows from slice to slice
+  CUmemorytype type = CU_MEMORYTYPE_HOST;  // host, device or array
+  uint64_t address = 0;                    // of the box's first byte; of an array, its handle
+  uint64_t pitch = 0;                      // bytes from row to row
+  uint64_t height = 0;                     // rows from slice to slice
+  uint64_t x = 0, y = 0, z = 0;            // of an array: where the box begins
+  bool on_host() const { return type == CU_MEMORYTYPE_HOST; }
   uint64_t At(uint64_t y, uint64_t z) const { return address + (z * height + y) * pitch; }
 };
 
@@ -41,13 +44,21 @@ bool Extent(const Side& side, const Box& box, uint64_t* bytes) {
 CUresult MakeSide(CUmemorytype type, const void* host, CUdeviceptr device, CUarray array,
                   uint64_t x, uint64_t y, uint64_t z, uint64_t pitch, uint64_t height,
                   const Box& box, Side* side) {
-  if (type == CU_MEMORYTYPE_ARRAY || (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE &&
-                                      type != CU_MEMORYTYPE_UNIFIED)) {
-    return array != nullptr ? NotSupported(CallId::cuMemcpy3DAsync_v2) : CUDA_ERROR_INVALID_VALUE;
+  if (type == CU_MEMORYTYPE_ARRAY) {
+    const Array* found = FindArray(array);
+    if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    *side = {CU_MEMORYTYPE_ARRAY, found->handle, 0, 0, x, y, z};
+    constexpr uint64_t kMost = uint64_t{1} << 32;  // a record has 32 bits for y and z
+    bool holds =
+        y < kMost && z < kMost && HoldsBox(*found, x, y, z, box.width, box.height, box.depth);
+    return holds ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
+  if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED)
+    return CUDA_ERROR_INVALID_VALUE;
   uint64_t base = type == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(host) : device;
-  side->device =
+  bool on_device =
       type == CU_MEMORYTYPE_DEVICE || (type == CU_MEMORYTYPE_UNIFIED && IsDevicePointer(base));
+  side->type = on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
   side->pitch = pitch == 0 ? box.width + x : pitch;
   side->height = height == 0 ? box.height + y : height;
   if (base == 0 || side->pitch < box.width || side->height < box.height)
@@ -55,8 +66,8 @@ CUresult MakeSide(CUmemorytype type, const void* host, CUdeviceptr device, CUarr
   side->address = base + (z * side->height + y) * side->pitch + x;
   uint64_t extent = 0;
   if (!Extent(*side, box, &extent)) return CUDA_ERROR_INVALID_VALUE;
-  return side->device && !IsDeviceRange(side->address, extent) ? CUDA_ERROR_INVALID_VALUE
-                                                               : CUDA_SUCCESS;
+  return on_device && !IsDeviceRange(side->address, extent) ? CUDA_ERROR_INVALID_VALUE
+                                                            : CUDA_SUCCESS;
 }
 
 // Groups of whole rows of one slice, each a piece at most where a row allows it.
@@ -77,17 +88,26 @@ CUresult ForPieces(const Box& box, Visit visit) {
 
 using Head = FixedBody<112>;
 
+// A host's side is packed; an array's names the element row where the piece begins.
+void PutSide(Head* body, const Side& side, uint64_t width, uint64_t y, uint64_t z, uint64_t rows) {
+  if (side.type == CU_MEMORYTYPE_ARRAY) {
+    body->Put<uint64_t>(side.address);
+    body->Put<uint64_t>(side.x);
+    body->Put<uint64_t>((side.y + y) | (side.z + z) << 32);
+    return;
+  }
+  body->Put<uint64_t>(side.on_host() ? 0 : side.At(y, z));
+  body->Put<uint64_t>(side.on_host() ? width : side.pitch);
+  body->Put<uint64_t>(side.on_host() ? rows : side.height);
+}
+
 // The record's fixed part for `rows` rows of one slice; the host's side is packed and has no
 // address.
 void PutPiece(Head* body, const Box& box, uint64_t y, uint64_t z, uint64_t rows, uint64_t stream,
               uint64_t transfer) {
-  body->Put<uint32_t>(box.src.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
-  body->Put<uint32_t>(box.dst.device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
-  for (const Side* side : {&box.src, &box.dst}) {
-    body->Put<uint64_t>(side->device ? side->At(y, z) : 0);
-    body->Put<uint64_t>(side->device ? side->pitch : box.width);
-    body->Put<uint64_t>(side->device ? side->height : rows);
-  }
+  body->Put<uint32_t>(box.src.type);
+  body->Put<uint32_t>(box.dst.type);
+  for (const Side* side : {&box.src, &box.dst}) PutSide(body, *side, box.width, y, z, rows);
   body->Put<uint64_t>(box.width);
   body->Put<uint64_t>(rows);
   body->Put<uint64_t>(1);
@@ -162,13 +182,9 @@ CUresult Download(const Box& box, uint64_t stream) {
 
 CUresult OnDevice(const Box& box, uint64_t stream) {
   Head head;
-  head.Put<uint32_t>(CU_MEMORYTYPE_DEVICE);
-  head.Put<uint32_t>(CU_MEMORYTYPE_DEVICE);
-  for (const Side* side : {&box.src, &box.dst}) {
-    head.Put<uint64_t>(side->address);
-    head.Put<uint64_t>(side->pitch);
-    head.Put<uint64_t>(side->height);
-  }
+  head.Put<uint32_t>(box.src.type);
+  head.Put<uint32_t>(box.dst.type);
+  for (const Side* side : {&box.src, &box.dst}) PutSide(&head, *side, box.width, 0, 0, box.height);
   head.Put<uint64_t>(box.width);
   head.Put<uint64_t>(box.height);
   head.Put<uint64_t>(box.depth);
@@ -212,9 +228,9 @@ CUresult Copy(const CUDA_MEMCPY3D& copy, CUstream hStream, bool sync) {
                copy.dstY, copy.dstZ, copy.dstPitch, copy.dstHeight, box, &box.dst);
   if (status != CUDA_SUCCESS) return status;
   bool settle = sync && CurrentContext()->unordered_streams.load() != 0;
-  if (box.src.device && box.dst.device) return OnDevice(box, stream);
-  if (box.dst.device) return UploadBox(box, stream, settle);
-  if (box.src.device) return Download(box, stream);
+  if (!box.src.on_host() && !box.dst.on_host()) return OnDevice(box, stream);
+  if (!box.dst.on_host()) return UploadBox(box, stream, settle);
+  if (!box.src.on_host()) return Download(box, stream);
   return OnHost(box, stream);
 }
 

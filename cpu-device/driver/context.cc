@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu-device/driver/context.h"
 
+#include "cpu-device/driver/array.h"
+
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/event.h"
 #include "cpu-device/driver/executor.h"
@@ -149,6 +151,8 @@ void Context::Reset() {
       [this](const Function& function) { return &function.context() == this; });
   TheDriver().events.TakeIf([this](const Event& event) { return &event.context() == this; });
   ForgetLibraries(this);
+  ForgetTextures(this);
+  ForgetArrays(this);
   FreeContextMemory(this);
   sticky_.store(CUDA_SUCCESS, std::memory_order_release);
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpu-device/driver/array.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/executor.h"
 #include "cpu-device/driver/stream.h"
@@ -66,8 +67,19 @@ bool EndOf(CUmemorytype type, CUdeviceptr device, const void* host, uint64_t* ad
       *end = End::kUnified;
       return true;
     default:
-      return false;  // arrays: there are none
+      return false;
   }
+}
+
+CUresult ArrayEnd(CUarray handle, uint64_t x, uint64_t y, uint64_t z, const CopyOp& op,
+                  uint64_t* address, uint64_t* pitch, uint64_t* height) {
+  const auto array = Arrays().Find(handle);
+  if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  *pitch = array->pitch;
+  *height = array->rows();
+  return BoxInArray(*array, x, y, z, op.width, op.height, op.depth, address)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace
@@ -106,12 +118,14 @@ CUresult FromMemcpy2D(const CUDA_MEMCPY2D* copy, CopyOp* op, End* dst, End* src)
   wide.srcMemoryType = copy->srcMemoryType;
   wide.srcHost = copy->srcHost;
   wide.srcDevice = copy->srcDevice;
+  wide.srcArray = copy->srcArray;
   wide.srcPitch = copy->srcPitch;
   wide.dstXInBytes = copy->dstXInBytes;
   wide.dstY = copy->dstY;
   wide.dstMemoryType = copy->dstMemoryType;
   wide.dstHost = copy->dstHost;
   wide.dstDevice = copy->dstDevice;
+  wide.dstArray = copy->dstArray;
   wide.dstPitch = copy->dstPitch;
   wide.WidthInBytes = copy->WidthInBytes;
   wide.Height = copy->Height;
@@ -121,10 +135,10 @@ CUresult FromMemcpy2D(const CUDA_MEMCPY2D* copy, CopyOp* op, End* dst, End* src)
 
 CUresult FromMemcpy3D(const CUDA_MEMCPY3D* copy, CopyOp* op, End* dst, End* src) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY || copy->dstMemoryType == CU_MEMORYTYPE_ARRAY)
-    return CUDA_ERROR_NOT_SUPPORTED;
-  if (!EndOf(copy->srcMemoryType, copy->srcDevice, copy->srcHost, &op->src, src) ||
-      !EndOf(copy->dstMemoryType, copy->dstDevice, copy->dstHost, &op->dst, dst)) {
+  const bool src_array = copy->srcMemoryType == CU_MEMORYTYPE_ARRAY;
+  const bool dst_array = copy->dstMemoryType == CU_MEMORYTYPE_ARRAY;
+  if ((!src_array && !EndOf(copy->srcMemoryType, copy->srcDevice, copy->srcHost, &op->src, src)) ||
+      (!dst_array && !EndOf(copy->dstMemoryType, copy->dstDevice, copy->dstHost, &op->dst, dst))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   // A pitch or height of 0 stands for the box's own; sizes that overflow are nobody's memory.
@@ -141,12 +155,26 @@ CUresult FromMemcpy3D(const CUDA_MEMCPY3D* copy, CopyOp* op, End* dst, End* src)
   op->dst_pitch = copy->dstPitch != 0 ? copy->dstPitch : op->width;
   op->src_height = copy->srcHeight != 0 ? copy->srcHeight : op->height;
   op->dst_height = copy->dstHeight != 0 ? copy->dstHeight : op->height;
+  if (src_array) {
+    *src = End::kDevice;
+    if (const CUresult result = ArrayEnd(copy->srcArray, copy->srcXInBytes, copy->srcY, copy->srcZ,
+                                         *op, &op->src, &op->src_pitch, &op->src_height))
+      return result;
+  }
+  if (dst_array) {
+    *dst = End::kDevice;
+    if (const CUresult result = ArrayEnd(copy->dstArray, copy->dstXInBytes, copy->dstY, copy->dstZ,
+                                         *op, &op->dst, &op->dst_pitch, &op->dst_height))
+      return result;
+  }
   if ((op->height > 1 || op->depth > 1) && (op->src_pitch < op->width || op->dst_pitch < op->width))
     return CUDA_ERROR_INVALID_VALUE;
   if (op->depth > 1 && (op->src_height < op->height || op->dst_height < op->height))
     return CUDA_ERROR_INVALID_VALUE;
-  op->src += (copy->srcZ * op->src_height + copy->srcY) * op->src_pitch + copy->srcXInBytes;
-  op->dst += (copy->dstZ * op->dst_height + copy->dstY) * op->dst_pitch + copy->dstXInBytes;
+  if (!src_array)
+    op->src += (copy->srcZ * op->src_height + copy->srcY) * op->src_pitch + copy->srcXInBytes;
+  if (!dst_array)
+    op->dst += (copy->dstZ * op->dst_height + copy->dstY) * op->dst_pitch + copy->dstXInBytes;
   return CUDA_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cpu-device/driver/api.h"
+#include "cpu-device/driver/array.h"
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/thread.h"
@@ -68,6 +69,17 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   Device* found = nullptr;
   if (const CUresult result = Enter(ordinal, device, &found)) return result;
   *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format format,
+                                            unsigned channels, CUdevice ordinal) {
+  Device* device = nullptr;
+  if (const CUresult result = Enter(ordinal, width, &device)) return result;
+  Format known;
+  if (!FormatOf(format, &known) || (channels != 1 && channels != 2 && channels != 4))
+    return CUDA_ERROR_INVALID_VALUE;
+  *width = size_t{1} << 28;
   return CUDA_SUCCESS;
 }
 

@@ -13,6 +13,7 @@
 #include "cpu-device/exec/device_output.h"
 #include "cpu-device/exec/executor.h"
 #include "cpu-device/exec/fault.h"
+#include "cpu-device/exec/runtime_texture.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -178,10 +179,12 @@ void* FindRuntimeSymbol(std::string_view name) {
   for (const RuntimeSymbol& symbol : kSymbols) {
     if (symbol.name == name) return symbol.address;
   }
-  unsigned count = 0;
-  const RuntimeSymbol* more = FloatSymbols(&count);
-  for (unsigned i = 0; i < count; ++i) {
-    if (more[i].name == name) return more[i].address;
+  for (auto symbols : {FloatSymbols, TextureSymbols}) {
+    unsigned count = 0;
+    const RuntimeSymbol* more = symbols(&count);
+    for (unsigned i = 0; i < count; ++i) {
+      if (more[i].name == name) return more[i].address;
+    }
   }
   return nullptr;
 }

@@ -120,6 +120,15 @@ bool Emitter::Dispatch(const Instruction& instruction) {
     case Opcode::kStacksave:
     case Opcode::kStackrestore:
       return EmitAlloca(instruction);
+    case Opcode::kTex:
+    case Opcode::kTld4:
+      return EmitTexture(instruction);
+    case Opcode::kSuld:
+    case Opcode::kSust:
+      return EmitSurface(instruction);
+    case Opcode::kTxq:
+    case Opcode::kSuq:
+      return EmitTextureQuery(instruction);
     case Opcode::kAtom:
     case Opcode::kRed:
       return EmitAtomic(instruction);

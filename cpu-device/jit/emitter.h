@@ -194,6 +194,16 @@ class Emitter {
   void Unreachable();
   void PollCancel();
 
+  // ---- emit_texture.cc
+  bool EmitTexture(const Instruction& instruction);
+  bool EmitSurface(const Instruction& instruction);
+  bool EmitTextureQuery(const Instruction& instruction);
+  bool SetCoordinates(const Instruction& instruction, const Operand& address, Type type,
+                      Value* buffer);
+  Value* TextureArguments(unsigned words);
+  void SetWord(Value* buffer, unsigned word, Value* value);
+  Value* Word(Value* buffer, unsigned word);
+
   // ---- emit_warp.cc
   bool EmitBarrier(const Instruction& instruction);
   bool EmitWarp(const Instruction& instruction);

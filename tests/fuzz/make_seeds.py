@@ -26,7 +26,8 @@ MOST_ITEMS, MOST_BODY = 400, 4096
 NOT_READY, OUT_OF_MEMORY = 600, 2
 
 KINDS = ["none", "context", "stream", "event", "module", "library", "function", "kernel", "graph", "graph_exec", "graph_node",
-         "mem_handle", "mem_pool", "array", "mipmapped_array", "tex_object", "surf_object", "link_state", "user_object", "green_context"]
+         "mem_handle", "mem_pool", "array", "mipmapped_array", "tex_object", "surf_object", "link_state", "user_object", "green_context",
+         "tex_ref", "surf_ref"]
 
 
 def call_ids(library="cuda"):
@@ -140,6 +141,64 @@ def nvml(calls, *runs):
             question.run(run)
         body.run(question)
     return item(NVML, body, context=0)
+
+
+def shape(body, width=8, height=8, depth=0, fmt=0x20, channels=1, flags=0):
+    return body.put("Q", width, height, depth).put("I", fmt, channels, flags)
+
+
+def resource(kind, wire=0, address=0, width=0, height=0, pitch=0):
+    return Body().put("I", kind).put("Q", wire, address).put("I", 0x20, 1).put("Q", width, height, pitch)
+
+
+def texture(what, view=False):
+    body = what.put("I", 1, 1, 1, 0, 0, 0, 0).put("f", *[0.0] * 7).put("B", int(view))
+    return item("cuTexObjectCreate", body.put("I", 0).put("Q", 0, 0, 0).put("I", 0, 0, 0, 0) if view else body)
+
+
+def link_input(state, data=IMAGE, kind=1):
+    body = Body().put("Q", state).put("I", kind).run(hashlib.sha256(data).digest()).put("Q", len(data)).run(b"name").put("Q", 0)
+    return item("cuLinkAddData_v2", body)
+
+
+def green(made, context, origin=0, split=1, indices=(0,)):
+    body = Body().put("Q", made, context).put("I", 1).put("i", 0).put("Q", origin).put("I", split, 1, 0, 2).put("Q", len(indices))
+    return item("cuGreenCtxCreate", body.put("I", *indices), context=0)
+
+
+def driver_rest():
+    """Arrays, textures, links, green contexts, and what asks about a launch."""
+    link, array, mipmap = handle("link_state", 40), handle("array", 40), handle("mipmapped_array", 40)
+    part, owner, event = handle("green_context", 40), handle("context", 9), handle("event")
+    small = [item("cuArray3DCreate_v2", shape(Body().put("Q", array)))]
+    levels = [item("cuMipmappedArrayCreate", shape(Body().put("Q", mipmap)).put("I", 2))]
+    level = item("cuMipmappedArrayGetLevel", Body().put("Q", handle("array", 41), mipmap).put("I", 1))
+    plane = item("cuArrayGetPlane", Body().put("Q", handle("array", 42), array).put("I", 0))
+    config = Body().put("Q", handle("function")).put("I", 1, 1, 1, 32, 1, 1, 0).put("Q", 1).put("I", 4).put("Q", *[1] * 8)
+    host, in_array = 1, 3
+    return {
+        "link": (PREPARED, [image(), item("cuLinkCreate_v2", Body().put("Q", link, 1).put("I", 0).put("Q", 32)), link_input(link),
+                            item("cuLinkComplete", Body().put("Q", link, 0)), item("cuLinkComplete", Body().put("Q", link, 64)),
+                            of("cuLinkDestroy", link), link_input(link)]),
+        "link_without_input": (PREPARED, [item("cuLinkCreate_v2", Body().put("Q", link, 0)), link_input(link, b"never sent")]),
+        "arrays": (PREPARED, small + [plane, of("cuArrayGetSparseProperties", array), box((host, 0, 0, 0), (in_array, array, 4, 1), 16, 2, 1, b"q" * 32),
+                                      box((in_array, array, 0, 0), (host, 0, 0, 0), 16, 2, 1), of("cuArrayDestroy", array), of("cuArrayDestroy", handle("array", 42))]),
+        "mipmaps": (PREPARED, levels + [level, of("cuMipmappedArrayGetSparseProperties", mipmap), of("cuArrayDestroy", handle("array", 41)),
+                                        of("cuMipmappedArrayDestroy", mipmap), box((in_array, handle("array", 41), 0, 0), (host, 0, 0, 0), 4, 1, 1)]),
+        "arrays_refused": (PREPARED, [answer("cuArray3DCreate_v2", OUT_OF_MEMORY, 2), *small, item("cuArray3DCreate_v2", shape(Body().put("Q", array), 1 << 40))]),
+        "arrays_then_destroy": (PREPARED, small + [of("cuCtxDestroy_v2", handle("context"))]),
+        "textures": (PREPARED, small + levels + [texture(resource(0, array), True), texture(resource(1, mipmap)), texture(resource(2, 0, MEMORY, 64)),
+                                                 texture(resource(3, 0, MEMORY, 4, 4, 32)), item("cuSurfObjectCreate", resource(0, array)),
+                                                 texture(resource(2, 0, 4096, 64))]),
+        "texture_unknown": (PREPARED, [of("cuTexObjectDestroy", 12345), of("cuSurfObjectDestroy", 12345)]),
+        "green": (PREPARED, [item("cuDeviceGetDevResource", Body().put("i", 0).put("Q", 0)),
+                             item("cuDevSmResourceSplitByCount", Body().put("i", 0).put("Q", 0).put("I", 2, 0, 2)), green(part, owner),
+                             item("cuGreenCtxStreamCreate", Body().put("Q", handle("stream", 40), part).put("I", 1).put("i", 0), context=9),
+                             item("cuCtxRecordEvent", Body().put("Q", event, owner)), of("cuEventSynchronize", event),
+                             item("cuGreenCtxDestroy", Body().put("Q", part, owner), context=0)]),
+        "green_nested": (PREPARED, [green(part, owner), green(handle("green_context", 41), handle("context", 10), part, 0, (0, 7)), green(part, handle("context", 11))]),
+        "launch_questions": (PREPARED, [item("cuOccupancyMaxActiveClusters", config), item("cuOccupancyMaxPotentialClusterSize", config)]),
+    }
 
 
 def by_hand():
@@ -266,7 +325,7 @@ def main():
     parser.add_argument("--recording", action="append", default=[])
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    inputs = {} if args.recording else by_hand()
+    inputs = {} if args.recording else by_hand() | driver_rest()
     for path in args.recording:
         mode, items = from_recording(path)
         name = hashlib.sha256(b"".join(items)).hexdigest()[:8]

@@ -58,8 +58,9 @@ std::unordered_set<const void*> g_destroyed;
 
 constexpr bool Destroys(std::string_view name) {
   constexpr std::string_view kNames[] = {
-      "cuCtxDestroy_v2", "cuStreamDestroy_v2", "cuEventDestroy_v2", "cuModuleUnload",
-      "cuLibraryUnload", "cuGraphDestroy",     "cuGraphExecDestroy"};
+      "cuCtxDestroy_v2",         "cuStreamDestroy_v2", "cuEventDestroy_v2",  "cuModuleUnload",
+      "cuLibraryUnload",         "cuGraphDestroy",     "cuGraphExecDestroy", "cuArrayDestroy",
+      "cuMipmappedArrayDestroy", "cuLinkDestroy",      "cuGreenCtxDestroy"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 

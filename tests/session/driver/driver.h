@@ -58,3 +58,5 @@ void Linking();
 void Green();
 void Tools();
 void Odds();
+void ArraysSubject();
+void TexturesSubject();

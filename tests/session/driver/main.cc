@@ -59,8 +59,13 @@ int main(int argc, char** argv) {
     const char* name;
     void (*run)();
   };
-  const Subject subjects[] = {
-      {"legacy", Legacy}, {"link", Linking}, {"green", Green}, {"tools", Tools}, {"odds", Odds}};
+  const Subject subjects[] = {{"legacy", Legacy},
+                              {"link", Linking},
+                              {"green", Green},
+                              {"tools", Tools},
+                              {"odds", Odds},
+                              {"arrays", ArraysSubject},
+                              {"textures", TexturesSubject}};
   CUcontext context = nullptr;
   CHECK(D(cuInit)(0));
   CHECK(D(cuDevicePrimaryCtxRetain)(&context, 0));
