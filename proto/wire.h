@@ -136,9 +136,7 @@ enum class HandleKind : uint8_t {
   kLinkState,
   kUserObject,
   kGreenContext,
-  kTexRef,
-  kSurfRef,
-  kLast = kSurfRef,
+  kLast = kGreenContext,
 };
 
 struct HandleParts {

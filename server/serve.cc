@@ -21,8 +21,8 @@ CUresult StaleCode(HandleKind kind) {
 // index again.
 bool OwnedByParent(HandleKind kind) {
   return kind == HandleKind::kFunction || kind == HandleKind::kKernel ||
-         kind == HandleKind::kGraphNode || kind == HandleKind::kTexRef ||
-         kind == HandleKind::kSurfRef;
+         kind == HandleKind::kGraphNode || kind == HandleKind::kTexObject ||
+         kind == HandleKind::kSurfObject;
 }
 
 // Destroyed handles stay listed until there are many of them: a program that makes and destroys

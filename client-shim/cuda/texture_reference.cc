@@ -29,10 +29,10 @@ struct References {
 References* g_references = new References;
 
 bool IsTexture(CUtexref reference) {
-  return CheckHandle(HandleKind::kTexRef, reinterpret_cast<uint64_t>(reference));
+  return CheckHandle(HandleKind::kTexObject, reinterpret_cast<uint64_t>(reference));
 }
 bool IsSurface(CUsurfref reference) {
-  return CheckHandle(HandleKind::kSurfRef, reinterpret_cast<uint64_t>(reference));
+  return CheckHandle(HandleKind::kSurfObject, reinterpret_cast<uint64_t>(reference));
 }
 
 template <typename Handle, typename Change>

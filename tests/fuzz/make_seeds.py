@@ -26,8 +26,7 @@ MOST_ITEMS, MOST_BODY = 400, 4096
 NOT_READY, OUT_OF_MEMORY = 600, 2
 
 KINDS = ["none", "context", "stream", "event", "module", "library", "function", "kernel", "graph", "graph_exec", "graph_node",
-         "mem_handle", "mem_pool", "array", "mipmapped_array", "tex_object", "surf_object", "link_state", "user_object", "green_context",
-         "tex_ref", "surf_ref"]
+         "mem_handle", "mem_pool", "array", "mipmapped_array", "tex_object", "surf_object", "link_state", "user_object", "green_context"]
 
 
 def call_ids(library="cuda"):

@@ -56,7 +56,9 @@ FARCALL_ENTRY cuStreamDestroy(CUstream hStream) {
 }
 
 FARCALL_ENTRY cuArrayCreate_v2(CUarray* pHandle, const CUDA_ARRAY_DESCRIPTOR* pAllocateArray) {
-  return farcall::client::NotSupported(CallId::cuArrayCreate_v2);
+  const CUresult refused = farcall::client::Enter(CallId::cuArrayCreate_v2, Needs::kContext);
+  if (refused != CUDA_SUCCESS) { return refused; }
+  return farcall::client::Call_cuArrayCreate_v2(pHandle, pAllocateArray);
 }
 
 // Names of other headers, or of newer ones: whatever arguments the caller pushes.
