@@ -148,7 +148,7 @@ TEST_F(ModuleTest, UnloadingGivesTheGlobalsBack) {
   EXPECT_EQ(CU(cuModuleUnload)(second), CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_F(ModuleTest, TheLinkerHandsOneInputThrough) {
+TEST_F(ModuleTest, TheLinkerPutsInputsTogether) {
   CUlinkState link = nullptr;
   ASSERT_OK(CU(cuLinkCreate_v2)(0, nullptr, nullptr, &link));
   std::string text = Ptx();
@@ -159,9 +159,17 @@ TEST_F(ModuleTest, TheLinkerHandsOneInputThrough) {
   ASSERT_OK(CU(cuLinkComplete)(link, &image, &bytes));
   CUmodule linked = nullptr;
   ASSERT_OK(CU(cuModuleLoadData)(&linked, image));
-  EXPECT_EQ(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, text.data(), text.size() + 1, "b.ptx", 0,
+  std::string more =
+      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry another() { ret; }\n";
+  ASSERT_OK(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, more.data(), more.size() + 1, "b.ptx", 0,
+                                 nullptr, nullptr));
+  ASSERT_OK(CU(cuLinkComplete)(link, &image, &bytes));
+  ASSERT_OK(CU(cuModuleLoadData)(&linked, image));
+  CUfunction function = nullptr;
+  EXPECT_OK(CU(cuModuleGetFunction)(&function, linked, "another"));
+  EXPECT_EQ(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_OBJECT, more.data(), more.size() + 1, "c.o", 0,
                                  nullptr, nullptr),
-            CUDA_ERROR_NOT_SUPPORTED);
+            CUDA_ERROR_NO_BINARY_FOR_GPU);
   EXPECT_OK(CU(cuLinkDestroy)(link));
 }
 

@@ -85,10 +85,9 @@ TEST_F(Entries, ServeAnOldNameAsTheNewOne) {
 }
 
 TEST_F(Entries, AnswerAnUnsupportedCallHonestly) {
-  CUarray array = nullptr;
-  EXPECT_EQ(cuArrayCreate_v2(&array, nullptr), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuMemMapArrayAsync(nullptr, 0, nullptr), CUDA_ERROR_NOT_SUPPORTED);
   ASSERT_EQ(unsupported.size(), 1u);
-  EXPECT_EQ(unsupported[0], CallId::cuArrayCreate_v2);
+  EXPECT_EQ(unsupported[0], CallId::cuMemMapArrayAsync);
   EXPECT_TRUE(entered.empty());
 }
 

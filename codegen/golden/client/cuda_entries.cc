@@ -55,10 +55,9 @@ FARCALL_ENTRY cuStreamDestroy(CUstream hStream) {
   return farcall::client::Call_cuStreamDestroy_v2(hStream);
 }
 
-FARCALL_ENTRY cuArrayCreate_v2(CUarray* pHandle, const CUDA_ARRAY_DESCRIPTOR* pAllocateArray) {
-  const CUresult refused = farcall::client::Enter(CallId::cuArrayCreate_v2, Needs::kContext);
-  if (refused != CUDA_SUCCESS) { return refused; }
-  return farcall::client::Call_cuArrayCreate_v2(pHandle, pAllocateArray);
+FARCALL_ENTRY cuMemMapArrayAsync(CUarrayMapInfo* mapInfoList, unsigned int count,
+                                 CUstream hStream) {
+  return farcall::client::NotSupported(CallId::cuMemMapArrayAsync);
 }
 
 // Names of other headers, or of newer ones: whatever arguments the caller pushes.
