@@ -275,40 +275,40 @@ CUresult Call_cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* 
 
 namespace {
 
-struct Row {
+struct RowCopy {
   CUDA_MEMCPY3D copy{};
-  explicit Row(size_t bytes) {
+  explicit RowCopy(size_t bytes) {
     copy.WidthInBytes = bytes;
     copy.Height = copy.Depth = 1;
   }
-  Row& FromArray(CUarray array, size_t offset) {
+  RowCopy& FromArray(CUarray array, size_t offset) {
     copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
     copy.srcArray = array;
     copy.srcXInBytes = offset;
     return *this;
   }
-  Row& ToArray(CUarray array, size_t offset) {
+  RowCopy& ToArray(CUarray array, size_t offset) {
     copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
     copy.dstArray = array;
     copy.dstXInBytes = offset;
     return *this;
   }
-  Row& FromHost(const void* host) {
+  RowCopy& FromHost(const void* host) {
     copy.srcMemoryType = CU_MEMORYTYPE_HOST;
     copy.srcHost = host;
     return *this;
   }
-  Row& ToHost(void* host) {
+  RowCopy& ToHost(void* host) {
     copy.dstMemoryType = CU_MEMORYTYPE_HOST;
     copy.dstHost = host;
     return *this;
   }
-  Row& FromDevice(CUdeviceptr address) {
+  RowCopy& FromDevice(CUdeviceptr address) {
     copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
     copy.srcDevice = address;
     return *this;
   }
-  Row& ToDevice(CUdeviceptr address) {
+  RowCopy& ToDevice(CUdeviceptr address) {
     copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
     copy.dstDevice = address;
     return *this;
@@ -319,44 +319,44 @@ struct Row {
 
 CUresult Call_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void* srcHost,
                               size_t ByteCount, CUstream default_stream) {
-  return Call_cuMemcpy3D_v2(&Row(ByteCount).FromHost(srcHost).ToArray(dstArray, dstOffset).copy,
+  return Call_cuMemcpy3D_v2(&RowCopy(ByteCount).FromHost(srcHost).ToArray(dstArray, dstOffset).copy,
                             default_stream);
 }
 
 CUresult Call_cuMemcpyAtoH_v2(void* dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount,
                               CUstream default_stream) {
-  return Call_cuMemcpy3D_v2(&Row(ByteCount).FromArray(srcArray, srcOffset).ToHost(dstHost).copy,
+  return Call_cuMemcpy3D_v2(&RowCopy(ByteCount).FromArray(srcArray, srcOffset).ToHost(dstHost).copy,
                             default_stream);
 }
 
 CUresult Call_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void* srcHost,
                                    size_t ByteCount, CUstream hStream) {
   return Call_cuMemcpy3DAsync_v2(
-      &Row(ByteCount).FromHost(srcHost).ToArray(dstArray, dstOffset).copy, hStream);
+      &RowCopy(ByteCount).FromHost(srcHost).ToArray(dstArray, dstOffset).copy, hStream);
 }
 
 CUresult Call_cuMemcpyAtoHAsync_v2(void* dstHost, CUarray srcArray, size_t srcOffset,
                                    size_t ByteCount, CUstream hStream) {
   return Call_cuMemcpy3DAsync_v2(
-      &Row(ByteCount).FromArray(srcArray, srcOffset).ToHost(dstHost).copy, hStream);
+      &RowCopy(ByteCount).FromArray(srcArray, srcOffset).ToHost(dstHost).copy, hStream);
 }
 
 CUresult Call_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice,
                               size_t ByteCount, CUstream default_stream) {
-  return Call_cuMemcpy3D_v2(&Row(ByteCount).FromDevice(srcDevice).ToArray(dstArray, dstOffset).copy,
-                            default_stream);
+  return Call_cuMemcpy3D_v2(
+      &RowCopy(ByteCount).FromDevice(srcDevice).ToArray(dstArray, dstOffset).copy, default_stream);
 }
 
 CUresult Call_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset,
                               size_t ByteCount, CUstream default_stream) {
-  return Call_cuMemcpy3D_v2(&Row(ByteCount).FromArray(srcArray, srcOffset).ToDevice(dstDevice).copy,
-                            default_stream);
+  return Call_cuMemcpy3D_v2(
+      &RowCopy(ByteCount).FromArray(srcArray, srcOffset).ToDevice(dstDevice).copy, default_stream);
 }
 
 CUresult Call_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray,
                               size_t srcOffset, size_t ByteCount, CUstream default_stream) {
   return Call_cuMemcpy3D_v2(
-      &Row(ByteCount).FromArray(srcArray, srcOffset).ToArray(dstArray, dstOffset).copy,
+      &RowCopy(ByteCount).FromArray(srcArray, srcOffset).ToArray(dstArray, dstOffset).copy,
       default_stream);
 }
 

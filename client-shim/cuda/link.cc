@@ -18,19 +18,19 @@ namespace farcall::client {
 namespace {
 
 // The application's buffers must live as long as the state: CUDA's rule, and ours.
-struct Link {
+struct Linking {
   std::mutex mutex;
   Jit jit;
   std::chrono::steady_clock::duration spent{};
   std::vector<std::byte> output;
 };
 
-Link* FindLink(CUlinkState state) {
-  return FindObject<Link>(HandleKind::kLinkState, reinterpret_cast<uint64_t>(state));
+Linking* FindLink(CUlinkState state) {
+  return FindObject<Linking>(HandleKind::kLinkState, reinterpret_cast<uint64_t>(state));
 }
 
 // Asks the linker, and hands on what it has said so far.
-CUresult Ask(Link* link, CallId call, std::span<const std::byte> body, Reply* reply) {
+CUresult Ask(Linking* link, CallId call, std::span<const std::byte> body, Reply* reply) {
   auto start = std::chrono::steady_clock::now();
   CUresult status = RoundTrip(call, body, reply);
   link->spent += std::chrono::steady_clock::now() - start;
@@ -47,7 +47,7 @@ CUresult Ask(Link* link, CallId call, std::span<const std::byte> body, Reply* re
 
 CUresult AddInput(CUlinkState state, CUjitInputType type, std::vector<std::byte> bytes,
                   const char* name, const Jit& own) {
-  Link* link = FindLink(state);
+  Linking* link = FindLink(state);
   if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (!own.known) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(link->mutex);
@@ -71,7 +71,7 @@ CUresult AddInput(CUlinkState state, CUjitInputType type, std::vector<std::byte>
 }
 
 // The next piece of the output; the first asks for the linking itself.
-CUresult FetchPiece(CUlinkState state, Link* link, uint64_t* total) {
+CUresult FetchPiece(CUlinkState state, Linking* link, uint64_t* total) {
   FixedBody<16> body;
   body.Put<uint64_t>(reinterpret_cast<uint64_t>(state));
   body.Put<uint64_t>(link->output.size());
@@ -98,7 +98,7 @@ CUresult Call_cuLinkCreate_v2(unsigned int numOptions, CUjit_option* options, vo
   if (stateOut == nullptr || (numOptions != 0 && (options == nullptr || optionValues == nullptr))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  auto link = std::make_unique<Link>();
+  auto link = std::make_unique<Linking>();
   link->jit = ReadOptions(numOptions, options, optionValues);
   if (!link->jit.known) return CUDA_ERROR_INVALID_VALUE;
   uint64_t handle = Handles(HandleKind::kLinkState).New(link.get());
@@ -145,7 +145,7 @@ CUresult Call_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const cha
 }
 
 CUresult Call_cuLinkComplete(CUlinkState state, void** cubinOut, size_t* sizeOut) {
-  Link* link = FindLink(state);
+  Linking* link = FindLink(state);
   if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (cubinOut == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(link->mutex);
@@ -164,7 +164,7 @@ CUresult Call_cuLinkComplete(CUlinkState state, void** cubinOut, size_t* sizeOut
 }
 
 CUresult Call_cuLinkDestroy(CUlinkState state) {
-  Link* link = FindLink(state);
+  Linking* link = FindLink(state);
   auto handle = reinterpret_cast<uint64_t>(state);
   if (link == nullptr || !Handles(HandleKind::kLinkState).Free(handle))
     return CUDA_ERROR_INVALID_HANDLE;
