@@ -41,7 +41,8 @@ std::string ReadLine(int fd) {
 
 }  // namespace
 
-Status PrivateServer::Start(const std::string& device, const std::string& mem) {
+Status PrivateServer::Start(const std::string& device, const std::string& mem,
+                            const std::string& report) {
   token_ = FreshToken();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return {Code::kUnavailable, "no pipe for the private server"};
@@ -61,6 +62,10 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem) {
   if (!mem.empty()) {
     arguments.push_back("--mem");
     arguments.push_back(mem.c_str());
+  }
+  if (!report.empty()) {
+    arguments.push_back("--report");
+    arguments.push_back(report.c_str());
   }
   arguments.push_back(nullptr);
   pid_t parent = getpid();

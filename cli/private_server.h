@@ -22,7 +22,8 @@ class PrivateServer {
 
   // Waits for its ready line.   Errors  kUnavailable (it did not start; its own words are on
   // stderr)
-  Status Start(const std::string& device, const std::string& mem);
+  //   report  where it writes at its end what it has served; empty: nowhere
+  Status Start(const std::string& device, const std::string& mem, const std::string& report = "");
   void Stop();
   const std::string& url() const { return url_; }
   const std::string& token() const { return token_; }

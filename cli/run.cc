@@ -5,15 +5,20 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <optional>
 
 #include "cli/client_environment.h"
 #include "cli/commands.h"
 #include "cli/framework_environment.h"
 #include "cli/private_server.h"
+#include "cli/run_report.h"
 #include "client-shim/core/settings.h"
 
 namespace farcall::cli {
@@ -25,7 +30,7 @@ constexpr int kFailed = 125, kNotExecutable = 126, kNotFound = 127, kSignalled =
 
 struct RunFlags {
   ClientSettings settings;
-  std::string device;
+  std::string device, report;
   bool driver = false, thin = false, no_audit = false;
   bool ptx_only = false, no_device_node = false;
   std::vector<std::string> command;
@@ -70,6 +75,49 @@ void SetAll(const Variables& variables) {
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
 }
 
+// A folder of this run's own, gone with it.
+class RunFolder {
+ public:
+  RunFolder() {
+    std::error_code error;
+    path_ = (std::filesystem::temp_directory_path(error) / "farcall-run-XXXXXX").string();
+    if (mkdtemp(path_.data()) == nullptr) path_.clear();
+  }
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+  ~RunFolder() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+  const std::string& path() const { return path_; }
+  std::string server_report() const { return path_ + "/server.json"; }
+
+ private:
+  std::string path_;
+};
+
+// The program on `server`, and what it cost.
+int RunReported(const RunFlags& flags, const RunFolder& folder, PrivateServer& server) {
+  RunReport report;
+  const auto start = std::chrono::steady_clock::now();
+  report.exit_code = RunChild(flags.command);
+  report.wall_ns = static_cast<uint64_t>(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
+  server.Stop();
+  ReadCounters(folder.path(), &report);
+  if (Status read = ReadServerReport(folder.server_report(), &report); !read.ok())
+    std::fprintf(stderr, "farcall run: %s\n", read.message().c_str());
+  std::fputs(ToText(report).c_str(), stderr);
+  if (!flags.report.empty()) {
+    std::ofstream file(flags.report);
+    file << ToJson(report);
+    file.close();
+    if (!file)
+      std::fprintf(stderr, "farcall run: --report %s: cannot be written\n", flags.report.c_str());
+  }
+  return report.exit_code;
+}
+
 int Run(RunFlags& flags) {
   if (flags.thin) return Fail("--thin is not built in; leave it out for driver mode");
   if (DriverLibraryFolder().empty())
@@ -82,8 +130,19 @@ int Run(RunFlags& flags) {
     return Fail("give --endpoint or --device, not both");
   PrivateServer server;
   bool is_private = flags.settings.endpoint.empty();
+  if (!is_private && !flags.report.empty())
+    return Fail("--report needs a server of this run's own: leave the endpoint out");
+  bool is_dry = flags.device == "dry" || flags.device.rfind("dry:", 0) == 0;
+  bool is_reported = is_private && (is_dry || !flags.report.empty());
+  std::optional<RunFolder> folder;
+  if (is_reported) {
+    folder.emplace();
+    if (folder->path().empty()) return Fail("no folder for the report in TMPDIR or /tmp");
+    setenv("FARCALL_COUNTERS", folder->path().c_str(), 1);
+  }
   if (is_private) {
-    Status started = server.Start(flags.device, flags.settings.mem);
+    Status started =
+        server.Start(flags.device, flags.settings.mem, is_reported ? folder->server_report() : "");
     if (!started.ok()) return Fail(started.message());
     flags.settings.endpoint = server.url();
     setenv("FARCALL_TOKEN", server.token().c_str(), 1);
@@ -95,7 +154,7 @@ int Run(RunFlags& flags) {
   // One vGPU for all that this starts: one account of memory, one list of processes.
   if (std::getenv("FARCALL_VGPU") == nullptr) setenv("FARCALL_VGPU", FreshToken().c_str(), 1);
   if (!is_private) Exec(flags.command);
-  return RunChild(flags.command);
+  return is_reported ? RunReported(flags, *folder, server) : RunChild(flags.command);
 }
 
 }  // namespace
@@ -123,9 +182,15 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   command->add_flag("--no-audit", flags->no_audit,
                     "leave the program's RPATHs alone: do not put our libraries in front of them");
   command->add_option("--stats", flags->settings.stats, "file for the statistics at exit");
+  command->add_option(
+      "--report", flags->report,
+      "file for what the run cost: calls, waits, bytes, peak memory (JSON); --device "
+      "dry tells it on stderr as well");
   command->add_option("command", flags->command, "the program and its arguments")->required();
   command->positionals_at_end();
-  command->footer("Example: farcall run --endpoint tcp://gpu-host:7717 -- ./train --epochs 3");
+  command->footer(
+      "Examples: farcall run --endpoint tcp://gpu-host:7717 -- ./train --epochs 3\n"
+      "          farcall run --device dry:h100 --report cost.json -- ./train --epochs 3");
   command->callback([flags, &exit_code] { exit_code = Run(*flags); });
 }
 

@@ -19,7 +19,7 @@ constexpr char kSystemConfig[] = "/etc/farcall/server.toml";
 
 struct Flags {
   std::vector<std::string> listen;
-  std::string device, gpus, token, token_file, memory, config, log_level;
+  std::string device, gpus, token, token_file, memory, config, log_level, report;
   uint32_t grace_seconds = 0, max_sessions = 0;
 };
 
@@ -47,6 +47,7 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
   if (!flags.log_level.empty()) {
     options->log_level = flags.log_level;
   }
+  options->report = flags.report;
   if (!flags.memory.empty()) {
     Result<uint64_t> bytes = server::ParseBytes(flags.memory);
     if (!bytes.ok()) {
@@ -93,6 +94,9 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
                       "settings (TOML); default /etc/farcall/server.toml if it exists");
   command->add_option("--log-level", flags->log_level, "off, error, warn, info, debug, trace")
       ->default_str("info");
+  command->add_option(
+      "--report", flags->report,
+      "file for what was served, written at exit: sessions, bytes, peak memory (JSON)");
   command->footer(
       "Example: farcall serve --listen tcp://0.0.0.0:7717 --token-file /etc/farcall/token --mem "
       "8GiB");

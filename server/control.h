@@ -30,7 +30,8 @@ enum class ControlType : uint32_t {
   kRefund,        // device, a = bytes
   kAskUsage,      // id, device
   kAskProcesses,  // id, device, a = how many of the list the worker has already
-  kEnded,         // text = why the session ended
+  kPeak,          // device, a = the most bytes its program had in use at once; before kEnded
+  kEnded,         // text = why the session ended; a = bytes received, b = bytes sent
   kShare,         // id, device, a = bytes charged for it; descriptor: to be shared inside the vGPU
   kRedeem,        // id; b, c = a token
   kDrop,          // b, c = a token this worker holds

@@ -41,12 +41,14 @@ Status ControlClient::Charge(int device, uint64_t bytes) {
   question.a = bytes;
   FARCALL_TRY(Ask(question, &answer));
   if (answer.a == 1) {
+    use().Charged(device, static_cast<int64_t>(bytes));
     return {};
   }
   return {Code::kQuotaExceeded, std::string(answer.Text())};
 }
 
 void ControlClient::Refund(int device, uint64_t bytes) {
+  use().Charged(device, -static_cast<int64_t>(bytes));
   ControlMessage message;
   message.type = ControlType::kRefund;
   message.device = device;

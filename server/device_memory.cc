@@ -119,7 +119,10 @@ CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::str
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   bytes = (bytes + kChunkGranularityBytes - 1) / kChunkGranularityBytes * kChunkGranularityBytes;
+  const auto credit = static_cast<int64_t>(bytes);
+  broker_.use().Unspent(device, credit);
   if (Status charged = broker_.Charge(device, bytes); !charged.ok()) {
+    broker_.use().Unspent(device, -credit);
     *detail = charged.message();
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -148,6 +151,7 @@ CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::str
       PutRange(base, bytes);
     }
     broker_.Refund(device, bytes);
+    broker_.use().Unspent(device, -credit);
     *detail = "device memory: the device refused " + std::to_string(bytes) + " bytes (code " +
               std::to_string(result) + ")";
     return result;
@@ -234,9 +238,11 @@ std::map<uint64_t, DeviceMemory::Chunk>::iterator DeviceMemory::RetireChunk(
   PutRange(base, chunk.bytes);
   if (chunk.shared) {
     broker_.DropShared(chunk.token);
+    broker_.use().Charged(chunk.device, -static_cast<int64_t>(chunk.bytes));
   } else {
     broker_.Refund(chunk.device, chunk.bytes);
   }
+  broker_.use().Unspent(chunk.device, -static_cast<int64_t>(chunk.bytes));
   return chunks_.erase(at);
 }
 
@@ -246,6 +252,7 @@ bool DeviceMemory::Allocate(int device, uint64_t address, uint64_t bytes, uint16
     return false;
   }
   allocations_[address] = {bytes, device, context, false};
+  broker_.use().Unspent(device, -static_cast<int64_t>(bytes));
   return true;
 }
 
@@ -279,6 +286,9 @@ bool DeviceMemory::Free(uint64_t address, Freed* freed) {
   const Allocation& found = allocation->second;
   *freed = {found.by_driver ? address : 0, found.device, found.bytes};
   EndExport(address);
+  if (!found.by_driver) {
+    broker_.use().Unspent(found.device, static_cast<int64_t>(found.bytes));
+  }
   allocations_.erase(allocation);
   return true;
 }
@@ -303,6 +313,8 @@ void DeviceMemory::FreeContext(uint16_t context) {
     // The driver freed its own with the context.
     if (found.by_driver) {
       broker_.Refund(found.device, found.bytes);
+    } else {
+      broker_.use().Unspent(found.device, static_cast<int64_t>(found.bytes));
     }
     EndExport(allocation->first);
     allocation = allocations_.erase(allocation);

@@ -8,6 +8,7 @@
 #include "proto/status.h"
 #include "proto/wire.h"
 #include "quota/memory_ledger.h"
+#include "server/use_meter.h"
 
 namespace farcall::server {
 
@@ -43,6 +44,10 @@ class MemoryBroker {
   virtual void DropShared(const ShareToken& token);
   // The processes of the vGPU that hold some of the device's memory and run on this one's host.
   virtual std::vector<ProcessUse> Processes(int device) { return {}; }
+  UseMeter& use() { return use_; }
+
+ private:
+  UseMeter use_;
 };
 
 inline Status MemoryBroker::Share(int, int, uint64_t, ShareToken*) {

@@ -23,6 +23,7 @@ struct ServeOptions {
   uint32_t max_sessions = 256;
   uint32_t lanes = 2;
   std::string log_level = "info";
+  std::string report;  // file for what was served, written at exit; empty: none
 };
 
 // Reads a TOML file into `options`.

@@ -151,6 +151,8 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
   answer.id = message.id;
   if (message.type == ControlType::kEnded) {
     worker.ended = message.Text();
+    totals_.bytes_up += message.a;
+    totals_.bytes_down += message.b;
     return;
   }
   if (message.type == ControlType::kRedeem) {
@@ -161,6 +163,9 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
   }
   if (!known_device) {
     return;
+  }
+  if (message.type == ControlType::kPeak) {
+    return totals_.AddPeak(message.device, message.a);
   }
   if (message.type == ControlType::kShare) {
     return AnswerShare(worker, message, descriptors);
@@ -208,6 +213,7 @@ bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool
   Result<quota::Charge> reserved = ledger_.Reserve(worker.vgpu, charge.device, charge.a);
   if (reserved.ok()) {
     worker.charges[charge.device].Merge(std::move(*reserved));
+    totals_.NoteCharged(charge.device, ledger_.charged_on_device(charge.device));
     answer.a = 1;
   } else {
     if (!is_last_try) {
@@ -292,6 +298,7 @@ void Supervisor::Bury(int control) {
     ShareToken token = (at++)->first;
     DropHolder(token, control, true);
   }
+  ++totals_.sessions;
   for (size_t device = 0; device < devices_.report.devices.size(); ++device) {
     ledger_.Close(worker.vgpu, static_cast<int>(device));
   }
@@ -351,7 +358,13 @@ int Serve(const ServeOptions& options) {
   if (devices->choice.kind == "dry") {
     spdlog::warn("dry device: no kernel is executed, nothing a program computes here is a result");
   }
-  return supervisor.Run(door);
+  int code = supervisor.Run(door);
+  if (options.report.empty()) {
+    return code;
+  }
+  Status written = WriteReport(
+      options.report, ToJson(supervisor.totals(), devices->choice.kind, report.devices[0].name));
+  return written.ok() ? code : Fail(kExitFailure, written.message());
 }
 
 }  // namespace farcall::server

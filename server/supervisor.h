@@ -13,6 +13,7 @@
 #include "quota/memory_ledger.h"
 #include "server/control.h"
 #include "server/handshake_server.h"
+#include "server/run_totals.h"
 #include "server/serve_options.h"
 #include "server/worker_process.h"
 
@@ -28,6 +29,8 @@ class Supervisor {
 
   // Judges a HELLO.   Thread  any handshake thread
   void Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
+  // What was served; after Run.
+  const RunTotals& totals() const { return totals_; }
   // Serves until drained or stopped.   Thread  the process's first; its signals are blocked
   // everywhere
   int Run(HandshakeServer& door);
@@ -93,6 +96,7 @@ class Supervisor {
   };
   std::map<ShareToken, SharedObject> shared_;
   uint64_t sessions_started_ = 0;
+  RunTotals totals_;
   bool draining_ = false;
   bool stopping_ = false;
 };

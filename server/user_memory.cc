@@ -81,7 +81,7 @@ CUresult UserMemory::Import(const ShareToken& token, std::unique_ptr<PhysicalMem
   auto made = std::make_unique<PhysicalMemory>();
   made->bytes = shared.bytes;
   made->device = shared.device;
-  made->exportable = made->shared = true;
+  made->exportable = made->shared = made->imported = true;
   made->token = token;
   // A list under an IPC handle's token has no bytes: it is no memory.
   CUresult result = shared.bytes == 0 ? CUDA_ERROR_INVALID_VALUE
@@ -101,6 +101,9 @@ void UserMemory::Release(PhysicalMemory& memory) {
   api_.cuMemRelease(memory.native);
   if (memory.shared) {
     broker_.DropShared(memory.token);
+    if (!memory.imported) {
+      broker_.use().Charged(memory.device, -static_cast<int64_t>(memory.bytes));
+    }
   } else {
     broker_.Refund(memory.device, memory.bytes);
   }

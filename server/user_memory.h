@@ -29,6 +29,7 @@ struct PhysicalMemory {
   bool exportable = false;
   bool shared = false;
   ShareToken token;  // if shared
+  bool imported = false;  // another session's: not in this one's use
 };
 
 // Properties of memory that may be exported, if the device can.

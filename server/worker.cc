@@ -84,9 +84,11 @@ std::vector<uint8_t> SupportedCalls(const DriverApi&) {
   return bitmap;
 }
 
-void Tell(int control, const std::string& why) {
+void Tell(int control, const std::string& why, const Link::Counters& wire = {}) {
   ControlMessage message;
   message.type = ControlType::kEnded;
+  message.a = wire.bytes_in + wire.chunk_bytes_in;
+  message.b = wire.bytes_out + wire.chunk_bytes_out;
   message.SetText(why);
   (void)SendControl(control, message);
 }
@@ -103,7 +105,8 @@ class Worker {
       return Tell(control_.fd(), opened.message());
     }
     Status why = session_->Run();
-    Tell(control_.fd(), why.message());
+    Report();
+    Tell(control_.fd(), why.message(), session_->link().counters());
   }
 
  private:
@@ -149,6 +152,16 @@ class Worker {
     session_ = std::move(session);
     open_.store(true);
     return {};
+  }
+
+  void Report() {
+    for (const auto& [device, bytes] : control_.use().Peaks()) {
+      ControlMessage peak;
+      peak.type = ControlType::kPeak;
+      peak.device = device;
+      peak.a = bytes;
+      (void)SendControl(control_.fd(), peak);
+    }
   }
 
   // What comes from the supervisor, what device code prints, and whether a client without a link

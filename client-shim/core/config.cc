@@ -97,6 +97,7 @@ Config* Load() {
   }
   config->vgpu = Get("FARCALL_VGPU");
   config->stats_file = settings.Find("stats").value;
+  config->counters_folder = Get("FARCALL_COUNTERS");
   config->sync = LoadFlag(settings, "sync", config);
   config->cache_dir = settings.Find("cache_dir").value;
   if (config->cache_dir.empty()) {

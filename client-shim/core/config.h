@@ -10,11 +10,12 @@
 namespace farcall::client {
 
 struct Config {
-  std::string endpoint;    // FARCALL_ENDPOINT
-  std::string token;       // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
-  std::string vgpu;        // FARCALL_VGPU: shared by the processes of one `farcall run`
-  QuotaRequest quota;      // FARCALL_MEM, FARCALL_SHARE, FARCALL_LIMIT, FARCALL_PRIORITY
-  std::string stats_file;  // FARCALL_STATS
+  std::string endpoint;         // FARCALL_ENDPOINT
+  std::string token;            // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
+  std::string vgpu;             // FARCALL_VGPU: shared by the processes of one `farcall run`
+  QuotaRequest quota;           // FARCALL_MEM, FARCALL_SHARE, FARCALL_LIMIT, FARCALL_PRIORITY
+  std::string stats_file;       // FARCALL_STATS
+  std::string counters_folder;  // FARCALL_COUNTERS, of `farcall run`
   std::string cache_dir;  // FARCALL_CACHE_DIR, else $XDG_CACHE_HOME/farcall or ~/.cache/farcall; ""
                           // = no cache
   bool sync = false;      // FARCALL_SYNC

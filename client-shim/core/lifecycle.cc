@@ -59,7 +59,8 @@ CUresult Connect() {
   hello.vgpu = config.vgpu;
   hello.quota = config.quota;
   hello.device_windows = ReserveDeviceWindows();
-  if (!config.stats_file.empty()) StartStats();
+  if (!config.stats_file.empty() || !config.counters_folder.empty())
+    StartStats(config.counters_folder);
   Result<Connected> opened = OpenSession(config, hello, Clock::now() + kConnectTimeout);
   int taken = opened.ok() ? opened->welcome.device_window : -1;
   for (int i = 0; i < static_cast<int>(hello.device_windows.size()); ++i) {

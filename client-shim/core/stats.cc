@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client-shim/core/stats.h"
 
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
 #include <vector>
 
@@ -22,11 +26,47 @@ uint64_t NowNs() {
                                    .count());
 }
 
-void StartStats() {
+namespace {
+
+// nullptr: it cannot be had, said in the log.
+Stats* MapStats(const std::string& folder) {
+  const std::string path = folder + "/" + std::to_string(getpid()) + ".counters";
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  void* at = MAP_FAILED;
+  if (fd >= 0 && ftruncate(fd, sizeof(Stats)) == 0)
+    at = mmap(nullptr, sizeof(Stats), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (fd >= 0) close(fd);
+  if (at == MAP_FAILED) {
+    Log(LogLevel::kWarn, "FARCALL_COUNTERS: %s cannot be written", path.c_str());
+    return nullptr;
+  }
+  return static_cast<Stats*>(at);
+}
+
+}  // namespace
+
+void StartStats(const std::string& folder) {
   if (g_stats.load() != nullptr) return;
-  auto* stats = new Stats;
+  Stats* stats = folder.empty() ? nullptr : MapStats(folder);
+  if (stats == nullptr) stats = new Stats;
   stats->start_ns = NowNs();
+  stats->magic = Stats::kMagic;
   g_stats.store(stats);
+}
+
+void CountLibrary(const void* image) {
+  static std::mutex* mutex = new std::mutex;
+  Stats* stats = g_stats.load(std::memory_order_relaxed);
+  Dl_info info = {};
+  if (stats == nullptr || dladdr(image, &info) == 0 || info.dli_fname == nullptr) return;
+  std::lock_guard lock(*mutex);
+  const uint64_t known = stats->libraries.load();
+  for (uint64_t i = 0; i < known; ++i) {
+    if (std::strncmp(stats->library[i], info.dli_fname, Stats::kMaxPath - 1) == 0) return;
+  }
+  if (known == Stats::kMaxLibraries) return;
+  std::strncpy(stats->library[known], info.dli_fname, Stats::kMaxPath - 1);
+  stats->libraries.store(known + 1);
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #include "client-shim/core/handles.h"
 #include "client-shim/core/log.h"
 #include "client-shim/core/memory_map.h"
+#include "client-shim/core/stats.h"
 #include "client-shim/cuda/jit_options.h"
 
 namespace farcall::client {
@@ -183,6 +184,7 @@ CUresult LoadImage(const void* image, const LoadOptions& options, bool is_librar
   std::string error;
   auto found =
       Image::FromPointer(image, ComputeCapability(TargetDevice()), TakesPtxOnly(), &status, &error);
+  CountLibrary(image);
   return found == nullptr ? Refuse(status, error)
                           : Load(std::move(found), options, is_library, module);
 }

@@ -30,6 +30,14 @@ bool ReadProfile(Profile* profile) {
     Log(LogLevel::kError, "FARCALL_DRY_PROFILE=%s: %s", name.c_str(), error.c_str());
     return false;
   }
+  if (const char* devices = getenv("FARCALL_DRY_DEVICES")) {
+    const int count = atoi(devices);
+    if (count < 1 || count > 16) {
+      Log(LogLevel::kError, "FARCALL_DRY_DEVICES=%s: want 1 to 16", devices);
+      return false;
+    }
+    profile->devices = count;
+  }
   Log(LogLevel::kWarn, "%s: no kernel is executed, memory holds no result", profile->name.c_str());
   return true;
 }
