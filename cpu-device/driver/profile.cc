@@ -248,7 +248,9 @@ bool DeviceAttribute(const Profile& p, int ordinal, int attribute, int* value) {
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
       *value = CU_MEM_HANDLE_TYPE_NONE;
       break;
+    // Of one generation with clusters, on a device that has them.
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
       *value = p.clusters;
       break;
     // What this device does.

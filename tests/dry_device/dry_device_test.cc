@@ -257,5 +257,24 @@ TEST_F(DryDeviceTest, KernelsAreCapturedIntoGraphs) {
   ASSERT_OK(CU(cuStreamDestroy_v2)(stream));
 }
 
+TEST_F(DryDeviceTest, TensorMapsAreCheckedAsDocumented) {
+  CUdeviceptr data = Allocate(1 << 20);
+  CUtensorMap map;
+  cuuint64_t dims[2] = {256, 256}, strides[1] = {512};
+  cuuint32_t box[2] = {64, 64}, steps[2] = {1, 1};
+  const auto encode = [&](CUdeviceptr address, CUtensorMapSwizzle swizzle) {
+    return CU(cuTensorMapEncodeTiled)(
+        &map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, reinterpret_cast<void*>(address), dims, strides,
+        box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  };
+  EXPECT_OK(encode(data, CU_TENSOR_MAP_SWIZZLE_128B));
+  EXPECT_EQ(encode(data, CU_TENSOR_MAP_SWIZZLE_64B), CUDA_ERROR_INVALID_VALUE);  // 128 bytes a row
+  EXPECT_EQ(encode(data + 8, CU_TENSOR_MAP_SWIZZLE_128B), CUDA_ERROR_INVALID_VALUE);
+  strides[0] = 500;
+  EXPECT_EQ(encode(data, CU_TENSOR_MAP_SWIZZLE_128B), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(CU(cuTensorMapReplaceAddress)(&map, reinterpret_cast<void*>(data + 4096)));
+}
+
 }  // namespace
 }  // namespace farcall::cpu_device
