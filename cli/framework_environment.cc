@@ -85,8 +85,8 @@ Variables DeviceNodeEnvironment(const std::string& program) {
   for (const char* node : {"/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg"}) {
     if (access(node, F_OK) == 0) return {};
   }
-  std::string library = Helper("libfarcall-device-node.so");
-  if (library.empty() || IsSanitized(program)) return {};
+  std::string library = DriverLibraryFolder() + "/libfarcall-device-node.so";
+  if (access(library.c_str(), R_OK) != 0 || IsSanitized(program)) return {};
   std::string before = Variable("LD_PRELOAD");
   return {{"LD_PRELOAD", before.empty() ? library : before + ":" + library}};
 }
