@@ -88,13 +88,19 @@ enum class SessionCall : uint16_t {
   kFenceFrees =
       0xF012,  // {u64 epoch} -> reply once every free of this context up to epoch has completed
   kHostDone = 0xF013,    // {u64 token}: the host function of kHostCall has returned
-  kHostWindow = 0xF014,  // {u64 address, u64 bytes, u32 flags} -> reply: pinned memory mirrored at
-                         // equal addresses
+  kHostWindow = 0xF014,  // {u64 address, u64 bytes, i32 device or -1} -> reply: host memory mirrored
+                         // at its address (managed memory is charged to a device)
   kNamedImage = 0xF015,  // {hash[32], u64 bytes, u64 transfer or 0, inline bytes}: puts an image
                          // into the server's store
   kNvml = 0xF016,        // {u64 count, a run of bytes a question} -> reply {u64 count, {i64
                          // nvmlReturn_t, a run of outputs} an answer}; a question: {u16 NvmlCall, a
                          // run an argument}
+  kHostWindowEnd = 0xF017,  // {u64 address}: that mirror goes
+  kMirrorUp = 0xF018,  // {u64 transfer or 0, u64 address, u64 bytes, runs}: what the host wrote;
+                       // runs {u64 address, bytes}, if there is no transfer
+  kMirrorDown =
+      0xF019,  // {} -> reply {u64 more, runs {u64 address, u64 bytes, bytes or none}}: what
+               // the device wrote
 
   // server -> client
   kError =

@@ -13,6 +13,14 @@ namespace {
 
 constexpr uint64_t kLargestChunkBytes = 64u << 20;
 
+CUmemAccessDesc FullAccess(int device) {
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = device;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return access;
+}
+
 // The entry of an address-ordered map that begins at or before `address`.
 template <typename Map>
 auto AtOrBefore(Map& map, uint64_t address) {
@@ -96,9 +104,7 @@ CUresult DeviceMemory::MapChunk(int device, uint64_t base, uint64_t bytes, Chunk
     api_.cuMemRelease(chunk->handle);
     return result;
   }
-  CUmemAccessDesc access{};
-  access.location = properties.location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  CUmemAccessDesc access = FullAccess(device);
   result = api_.cuMemSetAccess(base, bytes, &access, 1);
   if (result != CUDA_SUCCESS) {
     DropChunk(base, *chunk);
@@ -157,6 +163,12 @@ CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::str
     return result;
   }
   lock.lock();
+  for (const auto& [owner, accessor] : peers_) {
+    for (auto chunk = made.begin(); owner == device && chunk != made.end(); ++chunk) {
+      CUmemAccessDesc access = FullAccess(accessor);
+      api_.cuMemSetAccess(chunk->first, chunk->second.bytes, &access, 1);
+    }
+  }
   chunks_.merge(made);
   AddCredit(base, bytes, device);
   *range = {base, bytes};
@@ -347,6 +359,22 @@ void DeviceMemory::RefundObject(uint64_t owner) {
     broker_.Refund(object->second.device, object->second.bytes);
     objects_.erase(object);
   }
+}
+
+CUresult DeviceMemory::AllowPeer(int owner, int accessor) {
+  std::lock_guard lock(mutex_);
+  CUmemAccessDesc access = FullAccess(accessor);
+  for (const auto& [base, chunk] : chunks_) {
+    if (chunk.device != owner) {
+      continue;
+    }
+    CUresult result = api_.cuMemSetAccess(base, chunk.bytes, &access, 1);
+    if (result != CUDA_SUCCESS) {
+      return result;
+    }
+  }
+  peers_.insert({owner, accessor});
+  return CUDA_SUCCESS;
 }
 
 CUresult DeviceMemory::ShareChunk(uint64_t base, ShareToken* token, uint64_t* bytes,

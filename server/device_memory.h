@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/wire.h"
@@ -55,6 +57,9 @@ class DeviceMemory {
   void FinishFree(const Freed& freed);
   // All allocations of a context that is gone; credit they lay in is unspent again.
   void FreeContext(uint16_t context);
+
+  // Lets a device into what lies on another one, now and later.
+  CUresult AllowPeer(int owner, int accessor);
 
   // Puts the chunks an allocation lies in where other sessions of the vGPU can fetch them. The same
   // answer each time; it ends with the allocation.   Errors  INVALID_VALUE (no allocation of
@@ -126,7 +131,8 @@ class DeviceMemory {
   std::map<uint64_t, Chunk> chunks_;
   std::map<uint64_t, Span> credit_;  // merged per device: base -> end
   std::map<uint64_t, Allocation> allocations_;
-  std::map<uint64_t, Export> exports_;  // by allocation
+  std::map<uint64_t, Export> exports_;   // by allocation
+  std::set<std::pair<int, int>> peers_;  // owner, accessor
   std::multimap<uint64_t, Foreign> foreign_;
   struct Object {
     int device = 0;

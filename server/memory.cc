@@ -80,6 +80,23 @@ Status Serve_cuMemGetInfo_v2(ServeCall& call) {
   return {};
 }
 
+Status Serve_cuCtxEnablePeerAccess(ServeCall& call) {
+  auto peer = call.in.Get<int32_t>();
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  call.ResolveDevice(peer);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  call.parked = true;  // behind the grants under way
+  call.session.OnMemoryHelper(
+      [&session = call.session, header = call.header, peer, device = call.context->device] {
+        session.Answer(header, session.memory().AllowPeer(peer, device), {});
+      });
+  return {};
+}
+
 void Session::NoteFree(ContextState& context, uint64_t epoch, std::function<void()> free) {
   if (context.noted_epoch == context.fenced_epoch) {
     dirty_contexts_.push_back(context.slot);

@@ -41,6 +41,7 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
       broker_(broker),
       memory_(api, broker),
       user_memory_(api, broker),
+      mirrors_(api, broker),
       landing_(
           api, options.landing_slots, options.max_landing_heap_bytes, [this] { Wake(); },
           [this](uint64_t bytes) {

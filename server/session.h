@@ -23,6 +23,7 @@
 #include "server/helper.h"
 #include "server/image_store.h"
 #include "server/landing.h"
+#include "server/mirrors.h"
 #include "server/outbox.h"
 #include "server/serve.h"
 #include "server/side_queue.h"
@@ -78,7 +79,8 @@ class Session final : public LinkObserver {
   MemoryBroker& broker() { return broker_; }
   // Whether the whole range is the session's, allocated or mapped by the application.
   bool OwnsMemory(uint64_t address, uint64_t bytes) const {
-    return memory_.Contains(address, bytes) || user_memory_.Contains(address, bytes);
+    return memory_.Contains(address, bytes) || user_memory_.Contains(address, bytes) ||
+           mirrors_.Contains(address, bytes);
   }
   Landing& landing() { return landing_; }
   SlotPool& readback() { return readback_; }
@@ -169,6 +171,9 @@ class Session final : public LinkObserver {
   Status ServeSessionCall(const RecordView& record, Served* served);
   Status ServeNvml(const RecordView& record);
   Status ServeNamedImage(const RecordView& record, Served* served);
+  Status ServeHostWindow(const RecordHeader& header, Reader& in);
+  Status ServeHostWindowEnd(const RecordHeader& header, Reader& in, Served* served);
+  Status ServeMirrorUp(const RecordHeader& header, Reader& in, Served* served);
   void ServeNeedCredit(const RecordHeader& header, int device, uint64_t bytes);
   Status ServeFenceFrees(const RecordHeader& header, uint64_t epoch);
   Status ServeHostDone(uint64_t token);
@@ -191,6 +196,7 @@ class Session final : public LinkObserver {
   MemoryBroker& broker_;
   DeviceMemory memory_;
   UserMemory user_memory_;
+  Mirrors mirrors_;
   Landing landing_;
   SlotPool readback_;
   SlotPool small_readback_;

@@ -59,9 +59,28 @@ Status Session::ServeSessionCall(const RecordView& record, Served* served) {
     case SessionCall::kNvml:
       return ServeNvml(record);
     case SessionCall::kHostWindow: {
-      if ((header.flags & kWantReply) != 0) {
-        outbox_.Reply(header, CUDA_ERROR_NOT_SUPPORTED, {});
+      ContextState* context = nullptr;
+      bool stalled = false;
+      PrepareContext(header, &context, &stalled);
+      if (stalled) {  // it is still in the making
+        *served = Served::kStalled;
+        return {};
       }
+      return ServeHostWindow(header, in);
+    }
+    case SessionCall::kHostWindowEnd:
+      return ServeHostWindowEnd(header, in, served);
+    case SessionCall::kMirrorUp:
+      return ServeMirrorUp(header, in, served);
+    case SessionCall::kMirrorDown: {
+      if (!in.Done()) {
+        return Malformed(header, "kMirrorDown's body");
+      }
+      OnMemoryHelper([this, header] {
+        Builder out;
+        mirrors_.Collect(&out);
+        Answer(header, CUDA_SUCCESS, out.bytes());
+      });
       return {};
     }
     default:

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "client-shim/core/credit.h"
+#include "client-shim/core/host_window.h"
 #include "client-shim/core/session_face.h"
 
 namespace farcall::client {
@@ -71,9 +72,7 @@ void LoadDevices(const Welcome& welcome) {
 
 int Device::Attribute(int id) const {
   switch (id) {
-    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:
-    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
     case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
     case CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST:
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
@@ -95,6 +94,10 @@ int Device::Attribute(int id) const {
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
       if (!DeviceCredit().has_window()) return 0;
+      break;
+    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+      if (!HostAddresses().available()) return 0;
       break;
     default:
       break;

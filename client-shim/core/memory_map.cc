@@ -89,6 +89,14 @@ void MemoryMap::SetAccessible(uint64_t base, bool accessible) {
   if (at != by_base_.end()) at->second.accessible = accessible;
 }
 
+void MemoryMap::SetMirrored(uint64_t base, uint64_t alias) {
+  std::lock_guard lock(mutex_);
+  auto at = by_base_.find(base);
+  if (at == by_base_.end()) return;
+  at->second.mirrored = alias == 0;
+  at->second.alias = alias;
+}
+
 bool MemoryMap::Overlaps(uint64_t base, uint64_t bytes) const {
   std::shared_lock lock(mutex_);
   auto after = by_base_.upper_bound(base);
@@ -100,8 +108,10 @@ bool MemoryMap::Overlaps(uint64_t base, uint64_t bytes) const {
 
 bool HoldsMemory(uint64_t address, uint64_t bytes) {
   Allocation found;
-  return bytes == 0 ||
-         (Memory().Holds(address, bytes, &found) && found.kind == MemoryKind::kDevice);
+  if (bytes == 0) return true;
+  if (!Memory().Holds(address, bytes, &found) || !OnDevice(found)) return false;
+  if (found.mirrored) NoteMirrorUse();
+  return true;
 }
 
 }  // namespace farcall::client

@@ -16,7 +16,7 @@ namespace farcall::client {
 
 struct MemPool;
 
-enum class MemoryKind : uint8_t { kDevice, kHostOwned, kHostRegistered };
+enum class MemoryKind : uint8_t { kDevice, kHostOwned, kHostRegistered, kManaged };
 
 struct Allocation {
   uint64_t base = 0;
@@ -28,6 +28,8 @@ struct Allocation {
   uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID
   unsigned flags = 0;  // host memory: as asked
   bool sync_memops = false;
+  bool mirrored = false;       // host memory the device has at the same address (cuda/mirror.h)
+  uint64_t alias = 0;          // where the device has registered memory; 0: nowhere
   int device = 0;              // as the application counts
   uint64_t mapped_handle = 0;  // of the physical memory the application mapped here; 0: no mapping
   bool accessible = true;      // a mapping without access may not be touched
@@ -36,6 +38,13 @@ struct Allocation {
   bool borrowed = false;       // of an IPC handle: closed, not freed
   uint64_t owner = 0;          // a module's handle: a global, not the application's to free
 };
+
+// Whether its address means something to the device: copies there are the device's.
+inline bool OnDevice(const Allocation& allocation) {
+  return allocation.kind == MemoryKind::kDevice || allocation.mirrored;
+}
+// Work that may use mirrored memory is about to be put on some stream (cuda/mirror.cc).
+void NoteMirrorUse();
 
 class MemoryMap {
  public:
@@ -50,6 +59,8 @@ class MemoryMap {
   void RemoveOwner(uint64_t owner);
   void SetSyncMemops(uint64_t base, bool on);
   void SetAccessible(uint64_t base, bool accessible);
+  // `alias` 0: mirrored at its own address.
+  void SetMirrored(uint64_t base, uint64_t alias);
   // Some allocation overlaps the range.
   bool Overlaps(uint64_t base, uint64_t bytes) const;
 

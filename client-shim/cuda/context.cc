@@ -13,6 +13,7 @@
 #include "client-shim/core/memory_map.h"
 #include "client-shim/cuda/array.h"
 #include "client-shim/cuda/memory_pool.h"
+#include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/stream.h"
 #include "client-shim/cuda/texture.h"
 #include "client/calls.h"
@@ -306,6 +307,7 @@ CUresult Call_cuCtxSynchronize_v2(CUcontext ctx) {
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   CUresult status = PostHandle(CallId::cuCtxSynchronize_v2, context);
   TrimPoolsAtWait();
+  if (status == CUDA_SUCCESS) PullMirrors(kAllStreams);
   return status;
 }
 

@@ -8,6 +8,8 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/error_map.h"
 #include "client-shim/cuda/memory.h"
+#include "client-shim/cuda/mirror.h"
+#include "client-shim/cuda/stream.h"
 
 namespace farcall::client {
 
@@ -74,8 +76,20 @@ CUresult ReceiveBulk(std::byte* dst, CUdeviceptr src, size_t bytes, uint64_t str
 CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait) {
   if (bytes == 0) return CUDA_SUCCESS;
   if (dst == nullptr || !IsDeviceRange(src, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  if (wait && bytes <= kMaxInlineBytes) return ReceiveInline(dst, src, bytes, stream);
-  return ReceiveBulk(static_cast<std::byte*>(dst), src, bytes, stream, wait);
+  if (IsMirroredRange(dst, bytes)) {
+    CUresult status = CopyOnDevice(reinterpret_cast<CUdeviceptr>(dst), src, bytes, stream);
+    return wait && status == CUDA_SUCCESS ? AwaitStream(stream) : status;
+  }
+  CUresult status = wait && bytes <= kMaxInlineBytes
+                        ? ReceiveInline(dst, src, bytes, stream)
+                        : ReceiveBulk(static_cast<std::byte*>(dst), src, bytes, stream, wait);
+  if (wait && status == CUDA_SUCCESS) PullMirrors(stream);
+  return status;
+}
+
+CUresult FetchMirrored(void* dst, CUdeviceptr src, size_t bytes) {
+  if (bytes == 0) return CUDA_SUCCESS;
+  return ReceiveBulk(static_cast<std::byte*>(dst), src, bytes, kPerThreadStream, true);
 }
 
 CUresult CopyOnDevice(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream) {

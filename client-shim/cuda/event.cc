@@ -4,6 +4,7 @@
 #include "client-shim/core/handles.h"
 #include "client-shim/cuda/capture_rules.h"
 #include "client-shim/cuda/memory_pool.h"
+#include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"
 
@@ -108,11 +109,15 @@ CUresult Call_cuEventQuery(CUevent hEvent) {
   CUresult status = CUDA_SUCCESS;
   EventProgress progress = Look(event, &status);
   if (status != CUDA_SUCCESS) return status;
-  if (progress == EventProgress::kDone) return CUDA_SUCCESS;
+  if (progress == EventProgress::kDone) {
+    PullMirrors(kNoStream);
+    return CUDA_SUCCESS;
+  }
   if (progress == EventProgress::kPending) return CUDA_ERROR_NOT_READY;
   uint64_t evidence = CurrentSession()->evidence() + 1;  // with the answer
   status = AskEvent(CallId::cuEventQuery, hEvent);
   if (status == CUDA_ERROR_NOT_READY) event->pending_since.store(evidence);
+  if (status == CUDA_SUCCESS) PullMirrors(kNoStream);
   return status;
 }
 
@@ -130,6 +135,7 @@ CUresult Call_cuEventSynchronize(CUevent hEvent) {
     CurrentSession()->DrainOutput();  // what was printed before it came before it
   }
   TrimPoolsAtWait();
+  if (status == CUDA_SUCCESS) PullMirrors(kNoStream);
   return status;
 }
 

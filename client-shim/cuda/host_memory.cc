@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory that CUDA gave out or was told of. Copies from and to it need no waiting; kernels
-// cannot reach it from afar.
+// reach a mirror of it (mirror.h).
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "client-shim/core/calls.h"
 #include "client-shim/cuda/memory.h"
+#include "client-shim/cuda/mirror.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -34,12 +35,25 @@ CUresult AwaitCopies(const Allocation& allocation) {
   return status;
 }
 
-CUresult HostAlloc(void** pp, size_t bytes, unsigned flags) {
-  if (pp == nullptr || bytes == 0 || (flags & ~kHostAllocFlags) != 0)
-    return CUDA_ERROR_INVALID_VALUE;
+// Where the server can have it at the same address, if that may be.
+void* NewMemory(uint64_t bytes) {
+  HostWindow& window = HostAddresses();
+  if (uint64_t address = window.Take(bytes)) {
+    if (HostWindow::Back(address, bytes)) return reinterpret_cast<void*>(address);
+    window.Give(address, bytes);
+    return nullptr;
+  }
   void* memory =
       mmap(nullptr, PageUp(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+CUresult HostAlloc(void** pp, size_t bytes, unsigned flags) {
+  if (bytes > (1ull << 46)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (pp == nullptr || bytes == 0 || (flags & ~kHostAllocFlags) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  void* memory = NewMemory(bytes);
+  if (memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   Allocation allocation;
   allocation.base = reinterpret_cast<uint64_t>(memory);
   allocation.bytes = bytes;
@@ -50,8 +64,25 @@ CUresult HostAlloc(void** pp, size_t bytes, unsigned flags) {
   allocation.flags =
       flags | CU_MEMHOSTALLOC_DEVICEMAP;  // under unified addressing all of it counts as mapped
   Memory().Insert(allocation);
+  // Its device address need not be asked for: a structure in device memory may hold it.
+  CUresult mapped = CUDA_SUCCESS;
+  if ((flags & CU_MEMHOSTALLOC_DEVICEMAP) != 0) Expose(allocation, &mapped);
   *pp = memory;
   return CUDA_SUCCESS;
+}
+
+// The device has finished with it, and the program has what the device wrote.
+CUresult EndMapping(const Allocation& allocation) {
+  if (!allocation.mirrored && allocation.alias == 0) return CUDA_SUCCESS;
+  CUresult status = allocation.context->alive.load()
+                        ? Call_cuCtxSynchronize_v2(AsCuda(allocation.context))
+                        : CUDA_SUCCESS;
+  EndMirror(allocation.mirrored ? allocation.base : allocation.alias);
+  if (allocation.mirrored) return status;
+  Allocation alias;
+  Memory().Remove(allocation.alias, &alias);
+  HostAddresses().Give(allocation.alias, allocation.bytes);
+  return status;
 }
 
 }  // namespace
@@ -74,13 +105,30 @@ CUresult Call_cuMemFreeHost(void* p) {
   }
   CUresult landed = AwaitCopies(allocation);
   if (!Memory().Remove(base, &allocation)) return CUDA_ERROR_INVALID_VALUE;
-  munmap(p, PageUp(allocation.bytes));
-  return landed;
+  CUresult ended = EndMapping(allocation);
+  if (HostAddresses().Holds(base)) {
+    HostAddresses().Give(base, allocation.bytes);
+  } else {
+    munmap(p, PageUp(allocation.bytes));
+  }
+  return landed != CUDA_SUCCESS ? landed : ended;
 }
 
 CUresult Call_cuMemHostGetDevicePointer_v2(CUdeviceptr* pdptr, void* p, unsigned int Flags) {
-  if (pdptr == nullptr || Flags != 0 || !IsPinned(p, 1)) return CUDA_ERROR_INVALID_VALUE;
-  return NotSupported(CallId::cuMemHostGetDevicePointer_v2);
+  Allocation found;
+  uint64_t address = reinterpret_cast<uint64_t>(p);
+  if (pdptr == nullptr || Flags != 0 || !Memory().Find(address, &found) ||
+      found.kind == MemoryKind::kDevice) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (found.mirrored) {
+    *pdptr = address;
+    return CUDA_SUCCESS;
+  }
+  CUresult status = CUDA_SUCCESS;
+  CUdeviceptr base = Expose(found, &status);
+  if (status == CUDA_SUCCESS) *pdptr = base + (address - found.base);
+  return status;
 }
 
 CUresult Call_cuMemHostGetFlags(unsigned int* pFlags, void* p) {
@@ -119,8 +167,9 @@ CUresult Call_cuMemHostUnregister(void* p) {
     return p == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   }
   CUresult landed = AwaitCopies(allocation);
-  Memory().Remove(base, &allocation);
-  return landed;
+  if (!Memory().Remove(base, &allocation)) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  CUresult ended = EndMapping(allocation);
+  return landed != CUDA_SUCCESS ? landed : ended;
 }
 
 }  // namespace farcall::client

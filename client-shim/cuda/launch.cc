@@ -8,6 +8,7 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/cuda/launch_check.h"
+#include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/module.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"
@@ -116,6 +117,8 @@ CUresult PostLarge(const LaunchHead& head, const Attributes& attributes, const K
   auto packed = std::make_unique<std::byte[]>(info.parameter_bytes);
   CUresult status = Pack(info, values, extra, packed.get());
   if (status != CUDA_SUCCESS) return status;
+  ExposeParameters(packed.get(), info.parameter_bytes);
+  PushMirrors(head.stream);
   std::byte room[sizeof(LaunchHead) + kMaxAttributes * kAttributeBytes + 8];
   std::byte* at = room;
   std::memcpy(at, &head, sizeof(head));
@@ -159,6 +162,8 @@ CUresult Launch(CUfunction f, const LaunchShape& shape, CUstream stream, void** 
   status = Pack(info, values, extra, record.parameters);
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
+  ExposeParameters(record.parameters, info.parameter_bytes);
+  PushMirrors(record.head.stream);
   record.parameter_bytes = info.parameter_bytes;
   return PostWhole(CallId::cuLaunchKernel, &record.header,
                    offsetof(LaunchRecord, parameters) + info.parameter_bytes);
@@ -173,6 +178,14 @@ CUresult Call_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int g
   LaunchShape shape = {
       {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
   return Launch(f, shape, hStream, kernelParams, extra, {});
+}
+
+CUresult Call_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
+  CUresult status = CUDA_SUCCESS;
+  uint64_t wire = WireStream(hStream, false, &status);
+  if (status != CUDA_SUCCESS) return status;
+  PushMirrors(wire);
+  return Post_cuGraphLaunch(hGraphExec, hStream);
 }
 
 CUresult Call_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams,

@@ -8,6 +8,7 @@
 #include "client-shim/core/log.h"
 #include "client-shim/cuda/context.h"
 #include "client-shim/cuda/green_context.h"
+#include "client-shim/cuda/managed.h"
 #include "client-shim/cuda/memory_pool.h"
 #include "client/calls.h"
 
@@ -21,6 +22,10 @@ constexpr size_t kPitchAlign = 512;
 // Waits until everything in the device's quarantine may be reused.
 CUresult FenceQuarantine(int device) {
   for (auto [slot, epoch] : DeviceCredit().QuarantinedEpochs(device)) {
+    // A block is in quarantine before its free is appended: that comes before the question.
+    if (Context* context = ContextBySlot(slot)) {
+      std::lock_guard lock(context->free_mutex);
+    }
     FixedBody<8> body;
     body.Put<uint64_t>(epoch);
     CUresult status = AskSession(SessionCall::kFenceFrees, slot, body.bytes(), nullptr);
@@ -248,7 +253,9 @@ CUresult Call_cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Width
 }
 
 CUresult Call_cuMemFree_v2(CUdeviceptr dptr) {
-  return dptr == 0 ? CUDA_SUCCESS : FreeMapped(dptr);
+  CUresult status = CUDA_SUCCESS;
+  if (dptr == 0 || FreeManaged(dptr, &status)) return status;
+  return FreeMapped(dptr);
 }
 
 CUresult FreeBlock(const Allocation& block) {
@@ -298,8 +305,7 @@ CUresult Call_cuMemGetInfo_v2(size_t* free, size_t* total) {
 
 CUresult Call_cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
   Allocation found;
-  if (!Memory().Find(dptr, &found) || found.kind != MemoryKind::kDevice)
-    return CUDA_ERROR_NOT_FOUND;
+  if (!Memory().Find(dptr, &found) || !OnDevice(found)) return CUDA_ERROR_NOT_FOUND;
   if (pbase != nullptr) *pbase = found.base;
   if (psize != nullptr) *psize = found.bytes;
   return CUDA_SUCCESS;

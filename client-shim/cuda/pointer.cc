@@ -5,6 +5,7 @@
 #include "client-shim/core/session_face.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/memory_pool.h"
+#include "client-shim/cuda/mirror.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -19,7 +20,8 @@ CUresult Store(void* data, T value) {
 
 // Each attribute is stored in its own type: a wrong size would write over a neighbour.
 CUresult StoreAttribute(void* data, CUpointer_attribute attribute, const Allocation* found) {
-  bool device = found != nullptr && found->kind == MemoryKind::kDevice;
+  bool managed = found != nullptr && found->kind == MemoryKind::kManaged;
+  bool device = managed || (found != nullptr && found->kind == MemoryKind::kDevice);
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
       return Store(data, AsCuda(found == nullptr ? nullptr : found->context));
@@ -30,7 +32,7 @@ CUresult StoreAttribute(void* data, CUpointer_attribute attribute, const Allocat
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
       return Store<unsigned long long>(data, found == nullptr ? 0 : found->id);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:  // cudart reads four bytes that it has not cleared
-      return Store<unsigned>(data, 0);
+      return Store<unsigned>(data, managed ? 1 : 0);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:  // what lies in credit
       return Store<bool>(data, device && found->charged_bytes != 0 && found->pool == nullptr);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
@@ -61,14 +63,26 @@ CUresult StoreAttribute(void* data, CUpointer_attribute attribute, const Allocat
   }
 }
 
+// Where host and device have the byte at `ptr`; 0: nowhere.
+struct Sides {
+  uint64_t host = 0, device = 0;
+};
+Sides SidesOf(const Allocation& found, CUdeviceptr ptr) {
+  uint64_t offset = ptr - found.base;
+  if (found.kind == MemoryKind::kDevice) return {0, ptr};
+  if (found.kind == MemoryKind::kManaged) return {ptr, ptr};
+  if (found.kind == MemoryKind::kHostOwned) return {ptr, HostAddresses().Holds(ptr) ? ptr : 0};
+  if (found.mirrored) return {found.alias + offset, ptr};  // the device's name of registered memory
+  return {ptr, found.alias == 0 ? 0 : found.alias + offset};
+}
+
 CUresult StoreFor(void* data, CUpointer_attribute attribute, CUdeviceptr ptr,
                   const Allocation* found) {
-  bool device = found != nullptr && found->kind == MemoryKind::kDevice;
+  Sides sides = found == nullptr ? Sides{} : SidesOf(*found, ptr);
   if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER)
-    return Store<CUdeviceptr>(data, device ? ptr : 0);
-  if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER) {
-    return Store<void*>(data, found == nullptr || device ? nullptr : reinterpret_cast<void*>(ptr));
-  }
+    return Store<CUdeviceptr>(data, sides.device);
+  if (attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+    return Store<void*>(data, reinterpret_cast<void*>(sides.host));
   return StoreAttribute(data, attribute, found);
 }
 
@@ -78,11 +92,11 @@ CUresult Call_cuPointerGetAttribute(void* data, CUpointer_attribute attribute, C
   if (data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Allocation found;
   if (!Memory().Find(ptr, &found)) return CUDA_ERROR_INVALID_VALUE;
-  // Ours is never mapped on the other side: memory has the one pointer of its kind.
-  CUpointer_attribute foreign = found.kind == MemoryKind::kDevice
-                                    ? CU_POINTER_ATTRIBUTE_HOST_POINTER
-                                    : CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
-  if (attribute == foreign) return CUDA_ERROR_INVALID_VALUE;
+  Sides sides = SidesOf(found, ptr);
+  if ((attribute == CU_POINTER_ATTRIBUTE_HOST_POINTER && sides.host == 0) ||
+      (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && sides.device == 0)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   return StoreFor(data, attribute, ptr, &found);
 }
 

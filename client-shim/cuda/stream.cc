@@ -12,6 +12,7 @@
 #include "client-shim/cuda/context.h"
 #include "client-shim/cuda/green_context.h"
 #include "client-shim/cuda/memory_pool.h"
+#include "client-shim/cuda/mirror.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -190,7 +191,9 @@ CUresult Call_cuStreamQuery(CUstream hStream) {
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
   if (Captures(FindStream(hStream))) return RefuseOn(FindStream(hStream));
-  return AskStream(CallId::cuStreamQuery, stream);
+  status = AskStream(CallId::cuStreamQuery, stream);
+  if (status == CUDA_SUCCESS) PullMirrors(stream);
+  return status;
 }
 
 CUresult Call_cuStreamSynchronize(CUstream hStream) {
@@ -200,6 +203,7 @@ CUresult Call_cuStreamSynchronize(CUstream hStream) {
   if (Captures(FindStream(hStream))) return RefuseOn(FindStream(hStream));
   status = AskStream(CallId::cuStreamSynchronize, stream);
   TrimPoolsAtWait();
+  if (status == CUDA_SUCCESS) PullMirrors(stream);
   return status;
 }
 

@@ -9,6 +9,7 @@
 #include "client-shim/cuda/capture_rules.h"
 #include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/memory.h"
+#include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/stream.h"
 #include "client-shim/cuda/stream_function.h"
 
@@ -167,16 +168,26 @@ bool MayStillChange(const void* src, size_t bytes) {
 CUresult AwaitStream(uint64_t stream) {
   FixedBody<8> body;
   body.Put<uint64_t>(stream);
-  return RoundTrip(CallId::cuStreamSynchronize, body.bytes(), nullptr);
+  CUresult status = RoundTrip(CallId::cuStreamSynchronize, body.bytes(), nullptr);
+  PullMirrors(stream);
+  return status;
 }
 
 CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream,
                       Upload upload) {
   if (bytes == 0) return CUDA_SUCCESS;
   if (src == nullptr || !IsDeviceRange(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (IsMirroredRange(src, bytes)) {
+    CUresult status = CopyOnDevice(dst, reinterpret_cast<CUdeviceptr>(src), bytes, stream);
+    return upload == Upload::kSettled && status == CUDA_SUCCESS ? AwaitStream(stream) : status;
+  }
   Session* session = CurrentSession();
   Span all = {dst, static_cast<const std::byte*>(src), bytes, stream};
   bool captures = Captures(FindStream(reinterpret_cast<CUstream>(stream)));
+  if (HasAlias(src) && !captures) {  // a kernel ahead may write it
+    CUresult status = AwaitStream(stream);
+    if (status != CUDA_SUCCESS) return status;
+  }
   bool pinned = upload == Upload::kAsync && !captures && IsPinned(src, bytes);
   bool may_change = !captures && MayStillChange(src, bytes);
   if (may_change && !pinned) {

@@ -86,7 +86,7 @@ void Conversation::HearReply(const RecordHeader& header, Reader body) {
     std::abort();  // one answer to a question
   }
   question.answered = true;
-  // A window of host memory is refused, which is all that its handler does.
+  // The device of this fuzzer takes no window of host memory.
   bool is_window = header.call == static_cast<uint16_t>(SessionCall::kHostWindow);
   question.failed = status != CUDA_SUCCESS && !is_window;
 }
@@ -225,7 +225,7 @@ uint16_t Client::AppendItems(std::vector<std::byte>* records) {
 // First the question, then, once it is answered, the goodbye.
 uint16_t Client::AppendEnd(std::vector<std::byte>* records) {
   if (probe_ == 0) {
-    ItemHeader probe{static_cast<uint16_t>(SessionCall::kHostWindow), kWantReply, 0, 0, 0};
+    ItemHeader probe{static_cast<uint16_t>(SessionCall::kMirrorDown), kWantReply, 0, 0, 0};
     probe_ = Append(probe, {}, records);
     probe_deadline_ = Clock::now() + kPatience;
     return 1;

@@ -36,6 +36,8 @@ constexpr Message kMessages[] = {
     {SessionCall::kHostDone, "kHostDone"},
     {SessionCall::kHostWindow, "kHostWindow"},
     {SessionCall::kNamedImage, "kNamedImage"},
+    {SessionCall::kMirrorUp, "kMirrorUp"},
+    {SessionCall::kMirrorDown, "kMirrorDown"},
 #ifdef FARCALL_NVML
     {SessionCall::kNvml, "kNvml"},
 #endif

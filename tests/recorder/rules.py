@@ -45,7 +45,9 @@ CLIENT = {
     "D3: addresses are chosen on the client, in memory the server granted before": {
         "cuMemAlloc_v2", "cuMemAllocPitch_v2", "cuMemAllocAsync", "cuMemFree_v2", "cuMemFreeAsync", "cuMemGetAddressRange_v2",
         "cuPointerGetAttribute", "cuPointerGetAttributes", "cuPointerSetAttribute", "cuDeviceGetDefaultMemPool",
-        "cuDeviceGetMemPool", "cuDeviceSetMemPool", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute", "cuMemPoolTrimTo"},
+        "cuDeviceGetMemPool", "cuDeviceSetMemPool", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute", "cuMemPoolTrimTo", "cuMemPoolCreate",
+        "cuMemPoolDestroy", "cuMemAllocFromPoolAsync", "cuMemPoolGetAccess", "cuMemPoolSetAccess", "cuMemAddressReserve", "cuMemAddressFree",
+        "cuMemGetAllocationGranularity", "cuMemGetAccess", "cuMemRetainAllocationHandle", "cuMemGetAllocationPropertiesFromHandle"},
     "D3: host memory is the client's own": {
         "cuMemAllocHost_v2", "cuMemFreeHost", "cuMemHostAlloc", "cuMemHostGetFlags", "cuMemHostRegister",
         "cuMemHostRegister_v2", "cuMemHostUnregister", "cuMemHostGetDevicePointer_v2"},

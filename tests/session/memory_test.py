@@ -45,6 +45,41 @@ class Memory(unittest.TestCase):
             for what in ("allocation", "mapped", "event"):
                 self.passes(server, "lent", what, environment=VGPU)
 
+    def test_pools_reuse_what_a_stream_freed(self):
+        with Server("--mem", "128MiB") as server:
+            for case in ("reuse", "current"):
+                self.passes(server, "pools", case)
+
+    def test_64_threads_allocate_in_stream_order(self):
+        with Server("--mem", "16MiB") as server:
+            self.passes(server, "pools", "churn", 64, 12)
+
+    def test_copies_in_batches(self):
+        with Server() as server:
+            self.passes(server, "pools", "batch")
+
+    def test_one_device_reaches_another(self):
+        with Server(environment={"FARCALL_CPU_DEVICES": "2"}) as server:
+            self.passes(server, "pools", "peers")
+
+    def test_kernels_reach_host_memory(self):
+        with Server("--mem", "256MiB") as server:
+            for case in ("mapped", "direct", "registered", "side-by-side", "replayed"):
+                with self.subTest(case):
+                    self.passes(server, "mirrored", case)
+
+    def test_managed_memory(self):
+        with Server("--mem", "256MiB") as server:
+            for case in ("managed", "advice"):
+                with self.subTest(case):
+                    self.passes(server, "mirrored", case)
+
+    def test_host_memory_that_is_only_copied_costs_no_round_trip(self):
+        with Server() as server:
+            calls = self.passes(server, "mirrored", "untouched").stats()["calls"]
+            self.assertEqual(calls["cuLaunchKernel"]["waited"], 0)
+            self.assertEqual(calls["cuMemHostAlloc"]["waited"], 0)
+
     def test_nothing_is_lent_to_another_vgpu(self):
         with Server() as server:
             client = run(server.url, "lent", "allocation")

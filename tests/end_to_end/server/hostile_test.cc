@@ -113,6 +113,45 @@ const Lie kLies[] = {
      [](RawClient& client) {
        client.Send(static_cast<uint16_t>(SessionCall::kHostDone), Numbers({42}));
      }},
+    {"MappingOutsideTheReservationHalf",
+     [](RawClient& client) {
+       uint64_t memory = MakeHandle(HandleKind::kMemHandle, 1, 1);
+       EXPECT_EQ(client.Ask(CallId::cuMemCreate, Numbers({memory, 2 * kMiB, 0})).status,
+                 CUDA_SUCCESS);
+       client.Post(CallId::cuMemMap, Numbers({kWindowBase, 2 * kMiB, 0, memory}));
+     }},
+    {"MappingTwice",
+     [](RawClient& client) {
+       uint64_t memory = MakeHandle(HandleKind::kMemHandle, 1, 1);
+       uint64_t half = ReservationHalf({kWindowBase, uint64_t{1} << 36}).base;
+       client.Ask(CallId::cuMemCreate, Numbers({memory, 2 * kMiB, 0}));
+       client.Post(CallId::cuMemMap, Numbers({half, 2 * kMiB, 0, memory}));
+       client.Post(CallId::cuMemMap, Numbers({half, 2 * kMiB, 0, memory}));
+     }},
+    {"ReleaseOfWhatIsMapped",
+     [](RawClient& client) {
+       uint64_t memory = MakeHandle(HandleKind::kMemHandle, 1, 1);
+       uint64_t half = ReservationHalf({kWindowBase, uint64_t{1} << 36}).base;
+       client.Ask(CallId::cuMemCreate, Numbers({memory, 2 * kMiB, 0}));
+       client.Post(CallId::cuMemMap, Numbers({half, 2 * kMiB, 0, memory}));
+       client.Post(CallId::cuMemRelease, Numbers({memory}));
+     }},
+    {"MemoryThatIsNoWholeChunk",
+     [](RawClient& client) {
+       client.Post(CallId::cuMemCreate,
+                   Numbers({MakeHandle(HandleKind::kMemHandle, 1, 1), 4096, 0}));
+     }},
+    {"IpcMemoryClosedThatIsNotOpen",
+     [](RawClient& client) { client.Post(CallId::cuIpcCloseMemHandle, Numbers({kWindowBase})); }},
+    {"MirrorOfWhatIsNone",
+     [](RawClient& client) {
+       Builder body = Numbers({0, 0, 0, 24, 0x1000, 8, 5});
+       client.Send(static_cast<uint16_t>(SessionCall::kMirrorUp), body);
+     }},
+    {"MirrorEndedThatIsNone",
+     [](RawClient& client) {
+       client.Send(static_cast<uint16_t>(SessionCall::kHostWindowEnd), Numbers({0x1000}));
+     }},
     {"MessageOfTheServers",
      [](RawClient& client) {
        client.Send(static_cast<uint16_t>(SessionCall::kGrant), Numbers({0, 0, 0}));

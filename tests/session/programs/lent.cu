@@ -180,6 +180,7 @@ void LendMapped(int socket) {
   Hear(socket);
   CHECK(cudaMemGetInfo(&after, &total));
   EXPECT(after == before + kBytes);
+  Say(socket);
 }
 
 void UseMapped(int socket) {
@@ -205,6 +206,7 @@ void UseMapped(int socket) {
   CU_CHECK(CU(cuMemRelease)(handle));
   CHECK(cudaDeviceSynchronize());
   Say(socket);
+  Hear(socket);  // what this process has of its own is still there
 }
 
 void LendEvent(int socket) {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host memory that kernels may reach. Each allocation of it is mirrored on the server at the same
+// address: what the program wrote goes up before work that may read it, what the device wrote comes
+// down after each wait. Docs: docs/client.md.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "client-shim/core/host_window.h"
+#include "client-shim/core/memory_map.h"
+
+namespace farcall::client {
+
+enum class MirrorKind : uint8_t { kPinned, kManaged };
+
+// Makes `[address, address + bytes)` reachable; whole pages of the host window. `from` is where the
+// program has the bytes: the same, or memory it registered.
+CUresult MakeMirror(uint64_t address, uint64_t bytes, uint64_t from, MirrorKind kind, int device);
+// Its memory is about to go; the device has finished with it.
+void EndMirror(uint64_t address);
+bool IsMirrored(uint64_t address);
+// The program may write it while kernels run, though it is managed.
+void SetConcurrent(uint64_t address);
+
+// A page-locked allocation becomes reachable: its device address, or 0 with *status.
+CUdeviceptr Expose(const Allocation& allocation, CUresult* status);
+
+namespace mirror_internal {
+extern std::atomic<uint32_t> g_mirrors;
+void PushAll(uint64_t wire_stream);
+void PullAll(uint64_t wire_stream);
+void ExposeWord(uint64_t word);
+}  // namespace mirror_internal
+
+inline constexpr uint64_t kNoStream = 0, kAllStreams = ~uint64_t{0};
+
+// Before work that may reach host memory is put on a stream (kNoStream: it is not known which).
+inline void PushMirrors(uint64_t wire_stream) {
+  if (mirror_internal::g_mirrors.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    mirror_internal::PushAll(wire_stream);
+}
+// After a wait for a stream (kNoStream: an event, or a copy; kAllStreams: the context).
+inline void PullMirrors(uint64_t wire_stream) {
+  if (mirror_internal::g_mirrors.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    mirror_internal::PullAll(wire_stream);
+}
+// A kernel's parameters: what points into page-locked memory makes that reachable.
+inline void ExposeParameters(const std::byte* parameters, size_t bytes) {
+  HostWindow& window = HostAddresses();
+  for (size_t at = 0; at + 8 <= bytes; at += 8) {
+    uint64_t word;
+    __builtin_memcpy(&word, parameters + at, 8);
+    if (window.Holds(word)) [[unlikely]]
+      mirror_internal::ExposeWord(word);
+  }
+}
+
+}  // namespace farcall::client
