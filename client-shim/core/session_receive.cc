@@ -251,6 +251,13 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
   return Status(Code::kMalformed, text);
 }
 
+namespace {
+bool IsLackOfDevice(CUresult status) {
+  return status == CUDA_ERROR_NOT_SUPPORTED || status == CUDA_ERROR_NO_BINARY_FOR_GPU ||
+         status == CUDA_ERROR_INVALID_PTX || status == CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+}
+}  // namespace
+
 Status Session::HandleError(Reader body) {
   auto serial = body.Get<uint32_t>();
   auto call = body.Get<uint16_t>();
@@ -259,8 +266,12 @@ Status Session::HandleError(Reader body) {
   std::string detail(body.GetString());
   if (!body.Done()) return Status(Code::kMalformed, "an error message of the server is malformed");
   transfers_.ForgetSerial(serial);
-  Log(LogLevel::kInfo, "%s failed on the server with %d: %s", CallName(call),
-      static_cast<int>(status), detail.c_str());
+  // A program that learns of its work's end by a host function alone may look at results before any
+  // call can tell it.
+  bool is_missing = call == static_cast<uint16_t>(CallId::cuLaunchKernel) && IsLackOfDevice(status);
+  Log(is_missing ? LogLevel::kWarn : LogLevel::kInfo, "%s failed on the server with %d: %s%s",
+      CallName(call), static_cast<int>(status), detail.c_str(),
+      is_missing ? "the device cannot run that kernel, and its results are missing" : "");
   Context* context = ContextBySlot(slot);
   if (context != nullptr && status != CUDA_SUCCESS) RecordLateError(context, status);
   return Status();
