@@ -3,6 +3,7 @@
 
 FARCALL_BUILD names the build tree, FARCALL_VENV the environment (default torch-2.15-cu13).
 """
+import json
 import os
 import pathlib
 import subprocess
@@ -12,7 +13,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "session"))
-from harness import Server, link_proxy, run  # noqa: E402
+from harness import FARCALL, Server, link_proxy, run  # noqa: E402
 
 EXAMPLES = HERE.parent.parent / "examples/pytorch"
 VENV = os.environ.get("FARCALL_VENV", "torch-2.15-cu13")
@@ -66,6 +67,19 @@ class Counts(unittest.TestCase):
         cnn = self.measured(EXAMPLES / "cnn.py", "--steps", 40, "--range", 20, 40)
         self.assertEqual(cnn.stats["profiled"]["round_trips"], cnn.waits)
         self.assertLessEqual(cnn.waits, 20, cnn.why())
+
+    def test_the_dry_device_tells_the_peak_that_pytorch_reserved(self):
+        report = pathlib.Path(self.cache) / "report.json"
+        program = ("import runpy, torch, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__'); "
+                   "print('reserved', torch.cuda.max_memory_reserved())")
+        done = subprocess.run([FARCALL, "run", "--device", "dry", "--report", report, "--", PYTHON, "-c", program, EXAMPLES / "gpt.py",
+                               "--steps", "2", "--batch", "256", "--block", "256", "--width", "512"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        reserved = int(done.stdout.split("reserved ")[-1])
+        peak = max(device["peak_bytes"] for device in json.loads(report.read_text())["memory"])
+        # cuBLAS takes 64 MiB a handle beside PyTorch's allocator, one for each thread that multiplies.
+        self.assertGreaterEqual(peak, reserved)
+        self.assertLess((peak - reserved) / reserved, 0.02, (peak, reserved))
 
     def test_a_replayed_step_is_one_record_and_no_wait(self):
         replays = self.measured(HERE / "programs/replays.py", 30)
