@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded by `farcall run` where the host has no NVIDIA device nodes: to whoever asks whether /dev/nvidia0 or /dev/nvidiactl exists (JAX does,
-// before it loads CUDA) they do. Nobody can open them. All other questions go to the kernel as they are.
+// Preloaded by `farcall run` where the host has no NVIDIA device nodes: to whoever asks whether
+// /dev/nvidia0 or /dev/nvidiactl exists (JAX does, before it loads CUDA) they do. Nobody can open
+// them. All other questions go to the kernel as they are.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -40,14 +41,18 @@ static int AccessAt(int folder, const char* path, int mode) {
   return (int)syscall(SYS_faccessat, folder, path, mode);
 }
 
-EXPORT int stat(const char* restrict path, struct stat* restrict out) { return StatAt(AT_FDCWD, path, out, 0); }
+EXPORT int stat(const char* restrict path, struct stat* restrict out) {
+  return StatAt(AT_FDCWD, path, out, 0);
+}
 EXPORT int lstat(const char* restrict path, struct stat* restrict out) {
   return StatAt(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
 }
 EXPORT int fstatat(int folder, const char* restrict path, struct stat* restrict out, int flags) {
   return StatAt(folder, path, out, flags);
 }
-EXPORT int access(const char* path, int mode) { return AccessAt(AT_FDCWD, path, mode); }
+EXPORT int access(const char* path, int mode) {
+  return AccessAt(AT_FDCWD, path, mode);
+}
 
 // The same under the names of large files and of older C libraries; on 64 bits the record is one.
 struct stat64;
@@ -57,7 +62,8 @@ EXPORT int stat64(const char* restrict path, struct stat64* restrict out) {
 EXPORT int lstat64(const char* restrict path, struct stat64* restrict out) {
   return StatAt(AT_FDCWD, path, (struct stat*)out, AT_SYMLINK_NOFOLLOW);
 }
-EXPORT int fstatat64(int folder, const char* restrict path, struct stat64* restrict out, int flags) {
+EXPORT int fstatat64(int folder, const char* restrict path, struct stat64* restrict out,
+                     int flags) {
   return StatAt(folder, path, (struct stat*)out, flags);
 }
 EXPORT int __xstat(int version, const char* path, struct stat* out) {
