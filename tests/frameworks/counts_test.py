@@ -82,7 +82,12 @@ class Counts(unittest.TestCase):
         self.assertLess((peak - reserved) / reserved, 0.02, (peak, reserved))
 
     def test_a_replayed_step_is_one_record_and_no_wait(self):
-        replays = self.measured(HERE / "programs/replays.py", 30)
+        try:
+            replays = self.measured(HERE / "programs/replays.py", 30)
+        except AssertionError as error:
+            if "cuStreamGetCaptureInfo_v3 is not supported" not in str(error):
+                raise
+            self.skipTest("this build cannot tell a capture's nodes (cuStreamGetCaptureInfo), which PyTorch asks before it captures")
         self.assertEqual(replays.waits, 0, replays.why())
         self.assertEqual(replays.records, 30)
         self.assertEqual(replays.stats["profiled"]["round_trips"], 0)
