@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <sstream>
 
 #include "cli/client_environment.h"
@@ -14,6 +15,8 @@
 namespace farcall::cli {
 
 namespace {
+
+constexpr const char* kNoTiming = "--xla_gpu_autotune_level=0";
 
 std::string Variable(const char* name) {
   const char* value = std::getenv(name);
@@ -51,9 +54,9 @@ bool IsSanitized(const std::string& program) {
 }
 
 // XLA's switches, each unless the user has set it.
-std::string XlaFlags() {
+std::string XlaFlags(std::initializer_list<const char*> wanted) {
   std::string flags = Variable("XLA_FLAGS");
-  for (const char* flag : {"--xla_gpu_autotune_level=0", "--xla_gpu_enable_triton_gemm=false"}) {
+  for (const char* flag : wanted) {
     std::string name(flag, std::strchr(flag, '='));
     if (flags.find(name) != std::string::npos) continue;
     flags += (flags.empty() ? "" : " ") + std::string(flag);
@@ -77,8 +80,12 @@ Variables PtxOnlyEnvironment() {
   add("CUDA_ROOT", FolderOf(folder));
   add("CUPY_COMPILE_WITH_PTX", "1");
   add("NVIDIA_TF32_OVERRIDE", "0");
-  variables.emplace_back("XLA_FLAGS", XlaFlags());
+  variables.emplace_back("XLA_FLAGS", XlaFlags({kNoTiming, "--xla_gpu_enable_triton_gemm=false"}));
   return variables;
+}
+
+Variables DryEnvironment() {
+  return {{"XLA_FLAGS", XlaFlags({kNoTiming})}};
 }
 
 Variables DeviceNodeEnvironment(const std::string& program) {

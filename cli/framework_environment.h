@@ -15,6 +15,9 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 // switch, no tensor cores, no timing of kernels by XLA. What the user has set stays.
 Variables PtxOnlyEnvironment();
 
+// For a dry device: XLA compares the results of the kernels that it times, and here there are none.
+Variables DryEnvironment();
+
 // A library to preload, if the host has no NVIDIA device node: JAX looks for one before anything
 // else. Empty for a program whose sanitizer has to be loaded first.
 Variables DeviceNodeEnvironment(const std::string& program);

@@ -150,6 +150,7 @@ int Run(RunFlags& flags) {
   SetAll(ClientEnvironment(flags.settings));
   if (!flags.no_audit) AddAuditor();
   if (flags.ptx_only || server.kind() == "cpu") SetAll(PtxOnlyEnvironment());
+  if (server.kind() == "dry") SetAll(DryEnvironment());
   if (!flags.no_device_node) SetAll(DeviceNodeEnvironment(flags.command[0]));
   // One vGPU for all that this starts: one account of memory, one list of processes.
   if (std::getenv("FARCALL_VGPU") == nullptr) setenv("FARCALL_VGPU", FreshToken().c_str(), 1);

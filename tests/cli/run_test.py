@@ -22,7 +22,7 @@ def run(*flags, program, **more):
     done = subprocess.run([FARCALL, "run", *flags, "--", sys.executable, "-c", "import json, os, subprocess, sys\n" + program],
                           env=env | more, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.splitlines()[0])  # a dry device's report may follow
 
 
 ENVIRONMENT = "print(json.dumps(dict(os.environ)))"
@@ -39,6 +39,11 @@ class Run(unittest.TestCase):
         self.assertEqual((pathlib.Path(env["CUDA_ROOT"]) / "bin/ptxas").resolve(), PTXAS.resolve())
         found = run("--device", "cpu", program="import shutil; print(json.dumps(os.path.realpath(shutil.which('ptxas'))))")
         self.assertEqual(found, str(PTXAS.resolve()))
+
+    def test_a_private_dry_device_lets_xla_time_nothing(self):
+        env = run("--device", "dry", program=ENVIRONMENT)
+        self.assertEqual(env["XLA_FLAGS"], "--xla_gpu_autotune_level=0")
+        self.assertNotIn("TRITON_PTXAS_PATH", env)
 
     def test_what_the_user_set_stays(self):
         env = run("--device", "cpu", program=ENVIRONMENT, XLA_FLAGS="--xla_gpu_autotune_level=4 --xla_gpu_enable_triton_gemm=true", TRITON_PTXAS_PATH="/mine",
