@@ -9,6 +9,9 @@ namespace farcall::server {
 
 namespace {
 
+// The client's word for "watch this place for a recording that a graph makes".
+constexpr uint32_t kRecordedByGraph = 1u << 31;
+
 void PushCompleted(Session& session, uint64_t event, uint32_t serial, CUresult status) {
   Builder body;
   body.Put<uint64_t>(event);
@@ -57,7 +60,9 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
   }
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
   Session& session = call.session;
-  if (flags == 0) {
+  if (flags == kRecordedByGraph) {
+    // A node of a graph launched before this record has recorded it, or will.
+  } else if (flags == 0) {
     call.result = call.api.cuEventRecord(event, stream->native);
   } else if (call.api.cuEventRecordWithFlags != nullptr) {
     call.result = call.api.cuEventRecordWithFlags(event, stream->native, flags);

@@ -6,6 +6,7 @@
 
 #include "server/context.h"
 #include "server/driver_api.h"
+#include "server/graph.h"
 #include "server/handwritten.h"
 #include "server/session.h"
 
@@ -74,6 +75,16 @@ void CUDA_CB Run(void* data) {
 }
 
 }  // namespace
+
+CUDA_HOST_NODE_PARAMS_v2 GraphHostFunction(Session& session, uint64_t function) {
+  auto host = std::make_shared<HostFunction>(HostFunction{&session, function, 0, 0, true, {}});
+  session.Keep(host);
+  return {Run, host.get()};
+}
+
+uint64_t GraphHostFunctionOf(CUhostFn function, void* data) {
+  return function == Run ? static_cast<HostFunction*>(data)->function : 0;
+}
 
 Status Serve_cuLaunchHostFunc(ServeCall& call) {
   auto function = call.in.Get<uint64_t>();

@@ -378,21 +378,4 @@ Status Serve_cuLibraryEnumerateKernels(ServeCall& call) {
                         api.cuLibraryEnumerateKernels, api.cuKernelGetName);
 }
 
-Status Serve_cuGraphGetNodes(ServeCall& call) {
-  auto wire = call.in.Get<uint64_t>();
-  if (!call.in.Done()) {
-    return call.Malformed("body");
-  }
-  auto graph = call.Resolve<CUgraph>(HandleKind::kGraph, wire);
-  if (!call.ready()) {
-    return call.LieStatus();
-  }
-  size_t count = 0;
-  call.result = call.api.cuGraphGetNodes(graph, nullptr, &count);
-  if (call.result == CUDA_SUCCESS) {
-    call.out.Put<uint64_t>(count);
-  }
-  return {};
-}
-
 }  // namespace farcall::server

@@ -6,6 +6,7 @@
 
 #include "server/array.h"
 #include "server/context.h"
+#include "server/graph.h"
 #include "server/link.h"
 #include "server/session.h"
 
@@ -59,6 +60,12 @@ void DeleteExtra(HandleKind kind, void* extra) {
       return;
     case HandleKind::kMemHandle:
       delete static_cast<PhysicalMemory*>(extra);
+      return;
+    case HandleKind::kGraph:
+      delete static_cast<GraphState*>(extra);
+      return;
+    case HandleKind::kGraphNode:
+      delete static_cast<GraphNodeState*>(extra);
       return;
     default:
       return;
@@ -232,6 +239,10 @@ void ServeCall::Insert(HandleKind kind, uint64_t wire, void* native) {
     extra = new ArrayState();
   } else if (kind == HandleKind::kLinkState) {
     extra = new LinkState{static_cast<CUlinkState>(native), {}, {}};
+  } else if (kind == HandleKind::kGraph) {
+    auto* graph = new GraphState;
+    graph->native = static_cast<CUgraph>(native);
+    extra = graph;
   }
   session.table(kind).Set(parts.index, parts.generation, HandleTable::State::kLive, native, extra);
   const bool outlives_contexts = kind == HandleKind::kLibrary || kind == HandleKind::kKernel;

@@ -92,8 +92,9 @@ int Session::ReserveWindow(const std::vector<Window>& offers) {
 }
 
 void Session::DeleteExtras() {
-  for (HandleKind kind : {HandleKind::kStream, HandleKind::kEvent, HandleKind::kFunction,
-                          HandleKind::kKernel, HandleKind::kMemHandle}) {
+  for (HandleKind kind :
+       {HandleKind::kStream, HandleKind::kEvent, HandleKind::kFunction, HandleKind::kKernel,
+        HandleKind::kMemHandle, HandleKind::kGraph, HandleKind::kGraphNode}) {
     table(kind).ForEachLive(
         [kind](uint32_t, uint16_t, void*, void* extra) { DeleteExtra(kind, extra); });
   }
@@ -290,6 +291,11 @@ std::byte* Session::KeepBytes(std::span<const std::byte> bytes) {
   std::lock_guard lock(kept_mutex_);
   kept_.push_back(std::move(copy));
   return kept_.back().get();
+}
+
+void Session::Keep(std::shared_ptr<void> object) {
+  std::lock_guard lock(kept_mutex_);
+  kept_objects_.push_back(std::move(object));
 }
 
 void Session::Bury(HandleKind kind, void* extra) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/call_id.h"
 #include "proto/handshake.h"
 #include "proto/records.h"
 #include "quota/gate.h"
@@ -137,6 +138,7 @@ class Session final : public LinkObserver {
 
   // Memory that lives as long as the session: sources of captured copies.
   std::byte* KeepBytes(std::span<const std::byte> bytes);
+  void Keep(std::shared_ptr<void> object);
 
   // What another thread may still be looking at goes with the session.   Thread  any
   void Bury(HandleKind kind, void* extra);
@@ -180,6 +182,7 @@ class Session final : public LinkObserver {
   void PushGrant(int device, const Window& range);
   void WaitForOrphans(CUcontext context, std::vector<std::shared_ptr<Watch>> orphans,
                       std::function<void()> done);
+  void NoteCapture(CallId call, CUresult result);
   void SubmitToHelper(const RecordView& record, const DispatchRow& row);
   CUresult PrepareContext(const RecordHeader& header, ContextState** context, bool* stalled);
   void Finish(ServeCall& call);
@@ -225,6 +228,7 @@ class Session final : public LinkObserver {
   std::map<CUcontext, CUstream> flush_streams_;
   std::mutex kept_mutex_;
   std::vector<std::unique_ptr<std::byte[]>> kept_;
+  std::vector<std::shared_ptr<void>> kept_objects_;
   std::vector<std::pair<HandleKind, void*>> buried_;
 
   std::atomic<bool> ended_{false};

@@ -122,6 +122,25 @@ void Session::MakeCurrent(ContextState* context) {
   CurrentContext::Set(api_, context == nullptr ? nullptr : context->native);
 }
 
+// How many captures are under way: `capturing` asks the driver only then.
+void Session::NoteCapture(CallId call, CUresult result) {
+  switch (call) {
+    case CallId::cuStreamBeginCapture_v2:
+    case CallId::cuStreamBeginCaptureToGraph:
+      captures_ += result == CUDA_SUCCESS ? 1 : 0;
+      return;
+    case CallId::cuStreamEndCapture:
+      // An invalid capture is over as well.
+      captures_ -= result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+                           result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+                       ? 1
+                       : 0;
+      return;
+    default:
+      return;
+  }
+}
+
 Status Session::ServeCallRecord(const RecordView& record, Turn& turn, Served* served) {
   const RecordHeader& header = record.header;
   const DispatchRow* row = header.call < kDispatchRows ? &kDispatchTable[header.call] : nullptr;
@@ -165,14 +184,7 @@ Status Session::ServeCallRecord(const RecordView& record, Turn& turn, Served* se
     }
     FARCALL_TRY(call.LieStatus());
   }
-  if (call.result == CUDA_SUCCESS) {
-    if (header.call == static_cast<uint16_t>(CallId::cuStreamBeginCapture_v2)) {
-      ++captures_;
-    }
-    if (header.call == static_cast<uint16_t>(CallId::cuStreamEndCapture)) {
-      --captures_;
-    }
-  }
+  NoteCapture(static_cast<CallId>(header.call), call.result);
   Finish(call);
   return {};
 }

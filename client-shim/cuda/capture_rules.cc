@@ -18,6 +18,8 @@ struct Capture {
   Stream* origin = nullptr;
   uint16_t thread = 0;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  uint64_t graph = 0;
+  bool owned = true;
   std::vector<Stream*> streams;
 };
 
@@ -39,6 +41,7 @@ Capture* FindLocked(uint64_t id) {
 
 void AddLocked(Capture* capture, Stream* stream) {
   stream->capture_id.store(capture->id);
+  stream->capture_graph.store(capture->graph);
   stream->capture.store(CU_STREAM_CAPTURE_STATUS_ACTIVE);
   stream->context->captures.fetch_add(1);
   capture->streams.push_back(stream);
@@ -66,13 +69,15 @@ bool Captures(const Stream* stream) {
          stream->capture.load(std::memory_order_relaxed) != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-void BeginCapture(Stream* origin, CUstreamCaptureMode mode) {
+void BeginCapture(Stream* origin, CUstreamCaptureMode mode, uint64_t graph, bool owned) {
   std::lock_guard lock(g_list->mutex);
   auto capture = std::make_unique<Capture>();
   capture->id = ++g_list->last_id;
   capture->origin = origin;
   capture->thread = Self()->slot;
   capture->mode = mode;
+  capture->graph = graph;
+  capture->owned = owned;
   AddLocked(capture.get(), origin);
   g_list->captures.push_back(std::move(capture));
   g_active.fetch_add(1);
@@ -101,11 +106,12 @@ CUresult MayEndCapture(const Stream* origin) {
   return other_thread ? CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD : CUDA_SUCCESS;
 }
 
-bool EndCapture(Stream* origin) {
+bool EndCapture(Stream* origin, bool* owned) {
   std::lock_guard lock(g_list->mutex);
   uint64_t id = origin->capture_id.load();
   Capture* capture = FindLocked(id);
   if (capture == nullptr) return false;
+  *owned = capture->owned;
   bool valid = origin->capture.load() == CU_STREAM_CAPTURE_STATUS_ACTIVE;
   for (Stream* stream : capture->streams) {
     stream->capture.store(CU_STREAM_CAPTURE_STATUS_NONE);

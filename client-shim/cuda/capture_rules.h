@@ -13,8 +13,8 @@ namespace farcall::client {
 
 // The stream takes part in a capture, a valid one or one that has been invalidated.
 bool Captures(const Stream* stream);
-// A capture begins on `origin` by the calling thread.
-void BeginCapture(Stream* origin, CUstreamCaptureMode mode);
+// A capture begins on `origin` by the calling thread. `owned`: the graph is made for it.
+void BeginCapture(Stream* origin, CUstreamCaptureMode mode, uint64_t graph, bool owned);
 // `stream` has waited for an event of `of`'s capture and takes part in it from now on.
 void JoinCapture(Stream* stream, Stream* of);
 // A call that may not name a capturing stream named one: its capture is invalid. Returns the call's
@@ -23,6 +23,6 @@ CUresult RefuseOn(Stream* stream);
 // Why the calling thread may not end the capture of `origin`; CUDA_SUCCESS if it may.
 CUresult MayEndCapture(const Stream* origin);
 // Every stream in this stream's capture leaves it. True: the capture was valid.
-bool EndCapture(Stream* origin);
+bool EndCapture(Stream* origin, bool* owned);
 
 }  // namespace farcall::client

@@ -16,6 +16,7 @@ enum class Upload {
   kSync,     // returns when the source has been read
   kSettled,  // returns only when the device has the bytes
   kAsync,    // page-locked memory may be read later, in the stream's order
+  kLater,    // any memory may: a graph reads when it runs
 };
 
 CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream,

@@ -3,6 +3,7 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/handles.h"
 #include "client-shim/cuda/capture_rules.h"
+#include "client-shim/cuda/captured.h"
 #include "client-shim/cuda/memory_pool.h"
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/stream.h"
@@ -52,19 +53,13 @@ CUresult Call_cuEventDestroy_v2(CUevent hEvent) {
   return FindEvent(hEvent) == nullptr ? CUDA_ERROR_INVALID_HANDLE : Post_cuEventDestroy_v2(hEvent);
 }
 
-CUresult Call_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+CUresult RecordEvent(CUevent hEvent, CUstream hStream, unsigned flags) {
   Event* event = FindEvent(hEvent);
   CUresult status = CUDA_SUCCESS;
   uint64_t wire = WireStream(hStream, false, &status);
   if (event == nullptr || status != CUDA_SUCCESS) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = FindStream(hStream);
-  Context* owner = stream != nullptr ? stream->context : CurrentContext();
-  if (owner != event->context) return CUDA_ERROR_INVALID_HANDLE;
-  bool captures = Captures(stream);
-  // An external record is a node of a graph under capture, and nothing elsewhere.
-  if (flags == CU_EVENT_RECORD_EXTERNAL && !captures) return CUDA_ERROR_INVALID_VALUE;
-  event->capture_stream.store(captures ? stream : nullptr);
+  bool captures = Captures(FindStream(hStream));
+  event->capture_stream.store(captures ? FindStream(hStream) : nullptr);
   event->recorded.store(true);
   uint64_t evidence = CurrentSession()->evidence();
   FixedBody<24> body;
@@ -81,6 +76,21 @@ CUresult Call_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned 
   event->pending_since.store(evidence);
   event->serial.store(captures ? 0 : serial, std::memory_order_release);
   return posted;
+}
+
+CUresult Call_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+  Event* event = FindEvent(hEvent);
+  CUresult status = CUDA_SUCCESS;
+  WireStream(hStream, false, &status);
+  if (event == nullptr || status != CUDA_SUCCESS) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags > CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  Stream* stream = FindStream(hStream);
+  Context* owner = stream != nullptr ? stream->context : CurrentContext();
+  if (owner != event->context) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags == CU_EVENT_RECORD_DEFAULT) return RecordEvent(hEvent, hStream, flags);
+  // An external record is a node of a graph under capture, and nothing elsewhere.
+  return Captures(stream) ? CaptureEvent(hStream, hEvent, CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+                          : CUDA_ERROR_INVALID_VALUE;
 }
 
 namespace {

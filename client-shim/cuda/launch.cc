@@ -8,6 +8,7 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/cuda/launch_check.h"
+#include "client-shim/cuda/launch_pack.h"
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/module.h"
 #include "client-shim/cuda/stream.h"
@@ -171,6 +172,16 @@ CUresult Launch(CUfunction f, const LaunchShape& shape, CUstream stream, void** 
 
 }  // namespace
 
+CUresult PackParameters(const KernelInfo& info, void** values, void** extra, std::byte* out) {
+  return Pack(info, values, extra, out);
+}
+
+CUresult CheckLaunchOf(const Function& function, const LaunchShape& shape) {
+  FunctionLimits limits = {function.max_threads,
+                           function.launch_shared_limit.load(std::memory_order_relaxed)};
+  return CheckLaunch(shape, LimitsOf(CurrentContext()->device), limits);
+}
+
 CUresult Call_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
                              unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
                              unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
@@ -178,14 +189,6 @@ CUresult Call_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int g
   LaunchShape shape = {
       {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
   return Launch(f, shape, hStream, kernelParams, extra, {});
-}
-
-CUresult Call_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
-  CUresult status = CUDA_SUCCESS;
-  uint64_t wire = WireStream(hStream, false, &status);
-  if (status != CUDA_SUCCESS) return status;
-  PushMirrors(wire);
-  return Post_cuGraphLaunch(hGraphExec, hStream);
 }
 
 CUresult Call_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** kernelParams,

@@ -2,6 +2,7 @@
 // One-dimensional copies that touch host memory.
 #include "client-shim/core/calls.h"
 #include "client-shim/cuda/capture_rules.h"
+#include "client-shim/cuda/captured.h"
 #include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/stream.h"
@@ -20,6 +21,9 @@ Upload SyncUpload() {
 
 CUresult Copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool sync) {
   bool to_device = IsDevicePointer(dst), from_device = IsDevicePointer(src);
+  auto handle = reinterpret_cast<CUstream>(stream);
+  if ((!to_device || !from_device) && Captures(FindStream(handle)))
+    return CaptureCopy(handle, dst, src, bytes, sync);
   void* host_dst = reinterpret_cast<void*>(dst);
   const void* host_src = reinterpret_cast<const void*>(src);
   if (to_device && from_device) return CopyOnDevice(dst, src, bytes, stream);
@@ -49,24 +53,33 @@ CUresult Call_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost, size_t
                               CUstream default_stream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(default_stream, false, &status);
-  return status != CUDA_SUCCESS ? status
-                                : CopyToDevice(dstDevice, srcHost, ByteCount, stream, SyncUpload());
+  if (status != CUDA_SUCCESS) return status;
+  if (Captures(FindStream(default_stream)))
+    return CaptureCopy(default_stream, dstDevice, reinterpret_cast<CUdeviceptr>(srcHost), ByteCount,
+                       true);
+  return CopyToDevice(dstDevice, srcHost, ByteCount, stream, SyncUpload());
 }
 
 CUresult Call_cuMemcpyDtoH_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                               CUstream default_stream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(default_stream, false, &status);
-  return status != CUDA_SUCCESS ? status : CopyToHost(dstHost, srcDevice, ByteCount, stream, true);
+  if (status != CUDA_SUCCESS) return status;
+  if (Captures(FindStream(default_stream)))
+    return CaptureCopy(default_stream, reinterpret_cast<CUdeviceptr>(dstHost), srcDevice, ByteCount,
+                       true);
+  return CopyToHost(dstHost, srcDevice, ByteCount, stream, true);
 }
 
 CUresult Call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,
                                    CUstream hStream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(hStream, false, &status);
-  return status != CUDA_SUCCESS
-             ? status
-             : CopyToDevice(dstDevice, srcHost, ByteCount, stream, Upload::kAsync);
+  if (status != CUDA_SUCCESS) return status;
+  if (Captures(FindStream(hStream)))
+    return CaptureCopy(hStream, dstDevice, reinterpret_cast<CUdeviceptr>(srcHost), ByteCount,
+                       false);
+  return CopyToDevice(dstDevice, srcHost, ByteCount, stream, Upload::kAsync);
 }
 
 CUresult Call_cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
@@ -74,8 +87,10 @@ CUresult Call_cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t 
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
-  bool lands_later = IsPinned(dstHost, ByteCount) || Captures(FindStream(hStream));
-  return CopyToHost(dstHost, srcDevice, ByteCount, stream, !lands_later);
+  if (Captures(FindStream(hStream)))
+    return CaptureCopy(hStream, reinterpret_cast<CUdeviceptr>(dstHost), srcDevice, ByteCount,
+                       false);
+  return CopyToHost(dstHost, srcDevice, ByteCount, stream, !IsPinned(dstHost, ByteCount));
 }
 
 }  // namespace farcall::client

@@ -7,6 +7,8 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/error_map.h"
 #include "client-shim/cuda/array.h"
+#include "client-shim/cuda/capture_rules.h"
+#include "client-shim/cuda/captured.h"
 #include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/stream.h"
@@ -229,6 +231,7 @@ CUresult Copy(const CUDA_MEMCPY3D& copy, CUstream hStream, bool sync) {
   if (status != CUDA_SUCCESS) return status;
   bool settle = sync && CurrentContext()->unordered_streams.load() != 0;
   if (!box.src.on_host() && !box.dst.on_host()) return OnDevice(box, stream);
+  if (Captures(FindStream(hStream))) return CaptureBox(hStream, copy, sync);
   if (!box.dst.on_host()) return UploadBox(box, stream, settle);
   if (!box.src.on_host()) return Download(box, stream);
   return OnHost(box, stream);

@@ -6,10 +6,14 @@
 #include "client-shim/core/credit.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/core/log.h"
+#include "client-shim/cuda/capture_rules.h"
+#include "client-shim/cuda/captured.h"
 #include "client-shim/cuda/context.h"
+#include "client-shim/cuda/graph_memory.h"
 #include "client-shim/cuda/green_context.h"
 #include "client-shim/cuda/managed.h"
 #include "client-shim/cuda/memory_pool.h"
+#include "client-shim/cuda/stream.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -191,13 +195,12 @@ CUresult FreeMapped(CUdeviceptr dptr) {
 }
 
 // In stream order, memory is usable at once: earlier than asked is within the rule.
-CUresult AllocateFromPool(CUdeviceptr* dptr, size_t bytes, MemPool* pool, CUstream stream,
-                          CallId call) {
+CUresult AllocateFromPool(CUdeviceptr* dptr, size_t bytes, MemPool* pool, CUstream stream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t wire = WireStream(stream, false, &status);
   if (status != CUDA_SUCCESS) return status;
   if (dptr == nullptr || bytes == 0 || pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (CurrentContext()->captures.load() != 0) return NotSupported(call);
+  if (Captures(FindStream(stream))) return CaptureAllocation(stream, dptr, bytes);
   if (!DeviceCredit().has_window()) return AllocateMapped(dptr, bytes);
   uint64_t charged = AlignUp(bytes, kAllocationAlign);
   Context* context = CurrentContext();
@@ -254,7 +257,7 @@ CUresult Call_cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Width
 
 CUresult Call_cuMemFree_v2(CUdeviceptr dptr) {
   CUresult status = CUDA_SUCCESS;
-  if (dptr == 0 || FreeManaged(dptr, &status)) return status;
+  if (dptr == 0 || FreeGraphMemory(dptr, &status) || FreeManaged(dptr, &status)) return status;
   return FreeMapped(dptr);
 }
 
@@ -263,20 +266,20 @@ CUresult FreeBlock(const Allocation& block) {
 }
 
 CUresult Call_cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize, CUstream hStream) {
-  return AllocateFromPool(dptr, bytesize, CurrentPool(CurrentContext()->device), hStream,
-                          CallId::cuMemAllocAsync);
+  return AllocateFromPool(dptr, bytesize, CurrentPool(CurrentContext()->device), hStream);
 }
 
 CUresult Call_cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemoryPool pool,
                                       CUstream hStream) {
-  return AllocateFromPool(dptr, bytesize, FindPool(pool), hStream, CallId::cuMemAllocFromPoolAsync);
+  return AllocateFromPool(dptr, bytesize, FindPool(pool), hStream);
 }
 
 CUresult Call_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t wire = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
-  if (CurrentContext()->captures.load() != 0) return NotSupported(CallId::cuMemFreeAsync);
+  if (Captures(FindStream(hStream))) return CaptureFree(hStream, dptr);
+  if (FreeGraphMemory(dptr, &status)) return status;
   Allocation allocation;
   if (!TakeFreeable(dptr, &allocation)) return CUDA_ERROR_INVALID_VALUE;
   if (allocation.pool == nullptr) return FreeAtServer(allocation);

@@ -9,6 +9,7 @@
 #include "client-shim/core/devices.h"
 #include "client-shim/core/handles.h"
 #include "client-shim/cuda/capture_rules.h"
+#include "client-shim/cuda/captured.h"
 #include "client-shim/cuda/context.h"
 #include "client-shim/cuda/green_context.h"
 #include "client-shim/cuda/memory_pool.h"
@@ -119,7 +120,7 @@ CUresult Call_cuStreamDestroy_v2(CUstream hStream) {
   Stream* stream = FindStream(hStream);
   if (stream == nullptr || hStream == CU_STREAM_PER_THREAD) return CUDA_ERROR_INVALID_HANDLE;
   if (stream->flags == CU_STREAM_NON_BLOCKING) stream->context->unordered_streams.fetch_sub(1);
-  if (Captures(stream)) EndCapture(stream);
+  if (Captures(stream)) AbandonCapture(stream, hStream);
   ReleaseIdleOfStream(reinterpret_cast<uint64_t>(hStream));
   // Another thread may be looking at the object: it stays, for a later stream.
   return Post_cuStreamDestroy_v2(hStream);
@@ -211,6 +212,8 @@ CUresult Call_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int F
   Event* event = FindEvent(hEvent);
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (Flags > CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (Flags == CU_EVENT_WAIT_EXTERNAL && Captures(FindStream(hStream)))
+    return CaptureEvent(hStream, hEvent, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
   Stream *stream = FindStream(hStream), *origin = event->capture_stream.load();
   // Waiting for an event of a capture joins it.
   if (origin != nullptr && stream != nullptr && Captures(origin) && !Captures(stream)) {

@@ -19,6 +19,7 @@ struct Stream {
   int priority = 0;
   std::atomic<int> capture{CU_STREAM_CAPTURE_STATUS_NONE};
   std::atomic<uint64_t> capture_id{0};
+  std::atomic<uint64_t> capture_graph{0};  // the graph it makes
 };
 
 // The application's stream, or the thread's own; nullptr for the legacy one or none.
@@ -31,6 +32,9 @@ void NewEvent(CUevent handle, unsigned flags);
 // within the range.
 CUresult CreateStream(CUstream* out, unsigned flags, int priority,
                       const std::function<CUresult(uint64_t handle, int priority)>& create);
+
+// `flags` as the record has them.
+CUresult RecordEvent(CUevent event, CUstream stream, unsigned flags);
 
 inline constexpr uint64_t kLegacyStream = 1;
 inline constexpr uint64_t kPerThreadStream = 2;

@@ -4,6 +4,7 @@
 
 #include "client-shim/core/calls.h"
 #include "client-shim/cuda/capture_rules.h"
+#include "client-shim/cuda/captured.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"
 
@@ -29,11 +30,12 @@ HostFunctionKind KindOn(CUstream handle) {
 
 CUresult Call_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void* userData) {
   if (fn == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (Captures(FindStream(hStream))) return CaptureHostFunction(hStream, fn, userData);
   // A host function does not run after a failure; a callback does.
   auto call = [fn, userData](CUresult status) {
     if (status == CUDA_SUCCESS) fn(userData);
   };
-  return PostHostFunction(hStream, call, KindOn(hStream));
+  return PostHostFunction(hStream, call, HostFunctionKind::kOnce);
 }
 
 CUresult Call_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void* userData,

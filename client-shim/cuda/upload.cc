@@ -6,7 +6,6 @@
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/error_map.h"
-#include "client-shim/cuda/capture_rules.h"
 #include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/mirror.h"
@@ -183,13 +182,12 @@ CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t s
   }
   Session* session = CurrentSession();
   Span all = {dst, static_cast<const std::byte*>(src), bytes, stream};
-  bool captures = Captures(FindStream(reinterpret_cast<CUstream>(stream)));
-  if (HasAlias(src) && !captures) {  // a kernel ahead may write it
+  if (HasAlias(src)) {  // a kernel ahead may write it
     CUresult status = AwaitStream(stream);
     if (status != CUDA_SUCCESS) return status;
   }
-  bool pinned = upload == Upload::kAsync && !captures && IsPinned(src, bytes);
-  bool may_change = !captures && MayStillChange(src, bytes);
+  bool pinned = upload == Upload::kLater || (upload == Upload::kAsync && IsPinned(src, bytes));
+  bool may_change = MayStillChange(src, bytes);
   if (may_change && !pinned) {
     // Only page-locked memory may be read later than at the call.
     if (upload != Upload::kAsync) {

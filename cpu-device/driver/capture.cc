@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "cpu-device/driver/context.h"
+#include "cpu-device/driver/device.h"
 #include "cpu-device/driver/event.h"
 #include "cpu-device/driver/graph.h"
 #include "cpu-device/driver/stream.h"
@@ -14,9 +15,9 @@ namespace {
 std::atomic<uint64_t> g_next_id{1};
 
 CUgraphNodeType TypeOf(const Op& op) {
-  constexpr CUgraphNodeType kTypes[] = {CU_GRAPH_NODE_TYPE_EMPTY, CU_GRAPH_NODE_TYPE_KERNEL,
+  constexpr CUgraphNodeType kTypes[] = {CU_GRAPH_NODE_TYPE_EMPTY,  CU_GRAPH_NODE_TYPE_KERNEL,
                                         CU_GRAPH_NODE_TYPE_MEMCPY, CU_GRAPH_NODE_TYPE_MEMSET,
-                                        CU_GRAPH_NODE_TYPE_HOST};
+                                        CU_GRAPH_NODE_TYPE_HOST,   CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
   return kTypes[op.index()];
 }
 
@@ -107,6 +108,25 @@ CUresult CaptureOp(Stream& stream, Op op) {
   if (!capture->valid()) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   const CUgraphNodeType type = TypeOf(op);
   capture->Append(stream, type)->op = std::move(op);
+  return CUDA_SUCCESS;
+}
+
+CUresult CaptureGraph(Stream& stream, const Graph& graph) {
+  const std::shared_ptr<Capture> capture = stream.capture();
+  if (!capture->valid()) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  GraphNode* node = capture->Append(stream, CU_GRAPH_NODE_TYPE_GRAPH);
+  node->child = graph.Clone();
+  node->child->embedded = true;
+  TheDriver().graphs.Add(node->child);
+  return CUDA_SUCCESS;
+}
+
+CUresult CaptureEvent(Stream& stream, std::shared_ptr<Event> event, bool record) {
+  const std::shared_ptr<Capture> capture = stream.capture();
+  if (!capture->valid()) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  const CUgraphNodeType type =
+      record ? CU_GRAPH_NODE_TYPE_EVENT_RECORD : CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+  capture->Append(stream, type)->event = {std::move(event), record};
   return CUDA_SUCCESS;
 }
 

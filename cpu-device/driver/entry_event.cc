@@ -85,22 +85,25 @@ CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
 }
 
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
-  if (flags == CU_EVENT_RECORD_EXTERNAL) {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (const CUresult result = cuStreamIsCapturing(stream, &status)) return result;
-    // Outside a capture the flag means nothing; inside, external nodes are not made yet.
-    return status == CU_STREAM_CAPTURE_STATUS_NONE ? CUDA_ERROR_INVALID_VALUE
-                                                   : CUDA_ERROR_NOT_SUPPORTED;
-  }
-  return flags != CU_EVENT_RECORD_DEFAULT ? CUDA_ERROR_INVALID_VALUE : cuEventRecord(event, stream);
+  if (flags == CU_EVENT_RECORD_DEFAULT) return cuEventRecord(event, stream);
+  std::shared_ptr<Event> found;
+  std::shared_ptr<Stream> on;
+  if (flags != CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = Enter(event, stream, &found, &on)) return result;
+  // Outside a capture the flag means nothing; inside, it makes a node.
+  if (on->capture() == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (&found->context() != &on->context()) return CUDA_ERROR_INVALID_HANDLE;
+  return CaptureEvent(*on, std::move(found), true);
 }
 
 CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned int flags) {
   std::shared_ptr<Event> event;
   std::shared_ptr<Stream> stream;
   if (const CUresult result = Enter(handle, stream_handle, &event, &stream)) return result;
-  if (flags == CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_NOT_SUPPORTED;
-  if (flags != CU_EVENT_WAIT_DEFAULT) return CUDA_ERROR_INVALID_VALUE;
+  if (flags != CU_EVENT_WAIT_DEFAULT && flags != CU_EVENT_WAIT_EXTERNAL)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (flags == CU_EVENT_WAIT_EXTERNAL && stream->capture() != nullptr)
+    return CaptureEvent(*stream, std::move(event), false);
   return WaitOrCapture(*stream, *event);
 }
 

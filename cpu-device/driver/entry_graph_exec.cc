@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executable graphs, and the user objects graphs keep alive.
+// Executable graphs.
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/graph.h"
-#include "cpu-device/driver/graph_params.h"
+#include "cpu-device/driver/graph_exec.h"
 #include "cpu-device/driver/stream.h"
 
 namespace farcall::cpu_device {
@@ -34,29 +34,15 @@ CUresult Instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags)
                                         CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   if ((flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
-  auto exec = std::make_shared<GraphExec>(graph->Clone(), flags);
+  if (graph->embedded) return CUDA_ERROR_INVALID_VALUE;
+  // Memory is at one place: one executable graph at a time.
+  const bool single = graph->has_memory_nodes();
+  if (single && graph->has_exec.exchange(true)) return CUDA_ERROR_INVALID_VALUE;
+  auto exec = std::make_shared<GraphExec>(graph, flags);
   if (const CUresult result = exec->Prepare()) return result;
   *out = exec->handle();
   TheDriver().graph_execs.Add(std::move(exec));
   return CUDA_SUCCESS;
-}
-
-template <typename Params>
-CUresult SetOp(CUgraphExec handle, CUgraphNode node_handle, const Params* params) {
-  std::shared_ptr<GraphExec> exec;
-  std::shared_ptr<GraphNode> node;
-  if (const CUresult result = Enter(handle, node_handle, &exec, &node)) return result;
-  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Op op;
-  if (const CUresult result = OpFrom(*params, &op)) return result;
-  return op.index() == node->op.index() ? exec->SetOp(*node, std::move(op))
-                                        : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult Find(CUuserObject handle, std::shared_ptr<UserObject>* object) {
-  if (const CUresult result = CheckInitialized()) return result;
-  *object = TheDriver().user_objects.Find(handle);
-  return *object == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -121,7 +107,7 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
   if (const CUresult result = CurrentContext(&context)) return result;
   const std::shared_ptr<Stream> stream = context->FindStream(stream_handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (stream->capture() != nullptr) return RefuseWhileCapturing(*stream);
+  if (stream->capture() != nullptr) return exec->LaunchInto(*stream);
   return exec->Launch(*stream);
 }
 
@@ -137,36 +123,16 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec handle, CUgraph graph_handle,
   const std::shared_ptr<Graph> graph = TheDriver().graphs.Find(graph_handle);
   if (graph == nullptr || info == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *info = {};
-  const bool updated = exec->Update(*graph);
-  info->result =
-      updated ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
-  return updated ? CUDA_SUCCESS : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  return exec->Update(*graph, info) ? CUDA_SUCCESS : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
 CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* error_node,
                            CUgraphExecUpdateResult* outcome) {
   CUgraphExecUpdateResultInfo info{};
   const CUresult result = cuGraphExecUpdate_v2(exec, graph, &info);
-  if (error_node != nullptr) *error_node = nullptr;
+  if (error_node != nullptr) *error_node = info.errorNode;
   if (outcome != nullptr) *outcome = info.result;
   return result;
-}
-
-CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
-                                           const CUDA_KERNEL_NODE_PARAMS_v2* params) {
-  return SetOp(exec, node, params);
-}
-CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                        const CUDA_MEMCPY3D* params, CUcontext) {
-  return SetOp(exec, node, params);
-}
-CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                        const CUDA_MEMSET_NODE_PARAMS* params, CUcontext) {
-  return SetOp(exec, node, params);
-}
-CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                      const CUDA_HOST_NODE_PARAMS* params) {
-  return SetOp(exec, node, params);
 }
 
 CUresult cuGraphNodeSetEnabled(CUgraphExec handle, CUgraphNode node_handle, unsigned int enabled) {
@@ -185,56 +151,6 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec handle, CUgraphNode node_handle, unsi
       enabled == nullptr ? CUDA_ERROR_INVALID_VALUE : exec->GetEnabled(*node, &on);
   if (result == CUDA_SUCCESS) *enabled = on;
   return result;
-}
-
-CUresult cuUserObjectCreate(CUuserObject* out, void* pointer, CUhostFn destroy,
-                            unsigned int references, unsigned int flags) {
-  if (const CUresult result = CheckInitialized()) return result;
-  if (out == nullptr || destroy == nullptr || references == 0 ||
-      flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
-    return CUDA_ERROR_INVALID_VALUE;
-  auto object = std::make_shared<UserObject>(destroy, pointer, references);
-  *out = object->handle();
-  TheDriver().user_objects.Add(std::move(object));
-  return CUDA_SUCCESS;
-}
-
-CUresult cuUserObjectRetain(CUuserObject handle, unsigned int count) {
-  std::shared_ptr<UserObject> object;
-  if (const CUresult result = Find(handle, &object)) return result;
-  if (count == 0) return CUDA_ERROR_INVALID_VALUE;
-  object->Retain(count);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuUserObjectRelease(CUuserObject handle, unsigned int count) {
-  std::shared_ptr<UserObject> object;
-  if (const CUresult result = Find(handle, &object)) return result;
-  return count != 0 && object->Release(count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle, unsigned int count,
-                                 unsigned int flags) {
-  std::shared_ptr<UserObject> object;
-  if (const CUresult result = Find(handle, &object)) return result;
-  const std::shared_ptr<Graph> graph = TheDriver().graphs.Find(graph_handle);
-  if (graph == nullptr || count == 0 || flags > CU_GRAPH_USER_OBJECT_MOVE)
-    return CUDA_ERROR_INVALID_VALUE;
-  // A move hands the caller's references over; else the graph gets its own.
-  if (flags != CU_GRAPH_USER_OBJECT_MOVE) object->Retain(count);
-  graph->user_objects[object] += count;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle, unsigned int count) {
-  std::shared_ptr<UserObject> object;
-  if (const CUresult result = Find(handle, &object)) return result;
-  const std::shared_ptr<Graph> graph = TheDriver().graphs.Find(graph_handle);
-  if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const auto held = graph->user_objects.find(object);
-  if (held == graph->user_objects.end() || held->second < count) return CUDA_ERROR_INVALID_VALUE;
-  if ((held->second -= count) == 0) graph->user_objects.erase(held);
-  return object->Release(count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // extern "C"

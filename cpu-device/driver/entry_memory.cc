@@ -6,6 +6,7 @@
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
+#include "cpu-device/driver/graph_memory.h"
 #include "cpu-device/driver/memory.h"
 #include "cpu-device/driver/mempool.h"
 
@@ -94,6 +95,8 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   std::shared_ptr<Context> context;
   if (const CUresult result = CurrentContext(&context)) return result;
   if (address == 0) return CUDA_SUCCESS;
+  CUresult freed = CUDA_SUCCESS;
+  if (FreeGraphMemory(address, &freed)) return freed;
   Range range;
   if (!TheDriver().ranges.Find(address, &range) || range.start != address)
     return CUDA_ERROR_INVALID_VALUE;

@@ -4,6 +4,7 @@
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/graph.h"
+#include "cpu-device/driver/graph_memory.h"
 #include "cpu-device/driver/memory.h"
 #include "cpu-device/driver/mempool.h"
 #include "cpu-device/driver/stream.h"
@@ -27,8 +28,30 @@ CUresult EnterStream(CUstream handle, std::shared_ptr<Context>* context,
   if (const CUresult result = CurrentContext(context)) return result;
   *stream = (*context)->FindStream(handle);
   if (*stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  // Allocation nodes are not made from captures here.
   return (*stream)->capture() == nullptr ? CUDA_SUCCESS : RefuseWhileCapturing(**stream);
+}
+
+// Nodes of a capture.
+CUresult CaptureAllocation(Context& context, Stream& stream, size_t bytes, CUdeviceptr* out) {
+  const std::shared_ptr<Capture> capture = stream.capture();
+  if (!capture->valid()) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  std::shared_ptr<GraphMemory> memory;
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult result = GraphMemory::Make(context, bytes, &memory)) return result;
+  memory->owner = &capture->graph();
+  *out = memory->address;
+  capture->Append(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC)->memory = std::move(memory);
+  return CUDA_SUCCESS;
+}
+
+CUresult CaptureFree(Stream& stream, CUdeviceptr address) {
+  const std::shared_ptr<Capture> capture = stream.capture();
+  if (!capture->valid()) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  std::shared_ptr<GraphMemory> memory = GraphMemory::Find(address);
+  if (memory == nullptr || memory->freed_by != nullptr) return RefuseWhileCapturing(stream);
+  memory->freed_by = &capture->graph();
+  capture->Append(stream, CU_GRAPH_NODE_TYPE_MEM_FREE)->memory = std::move(memory);
+  return CUDA_SUCCESS;
 }
 
 // The memory is there at once: a use that is ordered behind the call in its stream finds it.
@@ -69,6 +92,10 @@ extern "C" {
 CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream handle) {
   std::shared_ptr<Context> context;
   std::shared_ptr<Stream> stream;
+  if (const CUresult result = CurrentContext(&context)) return result;
+  stream = context->FindStream(handle);
+  if (stream != nullptr && stream->capture() != nullptr)
+    return CaptureAllocation(*context, *stream, bytes, out);
   if (const CUresult result = EnterStream(handle, &context, &stream)) return result;
   return Allocate(*context, CurrentPool(context->device()), bytes, out);
 }
@@ -86,7 +113,12 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool po
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
   std::shared_ptr<Context> context;
   std::shared_ptr<Stream> stream;
+  if (const CUresult result = CurrentContext(&context)) return result;
+  stream = context->FindStream(handle);
+  if (stream != nullptr && stream->capture() != nullptr) return CaptureFree(*stream, address);
   if (const CUresult result = EnterStream(handle, &context, &stream)) return result;
+  CUresult freed = CUDA_SUCCESS;
+  if (FreeGraphMemory(address, &freed)) return freed;
   Range range;
   const bool known = TheDriver().ranges.Find(address, &range) && range.start == address;
   if (!known || (range.kind != RangeKind::kPool && range.kind != RangeKind::kDevice))

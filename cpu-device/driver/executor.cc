@@ -7,6 +7,7 @@
 
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
+#include "cpu-device/driver/graph.h"
 #include "cpu-device/driver/log.h"
 #include "cpu-device/driver/memory.h"
 
@@ -48,6 +49,7 @@ void StartExecutor() {
     options.watchdog_ns = NumberFromEnvironment("FARCALL_CPU_TIMEOUT_MS") * 1'000'000;
     options.cache_dir = CacheDirectory();
     options.is_device_address = &IsDeviceAddress;
+    options.set_conditional = &SetConditional;
     options.device_window_begin = TheDriver().arena->begin();
     options.device_window_end = TheDriver().arena->end();
     ConfigureExecutor(options);

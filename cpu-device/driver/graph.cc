@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "cpu-device/driver/context.h"
+#include "cpu-device/driver/device.h"
 #include "cpu-device/driver/event.h"
-#include "cpu-device/driver/stream.h"
 
 namespace farcall::cpu_device {
 
@@ -15,18 +14,85 @@ Registry<GraphNode>& GraphNodes() {
   return *nodes;
 }
 
+Registry<Conditional>& Conditionals() {
+  static auto* all = new Registry<Conditional>;
+  return *all;
+}
+
+void SetConditional(uint64_t handle, uint32_t value) {
+  const auto found = Conditionals().Find(reinterpret_cast<const void*>(handle));
+  if (found != nullptr) found->value.store(value);
+}
+
 bool UserObject::Release(unsigned count) {
   unsigned held = references_.load();
   do {
     if (held < count) return false;
   } while (!references_.compare_exchange_weak(held, held - count));
-  if (held == count) destroy_(pointer_);
+  if (held != count) return true;
+  TheDriver().user_objects.Take(this);
+  destroy_(pointer_);
   return true;
 }
 
+void UserObjects::Share(const UserObjects& other) {
+  for (const auto& [object, count] : other.held_) {
+    object->Retain(count);
+    held_[object] += count;
+  }
+}
+
+UserObjects::~UserObjects() {
+  for (const auto& [object, count] : held_) object->Release(count);
+}
+
+bool UserObjects::Drop(const std::shared_ptr<UserObject>& object, unsigned count) {
+  const auto found = held_.find(object);
+  if (found == held_.end() || found->second < count) return false;
+  if ((found->second -= count) == 0) held_.erase(found);
+  return true;
+}
+
+CUgraphEdgeData GraphNode::EdgeFrom(const GraphNode* dependency) const {
+  const auto found = edge_data.find(dependency);
+  return found == edge_data.end() ? CUgraphEdgeData{} : found->second;
+}
+
+bool IsPlain(const CUgraphEdgeData& data) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&data);
+  return std::all_of(bytes, bytes + sizeof(data), [](unsigned char byte) { return byte == 0; });
+}
+
+bool IsEdgeData(const CUgraphEdgeData& data, const GraphNode& from, const GraphNode& to) {
+  if (IsPlain(data)) return true;
+  CUgraphEdgeData rest = data;
+  rest.from_port = rest.type = 0;
+  const bool programmatic = data.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  if (!IsPlain(rest) || data.type > CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC ||
+      data.from_port > CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER)
+    return false;
+  const bool kernels =
+      from.type == CU_GRAPH_NODE_TYPE_KERNEL && to.type == CU_GRAPH_NODE_TYPE_KERNEL;
+  return kernels && (!programmatic || data.from_port != CU_GRAPH_KERNEL_NODE_PORT_DEFAULT);
+}
+
+namespace {
+// Graphs inside a node are named by handles, and go with it.
+void ForgetInner(const GraphNode& node) {
+  if (node.child != nullptr) TheDriver().graphs.Take(node.child.get());
+  if (node.body == nullptr) return;
+  for (const auto& graph : node.body->graphs) TheDriver().graphs.Take(graph.get());
+}
+}  // namespace
+
 Graph::~Graph() {
-  for (const auto& [object, count] : user_objects) object->Release(count);
-  for (const auto& node : nodes_) GraphNodes().Take(node.get());
+  for (const auto& node : nodes_) {
+    ForgetInner(*node);
+    GraphNodes().Take(node.get());
+  }
+  for (const auto& condition : conditionals) {
+    if (condition.use_count() == 2) Conditionals().Take(condition.get());
+  }
 }
 
 GraphNode& Graph::Add(CUgraphNodeType type, std::vector<GraphNode*> dependencies) {
@@ -39,7 +105,11 @@ GraphNode& Graph::Add(CUgraphNodeType type, std::vector<GraphNode*> dependencies
 }
 
 void Graph::Remove(GraphNode& gone) {
-  for (const auto& node : nodes_) std::erase(node->dependencies, &gone);
+  for (const auto& node : nodes_) {
+    std::erase(node->dependencies, &gone);
+    node->edge_data.erase(&gone);
+  }
+  ForgetInner(gone);
   const std::shared_ptr<GraphNode> last = GraphNodes().Take(&gone);
   std::erase_if(nodes_, [&](const auto& node) { return node.get() == &gone; });
 }
@@ -54,6 +124,7 @@ bool Graph::Connect(GraphNode& from, GraphNode& to) {
 }
 
 bool Graph::Disconnect(GraphNode& from, GraphNode& to) {
+  to.edge_data.erase(&from);
   return std::erase(to.dependencies, &from) != 0;
 }
 
@@ -66,23 +137,62 @@ std::vector<GraphNode*> Graph::Dependents(const GraphNode& node) const {
   return dependents;
 }
 
+namespace {
+void CopyWorkOf(const GraphNode& from, GraphNode* to) {
+  to->op = from.op;
+  to->event = from.event;
+  to->memory = from.memory;
+  to->copy_params = from.copy_params;
+  to->attributes = from.attributes;
+}
+}  // namespace
+
 std::shared_ptr<Graph> Graph::Clone() const {
   auto copy = std::make_shared<Graph>();
   std::unordered_map<const GraphNode*, GraphNode*> twin;
-  for (GraphNode* node : Order()) {
-    std::vector<GraphNode*> dependencies;
-    for (GraphNode* dependency : node->dependencies) dependencies.push_back(twin[dependency]);
-    GraphNode& made = copy->Add(node->type, std::move(dependencies));
-    made.op = node->op;
-    made.event = node->event;
+  for (const auto& node : nodes_) {
+    GraphNode& made = copy->Add(node->type, {});
+    CopyWorkOf(*node, &made);
     made.child = node->child == nullptr ? nullptr : node->child->Clone();
+    if (node->body != nullptr) {
+      made.body = std::make_unique<ConditionalBody>();
+      made.body->condition = node->body->condition;
+      made.body->type = node->body->type;
+      for (const auto& graph : node->body->graphs) made.body->graphs.push_back(graph->Clone());
+    }
     made.id = node->id;
-    twin[node] = &made;
+    twin[node.get()] = &made;
+  }
+  for (const auto& node : nodes_) {
+    for (const GraphNode* dependency : node->dependencies)
+      twin[node.get()]->dependencies.push_back(twin[dependency]);
+    for (const auto& [dependency, data] : node->edge_data)
+      twin[node.get()]->edge_data[twin[dependency]] = data;
   }
   copy->next_id_ = next_id_;
-  copy->user_objects = user_objects;
-  for (const auto& [object, count] : user_objects) object->Retain(count);
+  copy->conditionals = conditionals;
+  copy->user_objects.Share(user_objects);
   return copy;
+}
+
+void Graph::CopyWork(const Graph& from) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const GraphNode& source = *from.nodes_[i];
+    CopyWorkOf(source, nodes_[i].get());
+    if (source.child != nullptr) nodes_[i]->child->CopyWork(*source.child);
+    if (source.body == nullptr) continue;
+    nodes_[i]->body->condition = source.body->condition;
+    for (size_t k = 0; k < source.body->graphs.size(); ++k)
+      nodes_[i]->body->graphs[k]->CopyWork(*source.body->graphs[k]);
+  }
+}
+
+bool Graph::has_memory_nodes() const {
+  return Any([](const GraphNode& node) { return node.memory != nullptr; });
+}
+
+bool Graph::has_conditionals() const {
+  return Any([](const GraphNode& node) { return node.body != nullptr; });
 }
 
 std::vector<GraphNode*> Graph::Order() const {
@@ -101,106 +211,6 @@ std::vector<GraphNode*> Graph::Order() const {
   }
   if (order.size() != nodes_.size()) order.clear();
   return order;
-}
-
-bool GraphExec::Append(const Graph& graph, bool top) {
-  const std::vector<GraphNode*> order = graph.Order();
-  if (order.size() != graph.nodes().size()) return false;
-  for (const GraphNode* node : order) {
-    if (node->child != nullptr) {
-      if (!Append(*node->child, false)) return false;
-      continue;
-    }
-    // Nodes of child graphs cannot be named by their id.
-    steps_.push_back(
-        {top ? node->id : 0, node->type, std::make_shared<const Op>(node->op), node->event, true});
-  }
-  return true;
-}
-
-CUresult GraphExec::Prepare() {
-  std::lock_guard lock(mutex_);
-  steps_.clear();
-  return Append(*graph_, true) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult GraphExec::Launch(Stream& stream) {
-  std::vector<Step> steps;
-  {
-    std::lock_guard lock(mutex_);
-    steps = steps_;
-  }
-  // Events are of the host's side of a stream, so they split the run into pieces; the rest is one
-  // piece of work.
-  std::vector<std::shared_ptr<const Op>> piece;
-  const auto flush = [&]() -> CUresult {
-    if (piece.empty()) return CUDA_SUCCESS;
-    auto work = [ops = std::move(piece)] {
-      for (const auto& op : ops) {
-        if (const CUresult result = Execute(*op)) return result;
-      }
-      return CUDA_SUCCESS;
-    };
-    piece.clear();
-    return stream.Submit(std::move(work), How::kQueue);
-  };
-  for (const Step& step : steps) {
-    if (!step.enabled) continue;
-    if (step.event.event == nullptr) {
-      piece.push_back(step.op);
-      continue;
-    }
-    if (const CUresult result = flush()) return result;
-    const CUresult result = step.event.record ? step.event.event->Record(stream)
-                                              : WaitForEvent(stream, *step.event.event);
-    if (result != CUDA_SUCCESS) return result;
-  }
-  return flush();
-}
-
-CUresult GraphExec::SetOp(const GraphNode& like, Op op) {
-  std::lock_guard lock(mutex_);
-  for (Step& step : steps_) {
-    if (step.id != like.id || step.type != like.type) continue;
-    step.op = std::make_shared<const Op>(std::move(op));
-    return CUDA_SUCCESS;
-  }
-  return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult GraphExec::SetEnabled(const GraphNode& like, bool enabled) {
-  std::lock_guard lock(mutex_);
-  for (Step& step : steps_) {
-    if (step.id != like.id || step.type != like.type) continue;
-    step.enabled = enabled;
-    return CUDA_SUCCESS;
-  }
-  return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult GraphExec::GetEnabled(const GraphNode& like, bool* enabled) const {
-  std::lock_guard lock(mutex_);
-  for (const Step& step : steps_) {
-    if (step.id != like.id || step.type != like.type) continue;
-    *enabled = step.enabled;
-    return CUDA_SUCCESS;
-  }
-  return CUDA_ERROR_INVALID_VALUE;
-}
-
-bool GraphExec::Update(const Graph& graph) {
-  GraphExec fresh(graph.Clone(), flags_);
-  if (fresh.Prepare() != CUDA_SUCCESS) return false;
-  std::lock_guard lock(mutex_);
-  if (fresh.steps_.size() != steps_.size()) return false;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    if (fresh.steps_[i].type != steps_[i].type) return false;
-  }
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    steps_[i].op = fresh.steps_[i].op;
-    steps_[i].event = fresh.steps_[i].event;
-  }
-  return true;
 }
 
 }  // namespace farcall::cpu_device

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs: made node by node or by capturing streams, frozen into an executable, launched as one
-// piece of a stream's work.
+// Graphs: made node by node or by capturing streams. graph_exec.h: frozen and launched.
 #pragma once
 
 #include <atomic>
@@ -8,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -20,6 +20,8 @@ namespace farcall::cpu_device {
 class Context;
 class Event;
 class Graph;
+class GraphMemory;
+class Stream;
 
 // What an executable graph runs for an event record or wait node.
 struct EventOp {
@@ -44,17 +46,59 @@ class UserObject {
   std::atomic<unsigned> references_;
 };
 
+// References to user objects, given back when the last holder is gone.
+class UserObjects {
+ public:
+  UserObjects() = default;
+  UserObjects(const UserObjects&) = delete;
+  ~UserObjects();
+  // References of its own to what `other` holds.
+  void Share(const UserObjects& other);
+  void Take(const std::shared_ptr<UserObject>& object, unsigned count) { held_[object] += count; }
+  // false: fewer are held. The references are the caller's now.
+  bool Drop(const std::shared_ptr<UserObject>& object, unsigned count);
+
+ private:
+  std::map<std::shared_ptr<UserObject>, unsigned> held_;
+};
+
+// A value that kernels set and a conditional node looks at.
+struct Conditional {
+  CUgraphConditionalHandle handle() { return reinterpret_cast<CUgraphConditionalHandle>(this); }
+  std::weak_ptr<Graph> graph;
+  unsigned default_value = 0;
+  bool assign_default = false;
+  std::atomic<bool> has_node{false};
+  std::atomic<unsigned> value{0};
+};
+Registry<Conditional>& Conditionals();
+// What cudaGraphSetConditional does in a kernel. A wrong handle is ignored.
+void SetConditional(uint64_t handle, uint32_t value);
+
+struct ConditionalBody {
+  std::shared_ptr<Conditional> condition;
+  CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
+  std::vector<std::shared_ptr<Graph>> graphs;
+  std::vector<CUgraph> handles;  // what the application is shown
+};
+
 class GraphNode {
  public:
   GraphNode(Graph& graph, CUgraphNodeType type) : graph(graph), type(type) {}
   CUgraphNode handle() { return reinterpret_cast<CUgraphNode>(this); }
+  CUgraphEdgeData EdgeFrom(const GraphNode* dependency) const;
 
   Graph& graph;
   const CUgraphNodeType type;
-  Op op;                         // kernel, memcpy, memset, host and empty nodes
-  EventOp event;                 // event nodes
-  std::shared_ptr<Graph> child;  // child graph nodes: a copy
+  Op op;                                     // kernel, memcpy, memset, host, mem op and empty nodes
+  EventOp event;                             // event nodes
+  std::shared_ptr<Graph> child;              // child graph nodes: a copy
+  std::shared_ptr<GraphMemory> memory;       // allocation and free nodes
+  std::unique_ptr<ConditionalBody> body;     // conditional nodes
+  std::optional<CUDA_MEMCPY3D> copy_params;  // as the application gave them
+  std::map<int, CUlaunchAttributeValue> attributes;
   std::vector<GraphNode*> dependencies;
+  std::map<const GraphNode*, CUgraphEdgeData> edge_data;  // of edges that are not plain
   std::vector<void*> param_pointers;  // what cuGraphKernelNodeGetParams hands out
   uint64_t id = 0;                    // creation order; a clone keeps it
 };
@@ -76,50 +120,43 @@ class Graph {
   std::shared_ptr<Graph> Clone() const;
   // Nodes in an order that respects every edge; empty for a cycle.
   std::vector<GraphNode*> Order() const;
+  // Takes over what the nodes of a graph of the same shape do.
+  void CopyWork(const Graph& from);
+  // It, or a graph inside it, has a node for which `accept` is true.
+  template <typename Predicate>
+  bool Any(Predicate accept) const;
+  bool has_memory_nodes() const;
+  bool has_conditionals() const;
 
-  // User objects this graph keeps alive, with how many references.
-  std::map<std::shared_ptr<UserObject>, unsigned> user_objects;
+  UserObjects user_objects;
+  std::vector<std::shared_ptr<Conditional>> conditionals;
+  bool embedded = false;  // a child's or a conditional's: not the application's to destroy
+  bool body = false;      // of a conditional
+  std::atomic<bool> has_exec{false};  // of a graph with memory nodes: one at a time
 
  private:
   std::vector<std::shared_ptr<GraphNode>> nodes_;
   uint64_t next_id_ = 1;
 };
 
+template <typename Predicate>
+bool Graph::Any(Predicate accept) const {
+  for (const auto& node : nodes_) {
+    if (accept(*node)) return true;
+    if (node->child != nullptr && node->child->Any(accept)) return true;
+    if (node->body == nullptr) continue;
+    for (const auto& graph : node->body->graphs) {
+      if (graph->Any(accept)) return true;
+    }
+  }
+  return false;
+}
+
 Registry<GraphNode>& GraphNodes();
 
-// A frozen graph: its own copy of the nodes.
-class GraphExec {
- public:
-  explicit GraphExec(std::shared_ptr<Graph> graph, unsigned long long flags)
-      : graph_(std::move(graph)), flags_(flags) {}
-  CUgraphExec handle() { return reinterpret_cast<CUgraphExec>(this); }
-  unsigned long long flags() const { return flags_; }
-
-  CUresult Prepare();
-  CUresult Launch(Stream& stream);
-  // Replaces what the node `like` (of the graph this was made from) does; INVALID_VALUE if there is
-  // no such node.
-  CUresult SetOp(const GraphNode& like, Op op);
-  CUresult SetEnabled(const GraphNode& like, bool enabled);
-  CUresult GetEnabled(const GraphNode& like, bool* enabled) const;
-  // Takes over the parameters of a graph of the same shape; false if the shape differs.
-  bool Update(const Graph& graph);
-
- private:
-  struct Step {
-    uint64_t id;
-    CUgraphNodeType type;
-    std::shared_ptr<const Op> op;
-    EventOp event;
-    bool enabled;
-  };
-  bool Append(const Graph& graph, bool top);
-
-  mutable std::mutex mutex_;
-  const std::shared_ptr<Graph> graph_;
-  const unsigned long long flags_;
-  std::vector<Step> steps_;
-};
+bool IsPlain(const CUgraphEdgeData& data);
+// Only a kernel offers more than its completion, and only another kernel takes it.
+bool IsEdgeData(const CUgraphEdgeData& data, const GraphNode& from, const GraphNode& to);
 
 // One capture: the streams in it, and for each the nodes its next one depends on.
 class Capture : public std::enable_shared_from_this<Capture> {
@@ -156,6 +193,8 @@ class Capture : public std::enable_shared_from_this<Capture> {
 
 // What calls do in a capturing stream.
 CUresult CaptureOp(Stream& stream, Op op);
+CUresult CaptureGraph(Stream& stream, const Graph& graph);
+CUresult CaptureEvent(Stream& stream, std::shared_ptr<Event> event, bool record);
 CUresult CaptureRecord(Stream& stream, Event& event);
 CUresult WaitOrCapture(Stream& stream, Event& event);
 // A call that cannot be captured ends the capture: STREAM_CAPTURE_UNSUPPORTED (or the error of a

@@ -165,6 +165,7 @@ CUresult ResolveFunction(Context& context, const void* handle,
   if (const CUresult result = kernel->library().ModuleIn(context, &module)) return result;
   *function = module->FindFunction(kernel->name());
   if (*function == nullptr) return CUDA_ERROR_NOT_FOUND;
+  (*function)->kernel_handle = kernel->handle();
   // What was set on the kernel holds for its function in each context, unless the function has its
   // own.
   int unset = -1;

@@ -7,6 +7,7 @@
 
 #include "cpu-device/driver/executor.h"
 #include "cpu-device/driver/graph.h"
+#include "cpu-device/driver/memop.h"
 #include "cpu-device/driver/module.h"
 #include "cpu-device/driver/sparse.h"
 
@@ -70,6 +71,11 @@ CUresult Do(const MemsetOp& op) {
 CUresult Do(const HostOp& op) {
   CallbackScope inside;
   op.function(op.user_data);
+  return CUDA_SUCCESS;
+}
+
+CUresult Do(const MemOp& op) {
+  for (const CUstreamBatchMemOpParams& one : op.ops) RunMemOp(one);
   return CUDA_SUCCESS;
 }
 

@@ -43,7 +43,12 @@ struct HostOp {
   void* user_data = nullptr;
 };
 
-using Op = std::variant<EmptyOp, KernelOp, CopyOp, MemsetOp, HostOp>;
+// Values written and waited for, in their order.
+struct MemOp {
+  std::vector<CUstreamBatchMemOpParams> ops;
+};
+
+using Op = std::variant<EmptyOp, KernelOp, CopyOp, MemsetOp, HostOp, MemOp>;
 
 CUresult Execute(const Op& op);
 

@@ -129,6 +129,8 @@ struct ExecutorOptions {
   // Where all device memory lies: kernel accesses inside take one compare, others ask
   // is_device_address. Both unset: no check but the page tables'.
   uint64_t device_window_begin = 0, device_window_end = 0;
+  // What cudaGraphSetConditional does. Unset: nothing.
+  void (*set_conditional)(uint64_t handle, uint32_t value) = nullptr;
   bool verify_ir = false;  // run LLVM's verifier on all generated code (tests)
 };
 void ConfigureExecutor(const ExecutorOptions& options);

@@ -96,6 +96,9 @@ uint64_t fc_rt_globaltimer() {
 uint32_t fc_rt_vprintf(const char* format, const uint8_t* arguments) {
   return static_cast<uint32_t>(WriteDeviceFormat(format, arguments));
 }
+void fc_rt_set_conditional(uint64_t handle, uint32_t value) {
+  if (Options().set_conditional != nullptr) Options().set_conditional(handle, value);
+}
 uint64_t fc_rt_malloc(uint64_t bytes) {
   return DeviceHeapAllocate(bytes);
 }
@@ -143,6 +146,7 @@ const RuntimeSymbol kSymbols[] = {
     Symbol("fc_rt_alloc_frame", fc_rt_alloc_frame),
     Symbol("fc_rt_globaltimer", fc_rt_globaltimer),
     Symbol("fc_rt_vprintf", fc_rt_vprintf),
+    Symbol("fc_rt_set_conditional", fc_rt_set_conditional),
     Symbol("fc_rt_malloc", fc_rt_malloc),
     Symbol("fc_rt_free", fc_rt_free),
     Symbol("fc_rt_assert", fc_rt_assert),

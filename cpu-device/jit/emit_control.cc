@@ -192,6 +192,8 @@ bool Emitter::CallBuiltin(const Instruction& instruction, std::string_view name,
     give(Call("fc_rt_malloc", b_.getInt64Ty(), {argument(0, 64)}));
   } else if (name == "free" && count == 1) {
     Call("fc_rt_free", b_.getVoidTy(), {argument(0, 64)});
+  } else if (name == "cudaGraphSetConditional" && count == 2) {
+    Call("fc_rt_set_conditional", b_.getVoidTy(), {argument(0, 64), argument(1, 32)});
   } else if (name == "__assertfail" && count == 5) {
     Call("fc_rt_assert", b_.getVoidTy(),
          {block_, thread_, pointer(0), pointer(1), argument(2, 32), pointer(3)});

@@ -75,6 +75,117 @@ void TraceNodes() {
   T("", cuStreamDestroy_v2, stream);
 }
 
+// Nodes that do something: told again, changed, in the graph and in what was made from it.
+void TraceWork() {
+  CUgraph graph = nullptr;
+  CUgraphNode set_node = nullptr, copy_node = nullptr, ops_node = nullptr, any = nullptr;
+  CUdeviceptr a = 0;
+  CUstream stream = nullptr;
+  CUgraphExec executable = nullptr;
+  size_t count = 9;
+  T("", cuMemAlloc_v2, &a, 4096);
+  T("", cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+  T("", cuGraphCreate, &graph, 0u);
+  CUDA_MEMSET_NODE_PARAMS_v1 set{a, 0, 7, 4, 16, 1};
+  T("", cuGraphAddMemsetNode, &set_node, graph, nullptr, 0, &set, nullptr);
+  T("null", cuGraphAddMemsetNode, &any, graph, nullptr, 0, nullptr, nullptr);
+  set.elementSize = 3;
+  T("bad element", cuGraphAddMemsetNode, &any, graph, nullptr, 0, &set, nullptr);
+  set.elementSize = 4;
+  set.dst = a + 2;
+  T("not aligned", cuGraphAddMemsetNode, &any, graph, nullptr, 0, &set, nullptr);
+  T("not memory", cuGraphMemsetNodeSetParams, set_node, &set);
+  set.dst = a;
+  set.value = 8;
+  T("", cuGraphMemsetNodeSetParams, set_node, &set);
+  set = {};
+  T("", cuGraphMemsetNodeGetParams, set_node, &set);
+  V("value", "%u", set.value);
+  V("width", "%zu", set.width);
+  CUDA_MEMCPY3D copy{};
+  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.srcDevice = a;
+  copy.dstDevice = a + 2048;
+  copy.WidthInBytes = 64;
+  copy.Height = copy.Depth = 1;
+  T("", cuGraphAddMemcpyNode, &copy_node, graph, &set_node, 1, &copy, nullptr);
+  T("not a copy", cuGraphMemcpyNodeGetParams, set_node, &copy);
+  copy = {};
+  T("", cuGraphMemcpyNodeGetParams, copy_node, &copy);
+  V("bytes", "%zu", copy.WidthInBytes);
+  CUDA_HOST_NODE_PARAMS_v1 host{};
+  T("no function", cuGraphAddHostNode, &any, graph, nullptr, 0, &host);
+  CUstreamBatchMemOpParams op{};
+  op.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+  op.writeValue.address = a + 128;
+  op.writeValue.value = 3;
+  CUDA_BATCH_MEM_OP_NODE_PARAMS_v1 ops{nullptr, 1, &op, 0};
+  T("", cuGraphAddBatchMemOpNode, &ops_node, graph, &copy_node, 1, &ops);
+  ops.flags = 1;
+  T("bad flags", cuGraphAddBatchMemOpNode, &any, graph, nullptr, 0, &ops);
+  ops = {};
+  T("", cuGraphBatchMemOpNodeGetParams, ops_node, &ops);
+  V("operations", "%u", ops.count);
+  CUgraphNodeParams generic{};
+  generic.type = CU_GRAPH_NODE_TYPE_EMPTY;
+  T("", cuGraphAddNode_v2, &any, graph, &ops_node, nullptr, 1, &generic);
+  T("null", cuGraphAddNode_v2, &any, graph, nullptr, nullptr, 0, nullptr);
+  generic.type = static_cast<CUgraphNodeType>(99);
+  T("bad type", cuGraphAddNode_v2, &any, graph, nullptr, nullptr, 0, &generic);
+  T("", cuGraphGetRootNodes, graph, nullptr, &count);
+  V("roots", "%zu", count);
+  T("", cuGraphGetEdges_v2, graph, nullptr, nullptr, nullptr, &count);
+  V("edges", "%zu", count);
+  T("no count", cuGraphGetEdges_v2, graph, nullptr, nullptr, nullptr, nullptr);
+  T("", cuGraphNodeGetDependencies, copy_node, nullptr, &count);
+  V("dependencies", "%zu", count);
+  T("", cuGraphNodeGetDependentNodes_v2, copy_node, nullptr, nullptr, &count);
+  V("dependents", "%zu", count);
+  T("", cuGraphInstantiateWithFlags, &executable, graph, 0ull);
+  T("", cuGraphLaunch, executable, stream);
+  set = {a, 0, 9, 4, 16, 1};
+  T("", cuGraphExecMemsetNodeSetParams, executable, set_node, &set, nullptr);
+  T("another type", cuGraphExecMemsetNodeSetParams, executable, copy_node, &set, nullptr);
+  T("", cuGraphLaunch, executable, stream);
+  T("", cuStreamSynchronize, stream);
+  unsigned word = 0;
+  T("", cuMemcpyDtoH_v2, &word, a + 2048, sizeof(word));
+  V("word", "%u", word);
+  T("", cuMemcpyDtoH_v2, &word, a + 128, sizeof(word));
+  V("word", "%u", word);
+  T("", cuGraphExecDestroy, executable);
+  T("", cuGraphDestroy, graph);
+  T("", cuStreamDestroy_v2, stream);
+  T("", cuMemFree_v2, a);
+}
+
+void TraceUserObjects() {
+  CUuserObject object = nullptr;
+  CUgraph graph = nullptr;
+  auto destroy = [](void*) {};
+  T("", cuGraphCreate, &graph, 0u);
+  T("", cuUserObjectCreate, &object, nullptr, destroy, 1u, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  T("no flags", cuUserObjectCreate, &object, nullptr, destroy, 1u, 0u);
+  T("no references", cuUserObjectCreate, &object, nullptr, destroy, 0u,
+    CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  T("", cuUserObjectRetain, object, 2u);
+  T("none", cuUserObjectRetain, object, 0u);
+  T("", cuGraphRetainUserObject, graph, object, 1u, CU_GRAPH_USER_OBJECT_MOVE);
+  T("bad flags", cuGraphRetainUserObject, graph, object, 1u, 7u);
+  T("too many", cuGraphReleaseUserObject, graph, object, 2u);
+  T("", cuGraphReleaseUserObject, graph, object, 1u);
+  T("too many", cuUserObjectRelease, object, 3u);
+  T("", cuUserObjectRelease, object, 2u);
+  T("gone", cuUserObjectRelease, object, 1u);
+  T("", cuGraphDestroy, graph);
+  cuuint64_t bytes = 9;
+  T("", cuDeviceGetGraphMemAttribute, 0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &bytes);
+  V("used", "%llu", static_cast<unsigned long long>(bytes));
+  T("null", cuDeviceGetGraphMemAttribute, 0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, nullptr);
+  T("bad device", cuDeviceGraphMemTrim, 99);
+  T("", cuDeviceGraphMemTrim, 0);
+}
+
 void TraceInstantiations(CUgraph graph, CUstream stream) {
   CUgraphExec executable = nullptr;
   CUgraphNode bad_node = nullptr;
@@ -199,5 +310,7 @@ void TraceCapture(const char* ptx) {
 
 void TraceGraphNodes(const char* ptx) {
   TraceNodes();
+  TraceWork();
+  TraceUserObjects();
   TraceCapture(ptx);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
+#include <thread>
 
 #include "tests/cpu_device/driver_fixture.h"
 
@@ -129,6 +130,137 @@ TEST_F(GraphTest, NodesRunInTheOrderOfTheirEdgesAndCanChange) {
   EXPECT_OK(CU(cuGraphDestroy)(graph));
   CUgraphNodeType type;
   EXPECT_EQ(CU(cuGraphNodeGetType)(first, &type), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(GraphTest, AnUpdateSaysWhichNodeDiffers) {
+  CUgraph graph = nullptr, other = nullptr;
+  CUgraphNode first = nullptr, second = nullptr, changed = nullptr;
+  CUDA_MEMSET_NODE_PARAMS set{data_, 0, 1, 4, 1, 1};
+  ASSERT_OK(CU(cuGraphCreate)(&graph, 0));
+  ASSERT_OK(CU(cuGraphCreate)(&other, 0));
+  ASSERT_OK(CU(cuGraphAddMemsetNode)(&first, graph, nullptr, 0, &set, context_));
+  ASSERT_OK(CU(cuGraphAddEmptyNode)(&second, graph, &first, 1));
+  CUgraphExec exec = nullptr;
+  ASSERT_OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  set.value = 6;
+  ASSERT_OK(CU(cuGraphAddMemsetNode)(&first, other, nullptr, 0, &set, context_));
+  CUgraphExecUpdateResultInfo info{};
+  EXPECT_EQ(CU(cuGraphExecUpdate_v2)(exec, other, &info), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  EXPECT_EQ(info.result, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
+  EXPECT_EQ(info.errorNode, nullptr);
+  ASSERT_OK(CU(cuGraphAddMemsetNode)(&changed, other, &first, 1, &set, context_));
+  EXPECT_EQ(CU(cuGraphExecUpdate_v2)(exec, other, &info), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  EXPECT_EQ(info.result, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED);
+  EXPECT_EQ(info.errorNode, changed);
+  ASSERT_OK(CU(cuGraphDestroyNode)(changed));
+  ASSERT_OK(CU(cuGraphAddEmptyNode)(&second, other, &first, 1));
+  EXPECT_OK(CU(cuGraphExecUpdate_v2)(exec, other, &info));
+  ASSERT_OK(CU(cuGraphLaunch)(exec, stream_));
+  ASSERT_OK(CU(cuStreamSynchronize)(stream_));
+  EXPECT_EQ(Word(0), 6);
+}
+
+TEST_F(GraphTest, MemoryOfANodeStaysWhereItIsUntilAllHaveLetItGo) {
+  CUgraph graph = nullptr;
+  CUgraphNode alloc = nullptr, set_node = nullptr;
+  CUDA_MEM_ALLOC_NODE_PARAMS memory{};
+  memory.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  memory.poolProps.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  memory.bytesize = 4096;
+  ASSERT_OK(CU(cuGraphCreate)(&graph, 0));
+  ASSERT_OK(CU(cuGraphAddMemAllocNode)(&alloc, graph, nullptr, 0, &memory));
+  CUDA_MEMSET_NODE_PARAMS set{memory.dptr, 0, 8, 4, 1, 1};
+  ASSERT_OK(CU(cuGraphAddMemsetNode)(&set_node, graph, &alloc, 1, &set, context_));
+  CUgraphExec exec = nullptr, second = nullptr;
+  ASSERT_OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  EXPECT_EQ(CU(cuGraphInstantiateWithFlags)(&second, graph, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemFree_v2)(memory.dptr), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_OK(CU(cuGraphLaunch)(exec, stream_));
+  EXPECT_EQ(CU(cuGraphLaunch)(exec, stream_), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_OK(CU(cuStreamSynchronize)(stream_));
+  ASSERT_OK(CU(cuGraphExecDestroy)(exec));
+  ASSERT_OK(CU(cuGraphDestroy)(graph));
+  EXPECT_EQ(*reinterpret_cast<volatile int*>(memory.dptr), 8);
+  cuuint64_t used = 0;
+  EXPECT_OK(CU(cuDeviceGetGraphMemAttribute)(0, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, &used));
+  EXPECT_EQ(used, 4096u);
+  EXPECT_OK(CU(cuMemFree_v2)(memory.dptr));
+  EXPECT_EQ(CU(cuMemFree_v2)(memory.dptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(CU(cuDeviceGetGraphMemAttribute)(0, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &used));
+  EXPECT_EQ(used, 0u);
+}
+
+TEST_F(GraphTest, ValuesAreWrittenAndWaitedForByANode) {
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUstreamBatchMemOpParams ops[2] = {};
+  ops[0].operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+  ops[0].writeValue.address = data_ + 8;
+  ops[0].writeValue.value64 = 5;
+  ops[1].operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+  ops[1].waitValue.address = data_ + 8;
+  ops[1].waitValue.value = 5;
+  CUDA_BATCH_MEM_OP_NODE_PARAMS params{context_, 2, ops, 0};
+  ASSERT_OK(CU(cuGraphCreate)(&graph, 0));
+  ASSERT_OK(CU(cuGraphAddBatchMemOpNode)(&node, graph, nullptr, 0, &params));
+  ops[0].writeValue.address = data_ + 4;  // not aligned
+  EXPECT_EQ(CU(cuGraphBatchMemOpNodeSetParams)(node, &params), CUDA_ERROR_INVALID_VALUE);
+  CUDA_BATCH_MEM_OP_NODE_PARAMS got{};
+  ASSERT_OK(CU(cuGraphBatchMemOpNodeGetParams)(node, &got));
+  EXPECT_EQ(got.count, 2u);
+  EXPECT_EQ(got.paramArray[0].writeValue.address, data_ + 8);
+  CUgraphExec exec = nullptr;
+  ASSERT_OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  ASSERT_OK(CU(cuGraphLaunch)(exec, stream_));
+  ASSERT_OK(CU(cuStreamSynchronize)(stream_));
+  EXPECT_EQ(Word(2), 5);
+}
+
+std::atomic<int> g_destroyed{0};
+
+TEST_F(GraphTest, ALaunchKeepsWhatItsGraphKept) {
+  static std::atomic<bool> open;
+  open = false;
+  g_destroyed = 0;
+  CUuserObject object = nullptr;
+  ASSERT_OK(CU(cuUserObjectCreate)(
+      &object, nullptr, [](void*) { ++g_destroyed; }, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  CUgraph graph = nullptr;
+  CUgraphNode node = nullptr;
+  CUDA_HOST_NODE_PARAMS host{[](void*) {
+                               while (!open) std::this_thread::yield();
+                             },
+                             nullptr};
+  ASSERT_OK(CU(cuGraphCreate)(&graph, 0));
+  ASSERT_OK(CU(cuGraphAddHostNode)(&node, graph, nullptr, 0, &host));
+  ASSERT_OK(CU(cuGraphRetainUserObject)(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+  CUgraphExec exec = nullptr;
+  ASSERT_OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  ASSERT_OK(CU(cuGraphDestroy)(graph));
+  ASSERT_OK(CU(cuGraphLaunch)(exec, stream_));
+  ASSERT_OK(CU(cuGraphExecDestroy)(exec));
+  EXPECT_EQ(g_destroyed, 0);
+  open = true;
+  ASSERT_OK(CU(cuStreamSynchronize)(stream_));
+  while (g_destroyed != 1) std::this_thread::yield();
+  EXPECT_EQ(CU(cuUserObjectRelease)(object, 1), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(GraphTest, AGraphInsideANodeGoesWithIt) {
+  CUgraph graph = nullptr, child = nullptr, inside = nullptr;
+  CUgraphNode node = nullptr, empty = nullptr;
+  ASSERT_OK(CU(cuGraphCreate)(&graph, 0));
+  ASSERT_OK(CU(cuGraphCreate)(&child, 0));
+  ASSERT_OK(CU(cuGraphAddEmptyNode)(&empty, child, nullptr, 0));
+  ASSERT_OK(CU(cuGraphAddChildGraphNode)(&node, graph, nullptr, 0, child));
+  ASSERT_OK(CU(cuGraphDestroy)(child));
+  ASSERT_OK(CU(cuGraphChildGraphNodeGetGraph)(node, &inside));
+  size_t count = 0;
+  EXPECT_OK(CU(cuGraphGetNodes)(inside, nullptr, &count));
+  EXPECT_EQ(count, 1u);
+  EXPECT_EQ(CU(cuGraphDestroy)(inside), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_OK(CU(cuGraphDestroy)(graph));
+  EXPECT_EQ(CU(cuGraphGetNodes)(inside, nullptr, &count), CUDA_ERROR_INVALID_VALUE);
 }
 
 }  // namespace

@@ -38,6 +38,30 @@ class Counts(unittest.TestCase):
             many, _ = self.measured(server, "questions", 45, cache=cache)
             self.assertEqual(many["round_trips"] - few["round_trips"], 40)  # the streams' waits
 
+    def test_building_a_graph_waits_the_same_for_any_number_of_nodes(self):
+        with Server() as server, tempfile.TemporaryDirectory() as cache:
+            self.measured(server, "replays", 10, 5, cache=cache)
+            few, _ = self.measured(server, "replays", 10, 5, cache=cache)
+            many, _ = self.measured(server, "replays", 100, 5, cache=cache)
+            self.assertEqual(many["round_trips"], few["round_trips"])
+            self.assertEqual(many["calls"]["cuGraphAddKernelNode_v2"]["calls"], 100)
+
+    def test_a_replay_is_one_record_and_no_wait(self):
+        with Server() as server, tempfile.TemporaryDirectory() as cache:
+            self.measured(server, "replays", 10, 5, cache=cache)
+            few, _ = self.measured(server, "replays", 10, 5, cache=cache)
+            many, _ = self.measured(server, "replays", 10, 105, cache=cache)
+            self.assertEqual(many["round_trips"], few["round_trips"])
+            self.assertEqual(many["posted"] - few["posted"], 100)
+
+    def test_a_replay_with_host_copies_does_not_wait(self):
+        with Server() as server, tempfile.TemporaryDirectory() as cache:
+            self.measured(server, "replays", 10, 5, 1, cache=cache)
+            few, _ = self.measured(server, "replays", 10, 5, 1, cache=cache)
+            many, _ = self.measured(server, "replays", 10, 25, 1, cache=cache)
+            self.assertEqual(many["round_trips"], few["round_trips"])
+            self.assertEqual(many["posted"] - few["posted"], 20 * 3)  # up, launch, down
+
     def test_a_profiled_range_is_counted_apart(self):
         with Server() as server:
             stats, counts = self.measured(server, "ranged", 3, 5, marks=("cuProfilerStart", "cuProfilerStop"))

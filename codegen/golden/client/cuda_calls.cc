@@ -168,51 +168,14 @@ CUresult RoundTrip_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr,
 
 CUresult RoundTrip_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
                                         CUgraphExecUpdateResultInfo* resultInfo) {
-  if (!IsHandle(hGraphExec, HandleKind::kGraphExec)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (!IsHandle(hGraph, HandleKind::kGraph)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (resultInfo == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
-  BodyRoom room;
-  Writer body(room);
-  body.Put<uint64_t>(WireHandle(hGraphExec));
-  body.Put<uint64_t>(WireHandle(hGraph));
   Reply reply;
-  const CUresult error = RoundTrip(CallId::cuGraphExecUpdate_v2, Written(room, body), &reply);
-  if (reply.body.empty()) { return error; }
-  Reader outputs = reply.outputs();
-  CUgraphExecUpdateResultInfo out_resultInfo{};
-  Decode(outputs, &out_resultInfo);
-  if (!outputs.Done()) { return CUDA_ERROR_UNKNOWN; }
-  *resultInfo = out_resultInfo;
-  return error;
+  return RoundTrip(CallId::cuGraphExecUpdate_v2, {}, &reply);
 }
 
 CUresult RoundTrip_cuGraphAddEmptyNode(CUgraphNode* phGraphNode, CUgraph hGraph,
                                        const CUgraphNode* dependencies, size_t numDependencies) {
-  CUresult error = CUDA_SUCCESS;
-  if (phGraphNode == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
-  if (!IsHandle(hGraph, HandleKind::kGraph)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (dependencies == nullptr && numDependencies != 0) { return CUDA_ERROR_INVALID_VALUE; }
-  const uint64_t wire_phGraphNode = NewHandle(HandleKind::kGraphNode, &error);
-  if (error != CUDA_SUCCESS) { return error; }
-  Builder body;
-  body.Put<uint64_t>(wire_phGraphNode);
-  body.Put<uint64_t>(WireHandle(hGraph));
-  PutHandles(body, dependencies, numDependencies);
-  body.Put<uint64_t>(numDependencies);
   Reply reply;
-  error = RoundTrip(CallId::cuGraphAddEmptyNode, body.bytes(), &reply);
-  if (error != CUDA_SUCCESS) {
-    FreeHandle(HandleKind::kGraphNode, wire_phGraphNode);
-    return error;
-  }
-  *phGraphNode = reinterpret_cast<CUgraphNode>(wire_phGraphNode);
-  return CUDA_SUCCESS;
+  return RoundTrip(CallId::cuGraphAddEmptyNode, {}, &reply);
 }
 
 }  // namespace farcall::client

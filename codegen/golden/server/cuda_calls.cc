@@ -189,38 +189,16 @@ Status Serve_cuStreamSetAttribute(ServeCall& call) {
 }
 
 Status Serve_cuGraphExecUpdate_v2(ServeCall& call) {
-  const uint64_t wire_hGraphExec = call.in.Get<uint64_t>();
-  const uint64_t wire_hGraph = call.in.Get<uint64_t>();
   if (!call.in.Done()) { return call.Malformed("body"); }
   if (!Has(call, call.api.cuGraphExecUpdate_v2)) { return Status(); }
-  const auto hGraphExec = call.Resolve<CUgraphExec>(HandleKind::kGraphExec, wire_hGraphExec);
-  const auto hGraph = call.Resolve<CUgraph>(HandleKind::kGraph, wire_hGraph);
-  if (!call.ready()) { return call.LieStatus(); }
-  CUgraphExecUpdateResultInfo resultInfo{};
-  call.result = call.api.cuGraphExecUpdate_v2(hGraphExec, hGraph, &resultInfo);
-  Encode(call.out, resultInfo);
+  call.result = call.api.cuGraphExecUpdate_v2();
   return Status();
 }
 
 Status Serve_cuGraphAddEmptyNode(ServeCall& call) {
-  const uint64_t wire_phGraphNode = call.in.Get<uint64_t>();
-  const uint64_t wire_hGraph = call.in.Get<uint64_t>();
-  const std::vector<uint64_t> wire_dependencies = GetHandles(call.in);
-  const size_t numDependencies = call.in.Get<uint64_t>();
-  if (wire_dependencies.size() != numDependencies) { call.in.Fail(); }
   if (!call.in.Done()) { return call.Malformed("body"); }
   if (!Has(call, call.api.cuGraphAddEmptyNode)) { return Status(); }
-  call.CheckNew(HandleKind::kGraphNode, wire_phGraphNode);
-  const auto hGraph = call.Resolve<CUgraph>(HandleKind::kGraph, wire_hGraph);
-  const std::vector<CUgraphNode> dependencies = ResolveAll<CUgraphNode>(
-      call, HandleKind::kGraphNode, wire_dependencies);
-  if (!call.ready()) { return call.LieStatus(); }
-  CUgraphNode phGraphNode = nullptr;
-  call.result = call.api.cuGraphAddEmptyNode(&phGraphNode, hGraph, dependencies.data(),
-                                             numDependencies);
-  if (call.result == CUDA_SUCCESS) {
-    call.Insert(HandleKind::kGraphNode, wire_phGraphNode, phGraphNode);
-  }
+  call.result = call.api.cuGraphAddEmptyNode();
   return Status();
 }
 

@@ -4,7 +4,8 @@ import sys
 
 from client_server import Server, run
 
-SYNC_TOO = {"launch-limits", "rectangles", "overwritten-source", "host-functions", "pointer-questions"}
+SYNC_TOO = {"launch-limits", "rectangles", "overwritten-source", "host-functions", "pointer-questions",
+             "graph-nodes", "graph-copies", "graph-clones", "graph-errors", "graph-conditionals"}
 
 
 def main():

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// What nodes do: told, and changed.
+#include <cstring>
+
+#include "client-shim/core/calls.h"
+#include "client-shim/cuda/graph_memory.h"
+#include "client-shim/cuda/graph_model.h"
+#include "client-shim/cuda/graph_params.h"
+#include "client/calls.h"
+
+namespace farcall::client {
+
+namespace {
+
+// The node and what it does; INVALID_VALUE for a node of another type.
+CUresult Enter(CUgraphNode handle, CUgraphNodeType type, const void* out, GraphNode** node) {
+  *node = FindNode(handle);
+  if (*node == nullptr || out == nullptr || (*node)->work->type() != type)
+    return CUDA_ERROR_INVALID_VALUE;
+  return LearnWork(*node);
+}
+
+CUresult GetEvent(CUgraphNode hNode, CUgraphNodeType type, CUevent* event) {
+  auto lock = LockGraphs();
+  GraphNode* node = nullptr;
+  CUresult status = Enter(hNode, type, event, &node);
+  if (status == CUDA_SUCCESS) *event = node->work->given.eventWait.event;
+  return status;
+}
+
+CUresult Set(CUgraphNode hNode, const CUgraphNodeParams& params) {
+  auto lock = LockGraphs();
+  GraphNode* node = FindNode(hNode);
+  if (node == nullptr || node->work->type() != params.type) return CUDA_ERROR_INVALID_VALUE;
+  switch (params.type) {
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      break;
+  }
+  auto work = std::make_shared<GraphWork>();
+  CUresult status = MakeWork(params, node->graph, work.get());
+  if (status != CUDA_SUCCESS) return status;
+  // What a graph inside another one, or a clone, does with host memory was noted when it was made.
+  bool copied = (node->graph->inner && !node->graph->body) || node->graph->inherited != nullptr;
+  if (copied && params.type == CU_GRAPH_NODE_TYPE_MEMCPY) status = LearnWork(node);
+  if (status != CUDA_SUCCESS) return status;
+  if (copied && (TouchesHost(*node->work) || !work->copies.empty() || work->host_function != 0))
+    return NotSupported(CallId::cuGraphNodeSetParams);
+  Builder body;
+  body.Put<uint64_t>(node->handle);
+  PutWork(&body, *work);
+  status = PostGraph(CallId::cuGraphNodeSetParams, body);
+  if (status == CUDA_SUCCESS) node->work = std::move(work);
+  return status;
+}
+
+template <typename Params>
+CUresult SetTyped(CUgraphNode node, const Params* params) {
+  return params == nullptr ? CUDA_ERROR_INVALID_VALUE : Set(node, ParamsFrom(*params));
+}
+
+bool IsKernelNode(CUgraphNode handle) {
+  auto lock = LockGraphs();
+  GraphNode* node = FindNode(handle);
+  return node != nullptr && node->work->type() == CU_GRAPH_NODE_TYPE_KERNEL;
+}
+
+}  // namespace
+
+CUresult Call_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType* type) {
+  auto lock = LockGraphs();
+  GraphNode* node = FindNode(hNode);
+  if (node == nullptr || type == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *type = node->work->type();
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode,
+                                            CUDA_KERNEL_NODE_PARAMS* nodeParams) {
+  auto lock = LockGraphs();
+  GraphNode* node = nullptr;
+  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_KERNEL, nodeParams, &node);
+  if (status == CUDA_SUCCESS)
+    std::memcpy(nodeParams, &node->work->given.kernel, sizeof(*nodeParams));
+  return status;
+}
+
+CUresult Call_cuGraphKernelNodeGetParams(CUgraphNode hNode,
+                                         CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {
+  auto lock = LockGraphs();
+  GraphNode* node = nullptr;
+  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_KERNEL, nodeParams, &node);
+  if (status != CUDA_SUCCESS) return status;
+  std::memcpy(nodeParams, &node->work->given.kernel, sizeof(*nodeParams));
+  // A kernel of a library has no function in the older form but itself.
+  if (nodeParams->func == nullptr)
+    nodeParams->func = reinterpret_cast<CUfunction>(node->work->given.kernel.kern);
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D* nodeParams) {
+  auto lock = LockGraphs();
+  GraphNode* node = nullptr;
+  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, nodeParams, &node);
+  if (status == CUDA_SUCCESS) *nodeParams = node->work->given.memcpy.copyParams;
+  return status;
+}
+
+CUresult Call_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS* nodeParams) {
+  auto lock = LockGraphs();
+  GraphNode* node = nullptr;
+  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_MEMSET, nodeParams, &node);
+  if (status == CUDA_SUCCESS)
+    std::memcpy(nodeParams, &node->work->given.memset, sizeof(*nodeParams));
+  return status;
+}
+
+CUresult Call_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS* nodeParams) {
+  auto lock = LockGraphs();
+  GraphNode* node = nullptr;
+  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_HOST, nodeParams, &node);
+  if (status != CUDA_SUCCESS) return status;
+  *nodeParams = {node->work->given.host.fn, node->work->given.host.userData};
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode,
+                                             CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams_out) {
+  auto lock = LockGraphs();
+  GraphNode* node = nullptr;
+  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, nodeParams_out, &node);
+  if (status != CUDA_SUCCESS) return status;
+  const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& ops = node->work->given.memOp;
+  *nodeParams_out = {ops.ctx, ops.count, ops.paramArray, ops.flags};
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent* event_out) {
+  return GetEvent(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event_out);
+}
+CUresult Call_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent* event_out) {
+  return GetEvent(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event_out);
+}
+
+CUresult Call_cuGraphMemAllocNodeGetParams(CUgraphNode hNode,
+                                           CUDA_MEM_ALLOC_NODE_PARAMS* params_out) {
+  auto lock = LockGraphs();
+  GraphNode* node = nullptr;
+  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, params_out, &node);
+  if (status != CUDA_SUCCESS) return status;
+  const GraphMemory& memory = *node->work->memory;
+  *params_out = {memory.props, nullptr, 0, memory.bytes, memory.address};
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr* dptr_out) {
+  auto lock = LockGraphs();
+  GraphNode* node = nullptr;
+  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE, dptr_out, &node);
+  if (status == CUDA_SUCCESS) *dptr_out = node->work->memory->address;
+  return status;
+}
+
+CUresult Call_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph* phGraph) {
+  auto lock = LockGraphs();
+  GraphNode* node = FindNode(hNode);
+  if (node == nullptr || phGraph == nullptr || node->work->type() != CU_GRAPH_NODE_TYPE_GRAPH)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (node->child == 0) {
+    CUresult status = CUDA_SUCCESS;
+    uint64_t name = NewHandle(HandleKind::kGraph, &status);
+    if (status != CUDA_SUCCESS) return status;
+    Builder body;
+    body.Put<uint64_t>(node->handle);
+    body.Put<uint64_t>(name);
+    status = PostGraph(CallId::cuGraphChildGraphNodeGetGraph, body);
+    if (status != CUDA_SUCCESS) return status;
+    node->child = name;
+    std::shared_ptr<Graph> inner = KeepGraph(name);
+    inner->inner = true;
+    inner->known = false;
+  }
+  *phGraph = AsHandle<CUgraph>(node->child);
+  return CUDA_SUCCESS;
+}
+
+CUresult Call_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams* nodeParams) {
+  return nodeParams == nullptr ? CUDA_ERROR_INVALID_VALUE : Set(hNode, *nodeParams);
+}
+CUresult Call_cuGraphKernelNodeSetParams(CUgraphNode hNode,
+                                         const CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {
+  return SetTyped(hNode, nodeParams);
+}
+CUresult Call_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
+                                            const CUDA_KERNEL_NODE_PARAMS* nodeParams) {
+  return SetTyped(hNode, nodeParams);
+}
+CUresult Call_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D* nodeParams) {
+  return SetTyped(hNode, nodeParams);
+}
+CUresult Call_cuGraphMemsetNodeSetParams(CUgraphNode hNode,
+                                         const CUDA_MEMSET_NODE_PARAMS* nodeParams) {
+  return SetTyped(hNode, nodeParams);
+}
+CUresult Call_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS* nodeParams) {
+  return SetTyped(hNode, nodeParams);
+}
+CUresult Call_cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode,
+                                             const CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams) {
+  return SetTyped(hNode, nodeParams);
+}
+CUresult Call_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event) {
+  return Set(hNode, EventParams(CU_GRAPH_NODE_TYPE_EVENT_RECORD, event));
+}
+CUresult Call_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) {
+  return Set(hNode, EventParams(CU_GRAPH_NODE_TYPE_WAIT_EVENT, event));
+}
+
+CUresult Call_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
+  if (!IsKernelNode(dst) || !IsKernelNode(src)) return CUDA_ERROR_INVALID_VALUE;
+  return Post_cuGraphKernelNodeCopyAttributes(dst, src);
+}
+
+CUresult Call_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
+                                            const CUkernelNodeAttrValue* value) {
+  if (!IsKernelNode(hNode) || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return Post_cuGraphKernelNodeSetAttribute(hNode, attr, value);
+}
+
+}  // namespace farcall::client
