@@ -101,6 +101,9 @@ CUresult Frontier(ServeCall& call, CUstream stream, CUgraph* graph, GraphEdges* 
   if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
     return CUDA_ERROR_ILLEGAL_STATE;
   }
+  if (nodes == nullptr) {
+    count = 0;
+  }
   edges->from.assign(nodes, nodes + count);
   edges->data.assign(count, CUgraphEdgeData{});
   if (data != nullptr) {
@@ -336,9 +339,14 @@ Status Serve_cuGraphAddNode_v2(ServeCall& call) {
   if (call.result != CUDA_SUCCESS) {
     return {};
   }
+  CUgraph* bodies = params.native.conditional.phGraph_out;
+  if (!params.new_graphs.empty() && bodies == nullptr) {
+    call.result = CUDA_ERROR_UNKNOWN;
+    return {};
+  }
   NameNode(call, wire_graph, graph, wire_node, made, params.new_graphs);
   for (size_t i = 0; i < params.new_graphs.size(); ++i) {
-    NameInnerGraph(call, params.new_graphs[i], params.native.conditional.phGraph_out[i]);
+    NameInnerGraph(call, params.new_graphs[i], bodies[i]);
   }
   if (stream != nullptr) {
     call.result = MoveFrontier(call, stream->native, {{made}, {}, {CUgraphEdgeData{}}},

@@ -166,10 +166,11 @@ CUresult Call_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 CUresult Call_cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
   Stream* stream = FindStream(hStream);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (phGraph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  // Who captured into a graph of its own has it already.
+  if (phGraph == nullptr && OwnsGraph(stream)) return CUDA_ERROR_INVALID_VALUE;
   CUresult status = MayEndCapture(stream);
   if (status != CUDA_SUCCESS) return status;
-  *phGraph = nullptr;
+  if (phGraph != nullptr) *phGraph = nullptr;
   uint64_t graph = stream->capture_graph.load();
   FixedBody<16> body;
   body.Put<uint64_t>(WireStream(hStream, false, &status));
@@ -189,7 +190,7 @@ CUresult Call_cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
   std::shared_ptr<Graph> made = FindGraph(AsHandle<CUgraph>(graph));
   if (made == nullptr) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   made->capturing = false;
-  *phGraph = AsHandle<CUgraph>(graph);
+  if (phGraph != nullptr) *phGraph = AsHandle<CUgraph>(graph);
   return CUDA_SUCCESS;
 }
 

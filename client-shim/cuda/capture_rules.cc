@@ -96,6 +96,12 @@ CUresult RefuseOn(Stream* stream) {
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+bool OwnsGraph(const Stream* stream) {
+  std::lock_guard lock(g_list->mutex);
+  Capture* capture = FindLocked(stream->capture_id.load());
+  return capture == nullptr || capture->owned;
+}
+
 CUresult MayEndCapture(const Stream* origin) {
   std::lock_guard lock(g_list->mutex);
   Capture* capture = FindLocked(origin->capture_id.load());

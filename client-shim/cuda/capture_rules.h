@@ -20,6 +20,8 @@ void JoinCapture(Stream* stream, Stream* of);
 // A call that may not name a capturing stream named one: its capture is invalid. Returns the call's
 // code.
 CUresult RefuseOn(Stream* stream);
+// The graph was made for the stream's capture; also if it does not capture.
+bool OwnsGraph(const Stream* stream);
 // Why the calling thread may not end the capture of `origin`; CUDA_SUCCESS if it may.
 CUresult MayEndCapture(const Stream* origin);
 // Every stream in this stream's capture leaves it. True: the capture was valid.

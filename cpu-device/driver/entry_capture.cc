@@ -78,9 +78,10 @@ CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph handle,
 CUresult cuStreamEndCapture(CUstream handle, CUgraph* out) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = Enter(handle, &stream)) return result;
-  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = nullptr;
   const std::shared_ptr<Capture> capture = stream->capture();
+  // Who captured into a graph of its own has it already.
+  if (out == nullptr && (capture == nullptr || capture->owned())) return CUDA_ERROR_INVALID_VALUE;
+  if (out != nullptr) *out = nullptr;
   if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   if (&capture->origin() != stream.get()) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
   bool unjoined = false;
@@ -90,7 +91,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* out) {
     if (capture->owned()) TheDriver().graphs.Take(capture->graph().handle());
     return valid ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   }
-  *out = capture->graph().handle();
+  if (out != nullptr) *out = capture->graph().handle();
   return CUDA_SUCCESS;
 }
 

@@ -94,7 +94,7 @@ void TraceWork() {
   set.elementSize = 4;
   set.dst = a + 2;
   T("not aligned", cuGraphAddMemsetNode, &any, graph, nullptr, 0, &set, nullptr);
-  T("not memory", cuGraphMemsetNodeSetParams, set_node, &set);
+  T("not aligned", cuGraphMemsetNodeSetParams, set_node, &set);
   set.dst = a;
   set.value = 8;
   T("", cuGraphMemsetNodeSetParams, set_node, &set);

@@ -200,6 +200,60 @@ def driver_rest():
     }
 
 
+def typed(node_type):
+    return Body().put("I", node_type, 0)
+
+
+def empty_node():
+    return typed(5)
+
+
+def memset_node():
+    return typed(2).put("Q", MEMORY, 0).put("I", 7, 4).put("Q", 16, 1)
+
+
+def host_node():
+    return typed(3).put("Q", 5)
+
+
+def event_node():
+    return typed(7).put("Q", handle("event"))
+
+
+def child_node():
+    return typed(4).put("Q", handle("graph"))
+
+
+def memory_operations():
+    return typed(12).put("Q", 1).put("I", 1, 0).put("Q", MEMORY, 9)
+
+
+def device_copy():
+    return typed(1).put("I", 2, 0).put("Q", MEMORY, 0, 0, 0, 64, 1).put("I", 2, 0).put("Q", MEMORY + 1024, 0, 0, 0, 64, 1).put("Q", 64, 1, 1)
+
+
+def conditional():
+    return typed(13).put("Q", 1).put("I", 0).put("Q", 1, handle("graph", 61))
+
+
+def add_node(index, graph=None, stream=0, work=empty_node, after=()):
+    body = Body().put("Q", handle("graph_node", index), graph or handle("graph"), stream) + work()
+    body = Body(body).put("Q", len(after))
+    for node in after:
+        body.put("Q", handle("graph_node", node), 0)
+    return item("cuGraphAddNode_v2", body)
+
+
+def edges(call, *heads, flags=None, both=()):
+    body = Body().put("Q", *heads)
+    if flags is not None:
+        body.put("I", flags)
+    body.put("Q", len(both))
+    for start, end in both:
+        body.put("Q", handle("graph_node", start), handle("graph_node", end), 0)
+    return item(call, body)
+
+
 def by_hand():
     """name -> (mode, items)."""
     stream, event = handle("stream"), handle("event")
@@ -266,9 +320,27 @@ def by_hand():
                                     item("cuCtxGetLimit", Body().put("i", 0), context=7)]),
         "host_function": (PREPARED, [host_function, item(HOST_DONE, Body().put("Q", 1), 0), of("cuStreamSynchronize", stream)]),
         "host_function_left": (PREPARED, [host_function, host_function]),
-        "graph": (PREPARED, [of("cuGraphGetNodes", handle("graph")),
-                             item("cuStreamBeginCapture_v2", Body().put("Q", stream).put("i", 2)), upload(b"g" * 8, stream), host_function,
-                             of("cuStreamEndCapture", stream, handle("graph", 50))]),
+        "graph": (PREPARED, [of("cuGraphGetNodes", handle("graph"), 0, 0),
+                             of("cuStreamBeginCapture_v2", stream, handle("graph", 50)), upload(b"g" * 8, stream), host_function,
+                             add_node(12, handle("graph", 50), stream), edges("cuStreamUpdateCaptureDependencies_v2", stream, flags=1),
+                             of("cuGraphGetNodes", handle("graph", 50), stream, 0),
+                             of("cuStreamEndCapture", stream, handle("graph", 50)), of("cuGraphDestroy", handle("graph", 50))]),
+        "graph_nodes": (PREPARED, [add_node(10), add_node(11, after=(10,)), add_node(12, work=memset_node), alloc(), add_node(13, work=memset_node),
+                                   item("cuGraphNodeSetParams", Body().put("Q", handle("graph_node", 13)) + memset_node()),
+                                   item("cuGraphExecNodeSetParams",
+                                        Body().put("Q", handle("graph_exec"), handle("graph_node", 13)) + memset_node()),
+                                   add_node(14, work=host_node), add_node(15, work=event_node), add_node(16, work=child_node),
+                                   add_node(17, work=memory_operations), add_node(18, work=device_copy), add_node(19, work=conditional),
+                                   of("cuGraphChildGraphNodeGetGraph", handle("graph_node", 16), handle("graph", 60)),
+                                   edges("cuGraphAddDependencies_v2", handle("graph"), both=((10, 12),)),
+                                   edges("cuGraphRemoveDependencies_v2", handle("graph"), both=((10, 12),)),
+                                   of("cuGraphKernelNodeGetParams_v2", handle("graph_node", 10)),
+                                   of("cuGraphExecUpdate_v2", handle("graph_exec"), handle("graph")),
+                                   of("cuGraphNodeFindInClone", handle("graph_node", 20), handle("graph_node", 10), handle("graph")),
+                                   of("cuGraphGetNodes", handle("graph"), 0, 0), of("cuGraphDestroyNode", handle("graph_node", 11)),
+                                   edges("cuStreamBeginCaptureToGraph", stream, handle("graph")),
+                                   of("cuStreamEndCapture", stream, handle("graph")), of("cuGraphDestroy", handle("graph")),
+                                   of("cuGraphNodeGetType", handle("graph_node", 10))]),
         "no_memory": (PREPARED, [answer("cuMemCreate", OUT_OF_MEMORY), item(NEED_CREDIT, Body().put("i", 0).put("Q", 1 << 21).put("B", 1)),
                                  answer("cuMemMap", OUT_OF_MEMORY), item(NEED_CREDIT, Body().put("i", 0).put("Q", 1 << 21).put("B", 1)),
                                  answer("cuMemSetAccess", OUT_OF_MEMORY), item(NEED_CREDIT, Body().put("i", 0).put("Q", 1 << 21).put("B", 1))]),

@@ -276,6 +276,26 @@ server::DriverApi MakeDevice() {
   api.cuKernelGetParamInfo = [](CUkernel, size_t index, size_t* offset, size_t* bytes) {
     return DescribeParameter(index, offset, bytes);
   };
+  // A capture makes one graph, and nothing yet.
+  api.cuStreamGetCaptureInfo_v3 = [](CUstream, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                     CUgraph* graph, const CUgraphNode** nodes,
+                                     const CUgraphEdgeData** edges, size_t* count) {
+    *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    *id = 1;
+    *graph = reinterpret_cast<CUgraph>(0x500);
+    *nodes = nullptr;
+    *edges = nullptr;
+    *count = 0;
+    return CUDA_SUCCESS;
+  };
+  api.cuStreamEndCapture = [](CUstream, CUgraph* graph) {
+    *graph = reinterpret_cast<CUgraph>(0x500);
+    return CUDA_SUCCESS;
+  };
+  api.cuGraphNodeGetType = [](CUgraphNode, CUgraphNodeType* type) {
+    *type = CU_GRAPH_NODE_TYPE_EMPTY;
+    return CUDA_SUCCESS;
+  };
   // Memory of the driver's own choice would have no bytes behind it.
   api.cuMemAlloc_v2 = [](CUdeviceptr*, size_t) { return CUDA_ERROR_OUT_OF_MEMORY; };
   api.cuLaunchHostFunc = LaunchHostFunction;

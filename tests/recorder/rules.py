@@ -37,6 +37,13 @@ CLIENT = {
         "cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2"},
     "D3: what a stream is, the client knows": {
         "cuStreamGetFlags", "cuStreamGetPriority", "cuStreamGetId", "cuStreamGetCtx", "cuStreamGetCtx_v2", "cuStreamGetDevice"},
+    "D3: what a graph is and what its nodes do, the client knows": {
+        "cuGraphGetNodes", "cuGraphGetRootNodes", "cuGraphGetEdges_v2", "cuGraphNodeGetDependencies",
+        "cuGraphNodeGetDependentNodes_v2", "cuGraphNodeGetType", "cuGraphMemsetNodeGetParams", "cuGraphMemcpyNodeGetParams",
+        "cuGraphBatchMemOpNodeGetParams", "cuGraphExecGetFlags", "cuGraphNodeGetEnabled"},
+    "D14: user objects are the application's; the memory of graphs is the session's credit": {
+        "cuUserObjectCreate", "cuUserObjectRetain", "cuUserObjectRelease", "cuGraphRetainUserObject", "cuGraphReleaseUserObject",
+        "cuDeviceGetGraphMemAttribute", "cuDeviceGraphMemTrim"},
     "D17: capture state is the client's": {
         "cuStreamIsCapturing", "cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v2", "cuStreamGetCaptureInfo_v3"},
     "D6: names, layouts and attributes of functions come with the function": {
@@ -191,6 +198,13 @@ def instantiate_by_structure(call: Call):
     return calls
 
 
+def kept(name, *arguments):
+    """As `name`, with these arguments only."""
+    return lambda call: [(name, {k: v for k, v in call.arguments.items() if k.lstrip("*") in arguments})]
+
+
+ADD_NODE = kept("cuGraphAddNode_v2", "phGraphNode", "hGraph")
+
 LOAD = ("numOptions", "options", "optionValues", "fname", "image", "fatCubin")
 LIBRARY = ("fileName", "code", "jitOptions", "jitOptionsValues", "numJitOptions", "libraryOptions", "libraryOptionValues",
            "numLibraryOptions")
@@ -246,6 +260,15 @@ LOWERED = {
         "cuStreamBeginCapture": to("cuStreamBeginCapture_v2", mode="n:2"),
         "cuStreamBeginCapture_v2": to("cuStreamBeginCapture_v2", mode="n:2"),
     },
+    "D3: all ways to add a node, and to change one, arrive as one": {
+        **{f"cuGraphAdd{kind}Node": ADD_NODE
+           for kind in ("Empty", "ChildGraph", "EventRecord", "EventWait", "Memset", "Memcpy", "BatchMemOp")},
+        "cuGraphAddNode_v2": ADD_NODE,
+        "cuGraphAddDependencies": kept("cuGraphAddDependencies_v2", "hGraph"),
+        "cuGraphRemoveDependencies": kept("cuGraphRemoveDependencies_v2", "hGraph"),
+        "cuGraphMemsetNodeSetParams": kept("cuGraphNodeSetParams", "hNode"),
+        "cuGraphExecMemsetNodeSetParams": kept("cuGraphExecNodeSetParams", "hGraphExec", "hNode"),
+    },
     "D17: one way to instantiate crosses": {
         "cuGraphInstantiate": instantiate, "cuGraphInstantiate_v2": instantiate,
         "cuGraphInstantiateWithParams": instantiate_by_structure,
@@ -283,6 +306,8 @@ ADDED = {
     "D4: the issue thread makes the record's context current": {"cuCtxSetCurrent", "cuCtxPopCurrent_v2"},
     "D17: threads of the server break no capture; a stream that captures gets no watch": {
         "cuThreadExchangeStreamCaptureMode", "cuStreamIsCapturing"},
+    "D17: the server looks up the graph that a capture makes": {"cuStreamGetCaptureInfo_v3"},
+    "D17: what a capture made is listed when somebody asks": {"cuGraphGetNodes", "cuGraphGetEdges_v2", "cuGraphNodeGetType"},
     "D4: a wait polls": {"cuStreamQuery", "cuEventQuery", "cuCtxSynchronize"},
     "D3: granted memory is mapped into the window": {
         "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease"},
