@@ -99,7 +99,7 @@ TEST_F(DeviceMemoryTest, RefundsWhatTheDeviceRefuses) {
   EXPECT_EQ(last_, CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(broker_.charged, 300 * kMiB);
   EXPECT_EQ(g_mapped_bytes, 300 * kMiB) << "nothing half made is left";
-  Grant(600 * kMiB);
+  Grant(400 * kMiB);
   EXPECT_EQ(detail_, "over") << "the ledger refuses before the device is asked";
 }
 
