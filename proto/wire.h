@@ -151,14 +151,20 @@ struct HandleParts {
   uint16_t generation;
 };
 
+// The application holds this value in the place of a pointer, and may count on a pointer's alignment: PyTorch tells its own
+// streams from others by the lowest bits.
 constexpr uint64_t MakeHandle(HandleKind kind, uint32_t index, uint16_t generation) {
-  return (static_cast<uint64_t>(kind) << 40) | (static_cast<uint64_t>(generation) << 24) |
-         (index & 0xFFFFFFu);
+  return ((static_cast<uint64_t>(kind) << 40) | (static_cast<uint64_t>(generation) << 24) |
+          (index & 0xFFFFFFu))
+         << 4;
 }
 constexpr HandleParts SplitHandle(uint64_t handle) {
-  return {static_cast<HandleKind>((handle >> 40) & 0xFF), static_cast<uint32_t>(handle & 0xFFFFFF),
-          static_cast<uint16_t>((handle >> 24) & 0xFFFF)};
+  return {static_cast<HandleKind>((handle >> 44) & 0xFF),
+          static_cast<uint32_t>((handle >> 4) & 0xFFFFFF),
+          static_cast<uint16_t>((handle >> 28) & 0xFFFF)};
 }
+// Whether a number has the form of one: what SplitHandle does not look at is 0.
+constexpr bool HasHandleForm(uint64_t handle) { return handle >> 52 == 0 && handle % 16 == 0; }
 inline constexpr uint32_t kMaxHandleIndex = 0xFFFFFF;
 
 // ---- Address windows (device memory; pinned host memory), equal on both sides.

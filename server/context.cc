@@ -86,7 +86,7 @@ Status Serve_cuDevicePrimaryCtxRetain(ServeCall& call) {
     return call.Malformed("body");
   }
   HandleParts parts = SplitHandle(wire);
-  if (parts.kind != HandleKind::kContext || (wire >> 48) != 0 || parts.index == 0 ||
+  if (parts.kind != HandleKind::kContext || !HasHandleForm(wire) || parts.index == 0 ||
       parts.index > UINT16_MAX) {
     return call.Malformed("a context handle of another kind");
   }

@@ -90,7 +90,7 @@ void* ServeCall::ResolveRaw(HandleKind kind, uint64_t wire, bool optional) {
     return nullptr;
   }
   HandleParts parts = SplitHandle(wire);
-  if (parts.kind != kind || (wire >> 48) != 0 || parts.index == 0) {
+  if (parts.kind != kind || !HasHandleForm(wire) || parts.index == 0) {
     Lie("a handle of another kind");
     return nullptr;
   }
@@ -195,7 +195,7 @@ CUdevice ServeCall::ResolveDevice(int32_t ordinal) {
 
 void ServeCall::CheckNew(HandleKind kind, uint64_t wire) {
   HandleParts parts = SplitHandle(wire);
-  if (parts.kind != kind || (wire >> 48) != 0) {
+  if (parts.kind != kind || !HasHandleForm(wire)) {
     return Lie("a new handle of another kind");
   }
   if (kind == HandleKind::kContext && parts.index > UINT16_MAX) {

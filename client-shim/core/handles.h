@@ -24,7 +24,7 @@ class HandleTable {
   uint64_t New(void* object, uint32_t max_index = kMaxHandleIndex);
   HandleState Find(uint64_t handle, void** object) const {
     HandleParts parts = SplitHandle(handle);
-    if (parts.kind != kind_ || handle >> 48 != 0) return HandleState::kUnknown;
+    if (parts.kind != kind_ || !HasHandleForm(handle)) return HandleState::kUnknown;
     const Slot* slot = At(parts.index);
     if (slot == nullptr) return HandleState::kUnknown;
     uint32_t state = slot->state.load(std::memory_order_acquire);

@@ -39,7 +39,7 @@ IDS = call_ids()
 
 
 def handle(kind, index=1, generation=1):
-    return KINDS.index(kind) << 40 | generation << 24 | index
+    return (KINDS.index(kind) << 40 | generation << 24 | index) << 4
 
 
 class Body(bytearray):

@@ -15,6 +15,10 @@ TEST(HandleTest, PartsComeBack) {
       EXPECT_EQ(parts.index, index);
       EXPECT_EQ(parts.generation, generation);
       EXPECT_NE(handle, 0u);
+      EXPECT_EQ(handle % 16, 0u) << "programs count on a pointer's alignment";
+      EXPECT_TRUE(HasHandleForm(handle));
+      EXPECT_FALSE(HasHandleForm(handle + 1));
+      EXPECT_FALSE(HasHandleForm(handle | uint64_t{1} << 52));
     }
   }
 }
