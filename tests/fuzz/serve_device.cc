@@ -194,8 +194,18 @@ CUresult CopyRows(const CUDA_MEMCPY2D* copy, CUstream) {
 CUresult CopyBox(const CUDA_MEMCPY3D* copy, CUstream) {
   uint64_t source_rows = (copy->Depth - 1) * copy->srcHeight + copy->Height - 1;
   uint64_t rows = (copy->Depth - 1) * copy->dstHeight + copy->Height - 1;
-  Touch(copy->srcDevice, source_rows * copy->srcPitch + copy->WidthInBytes);
-  return Touch(copy->dstDevice, rows * copy->dstPitch + copy->WidthInBytes);
+  // Host memory is touched as well; an array has no address here.
+  auto end = [](CUmemorytype type, CUdeviceptr device, const void* host) {
+    return type == CU_MEMORYTYPE_DEVICE ? device : reinterpret_cast<CUdeviceptr>(host);
+  };
+  if (copy->srcMemoryType != CU_MEMORYTYPE_ARRAY) {
+    Touch(end(copy->srcMemoryType, copy->srcDevice, copy->srcHost),
+          source_rows * copy->srcPitch + copy->WidthInBytes);
+  }
+  return copy->dstMemoryType == CU_MEMORYTYPE_ARRAY
+             ? CUDA_SUCCESS
+             : Touch(end(copy->dstMemoryType, copy->dstDevice, copy->dstHost),
+                     rows * copy->dstPitch + copy->WidthInBytes);
 }
 
 // Windows as the fake device makes them: real memory.
