@@ -22,6 +22,7 @@ typedef int CUdevice;
 typedef struct CUctx_st* CUcontext;
 typedef struct CUstream_st* CUstream;
 typedef struct CUevent_st* CUevent;
+typedef struct CUgreenCtx_st* CUgreenCtx;
 
 typedef enum ShapeKind_enum { SHAPE_POINT = 3, SHAPE_LINE = 5 } ShapeKind;
 typedef struct ShapePoint_st {
