@@ -2,6 +2,7 @@
 #include "cpu-device/driver/graph.h"
 
 #include <algorithm>
+#include <atomic>
 #include <unordered_map>
 
 #include "cpu-device/driver/device.h"
@@ -98,7 +99,8 @@ Graph::~Graph() {
 GraphNode& Graph::Add(CUgraphNodeType type, std::vector<GraphNode*> dependencies) {
   auto node = std::make_shared<GraphNode>(*this, type);
   node->dependencies = std::move(dependencies);
-  node->id = next_id_++;
+  static std::atomic<uint64_t> next_id{1};
+  node->id = next_id++;
   nodes_.push_back(node);
   GraphNodes().Add(node);
   return *node;
@@ -169,7 +171,6 @@ std::shared_ptr<Graph> Graph::Clone() const {
     for (const auto& [dependency, data] : node->edge_data)
       twin[node.get()]->edge_data[twin[dependency]] = data;
   }
-  copy->next_id_ = next_id_;
   copy->conditionals = conditionals;
   copy->user_objects.Share(user_objects);
   return copy;

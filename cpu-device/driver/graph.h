@@ -100,7 +100,7 @@ class GraphNode {
   std::vector<GraphNode*> dependencies;
   std::map<const GraphNode*, CUgraphEdgeData> edge_data;  // of edges that are not plain
   std::vector<void*> param_pointers;  // what cuGraphKernelNodeGetParams hands out
-  uint64_t id = 0;                    // creation order; a clone keeps it
+  uint64_t id = 0;  // of all graphs' nodes, in order of creation; a clone keeps it
 };
 
 // Not safe from several threads at once, as CUDA's graphs are not; handles are.
@@ -136,7 +136,6 @@ class Graph {
 
  private:
   std::vector<std::shared_ptr<GraphNode>> nodes_;
-  uint64_t next_id_ = 1;
 };
 
 template <typename Predicate>

@@ -313,6 +313,7 @@ ADDED = {
         "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease"},
     "D7: the server asks whether a new stream blocks, to know what may pass an upload's bytes": {"cuStreamGetFlags"},
     "D7: staging memory of the server is pinned": {"cuMemHostRegister_v2", "cuMemHostUnregister"},
+    "D3: host memory that kernels may reach gets a mirror at its own address": {"cuMemHostGetDevicePointer_v2"},
     "D6: a function's attributes and layout are fetched with it": {
         "cuFuncGetAttribute", "cuFuncGetParamInfo", "cuKernelGetAttribute", "cuKernelGetParamInfo"},
     "D6: lists of functions travel as names": {"cuFuncGetName", "cuKernelGetName"},
