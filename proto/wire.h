@@ -87,9 +87,10 @@ enum class SessionCall : uint16_t {
   kReturnCredit = 0xF011,  // {i32 device, u64 base, u64 bytes}: an unspent granted range goes back
   kFenceFrees =
       0xF012,  // {u64 epoch} -> reply once every free of this context up to epoch has completed
-  kHostDone = 0xF013,    // {u64 token}: the host function of kHostCall has returned
-  kHostWindow = 0xF014,  // {u64 address, u64 bytes, i32 device or -1} -> reply: host memory mirrored
-                         // at its address (managed memory is charged to a device)
+  kHostDone = 0xF013,  // {u64 token}: the host function of kHostCall has returned
+  kHostWindow =
+      0xF014,  // {u64 address, u64 bytes, i32 device or -1} -> reply: host memory mirrored
+               // at its address (managed memory is charged to a device)
   kNamedImage = 0xF015,  // {hash[32], u64 bytes, u64 transfer or 0, inline bytes}: puts an image
                          // into the server's store
   kNvml = 0xF016,        // {u64 count, a run of bytes a question} -> reply {u64 count, {i64
@@ -151,8 +152,8 @@ struct HandleParts {
   uint16_t generation;
 };
 
-// The application holds this value in the place of a pointer, and may count on a pointer's alignment: PyTorch tells its own
-// streams from others by the lowest bits.
+// The application holds this value in the place of a pointer, and may count on a pointer's
+// alignment: PyTorch tells its own streams from others by the lowest bits.
 constexpr uint64_t MakeHandle(HandleKind kind, uint32_t index, uint16_t generation) {
   return ((static_cast<uint64_t>(kind) << 40) | (static_cast<uint64_t>(generation) << 24) |
           (index & 0xFFFFFFu))
@@ -164,7 +165,9 @@ constexpr HandleParts SplitHandle(uint64_t handle) {
           static_cast<uint16_t>((handle >> 28) & 0xFFFF)};
 }
 // Whether a number has the form of one: what SplitHandle does not look at is 0.
-constexpr bool HasHandleForm(uint64_t handle) { return handle >> 52 == 0 && handle % 16 == 0; }
+constexpr bool HasHandleForm(uint64_t handle) {
+  return handle >> 52 == 0 && handle % 16 == 0;
+}
 inline constexpr uint32_t kMaxHandleIndex = 0xFFFFFF;
 
 // ---- Address windows (device memory; pinned host memory), equal on both sides.

@@ -28,7 +28,7 @@ struct PhysicalMemory {
   std::atomic<uint32_t> mappings{0};  // and whoever else needs it to stay
   bool exportable = false;
   bool shared = false;
-  ShareToken token;  // if shared
+  ShareToken token;       // if shared
   bool imported = false;  // another session's: not in this one's use
 };
 

@@ -2,7 +2,6 @@
 // Managed memory: host memory the device reaches at the same address (mirror.h). Advice and
 // prefetches are remembered for who asks; where the pages are, they do not change.
 #include "client-shim/cuda/managed.h"
-#include "client-shim/cuda/memory.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/core/memory_map.h"
+#include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"

@@ -2,7 +2,6 @@
 #include "cpu-device/driver/context.h"
 
 #include "cpu-device/driver/array.h"
-
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/event.h"
 #include "cpu-device/driver/executor.h"

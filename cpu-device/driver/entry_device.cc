@@ -72,8 +72,8 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format format,
-                                            unsigned channels, CUdevice ordinal) {
+CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t* width, CUarray_format format, unsigned channels,
+                                            CUdevice ordinal) {
   Device* device = nullptr;
   if (const CUresult result = Enter(ordinal, width, &device)) return result;
   Format known;

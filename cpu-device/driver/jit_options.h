@@ -21,7 +21,8 @@ class JitOptions {
   void** error_log_size_ = nullptr;  // where the bytes written are told
 };
 
-// The PTX, or machine code, of an image for this process's profile; failures are logged and told to `jit`.
+// The PTX, or machine code, of an image for this process's profile; failures are logged and told to
+// `jit`.
 CUresult CodeOf(const void* image, std::string* code, const JitOptions& jit);
 bool ReadFile(const char* path, std::string* bytes);
 

@@ -60,8 +60,8 @@ std::set<HandleKind> KindsNamed(std::span<const uint8_t> input) {
     uint64_t word = 0;
     std::memcpy(&word, input.data() + at, sizeof(word));
     farcall::HandleParts parts = farcall::SplitHandle(word);
-    if (farcall::HasHandleForm(word) && parts.index <= kLiveHandles && parts.kind > HandleKind::kContext &&
-        parts.kind <= HandleKind::kLast) {
+    if (farcall::HasHandleForm(word) && parts.index <= kLiveHandles &&
+        parts.kind > HandleKind::kContext && parts.kind <= HandleKind::kLast) {
       kinds.insert(parts.kind);
     }
   }
