@@ -88,9 +88,9 @@ enum class SessionCall : uint16_t {
   kFenceFrees =
       0xF012,  // {u64 epoch} -> reply once every free of this context up to epoch has completed
   kHostDone = 0xF013,  // {u64 token}: the host function of kHostCall has returned
-  kHostWindow =
-      0xF014,  // {u64 address, u64 bytes, i32 device or -1} -> reply: host memory mirrored
-               // at its address (managed memory is charged to a device)
+  // {u64 address, u64 bytes, i32 device or -1} -> reply: host memory mirrored at its address
+  // (managed memory is charged to a device)
+  kHostWindow = 0xF014,
   kNamedImage = 0xF015,  // {hash[32], u64 bytes, u64 transfer or 0, inline bytes}: puts an image
                          // into the server's store
   kNvml = 0xF016,        // {u64 count, a run of bytes a question} -> reply {u64 count, {i64

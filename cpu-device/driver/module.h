@@ -52,8 +52,8 @@ class Function {
   std::atomic<bool> non_portable_cluster{false};  // sixteen blocks, not eight
   std::atomic<int> cluster_policy{0};
   std::atomic<bool> loaded{false};
-  std::atomic<CUkernel> kernel_handle{
-      nullptr};  // of the library's kernel that it is in its context
+  // Of the library's kernel that it is in its context.
+  std::atomic<CUkernel> kernel_handle{nullptr};
 
  private:
   Module& module_;
