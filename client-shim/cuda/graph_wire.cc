@@ -38,7 +38,7 @@ CUresult MakeKernel(const CUDA_KERNEL_NODE_PARAMS_v3& params, GraphWork* work) {
   status =
       PackParameters(*function->info, params.kernelParams, params.extra, work->kernel_bytes.data());
   if (status != CUDA_SUCCESS) return status;
-  ExposeParameters(work->kernel_bytes.data(), work->kernel_bytes.size());
+  ExposeParameters(*function->info, work->kernel_bytes.data());
   for (const Parameter& parameter : function->info->parameters)
     work->kernel_values.push_back(work->kernel_bytes.data() + parameter.offset);
   kernel = params;

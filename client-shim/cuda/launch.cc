@@ -118,7 +118,7 @@ CUresult PostLarge(const LaunchHead& head, const Attributes& attributes, const K
   auto packed = std::make_unique<std::byte[]>(info.parameter_bytes);
   CUresult status = Pack(info, values, extra, packed.get());
   if (status != CUDA_SUCCESS) return status;
-  ExposeParameters(packed.get(), info.parameter_bytes);
+  ExposeParameters(info, packed.get());
   PushMirrors(head.stream);
   std::byte room[sizeof(LaunchHead) + kMaxAttributes * kAttributeBytes + 8];
   std::byte* at = room;
@@ -163,7 +163,7 @@ CUresult Launch(CUfunction f, const LaunchShape& shape, CUstream stream, void** 
   status = Pack(info, values, extra, record.parameters);
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
-  ExposeParameters(record.parameters, info.parameter_bytes);
+  ExposeParameters(info, record.parameters);
   PushMirrors(record.head.stream);
   record.parameter_bytes = info.parameter_bytes;
   return PostWhole(CallId::cuLaunchKernel, &record.header,

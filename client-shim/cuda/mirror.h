@@ -13,6 +13,7 @@
 
 #include "client-shim/core/host_window.h"
 #include "client-shim/core/memory_map.h"
+#include "client-shim/cuda/module.h"
 
 namespace farcall::client {
 
@@ -49,14 +50,22 @@ inline void PullMirrors(uint64_t wire_stream) {
   if (mirror_internal::g_mirrors.load(std::memory_order_relaxed) != 0) [[unlikely]]
     mirror_internal::PullAll(wire_stream);
 }
-// A kernel's parameters: what points into page-locked memory makes that reachable.
-inline void ExposeParameters(const std::byte* parameters, size_t bytes) {
+// A parameter larger than this makes nothing reachable: such are tables of a fixed size that
+// programs fill in part, with whatever lay on their stack in the rest (PyTorch's concatenation),
+// and a stray address would cost a fetch at every wait.
+inline constexpr uint32_t kMostExposedBytes = 64;
+
+// A kernel's parameters, packed: what points into page-locked memory makes that reachable.
+inline void ExposeParameters(const KernelInfo& info, const std::byte* packed) {
   HostWindow& window = HostAddresses();
-  for (size_t at = 0; at + 8 <= bytes; at += 8) {
-    uint64_t word;
-    __builtin_memcpy(&word, parameters + at, 8);
-    if (window.Holds(word)) [[unlikely]]
-      mirror_internal::ExposeWord(word);
+  for (const Parameter& parameter : info.parameters) {
+    if (parameter.bytes > kMostExposedBytes) continue;
+    for (uint32_t at = 0; at + 8 <= parameter.bytes; at += 8) {
+      uint64_t word;
+      __builtin_memcpy(&word, packed + parameter.offset + at, 8);
+      if (window.Holds(word)) [[unlikely]]
+        mirror_internal::ExposeWord(word);
+    }
   }
 }
 
