@@ -9,20 +9,17 @@
 
 namespace farcall::nccl {
 
+// clang-format off
 #define FARCALL_NCCL_DRIVER_CALLS(X)                                                              \
-  X(cuInit)                                                                                       \
-  X(cuCtxGetCurrent)                                                                              \
-  X(cuCtxPushCurrent_v2)                                                                          \
-  X(cuCtxPopCurrent_v2) X(cuCtxGetDevice) X(cuCtxSetCurrent) X(cuDevicePrimaryCtxRetain)          \
-      X(cuDevicePrimaryCtxRelease_v2) X(cuDeviceGetCount) X(cuDeviceGetUuid_v2) X(cuMemAlloc_v2)  \
-          X(cuMemFree_v2) X(cuMemsetD8_v2) X(cuMemsetD32Async) X(cuMemcpyDtoDAsync_v2)            \
-              X(cuMemcpyHtoD_v2) X(cuStreamWaitValue32_v2) X(cuStreamWriteValue32_v2)             \
-                  X(cuStreamIsCapturing) X(cuStreamCreate) X(cuStreamDestroy_v2)                  \
-                      X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuEventCreate)                \
-                          X(cuEventRecord) X(cuEventSynchronize) X(cuEventDestroy_v2)             \
-                              X(cuModuleLoadData) X(cuModuleGetFunction) X(cuModuleUnload)        \
-                                  X(cuLaunchKernel) X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle_v2) \
-                                      X(cuIpcCloseMemHandle) X(cuGetErrorName)
+  X(cuInit) X(cuCtxGetCurrent) X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) X(cuCtxGetDevice)     \
+  X(cuCtxSetCurrent) X(cuDevicePrimaryCtxRetain) X(cuDeviceGetCount) X(cuDeviceGetUuid_v2)        \
+  X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemsetD8_v2) X(cuMemsetD32Async) X(cuMemcpyDtoDAsync_v2)   \
+  X(cuMemcpyHtoD_v2) X(cuStreamWaitValue32_v2) X(cuStreamWriteValue32_v2) X(cuStreamIsCapturing)  \
+  X(cuStreamCreate) X(cuStreamDestroy_v2) X(cuStreamSynchronize) X(cuStreamWaitEvent)             \
+  X(cuEventCreate) X(cuEventRecord) X(cuEventSynchronize) X(cuEventDestroy_v2)                    \
+  X(cuModuleLoadData) X(cuModuleGetFunction) X(cuModuleUnload) X(cuLaunchKernel)                  \
+  X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle_v2) X(cuIpcCloseMemHandle) X(cuGetErrorName)
+// clang-format on
 
 struct Driver {
 #define FARCALL_NCCL_DECLARE(name) decltype(&::name) name = nullptr;
