@@ -40,8 +40,15 @@ void NameNode(ServeCall& call, uint64_t graph_wire, GraphState* graph, uint64_t 
 void NameInnerGraph(ServeCall& call, uint64_t wire, CUgraph native);
 // Everything named in the graph is over, then the graph's own name.
 void ForgetGraph(Session& session, uint64_t wire);
+// No edge carries anything: then a driver that knows plain edges alone will do.
+bool Plain(const std::vector<CUgraphEdgeData>& data);
 // The wire name of a native object, 0 if it has none.
 uint64_t NameOf(Session& session, HandleKind kind, const void* native);
+
+// ---- graph_capture.cc
+// What a capturing stream's next node stands on.
+CUresult Frontier(ServeCall& call, CUstream stream, CUgraph* graph, GraphEdges* edges);
+CUresult MoveFrontier(ServeCall& call, CUstream stream, const GraphEdges& edges, unsigned flags);
 
 // ---- graph_params.cc: a node's parameters on the wire
 struct NodeParams {
