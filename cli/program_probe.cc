@@ -15,27 +15,13 @@
 #include <fstream>
 #include <thread>
 
+#include "cli/scratch_folder.h"
+
 namespace farcall::cli {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string pattern = fs::temp_directory_path() / "farcall-doctor-XXXXXX";
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 [[noreturn]] void Exec(const std::vector<std::string>& command) {
   setpgid(0, 0);
@@ -99,8 +85,9 @@ std::vector<std::string> ReadLines(const fs::path& path) {
 Result<ProgramReport> ProbeProgram(
     const std::vector<std::string>& command,
     const std::vector<std::pair<std::string, std::string>>& environment, int seconds) {
-  ScratchFolder folder;
-  if (folder.path().empty())
+  ScratchFolder scratch("farcall-doctor");
+  const fs::path folder = scratch.path();
+  if (folder.empty())
     return Status{Code::kUnavailable,
                   "no folder for the loader's log: set TMPDIR to one that can be written"};
   std::fflush(nullptr);
@@ -109,16 +96,16 @@ Result<ProgramReport> ProbeProgram(
   if (child == 0) {
     for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
     setenv("LD_DEBUG", "libs,files", 1);
-    setenv("LD_DEBUG_OUTPUT", (folder.path() / "loader").c_str(), 1);
+    setenv("LD_DEBUG_OUTPUT", (folder / "loader").c_str(), 1);
     setenv("FARCALL_LOG", "info", 1);
-    setenv("FARCALL_LOG_FILE", (folder.path() / "shim.log").c_str(), 1);
+    setenv("FARCALL_LOG_FILE", (folder / "shim.log").c_str(), 1);
     Exec(command);
   }
   ProgramReport report;
   int status = WaitAtMost(child, seconds, &report.timed_out);
   report.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  report.lookups = ReadLookups(folder.path());
-  report.log = ReadLines(folder.path() / "shim.log");
+  report.lookups = ReadLookups(folder);
+  report.log = ReadLines(folder / "shim.log");
   return report;
 }
 

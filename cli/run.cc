@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "cli/framework_environment.h"
 #include "cli/private_server.h"
 #include "cli/run_report.h"
+#include "cli/scratch_folder.h"
 #include "client-shim/core/settings.h"
 
 namespace farcall::cli {
@@ -75,29 +75,12 @@ void SetAll(const Variables& variables) {
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
 }
 
-// A folder of this run's own, gone with it.
-class RunFolder {
- public:
-  RunFolder() {
-    std::error_code error;
-    path_ = (std::filesystem::temp_directory_path(error) / "farcall-run-XXXXXX").string();
-    if (mkdtemp(path_.data()) == nullptr) path_.clear();
-  }
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
-  ~RunFolder() {
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove_all(path_, error);
-  }
-  const std::string& path() const { return path_; }
-  std::string server_report() const { return path_ + "/server.json"; }
-
- private:
-  std::string path_;
-};
+std::string ServerReport(const ScratchFolder& folder) {
+  return folder.path() + "/server.json";
+}
 
 // The program on `server`, and what it cost.
-int RunReported(const RunFlags& flags, const RunFolder& folder, PrivateServer& server) {
+int RunReported(const RunFlags& flags, const ScratchFolder& folder, PrivateServer& server) {
   RunReport report;
   const auto start = std::chrono::steady_clock::now();
   report.exit_code = RunChild(flags.command);
@@ -105,7 +88,7 @@ int RunReported(const RunFlags& flags, const RunFolder& folder, PrivateServer& s
       std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count());
   server.Stop();
   ReadCounters(folder.path(), &report);
-  if (Status read = ReadServerReport(folder.server_report(), &report); !read.ok())
+  if (Status read = ReadServerReport(ServerReport(folder), &report); !read.ok())
     std::fprintf(stderr, "farcall run: %s\n", read.message().c_str());
   std::fputs(ToText(report).c_str(), stderr);
   if (!flags.report.empty()) {
@@ -134,15 +117,15 @@ int Run(RunFlags& flags) {
     return Fail("--report needs a server of this run's own: leave the endpoint out");
   bool is_dry = flags.device == "dry" || flags.device.rfind("dry:", 0) == 0;
   bool is_reported = is_private && (is_dry || !flags.report.empty());
-  std::optional<RunFolder> folder;
+  std::optional<ScratchFolder> folder;
   if (is_reported) {
-    folder.emplace();
+    folder.emplace("farcall-run");
     if (folder->path().empty()) return Fail("no folder for the report in TMPDIR or /tmp");
     setenv("FARCALL_COUNTERS", folder->path().c_str(), 1);
   }
   if (is_private) {
     Status started =
-        server.Start(flags.device, flags.settings.mem, is_reported ? folder->server_report() : "");
+        server.Start(flags.device, flags.settings.mem, is_reported ? ServerReport(*folder) : "");
     if (!started.ok()) return Fail(started.message());
     flags.settings.endpoint = server.url();
     setenv("FARCALL_TOKEN", server.token().c_str(), 1);
