@@ -20,7 +20,6 @@ struct Description {
   uint64_t started;  // two processes of one number differ in it
   CUdeviceptr region;
   CUipcMemHandle handle;
-  CUuuid device;
 };
 
 // Tells this process from others, also in another PID namespace.
@@ -108,10 +107,8 @@ std::string Communicator::Describe() {
   own.process = static_cast<uint64_t>(getpid());
   own.started = ProcessMark();
   own.region = region_;
-  const Driver& driver = *FindDriver();
-  driver.cuDeviceGetUuid_v2(&own.device, device_);
   // Needed by ranks of other processes only, which say so if it is not there.
-  driver.cuIpcGetMemHandle(&own.handle, region_);
+  FindDriver()->cuIpcGetMemHandle(&own.handle, region_);
   return std::string(reinterpret_cast<const char*>(&own), sizeof(own));
 }
 
