@@ -78,6 +78,7 @@ class LinkProxy:
         self._lanes_open = threading.Event()  # cleared: what clients send on bulk lanes waits
         self._lanes_open.set()
         self._refusing = False
+        self._cut_at = None  # (a count's name, its value, the event)
         family = socket.AF_INET6 if ":" in listen[0] else socket.AF_INET
         self._listener = socket.create_server(listen, family=family, backlog=512)
         self.port = self._listener.getsockname()[1]
@@ -96,6 +97,13 @@ class LinkProxy:
                 except OSError:
                     pass
 
+    def cut_when(self, key, value):
+        """Cuts, refusing, once this count has reached `value`; the event says that it has."""
+        done = threading.Event()
+        with self._lock:
+            self._cut_at = (key, value, done)
+        return done
+
     def black_hole(self):
         """Bytes stop flowing; nothing is closed."""
         self._open.clear()
@@ -112,6 +120,12 @@ class LinkProxy:
     def _add(self, key, value=1):
         with self._lock:
             self.counts[key] += value
+            wanted = self._cut_at
+            if wanted is None or wanted[0] != key or self.counts[key] < wanted[1]:
+                return
+            self._cut_at = None
+        self.cut(refuse=True)
+        wanted[2].set()
 
     def _accept(self):
         while True:
