@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from subject import check, fact, main, near
+from subject import EXECUTES, check, fact, main, near
 
 RNG = np.random.default_rng(1)
 A, B = RNG.random((64, 48), np.float32), RNG.random((48, 32), np.float32)
@@ -39,7 +39,7 @@ def training():
     for _ in range(20):
         hosts -= 0.05 * 2 * A.T @ (A @ hosts - A @ want) / 64
     near(w, hosts, rtol=1e-3, atol=1e-4)
-    fact(losses[-1] < losses[0] or losses[0] == losses[-1] == 0, f"losses {losses[0]} to {losses[-1]}")
+    fact(not EXECUTES or losses[-1] < losses[0], f"losses {losses[0]} to {losses[-1]}")
 
 
 main()

@@ -2,7 +2,7 @@
 """TensorFlow's own kernels, from PTX: elementwise, reductions, indexing, gradients, an optimiser; and products by cuBLAS."""
 import numpy as np
 import tensorflow as tf
-from subject import check, fact, main, near, same
+from subject import EXECUTES, check, fact, main, near, same
 
 RNG = np.random.default_rng(1)
 A, B = RNG.random((33, 65)).astype(np.float32), RNG.random((33, 65)).astype(np.float32) + 0.5
@@ -72,7 +72,7 @@ def training():
         losses.append(float(loss))
         hosts -= 0.02 * 2 * A.T @ (A @ hosts - A @ want) / 33
     near(w.numpy(), hosts, rtol=1e-3, atol=1e-4)
-    fact(losses[-1] <= losses[0], f"losses {losses}")
+    fact(not EXECUTES or losses[-1] < losses[0], f"losses {losses}")
 
 
 main()
