@@ -158,6 +158,10 @@ bool Emitter::Dispatch(const Instruction& instruction) {
     case Opcode::kActivemask:
     case Opcode::kElect:
       return EmitWarp(instruction);
+    case Opcode::kLdmatrix:
+    case Opcode::kStmatrix:
+    case Opcode::kMovmatrix:
+      return EmitMatrix(instruction);
     case Opcode::kMembar:
     case Opcode::kFence:
       b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);

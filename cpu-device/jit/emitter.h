@@ -76,6 +76,7 @@ class Emitter {
   Value* ReadPredicate(const Operand& operand);
   Value* ReadRegister(ptx::RegisterId reg);
   Value* ReadSpecial(const Operand& operand);
+  Value* LaneNumber();  // %laneid
   void Write(const Operand& operand, Value* value, bool is_signed = false);
   Value* SymbolAddress(const Operand& operand);  // i64, in the variable's own space
   Value* ConstInt(unsigned bits, uint64_t value) {
@@ -203,6 +204,15 @@ class Emitter {
   Value* TextureArguments(unsigned words);
   void SetWord(Value* buffer, unsigned word, Value* value);
   Value* Word(Value* buffer, unsigned word);
+
+  // ---- emit_matrix.cc
+  bool EmitMatrix(const Instruction& instruction);
+  void EmitMatrixPair(const Instruction& instruction, unsigned q, const Operand& data,
+                      Value* own_row);
+  Value* FromLane(Value* value, Value* source);
+  Value* RowElement(const Instruction& instruction, Value* own_row, Value* source, Value* column,
+                    unsigned bytes);
+  Value* Transposed(Value* pair);
 
   // ---- emit_warp.cc
   bool EmitBarrier(const Instruction& instruction);

@@ -202,11 +202,13 @@ llvm::Value* Emitter::SymbolAddress(const Operand& operand) {
   return operand.value ? b_.CreateAdd(base, Int64(static_cast<uint64_t>(operand.value))) : base;
 }
 
+llvm::Value* Emitter::LaneNumber() {
+  return b_.CreateAnd(ThreadField(offsetof(ThreadContext, linear), b_.getInt32Ty()), Int32(31));
+}
+
 llvm::Value* Emitter::ReadSpecial(const Operand& operand) {
   auto launch32 = [&](size_t offset) { return LaunchField(offset, b_.getInt32Ty()); };
-  auto lane = [&] {
-    return b_.CreateAnd(ThreadField(offsetof(ThreadContext, linear), b_.getInt32Ty()), Int32(31));
-  };
+  auto lane = [&] { return LaneNumber(); };
   auto index = [&](SpecialRegister first) {
     return 4 * (static_cast<size_t>(operand.special) - static_cast<size_t>(first));
   };
