@@ -2,7 +2,7 @@
 """Sums, extremes, scans, sorts, histograms: CUB and Thrust underneath."""
 import cupy as cp
 import numpy as np
-from subject import check, main, near, same
+from subject import EXECUTES, Skip, check, main, near, same
 
 RNG = np.random.default_rng(2)
 A = RNG.random((40, 129), np.float32)
@@ -34,14 +34,20 @@ def sorts():
     a = cp.asarray(A.ravel())
     same(cp.sort(a), np.sort(A.ravel()))
     same(cp.argsort(cp.asarray(A[0])), np.argsort(A[0]))
-    same(cp.unique(cp.asarray([3, 1, 3, 2])), np.unique([3, 1, 3, 2]))
 
 
 @check
-def histograms_and_lookups():
+def results_sized_by_values():
+    if not EXECUTES:
+        raise Skip("the size of the result is a value that no kernel computed")
+    same(cp.unique(cp.asarray([3, 1, 3, 2])), np.unique([3, 1, 3, 2]))
     values = (A.ravel() * 50).astype(np.int32)
     same(cp.bincount(cp.asarray(values)), np.bincount(values))
     same(cp.nonzero(cp.asarray(A[0] > 0.5))[0], np.nonzero(A[0] > 0.5)[0])
+
+
+@check
+def lookups():
     same(cp.asarray(A)[:, cp.asarray([3, 1, 2])], A[:, [3, 1, 2]])
 
 

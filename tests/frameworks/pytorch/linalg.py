@@ -7,12 +7,25 @@ A = torch.randn(32, 32) + 8 * torch.eye(32)
 B = torch.randn(32, 4)
 
 
-@check
+def solved(function):
+    """A check whose functions read back a code that tells of errors. Older releases clear it by a kernel: nothing on a dry device."""
+    def checked():
+        try:
+            function()
+        except RuntimeError as error:
+            if EXECUTES or "BatchLinearAlgebra" not in str(error):
+                raise
+            raise Skip("PyTorch reads an error's code that no kernel wrote") from None
+    checked.__name__ = function.__name__
+    return check(checked)
+
+
+@solved
 def systems_are_solved():
     close(torch.linalg.solve(A.cuda(), B.cuda()), torch.linalg.solve(A, B), rtol=1e-3, atol=1e-4)
 
 
-@check
+@solved
 def factorisations():
     spd = A @ A.t()
     close(torch.linalg.cholesky(spd.cuda()), torch.linalg.cholesky(spd), rtol=1e-2, atol=1e-3)
@@ -22,13 +35,13 @@ def factorisations():
     close(lu, torch.linalg.lu_factor(A)[0], rtol=1e-2, atol=1e-3)
 
 
-@check
+@solved
 def values_and_vectors():
     close(torch.linalg.svdvals(A.cuda()), torch.linalg.svdvals(A), rtol=1e-3, atol=1e-3)
     close(torch.linalg.eigvalsh((A + A.t()).cuda()), torch.linalg.eigvalsh(A + A.t()), rtol=1e-3, atol=1e-3)
 
 
-@check
+@solved
 def determinants_and_inverses():
     close(torch.linalg.inv(A.cuda()), torch.linalg.inv(A), rtol=1e-2, atol=1e-3)
     close(torch.linalg.slogdet(A.cuda()).logabsdet, torch.linalg.slogdet(A).logabsdet, rtol=1e-3)
