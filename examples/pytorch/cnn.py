@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small residual network to tell shapes apart that it draws itself, and reads one value a step: the loss.
+"""Trains a ResNet to tell shapes apart that it draws itself, and reads one value a step: the loss.
 
     farcall run --endpoint tcp://gpu-host:7717 -- python cnn.py
+    farcall run --endpoint tcp://gpu-host:7717 -- python cnn.py --blocks 2 2 2 2 --width 64    ResNet-18's stages
     farcall run --endpoint tcp://gpu-host:7717 -- python cnn.py --workers 4 --amp    drawn by worker processes; mixed precision
 """
 import argparse
@@ -48,17 +49,22 @@ class Residual(nn.Module):
         return F.relu(self.norms[1](self.second(y)) + self.short(x))
 
 
-def network(width=32):
-    blocks = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
-    for stage, stride in enumerate((1, 2, 2)):
-        blocks += [Residual(width << max(stage - 1, 0), width << stage, stride), Residual(width << stage, width << stage, 1)]
-    return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width << 2, len(SHAPES)))
+def resnet(blocks, width):
+    """As for 32 x 32 pictures: a 3 x 3 stem, then stages of residual blocks, each but the first halving the picture and doubling the width."""
+    layers, inputs = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()], width
+    for stage, count in enumerate(blocks):
+        for block in range(count):
+            layers.append(Residual(inputs, width << stage, 2 if stage and not block else 1))
+            inputs = width << stage
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, len(SHAPES)))
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--blocks", type=int, nargs="+", default=[2, 2, 2], help="residual blocks of each stage")
+    parser.add_argument("--width", type=int, default=32, help="channels of the first stage")
     parser.add_argument("--workers", type=int, default=0, help="processes that draw")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--amp", action="store_true", help="mixed precision (bfloat16)")
@@ -71,7 +77,7 @@ def main():
     args = parse()
     torch.manual_seed(1)
     loader = DataLoader(Drawings(args.steps * args.batch), args.batch, num_workers=args.workers, pin_memory=args.device == "cuda")
-    model = network().to(args.device)
+    model = resnet(args.blocks, args.width).to(args.device)
     optimiser = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
     start = time.monotonic()
     for step, (pictures, kinds) in enumerate(loader, 1):
@@ -89,7 +95,8 @@ def main():
         if step == 1 or step % 10 == 0:
             print(f"step {step:4}  loss {value:.4f}", flush=True)
     seconds = time.monotonic() - start
-    print(f"{args.steps} steps, {seconds / args.steps * 1000:.1f} ms each")
+    held = f", {torch.cuda.max_memory_reserved() >> 20} MiB reserved at most on {torch.cuda.get_device_name()}" if args.device == "cuda" else ""
+    print(f"{args.steps} steps of ResNet-{2 + 2 * sum(args.blocks)}, {seconds / args.steps * 1000:.1f} ms each{held}")
 
 
 if __name__ == "__main__":
