@@ -6,6 +6,7 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/core/handles.h"
+#include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/module.h"
 #include "client/calls.h"
 
@@ -135,7 +136,7 @@ CUresult Call_cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
   }
   uint32_t ends = context->ends.load();
   CUfunction handle = nullptr;
-  CUresult status = RoundTrip_cuKernelGetFunction(&handle, kernel);
+  CUresult status = AskWithRoom([&] { return RoundTrip_cuKernelGetFunction(&handle, kernel); });
   if (status != CUDA_SUCCESS) return status;
   auto* function = new Function;
   function->handle = reinterpret_cast<uint64_t>(handle);

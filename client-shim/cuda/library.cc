@@ -2,6 +2,7 @@
 // The module and library entries over module.h.
 #include "client-shim/core/calls.h"
 #include "client-shim/core/handles.h"
+#include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/module.h"
 #include "client/calls.h"
 
@@ -179,7 +180,7 @@ CUresult Call_cuLibraryGetModule(CUmodule* pMod, CUlibrary library) {
   if (pMod == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   CUmodule handle = nullptr;
-  CUresult status = RoundTrip_cuLibraryGetModule(&handle, library);
+  CUresult status = AskWithRoom([&] { return RoundTrip_cuLibraryGetModule(&handle, library); });
   if (status != CUDA_SUCCESS) return status;
   auto* module = new Module;
   module->handle = reinterpret_cast<uint64_t>(handle);

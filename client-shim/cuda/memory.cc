@@ -2,6 +2,8 @@
 // Device memory: handed out from backed credit at addresses the client chooses.
 #include "client-shim/cuda/memory.h"
 
+#include <atomic>
+
 #include "client-shim/core/calls.h"
 #include "client-shim/core/credit.h"
 #include "client-shim/core/devices.h"
@@ -22,6 +24,8 @@ namespace {
 
 constexpr uint64_t kLargestAllocation = 1ull << 46;
 constexpr size_t kPitchAlign = 512;
+
+std::atomic<bool> g_ran_out{false};
 
 // Waits until everything in the device's quarantine may be reused.
 CUresult FenceQuarantine(int device) {
@@ -87,6 +91,7 @@ CUresult TakeSlowly(const Context* context, uint64_t bytes, uint64_t* address) {
       if (*address != 0) return CUDA_SUCCESS;
       continue;  // another thread was faster
     }
+    if (status == CUDA_ERROR_OUT_OF_MEMORY) g_ran_out.store(true, std::memory_order_relaxed);
     if (status != CUDA_ERROR_OUT_OF_MEMORY || attempt != 0) return status;
     ReleaseIdle(device);  // what pools keep
     status = FenceQuarantine(device);
@@ -231,6 +236,10 @@ CUresult AllocateFromPool(CUdeviceptr* dptr, size_t bytes, MemPool* pool, CUstre
 }
 
 }  // namespace
+
+bool MemoryRanOut() {
+  return g_ran_out.load(std::memory_order_relaxed);
+}
 
 bool GiveUpCredit(int server_device, uint16_t context_slot) {
   ReleaseIdle(server_device);

@@ -4,7 +4,9 @@
 
 #include <cuda.h>
 
+#include "client-shim/core/contexts.h"
 #include "client-shim/core/memory_map.h"
+#include "client-shim/core/thread_state.h"
 
 namespace farcall::client {
 
@@ -19,6 +21,20 @@ inline bool IsDeviceRange(CUdeviceptr address, size_t bytes) {
 // What is free, or will be once its frees are through, goes back to the server: somebody needs it
 // for something else. `context_slot` says on whose behalf. False: there is nothing.
 bool GiveUpCredit(int server_device, uint16_t context_slot);
+
+// Whether a grant was ever refused: from then on a call that makes the driver take memory of its
+// own had better be waited for.
+bool MemoryRanOut();
+
+// A question by which the driver takes memory of its own (it loads code): what the device lacks may
+// lie unspent here. Asked once more when that has gone back.
+template <typename Ask>
+CUresult AskWithRoom(Ask ask) {
+  CUresult status = ask();
+  const Context* context = status == CUDA_ERROR_OUT_OF_MEMORY ? CurrentContext() : nullptr;
+  if (context == nullptr || !GiveUpCredit(context->server_device, context->slot)) return status;
+  return ask();
+}
 
 // Page-locked as CUDA sees it: copies to it may land later.
 inline bool IsPinned(const void* pointer, size_t bytes) {

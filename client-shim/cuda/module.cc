@@ -13,6 +13,7 @@
 #include "client-shim/core/memory_map.h"
 #include "client-shim/core/stats.h"
 #include "client-shim/cuda/jit_options.h"
+#include "client-shim/cuda/memory.h"
 
 namespace farcall::client {
 
@@ -49,14 +50,16 @@ CUresult SendLoad(Module* module, const Jit& jit) {
   Builder body = LoadBody(module, jit);
   bool wants_log = jit.info != nullptr || jit.error != nullptr;
   // Loaded before, on such a device, by such a driver: nothing to wait for.
-  if (module->image->known_to_load() && !wants_log) return Post(call, body.bytes());
+  if (module->image->known_to_load() && !wants_log && !MemoryRanOut())
+    return Post(call, body.bytes());
   Reply reply;
-  status = RoundTrip(call, body.bytes(), &reply);
-  if (status == CUDA_ERROR_NOT_FOUND) {  // the store let it go since WELCOME
-    module->image->Unsend();
-    status = module->image->Offer();
-    if (status == CUDA_SUCCESS) status = RoundTrip(call, body.bytes(), &reply);
-  }
+  status = AskWithRoom([&] {
+    CUresult result = RoundTrip(call, body.bytes(), &reply);
+    if (result != CUDA_ERROR_NOT_FOUND) return result;
+    module->image->Unsend();  // the store let it go
+    result = module->image->Offer();
+    return result == CUDA_SUCCESS ? RoundTrip(call, body.bytes(), &reply) : result;
+  });
   Reader outputs = reply.outputs();
   std::string_view info = outputs.GetString(), error = outputs.GetString();
   bool has_logs = outputs.Done();
@@ -111,10 +114,10 @@ CUresult FetchFunction(Module* module, const char* name, uint64_t handle, const 
   body.Put<uint64_t>(handle);
   body.PutString(name);
   *info = module->image->Find(name);
-  if (*info != nullptr) return Post(call, body.bytes());
+  if (*info != nullptr && !MemoryRanOut()) return Post(call, body.bytes());
   Reply reply;
-  CUresult status = RoundTrip(call, body.bytes(), &reply);
-  if (status != CUDA_SUCCESS) return status;
+  CUresult status = AskWithRoom([&] { return RoundTrip(call, body.bytes(), &reply); });
+  if (status != CUDA_SUCCESS || *info != nullptr) return status;
   KernelInfo fresh;
   fresh.name = name;
   Reader outputs = reply.outputs();
@@ -251,9 +254,8 @@ CUresult GetSymbol(Module* module, const char* name, Symbol* symbol) {
   body.Put<uint64_t>(module->handle);
   body.PutString(name);
   Reply reply;
-  CUresult status =
-      RoundTrip(module->is_library ? CallId::cuLibraryGetGlobal : CallId::cuModuleGetGlobal_v2,
-                body.bytes(), &reply);
+  CallId call = module->is_library ? CallId::cuLibraryGetGlobal : CallId::cuModuleGetGlobal_v2;
+  CUresult status = AskWithRoom([&] { return RoundTrip(call, body.bytes(), &reply); });
   if (status != CUDA_SUCCESS) return status;
   Reader outputs = reply.outputs();
   symbol->address = outputs.Get<uint64_t>();

@@ -59,4 +59,5 @@ void Green();
 void Tools();
 void Odds();
 void ArraysSubject();
+void Room();
 void TexturesSubject();

@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
                               {"green", Green},
                               {"tools", Tools},
                               {"odds", Odds},
+                              {"room", Room},
                               {"arrays", ArraysSubject},
                               {"textures", TexturesSubject}};
   CUcontext context = nullptr;
