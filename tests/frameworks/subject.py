@@ -13,6 +13,7 @@ The device is named by FARCALL_SUBJECT_DEVICE: `dry` executes no kernel, so `clo
 and shape, and say so; `cpu` and `cuda` compute, and values count. `fact` must hold everywhere. The result, one JSON
 object, goes to FARCALL_SUBJECT_RESULT; without that, lines go to stdout.
 """
+import contextlib
 import json
 import os
 import sys
@@ -46,6 +47,17 @@ def fact(condition, text):
 def note(name, value):
     """A figure of the run for the table, such as peak memory."""
     _notes[name] = value
+
+
+@contextlib.contextmanager
+def marked(what):
+    """A range whose waits and records the table tells; one a script."""
+    import torch
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()
+    yield
+    torch.cuda.profiler.stop()
+    _notes["marked"] = what
 
 
 def _same_form(got, want):
