@@ -170,14 +170,16 @@ Status Destroy(ServeCall& call, HandleKind kind, CUresult (*destroy)(Native)) {
     return {};
   }
   Session& session = call.session;
+  auto holds = std::make_shared<MemoryHolds>(std::move(state->holds));
   KillParts(session, wire);
   call.Erase(kind, wire);
   auto end = [&session, &api = call.api, native, destroy, wire, context = call.context->native,
-              header = call.header](CUresult) {
-    session.OnHelper([&session, &api, native, destroy, wire, context, header] {
+              header = call.header, holds](CUresult) {
+    session.OnHelper([&session, &api, native, destroy, wire, context, header, holds] {
       CurrentContext::Set(api, context);
       CUresult result = destroy(native);
       session.memory().RefundObject(wire);
+      holds->clear();  // before the client may release what it was mapped to
       session.Answer(header, result, {}, "an array could not be destroyed");
     });
   };

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "proto/codec.h"
+#include "proto/memory_flags.h"
 #include "server/share_list.h"
 
 namespace farcall::server {
@@ -33,7 +34,7 @@ CUmemAllocationProp PinnedProperties(int device, bool exportable) {
   return properties;
 }
 
-CUresult UserMemory::Create(int device, uint64_t bytes, bool exportable,
+CUresult UserMemory::Create(int device, uint64_t bytes, uint32_t flags,
                             std::unique_ptr<PhysicalMemory>* memory, std::string* detail) {
   if (Status charged = broker_.Charge(device, bytes); !charged.ok()) {
     *detail = charged.message();
@@ -42,8 +43,9 @@ CUresult UserMemory::Create(int device, uint64_t bytes, bool exportable,
   auto made = std::make_unique<PhysicalMemory>();
   made->bytes = bytes;
   made->device = device;
-  made->exportable = exportable;
-  CUmemAllocationProp properties = PinnedProperties(device, exportable);
+  made->exportable = (flags & kMemoryExportable) != 0;
+  CUmemAllocationProp properties = PinnedProperties(device, made->exportable);
+  properties.allocFlags.usage = static_cast<unsigned short>(flags >> kMemoryUsageShift);
   CUresult result = api_.cuMemCreate(&made->native, bytes, &properties, 0);
   if (result != CUDA_SUCCESS) {
     broker_.Refund(device, bytes);
@@ -130,7 +132,7 @@ CUresult UserMemory::Map(uint64_t address, uint64_t bytes, uint64_t offset,
   if (result == CUDA_SUCCESS) {
     std::lock_guard lock(mutex_);
     mappings_[address] = {bytes, &memory, false, false};
-    ++memory.mappings;
+    ++*memory.mappings;
   }
   return result;
 }
@@ -150,7 +152,7 @@ bool UserMemory::Unmap(uint64_t address, uint64_t bytes, CUresult* result) {
   *result = api_.cuMemUnmap(address, bytes);
   if (*result == CUDA_SUCCESS) {
     for (auto mapping = first; mapping != at; ++mapping) {
-      --mapping->second.memory->mappings;
+      --*mapping->second.memory->mappings;
     }
     mappings_.erase(first, at);
   }
@@ -222,7 +224,7 @@ CUresult UserMemory::MapLent(const std::vector<std::byte>& list, uint64_t addres
     if (result != CUDA_SUCCESS) {
       return result;
     }
-    ++memory.mappings;
+    ++*memory.mappings;
     lent->bytes += piece.bytes;
   }
   CUmemAccessDesc access{};

@@ -25,7 +25,8 @@ struct PhysicalMemory {
   CUmemGenericAllocationHandle native = 0;
   uint64_t bytes = 0;
   int device = 0;
-  std::atomic<uint32_t> mappings{0};  // and whoever else needs it to stay
+  // And whoever else needs it to stay.
+  std::shared_ptr<std::atomic<uint32_t>> mappings = std::make_shared<std::atomic<uint32_t>>(0);
   bool exportable = false;
   bool shared = false;
   ShareToken token;       // if shared
@@ -44,7 +45,8 @@ class UserMemory {
   bool has_window() const { return window_.bytes != 0; }
 
   // Charged, then created. CUDA_ERROR_OUT_OF_MEMORY with a line if the quota or the device refuses.
-  CUresult Create(int device, uint64_t bytes, bool exportable,
+  // `flags`: kMemoryExportable, kMemoryUsages.
+  CUresult Create(int device, uint64_t bytes, uint32_t flags,
                   std::unique_ptr<PhysicalMemory>* memory, std::string* detail);
   // The same token each time.
   CUresult Export(PhysicalMemory& memory, ShareToken* token, std::string* detail);

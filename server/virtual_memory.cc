@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Physical memory of the application's own and where it maps it. What may wait for the supervisor
 // runs on the memory helper.
+#include "proto/memory_flags.h"
 #include "server/context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
@@ -30,8 +31,9 @@ Status Serve_cuMemCreate(ServeCall& call) {
   auto handle = call.in.Get<uint64_t>();
   auto bytes = call.in.Get<uint64_t>();
   auto device = call.in.Get<int32_t>();
-  auto exportable = call.in.Get<uint32_t>();
-  if (!call.in.Done() || bytes == 0 || bytes % kChunkGranularityBytes != 0 || exportable > 1) {
+  auto flags = call.in.Get<uint32_t>();
+  if (!call.in.Done() || bytes == 0 || bytes % kChunkGranularityBytes != 0 ||
+      (flags & ~(kMemoryExportable | kMemoryUsages << kMemoryUsageShift)) != 0) {
     return call.Malformed("body");
   }
   call.ResolveDevice(device);
@@ -45,11 +47,10 @@ Status Serve_cuMemCreate(ServeCall& call) {
   }
   call.parked = true;
   call.session.OnMemoryHelper(
-      [&session = call.session, header = call.header, handle, bytes, device, exportable] {
+      [&session = call.session, header = call.header, handle, bytes, device, flags] {
         Made memory;
         std::string detail;
-        CUresult result =
-            session.user_memory().Create(device, bytes, exportable != 0, &memory, &detail);
+        CUresult result = session.user_memory().Create(device, bytes, flags, &memory, &detail);
         if (result == CUDA_SUCCESS) {
           Keep(session, handle, std::move(memory));
         }
@@ -67,7 +68,7 @@ Status Serve_cuMemRelease(ServeCall& call) {
   if (!call.ready()) {
     return call.LieStatus();
   }
-  if (memory->mappings != 0) {
+  if (*memory->mappings != 0) {
     return call.Malformed("memory that is still mapped");
   }
   call.session.user_memory().Release(*memory);
@@ -141,7 +142,7 @@ Status Serve_cuMemExportToShareableHandle(ServeCall& call) {
   }
   call.parked = true;
   // The client waits for the answer, so a release of this memory comes behind it.
-  ++memory->mappings;
+  ++*memory->mappings;
   call.session.OnMemoryHelper([&session = call.session, header = call.header, memory] {
     ShareToken token;
     std::string detail;
@@ -149,7 +150,7 @@ Status Serve_cuMemExportToShareableHandle(ServeCall& call) {
     Builder out;
     out.Put<uint64_t>(token.high);
     out.Put<uint64_t>(token.low);
-    --memory->mappings;
+    --*memory->mappings;
     session.Answer(header, result,
                    result == CUDA_SUCCESS ? out.bytes() : std::span<const std::byte>(), detail);
   });

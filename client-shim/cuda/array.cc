@@ -7,6 +7,7 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/core/handles.h"
+#include "client-shim/cuda/physical_memory.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -63,10 +64,23 @@ CUresult Create(CallId call, HandleKind kind, Array* array, std::span<const std:
   return status;
 }
 
-CUresult Destroy(CallId call, HandleKind kind, uint64_t handle) {
+// What was mapped to the array may be released once the server says that it is gone.
+void LetGo(std::vector<PhysicalMemory*>* backing) {
+  std::lock_guard lock(UserRanges().mutex());
+  for (PhysicalMemory* memory : *backing) {
+    --memory->mappings;
+    ReleaseIfUnused(memory);
+  }
+  backing->clear();
+}
+
+CUresult Destroy(CallId call, HandleKind kind, Array* array) {
+  uint64_t handle = array->handle;
   FixedBody<8> body;
   body.Put<uint64_t>(handle);
-  CUresult status = Post(call, body.bytes());
+  CUresult status =
+      array->backing.empty() ? Post(call, body.bytes()) : RoundTrip(call, body.bytes(), nullptr);
+  LetGo(&array->backing);
   Handles(HandleKind::kArray).FreeIf([handle](void* object) {
     return object != nullptr && static_cast<Array*>(object)->parent == handle;
   });
@@ -213,7 +227,7 @@ CUresult Call_cuArrayDestroy(CUarray hArray) {
   Array* array = FindArray(hArray);
   // A level or a plane goes with the whole.
   if (array == nullptr || array->parent != 0) return CUDA_ERROR_INVALID_HANDLE;
-  return Destroy(CallId::cuArrayDestroy, HandleKind::kArray, array->handle);
+  return Destroy(CallId::cuArrayDestroy, HandleKind::kArray, array);
 }
 
 CUresult Call_cuArrayGetPlane(CUarray* pPlaneArray, CUarray hArray, unsigned int planeIdx) {
@@ -259,7 +273,7 @@ CUresult Call_cuMipmappedArrayGetLevel(CUarray* pLevelArray, CUmipmappedArray hM
 CUresult Call_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
   Array* array = FindMipmappedArray(hMipmappedArray);
   if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  return Destroy(CallId::cuMipmappedArrayDestroy, HandleKind::kMipmappedArray, array->handle);
+  return Destroy(CallId::cuMipmappedArrayDestroy, HandleKind::kMipmappedArray, array);
 }
 
 CUresult Call_cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES* sparseProperties,

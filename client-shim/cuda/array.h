@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "client-shim/core/contexts.h"
+#include "client-shim/core/reservations.h"
 
 namespace farcall::client {
 
@@ -16,7 +18,8 @@ struct Array {
   CUDA_ARRAY3D_DESCRIPTOR shape{};
   uint64_t parent = 0;  // the mipmap or the array it is a part of; 0: its own
   Context* context = nullptr;
-  std::map<unsigned, uint64_t> parts;  // levels or planes that were asked for: their handles
+  std::map<unsigned, uint64_t> parts;    // levels or planes that were asked for: their handles
+  std::vector<PhysicalMemory*> backing;  // mapped to it, until it goes; under UserRanges().mutex()
 };
 
 Array* FindArray(CUarray array);

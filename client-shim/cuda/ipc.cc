@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // CUDA IPC: a handle's bytes carry the token under which the server lends memory or an event to the
 // other processes of this vGPU.
+#include "client-shim/cuda/ipc.h"
+
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -23,10 +25,7 @@ constexpr uint32_t kMemoryMagic = 0x4D434346, kEventMagic = 0x45434346;  // "FCC
 struct MemoryHandle {
   uint32_t magic = kMemoryMagic;
   uint32_t reserved = 0;
-  ShareToken token;
-  uint64_t span_bytes = 0;  // of the chunks the allocation lies in
-  uint64_t offset = 0;      // of the allocation in them
-  uint64_t bytes = 0;       // of the allocation
+  LentMemory memory;
   uint64_t more = 0;
 };
 static_assert(sizeof(MemoryHandle) <= sizeof(CUipcMemHandle));
@@ -42,6 +41,7 @@ struct Opened {
   ShareToken token;
   uint64_t range = 0;  // reserved for it
   uint64_t range_bytes = 0;
+  LentBy by = LentBy::kHandle;
   unsigned count = 1;
 };
 
@@ -63,7 +63,7 @@ void PutToken(Writer* body, const ShareToken& token) {
   body->Put<uint64_t>(token.low);
 }
 
-CUresult AskToOpen(const MemoryHandle& handle, uint64_t range, int* device) {
+CUresult AskToOpen(const LentMemory& handle, uint64_t range, int* device) {
   FixedBody<32> body;
   PutToken(&body, handle.token);
   body.Put<uint64_t>(range);
@@ -88,7 +88,7 @@ void FreeRange(uint64_t range, uint64_t bytes) {
   UserRanges().Free(range, bytes, true);
 }
 
-CUresult OpenMemory(const MemoryHandle& handle, uint64_t* pointer) {
+CUresult MapLent(const LentMemory& handle, LentBy by, uint64_t* pointer) {
   uint64_t range = 0;
   {
     std::lock_guard lock(UserRanges().mutex());
@@ -115,12 +115,66 @@ CUresult OpenMemory(const MemoryHandle& handle, uint64_t* pointer) {
   allocation.id = NewBufferId();
   allocation.borrowed = true;
   Memory().Insert(allocation);
-  g_ipc->opened[allocation.base] = {handle.token, range, handle.span_bytes, 1};
+  g_ipc->opened[allocation.base] = {handle.token, range, handle.span_bytes, by, 1};
   *pointer = allocation.base;
   return CUDA_SUCCESS;
 }
 
 }  // namespace
+
+CUresult Lend(const Allocation& allocation, LentMemory* lent) {
+  FixedBody<8> body;
+  body.Put<uint64_t>(allocation.base);
+  Reply reply;
+  CUresult status = RoundTrip(CallId::cuIpcGetMemHandle, body.bytes(), &reply);
+  if (status != CUDA_SUCCESS) return status;
+  Reader outputs = reply.outputs();
+  ReadToken(outputs, &lent->token);
+  lent->span_bytes = outputs.Get<uint64_t>();
+  lent->offset = outputs.Get<uint64_t>();
+  lent->bytes = allocation.bytes;
+  if (!outputs.Done()) return CUDA_ERROR_UNKNOWN;
+  std::lock_guard lock(g_ipc->mutex);
+  g_ipc->own.insert(lent->token);
+  return CUDA_SUCCESS;
+}
+
+CUresult OpenLent(const LentMemory& lent, LentBy by, CUdeviceptr* pointer) {
+  if (lent.span_bytes == 0 || lent.span_bytes % kChunkGranularityBytes != 0 || lent.bytes == 0 ||
+      lent.offset >= lent.span_bytes || lent.bytes > lent.span_bytes - lent.offset) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::lock_guard lock(g_ipc->mutex);
+  if (g_ipc->own.count(lent.token) != 0) {
+    return by == LentBy::kHandle ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
+  }
+  for (auto& [opened_at, opened] : g_ipc->opened) {
+    if (opened.token == lent.token && opened.by == by) {
+      ++opened.count;
+      *pointer = opened_at;
+      return CUDA_SUCCESS;
+    }
+  }
+  uint64_t made = 0;
+  CUresult status = MapLent(lent, by, &made);
+  if (status == CUDA_SUCCESS) *pointer = made;
+  return status;
+}
+
+bool CloseLent(CUdeviceptr pointer, LentBy by, CUresult* status) {
+  std::lock_guard lock(g_ipc->mutex);
+  auto found = g_ipc->opened.find(pointer);
+  if (found == g_ipc->opened.end() || found->second.by != by) return false;
+  *status = CUDA_SUCCESS;
+  if (--found->second.count != 0) return true;
+  Opened opened = found->second;
+  g_ipc->opened.erase(found);
+  Allocation removed;
+  Memory().Remove(pointer, &removed);
+  *status = AskToClose(opened.range);
+  FreeRange(opened.range, opened.range_bytes);
+  return true;
+}
 
 CUresult Call_cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
   Allocation found;
@@ -130,22 +184,9 @@ CUresult Call_cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (found.charged_bytes == 0) return NotSupported(CallId::cuIpcGetMemHandle);
-  FixedBody<8> body;
-  body.Put<uint64_t>(dptr);
-  Reply reply;
-  CUresult status = RoundTrip(CallId::cuIpcGetMemHandle, body.bytes(), &reply);
-  if (status != CUDA_SUCCESS) return status;
-  Reader outputs = reply.outputs();
   MemoryHandle handle;
-  ReadToken(outputs, &handle.token);
-  handle.span_bytes = outputs.Get<uint64_t>();
-  handle.offset = outputs.Get<uint64_t>();
-  handle.bytes = found.bytes;
-  if (!outputs.Done()) return CUDA_ERROR_UNKNOWN;
-  {
-    std::lock_guard lock(g_ipc->mutex);
-    g_ipc->own.insert(handle.token);
-  }
+  CUresult status = Lend(found, &handle.memory);
+  if (status != CUDA_SUCCESS) return status;
   std::memset(pHandle, 0, sizeof(*pHandle));
   std::memcpy(pHandle, &handle, sizeof(handle));
   return CUDA_SUCCESS;
@@ -153,41 +194,17 @@ CUresult Call_cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
 
 CUresult Call_cuIpcOpenMemHandle_v2(CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned int Flags) {
   MemoryHandle given;
-  std::memcpy(&given, &handle, sizeof(given));
-  if (pdptr == nullptr || (Flags & ~CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) != 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (given.magic != kMemoryMagic || given.span_bytes == 0 ||
-      given.span_bytes % kChunkGranularityBytes != 0 || given.bytes == 0 ||
-      given.offset >= given.span_bytes || given.bytes > given.span_bytes - given.offset) {
+  std::memcpy(static_cast<void*>(&given), &handle, sizeof(given));
+  if (pdptr == nullptr || (Flags & ~CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) != 0 ||
+      given.magic != kMemoryMagic) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  std::lock_guard lock(g_ipc->mutex);
-  if (g_ipc->own.count(given.token) != 0) return CUDA_ERROR_INVALID_CONTEXT;
-  for (auto& [pointer, opened] : g_ipc->opened) {
-    if (opened.token == given.token) {
-      ++opened.count;
-      *pdptr = pointer;
-      return CUDA_SUCCESS;
-    }
-  }
-  uint64_t pointer = 0;
-  CUresult status = OpenMemory(given, &pointer);
-  if (status == CUDA_SUCCESS) *pdptr = pointer;
-  return status;
+  return OpenLent(given.memory, LentBy::kHandle, pdptr);
 }
 
 CUresult Call_cuIpcCloseMemHandle(CUdeviceptr dptr) {
-  std::lock_guard lock(g_ipc->mutex);
-  auto found = g_ipc->opened.find(dptr);
-  if (found == g_ipc->opened.end()) return CUDA_ERROR_INVALID_VALUE;
-  if (--found->second.count != 0) return CUDA_SUCCESS;
-  Opened opened = found->second;
-  g_ipc->opened.erase(found);
-  Allocation removed;
-  Memory().Remove(dptr, &removed);
-  CUresult status = AskToClose(opened.range);
-  FreeRange(opened.range, opened.range_bytes);
-  return status;
+  CUresult status = CUDA_SUCCESS;
+  return CloseLent(dptr, LentBy::kHandle, &status) ? status : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult Call_cuIpcGetEventHandle(CUipcEventHandle* pHandle, CUevent event) {
@@ -211,7 +228,7 @@ CUresult Call_cuIpcGetEventHandle(CUipcEventHandle* pHandle, CUevent event) {
 
 CUresult Call_cuIpcOpenEventHandle(CUevent* phEvent, CUipcEventHandle handle) {
   EventHandle given;
-  std::memcpy(&given, &handle, sizeof(given));
+  std::memcpy(static_cast<void*>(&given), &handle, sizeof(given));
   if (phEvent == nullptr || given.magic != kEventMagic) return CUDA_ERROR_INVALID_VALUE;
   CUresult status = CUDA_SUCCESS;
   uint64_t made = NewHandle(HandleKind::kEvent, &status);

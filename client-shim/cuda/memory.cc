@@ -13,6 +13,7 @@
 #include "client-shim/cuda/context.h"
 #include "client-shim/cuda/graph_memory.h"
 #include "client-shim/cuda/green_context.h"
+#include "client-shim/cuda/ipc.h"
 #include "client-shim/cuda/managed.h"
 #include "client-shim/cuda/memory_pool.h"
 #include "client-shim/cuda/stream.h"
@@ -204,7 +205,8 @@ CUresult AllocateFromPool(CUdeviceptr* dptr, size_t bytes, MemPool* pool, CUstre
   CUresult status = CUDA_SUCCESS;
   uint64_t wire = WireStream(stream, false, &status);
   if (status != CUDA_SUCCESS) return status;
-  if (dptr == nullptr || bytes == 0 || pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (dptr == nullptr || bytes == 0 || pool == nullptr || ShareOf(pool).imported)
+    return CUDA_ERROR_INVALID_VALUE;
   if (Captures(FindStream(stream))) return CaptureAllocation(stream, dptr, bytes);
   if (!DeviceCredit().has_window()) return AllocateMapped(dptr, bytes);
   uint64_t charged = AlignUp(bytes, kAllocationAlign);
@@ -266,7 +268,10 @@ CUresult Call_cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Width
 
 CUresult Call_cuMemFree_v2(CUdeviceptr dptr) {
   CUresult status = CUDA_SUCCESS;
-  if (dptr == 0 || FreeGraphMemory(dptr, &status) || FreeManaged(dptr, &status)) return status;
+  if (dptr == 0 || FreeGraphMemory(dptr, &status) || FreeManaged(dptr, &status) ||
+      CloseLent(dptr, LentBy::kPool, &status)) {
+    return status;
+  }
   return FreeMapped(dptr);
 }
 
@@ -288,7 +293,8 @@ CUresult Call_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   uint64_t wire = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
   if (Captures(FindStream(hStream))) return CaptureFree(hStream, dptr);
-  if (FreeGraphMemory(dptr, &status)) return status;
+  // An imported pointer's free waits, so it is over before the exporter's, as it must be.
+  if (FreeGraphMemory(dptr, &status) || CloseLent(dptr, LentBy::kPool, &status)) return status;
   Allocation allocation;
   if (!TakeFreeable(dptr, &allocation)) return CUDA_ERROR_INVALID_VALUE;
   if (allocation.pool == nullptr) return FreeAtServer(allocation);

@@ -23,6 +23,7 @@ struct MemPool {
   uint64_t handle = 0;
   bool is_default = false;
   bool destroyed = false;  // lives on until its last allocation is freed
+  PoolShare share;
   uint64_t max_bytes = 0;  // 0: the device's
   int reuse[3] = {1, 1, 1};
   uint64_t release_threshold = 0;
@@ -134,6 +135,23 @@ CUmemoryPool HandleOf(const MemPool* pool) {
 
 int DeviceOf(const MemPool* pool) {
   return pool->device;
+}
+
+PoolShare ShareOf(const MemPool* pool) {
+  std::lock_guard lock(*g_mutex);
+  return pool->share;
+}
+
+void SetShare(MemPool* pool, const PoolShare& share) {
+  std::lock_guard lock(*g_mutex);
+  pool->share = share;
+}
+
+CUmemoryPool NewImportedPool(int device, const PoolShare& share) {
+  std::lock_guard lock(*g_mutex);
+  MemPool* made = NewPoolLocked(device, false, 0);
+  made->share = share;
+  return HandleOf(made);
 }
 
 bool TakeIdle(MemPool* pool, uint64_t wire_stream, uint64_t bytes, Allocation* block) {
@@ -254,7 +272,8 @@ CUresult Call_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   if (FindDevice(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   std::lock_guard lock(*g_mutex);
   MemPool* found = FindLocked(pool);
-  if (found == nullptr || found->device != dev) return CUDA_ERROR_INVALID_VALUE;
+  if (found == nullptr || found->device != dev || found->share.imported)
+    return CUDA_ERROR_INVALID_VALUE;
   if (g_current->size() <= static_cast<size_t>(dev)) g_current->resize(dev + 1);
   (*g_current)[dev] = found;
   return CUDA_SUCCESS;
@@ -282,10 +301,13 @@ CUresult Call_cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolProp
   if (pool == nullptr || poolProps == nullptr) return CUDA_ERROR_INVALID_VALUE;
   CUresult status = CheckPlace(&poolProps->location, poolProps->allocType);
   if (status != CUDA_SUCCESS) return status;
-  // CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES says none.
-  if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
+  // Of what CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES says.
+  int supported = FindDevice(poolProps->location.id)
+                      ->Attribute(CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES);
+  if ((poolProps->handleTypes & ~supported) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   std::lock_guard lock(*g_mutex);
   MemPool* made = NewPoolLocked(poolProps->location.id, false, poolProps->maxSize);
+  made->share.handle_types = poolProps->handleTypes;
   *pool = HandleOf(made);
   return CUDA_SUCCESS;
 }

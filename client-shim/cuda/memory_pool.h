@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include "client-shim/core/memory_map.h"
+#include "proto/wire.h"
 
 namespace farcall::client {
 
@@ -16,6 +17,16 @@ MemPool* CurrentPool(int device);
 MemPool* FindPool(CUmemoryPool handle);
 CUmemoryPool HandleOf(const MemPool* pool);
 int DeviceOf(const MemPool* pool);
+
+// What lends a pool's memory to other processes of the vGPU (pool_ipc.cc).
+struct PoolShare {
+  unsigned handle_types = 0;  // it may be exported as; 0: stays here
+  bool imported = false;      // another process's: nothing is allocated from it here
+  ShareToken token;           // once exported or imported
+};
+PoolShare ShareOf(const MemPool* pool);
+void SetShare(MemPool* pool, const PoolShare& share);
+CUmemoryPool NewImportedPool(int device, const PoolShare& share);
 
 // A block that `stream` has freed, if one fits; it needs nothing of the server.
 bool TakeIdle(MemPool* pool, uint64_t wire_stream, uint64_t bytes, Allocation* block);

@@ -2,6 +2,7 @@
 // What a pointer is, from the client's map.
 #include <cstring>
 
+#include "client-shim/core/devices.h"
 #include "client-shim/core/session_face.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/memory_pool.h"
@@ -37,6 +38,11 @@ CUresult StoreAttribute(void* data, CUpointer_attribute attribute, const Allocat
       return Store<bool>(data, device && found->charged_bytes != 0 && found->pool == nullptr);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return Store<bool>(data, false);
+    case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+      return Store<bool>(
+          data, device && !found->mirrored &&
+                    FindDevice(found->device)
+                            ->Attribute(CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK) != 0);
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
       return Store<unsigned>(data, found != nullptr && found->sync_memops ? 1 : 0);
     case CU_POINTER_ATTRIBUTE_MAPPED:

@@ -7,6 +7,11 @@
 
 namespace farcall::client {
 
+// Since CUDA 12 that is all it answers anywhere.
+CUresult Call_cuProfilerInitialize(const char*, const char*, CUoutput_mode) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult Call_cuProfilerStart() {
   CUresult status = Post_cuProfilerStart();
   OpenStatsRange();

@@ -8,23 +8,27 @@
 namespace farcall::client {
 
 namespace {
-constexpr uint64_t kMagic = 0x31455241'48534346;  // "FCSHARE1"
+constexpr uint64_t kMagic = 0x32455241'48534346;  // "FCSHARE2"
 struct Content {
   uint64_t magic = kMagic;
   ShareToken token;
+  ShareKind kind;
+  int32_t server_device = 0;
 };
-static_assert(sizeof(Content) == 24);
+static_assert(sizeof(Content) == 32);
 constexpr unsigned kCloseOnExec = 1, kAllowSealing = 2;  // memfd_create's
 constexpr int kAddSeals = 1033, kAllSeals = 0x0F;        // fcntl's: seal, shrink, grow, write
 }  // namespace
 
-int NewShareDescriptor(const ShareToken& token) {
+int NewShareDescriptor(ShareKind kind, const Share& share) {
   // By number: the C library of older images has no such function.
   long made = syscall(SYS_memfd_create, "farcall-memory", kCloseOnExec | kAllowSealing);
   if (made < 0) return -1;
   int descriptor = static_cast<int>(made);
   Content content;
-  content.token = token;
+  content.token = share.token;
+  content.kind = kind;
+  content.server_device = share.server_device;
   if (pwrite(descriptor, &content, sizeof(content), 0) != sizeof(content)) {
     close(descriptor);
     return -1;
@@ -33,14 +37,14 @@ int NewShareDescriptor(const ShareToken& token) {
   return descriptor;
 }
 
-bool ReadShareDescriptor(int descriptor, ShareToken* token) {
+bool ReadShareDescriptor(int descriptor, ShareKind kind, Share* share) {
   Content content;
   content.magic = 0;
   if (pread(descriptor, &content, sizeof(content), 0) != sizeof(content) ||
-      content.magic != kMagic) {
+      content.magic != kMagic || content.kind != kind) {
     return false;
   }
-  *token = content.token;
+  *share = {content.token, content.server_device};
   return true;
 }
 

@@ -9,8 +9,10 @@
 #include "client-shim/core/log.h"
 #include "client-shim/core/reservations.h"
 #include "client-shim/cuda/memory.h"
+#include "client-shim/cuda/physical_memory.h"
 #include "client-shim/cuda/share_descriptor.h"
 #include "client/calls.h"
+#include "proto/memory_flags.h"
 
 namespace farcall::client {
 
@@ -31,29 +33,13 @@ CUresult CheckProperties(const CUmemAllocationProp* prop) {
       prop->allocFlags.gpuDirectRDMACapable != 0) {
     return CUDA_ERROR_NOT_SUPPORTED;
   }
+  if ((prop->allocFlags.usage & ~kMemoryUsages) != 0) return CUDA_ERROR_INVALID_VALUE;
   return FindDevice(prop->location.id) == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
-}
-
-// Live for the application; under the mutex.
-PhysicalMemory* FindMemory(uint64_t handle) {
-  auto* memory = FindObject<PhysicalMemory>(HandleKind::kMemHandle, handle);
-  return memory != nullptr && memory->references != 0 ? memory : nullptr;
 }
 
 // A late error of an older call stays where it is: the record is appended all the same.
 CUresult PostKept(CallId call, std::span<const std::byte> body) {
   return PostRecordCounted(MakeRecord(call, body));
-}
-
-// Under the mutex: the record follows those that used the memory.
-CUresult ReleaseIfUnused(PhysicalMemory* memory) {
-  if (!memory->unused()) return CUDA_SUCCESS;
-  FixedBody<8> body;
-  body.Put<uint64_t>(memory->handle);
-  CUresult posted = PostKept(CallId::cuMemRelease, body.bytes());
-  FreeHandle(HandleKind::kMemHandle, memory->handle);
-  delete memory;
-  return posted;
 }
 
 void KeepMemory(uint64_t handle, uint64_t bytes, int device, CUmemAllocationHandleType types) {
@@ -65,12 +51,12 @@ void KeepMemory(uint64_t handle, uint64_t bytes, int device, CUmemAllocationHand
   Handles(HandleKind::kMemHandle).SetObject(handle, memory);
 }
 
-CUresult AskToCreate(uint64_t handle, uint64_t bytes, const Device& device, bool exportable) {
+CUresult AskToCreate(uint64_t handle, uint64_t bytes, const Device& device, uint32_t flags) {
   FixedBody<24> body;
   body.Put<uint64_t>(handle);
   body.Put<uint64_t>(bytes);
   body.Put<int32_t>(device.server_index);
-  body.Put<uint32_t>(exportable ? 1 : 0);
+  body.Put<uint32_t>(flags);
   CUresult status = RoundTrip(CallId::cuMemCreate, body.bytes(), nullptr);
   if (status != CUDA_ERROR_OUT_OF_MEMORY) return status;
   Context* context = CurrentContext();
@@ -94,6 +80,21 @@ void NotePiece(const MappedPiece& piece) {
 }
 
 }  // namespace
+
+PhysicalMemory* FindPhysicalMemory(uint64_t handle) {
+  auto* memory = FindObject<PhysicalMemory>(HandleKind::kMemHandle, handle);
+  return memory != nullptr && memory->references != 0 ? memory : nullptr;
+}
+
+CUresult ReleaseIfUnused(PhysicalMemory* memory) {
+  if (!memory->unused()) return CUDA_SUCCESS;
+  FixedBody<8> body;
+  body.Put<uint64_t>(memory->handle);
+  CUresult posted = PostKept(CallId::cuMemRelease, body.bytes());
+  FreeHandle(HandleKind::kMemHandle, memory->handle);
+  delete memory;
+  return posted;
+}
 
 // The server backs everything in chunks of one size, which devices take as they are.
 CUresult Call_cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* prop,
@@ -138,8 +139,9 @@ CUresult Call_cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
   if (size > kLargestReservation) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t made = NewHandle(HandleKind::kMemHandle, &status);
   if (status != CUDA_SUCCESS) return status;
-  bool exportable = prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
-  status = AskToCreate(made, size, *FindDevice(prop->location.id), exportable);
+  uint32_t make = uint32_t{prop->allocFlags.usage} << kMemoryUsageShift;
+  if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE) make |= kMemoryExportable;
+  status = AskToCreate(made, size, *FindDevice(prop->location.id), make);
   if (status != CUDA_SUCCESS) {
     FreeHandle(HandleKind::kMemHandle, made);
     return status;
@@ -151,7 +153,7 @@ CUresult Call_cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
 
 CUresult Call_cuMemRelease(CUmemGenericAllocationHandle handle) {
   std::lock_guard lock(UserRanges().mutex());
-  PhysicalMemory* memory = FindMemory(handle);
+  PhysicalMemory* memory = FindPhysicalMemory(handle);
   if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
   --memory->references;
   return ReleaseIfUnused(memory);
@@ -174,7 +176,7 @@ CUresult Call_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
     return CUDA_ERROR_INVALID_VALUE;
   Reservations& ranges = UserRanges();
   std::lock_guard lock(ranges.mutex());
-  PhysicalMemory* memory = FindMemory(handle);
+  PhysicalMemory* memory = FindPhysicalMemory(handle);
   if (memory == nullptr || offset > memory->bytes || size > memory->bytes - offset ||
       !ranges.MayMap(ptr, size)) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -270,7 +272,7 @@ CUresult Call_cuMemGetAccess(unsigned long long* flags, const CUmemLocation* loc
 CUresult Call_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
                                                      CUmemGenericAllocationHandle handle) {
   std::lock_guard lock(UserRanges().mutex());
-  PhysicalMemory* memory = FindMemory(handle);
+  PhysicalMemory* memory = FindPhysicalMemory(handle);
   if (prop == nullptr || memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *prop = {};
   prop->type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -288,7 +290,7 @@ CUresult Call_cuMemExportToShareableHandle(void* shareableHandle,
   if (handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
   {
     std::lock_guard lock(UserRanges().mutex());
-    PhysicalMemory* memory = FindMemory(handle);
+    PhysicalMemory* memory = FindPhysicalMemory(handle);
     if (memory == nullptr || (memory->handle_types & handleType) == 0)
       return CUDA_ERROR_INVALID_VALUE;
   }
@@ -302,7 +304,7 @@ CUresult Call_cuMemExportToShareableHandle(void* shareableHandle,
   token.high = outputs.Get<uint64_t>();
   token.low = outputs.Get<uint64_t>();
   if (!outputs.Done()) return CUDA_ERROR_UNKNOWN;
-  int descriptor = NewShareDescriptor(token);
+  int descriptor = NewShareDescriptor(ShareKind::kMemory, {token, 0});
   if (descriptor < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   *static_cast<int*>(shareableHandle) = descriptor;
   return CUDA_SUCCESS;
@@ -312,16 +314,18 @@ CUresult Call_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handl
                                              CUmemAllocationHandleType shHandleType) {
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
-  ShareToken token;
-  if (!ReadShareDescriptor(static_cast<int>(reinterpret_cast<intptr_t>(osHandle)), &token))
+  Share share;
+  if (!ReadShareDescriptor(static_cast<int>(reinterpret_cast<intptr_t>(osHandle)),
+                           ShareKind::kMemory, &share)) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
   CUresult status = CUDA_SUCCESS;
   uint64_t made = NewHandle(HandleKind::kMemHandle, &status);
   if (status != CUDA_SUCCESS) return status;
   FixedBody<24> body;
   body.Put<uint64_t>(made);
-  body.Put<uint64_t>(token.high);
-  body.Put<uint64_t>(token.low);
+  body.Put<uint64_t>(share.token.high);
+  body.Put<uint64_t>(share.token.low);
   Reply reply;
   status = RoundTrip(CallId::cuMemImportFromShareableHandle, body.bytes(), &reply);
   if (status != CUDA_SUCCESS) {

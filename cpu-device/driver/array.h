@@ -13,6 +13,8 @@ namespace farcall::cpu_device {
 
 class Context;
 
+inline constexpr uint64_t kArrayAlignment = 512;  // of mapped memory
+
 // How a format's texels lie in memory. false: a format this device does not have.
 struct Format {
   texture::Texel texel = texture::Texel::kU8;
@@ -29,6 +31,7 @@ struct Array {
   uint64_t address = 0;  // 0: its memory was not asked for yet
   uint64_t pitch = 0, slice = 0;
   bool is_level = false;
+  uint64_t mapped_base = 0, mapped_bytes = 0;  // of an array without memory of its own
 
   uint64_t rows() const { return shape.Height == 0 ? 1 : shape.Height; }
   uint64_t slices() const { return shape.Depth == 0 ? 1 : shape.Depth; }
@@ -39,9 +42,13 @@ struct Array {
 struct Mipmap {
   Context* context = nullptr;
   uint64_t address = 0, bytes = 0;
+  uint64_t mapped_base = 0, mapped_bytes = 0;
   std::vector<std::shared_ptr<Array>> levels;
   CUmipmappedArray handle() { return reinterpret_cast<CUmipmappedArray>(this); }
 };
+
+// Gives back what cuMemMapArrayAsync mapped, if anything.
+void UnmapArrayMemory(uint64_t* base, uint64_t* bytes);
 
 Registry<Array>& Arrays();
 Registry<Mipmap>& Mipmaps();

@@ -84,8 +84,12 @@ bool BoxInArray(const Array& array, uint64_t x_bytes, uint64_t y, uint64_t z, ui
 }
 
 void ForgetArrays(const Context* context) {
-  Arrays().TakeIf([context](const Array& array) { return array.context == context; });
-  Mipmaps().TakeIf([context](const Mipmap& mipmap) { return mipmap.context == context; });
+  for (const auto& array :
+       Arrays().TakeIf([context](const Array& array) { return array.context == context; }))
+    UnmapArrayMemory(&array->mapped_base, &array->mapped_bytes);
+  for (const auto& mipmap :
+       Mipmaps().TakeIf([context](const Mipmap& mipmap) { return mipmap.context == context; }))
+    UnmapArrayMemory(&mipmap->mapped_base, &mipmap->mapped_bytes);
 }
 
 namespace {
@@ -158,7 +162,7 @@ CUresult GiveRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS* out, const CUDA_ARRAY3
   if (FindDevice(device) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   *out = {};
   out->size = bytes;
-  out->alignment = 512;
+  out->alignment = kArrayAlignment;
   return CUDA_SUCCESS;
 }
 
@@ -236,6 +240,10 @@ CUresult cuArrayDestroy(CUarray handle) {
   if (array->is_level) return CUDA_ERROR_INVALID_HANDLE;
   if (const CUresult result = array->context->Synchronize()) return result;
   Arrays().Take(handle);
+  if (Deferred(array->shape)) {
+    UnmapArrayMemory(&array->mapped_base, &array->mapped_bytes);
+    return CUDA_SUCCESS;
+  }
   return array->address == 0 ? CUDA_SUCCESS : FreeDevice(array->address, {RangeKind::kDevice});
 }
 
@@ -308,6 +316,7 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray handle) {
   if (const CUresult result = mipmap->context->Synchronize()) return result;
   Mipmaps().Take(handle);
   for (const auto& level : mipmap->levels) Arrays().Take(level.get());
+  UnmapArrayMemory(&mipmap->mapped_base, &mipmap->mapped_bytes);
   return mipmap->address == 0 ? CUDA_SUCCESS : FreeDevice(mipmap->address, {RangeKind::kDevice});
 }
 

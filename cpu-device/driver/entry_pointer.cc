@@ -110,7 +110,7 @@ CUresult Get(void* data, CUpointer_attribute attribute, uint64_t address, const 
       *static_cast<unsigned long long*>(data) = pointee.id;
       break;
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
-      *static_cast<bool*>(data) = false;
+      *static_cast<bool*>(data) = !host && TheDriver().profile.decompresses();
       break;
     default:
       return CUDA_ERROR_INVALID_VALUE;

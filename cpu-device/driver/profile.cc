@@ -248,6 +248,12 @@ bool DeviceAttribute(const Profile& p, int ordinal, int attribute, int* value) {
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
       *value = CU_MEM_HANDLE_TYPE_NONE;
       break;
+    case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK:
+      *value = p.decompresses() ? CU_MEM_DECOMPRESS_ALGORITHM_LZ4 : CU_MEM_DECOMPRESS_UNSUPPORTED;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH:
+      *value = p.decompresses() ? kMaxDecompressBytes : 0;
+      break;
     // Of one generation with clusters, on a device that has them.
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
     case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
@@ -274,6 +280,7 @@ bool DeviceAttribute(const Profile& p, int ordinal, int attribute, int* value) {
     case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR:
     case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
       *value = 1;
       break;

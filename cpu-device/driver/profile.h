@@ -30,10 +30,13 @@ struct Profile {
   int single_to_double = 2;  // throughput
   bool clusters = false;
 
+  // The engine that came with compute capability 10.
+  bool decompresses() const { return cc_major >= 10; }
   int cc() const { return cc_major * 10 + cc_minor; }
 };
 
 constexpr int kDriverVersion = 13000;
+constexpr int kMaxDecompressBytes = 4 << 20;  // of one operation
 constexpr int kWarpSize = 32;
 constexpr int kMaxThreadsPerBlock = 1024;
 constexpr uint64_t kVmmGranularity = 2 << 20;

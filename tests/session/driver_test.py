@@ -5,7 +5,7 @@ import unittest
 
 from harness import Server, run
 
-SUBJECTS = ("legacy", "link", "green", "tools", "odds", "room", "arrays", "textures")
+SUBJECTS = ("legacy", "link", "green", "tools", "odds", "room", "memory", "arrays", "textures")
 
 
 class Driver(unittest.TestCase):

@@ -42,7 +42,7 @@ class Memory(unittest.TestCase):
 
     def test_memory_and_events_are_lent_inside_a_vgpu(self):
         with Server("--mem", "256MiB") as server:
-            for what in ("allocation", "mapped", "event"):
+            for what in ("allocation", "mapped", "pool", "event"):
                 self.passes(server, "lent", what, environment=VGPU)
 
     def test_pools_reuse_what_a_stream_freed(self):

@@ -57,7 +57,9 @@ FARCALL_ENTRY cuStreamDestroy(CUstream hStream) {
 
 FARCALL_ENTRY cuMemMapArrayAsync(CUarrayMapInfo* mapInfoList, unsigned int count,
                                  CUstream hStream) {
-  return farcall::client::NotSupported(CallId::cuMemMapArrayAsync);
+  const CUresult refused = farcall::client::Enter(CallId::cuMemMapArrayAsync, Needs::kContext);
+  if (refused != CUDA_SUCCESS) { return refused; }
+  return farcall::client::Call_cuMemMapArrayAsync(mapInfoList, count, hStream);
 }
 
 // Names of other headers, or of newer ones: whatever arguments the caller pushes.

@@ -58,6 +58,7 @@ void Linking();
 void Green();
 void Tools();
 void Odds();
+void MemorySubject();
 void ArraysSubject();
 void Room();
 void TexturesSubject();

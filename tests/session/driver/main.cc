@@ -65,6 +65,7 @@ int main(int argc, char** argv) {
                               {"tools", Tools},
                               {"odds", Odds},
                               {"room", Room},
+                              {"memory", MemorySubject},
                               {"arrays", ArraysSubject},
                               {"textures", TexturesSubject}};
   CUcontext context = nullptr;

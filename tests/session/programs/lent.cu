@@ -260,6 +260,86 @@ void UseEvent(int socket) {
   Say(socket);
 }
 
+cudaMemPool_t MakePool(cudaMemAllocationHandleType type) {
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.handleTypes = type;
+  properties.location = {cudaMemLocationTypeDevice, 0};
+  cudaMemPool_t pool = nullptr;
+  CHECK(cudaMemPoolCreate(&pool, &properties));
+  return pool;
+}
+
+constexpr cudaMemAllocationHandleType kDescriptor = cudaMemHandleTypePosixFileDescriptor;
+
+void LendPool(int socket) {
+  CHECK(cudaSetDevice(0));
+  int types = 0;
+  CHECK(cudaDeviceGetAttribute(&types, cudaDevAttrMemoryPoolSupportedHandleTypes, 0));
+  EXPECT((types & kDescriptor) != 0);
+  cudaMemPool_t plain = MakePool(cudaMemHandleTypeNone), pool = MakePool(kDescriptor);
+  int descriptor = -1;
+  EXPECT(cudaMemPoolExportToShareableHandle(&descriptor, plain, kDescriptor, 0) != cudaSuccess);
+  cudaGetLastError();
+  void *local = nullptr, *data = nullptr;
+  cudaMemPoolPtrExportData pointer;
+  CHECK(cudaMallocFromPoolAsync(&local, 512, pool, 0));
+  EXPECT(cudaMemPoolExportPointer(&pointer, local) != cudaSuccess);  // the pool is not shared yet
+  cudaGetLastError();
+  CHECK(cudaMemPoolExportToShareableHandle(&descriptor, pool, kDescriptor, 0));
+  CHECK(cudaMallocFromPoolAsync(&data, kBytes, pool, 0));
+  CHECK(cudaMemsetAsync(data, 0, kBytes, 0));
+  AddAll(static_cast<uint32_t*>(data), 5);
+  CHECK(cudaMemPoolExportPointer(&pointer, data));
+  Send(socket, &pointer, sizeof(pointer), descriptor);
+  close(descriptor);
+  Hear(socket);
+  ExpectAll(static_cast<uint32_t*>(data), 12);
+  CHECK(cudaFreeAsync(data, 0));
+  CHECK(cudaFreeAsync(local, 0));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaMemPoolDestroy(pool));
+  CHECK(cudaMemPoolDestroy(plain));
+}
+
+void UsePool(int socket) {
+  cudaMemPoolPtrExportData pointer;
+  int descriptor = Receive(socket, &pointer, sizeof(pointer));
+  CHECK(cudaSetDevice(0));
+  cudaMemPool_t pool = nullptr, own = MakePool(kDescriptor);
+  EXPECT(cudaMemPoolImportFromShareableHandle(&pool, reinterpret_cast<void*>(intptr_t(socket)),
+                                              kDescriptor, 0) != cudaSuccess);
+  cudaGetLastError();
+  CUmemGenericAllocationHandle memory = 0;  // a pool is not memory
+  CU_FAILS(CUDA_ERROR_INVALID_VALUE, CU(cuMemImportFromShareableHandle)(
+                                         &memory, reinterpret_cast<void*>(intptr_t(descriptor)),
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  CHECK(cudaMemPoolImportFromShareableHandle(&pool, reinterpret_cast<void*>(intptr_t(descriptor)),
+                                             kDescriptor, 0));
+  close(descriptor);
+  void *data = nullptr, *again = nullptr;
+  EXPECT(cudaMallocFromPoolAsync(&data, 512, pool, 0) != cudaSuccess);
+  EXPECT(cudaDeviceSetMemPool(0, pool) != cudaSuccess);
+  EXPECT(cudaMemPoolImportPointer(&data, own, &pointer) != cudaSuccess);
+  cudaMemPoolPtrExportData forged = pointer;
+  forged.reserved[9] ^= 1;  // in the token
+  EXPECT(cudaMemPoolImportPointer(&data, pool, &forged) != cudaSuccess);
+  cudaGetLastError();
+  CHECK(cudaMemPoolImportPointer(&data, pool, &pointer));
+  ExpectAll(static_cast<uint32_t*>(data), 5);
+  AddAll(static_cast<uint32_t*>(data), 7);
+  EXPECT(cudaIpcCloseMemHandle(data) != cudaSuccess);
+  cudaGetLastError();
+  CHECK(cudaFreeAsync(data, 0));
+  EXPECT(cudaFree(data) != cudaSuccess);
+  cudaGetLastError();
+  CHECK(cudaMemPoolImportPointer(&again, pool, &pointer));
+  CHECK(cudaFree(again));
+  CHECK(cudaMemPoolDestroy(pool));
+  CHECK(cudaMemPoolDestroy(own));
+  Say(socket);
+}
+
 using Side = void (*)(int);
 struct Case {
   const char* name;
@@ -267,6 +347,7 @@ struct Case {
 };
 constexpr Case kCases[] = {{"allocation", LendAllocation, UseAllocation},
                            {"mapped", LendMapped, UseMapped},
+                           {"pool", LendPool, UsePool},
                            {"event", LendEvent, UseEvent}};
 
 }  // namespace
