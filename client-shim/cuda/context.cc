@@ -258,9 +258,14 @@ CUresult Call_cuCtxGetCurrent(CUcontext* pctx) {
   return CUDA_SUCCESS;
 }
 
+// A primary context that nobody holds yet is of a device all the same: CUDA 11's runtime makes one
+// current, asks this, and retains it at its first use.
 CUresult Call_cuCtxGetDevice(CUdevice* device) {
+  Context* context = CurrentContext();
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (!context->primary && !context->alive.load()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *device = CurrentContext()->device;
+  *device = context->device;
   return CUDA_SUCCESS;
 }
 

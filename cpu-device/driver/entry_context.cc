@@ -145,8 +145,18 @@ CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext handle) {
   return CUDA_SUCCESS;
 }
 
+// A primary context that nobody holds yet is of a device all the same: CUDA 11's runtime makes one
+// current, asks this, and retains it at its first use.
 CUresult cuCtxGetDevice(CUdevice* device) {
-  return cuCtxGetDevice_v2(device, nullptr);
+  if (const CUresult result = CheckInitialized()) return result;
+  const auto& stack = ContextStack();
+  if (stack.empty() || stack.back() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const std::shared_ptr<Context>& context = stack.back();
+  const bool is_primary = context == context->device().primary;
+  if (!is_primary && !context->active.load()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *device = context->device().ordinal;
+  return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetFlags(unsigned int* flags) {

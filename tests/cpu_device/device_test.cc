@@ -81,6 +81,15 @@ TEST_F(DriverTest, ContextStackIsTheThreads) {
   EXPECT_EQ(CU(cuCtxPushCurrent_v2)(made), CUDA_ERROR_INVALID_CONTEXT);
 }
 
+TEST_F(DriverTest, PrimaryContextThatNobodyHoldsTellsItsDevice) {
+  CUdevice device = -1;
+  ASSERT_OK(CU(cuDevicePrimaryCtxRelease_v2)(0));
+  EXPECT_OK(CU(cuCtxGetDevice)(&device));
+  EXPECT_EQ(device, 0);
+  EXPECT_EQ(CU(cuCtxSynchronize)(), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  ASSERT_OK(CU(cuDevicePrimaryCtxRetain)(&context_, 0));
+}
+
 TEST_F(DriverTest, DestroyedContextGivesItsMemoryBack) {
   CUcontext made = nullptr;
   const size_t before = FreeBytes();

@@ -80,10 +80,28 @@ void Libraries() {
   CODE(CUDA_ERROR_INVALID_HANDLE, D(cuLibraryGetUnifiedFunction)(&pointer, nullptr, "add"));
 }
 
+// CUDA 11's runtime makes a primary context current before it retains it, and asks for its device.
+void Unheld() {
+  CUdevice device = -1;
+  CUcontext primary = nullptr;
+  CHECK(D(cuDevicePrimaryCtxReset_v2)(0));
+  CHECK(D(cuDevicePrimaryCtxRelease_v2)(0));
+  CHECK(D(cuCtxGetDevice)(&device));
+  EXPECT(device == 0);
+  CODE(CUDA_ERROR_INVALID_VALUE, D(cuCtxGetDevice)(nullptr));
+  CODE(CUDA_ERROR_CONTEXT_IS_DESTROYED, D(cuCtxSynchronize)());
+  CHECK(D(cuDevicePrimaryCtxRetain)(&primary, 0));
+  CHECK(D(cuCtxSynchronize)());
+  CHECK(D(cuCtxSetCurrent)(nullptr));
+  CODE(CUDA_ERROR_INVALID_CONTEXT, D(cuCtxGetDevice)(&device));
+  CHECK(D(cuCtxSetCurrent)(primary));
+}
+
 }  // namespace
 
 void Odds() {
   Launches();
   Devices();
   Libraries();
+  Unheld();
 }
