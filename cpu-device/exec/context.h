@@ -9,7 +9,7 @@
 
 namespace farcall::cpu_device {
 
-inline constexpr uint32_t kCodegenVersion = 5;
+inline constexpr uint32_t kCodegenVersion = 6;
 inline constexpr uint32_t kWarpSize = 32;
 inline constexpr uint32_t kMaxThreadsPerBlock = 1024;
 inline constexpr uint32_t kBarrierCount = 16;
@@ -77,6 +77,7 @@ enum class Wait : uint32_t {
   kReduxMinF,
   kReduxMaxF,  // c: bit 0 abs, bit 1 NaN
   kElect,
+  kMma,  // value: address of the lane's MatrixWords, c: MatrixForm, packed
 };
 enum class BarrierReduce : uint32_t { kNone, kAnd, kOr, kPopc };
 

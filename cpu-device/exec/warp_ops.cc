@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cpu-device/exec/block.h"
+#include "cpu-device/exec/matrix_ops.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -136,6 +137,7 @@ void Reduce(ThreadContext* warp, uint32_t lanes, Wait op) {
 void RunWarpOperation(ThreadContext* warp, uint32_t lanes) {
   Wait op = warp[std::countr_zero(lanes)].wait;
   if (op == Wait::kWarpSync) return;
+  if (op == Wait::kMma) return MultiplyMatrices(warp, lanes);
   if (op >= Wait::kShflUp && op <= Wait::kShflIdx) return Shuffle(warp, lanes, op);
   if (op >= Wait::kVoteAll && op <= Wait::kVoteBallot) return Vote(warp, lanes, op);
   if (op == Wait::kMatchAny || op == Wait::kMatchAll) {

@@ -162,6 +162,8 @@ bool Emitter::Dispatch(const Instruction& instruction) {
     case Opcode::kStmatrix:
     case Opcode::kMovmatrix:
       return EmitMatrix(instruction);
+    case Opcode::kMma:
+      return EmitMma(instruction);
     case Opcode::kMembar:
     case Opcode::kFence:
       b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);

@@ -38,18 +38,12 @@ uint32_t ShapeOf(Geometry geometry) {
   return static_cast<uint32_t>(geometry) - static_cast<uint32_t>(Geometry::k1d);
 }
 
-// A scalar, or the parts of a vector.
-std::vector<ptx::Operand> Parts(const ptx::Operand& operand) {
-  if (operand.Is(ptx::Operand::Kind::kVector)) return operand.elements;
-  return {operand};
-}
-
 }  // namespace
 
 // The buffer of a call's arguments, zeroed as far as `words` says.
-llvm::Value* Emitter::TextureArguments(unsigned words) {
+llvm::Value* Emitter::NewWords(unsigned words) {
   llvm::Type* type = llvm::ArrayType::get(b_.getInt32Ty(), words);
-  Value* buffer = NewAlloca(type, "texture", 8);
+  Value* buffer = NewAlloca(type, "words", 8);
   b_.CreateStore(llvm::Constant::getNullValue(type), buffer);
   return buffer;
 }
@@ -89,7 +83,7 @@ bool Emitter::EmitTexture(const Instruction& instruction) {
       (type != Type::kF32 && type != Type::kS32)) {
     return Unsupported(instruction);
   }
-  Value* in = TextureArguments(kTextureWords);
+  Value* in = NewWords(kTextureWords);
   if (!SetCoordinates(instruction, ops[1], type, in)) return false;
   uint32_t what = ShapeOf(instruction.mods.geometry);
   if (type == Type::kS32) what |= kTextureIntegers;
@@ -111,7 +105,7 @@ bool Emitter::EmitTexture(const Instruction& instruction) {
         SetWord(in, (side == 0 ? kTextureDx : kTextureDy) + i, Read(parts[i], Type::kF32));
     }
   }
-  Value* out = TextureArguments(4);
+  Value* out = NewWords(4);
   Call("fc_rt_tex", b_.getVoidTy(),
        {SymbolAddress(ops[1]), Int32(what), Int32(instruction.line), in, out});
   const std::vector<Operand> results = Parts(ops[0]);
@@ -134,7 +128,7 @@ bool Emitter::EmitSurface(const Instruction& instruction) {
     return Unsupported(instruction);
   }
   const Operand& address = load ? ops[1] : ops[0];
-  Value* in = TextureArguments(kTextureWords);
+  Value* in = NewWords(kTextureWords);
   if (!SetCoordinates(instruction, address, Type::kS32, in)) return false;
   const uint32_t outside = instruction.Has("clamp")  ? kSurfaceClamp
                            : instruction.Has("zero") ? kSurfaceZero
@@ -144,7 +138,7 @@ bool Emitter::EmitSurface(const Instruction& instruction) {
                         (bits / 8 * count) << kSurfaceBytesShift;
   const std::vector<Operand> data = Parts(load ? ops[0] : ops[1]);
   if (data.size() != count) return Unsupported(instruction, "operand count");
-  Value* room = TextureArguments(4);
+  Value* room = NewWords(4);
   auto part = [&](unsigned i) {
     return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), room, uint64_t{i} * bits / 8);
   };

@@ -32,6 +32,9 @@ struct Scope {
   std::unordered_map<const ptx::Variable*, uint32_t> recursive_offset;
 };
 
+// A scalar, or the parts of a vector.
+std::vector<ptx::Operand> Parts(const ptx::Operand& operand);
+
 class Emitter {
  public:
   using Instruction = ptx::Instruction;
@@ -201,7 +204,7 @@ class Emitter {
   bool EmitTextureQuery(const Instruction& instruction);
   bool SetCoordinates(const Instruction& instruction, const Operand& address, Type type,
                       Value* buffer);
-  Value* TextureArguments(unsigned words);
+  Value* NewWords(unsigned words);
   void SetWord(Value* buffer, unsigned word, Value* value);
   Value* Word(Value* buffer, unsigned word);
 
@@ -213,6 +216,11 @@ class Emitter {
   Value* RowElement(const Instruction& instruction, Value* own_row, Value* source, Value* column,
                     unsigned bytes);
   Value* Transposed(Value* pair);
+
+  // ---- emit_mma.cc
+  bool EmitMma(const Instruction& instruction);
+  bool SetMatrixWords(Value* words, unsigned first, unsigned count, const Operand& operand,
+                      unsigned bits);
 
   // ---- emit_warp.cc
   bool EmitBarrier(const Instruction& instruction);

@@ -202,6 +202,11 @@ llvm::Value* Emitter::SymbolAddress(const Operand& operand) {
   return operand.value ? b_.CreateAdd(base, Int64(static_cast<uint64_t>(operand.value))) : base;
 }
 
+std::vector<ptx::Operand> Parts(const ptx::Operand& operand) {
+  if (operand.Is(ptx::Operand::Kind::kVector)) return operand.elements;
+  return {operand};
+}
+
 llvm::Value* Emitter::LaneNumber() {
   return b_.CreateAnd(ThreadField(offsetof(ThreadContext, linear), b_.getInt32Ty()), Int32(31));
 }

@@ -42,7 +42,7 @@ TEST_P(CorpusTest, GivesTheExpectedBytes) {
   config.dynamic_shared_bytes = c.dynamic_shared_bytes;
   result = kernel->Run(config, block.data());
   // The one family the JIT lacks: an honest refusal is right, a result would have to be.
-  bool product = c.name.find("mma") != std::string::npos;
+  bool product = c.name.find("wmma") != std::string::npos;
   if (product && result.status == ExecStatus::kUnsupported) GTEST_SKIP() << result.message;
   ASSERT_TRUE(result.ok()) << result.message;
   for (size_t i = 0; i < c.arguments.size(); ++i) {
