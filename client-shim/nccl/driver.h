@@ -12,7 +12,8 @@ namespace farcall::nccl {
 // clang-format off
 #define FARCALL_NCCL_DRIVER_CALLS(X)                                                              \
   X(cuInit) X(cuCtxGetCurrent) X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) X(cuCtxGetDevice)     \
-  X(cuCtxSetCurrent) X(cuDevicePrimaryCtxRetain) X(cuDeviceGetCount)                              \
+  X(cuCtxSetCurrent) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease_v2)                  \
+  X(cuDeviceGetCount)                                                                             \
   X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemsetD8_v2) X(cuMemsetD32Async) X(cuMemcpyDtoDAsync_v2)   \
   X(cuMemcpyHtoD_v2) X(cuStreamWaitValue32_v2) X(cuStreamWriteValue32_v2) X(cuStreamIsCapturing)  \
   X(cuStreamCreate) X(cuStreamDestroy_v2) X(cuStreamSynchronize) X(cuStreamWaitEvent)             \

@@ -66,6 +66,10 @@ ncclResult_t Close(ncclComm_t handle, bool together) {
 
 namespace farcall::nccl {
 
+HeldContext::~HeldContext() {
+  if (device_ >= 0) FindDriver()->cuDevicePrimaryCtxRelease_v2(device_);
+}
+
 Communicator* Find(ncclComm_t comm) {
   std::lock_guard lock(g_mutex);
   if (comm == nullptr || Living().count(comm) == 0) {
@@ -171,22 +175,34 @@ FARCALL_NCCL_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comms, int count, c
   FARCALL_NCCL_CUDA(cuCtxGetCurrent, &before);
   ncclResult_t result = ncclSuccess;
   farcall::nccl::StartGroup();
+  std::fill_n(comms, count, nullptr);
   for (int i = 0; i < count && result == ncclSuccess; ++i) {
     const int device = devices == nullptr ? i : devices[i];
     CUcontext context = nullptr;
     if (device < 0 || device >= present) {
       result = Fail(ncclInvalidArgument, "device %d is not in 0..%d", device, present - 1);
-    } else if (driver->cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS ||
-               driver->cuCtxSetCurrent(context) != CUDA_SUCCESS) {
+    } else if (driver->cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS) {
       result = Fail(ncclUnhandledCudaError, "no context on device %d", device);
     } else {
+      driver->cuCtxSetCurrent(context);
       result = ncclCommInitRank(&comms[i], count, id, i);
+      if (result == ncclSuccess) {
+        comms[i]->held.Hold(device);
+      } else {
+        driver->cuDevicePrimaryCtxRelease_v2(device);
+      }
     }
   }
   // Whoever is missing would be waited for.
   if (result != ncclSuccess) farcall::nccl::DropGroup();
   ncclResult_t ended = farcall::nccl::EndGroup();
   driver->cuCtxSetCurrent(before);
+  const bool failed = result != ncclSuccess || ended != ncclSuccess;
+  for (int i = 0; i < count && failed; ++i) {
+    if (comms[i] == nullptr || comms[i]->communicator != nullptr) continue;
+    DeleteHandle(comms[i]);  // with the context it holds
+    comms[i] = nullptr;
+  }
   return result != ncclSuccess ? result : ended;
 }
 

@@ -11,8 +11,27 @@
 
 #define FARCALL_NCCL_EXPORT extern "C" __attribute__((visibility("default")))
 
+namespace farcall::nccl {
+
+// A primary context that is retained as long as this stands.
+class HeldContext {
+ public:
+  HeldContext() = default;
+  ~HeldContext();
+  HeldContext(const HeldContext&) = delete;
+  HeldContext& operator=(const HeldContext&) = delete;
+  // Takes over a retained one.
+  void Hold(int device) { device_ = device; }
+
+ private:
+  int device_ = -1;
+};
+
+}  // namespace farcall::nccl
+
 // What an application holds: a communicator, and the reductions made for it.
 struct ncclComm {
+  farcall::nccl::HeldContext held;  // goes after the communicator that lives in it
   std::unique_ptr<farcall::nccl::Communicator> communicator;
   std::mutex mutex;
   std::map<int, farcall::nccl::Reduction> reductions;

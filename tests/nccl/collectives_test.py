@@ -48,6 +48,26 @@ class CollectivesTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.all_pass([self.start("collectives", "rank", i, 2, f"{folder}/id") for i in range(2)])
 
+    def test_contexts_that_init_all_retains_are_released(self):
+        program = """
+import ctypes
+cuda, nccl = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnccl.so.2")
+def active():
+    flags, state = ctypes.c_uint(), ctypes.c_int()
+    assert cuda.cuDevicePrimaryCtxGetState(0, ctypes.byref(flags), ctypes.byref(state)) == 0
+    return state.value
+assert cuda.cuInit(0) == 0 and active() == 0
+for _ in range(2):
+    comms = (ctypes.c_void_p * 1)()
+    assert nccl.ncclCommInitAll(comms, 1, None) == 0 and active() == 1
+    assert nccl.ncclCommDestroy(ctypes.c_void_p(comms[0])) == 0 and active() == 0
+comms = (ctypes.c_void_p * 2)(7, 7)
+assert nccl.ncclCommInitAll(comms, 2, (ctypes.c_int * 2)(0, 99)) == 4
+assert list(comms) == [None, None] and active() == 0
+print("PASS")
+"""
+        self.all_pass([self.start(sys.executable, "-c", program)])
+
     def test_ranks_of_two_accounts_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             ranks = [self.start("collectives", "rank", i, 2, f"{folder}/id", vgpu=f"account{i}") for i in range(2)]
