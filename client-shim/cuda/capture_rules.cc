@@ -112,6 +112,16 @@ CUresult MayEndCapture(const Stream* origin) {
   return other_thread ? CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD : CUDA_SUCCESS;
 }
 
+bool LeaveCapture(Stream* stream) {
+  std::lock_guard lock(g_list->mutex);
+  Capture* capture = FindLocked(stream->capture_id.load());
+  if (capture == nullptr || capture->origin == stream) return false;
+  std::erase(capture->streams, stream);
+  stream->capture.store(CU_STREAM_CAPTURE_STATUS_NONE);
+  stream->context->captures.fetch_sub(1);
+  return true;
+}
+
 bool EndCapture(Stream* origin, bool* owned) {
   std::lock_guard lock(g_list->mutex);
   uint64_t id = origin->capture_id.load();

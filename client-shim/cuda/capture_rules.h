@@ -24,6 +24,8 @@ CUresult RefuseOn(Stream* stream);
 bool OwnsGraph(const Stream* stream);
 // Why the calling thread may not end the capture of `origin`; CUDA_SUCCESS if it may.
 CUresult MayEndCapture(const Stream* origin);
+// A stream that joined a capture goes; the capture goes on. False: it began this one.
+bool LeaveCapture(Stream* stream);
 // Every stream in this stream's capture leaves it. True: the capture was valid.
 bool EndCapture(Stream* origin, bool* owned);
 

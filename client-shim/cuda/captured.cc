@@ -90,6 +90,7 @@ CUresult CaptureFree(CUstream stream, CUdeviceptr address) {
 }
 
 void AbandonCapture(Stream* stream, CUstream handle) {
+  if (LeaveCapture(stream)) return;
   uint64_t graph = stream->capture_graph.load();
   bool owned = false;
   if (MayEndCapture(stream) == CUDA_SUCCESS) {

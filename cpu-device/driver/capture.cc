@@ -71,17 +71,25 @@ void Capture::SetTips(Stream& stream, std::vector<GraphNode*> nodes) {
   tips_[&stream] = std::move(nodes);
 }
 
+void Capture::Leave(Stream& stream) {
+  std::lock_guard lock(mutex_);
+  AddUnique(&left_tips_, tips_[&stream]);
+  tips_.erase(&stream);
+  stream.set_capture(nullptr);
+}
+
 void Capture::Finish(bool* unjoined) {
   std::lock_guard lock(mutex_);
   // All nodes the origin's last ones stand on.
   std::vector<GraphNode*> reached = tips_[&origin_];
   for (size_t i = 0; i < reached.size(); ++i)
     AddUnique(&reached, std::vector<GraphNode*>(reached[i]->dependencies));
-  *unjoined = false;
+  const auto is_joined = [&](GraphNode* tip) {
+    return std::find(reached.begin(), reached.end(), tip) != reached.end();
+  };
+  *unjoined = !std::all_of(left_tips_.begin(), left_tips_.end(), is_joined);
   for (auto& [stream, tips] : tips_) {
-    for (GraphNode* tip : tips) {
-      if (std::find(reached.begin(), reached.end(), tip) == reached.end()) *unjoined = true;
-    }
+    if (!std::all_of(tips.begin(), tips.end(), is_joined)) *unjoined = true;
     stream->set_capture(nullptr);
   }
   tips_.clear();
@@ -97,9 +105,10 @@ CUresult RefuseWhileCapturing(Stream& stream) {
 
 void AbandonCapture(Stream& stream) {
   if (const std::shared_ptr<Capture> capture = stream.capture()) {
+    if (&capture->origin() != &stream) return capture->Leave(stream);
     bool unjoined = false;
     capture->Invalidate();
-    if (&capture->origin() == &stream) capture->Finish(&unjoined);
+    capture->Finish(&unjoined);
   }
 }
 

@@ -175,6 +175,8 @@ class Capture : public std::enable_shared_from_this<Capture> {
   std::vector<GraphNode*> Tips(Stream& stream);
   void Join(Stream& stream, const std::vector<GraphNode*>& nodes);
   void SetTips(Stream& stream, std::vector<GraphNode*> nodes);
+  // A forked stream goes; what it captured stays, and has to be joined as before.
+  void Leave(Stream& stream);
   // Takes all streams out of the capture. `unjoined`: a forked stream has work the origin does not
   // depend on.
   void Finish(bool* unjoined);
@@ -188,6 +190,7 @@ class Capture : public std::enable_shared_from_this<Capture> {
   mutable std::mutex mutex_;
   bool valid_ = true;
   std::map<Stream*, std::vector<GraphNode*>> tips_;
+  std::vector<GraphNode*> left_tips_;  // of streams that are gone
 };
 
 // What calls do in a capturing stream.

@@ -93,6 +93,28 @@ TEST_F(GraphTest, WorkThatNobodyJoinsIsAnError) {
   EXPECT_EQ(graph, nullptr);
 }
 
+TEST_F(GraphTest, AForkedStreamMayGoAndItsWorkMustBeJoined) {
+  for (bool joined : {true, false}) {
+    CUstream side = nullptr;
+    CUevent fork = nullptr, join = nullptr;
+    ASSERT_OK(CU(cuStreamCreate)(&side, CU_STREAM_NON_BLOCKING));
+    ASSERT_OK(CU(cuEventCreate)(&fork, CU_EVENT_DISABLE_TIMING));
+    ASSERT_OK(CU(cuEventCreate)(&join, CU_EVENT_DISABLE_TIMING));
+    ASSERT_OK(CU(cuStreamBeginCapture_v2)(stream_, CU_STREAM_CAPTURE_MODE_RELAXED));
+    ASSERT_OK(CU(cuEventRecord)(fork, stream_));
+    ASSERT_OK(CU(cuStreamWaitEvent)(side, fork, 0));
+    ASSERT_OK(CU(cuMemsetD32Async)(data_, 7, 1, side));
+    ASSERT_OK(CU(cuEventRecord)(join, side));
+    if (joined) ASSERT_OK(CU(cuStreamWaitEvent)(stream_, join, 0));
+    ASSERT_OK(CU(cuStreamDestroy_v2)(side));
+    CUgraph graph = nullptr;
+    CUresult ended = CU(cuStreamEndCapture)(stream_, &graph);
+    EXPECT_EQ(ended, joined ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+    EXPECT_EQ(graph != nullptr, joined);
+    ASSERT_OK(CU(cuStreamSynchronize)(stream_));  // it captures no more
+  }
+}
+
 TEST_F(GraphTest, AWaitInACaptureEndsIt) {
   ASSERT_OK(CU(cuStreamBeginCapture_v2)(stream_, CU_STREAM_CAPTURE_MODE_RELAXED));
   EXPECT_EQ(CU(cuStreamSynchronize)(stream_), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);

@@ -97,9 +97,46 @@ void Unheld() {
   CHECK(D(cuCtxSetCurrent)(primary));
 }
 
+// A stream that a capture forked may go before the capture ends.
+void CapturedStreams() {
+  CUstream stream = nullptr, side = nullptr;
+  CUevent fork = nullptr, join = nullptr;
+  CUdeviceptr data = 0;
+  CHECK(D(cuMemAlloc_v2)(&data, 4));
+  CHECK(D(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  CHECK(D(cuEventCreate)(&fork, CU_EVENT_DISABLE_TIMING));
+  CHECK(D(cuEventCreate)(&join, CU_EVENT_DISABLE_TIMING));
+  for (bool joined : {true, false}) {
+    CHECK(D(cuStreamCreate)(&side, CU_STREAM_NON_BLOCKING));
+    CHECK(D(cuMemsetD32Async)(data, 1, 1, stream));
+    CHECK(D(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CHECK(D(cuEventRecord)(fork, stream));
+    CHECK(D(cuStreamWaitEvent)(side, fork, 0));
+    CHECK(D(cuMemsetD32Async)(data, 7, 1, side));
+    CHECK(D(cuEventRecord)(join, side));
+    if (joined) CHECK(D(cuStreamWaitEvent)(stream, join, 0));
+    CHECK(D(cuStreamDestroy_v2)(side));
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    CODE(joined ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
+         D(cuStreamEndCapture)(stream, &graph));
+    if (joined) {
+      CHECK(D(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+      CHECK(D(cuGraphLaunch)(exec, stream));
+      CHECK(D(cuGraphExecDestroy)(exec));
+      CHECK(D(cuGraphDestroy)(graph));
+    }
+    CHECK(D(cuStreamSynchronize)(stream));
+    unsigned value = 0;
+    CHECK(D(cuMemcpyDtoH_v2)(&value, data, 4));
+    EXPECT(value == (joined ? 7u : 1u));
+  }
+}
+
 }  // namespace
 
 void Odds() {
+  CapturedStreams();
   Launches();
   Devices();
   Libraries();
