@@ -75,6 +75,8 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem,
     setpgid(0, 0);  // the terminal's Ctrl-C is for the program
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(125);
+    // Of the program, which would find it applied already and count what is left.
+    unsetenv("CUDA_VISIBLE_DEVICES");
     dup2(ends[1], STDOUT_FILENO);
     execv(self.c_str(), const_cast<char* const*>(arguments.data()));
     _exit(125);

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <thread>
 
+#include "proto/session_features.h"
 #include "server/control_client.h"
 #include "server/device_library.h"
 #include "server/nvml_desk.h"
@@ -81,6 +82,7 @@ std::vector<uint8_t> SupportedCalls(const DriverApi&) {
       bitmap[id / 8] |= static_cast<uint8_t>(1u << (id % 8));
     }
   }
+  AddFeature(&bitmap, SessionFeature::kNvml);
   return bitmap;
 }
 

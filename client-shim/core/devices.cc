@@ -2,15 +2,13 @@
 #include "client-shim/core/devices.h"
 
 #include <cuda.h>
-#include <strings.h>
 
-#include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 
 #include "client-shim/core/credit.h"
 #include "client-shim/core/host_window.h"
 #include "client-shim/core/session_face.h"
+#include "cuda-abi/visible_devices.h"
 
 namespace farcall::client {
 
@@ -18,54 +16,13 @@ namespace {
 std::vector<Device>* g_devices = new std::vector<Device>;
 }
 
-std::string UuidText(const std::array<uint8_t, 16>& uuid) {
-  std::string text = "GPU-";
-  char byte[3];
-  for (int i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    std::snprintf(byte, sizeof(byte), "%02x", uuid[i]);
-    text += byte;
-  }
-  return text;
-}
-
-std::vector<int> SelectDevices(const char* text, const std::vector<std::string>& uuids) {
-  std::vector<int> selected;
-  int count = static_cast<int>(uuids.size());
-  if (text == nullptr) {
-    for (int i = 0; i < count; ++i) selected.push_back(i);
-    return selected;
-  }
-  std::string list = text;
-  for (size_t at = 0; at <= list.size();) {
-    size_t comma = std::min(list.find(',', at), list.size());
-    std::string entry = list.substr(at, comma - at);
-    at = comma + 1;
-    entry.erase(0, std::min(entry.find_first_not_of(" \t"), entry.size()));
-    int index = -1;
-    char* end = nullptr;
-    long number = std::strtol(entry.c_str(), &end, 10);
-    if (end != entry.c_str()) {
-      index = number >= 0 && number < count ? static_cast<int>(number) : -1;
-    } else if (entry.size() > 4 && strncasecmp(entry.c_str(), "GPU-", 4) == 0) {
-      for (int i = 0; i < count; ++i) {
-        if (strncasecmp(uuids[i].c_str(), entry.c_str(), entry.size()) != 0) continue;
-        if (index >= 0) return selected;  // an ambiguous prefix names no device
-        index = i;
-      }
-    }
-    if (index < 0) return selected;
-    if (std::find(selected.begin(), selected.end(), index) != selected.end()) return {};
-    selected.push_back(index);
-  }
-  return selected;
-}
-
 void LoadDevices(const Welcome& welcome) {
-  std::vector<std::string> uuids;
-  for (const DeviceSnapshot& snapshot : welcome.devices) uuids.push_back(UuidText(snapshot.uuid));
+  std::vector<cuda_abi::PhysicalDevice> devices;
+  for (const DeviceSnapshot& snapshot : welcome.devices)
+    devices.push_back({cuda_abi::UuidText(snapshot.uuid), snapshot.pci_bus_id});
   if (!g_devices->empty()) g_devices = new std::vector<Device>;  // the former ones may be in use
-  for (int index : SelectDevices(std::getenv("CUDA_VISIBLE_DEVICES"), uuids)) {
+  for (int index : cuda_abi::VisibleDevices(devices, std::getenv("CUDA_DEVICE_ORDER"),
+                                            std::getenv("CUDA_VISIBLE_DEVICES"))) {
     g_devices->push_back({index, &welcome.devices[index]});
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The devices an application sees: the server's snapshot, filtered and ordered by
-// CUDA_VISIBLE_DEVICES.
+// CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
 #pragma once
 
 #include <string>
@@ -24,10 +24,5 @@ int VisibleDeviceCount();
 const Device* FindDevice(int ordinal);
 // As the application counts; -1: it does not see that one.
 int DeviceOfServer(int server_index);
-
-// CUDA_VISIBLE_DEVICES over the given uuids: server indices in order, ending before the first entry
-// that names no device; a device named twice means none at all. `text` nullptr = all.
-std::vector<int> SelectDevices(const char* text, const std::vector<std::string>& uuids);
-std::string UuidText(const std::array<uint8_t, 16>& uuid);
 
 }  // namespace farcall::client

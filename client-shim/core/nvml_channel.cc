@@ -2,6 +2,7 @@
 #include "client-shim/core/nvml_channel.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 
 #include "client-shim/core/calls.h"
@@ -10,6 +11,8 @@
 #include "client-shim/core/devices.h"
 #include "client-shim/core/log.h"
 #include "client-shim/core/session.h"
+#include "cuda-abi/visible_devices.h"
+#include "proto/session_features.h"
 
 namespace farcall::client {
 
@@ -40,7 +43,7 @@ bool Describe(int device, NvmlDeviceFacts* facts) {
   if (device < 0 || device >= DeviceCount()) return false;
   const DeviceSnapshot& snapshot = CurrentSession()->welcome().devices[static_cast<size_t>(device)];
   std::snprintf(facts->name, sizeof(facts->name), "%s", snapshot.name.c_str());
-  std::snprintf(facts->uuid, sizeof(facts->uuid), "%s", UuidText(snapshot.uuid).c_str());
+  std::snprintf(facts->uuid, sizeof(facts->uuid), "%s", cuda_abi::UuidText(snapshot.uuid).c_str());
   facts->pci_domain = Fact(snapshot, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
   facts->pci_bus = Fact(snapshot, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
   facts->pci_device = Fact(snapshot, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
@@ -50,6 +53,14 @@ bool Describe(int device, NvmlDeviceFacts* facts) {
 }
 
 int AskNvml(const void* body, size_t bytes, void (*take)(void*, const void*, size_t), void* user) {
+  Session* session = CurrentSession();
+  if (session != nullptr &&
+      !HasFeature(session->welcome().supported_calls, SessionFeature::kNvml)) {
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true))
+      Log(LogLevel::kWarn, "the server answers no NVML: it is older than this client");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   Self()->call = 0;  // no entry of the driver API's
   Reply reply;
   CUresult status =

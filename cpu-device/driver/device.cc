@@ -3,7 +3,9 @@
 
 #include <pthread.h>
 
+#include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "cpu-device/driver/context.h"
@@ -12,18 +14,38 @@
 #include "cpu-device/driver/mempool.h"
 #include "cpu-device/driver/stream.h"
 #include "cpu-device/driver/thread.h"
+#include "cuda-abi/visible_devices.h"
 
 namespace farcall::cpu_device {
 namespace {
 
-CUuuid UuidOf(int ordinal) {
+CUuuid UuidOf(int number) {
   // The same in every process: programs and pools recognise a device by it.
   static constexpr unsigned char kBase[16] = {0xfa, 0x2c, 0xa1, 0x1d, 0xc9, 0x0d, 0x4e, 0x5c,
                                               0x8b, 0x1f, 0x63, 0x70, 0x75, 0x2d, 0x00, 0x00};
   CUuuid uuid;
   memcpy(uuid.bytes, kBase, sizeof(kBase));
-  uuid.bytes[15] = static_cast<char>(ordinal);
+  uuid.bytes[15] = static_cast<char>(number);
   return uuid;
+}
+
+std::string PciBusIdOf(int number) {
+  char text[16];
+  snprintf(text, sizeof(text), "0000:%02X:00.0", static_cast<unsigned>(number + 1) & 0xff);
+  return text;
+}
+
+// The profile's devices that CUDA_VISIBLE_DEVICES leaves, by their number on this machine.
+std::vector<int> VisibleNumbers(const Profile& profile) {
+  std::vector<cuda_abi::PhysicalDevice> devices;
+  for (int number = 0; number < profile.devices; ++number) {
+    const CUuuid uuid = UuidOf(number);
+    std::array<uint8_t, 16> bytes;
+    memcpy(bytes.data(), uuid.bytes, bytes.size());
+    devices.push_back({cuda_abi::UuidText(bytes), PciBusIdOf(number)});
+  }
+  return cuda_abi::VisibleDevices(devices, getenv("CUDA_DEVICE_ORDER"),
+                                  getenv("CUDA_VISIBLE_DEVICES"));
 }
 
 void OnForkInChild() {
@@ -33,8 +55,8 @@ void OnForkInChild() {
 
 }  // namespace
 
-Device::Device(int ordinal, const Profile& profile)
-    : ordinal(ordinal), profile(profile), uuid(UuidOf(ordinal)) {}
+Device::Device(int ordinal, int number, const Profile& profile)
+    : ordinal(ordinal), number(number), profile(profile), uuid(UuidOf(number)) {}
 
 bool Device::Charge(uint64_t bytes) {
   uint64_t used = used_.load(std::memory_order_relaxed);
@@ -49,9 +71,7 @@ void Device::Refund(uint64_t bytes) {
 }
 
 std::string Device::PciBusId() const {
-  char text[16];
-  snprintf(text, sizeof(text), "0000:%02X:00.0", static_cast<unsigned>(ordinal + 1) & 0xff);
-  return text;
+  return PciBusIdOf(number);
 }
 
 Driver& TheDriver() {
@@ -66,10 +86,13 @@ CUresult InitializeDriver() {
   std::lock_guard lock(*mutex);
   if (driver.initialized.load()) return CUDA_SUCCESS;
   if (!kDeviceKind.read_profile(&driver.profile)) return CUDA_ERROR_INVALID_VALUE;
-  const auto devices = static_cast<uint64_t>(driver.profile.devices);
+  const std::vector<int> visible = VisibleNumbers(driver.profile);
+  if (visible.empty()) return CUDA_ERROR_NO_DEVICE;
+  const auto devices = static_cast<uint64_t>(visible.size());
   driver.arena = std::make_unique<Arena>(devices * driver.profile.memory_bytes * 2 + (1ull << 30));
-  for (int ordinal = 0; ordinal < driver.profile.devices; ++ordinal) {
-    auto device = std::make_unique<Device>(ordinal, driver.profile);
+  for (int number : visible) {
+    const int ordinal = static_cast<int>(driver.devices.size());
+    auto device = std::make_unique<Device>(ordinal, number, driver.profile);
     device->primary = std::make_shared<Context>(*device, true, 0);
     driver.contexts.Add(device->primary);
     device->default_pool = device->current_pool = std::make_shared<MemPool>(*device);
@@ -79,7 +102,7 @@ CUresult InitializeDriver() {
   pthread_atfork(nullptr, nullptr, &OnForkInChild);
   driver.initialized.store(true, std::memory_order_release);
   Log(LogLevel::kInfo, "%d device(s), compute capability %d.%d, %llu bytes each",
-      driver.profile.devices, driver.profile.cc_major, driver.profile.cc_minor,
+      static_cast<int>(visible.size()), driver.profile.cc_major, driver.profile.cc_minor,
       static_cast<unsigned long long>(driver.profile.memory_bytes));
   return CUDA_SUCCESS;
 }

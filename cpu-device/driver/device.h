@@ -31,9 +31,10 @@ class UserObject;
 
 class Device {
  public:
-  Device(int ordinal, const Profile& profile);
+  Device(int ordinal, int number, const Profile& profile);
 
   const int ordinal;
+  const int number;  // on this machine: CUDA_VISIBLE_DEVICES may have renumbered the ordinals
   const Profile& profile;
   CUuuid uuid{};
 

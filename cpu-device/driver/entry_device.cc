@@ -126,8 +126,9 @@ CUresult cuDeviceTotalMem(unsigned int* bytes, CUdevice ordinal) {
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice ordinal) {
   Device* device = nullptr;
   if (const CUresult result = Enter(ordinal, value, &device)) return result;
-  return DeviceAttribute(device->profile, ordinal, attribute, value) ? CUDA_SUCCESS
-                                                                     : CUDA_ERROR_INVALID_VALUE;
+  return DeviceAttribute(device->profile, device->number, attribute, value)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice ordinal) {
@@ -144,7 +145,7 @@ CUresult cuDeviceGetProperties(CUdevprop* properties, CUdevice ordinal) {
   if (const CUresult result = Enter(ordinal, properties, &device)) return result;
   const auto attribute = [&](CUdevice_attribute which) {
     int value = 0;
-    DeviceAttribute(device->profile, ordinal, which, &value);
+    DeviceAttribute(device->profile, device->number, which, &value);
     return value;
   };
   *properties = {};

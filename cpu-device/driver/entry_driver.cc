@@ -30,7 +30,7 @@ class TableOwner final : public cuda_abi::ExportTableOwner {
     for (const auto& device : TheDriver().devices) {
       cuda_abi::DeviceIdentity identity;
       memcpy(identity.uuid.data(), device->uuid.bytes, identity.uuid.size());
-      identity.pci_bus = device->ordinal + 1;
+      identity.pci_bus = device->number + 1;
       identities.push_back(identity);
     }
     return identities;

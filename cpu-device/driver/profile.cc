@@ -92,7 +92,7 @@ Profile ProfileFromEnvironment() {
   return profile;
 }
 
-bool DeviceAttribute(const Profile& p, int ordinal, int attribute, int* value) {
+bool DeviceAttribute(const Profile& p, int number, int attribute, int* value) {
   if (attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return false;
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -233,10 +233,10 @@ bool DeviceAttribute(const Profile& p, int ordinal, int attribute, int* value) {
       *value = p.single_to_double;
       break;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-      *value = ordinal + 1;
+      *value = number + 1;
       break;
     case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
-      *value = ordinal;
+      *value = number;
       break;
     case CU_DEVICE_ATTRIBUTE_NUMA_CONFIG:
       *value = CU_DEVICE_NUMA_CONFIG_NONE;

@@ -50,6 +50,6 @@ Profile ProfileFromEnvironment();
 bool ParseBytes(const std::string& text, uint64_t* bytes);
 
 // false: cuda.h has no such attribute.
-bool DeviceAttribute(const Profile& profile, int ordinal, int attribute, int* value);
+bool DeviceAttribute(const Profile& profile, int number, int attribute, int* value);
 
 }  // namespace farcall::cpu_device

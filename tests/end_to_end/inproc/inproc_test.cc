@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "client-shim/core/nvml_channel.h"
 #include "tests/end_to_end/inproc/inproc_process.h"
 
 namespace farcall::inproc_test {
@@ -131,6 +132,18 @@ TEST(Inproc, ModulesComeAndGoWhileOthersLaunch) {
     }
     ASSERT_OK(cuMemFree_v2(at));
   });
+}
+
+// This server names no feature, as one does that is older than NVML: it would take the message for
+// a lie, and end the session.
+TEST(Inproc, AnOldServerIsNotAskedForNvml) {
+  const std::vector<std::byte> body(8);
+  auto take = [](void*, const void*, size_t) { FAIL() << "an answer"; };
+  EXPECT_EQ(client::TheNvmlChannel()->ask(body.data(), body.size(), take, nullptr),
+            CUDA_ERROR_NOT_SUPPORTED);
+  CUdeviceptr at = 0;
+  EXPECT_OK(cuMemAlloc_v2(&at, 64));
+  EXPECT_OK(cuMemFree_v2(at));
 }
 
 TEST(Inproc, GraphsAreCapturedAndLaunchedByEachThread) {

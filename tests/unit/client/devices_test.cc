@@ -10,34 +10,6 @@
 namespace farcall::client {
 namespace {
 
-const std::vector<std::string> kUuids = {"GPU-aa000000-0000-0000-0000-000000000000",
-                                         "GPU-ab000000-0000-0000-0000-000000000000",
-                                         "GPU-cc000000-0000-0000-0000-000000000000"};
-
-TEST(VisibleDevices, AllWithoutTheVariable) {
-  EXPECT_EQ(SelectDevices(nullptr, kUuids), (std::vector<int>{0, 1, 2}));
-}
-
-TEST(VisibleDevices, OrderIsTheLists) {
-  EXPECT_EQ(SelectDevices("2, 0", kUuids), (std::vector<int>{2, 0}));
-}
-
-TEST(VisibleDevices, EndsBeforeTheFirstThatIsNone) {
-  EXPECT_EQ(SelectDevices("1,7,0", kUuids), (std::vector<int>{1}));
-  EXPECT_EQ(SelectDevices("1,-1,0", kUuids), (std::vector<int>{1}));
-  EXPECT_TRUE(SelectDevices("", kUuids).empty());
-  EXPECT_TRUE(SelectDevices("none", kUuids).empty());
-}
-
-TEST(VisibleDevices, ADeviceTwiceMeansNone) {
-  EXPECT_TRUE(SelectDevices("0,1,0", kUuids).empty());
-}
-
-TEST(VisibleDevices, TakesAUuidOrItsUnambiguousBeginning) {
-  EXPECT_EQ(SelectDevices("GPU-cc,gpu-AB", kUuids), (std::vector<int>{2, 1}));
-  EXPECT_EQ(SelectDevices("GPU-cc,GPU-a,0", kUuids), (std::vector<int>{2}));
-}
-
 TEST(WireDevice, IsTheServersOrdinal) {
   auto* welcome = new Welcome;  // the devices refer to it for ever
   welcome->devices.resize(3);
@@ -53,11 +25,6 @@ TEST(WireDevice, IsTheServersOrdinal) {
     EXPECT_EQ(error, CUDA_ERROR_INVALID_DEVICE);
   }
   LoadDevices(*new Welcome);
-}
-
-TEST(UuidText, HasNvidiasForm) {
-  EXPECT_EQ(UuidText({0xaa, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}),
-            "GPU-aa010203-0405-0607-0809-0a0b0c0d0e0f");
 }
 
 }  // namespace
