@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/client_environment.h"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -10,7 +11,11 @@ namespace farcall::cli {
 std::string OwnPath() {
   char path[4096];
   ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
-  return length > 0 ? std::string(path, static_cast<size_t>(length)) : std::string();
+  if (length > 0) return std::string(path, static_cast<size_t>(length));
+  // No /proc: what execve was given, if that is a path.
+  const char* given = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  bool found = given != nullptr && realpath(given, path) != nullptr;
+  return found ? std::string(path) : std::string();
 }
 
 std::string DriverLibraryFolder() {

@@ -8,8 +8,14 @@ namespace farcall::cli {
 
 ScratchFolder::ScratchFolder(const std::string& name) {
   std::error_code error;
-  path_ = (std::filesystem::temp_directory_path(error) / (name + "-XXXXXX")).string();
-  if (mkdtemp(path_.data()) == nullptr) path_.clear();
+  // A read-only container often has a writable /dev/shm.
+  for (const std::filesystem::path& base :
+       {std::filesystem::temp_directory_path(error), std::filesystem::path("/dev/shm")}) {
+    if (base.empty()) continue;
+    path_ = (base / (name + "-XXXXXX")).string();
+    if (mkdtemp(path_.data()) != nullptr) return;
+  }
+  path_.clear();
 }
 
 ScratchFolder::~ScratchFolder() {

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
 #include "client-shim/core/config.h"
+#include "client-shim/core/log.h"
 #include "client-shim/cuda/image.h"
 #include "client-shim/cuda/module.h"
 #include "proto/codec.h"
@@ -29,6 +31,16 @@ bool MakeFolder(const std::string& path) {
     mkdir(path.substr(0, at).c_str(), 0700);
   }
   return mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
+}
+
+// A container may be read-only: then nothing is kept, and each run asks anew.
+void TellOnce(const std::string& folder, int error) {
+  static std::atomic<bool> told{false};
+  if (told.exchange(true)) return;
+  Log(LogLevel::kWarn,
+      "the cache of kernels cannot be written: %s: %s; name a folder that can in "
+      "FARCALL_CACHE_DIR",
+      folder.c_str(), std::strerror(error));
 }
 
 std::string HexOf(const Hash256& hash) {
@@ -114,6 +126,7 @@ void Image::AppendCache(uint8_t kind, std::span<const std::byte> body) {
     fd = open(cache_path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   }
   if (fd < 0) {
+    TellOnce(GetConfig().cache_dir, errno);
     cache_path_.clear();
     return;
   }
