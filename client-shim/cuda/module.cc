@@ -80,7 +80,9 @@ CUresult Load(std::shared_ptr<Image> image, const LoadOptions& options, bool is_
   const Device* device = TargetDevice();
   const Welcome& welcome = CurrentSession()->welcome();
   image->OpenCache(welcome.device_kind + "|" + std::to_string(ComputeCapability(device)) + "|" +
-                   std::to_string(welcome.driver_version) + "|" + device->snapshot->name + jit.key);
+                   std::to_string(welcome.driver_version) + "|" + device->snapshot->name + jit.key +
+                   // A library takes no memory before it is used: that it loads says less.
+                   (is_library ? "|library" : ""));
   auto* module = new Module;
   module->is_library = is_library;
   module->context = CurrentContext();

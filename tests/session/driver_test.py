@@ -20,6 +20,19 @@ def add(subject):
     setattr(Driver, f"test_{subject}", test)
 
 
+class Exhaustion(unittest.TestCase):
+    def refused_on(self, device):
+        with Server("--mem", "128MiB", device=device) as server:
+            client = run(server.url, "driver_calls", "exhaustion")
+            self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["ok"]), (client.out, client.err))
+
+    def test_each_call_that_takes_memory_is_refused_as_cuda_refuses_it(self):
+        self.refused_on("cpu")
+
+    def test_on_the_dry_device_too(self):
+        self.refused_on("dry")
+
+
 for name in SUBJECTS:
     add(name)
 

@@ -61,4 +61,5 @@ void Odds();
 void MemorySubject();
 void ArraysSubject();
 void Room();
+void Exhaustion();
 void TexturesSubject();

@@ -67,7 +67,8 @@ int main(int argc, char** argv) {
                               {"room", Room},
                               {"memory", MemorySubject},
                               {"arrays", ArraysSubject},
-                              {"textures", TexturesSubject}};
+                              {"textures", TexturesSubject},
+                              {"exhaustion", Exhaustion}};
   CUcontext context = nullptr;
   CHECK(D(cuInit)(0));
   CHECK(D(cuDevicePrimaryCtxRetain)(&context, 0));
