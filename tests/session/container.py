@@ -58,7 +58,7 @@ class Container:
 
     def __init__(self, kind, stack_kib=256):
         self.kind = kind
-        self.flags = ["--ro-bind", "/", "/", "--tmpfs", "/tmp"]
+        self.flags = ["--ro-bind", "/", "/", "--perms", "1777", "--tmpfs", "/tmp"]
         if "/tmp" in (str(BUILD.parents[-2]), str(HERE.parents[-2])):
             self.flags += [*_shown(HERE.parents[1]), *_shown(BUILD)]
         self.environment = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
