@@ -79,7 +79,8 @@ void Session::Orphan(StreamState& stream) {
   std::erase(context.active, &stream);
   std::erase_if(context.orphans,
                 [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
-  if (api_.cuStreamQuery(stream.native) != CUDA_ERROR_NOT_READY) {
+  // To ask a stream amid a capture would end the capture.
+  if (capturing(stream.native) || api_.cuStreamQuery(stream.native) != CUDA_ERROR_NOT_READY) {
     return;
   }
   auto left = std::make_shared<Watch>();  // only its `ready` is used
