@@ -37,7 +37,7 @@ GOLDEN_ENTRIES = (
     "cuMemcpyHtoD_v2_ptds",
     "cuLaunchKernel_ptsz",
     "cuStreamDestroy",
-    "cuMemMapArrayAsync",
+    "cuWaitExternalSemaphoresAsync",
 )
 
 

@@ -147,10 +147,20 @@ CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary handl
 }
 
 // __managed__ variables are module-scope variables like others: all of this device's memory is the
-// host's.
+// host's. cudart asks before there is a context.
 CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary handle,
                              const char* name) {
-  return cuLibraryGetGlobal(address, bytes, handle, name);
+  std::shared_ptr<Library> library;
+  std::shared_ptr<Context> context;
+  if (const CUresult result = Enter(handle, &library, &context)) return result;
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<Module> module;
+  if (const CUresult result = library->ModuleIn(*context, &module)) return result;
+  const GlobalInfo* global = module->FindGlobal(name);
+  if (global == nullptr) return CUDA_ERROR_NOT_FOUND;
+  if (address != nullptr) *address = global->address;
+  if (bytes != nullptr) *bytes = global->size_bytes;
+  return CUDA_SUCCESS;
 }
 
 CUresult cuKernelGetFunction(CUfunction* out, CUkernel handle) {

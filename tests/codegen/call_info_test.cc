@@ -33,7 +33,7 @@ TEST(CallInfo, LocalCallsHaveNoRecord) {
 }
 
 TEST(CallInfo, UnsupportedCallsAreMarked) {
-  EXPECT_FALSE(IsSupported(CallId::cuMemMapArrayAsync));
+  EXPECT_FALSE(IsSupported(CallId::cuWaitExternalSemaphoresAsync));
   EXPECT_FALSE(IsSupported(CallId::cuGLInit));
   EXPECT_TRUE(IsSupported(CallId::cuMemAlloc_v2));
 }

@@ -28,4 +28,6 @@ check newest 0 -gencode arch=compute_80,code=compute_80 -gencode arch=compute_90
 check machine_code_only 209 -gencode arch=compute_80,code=sm_80
 check per_thread_stream 0 -default-stream per-thread
 check debug 0 -G
+source=$(dirname "$source")/managed.cu
+check managed 0
 exit $failed

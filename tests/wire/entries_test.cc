@@ -85,9 +85,9 @@ TEST_F(Entries, ServeAnOldNameAsTheNewOne) {
 }
 
 TEST_F(Entries, AnswerAnUnsupportedCallHonestly) {
-  EXPECT_EQ(cuMemMapArrayAsync(nullptr, 0, nullptr), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuWaitExternalSemaphoresAsync(nullptr, nullptr, 0, nullptr), CUDA_ERROR_NOT_SUPPORTED);
   ASSERT_EQ(unsupported.size(), 1u);
-  EXPECT_EQ(unsupported[0], CallId::cuMemMapArrayAsync);
+  EXPECT_EQ(unsupported[0], CallId::cuWaitExternalSemaphoresAsync);
   EXPECT_TRUE(entered.empty());
 }
 

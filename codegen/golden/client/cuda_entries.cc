@@ -55,11 +55,10 @@ FARCALL_ENTRY cuStreamDestroy(CUstream hStream) {
   return farcall::client::Call_cuStreamDestroy_v2(hStream);
 }
 
-FARCALL_ENTRY cuMemMapArrayAsync(CUarrayMapInfo* mapInfoList, unsigned int count,
-                                 CUstream hStream) {
-  const CUresult refused = farcall::client::Enter(CallId::cuMemMapArrayAsync, Needs::kContext);
-  if (refused != CUDA_SUCCESS) { return refused; }
-  return farcall::client::Call_cuMemMapArrayAsync(mapInfoList, count, hStream);
+FARCALL_ENTRY cuWaitExternalSemaphoresAsync(
+    const CUexternalSemaphore* extSemArray, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS* paramsArray,
+    unsigned int numExtSems, CUstream stream) {
+  return farcall::client::NotSupported(CallId::cuWaitExternalSemaphoresAsync);
 }
 
 // Names of other headers, or of newer ones: whatever arguments the caller pushes.
