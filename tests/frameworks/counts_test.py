@@ -24,9 +24,9 @@ SKIPPED = 77
 class Measured:
     """One run: what the shim wrote, what the proxy saw between the marks, what the program printed."""
 
-    def __init__(self, python, server, *command, cache):
+    def __init__(self, python, server, *command, cache, **environment):
         proxy = link_proxy.LinkProxy(("127.0.0.1", server.port), mark_ids=link_proxy.call_ids(*MARKS))
-        client = run(proxy.url, python, *command, environment={"FARCALL_CACHE_DIR": cache, "PYTHONDONTWRITEBYTECODE": "1"})
+        client = run(proxy.url, python, *command, environment={"FARCALL_CACHE_DIR": cache, "PYTHONDONTWRITEBYTECODE": "1", **environment})
         proxy.close()
         assert client.process.returncode == 0, "\n".join(client.out[-20:] + client.err[-20:])
         self.out, self.stats = "\n".join(client.out), client.stats()
