@@ -38,6 +38,13 @@ class Counts(unittest.TestCase):
             many, _ = self.measured(server, "questions", 45, cache=cache)
             self.assertEqual(many["round_trips"] - few["round_trips"], 40)  # the streams' waits
 
+    def test_a_tensor_described_again_costs_no_wait(self):
+        with Server(device="dry") as server, tempfile.TemporaryDirectory() as cache:
+            few, _ = self.measured(server, "descriptors", 2, cache=cache)
+            many, _ = self.measured(server, "descriptors", 100, cache=cache)
+            self.assertEqual(many["round_trips"], few["round_trips"])
+            self.assertEqual(many["calls"]["cuTensorMapEncodeTiled"]["calls"], 102)
+
     def test_building_a_graph_waits_the_same_for_any_number_of_nodes(self):
         with Server() as server, tempfile.TemporaryDirectory() as cache:
             self.measured(server, "replays", 10, 5, cache=cache)
