@@ -130,7 +130,7 @@ CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::str
   if (Status charged = broker_.Charge(device, bytes); !charged.ok()) {
     broker_.use().Unspent(device, -credit);
     *detail = charged.message();
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    return Regrant(device, bytes, range) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   }
   std::unique_lock lock(mutex_);
   uint64_t base = TakeRange(bytes);
@@ -160,7 +160,8 @@ CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::str
     broker_.use().Unspent(device, -credit);
     *detail = "device memory: the device refused " + std::to_string(bytes) + " bytes (code " +
               std::to_string(result) + ")";
-    return result;
+    lock.unlock();
+    return Regrant(device, bytes, range) ? CUDA_SUCCESS : result;
   }
   lock.lock();
   for (const auto& [owner, accessor] : peers_) {

@@ -35,8 +35,8 @@ class DeviceMemory {
   // Backs a contiguous range. CUDA_ERROR_OUT_OF_MEMORY with a line in `detail` if the quota or the
   // device refuses.
   CUresult Grant(int device, uint64_t bytes, Window* range, std::string* detail);
-  // An unspent range comes back; its chunks go when all of them has. False: it was no unspent
-  // credit (a lie).
+  // An unspent range comes back; its chunks go when all of them has, and until then it may be
+  // granted anew. False: it was no unspent credit (a lie).
   bool ReturnCredit(int device, uint64_t base, uint64_t bytes);
 
   // Marks [address, address + bytes) as an allocation of the context. False: not unspent credit of
@@ -118,6 +118,8 @@ class DeviceMemory {
   std::map<uint64_t, Chunk>::iterator RetireChunk(std::map<uint64_t, Chunk>::iterator chunk);
   CUresult ShareChunk(uint64_t base, ShareToken* token, uint64_t* bytes, std::string* detail);
   void EndExport(uint64_t address);
+  // Grants what has come back of chunks that are still in use. False: no range of it is so long.
+  bool Regrant(int device, uint64_t bytes, Window* range);
   void AddCredit(uint64_t base, uint64_t bytes, int device);
   void RemoveCredit(uint64_t base, uint64_t bytes);
   bool InCredit(uint64_t address, uint64_t bytes, int device) const;  // device -1: any

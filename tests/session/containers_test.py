@@ -44,6 +44,10 @@ class Containers(unittest.TestCase):
     def test_without_device_nodes_and_shared_memory(self):
         self.assertEqual(self.goes("no-devices"), set())
         self.with_farcall_run("no-devices")
+        # To a program that looks for a device node there is one.
+        looks = ("-c", "import os; print(os.path.exists('/dev/nvidia0'))")
+        done = Container("no-devices").run(FARCALL, "run", "--endpoint", self.server.url, "--", sys.executable, *looks)
+        self.assertEqual(done.stdout, "True\n", done.stderr)
 
     def test_read_only(self):
         lines = self.goes("read-only")

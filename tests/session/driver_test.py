@@ -21,9 +21,9 @@ def add(subject):
 
 
 class Exhaustion(unittest.TestCase):
-    def refused_on(self, device):
+    def refused_on(self, device, **environment):
         with Server("--mem", "128MiB", device=device) as server:
-            client = run(server.url, "driver_calls", "exhaustion")
+            client = run(server.url, "driver_calls", "exhaustion", environment=environment)
             self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["ok"]), (client.out, client.err))
 
     def test_each_call_that_takes_memory_is_refused_as_cuda_refuses_it(self):
@@ -31,6 +31,9 @@ class Exhaustion(unittest.TestCase):
 
     def test_on_the_dry_device_too(self):
         self.refused_on("dry")
+
+    def test_if_each_call_waits(self):
+        self.refused_on("cpu", FARCALL_SYNC="1")
 
 
 for name in SUBJECTS:

@@ -115,6 +115,28 @@ TEST_F(DeviceMemoryTest, GivesAChunkBackWhenAllOfItHasReturned) {
   EXPECT_EQ(Grant(8 * kMiB).base, range.base) << "the addresses are free again";
 }
 
+TEST_F(DeviceMemoryTest, GrantsAnewWhatCameBackOfAChunkInUse) {
+  broker_.quota = 96 * kMiB;
+  Window first = Grant(64 * kMiB), second = Grant(32 * kMiB);
+  ASSERT_EQ(second.base, first.base + 64 * kMiB);
+  EXPECT_TRUE(memory_.Allocate(0, first.base + 4 * kMiB, kMiB, 1));
+  EXPECT_TRUE(memory_.Allocate(0, second.base + 30 * kMiB, kMiB, 1));
+  EXPECT_EQ(Grant(2 * kMiB).bytes, 0u) << "all of it is out";
+  EXPECT_TRUE(memory_.ReturnCredit(0, first.base, 4 * kMiB));
+  EXPECT_TRUE(memory_.ReturnCredit(0, first.base + 6 * kMiB, 58 * kMiB));
+  EXPECT_TRUE(memory_.ReturnCredit(0, second.base, 30 * kMiB));
+  EXPECT_EQ(Grant(90 * kMiB).bytes, 0u) << "in no one piece";
+  EXPECT_EQ(Grant(88 * kMiB).base, first.base + 6 * kMiB) << "over the edge of two chunks";
+  EXPECT_EQ(Grant(4 * kMiB).base, first.base);
+  EXPECT_EQ(Grant(2 * kMiB).bytes, 0u);
+  EXPECT_EQ(broker_.charged, 96 * kMiB);
+  EXPECT_TRUE(memory_.Allocate(0, first.base + 60 * kMiB, 20 * kMiB, 1));
+  memory_.FreeContext(1);
+  EXPECT_TRUE(memory_.ReturnCredit(0, first.base, 96 * kMiB));
+  EXPECT_EQ(broker_.charged, 0u);
+  EXPECT_EQ(g_mapped_bytes, 0u);
+}
+
 TEST_F(DeviceMemoryTest, KeepsAllocationsApartAndCreditInUse) {
   Window range = Grant(4 * kMiB);
   EXPECT_TRUE(memory_.Allocate(0, range.base + 4096, 8192, 1));
