@@ -244,21 +244,6 @@ bool DeviceMemory::ReturnCredit(int device, uint64_t base, uint64_t bytes) {
   return true;
 }
 
-std::map<uint64_t, DeviceMemory::Chunk>::iterator DeviceMemory::RetireChunk(
-    std::map<uint64_t, Chunk>::iterator at) {
-  const auto& [base, chunk] = *at;
-  DropChunk(base, chunk);
-  PutRange(base, chunk.bytes);
-  if (chunk.shared) {
-    broker_.DropShared(chunk.token);
-    broker_.use().Charged(chunk.device, -static_cast<int64_t>(chunk.bytes));
-  } else {
-    broker_.Refund(chunk.device, chunk.bytes);
-  }
-  broker_.use().Unspent(chunk.device, -static_cast<int64_t>(chunk.bytes));
-  return chunks_.erase(at);
-}
-
 bool DeviceMemory::Allocate(int device, uint64_t address, uint64_t bytes, uint16_t context) {
   std::lock_guard lock(mutex_);
   if (bytes == 0 || !InCredit(address, bytes, device) || MeetsAllocation(address, bytes)) {

@@ -1,11 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Credit that came back while its chunk is still in use: the driver gives no part of a chunk back,
-// so it stays charged and mapped, and is granted once more when nothing else is left.
+// Credit that comes back: a chunk goes when all of it has. Until then, for the driver gives no part
+// of a chunk back, it stays charged and mapped, and is granted once more when nothing else is left.
 #include <algorithm>
 
 #include "server/device_memory.h"
 
 namespace farcall::server {
+
+std::map<uint64_t, DeviceMemory::Chunk>::iterator DeviceMemory::RetireChunk(
+    std::map<uint64_t, Chunk>::iterator at) {
+  const auto& [base, chunk] = *at;
+  DropChunk(base, chunk);
+  PutRange(base, chunk.bytes);
+  if (chunk.shared) {
+    broker_.DropShared(chunk.token);
+    broker_.use().Charged(chunk.device, -static_cast<int64_t>(chunk.bytes));
+  } else {
+    broker_.Refund(chunk.device, chunk.bytes);
+  }
+  broker_.use().Unspent(chunk.device, -static_cast<int64_t>(chunk.bytes));
+  return chunks_.erase(at);
+}
 
 bool DeviceMemory::Regrant(int device, uint64_t bytes, Window* range) {
   std::lock_guard lock(mutex_);
