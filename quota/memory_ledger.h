@@ -3,6 +3,7 @@
 // over.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -17,8 +18,14 @@ namespace farcall::quota {
 struct Usage {
   uint64_t quota_bytes = 0;
   uint64_t charged_bytes = 0;
-  uint64_t free_bytes() const {
+  // Of it: what others hold unspent, and give back before anyone is refused.
+  uint64_t recallable_bytes = 0;
+  uint64_t free_bytes() const {  // without asking anyone
     return charged_bytes < quota_bytes ? quota_bytes - charged_bytes : 0;
+  }
+  uint64_t available_bytes() const {
+    uint64_t kept = charged_bytes - std::min(charged_bytes, recallable_bytes);
+    return kept < quota_bytes ? quota_bytes - kept : 0;
   }
 };
 

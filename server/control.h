@@ -19,7 +19,7 @@ enum class ControlType : uint32_t {
   kResume,        // descriptor: a new log connection; a = received_seq, b = received_chunks
   kLane,          // descriptor: a lane's connection; a = lane
   kChargeReply,   // id; a = 1 granted; b = charged, c = quota after it
-  kUsage,         // id; b = charged, c = quota
+  kUsage,         // id; a = credit others have not spent, b = charged, c = quota
   kProcesses,     // id; a = how many there are in all, b = how many of them in `text`
   kStop,          // text = why
   kRecallCredit,  // device, a = bytes: another session of the vGPU needs them
@@ -30,6 +30,7 @@ enum class ControlType : uint32_t {
   kRefund,        // device, a = bytes
   kAskUsage,      // id, device
   kAskProcesses,  // id, device, a = how many of the list the worker has already
+  kUnspent,       // device, a = credit nothing lies in: the vGPU's others may count on it
   kPeak,          // device, a = the most bytes its program had in use at once; before kEnded
   kEnded,         // text = why the session ended; a = bytes received, b = bytes sent
   kShare,         // id, device, a = bytes charged for it; descriptor: to be shared inside the vGPU

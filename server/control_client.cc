@@ -9,6 +9,16 @@
 
 namespace farcall::server {
 
+ControlClient::ControlClient(int fd) : fd_(fd) {
+  use().OnUnspent([fd](int device, uint64_t bytes) {
+    ControlMessage message;
+    message.type = ControlType::kUnspent;
+    message.device = device;
+    message.a = bytes;
+    (void)SendControl(fd, message);
+  });
+}
+
 Status ControlClient::Ask(ControlMessage question, ControlMessage* answer, int send,
                           int* received) {
   std::unique_lock lock(mutex_);
@@ -63,7 +73,7 @@ quota::Usage ControlClient::Query(int device) {
   if (!Ask(question, &answer).ok()) {
     return {};
   }
-  return {answer.c, answer.b};
+  return {answer.c, answer.b, std::min(answer.a, answer.b)};
 }
 
 Status ControlClient::Share(int descriptor, int device, uint64_t bytes, ShareToken* token) {

@@ -16,7 +16,7 @@ namespace farcall::server {
 
 class ControlClient final : public MemoryBroker {
  public:
-  explicit ControlClient(int fd) : fd_(fd) {}
+  explicit ControlClient(int fd);
 
   Status Charge(int device, uint64_t bytes) override;
   void Refund(int device, uint64_t bytes) override;

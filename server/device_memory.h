@@ -35,6 +35,8 @@ class DeviceMemory {
   // Backs a contiguous range. CUDA_ERROR_OUT_OF_MEMORY with a line in `detail` if the quota or the
   // device refuses.
   CUresult Grant(int device, uint64_t bytes, Window* range, std::string* detail);
+  // In all chunks of the device, spent or not.
+  uint64_t granted_bytes(int device) const;
   // An unspent range comes back; its chunks go when all of them has, and until then it may be
   // granted anew. False: it was no unspent credit (a lie).
   bool ReturnCredit(int device, uint64_t base, uint64_t bytes);

@@ -5,13 +5,14 @@
 
 namespace farcall::server {
 
-// Unspent credit counts as used here; the client, which alone knows how much it is, corrects it.
+// Unspent credit of this session counts as used here; the client, which alone knows how much it is,
+// corrects it.
 nvmlReturn_t Answer_nvmlDeviceGetMemoryInfo(NvmlAnswer& answer) {
   int device = answer.DeviceIndex();
   if (!answer.whole()) return NVML_ERROR_INVALID_ARGUMENT;
   quota::Usage usage = answer.desk().broker().Query(device);
   answer.Out<uint64_t>(usage.quota_bytes);
-  answer.Out<uint64_t>(usage.free_bytes());
+  answer.Out<uint64_t>(usage.available_bytes());
   return NVML_SUCCESS;
 }
 

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The session's own messages: credit, fences, host functions, images.
+#include <algorithm>
+
 #include "proto/call_id.h"
 #include "server/session.h"
 
 namespace farcall::server {
+
+namespace {
+constexpr uint64_t kMaxCreditAheadBytes = 256u << 20;
+}  // namespace
 
 Status Session::ServeSessionCall(const RecordView& record, Served* served) {
   const RecordHeader& header = record.header;
@@ -91,7 +97,18 @@ Status Session::ServeSessionCall(const RecordView& record, Served* served) {
 void Session::ServeNeedCredit(const RecordHeader& header, int device, uint64_t bytes) {
   Window range;
   std::string detail;
-  CUresult result = memory_.Grant(device, bytes, &range, &detail);
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+  // A program that allocates goes on allocating: as much again as it has taken so far, so that one
+  // that grows asks seldom. A refusal of the surplus is none.
+  uint64_t free_bytes = memory_.Query(device).free_bytes();
+  uint64_t ahead = std::min({memory_.granted_bytes(device), kMaxCreditAheadBytes, free_bytes / 8}) /
+                   kChunkGranularityBytes * kChunkGranularityBytes;
+  if (ahead != 0 && bytes <= free_bytes - ahead) {
+    result = memory_.Grant(device, bytes + ahead, &range, &detail);
+  }
+  if (result != CUDA_SUCCESS) {
+    result = memory_.Grant(device, bytes, &range, &detail);
+  }
   Builder out;
   out.Put<uint64_t>(range.base);
   out.Put<uint64_t>(range.bytes);

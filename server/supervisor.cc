@@ -182,6 +182,8 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
   } else if (message.type == ControlType::kAskUsage) {
     answer.type = ControlType::kUsage;
     Reply(worker, answer, message.device);
+  } else if (message.type == ControlType::kUnspent) {
+    worker.unspent[message.device] = message.a;
   } else if (message.type == ControlType::kAskProcesses) {
     ListProcesses(worker, message);
   }
@@ -229,8 +231,24 @@ bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool
 void Supervisor::Reply(Worker& worker, ControlMessage answer, int device) {
   quota::Usage usage = ledger_.usage(worker.vgpu, device);
   answer.b = usage.charged_bytes;
+  if (answer.type == ControlType::kUsage) {
+    answer.a = UnspentByOthers(worker, device);
+  }
   answer.c = usage.quota_bytes;
   Send(worker, answer);
+}
+
+uint64_t Supervisor::UnspentByOthers(const Worker& worker, int device) const {
+  uint64_t total = 0;
+  for (const auto& [control, other] : workers_) {
+    auto unspent = other->unspent.find(device);
+    auto charge = other->charges.find(device);
+    if (other.get() != &worker && other->vgpu == worker.vgpu && unspent != other->unspent.end() &&
+        charge != other->charges.end()) {
+      total += std::min(unspent->second, charge->second.bytes());  // no more than it can give back
+    }
+  }
+  return total;
 }
 
 void Supervisor::Send(Worker& worker, const ControlMessage& answer) {

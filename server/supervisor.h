@@ -44,6 +44,7 @@ class Supervisor {
     std::string client_host;
     uint32_t client_pid = 0;
     std::map<int, quota::Charge> charges;
+    std::map<int, uint64_t> unspent;  // of them: credit nothing lies in
     Clock::time_point since;
   };
   using Workers = std::map<int, std::unique_ptr<Worker>>;  // by control descriptor
@@ -61,6 +62,7 @@ class Supervisor {
   bool AnswerCharge(Worker& worker, const ControlMessage& charge, bool is_last_try);
   void RetryCharges();
   void Reply(Worker& worker, ControlMessage answer, int device);
+  uint64_t UnspentByOthers(const Worker& worker, int device) const;
   void AnswerShare(Worker& worker, const ControlMessage& message, std::vector<int>* descriptors);
   void AnswerRedeem(Worker& worker, const ControlMessage& message);
   void DropHolder(const ShareToken& token, int control, bool all);

@@ -5,8 +5,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <utility>
+
+#include "proto/wire.h"
 
 namespace farcall::server {
 
@@ -18,6 +23,10 @@ class UseMeter {
   // never counts as used.
   void Unspent(int device, int64_t bytes) { Change(device, 0, bytes); }
 
+  // `tell` hears how much credit is unspent whenever that has changed by a chunk or more.
+  //   Before the first use
+  void OnUnspent(std::function<void(int device, uint64_t bytes)> tell) { tell_ = std::move(tell); }
+
   // The most that was in use at once, of each device.
   std::map<int, uint64_t> Peaks() const {
     std::lock_guard lock(mutex_);
@@ -28,7 +37,7 @@ class UseMeter {
 
  private:
   struct Use {
-    int64_t charged = 0, unspent = 0, peak = 0;
+    int64_t charged = 0, unspent = 0, peak = 0, told = 0;
   };
 
   void Change(int device, int64_t charged, int64_t unspent) {
@@ -37,10 +46,15 @@ class UseMeter {
     use.charged += charged;
     use.unspent += unspent;
     use.peak = std::max(use.peak, use.charged - use.unspent);
+    if (tell_ && std::abs(use.unspent - use.told) >= static_cast<int64_t>(kChunkGranularityBytes)) {
+      use.told = use.unspent;
+      tell_(device, static_cast<uint64_t>(std::max<int64_t>(use.unspent, 0)));
+    }
   }
 
   mutable std::mutex mutex_;
   std::map<int, Use> uses_;
+  std::function<void(int, uint64_t)> tell_;
 };
 
 }  // namespace farcall::server
