@@ -3,6 +3,9 @@
 // address: the client takes the first of these windows it can reserve.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
+
 #include "proto/wire.h"
 
 namespace farcall {
@@ -16,5 +19,9 @@ inline constexpr Window kHostWindows[] = {
     {0x500000000000, uint64_t{512} << 30},
     {0x000400000000, uint64_t{4} << 30},
 };
+inline bool InHostWindows(uint64_t address, uint64_t bytes) {
+  return std::any_of(std::begin(kHostWindows), std::end(kHostWindows),
+                     [&](const Window& window) { return window.Contains(address, bytes); });
+}
 
 }  // namespace farcall

@@ -97,11 +97,13 @@ enum class SessionCall : uint16_t {
                          // nvmlReturn_t, a run of outputs} an answer}; a question: {u16 NvmlCall, a
                          // run an argument}
   kHostWindowEnd = 0xF017,  // {u64 address}: that mirror goes
-  kMirrorUp = 0xF018,  // {u64 transfer or 0, u64 address, u64 bytes, runs}: what the host wrote;
-                       // runs {u64 address, bytes}, if there is no transfer
-  kMirrorDown =
-      0xF019,  // {} -> reply {u64 more, runs {u64 address, u64 bytes, bytes or none}}: what
-               // the device wrote
+  // 0xF018 and 0xF019 were mirrors without masks. A run is {u64 address, bytes, mask}: a bit a
+  // byte,
+  // which of them count; an empty mask: all (proto/changed_bytes.h).
+  kMirrorUp = 0xF01A,    // {u64 transfer or 0, u64 address, u64 bytes, mask or runs}: what the host
+                         // wrote; runs, if there is no transfer
+  kMirrorDown = 0xF01B,  // {u64 from} -> reply {u64 next or 0}: what the device wrote at `from` and
+                         // above comes as kMirrored, ahead of the reply; the rest from `next` on
 
   // server -> client
   kError =
@@ -115,6 +117,8 @@ enum class SessionCall : uint16_t {
   kCompleted = 0xF026,  // {u64 event handle, u32 record serial, i32 api_status}: that recording has
                         // completed, or never will
   kUsed = 0xF027,       // {u64 bytes}: so much of the client's chunks has been used so far, in all
+  kMirrored = 0xF028,   // {u64 more, runs}: what the device wrote to mirrored memory, ahead of the
+                        // word that its work is done. `more`: there may be more, ask (kMirrorDown)
 };
 
 inline constexpr uint16_t kFirstSessionCall = 0xF000;

@@ -175,6 +175,9 @@ void Completion::Finish(uint64_t stream_key, const std::shared_ptr<Watch>& watch
       pool_[watch->context].push_back(watch->event);
     }
   }
+  if (on_reached_) {
+    on_reached_(stream_key, watch->order);
+  }
   for (Watch::Action& action : actions) {
     action(watch->status);
   }

@@ -43,6 +43,12 @@ class Completion {
   // thread).
   Completion(const DriverApi& api, std::function<void()> after_actions);
   ~Completion();
+  // `on_reached` hears of each watch before its actions run.   Before the first watch
+  void OnReached(std::function<void(uint64_t stream_key, uint64_t order)> on_reached) {
+    on_reached_ = std::move(on_reached);
+  }
+  // Of the watch added last.
+  uint64_t last_order() const { return next_order_.load(std::memory_order_relaxed); }
 
   // Records an event on `stream` and runs `action` when it is reached. The context is current.
   //   Thread  issue thread (and a helper, for its own context)
@@ -93,12 +99,13 @@ class Completion {
 
   const DriverApi& api_;
   std::function<void()> after_actions_;
+  std::function<void(uint64_t, uint64_t)> on_reached_;
   std::mutex poll_mutex_;  // one poller; held while actions run
   std::mutex mutex_;       // the queues and the pool
   std::condition_variable wake_;
   std::unordered_map<uint64_t, Queue> queues_;
   std::map<CUcontext, std::vector<CUevent>> pool_;
-  uint64_t next_order_ = 0;
+  std::atomic<uint64_t> next_order_{0};  // changed under the mutex
   std::atomic<size_t> waiting_{0};
   std::atomic<size_t> bulk_waiting_{0};
   bool stopping_ = false;

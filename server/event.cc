@@ -17,6 +17,7 @@ void PushCompleted(Session& session, uint64_t event, uint32_t serial, CUresult s
   body.Put<uint64_t>(event);
   body.Put<uint32_t>(serial);
   body.Put<int32_t>(status);
+  session.TellMirrored();
   session.outbox().Push(SessionCall::kCompleted, body.bytes());
 }
 

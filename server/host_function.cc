@@ -51,6 +51,7 @@ void AskClient(HostFunction& host, const std::shared_ptr<Turnstile>& gate) {
   body.Put<int32_t>(CUDA_SUCCESS);
   body.Put<uint64_t>(host.wire_stream);
   session.DrainOutput();
+  session.TellMirrored();
   session.outbox().Push(SessionCall::kHostCall, body.bytes());
 }
 

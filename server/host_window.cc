@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory of the application's that the device reaches: made, filled, ended.
+#include <cstring>
+
+#include "proto/changed_bytes.h"
 #include "server/current_context.h"
 #include "server/session.h"
 
@@ -53,7 +56,8 @@ Status Session::ServeMirrorUp(const RecordHeader& header, Reader& in, Served* se
   auto address = in.Get<uint64_t>();
   auto bytes = in.Get<uint64_t>();
   std::span<const std::byte> runs = in.GetBytes();
-  if (!in.Done() || (transfer != 0 && !mirrors_.Contains(address, bytes))) {
+  if (!in.Done() ||
+      (transfer != 0 && (!MaskFits(runs.size(), bytes) || !mirrors_.Contains(address, bytes)))) {
     return Malformed(header, "kMirrorUp's body");
   }
   if (transfer == 0) {
@@ -73,9 +77,81 @@ Status Session::ServeMirrorUp(const RecordHeader& header, Reader& in, Served* se
     return Malformed(header, "kMirrorUp of bytes already used");
   }
   for (const Landing::Piece& piece : pieces) {
-    mirrors_.Apply(address + piece.offset, piece.bytes);
+    std::span<const std::byte> mask = runs;
+    if (!mask.empty()) {
+      if (piece.offset % 8 != 0) {
+        return Malformed(header, "kMirrorUp's chunks, which divide a word of its mask");
+      }
+      mask = mask.subspan(piece.offset / 8, MaskBytes(piece.bytes.size()));
+    }
+    mirrors_.Apply(address + piece.offset, piece.bytes, mask);
   }
   landing_.Release(transfer, 0, bytes);
+  return {};
+}
+
+namespace {
+constexpr size_t kMostPushedBytes = 256u << 10;
+constexpr size_t kMirroredBytes = 512u << 10;    // of a record that was asked for
+constexpr size_t kMostAnsweredBytes = 4u << 20;  // then the client acknowledges, and asks again
+
+// kMirrored: {u64 more, runs}.
+Builder EmptyMirrored() {
+  Builder body;
+  body.Put<uint64_t>(0);
+  return body;
+}
+}  // namespace
+
+// A little goes along; of much, or where looking takes long, the client is told to ask.
+void Session::TellMirrored() {
+  if (mirrors_.bytes() == 0) {
+    return;
+  }
+  std::lock_guard lock(tell_mutex_);  // whoever finds nothing left comes after what was found
+  if (!mirror_work_.Take()) {
+    return;
+  }
+  Builder body = EmptyMirrored();
+  uint64_t more = 1;
+  if (mirrors_.bytes() <= Mirrors::kMostLookedBytes) {
+    more = mirrors_.Collect(0, kMostPushedBytes, &body) != 0 ? 1 : 0;
+  }
+  if (more != 0) {
+    mirror_work_.PutBack();
+    std::memcpy(body.mutable_bytes().data(), &more, sizeof(more));
+  }
+  if (more != 0 || body.bytes().size() > sizeof(more)) {
+    outbox_.Push(SessionCall::kMirrored, body.bytes());
+  }
+}
+
+Status Session::ServeMirrorDown(const RecordHeader& header, Reader& in) {
+  auto from = in.Get<uint64_t>();
+  if (!in.Done()) {
+    return Malformed(header, "kMirrorDown's body");
+  }
+  OnMemoryHelper([this, header, from] {
+    uint64_t next = from;
+    for (size_t sent_bytes = 0; sent_bytes < kMostAnsweredBytes;) {
+      Builder body = EmptyMirrored();
+      std::lock_guard lock(tell_mutex_);
+      if (from == 0 && sent_bytes == 0) {
+        mirror_work_.Take();  // from here on it is seen
+      }
+      next = mirrors_.Collect(next, kMirroredBytes, &body);
+      if (body.bytes().size() > sizeof(uint64_t)) {
+        outbox_.Push(SessionCall::kMirrored, body.bytes());
+      }
+      sent_bytes += body.bytes().size();
+      if (next == 0) {
+        break;
+      }
+    }
+    Builder out;
+    out.Put<uint64_t>(next);
+    Answer(header, CUDA_SUCCESS, out.bytes());
+  });
   return {};
 }
 

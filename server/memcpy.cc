@@ -28,6 +28,7 @@ Status Serve_cuMemcpyHtoDAsync_v2(ServeCall& call) {
     return failed ? SkipLanded(call, bytes, transfer, offset) : call.LieStatus();
   }
   call.session.MarkActive(*stream);
+  call.session.NoteWork(*stream);
   CopyIn copy = [&](const std::byte* source, uint64_t at, uint64_t length) {
     return call.api.cuMemcpyHtoDAsync_v2(dst + at, source, length, stream->native);
   };

@@ -261,6 +261,7 @@ Status Serve_cuMemcpy3DAsync_v2(ServeCall& call) {
     return failed ? SkipLanded(call, bytes, transfer, 0) : call.LieStatus();
   }
   call.session.MarkActive(*stream);
+  call.session.NoteWork(*stream);
   if (!box.source.on_host() && !box.destination.on_host()) {
     call.result = CopyOnDevice(call, box, stream->native);
     return {};

@@ -4,9 +4,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <iterator>
 
+#include "proto/changed_bytes.h"
 #include "proto/host_window.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -18,8 +19,6 @@ namespace farcall::server {
 namespace {
 
 constexpr uint64_t kMaxUnchargedBytes = uint64_t{4} << 30;  // of a session, agreed copies beside
-constexpr uint64_t kMaxInlineAnswerBytes = 256u << 10;
-constexpr uint64_t kMaxAnswerBytes = 768u << 10;
 
 std::byte* At(uint64_t address) {
   return reinterpret_cast<std::byte*>(address);
@@ -27,8 +26,7 @@ std::byte* At(uint64_t address) {
 
 bool InWindow(uint64_t address, uint64_t bytes) {
   return address % kHostPageBytes == 0 && bytes % kHostPageBytes == 0 && bytes != 0 &&
-         std::any_of(std::begin(kHostWindows), std::end(kHostWindows),
-                     [&](const Window& window) { return window.Contains(address, bytes); });
+         InHostWindows(address, bytes);
 }
 
 }  // namespace
@@ -40,22 +38,39 @@ Mirrors::~Mirrors() {
   }
 }
 
+CUresult Mirrors::Charge(uint64_t bytes, int device, std::string* detail) {
+  if (device >= 0) {
+    Status charged = broker_.Charge(device, bytes);
+    *detail = charged.message();
+    return charged.ok() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  std::lock_guard lock(mutex_);
+  if (bytes > kMaxUnchargedBytes - uncharged_bytes_) {
+    *detail = "mapped host memory: asked " + std::to_string(bytes) + " bytes, " +
+              std::to_string(kMaxUnchargedBytes - uncharged_bytes_) + " free of " +
+              std::to_string(kMaxUnchargedBytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  uncharged_bytes_ += bytes;
+  return CUDA_SUCCESS;
+}
+
+void Mirrors::RefundLocked(uint64_t bytes, int device) {
+  if (device >= 0) {
+    broker_.Refund(device, bytes);
+  } else {
+    uncharged_bytes_ -= bytes;
+  }
+}
+
+// Without the lock: ledger and driver may take their time. Who has the address has it alone.
 CUresult Mirrors::Create(uint64_t address, uint64_t bytes, int device, std::string* detail) {
   if (!InWindow(address, bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  std::lock_guard lock(mutex_);
-  if (device < 0) {
-    if (bytes > kMaxUnchargedBytes - uncharged_bytes_) {
-      *detail = "mapped host memory: asked " + std::to_string(bytes) + " bytes, " +
-                std::to_string(kMaxUnchargedBytes - uncharged_bytes_) + " free of " +
-                std::to_string(kMaxUnchargedBytes);
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    uncharged_bytes_ += bytes;
-  } else if (Status charged = broker_.Charge(device, bytes); !charged.ok()) {
-    *detail = charged.message();
-    return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = Charge(bytes, device, detail);
+  if (result != CUDA_SUCCESS) {
+    return result;
   }
   Mirror mirror{bytes, device, nullptr};
   constexpr int kAccess = PROT_READ | PROT_WRITE, kKind = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -64,7 +79,7 @@ CUresult Mirrors::Create(uint64_t address, uint64_t bytes, int device, std::stri
     munmap(memory, bytes);
     memory = MAP_FAILED;
   }
-  CUresult result = memory == MAP_FAILED ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
+  result = memory == MAP_FAILED ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
   if (result == CUDA_SUCCESS) {
     void* agreed = mmap(nullptr, bytes, kAccess, kKind | MAP_NORESERVE, -1, 0);
     mirror.agreed = agreed == MAP_FAILED ? nullptr : static_cast<std::byte*>(agreed);
@@ -81,8 +96,10 @@ CUresult Mirrors::Create(uint64_t address, uint64_t bytes, int device, std::stri
       result = CUDA_ERROR_NOT_SUPPORTED;
     }
   }
+  std::lock_guard lock(mutex_);
   if (result == CUDA_SUCCESS) {
     mirrors_[address] = mirror;
+    bytes_ += bytes;
     return result;
   }
   if (memory != MAP_FAILED) {
@@ -91,11 +108,7 @@ CUresult Mirrors::Create(uint64_t address, uint64_t bytes, int device, std::stri
   if (mirror.agreed != nullptr) {
     munmap(mirror.agreed, bytes);
   }
-  if (device < 0) {
-    uncharged_bytes_ -= bytes;
-  } else {
-    broker_.Refund(device, bytes);
-  }
+  RefundLocked(bytes, device);
   *detail = "host memory cannot be mapped for the device at its address here";
   return result;
 }
@@ -104,11 +117,8 @@ void Mirrors::Drop(uint64_t base, const Mirror& mirror) {
   api_.cuMemHostUnregister(At(base));
   munmap(At(base), mirror.bytes);
   munmap(mirror.agreed, mirror.bytes);
-  if (mirror.device < 0) {
-    uncharged_bytes_ -= mirror.bytes;
-  } else {
-    broker_.Refund(mirror.device, mirror.bytes);
-  }
+  bytes_ -= mirror.bytes;
+  RefundLocked(mirror.bytes, mirror.device);
 }
 
 bool Mirrors::Remove(uint64_t address) {
@@ -141,115 +151,73 @@ bool Mirrors::Contains(uint64_t address, uint64_t bytes) const {
   return FindLocked(address, bytes, &base) != nullptr;
 }
 
-// A byte the client has not changed may have been changed by the device: it stays.
-void Mirrors::ApplyLocked(uint64_t base, const Mirror& mirror, uint64_t address,
-                          std::span<const std::byte> bytes) {
-  std::byte* agreed = mirror.agreed + (address - base);
-  volatile std::byte* memory = At(address);
-  if (std::memcmp(agreed, At(address), bytes.size()) == 0) {
-    std::memcpy(At(address), bytes.data(), bytes.size());
-    std::memcpy(agreed, bytes.data(), bytes.size());
-    return;
-  }
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    if (bytes[i] != agreed[i]) {
-      memory[i] = bytes[i];
-      agreed[i] = bytes[i];
-    }
-  }
-}
-
-bool Mirrors::Apply(uint64_t address, std::span<const std::byte> bytes) {
+bool Mirrors::Apply(uint64_t address, std::span<const std::byte> bytes,
+                    std::span<const std::byte> mask) {
   std::lock_guard lock(mutex_);
   uint64_t base = 0;
   const Mirror* mirror = FindLocked(address, bytes.size(), &base);
-  if (mirror == nullptr) {
+  if (mirror == nullptr || !MaskFits(mask.size(), bytes.size())) {
     return false;
   }
-  ApplyLocked(base, *mirror, address, bytes);
+  TakeChanged(bytes, mask, At(address), mirror->agreed + (address - base));
   return true;
 }
 
 bool Mirrors::ApplyRuns(std::span<const std::byte> runs) {
-  std::lock_guard lock(mutex_);
   Reader in(runs);
   while (in.ok() && in.remaining_bytes() >= 8) {
     auto address = in.Get<uint64_t>();
     std::span<const std::byte> bytes = in.GetBytes();
-    uint64_t base = 0;
-    const Mirror* mirror = in.ok() ? FindLocked(address, bytes.size(), &base) : nullptr;
-    if (mirror == nullptr) {
+    std::span<const std::byte> mask = in.GetBytes();
+    if (!in.ok() || !Apply(address, bytes, mask)) {
       return false;
     }
-    ApplyLocked(base, *mirror, address, bytes);
   }
   return in.Done();
 }
 
-struct Mirrors::Answer {
-  Builder* out = nullptr;
-  uint64_t inline_bytes = 0;
-  bool full = false;
-
-  void Add(uint64_t address, uint64_t bytes, std::span<const std::byte> content) {
-    out->Put<uint64_t>(address);
-    out->Put<uint64_t>(bytes);
-    out->PutBytes(content.data(), content.size());
-    inline_bytes += content.size();
-    full = out->bytes().size() > kMaxAnswerBytes;
+// One run from the page's first changed word to its last.
+void Mirrors::CollectPage(uint64_t address, std::byte* agreed, Builder* out) {
+  std::array<std::byte, kHostPageBytes> now;  // the device may go on writing
+  std::memcpy(now.data(), At(address), now.size());
+  std::array<std::byte, MaskBytes(kHostPageBytes)> mask;
+  if (!MaskChanged(now, agreed, mask.data())) {
+    return;
   }
-};
-
-void Mirrors::CollectFrom(uint64_t base, const Mirror& mirror, Answer* answer) {
-  uint64_t large_from = 0, large_bytes = 0;  // a run of pages the client will copy
-  auto end_large = [&] {
-    if (large_bytes != 0) {
-      answer->Add(base + large_from, large_bytes, {});
-    }
-    large_bytes = 0;
-  };
-  for (uint64_t page = 0; page < mirror.bytes && !answer->full; page += kHostPageBytes) {
-    const std::byte* now = At(base + page);
-    std::byte* agreed = mirror.agreed + page;
-    if (std::memcmp(now, agreed, kHostPageBytes) == 0) {
-      end_large();
-      continue;
-    }
-    std::vector<std::byte> snapshot(now, now + kHostPageBytes);
-    if (answer->inline_bytes >= kMaxInlineAnswerBytes) {
-      large_from = large_bytes == 0 ? page : large_from;
-      large_bytes += kHostPageBytes;
-    } else {
-      for (uint64_t from = 0; from < kHostPageBytes;) {
-        if (std::memcmp(&snapshot[from], agreed + from, 8) == 0) {
-          from += 8;
-          continue;
-        }
-        uint64_t to = from + 8;
-        while (to < kHostPageBytes && std::memcmp(&snapshot[to], agreed + to, 8) != 0) {
-          to += 8;
-        }
-        answer->Add(base + page + from, to - from, std::span(snapshot).subspan(from, to - from));
-        from = to;
-      }
-    }
-    std::memcpy(agreed, snapshot.data(), kHostPageBytes);
+  size_t first = 0, last = mask.size();
+  while (mask[first] == std::byte{0}) {
+    ++first;
   }
-  end_large();
+  while (mask[last - 1] == std::byte{0}) {
+    --last;
+  }
+  out->Put<uint64_t>(address + first * 8);
+  out->PutBytes(&now[first * 8], (last - first) * 8);
+  bool whole = std::all_of(&mask[first], &mask[first] + (last - first),
+                           [](std::byte word) { return word == std::byte{0xFF}; });
+  out->PutBytes(&mask[first], whole ? 0 : last - first);
+  std::memcpy(agreed, now.data(), now.size());
 }
 
-void Mirrors::Collect(Builder* out) {
+uint64_t Mirrors::Collect(uint64_t from, size_t most_bytes, Builder* out) {
   std::lock_guard lock(mutex_);
-  out->Put<uint64_t>(0);
-  Answer answer;
-  answer.out = out;
+  size_t start = out->bytes().size();
+  uint64_t looked_bytes = 0;
   for (const auto& [base, mirror] : mirrors_) {
-    if (!answer.full) {
-      CollectFrom(base, mirror, &answer);
+    uint64_t end = base + mirror.bytes;
+    uint64_t page = std::max(base, from / kHostPageBytes * kHostPageBytes);
+    for (; page < end; page += kHostPageBytes) {
+      if (out->bytes().size() - start >= most_bytes || looked_bytes == kMostLookedBytes) {
+        return page;
+      }
+      looked_bytes += kHostPageBytes;
+      std::byte* agreed = mirror.agreed + (page - base);
+      if (std::memcmp(At(page), agreed, kHostPageBytes) != 0) {
+        CollectPage(page, agreed, out);
+      }
     }
   }
-  uint64_t more = answer.full ? 1 : 0;
-  std::memcpy(out->mutable_bytes().data(), &more, sizeof(more));
+  return 0;
 }
 
 }  // namespace farcall::server

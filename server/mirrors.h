@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -37,13 +38,18 @@ class Mirrors {
   bool Remove(uint64_t address);
   bool Contains(uint64_t address, uint64_t bytes) const;
 
-  // What the client wrote: bytes that differ from what was agreed. False: outside (a lie).
-  bool Apply(uint64_t address, std::span<const std::byte> bytes);
-  // Runs {u64 address, u64 bytes, bytes}. False: malformed or outside (a lie).
+  // What the client wrote: the bytes that `mask` names (empty: all). False: outside (a lie).
+  bool Apply(uint64_t address, std::span<const std::byte> bytes, std::span<const std::byte> mask);
+  // Runs {u64 address, bytes, mask}. False: malformed or outside (a lie).
   bool ApplyRuns(std::span<const std::byte> runs);
-  // What the device wrote since it was last asked: u8 more, then runs {u64 address, u64 bytes, u64
-  // inline bytes, bytes}. A run without its bytes is large: the client copies it.
-  void Collect(Builder* out);
+
+  // Appends runs of what the device wrote since it was last asked, from the address `from` on, to
+  // kMirrored's body. Where to go on from once there are `most_bytes` of runs, or so much was
+  // looked through; 0: that is all.
+  static constexpr uint64_t kMostLookedBytes = 16u << 20;  // a few milliseconds
+  uint64_t Collect(uint64_t from, size_t most_bytes, Builder* out);
+  // Of all mirrors: what a look at them costs.
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
   struct Mirror {
@@ -51,17 +57,17 @@ class Mirrors {
     int device = -1;
     std::byte* agreed = nullptr;
   };
-  struct Answer;
   const Mirror* FindLocked(uint64_t address, uint64_t bytes, uint64_t* base) const;
-  void ApplyLocked(uint64_t base, const Mirror& mirror, uint64_t address,
-                   std::span<const std::byte> bytes);
-  void CollectFrom(uint64_t base, const Mirror& mirror, Answer* answer);
+  static void CollectPage(uint64_t address, std::byte* agreed, Builder* out);
+  CUresult Charge(uint64_t bytes, int device, std::string* detail);
+  void RefundLocked(uint64_t bytes, int device);
   void Drop(uint64_t base, const Mirror& mirror);
 
   const DriverApi& api_;
   MemoryBroker& broker_;
   mutable std::mutex mutex_;
   std::map<uint64_t, Mirror> mirrors_;
+  std::atomic<uint64_t> bytes_{0};
   uint64_t uncharged_bytes_ = 0;
 };
 

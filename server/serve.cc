@@ -170,6 +170,7 @@ CUstream ServeCall::ResolveStream(uint64_t wire) {
   if (!on_helper) {
     session.MarkActive(*stream);
   }
+  session.NoteWork(*stream);
   return stream->native;
 }
 

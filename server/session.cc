@@ -67,7 +67,13 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
         outbox_.Flush();
         Wake();
       }),
-      nvml_helper_([] {}) {}
+      nvml_helper_([] {}) {
+  completion_.OnReached([this](uint64_t stream_key, uint64_t order) {
+    if (mirrors_.bytes() != 0) {
+      mirror_work_.Reached(stream_key, order);
+    }
+  });
+}
 
 Session::~Session() {
   EndHostCalls();

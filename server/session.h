@@ -24,6 +24,7 @@
 #include "server/helper.h"
 #include "server/image_store.h"
 #include "server/landing.h"
+#include "server/mirror_work.h"
 #include "server/mirrors.h"
 #include "server/outbox.h"
 #include "server/serve.h"
@@ -100,6 +101,15 @@ class Session final : public LinkObserver {
   StreamState* PerThreadStream(ContextState& context, uint16_t thread, CUresult* result);
   uint64_t NewStreamKey() { return ++last_stream_key_; }
   void MarkActive(StreamState& stream);
+  // Work that may write mirrored memory was put on the stream.
+  void NoteWork(const StreamState& stream) {
+    if (mirrors_.bytes() != 0) {
+      mirror_work_.Submitted(stream.key, completion_.last_order());
+    }
+  }
+  // What the device wrote to mirrored memory. Ahead of each word to the client that work is done.
+  //   Thread  any
+  void TellMirrored();
   // The stream is about to be destroyed: what is on it still counts for the context's waits.
   void Orphan(StreamState& stream);
 
@@ -176,6 +186,7 @@ class Session final : public LinkObserver {
   Status ServeHostWindow(const RecordHeader& header, Reader& in);
   Status ServeHostWindowEnd(const RecordHeader& header, Reader& in, Served* served);
   Status ServeMirrorUp(const RecordHeader& header, Reader& in, Served* served);
+  Status ServeMirrorDown(const RecordHeader& header, Reader& in);
   void ServeNeedCredit(const RecordHeader& header, int device, uint64_t bytes);
   Status ServeFenceFrees(const RecordHeader& header, uint64_t epoch);
   Status ServeHostDone(uint64_t token);
@@ -200,6 +211,8 @@ class Session final : public LinkObserver {
   DeviceMemory memory_;
   UserMemory user_memory_;
   Mirrors mirrors_;
+  MirrorWork mirror_work_;
+  std::mutex tell_mutex_;  // of kMirrored: found and sent
   Landing landing_;
   SlotPool readback_;
   SlotPool small_readback_;

@@ -78,17 +78,8 @@ Status Session::ServeSessionCall(const RecordView& record, Served* served) {
       return ServeHostWindowEnd(header, in, served);
     case SessionCall::kMirrorUp:
       return ServeMirrorUp(header, in, served);
-    case SessionCall::kMirrorDown: {
-      if (!in.Done()) {
-        return Malformed(header, "kMirrorDown's body");
-      }
-      OnMemoryHelper([this, header] {
-        Builder out;
-        mirrors_.Collect(&out);
-        Answer(header, CUDA_SUCCESS, out.bytes());
-      });
-      return {};
-    }
+    case SessionCall::kMirrorDown:
+      return ServeMirrorDown(header, in);
     default:
       return Malformed(header, "no message of a client");
   }

@@ -224,6 +224,9 @@ void Session::Finish(ServeCall& call) {
 void Session::Answer(const RecordHeader& header, CUresult result, std::span<const std::byte> out,
                      const std::string& detail) {
   if ((header.flags & kWantReply) != 0) {
+    if (result == CUDA_SUCCESS && header.call < kFirstSessionCall) {
+      TellMirrored();
+    }
     outbox_.Reply(header, result, out);
   } else if (result != CUDA_SUCCESS) {
     outbox_.Error(header, result, detail);

@@ -81,6 +81,7 @@ void Session::Orphan(StreamState& stream) {
                 [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
   // To ask a stream amid a capture would end the capture.
   if (capturing(stream.native) || api_.cuStreamQuery(stream.native) != CUDA_ERROR_NOT_READY) {
+    mirror_work_.Reached(stream.key, ~uint64_t{0});
     return;
   }
   auto left = std::make_shared<Watch>();  // only its `ready` is used
@@ -102,6 +103,7 @@ bool Session::Fence(ContextState& context, std::function<void(CUresult)> done, C
       busy.push_back(stream);
     } else {
       stream->active = false;
+      mirror_work_.Reached(stream->key, ~uint64_t{0});
       if (state != CUDA_SUCCESS && *result == CUDA_SUCCESS) {
         *result = state;
       }
@@ -157,6 +159,7 @@ bool Session::FenceStream(StreamState& stream, std::function<void(CUresult)> don
     return *result == CUDA_SUCCESS;
   }
   if (completion_.idle()) {
+    mirror_work_.Reached(stream.key, ~uint64_t{0});
     *result = state;
     return false;
   }

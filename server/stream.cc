@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waiting for streams and asking after them. A wait is parked: the log goes on.
+#include <atomic>
+#include <memory>
+
 #include "server/context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
@@ -7,18 +10,59 @@
 
 namespace farcall::server {
 
+namespace {
+
+struct Passed {
+  std::atomic<bool> yes{false};
+  CUresult result = CUDA_SUCCESS;
+};
+
+// A wait that nobody hears of: the log goes on once the stream has got here, so that what follows
+// it there follows it on the device, whatever its stream.
+Status Barrier(ServeCall& call, const StreamState& stream) {
+  auto passed = std::static_pointer_cast<Passed>(call.turn.kept);
+  if (passed == nullptr) {
+    call.result = call.api.cuStreamQuery(stream.native);
+    if (call.result != CUDA_ERROR_NOT_READY) {
+      return {};
+    }
+    passed = std::make_shared<Passed>();
+    call.result = call.session.completion().Add(stream.key, stream.context->native, stream.native,
+                                                false, [passed](CUresult result) {
+                                                  passed->result = result;
+                                                  passed->yes = true;
+                                                });
+    if (call.result != CUDA_SUCCESS) {
+      return {};
+    }
+    call.turn.kept = passed;
+  }
+  call.stalled = !passed->yes;
+  call.result = passed->yes ? passed->result : CUDA_SUCCESS;
+  return {};
+}
+
+}  // namespace
+
 Status Serve_cuStreamSynchronize(ServeCall& call) {
   auto wire_stream = call.in.Get<uint64_t>();
   if (!call.in.Done()) {
     return call.Malformed("body");
   }
+  const bool is_barrier = (call.header.flags & kWantReply) == 0;
   StreamState* stream = call.FindStream(wire_stream);
+  if (is_barrier && !call.session.ahead().empty()) {
+    call.turn.touched.everything = call.turn.blocked = call.stalled = true;
+  }
   if (!call.ready()) {
     return call.LieStatus();
   }
   Session& session = call.session;
   if (stream->context != nullptr) {
     session.MakeCurrent(stream->context);
+  }
+  if (is_barrier) {
+    return Barrier(call, *stream);
   }
   CUcontext context = stream->context == nullptr ? nullptr : stream->context->native;
   call.parked = session.FenceStream(

@@ -192,7 +192,8 @@ CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
     // A sticky error came with the reply as well as ahead of it: one report is enough unless the
     // call itself was fine.
     if (IsSticky(status)) RecordLateError(context, status);
-    if (status == CUDA_SUCCESS) status = TakeLateError(context);
+    if (status == CUDA_SUCCESS)
+      status = IsWait(call) ? TakeErrorAtWait(context) : TakeLateError(context);
   }
   return status;
 }

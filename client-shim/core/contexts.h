@@ -27,6 +27,10 @@ struct Context {
   std::atomic<uint32_t> ends{0};   // how often it was reset or destroyed
   std::atomic<int> late_error{0};  // CUresult of a post that failed
   std::atomic<bool> sticky{false};
+  // Of work that failed on the server and never ran: until a wait has told of it.
+  std::atomic<int> lost_work{0};
+  // Session::records() when its legacy stream, or all of it, was last waited for.
+  std::atomic<uint64_t> legacy_waited{0}, all_waited{0};
   std::atomic<uint32_t> unordered_streams{
       0};                                // live streams that do not synchronise with the legacy one
   std::atomic<uint32_t> captures{0};     // streams in capture
@@ -44,6 +48,16 @@ inline CUresult TakeLateError(Context* context) {
     return static_cast<CUresult>(context->late_error.load(std::memory_order_relaxed));
   }
   return static_cast<CUresult>(context->late_error.exchange(0));
+}
+
+// The same at a wait, behind which results are looked at: it also tells of work whose failure an
+// earlier call has told already, as nobody need have listened.
+inline CUresult TakeErrorAtWait(Context* context) {
+  CUresult late = TakeLateError(context);
+  int lost = context->lost_work.load(std::memory_order_relaxed);
+  if (lost == 0 || (late != CUDA_SUCCESS && late != lost)) [[likely]]
+    return late;
+  return static_cast<CUresult>(context->lost_work.exchange(0));
 }
 
 // Keeps the first error; a sticky one replaces a plain one.

@@ -5,6 +5,9 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "client-shim/core/log.h"
+#include "client-shim/core/thread_state.h"
+
 namespace farcall::client {
 
 namespace {
@@ -14,6 +17,7 @@ struct Entry {
   bool once = true;
   bool ours = false;
   bool called = false;  // a call is queued: the server may not ask again
+  Context* context = nullptr;
 };
 struct Table {
   std::mutex mutex;
@@ -30,7 +34,8 @@ uint64_t RegisterHostFunction(std::function<void(CUresult)> function, HostFuncti
   std::lock_guard lock(g_table->mutex);
   uint64_t id = g_table->next++;
   bool ours = kind == HostFunctionKind::kOurs;
-  g_table->entries[id] = {std::move(function), kind != HostFunctionKind::kCaptured, ours, false};
+  g_table->entries[id] = {std::move(function), kind != HostFunctionKind::kCaptured, ours, false,
+                          CurrentContext()};
   if (!ours) g_table->pending.fetch_add(1);
   return id;
 }
@@ -50,6 +55,7 @@ bool IsHostFunction(uint64_t id) {
 void RunHostFunction(uint64_t id, CUresult status) {
   std::function<void(CUresult)> function;
   bool ours = false, once = false;
+  Context* context = nullptr;
   {
     std::lock_guard lock(g_table->mutex);
     auto found = g_table->entries.find(id);
@@ -57,7 +63,16 @@ void RunHostFunction(uint64_t id, CUresult status) {
     function = found->second.function;
     ours = found->second.ours;
     once = found->second.once;
+    context = found->second.context;
     if (once) g_table->entries.erase(found);
+  }
+  // Work ahead of it may have failed and never run, of which no wait has told yet: as after any
+  // failure, a callback hears of it and a host function does not run.
+  if (!ours && status == CUDA_SUCCESS && context != nullptr) {
+    status = static_cast<CUresult>(context->lost_work.load());
+    if (status != CUDA_SUCCESS)
+      Log(LogLevel::kInfo, "work ahead of a host function failed with %d",
+          static_cast<int>(status));
   }
   t_in_host_function = !ours;
   function(status);

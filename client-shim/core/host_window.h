@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "proto/codec.h"
 #include "proto/host_window.h"
 
 namespace farcall::client {
@@ -35,6 +36,10 @@ class HostWindow {
   std::atomic<uint64_t> base_{0}, bytes_{0};
   std::map<uint64_t, uint64_t> free_;
 };
+
+// kMirrored's body, taken in (cuda/mirror.cc). False: malformed, or of memory that can be nobody's.
+//   Thread  the one that pumps
+bool NoteMirrored(Reader body);
 
 // The process's; leaked.
 HostWindow& HostAddresses();

@@ -92,8 +92,9 @@ std::byte* Session::RoomLocked(size_t bytes) {
 }
 
 // How many frames are full by now.
-size_t Session::CommitLocked(size_t bytes) {
+size_t Session::CommitLocked(size_t bytes, bool quiet) {
   open_->Commit(bytes);
+  if (!quiet) last_work_.store(appended_.load(std::memory_order_relaxed) + 1);
   appended_.store(appended_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   if (open_->used_bytes() >= kBatchBytes || open_->records() == 0xFFFF) [[unlikely]] {
     sealed_.push_back(std::move(open_));
@@ -126,8 +127,18 @@ uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer
     pending_[header.serial] = waiter;
   }
   if (transfer != 0) transfers_.BindSerial(transfer, header.serial);
-  *sealed = CommitLocked(bytes);
+  auto call = static_cast<CallId>(record.call);
+  bool quiet = record.call >= kFirstSessionCall || IsQuiet(call) ||
+               (waiter != nullptr && IsWait(call));  // done by the time it is answered
+  *sealed = CommitLocked(bytes, quiet);
+  if (call == CallId::cuMemcpyHtoDAsync_v2)
+    last_upload_.store(appended_.load(std::memory_order_relaxed));
   return header.serial;
+}
+
+void Session::NoteWork() {
+  std::lock_guard lock(batch_mutex_);
+  last_work_.store(appended_.load(std::memory_order_relaxed));
 }
 
 CUresult Session::PostRecord(const Record& record, bool may_send, uint64_t transfer,
@@ -150,7 +161,7 @@ CUresult Session::PostWhole(RecordHeader* header) {
     std::byte* at = RoomLocked(bytes);
     header->serial = ++serial_;
     std::memcpy(at, header, bytes);
-    sealed = CommitLocked(bytes);
+    sealed = CommitLocked(bytes, false);
   }
   SendLater(sealed);
   return CUDA_SUCCESS;

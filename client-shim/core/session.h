@@ -17,6 +17,7 @@
 
 #include "client-shim/core/session_face.h"
 #include "client-shim/core/transfers.h"
+#include "client-shim/core/work.h"
 #include "proto/handshake.h"
 #include "transport/link.h"
 
@@ -48,6 +49,12 @@ class Session final : public LinkObserver {
   const Welcome& welcome() const { return welcome_; }
   // How many have been appended so far.
   uint64_t records() const { return appended_.load(std::memory_order_acquire); }
+  // records() when the last was appended that a wait could tell of (work.h).
+  uint64_t last_work() const { return last_work_.load(std::memory_order_acquire); }
+  // The same of uploads whose bytes were captured.
+  uint64_t last_upload() const { return last_upload_.load(std::memory_order_acquire); }
+  // What was appended last is such a one, though its call is not.
+  void NoteWork();
   bool Supports(CallId call) const;
   Link& link() { return *link_; }
   Transfers& transfers() { return transfers_; }
@@ -92,7 +99,7 @@ class Session final : public LinkObserver {
  private:
   uint32_t Append(const Record& record, Waiter* waiter, uint64_t transfer, size_t* sealed);
   std::byte* RoomLocked(size_t bytes);
-  size_t CommitLocked(size_t bytes);
+  size_t CommitLocked(size_t bytes, bool quiet);
   void SendLater(size_t sealed);
   bool HasSealed();
   void AwaitReply(Waiter& waiter);
@@ -125,6 +132,8 @@ class Session final : public LinkObserver {
   uint32_t serial_ = 0;
   std::mutex send_mutex_;
   std::atomic<uint64_t> appended_{0};  // records so far: tells the flusher idle from busy
+  std::atomic<uint64_t> last_upload_{0};
+  std::atomic<uint64_t> last_work_{0};  // grows
   std::atomic<uint64_t> flushed_{0};
   std::atomic<bool> flusher_sleeps_{false};
   std::mutex flusher_mutex_;

@@ -13,7 +13,9 @@
 #include "client-shim/core/error_map.h"
 #include "client-shim/core/event_state.h"
 #include "client-shim/core/host_functions.h"
+#include "client-shim/core/host_window.h"
 #include "client-shim/core/log.h"
+#include "client-shim/core/memory_map.h"
 #include "client-shim/core/session.h"
 #include "client-shim/core/stats.h"
 #include "proto/records.h"
@@ -243,6 +245,9 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
       NoteCompleted(event, serial, static_cast<CUresult>(status));
       return Status();
     }
+    case SessionCall::kMirrored:
+      if (NoteMirrored(body)) return Status();
+      break;
     default:
       break;
   }
@@ -266,14 +271,17 @@ Status Session::HandleError(Reader body) {
   std::string detail(body.GetString());
   if (!body.Done()) return Status(Code::kMalformed, "an error message of the server is malformed");
   transfers_.ForgetSerial(serial);
-  // A program that learns of its work's end by a host function alone may look at results before any
-  // call can tell it.
   bool is_missing = call == static_cast<uint16_t>(CallId::cuLaunchKernel) && IsLackOfDevice(status);
   Log(is_missing ? LogLevel::kWarn : LogLevel::kInfo, "%s failed on the server with %d: %s%s",
       CallName(call), static_cast<int>(status), detail.c_str(),
       is_missing ? "the device cannot run that kernel, and its results are missing" : "");
   Context* context = ContextBySlot(slot);
-  if (context != nullptr && status != CUDA_SUCCESS) RecordLateError(context, status);
+  if (context != nullptr && status != CUDA_SUCCESS) {
+    int none = 0;
+    if (IsWork(static_cast<CallId>(call)))
+      context->lost_work.compare_exchange_strong(none, static_cast<int>(status));
+    RecordLateError(context, status);
+  }
   return Status();
 }
 
@@ -290,6 +298,7 @@ Status Session::HandleHostCall(Reader body) {
   evidence_.fetch_add(1, std::memory_order_release);
   QueueHostCall([this, token, function, status] {
     RunHostFunction(function, status);
+    NoteMirrorUse();  // the stream goes on with what it wrote
     Builder done;
     done.Put<uint64_t>(token);
     Record record;

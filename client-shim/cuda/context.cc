@@ -14,6 +14,7 @@
 #include "client-shim/cuda/array.h"
 #include "client-shim/cuda/memory_pool.h"
 #include "client-shim/cuda/mirror.h"
+#include "client-shim/cuda/settled.h"
 #include "client-shim/cuda/stream.h"
 #include "client-shim/cuda/texture.h"
 #include "client/calls.h"
@@ -154,6 +155,7 @@ CUresult Call_cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   context->alive.store(false);
   context->sticky.store(false);
   context->late_error.store(0);
+  context->lost_work.store(0);
   DropContextHandles(context);
   DropContextMemory(context);
   return CUDA_SUCCESS;
@@ -310,9 +312,12 @@ CUresult Call_cuCtxSynchronize_v2(CUcontext ctx) {
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (context->captures.load(std::memory_order_relaxed) != 0)
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  uint64_t records = CurrentSession()->records();
   CUresult status = PostHandle(CallId::cuCtxSynchronize_v2, context);
   TrimPoolsAtWait();
-  if (status == CUDA_SUCCESS) PullMirrors(kAllStreams);
+  if (status != CUDA_SUCCESS) return status;
+  if (context == CurrentContext()) NoteContextWaited(records);
+  PullMirrors();
   return status;
 }
 

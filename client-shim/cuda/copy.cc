@@ -9,6 +9,7 @@
 #include "client-shim/core/error_map.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/mirror.h"
+#include "client-shim/cuda/settled.h"
 #include "client-shim/cuda/stream.h"
 
 namespace farcall::client {
@@ -27,8 +28,10 @@ CUresult ReceiveInline(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream
   body.Put<uint64_t>(stream);
   body.Put<uint64_t>(0);
   Reply reply;
+  uint64_t records = CurrentSession()->records();
   CUresult status = RoundTripParts(CallId::cuMemcpyDtoHAsync_v2, body.bytes(), {}, &reply);
   if (status != CUDA_SUCCESS) return status;
+  NoteStreamWaited(stream, records);
   Reader outputs = reply.outputs();
   std::span<const std::byte> got = outputs.GetBytes();
   if (!outputs.Done() || got.size() != bytes) return CUDA_ERROR_UNKNOWN;
@@ -61,7 +64,10 @@ CUresult ReceiveBulk(std::byte* dst, CUdeviceptr src, size_t bytes, uint64_t str
     body.Put<uint64_t>(stream);
     body.Put<uint64_t>(transfer);
     if (wait && offset + piece == bytes) {
-      return RoundTripParts(CallId::cuMemcpyDtoHAsync_v2, body.bytes(), {}, nullptr);
+      uint64_t records = session->records();
+      status = RoundTripParts(CallId::cuMemcpyDtoHAsync_v2, body.bytes(), {}, nullptr);
+      if (status == CUDA_SUCCESS) NoteStreamWaited(stream, records);
+      return status;
     }
     Record record = MakeRecord(CallId::cuMemcpyDtoHAsync_v2, body.bytes());
     status = PostBound(record, transfer);
@@ -83,13 +89,8 @@ CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, b
   CUresult status = wait && bytes <= kMaxInlineBytes
                         ? ReceiveInline(dst, src, bytes, stream)
                         : ReceiveBulk(static_cast<std::byte*>(dst), src, bytes, stream, wait);
-  if (wait && status == CUDA_SUCCESS) PullMirrors(stream);
+  if (wait && status == CUDA_SUCCESS) PullMirrors();
   return status;
-}
-
-CUresult FetchMirrored(void* dst, CUdeviceptr src, size_t bytes) {
-  if (bytes == 0) return CUDA_SUCCESS;
-  return ReceiveBulk(static_cast<std::byte*>(dst), src, bytes, kPerThreadStream, true);
 }
 
 CUresult CopyOnDevice(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream) {

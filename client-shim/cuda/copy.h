@@ -30,8 +30,6 @@ CUresult AwaitStream(uint64_t stream);
 // `wait`: returns when the bytes have landed; else they land before any later completion is
 // reported.
 CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait);
-// What lies at a mirrored address, now. Looks nothing up.
-CUresult FetchMirrored(void* dst, CUdeviceptr src, size_t bytes);
 CUresult CopyOnDevice(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream);
 // Host to host, in the stream's order.
 CUresult CopyOnHost(void* dst, const void* src, size_t bytes, uint64_t stream);

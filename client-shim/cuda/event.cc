@@ -106,7 +106,9 @@ EventProgress Look(const Event* event, CUresult* error) {
     session->PollOnce();
     progress = ProgressOf(*event, session->evidence());
   }
-  if (progress != EventProgress::kUnknown) *error = TakeLateError(event->context);
+  if (progress != EventProgress::kUnknown)
+    *error = progress == EventProgress::kDone ? TakeErrorAtWait(event->context)
+                                              : TakeLateError(event->context);
   return progress;
 }
 }  // namespace
@@ -120,14 +122,14 @@ CUresult Call_cuEventQuery(CUevent hEvent) {
   EventProgress progress = Look(event, &status);
   if (status != CUDA_SUCCESS) return status;
   if (progress == EventProgress::kDone) {
-    PullMirrors(kNoStream);
+    PullMirrors();
     return CUDA_SUCCESS;
   }
   if (progress == EventProgress::kPending) return CUDA_ERROR_NOT_READY;
   uint64_t evidence = CurrentSession()->evidence() + 1;  // with the answer
   status = AskEvent(CallId::cuEventQuery, hEvent);
   if (status == CUDA_ERROR_NOT_READY) event->pending_since.store(evidence);
-  if (status == CUDA_SUCCESS) PullMirrors(kNoStream);
+  if (status == CUDA_SUCCESS) PullMirrors();
   return status;
 }
 
@@ -145,7 +147,7 @@ CUresult Call_cuEventSynchronize(CUevent hEvent) {
     CurrentSession()->DrainOutput();  // what was printed before it came before it
   }
   TrimPoolsAtWait();
-  if (status == CUDA_SUCCESS) PullMirrors(kNoStream);
+  if (status == CUDA_SUCCESS) PullMirrors();
   return status;
 }
 

@@ -257,7 +257,7 @@ CUresult Call_cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) {
   std::shared_ptr<GraphExec> exec;
   LaunchPlan plan;
   std::set<uint64_t> disabled;
-  if (status == CUDA_SUCCESS && !Captures(FindStream(hStream))) PushMirrors(stream);
+  if (status == CUDA_SUCCESS && !Captures(FindStream(hStream))) PushMirrors();
   {
     auto lock = LockGraphs();
     exec = FindExec(hGraph);

@@ -13,6 +13,7 @@
 #include "client-shim/core/log.h"
 #include "client-shim/core/reservations.h"
 #include "client-shim/cuda/memory.h"
+#include "client-shim/cuda/settled.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"
 
@@ -177,6 +178,7 @@ bool CloseLent(CUdeviceptr pointer, LentBy by, CUresult* status) {
 }
 
 CUresult Call_cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
+  NoteShared();
   Allocation found;
   if (pHandle == nullptr || !Memory().Find(dptr, &found) || found.base != dptr ||
       found.kind != MemoryKind::kDevice || found.owner != 0 || found.mapped_handle != 0 ||
@@ -193,6 +195,7 @@ CUresult Call_cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
 }
 
 CUresult Call_cuIpcOpenMemHandle_v2(CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned int Flags) {
+  NoteShared();
   MemoryHandle given;
   std::memcpy(static_cast<void*>(&given), &handle, sizeof(given));
   if (pdptr == nullptr || (Flags & ~CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) != 0 ||
@@ -208,6 +211,7 @@ CUresult Call_cuIpcCloseMemHandle(CUdeviceptr dptr) {
 }
 
 CUresult Call_cuIpcGetEventHandle(CUipcEventHandle* pHandle, CUevent event) {
+  NoteShared();
   Event* found = FindEvent(event);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (pHandle == nullptr || (found->flags & CU_EVENT_INTERPROCESS) == 0 || found->foreign)
@@ -227,6 +231,7 @@ CUresult Call_cuIpcGetEventHandle(CUipcEventHandle* pHandle, CUevent event) {
 }
 
 CUresult Call_cuIpcOpenEventHandle(CUevent* phEvent, CUipcEventHandle handle) {
+  NoteShared();
   EventHandle given;
   std::memcpy(static_cast<void*>(&given), &handle, sizeof(given));
   if (phEvent == nullptr || given.magic != kEventMagic) return CUDA_ERROR_INVALID_VALUE;

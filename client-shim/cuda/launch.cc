@@ -119,7 +119,7 @@ CUresult PostLarge(const LaunchHead& head, const Attributes& attributes, const K
   CUresult status = Pack(info, values, extra, packed.get());
   if (status != CUDA_SUCCESS) return status;
   ExposeParameters(info, packed.get());
-  PushMirrors(head.stream);
+  PushMirrors();
   std::byte room[sizeof(LaunchHead) + kMaxAttributes * kAttributeBytes + 8];
   std::byte* at = room;
   std::memcpy(at, &head, sizeof(head));
@@ -164,7 +164,7 @@ CUresult Launch(CUfunction f, const LaunchShape& shape, CUstream stream, void** 
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
   ExposeParameters(info, record.parameters);
-  PushMirrors(record.head.stream);
+  PushMirrors();
   record.parameter_bytes = info.parameter_bytes;
   return PostWhole(CallId::cuLaunchKernel, &record.header,
                    offsetof(LaunchRecord, parameters) + info.parameter_bytes);

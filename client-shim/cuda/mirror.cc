@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changes are found by comparing with what both sides last agreed on, so idle pages cross nothing
-// and what host and device write side by side survives.
+// Changes are found by comparing with what both sides last agreed on; each side sends and takes
+// only the bytes that changed, so idle pages cross nothing and what host and device write side by
+// side survives. Partner: server/mirrors.cc.
 #include "client-shim/cuda/mirror.h"
 
 #include <sys/mman.h>
@@ -9,11 +10,13 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/log.h"
 #include "client-shim/cuda/copy.h"
+#include "proto/changed_bytes.h"
 
 namespace farcall::client {
 
@@ -25,7 +28,8 @@ namespace {
 
 constexpr uint64_t kLargeRunBytes = 64u << 10;
 constexpr uint64_t kRunsBytes = 48u << 10;  // of one record
-constexpr size_t kMaxStreams = 8;
+// A run's most: the thread that reads the socket waits so long, and its mask fits a record.
+constexpr uint64_t kLookedAtOnceBytes = 1u << 20;
 
 struct Mirror {
   uint64_t bytes = 0;
@@ -38,25 +42,28 @@ struct Mirror {
 };
 
 struct State {
+  // Held by whoever sends, or adds or ends a mirror; never by the thread that reads the socket.
+  std::mutex push;
+  // The mirrors and their agreed copies: shortly, and never while something is sent.
   std::mutex mutex;
   std::map<uint64_t, Mirror> mirrors;
-  // Streams with work since the device's writes were last fetched; too many: all.
-  std::vector<uint64_t> busy;
-  bool busy_beyond = false;
-  bool is_busy() const { return busy_beyond || !busy.empty(); }
+  // How often the server said that there is more to ask for; up to where it was asked.
+  std::atomic<uint64_t> told{0}, asked{0};
 };
 State* g_state = new State;
 
-uint64_t StreamKey(uint64_t wire_stream) {
-  return wire_stream != 2 ? wire_stream : (uint64_t{Self()->slot} + 1) << 48 | wire_stream;
-}
+// A run of pages, from the first changed word to the last.
+struct Run {
+  uint64_t address = 0;
+  std::vector<std::byte> bytes, mask;
+};
 
 class RunWriter {
  public:
-  void Add(uint64_t address, const std::byte* bytes, size_t count) {
-    runs_.Put<uint64_t>(address);
-    runs_.PutBytes(bytes, count);
-    runs_.mutable_bytes().resize(AlignUp(runs_.bytes().size(), 8));
+  void Add(const Run& run) {
+    runs_.Put<uint64_t>(run.address);
+    runs_.PutBytes(run.bytes.data(), run.bytes.size());
+    runs_.PutBytes(run.mask.data(), run.mask.size());
     if (runs_.bytes().size() > kRunsBytes) Send();
   }
   void Send() {
@@ -73,80 +80,77 @@ class RunWriter {
   Builder runs_;
 };
 
-void SendLarge(uint64_t address, const std::byte* bytes, uint64_t count) {
+void SendLarge(const Run& run) {
   Session* session = CurrentSession();
   if (session == nullptr || !session->link().OpenLanes().ok()) return;
-  for (uint64_t offset = 0; offset < count; offset += kCopyPieceBytes) {
-    uint64_t piece = std::min(count - offset, kCopyPieceBytes);
-    uint64_t transfer = session->transfers().NewId();
-    session->transfers().AwaitRoom(piece);
-    Status sent =
-        session->link().SendTransfer(transfer, 0, {bytes + offset, piece}, Link::Retain::kCopied);
-    if (!sent.ok()) return;  // the session ends; every call says so
-    Builder body;
-    body.Put<uint64_t>(transfer);
-    body.Put<uint64_t>(address + offset);
-    body.Put<uint64_t>(piece);
-    body.PutBytes(nullptr, 0);
-    TellSession(SessionCall::kMirrorUp, 0, body.bytes());
-  }
+  uint64_t transfer = session->transfers().NewId();
+  session->transfers().AwaitRoom(run.bytes.size());
+  Status sent = session->link().SendTransfer(transfer, 0, run.bytes, Link::Retain::kCopied);
+  if (!sent.ok()) return;  // the session ends; every call says so
+  Builder body;
+  body.Put<uint64_t>(transfer);
+  body.Put<uint64_t>(run.address);
+  body.Put<uint64_t>(run.bytes.size());
+  body.PutBytes(run.mask.data(), run.mask.size());
+  body.mutable_bytes().resize(AlignUp(body.bytes().size(), 8));
+  TellSession(SessionCall::kMirrorUp, 0, body.bytes());
 }
 
-// Words of one page that differ; the agreed copy follows.
-void PushPage(RunWriter* writer, uint64_t address, const std::byte* memory, std::byte* agreed,
-              size_t bytes) {
-  size_t from = 0;
-  auto differs = [&](size_t at) {
-    return std::memcmp(memory + at, agreed + at, std::min<size_t>(8, bytes - at)) != 0;
+// What the program wrote from `from` on, at most until `to`: pages that touch, or nothing. *next:
+// where to look on. The agreed copy follows.
+Run FindRunLocked(uint64_t base, Mirror& mirror, uint64_t from, uint64_t to, uint64_t* next) {
+  auto bytes_of = [&](uint64_t page) {
+    return std::min(kHostPageBytes, mirror.valid_bytes - page);
   };
-  while (from < bytes) {
-    if (!differs(from)) {
-      from += 8;
-      continue;
-    }
-    size_t to = from + 8;
-    while (to < bytes && differs(to)) to += 8;
-    to = std::min(to, bytes);
-    std::memcpy(agreed + from, memory + from, to - from);
-    writer->Add(address + from, agreed + from, to - from);
-    from = to;
+  auto changed = [&](uint64_t page) {
+    return std::memcmp(mirror.memory + page, mirror.agreed + page, bytes_of(page)) != 0;
+  };
+  while (from < to && !changed(from)) from += kHostPageBytes;
+  uint64_t end = from;
+  while (end < to && changed(end)) end += kHostPageBytes;
+  *next = end;
+  end = std::min(end, mirror.valid_bytes);
+  Run run;
+  if (from >= end) return run;
+  run.address = base + from;
+  run.bytes.assign(mirror.memory + from, mirror.memory + end);  // it may be written meanwhile
+  run.mask.resize(MaskBytes(run.bytes.size()));
+  if (!MaskChanged(run.bytes, mirror.agreed + from, run.mask.data())) {
+    run.bytes.clear();
+    return run;
   }
+  std::memcpy(mirror.agreed + from, run.bytes.data(), run.bytes.size());
+  return run;
+}
+
+// A small run without the words around it that have not changed.
+void Trim(Run* run) {
+  size_t first = 0, last = run->mask.size();
+  while (run->mask[first] == std::byte{0}) ++first;
+  while (run->mask[last - 1] == std::byte{0}) --last;
+  size_t end = std::min(last * 8, run->bytes.size());
+  run->address += first * 8;
+  run->bytes = {run->bytes.begin() + static_cast<ptrdiff_t>(first * 8),
+                run->bytes.begin() + static_cast<ptrdiff_t>(end)};
+  run->mask = {run->mask.begin() + static_cast<ptrdiff_t>(first),
+               run->mask.begin() + static_cast<ptrdiff_t>(last)};
 }
 
 void Push(RunWriter* writer, uint64_t base, Mirror& mirror) {
-  uint64_t large = 0;  // bytes of a run of changed pages that ends here
-  auto flush = [&](uint64_t end) {
-    if (large == 0) return;
-    uint64_t from = end - large;
-    if (large >= kLargeRunBytes) {
-      std::memcpy(mirror.agreed + from, mirror.memory + from, large);
-      SendLarge(base + from, mirror.agreed + from, large);
-    } else {
-      for (uint64_t at = from; at < end; at += kHostPageBytes) {
-        PushPage(writer, base + at, mirror.memory + at, mirror.agreed + at,
-                 std::min(kHostPageBytes, end - at));
-      }
+  for (uint64_t at = 0; at < mirror.valid_bytes;) {
+    uint64_t to = std::min(at + kLookedAtOnceBytes, AlignUp(mirror.valid_bytes, kHostPageBytes));
+    Run run;
+    {
+      std::lock_guard lock(g_state->mutex);
+      run = FindRunLocked(base, mirror, at, to, &at);
     }
-    large = 0;
-  };
-  for (uint64_t page = 0; page < mirror.valid_bytes; page += kHostPageBytes) {
-    uint64_t bytes = std::min(kHostPageBytes, mirror.valid_bytes - page);
-    if (std::memcmp(mirror.memory + page, mirror.agreed + page, bytes) != 0) {
-      large += bytes;
-    } else {
-      flush(page);
+    if (run.bytes.empty()) continue;
+    if (run.bytes.size() >= kLargeRunBytes) {
+      SendLarge(run);
+      continue;
     }
-  }
-  flush(mirror.valid_bytes);
-}
-
-// A byte the program has changed meanwhile stays as it is, and goes up later.
-void Merge(const Mirror& mirror, uint64_t offset, std::span<const std::byte> bytes) {
-  for (size_t i = 0; i < bytes.size() && offset + i < mirror.valid_bytes; ++i) {
-    std::byte* agreed = mirror.agreed + offset + i;
-    if (bytes[i] == *agreed) continue;
-    mirror.memory[offset + i] = bytes[i];
-    *agreed = bytes[i];
+    Trim(&run);
+    writer->Add(run);
   }
 }
 
@@ -158,80 +162,80 @@ Mirror* FindLocked(uint64_t address, uint64_t bytes, uint64_t* base) {
   return Window{start, mirror.bytes}.Contains(address, bytes) ? &mirror : nullptr;
 }
 
-// Too much for a reply: it comes as a copy does.
-CUresult FetchLarge(const Mirror& mirror, uint64_t base, uint64_t address, uint64_t bytes) {
-  uint64_t offset = address - base;
-  bytes = std::min(bytes, mirror.valid_bytes - std::min(offset, mirror.valid_bytes));
-  CUresult status = FetchMirrored(mirror.memory + offset, address, bytes);
-  if (status == CUDA_SUCCESS) std::memcpy(mirror.agreed + offset, mirror.memory + offset, bytes);
-  return status;
-}
-
-// True: there is more to ask for.
-bool PullOnce(CUresult* status) {
-  Reply reply;
-  *status = AskSession(SessionCall::kMirrorDown, 0, {}, &reply);
-  if (*status != CUDA_SUCCESS) return false;
-  Reader in = reply.outputs();
-  auto more = in.Get<uint64_t>();
-  while (in.ok() && in.remaining_bytes() >= 8 && *status == CUDA_SUCCESS) {
-    auto address = in.Get<uint64_t>();
-    auto bytes = in.Get<uint64_t>();
-    std::span<const std::byte> content = in.GetBytes();
-    uint64_t base = 0;
-    Mirror* mirror = in.ok() ? FindLocked(address, bytes, &base) : nullptr;
-    if (mirror == nullptr) continue;  // ended meanwhile
-    if (content.empty()) {
-      *status = FetchLarge(*mirror, base, address, bytes);
-    } else if (content.size() == bytes) {
-      Merge(*mirror, address - base, content);
+// The rest of what was told of is asked for; it comes as kMirrored, ahead of the answer.
+CUresult AskForMore() {
+  uint64_t told = g_state->told.load();
+  uint64_t from = 0;
+  while (g_state->asked.load() < told) {
+    FixedBody<8> body;
+    body.Put<uint64_t>(from);
+    Reply reply;
+    CUresult status = AskSession(SessionCall::kMirrorDown, 0, body.bytes(), &reply);
+    if (status != CUDA_SUCCESS) return status;
+    Reader outputs = reply.outputs();
+    uint64_t before_it = std::exchange(from, outputs.Get<uint64_t>());
+    if (!outputs.Done() || (from != 0 && from <= before_it)) return CUDA_ERROR_UNKNOWN;
+    if (from != 0) continue;
+    uint64_t before = g_state->asked.load();
+    while (before < told && !g_state->asked.compare_exchange_weak(before, told)) {
     }
   }
-  return more != 0 && *status == CUDA_SUCCESS;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
 
+bool NoteMirrored(Reader body) {
+  auto more = body.Get<uint64_t>();
+  std::lock_guard lock(g_state->mutex);
+  while (body.ok() && body.remaining_bytes() >= 8) {
+    auto address = body.Get<uint64_t>();
+    std::span<const std::byte> bytes = body.GetBytes();
+    std::span<const std::byte> mask = body.GetBytes();
+    if (!body.ok() || !MaskFits(mask.size(), bytes.size())) return false;
+    uint64_t base = 0;
+    Mirror* mirror = FindLocked(address, bytes.size(), &base);
+    if (mirror == nullptr) {  // ended meanwhile, unless it never can have been
+      if (!InHostWindows(address, bytes.size())) return false;
+      continue;
+    }
+    uint64_t offset = address - base;
+    if (offset >= mirror->valid_bytes) continue;
+    bytes = bytes.first(std::min(bytes.size(), mirror->valid_bytes - offset));
+    TakeChanged(bytes, mask, mirror->memory + offset, mirror->agreed + offset);
+  }
+  if (!body.Done()) return false;
+  if (more != 0) g_state->told.fetch_add(1);
+  return true;
+}
+
 namespace mirror_internal {
 
-void PushAll(uint64_t wire_stream) {
-  uint64_t key = wire_stream == kNoStream ? kNoStream : StreamKey(wire_stream);
-  std::lock_guard lock(g_state->mutex);
+void PushAll() {
+  std::lock_guard pushing(g_state->push);
   RunWriter writer;
   Context* context = CurrentContext();
   bool captures = context != nullptr && context->captures.load() != 0;
   for (auto& [base, mirror] : g_state->mirrors) {
     // Managed memory is the device's until the program has waited: nothing in it is new.
-    if (!mirror.concurrent && !mirror.fresh) continue;
+    {
+      std::lock_guard lock(g_state->mutex);
+      if (!mirror.concurrent && !mirror.fresh) continue;
+      mirror.fresh = captures;  // what is captured does not run yet
+    }
     Push(&writer, base, mirror);
-    mirror.fresh = captures;  // what is captured does not run yet
   }
   writer.Send();
-  std::vector<uint64_t>& busy = g_state->busy;
-  if (key == kNoStream || busy.size() == kMaxStreams) {
-    g_state->busy_beyond = true;
-  } else if (std::find(busy.begin(), busy.end(), key) == busy.end()) {
-    busy.push_back(key);
-  }
 }
 
-void PullAll(uint64_t wire_stream) {
-  std::lock_guard lock(g_state->mutex);
-  for (auto& [base, mirror] : g_state->mirrors) mirror.fresh = true;
-  if (!g_state->is_busy()) return;
-  CUresult status = CUDA_SUCCESS;
-  while (PullOnce(&status)) {
+void PullAll() {
+  CUresult status = AskForMore();
+  {
+    std::lock_guard lock(g_state->mutex);
+    for (auto& [base, mirror] : g_state->mirrors) mirror.fresh = true;
   }
-  if (status != CUDA_SUCCESS) {
-    if (Context* context = CurrentContext()) RecordLateError(context, status);
-    return;
-  }
-  if (wire_stream == kAllStreams) {
-    g_state->busy.clear();
-    g_state->busy_beyond = false;
-  } else if (wire_stream != kNoStream) {
-    std::erase(g_state->busy, StreamKey(wire_stream));
-  }
+  Context* context = CurrentContext();
+  if (status != CUDA_SUCCESS && context != nullptr) RecordLateError(context, status);
 }
 
 void ExposeWord(uint64_t word) {
@@ -244,7 +248,7 @@ void ExposeWord(uint64_t word) {
 }  // namespace mirror_internal
 
 void NoteMirrorUse() {
-  PushMirrors(kNoStream);
+  PushMirrors();
 }
 
 CUresult MakeMirror(uint64_t address, uint64_t bytes, uint64_t from, MirrorKind kind, int device) {
@@ -263,6 +267,7 @@ CUresult MakeMirror(uint64_t address, uint64_t bytes, uint64_t from, MirrorKind 
     EndMirror(address);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  std::lock_guard pushing(g_state->push);
   std::lock_guard lock(g_state->mutex);
   g_state->mirrors[address] = {
       whole, reinterpret_cast<std::byte*>(from), static_cast<std::byte*>(agreed), bytes,
@@ -273,6 +278,7 @@ CUresult MakeMirror(uint64_t address, uint64_t bytes, uint64_t from, MirrorKind 
 
 void EndMirror(uint64_t address) {
   {
+    std::lock_guard pushing(g_state->push);
     std::lock_guard lock(g_state->mutex);
     auto found = g_state->mirrors.find(address);
     if (found != g_state->mirrors.end()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory that kernels may reach. Each allocation of it is mirrored on the server at the same
 // address: what the program wrote goes up before work that may read it, what the device wrote comes
-// down after each wait. Docs: docs/client.md.
+// down ahead of each word that work is done. Docs: docs/client.md.
 #pragma once
 
 #include <cuda.h>
@@ -33,22 +33,24 @@ CUdeviceptr Expose(const Allocation& allocation, CUresult* status);
 
 namespace mirror_internal {
 extern std::atomic<uint32_t> g_mirrors;
-void PushAll(uint64_t wire_stream);
-void PullAll(uint64_t wire_stream);
+void PushAll();
+void PullAll();
 void ExposeWord(uint64_t word);
 }  // namespace mirror_internal
 
-inline constexpr uint64_t kNoStream = 0, kAllStreams = ~uint64_t{0};
-
-// Before work that may reach host memory is put on a stream (kNoStream: it is not known which).
-inline void PushMirrors(uint64_t wire_stream) {
-  if (mirror_internal::g_mirrors.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    mirror_internal::PushAll(wire_stream);
+inline bool AnyMirrors() {
+  return mirror_internal::g_mirrors.load(std::memory_order_relaxed) != 0;
 }
-// After a wait for a stream (kNoStream: an event, or a copy; kAllStreams: the context).
-inline void PullMirrors(uint64_t wire_stream) {
-  if (mirror_internal::g_mirrors.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    mirror_internal::PullAll(wire_stream);
+// Before work that may reach host memory is put on a stream.
+inline void PushMirrors() {
+  if (AnyMirrors()) [[unlikely]]
+    mirror_internal::PushAll();
+}
+// After a wait. What the device wrote has come by then; the server is asked only where it said that
+// there is more than it sends unasked.
+inline void PullMirrors() {
+  if (AnyMirrors()) [[unlikely]]
+    mirror_internal::PullAll();
 }
 // A parameter larger than this makes nothing reachable: such are tables of a fixed size that
 // programs fill in part, with whatever lay on their stack in the rest (PyTorch's concatenation),

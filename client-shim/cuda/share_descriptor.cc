@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client-shim/cuda/settled.h"
+
 namespace farcall::client {
 
 namespace {
@@ -21,6 +23,7 @@ constexpr int kAddSeals = 1033, kAllSeals = 0x0F;        // fcntl's: seal, shrin
 }  // namespace
 
 int NewShareDescriptor(ShareKind kind, const Share& share) {
+  NoteShared();
   // By number: the C library of older images has no such function.
   long made = syscall(SYS_memfd_create, "farcall-memory", kCloseOnExec | kAllowSealing);
   if (made < 0) return -1;
@@ -38,6 +41,7 @@ int NewShareDescriptor(ShareKind kind, const Share& share) {
 }
 
 bool ReadShareDescriptor(int descriptor, ShareKind kind, Share* share) {
+  NoteShared();
   Content content;
   content.magic = 0;
   if (pread(descriptor, &content, sizeof(content), 0) != sizeof(content) ||

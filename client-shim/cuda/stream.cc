@@ -14,6 +14,7 @@
 #include "client-shim/cuda/green_context.h"
 #include "client-shim/cuda/memory_pool.h"
 #include "client-shim/cuda/mirror.h"
+#include "client-shim/cuda/settled.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -193,7 +194,7 @@ CUresult Call_cuStreamQuery(CUstream hStream) {
   if (status != CUDA_SUCCESS) return status;
   if (Captures(FindStream(hStream))) return RefuseOn(FindStream(hStream));
   status = AskStream(CallId::cuStreamQuery, stream);
-  if (status == CUDA_SUCCESS) PullMirrors(stream);
+  if (status == CUDA_SUCCESS) PullMirrors();
   return status;
 }
 
@@ -202,9 +203,19 @@ CUresult Call_cuStreamSynchronize(CUstream hStream) {
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
   if (Captures(FindStream(hStream))) return RefuseOn(FindStream(hStream));
+  if (HasNothingToTell(stream)) {
+    FixedBody<8> body;
+    body.Put<uint64_t>(stream);
+    status = Post(CallId::cuStreamSynchronize, body.bytes());  // a barrier
+    TrimPoolsAtWait();
+    return status == CUDA_SUCCESS ? TakeErrorAtWait(CurrentContext()) : status;
+  }
+  uint64_t records = CurrentSession()->records();
   status = AskStream(CallId::cuStreamSynchronize, stream);
   TrimPoolsAtWait();
-  if (status == CUDA_SUCCESS) PullMirrors(stream);
+  if (status != CUDA_SUCCESS) return status;
+  NoteStreamWaited(stream, records);
+  PullMirrors();
   return status;
 }
 

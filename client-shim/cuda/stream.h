@@ -20,6 +20,7 @@ struct Stream {
   std::atomic<int> capture{CU_STREAM_CAPTURE_STATUS_NONE};
   std::atomic<uint64_t> capture_id{0};
   std::atomic<uint64_t> capture_graph{0};  // the graph it makes
+  std::atomic<uint64_t> waited{0};         // Session::records() when it was last waited for
 };
 
 // The application's stream, or the thread's own; nullptr for the legacy one or none.

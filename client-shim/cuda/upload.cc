@@ -124,7 +124,9 @@ CUresult SendPinned(Session* session, const Span& all) {
     session->transfers().AwaitRoom(bytes);
     Status sent = SendLent(session, transfer, offset, {all.src + offset, bytes});
     if (!sent.ok()) return MapSessionError(sent.code());
-    return PostParts(kCall, Body(all, transfer, offset, bytes).bytes(), {});
+    CUresult posted = PostParts(kCall, Body(all, transfer, offset, bytes).bytes(), {});
+    session->NoteWork();  // the program may change the memory behind a wait
+    return posted;
   });
 }
 
@@ -151,7 +153,9 @@ CUresult SendWhenReached(Session* session, const Span& all) {
     FixedBody<48> body = Body(all, transfer, offset, bytes);
     Record record = MakeRecord(kCall, body.bytes());
     record.flags = kBytesFollow;
-    return PostRecordCounted(record);
+    CUresult posted = PostRecordCounted(record);
+    session->NoteWork();
+    return posted;
   });
 }
 
@@ -168,7 +172,7 @@ CUresult AwaitStream(uint64_t stream) {
   FixedBody<8> body;
   body.Put<uint64_t>(stream);
   CUresult status = RoundTrip(CallId::cuStreamSynchronize, body.bytes(), nullptr);
-  PullMirrors(stream);
+  PullMirrors();
   return status;
 }
 

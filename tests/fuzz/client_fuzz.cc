@@ -21,6 +21,7 @@
 #include "client-shim/core/memory_map.h"
 #include "client-shim/core/session.h"
 #include "client-shim/core/thread_state.h"
+#include "client-shim/cuda/mirror.h"
 #include "client/calls.h"
 #include "client/handwritten.h"
 #include "tests/fuzz/client_answers.h"
@@ -33,6 +34,7 @@ using namespace farcall::client;
 
 constexpr size_t kMostSteps = 64;
 constexpr Window kWindow{0x200000000000, 64u << 20};
+constexpr size_t kMirroredBytes = 2 * kHostPageBytes - 100;
 constexpr char kImage[] =
     ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n";
 
@@ -126,6 +128,11 @@ Session& TheSession() {
     memory.bytes = 4096;
     memory.context = context;
     Memory().Insert(memory);
+    // Registered memory that does not fill its pages.
+    static auto* mirrored = new std::array<std::byte, kMirroredBytes>;
+    fuzz::SetReply(CUDA_SUCCESS, {});
+    MakeMirror(kHostWindows[0].base, kMirroredBytes, reinterpret_cast<uint64_t>(mirrored->data()),
+               MirrorKind::kPinned, -1);
     return made;
   }();
   return *session;
@@ -252,6 +259,8 @@ class Program {
         return;
       case 8:
         Call_cuMemGetInfo_v2(&bytes, &more_bytes);
+        PushMirrors();
+        PullMirrors();
         return;
       default:
         Call_cuGraphGetNodes(Any<CUgraph>(), nullptr, &bytes);

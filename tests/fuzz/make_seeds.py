@@ -19,7 +19,7 @@ WANT_REPLY, SAME_FRAME, BUSY = 1, 0x8000, 0x4000
 CHUNK, DEVICE = 0xFFFF, 0xFFFE
 FRESH, PREPARED = 0, 1  # modes
 NEED_CREDIT, RETURN_CREDIT, FENCE_FREES, HOST_DONE, HOST_WINDOW, NAMED_IMAGE = 0xF010, 0xF011, 0xF012, 0xF013, 0xF014, 0xF015
-NVML = 0xF016
+NVML, MIRROR_UP, MIRROR_DOWN = 0xF016, 0xF01A, 0xF01B
 HEARTBEAT, GOODBYE = 0xF000, 0xF001
 MEMORY = 0x200000000000
 MOST_ITEMS, MOST_BODY = 400, 4096
@@ -280,6 +280,7 @@ def by_hand():
         "credit": (PREPARED, [item(NEED_CREDIT, Body().put("i", 1).put("Q", 4 << 20).put("B", 1)), item(HEARTBEAT, b"", 0),
                               item(RETURN_CREDIT, Body().put("i", 0).put("Q", MEMORY, 4 << 20), 0),
                               item(NEED_CREDIT, Body().put("i", 0).put("Q", 2 << 20).put("B", 1), 0)]),
+        "mirrors": (PREPARED, [item(MIRROR_UP, Body().put("Q", 0, 0, 0, 0), 0), item(MIRROR_DOWN, Body().put("Q", 0))]),
         "host_window": (PREPARED, [item(HOST_WINDOW, Body().put("Q", 0x300000000000, 1 << 20).put("I", 0))]),
         "chunks_up": (PREPARED, [chunk(5, 0, b"x" * 600), chunk(5, 600, b"y" * 400), upload(b"", transfer=5, size=1000),
                                  chunk(6, 0, b"z" * 64), upload(b"", transfer=6, size=65)]),

@@ -226,7 +226,9 @@ uint16_t Client::AppendItems(std::vector<std::byte>* records) {
 uint16_t Client::AppendEnd(std::vector<std::byte>* records) {
   if (probe_ == 0) {
     ItemHeader probe{static_cast<uint16_t>(SessionCall::kMirrorDown), kWantReply, 0, 0, 0};
-    probe_ = Append(probe, {}, records);
+    Builder from;
+    from.Put<uint64_t>(0);
+    probe_ = Append(probe, from.bytes(), records);
     probe_deadline_ = Clock::now() + kPatience;
     return 1;
   }

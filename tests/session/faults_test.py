@@ -48,6 +48,16 @@ class Faults(unittest.TestCase):
                 proxy.cut()
             self.finishes_right(client)
 
+    def test_a_link_cut_again_and_again_loses_nothing_of_mapped_memory(self):
+        with Server() as server:
+            for case in ("beside", "direct"):
+                proxy = self.through_proxy(server)
+                client = Client(proxy.url, "mirrored", case)
+                for _ in range(5):
+                    time.sleep(0.2)
+                    proxy.cut()
+                self.assertEqual((client.wait(), client.out[-1:]), (0, ["done"]), (client.out, client.err))
+
     def test_a_black_hole_longer_than_the_silence_limit_is_resumed(self):
         with Server() as server:
             proxy = self.through_proxy(server)

@@ -64,9 +64,18 @@ class Memory(unittest.TestCase):
 
     def test_kernels_reach_host_memory(self):
         with Server("--mem", "256MiB") as server:
-            for case in ("mapped", "direct", "registered", "side-by-side", "replayed"):
+            for case in ("mapped", "direct", "registered", "side-by-side", "replayed", "polled", "beside", "callbacks"):
                 with self.subTest(case):
                     self.passes(server, "mirrored", case)
+
+    def test_what_a_kernel_wrote_to_host_memory_comes_with_the_wait(self):
+        with Server() as server:
+            steps = self.passes(server, "mirrored", "small").stats()["profiled"]
+            self.assertEqual(steps["round_trips"], 20)
+            # Much of it is asked for, at most once for every 4 MiB.
+            steps = self.passes(server, "mirrored", "large").stats()["profiled"]
+            self.assertGreater(steps["round_trips"], 2)
+            self.assertLessEqual(steps["round_trips"], 2 * (2 + 24 // 4 + 2))
 
     def test_managed_memory(self):
         with Server("--mem", "256MiB") as server:

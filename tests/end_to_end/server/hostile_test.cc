@@ -145,7 +145,7 @@ const Lie kLies[] = {
      [](RawClient& client) { client.Post(CallId::cuIpcCloseMemHandle, Numbers({kWindowBase})); }},
     {"MirrorOfWhatIsNone",
      [](RawClient& client) {
-       Builder body = Numbers({0, 0, 0, 24, 0x1000, 8, 5});
+       Builder body = Numbers({0, 0, 0, 32, 0x1000, 8, 5, 0});
        client.Send(static_cast<uint16_t>(SessionCall::kMirrorUp), body);
      }},
     {"MirrorEndedThatIsNone",

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory that kernels read and write: page-locked, registered, managed. Cases by name.
+#include <cuda_profiler_api.h>
+
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -288,6 +290,124 @@ void Untouched() {
   CHECK(cudaFreeHost(host));
 }
 
+// A step: a kernel writes mapped memory, the program waits and reads it.
+void Steps(cudaStream_t stream, uint32_t* in, uint32_t* out, size_t count, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < count; i += 97) in[i] = uint32_t(i + round);
+    Run(in, out, count, stream);
+    CHECK(cudaStreamSynchronize(stream));
+    ExpectSquares(in, out, count);
+  }
+}
+
+void CountedSteps(size_t count, int rounds) {
+  uint32_t *in = nullptr, *out = nullptr;
+  CHECK(cudaHostAlloc(&in, count * 4, cudaHostAllocMapped));
+  CHECK(cudaHostAlloc(&out, count * 4, cudaHostAllocMapped));
+  for (size_t i = 0; i < count; ++i) in[i] = uint32_t(i);
+  Steps(nullptr, in, out, count, 1);
+  CHECK(cudaProfilerStart());
+  Steps(nullptr, in, out, count, rounds);
+  CHECK(cudaProfilerStop());
+}
+
+void Small() {
+  CountedSteps(1000, 20);
+}
+void Large() {
+  CountedSteps(6u << 20, 2);
+}  // 24 MiB written, and as much looked through
+
+// An event that completed says that what the kernel before it wrote is there: without a wait.
+void Polled() {
+  constexpr size_t kCount = 3000;
+  uint32_t *in = nullptr, *out = nullptr;
+  CHECK(cudaHostAlloc(&in, kCount * 4, cudaHostAllocMapped));
+  CHECK(cudaHostAlloc(&out, kCount * 4, cudaHostAllocMapped));
+  cudaEvent_t event;
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  for (int round = 0; round < 50; ++round) {
+    for (size_t i = 0; i < kCount; ++i) in[i] = uint32_t(i + round);
+    Run(in, out, kCount);
+    CHECK(cudaEventRecord(event));
+    cudaError_t state = cudaErrorNotReady;
+    while (state == cudaErrorNotReady) state = cudaEventQuery(event);
+    CHECK(state);
+    ExpectSquares(in, out, kCount);
+  }
+}
+
+// Every other byte is the host's, the rest the device's; neither waits for the other, and words of
+// one cross those of the other on their way.
+__global__ void OddBytes(uint8_t* bytes, int count, uint8_t value) {
+  for (int i = threadIdx.x; 2 * i + 1 < count; i += blockDim.x) bytes[2 * i + 1] = value;
+}
+__global__ void CountEven(const uint8_t* bytes, int count, uint8_t value, uint32_t* wrong) {
+  for (int i = 0; 2 * i < count; ++i) *wrong += bytes[2 * i] != value;
+}
+
+void Beside() {
+  constexpr int kBytes = 20000;
+  uint8_t* bytes = nullptr;
+  uint32_t* wrong = nullptr;
+  CHECK(cudaHostAlloc(&bytes, kBytes, cudaHostAllocMapped));
+  CHECK(cudaHostAlloc(&wrong, 4, cudaHostAllocMapped));
+  *wrong = 0;
+  cudaStream_t writes, reads;
+  CHECK(cudaStreamCreateWithFlags(&writes, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&reads, cudaStreamNonBlocking));
+  cudaEvent_t event;
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  for (int round = 1; round < 200; ++round) {
+    auto value = static_cast<uint8_t>(round);
+    OddBytes<<<1, 32, 0, writes>>>(bytes, kBytes, value);
+    CHECK(cudaEventRecord(event, writes));  // its word brings the odd bytes, at any time
+    for (int i = 0; i < kBytes; i += 2) bytes[i] = value;
+    CountEven<<<1, 1, 0, reads>>>(bytes, kBytes, value, wrong);
+    if (round % 8 == 0) CHECK(cudaStreamSynchronize(reads));
+    CHECK(cudaEventSynchronize(event));
+    for (int i = 0; i < kBytes; ++i) EXPECT(bytes[i] == value);
+    // The next round's bytes may not change under the kernel that reads them.
+    CHECK(cudaStreamSynchronize(reads));
+    EXPECT(*wrong == 0);
+  }
+}
+
+// A host function finds what the kernel before it wrote; the kernel behind it, what it wrote.
+struct Between {
+  uint32_t *in, *out;
+  size_t count;
+  bool right = false;
+};
+
+void InCallbacks() {
+  Between at{nullptr, nullptr, 2000};
+  uint32_t* last = nullptr;
+  CHECK(cudaHostAlloc(&at.in, at.count * 4, cudaHostAllocMapped));
+  CHECK(cudaHostAlloc(&at.out, at.count * 4, cudaHostAllocMapped));
+  CHECK(cudaHostAlloc(&last, at.count * 4, cudaHostAllocMapped));
+  cudaStream_t stream;
+  CHECK(cudaStreamCreate(&stream));
+  for (int round = 0; round < 10; ++round) {
+    at.right = false;
+    for (size_t i = 0; i < at.count; ++i) at.in[i] = uint32_t(i + round);
+    Run(at.in, at.out, at.count, stream);
+    auto look = [](void* raw) {
+      auto* at = static_cast<Between*>(raw);
+      at->right = true;
+      for (size_t i = 0; i < at->count; ++i) {
+        at->right = at->right && at->out[i] == at->in[i] * at->in[i] + 1;
+        at->in[i] = uint32_t(3 * i);
+      }
+    };
+    CHECK(cudaLaunchHostFunc(stream, look, &at));
+    Run(at.in, last, at.count, stream);
+    CHECK(cudaStreamSynchronize(stream));
+    EXPECT(at.right);
+    ExpectSquares(at.in, last, at.count);
+  }
+}
+
 struct Case {
   const char* name;
   void (*run)();
@@ -295,7 +415,10 @@ struct Case {
 constexpr Case kCases[] = {{"mapped", Mapped},         {"direct", Direct},
                            {"registered", Registered}, {"side-by-side", SideBySide},
                            {"managed", Managed},       {"advice", Advice},
-                           {"replayed", Replayed},     {"untouched", Untouched}};
+                           {"replayed", Replayed},     {"untouched", Untouched},
+                           {"small", Small},           {"large", Large},
+                           {"polled", Polled},         {"beside", Beside},
+                           {"callbacks", InCallbacks}};
 
 }  // namespace
 

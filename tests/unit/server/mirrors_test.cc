@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "proto/host_window.h"
+#include "server/mirror_work.h"
 
 namespace farcall::server {
 namespace {
@@ -44,29 +45,32 @@ class MirrorsTest : public ::testing::Test {
     EXPECT_EQ(mirrors_.Create(kBase, kBytes, -1, &detail_), CUDA_SUCCESS) << detail_;
   }
   static uint8_t* At(uint64_t offset) { return reinterpret_cast<uint8_t*>(kBase + offset); }
-  bool Up(uint64_t offset, std::vector<uint8_t> bytes) {
-    return mirrors_.Apply(kBase + offset, std::as_bytes(std::span(bytes)));
+  bool Up(uint64_t offset, std::vector<uint8_t> bytes, std::vector<uint8_t> mask = {}) {
+    return mirrors_.Apply(kBase + offset, std::as_bytes(std::span(bytes)),
+                          std::as_bytes(std::span(mask)));
   }
   struct Run {
-    uint64_t offset, bytes;
-    std::vector<uint8_t> content;
+    uint64_t offset;
+    std::vector<uint8_t> bytes, mask;
   };
-  std::vector<Run> Down(uint64_t* more = nullptr) {
+  static std::vector<uint8_t> Take(Reader& in) {
+    std::span<const std::byte> bytes = in.GetBytes();
+    auto* first = reinterpret_cast<const uint8_t*>(bytes.data());
+    return {first, first + bytes.size()};
+  }
+  std::vector<Run> Down(uint64_t from = 0, uint64_t* next = nullptr, size_t most = 256u << 10) {
     Builder out;
-    mirrors_.Collect(&out);
-    Reader in(out.bytes());
-    uint64_t left = in.Get<uint64_t>();
-    if (more != nullptr) {
-      *more = left;
+    uint64_t rest = mirrors_.Collect(from, most, &out);
+    if (next != nullptr) {
+      *next = rest;
     }
+    Reader in(out.bytes());
     std::vector<Run> runs;
     while (in.ok() && in.remaining_bytes() >= 8) {
       Run run;
       run.offset = in.Get<uint64_t>() - kBase;
-      run.bytes = in.Get<uint64_t>();
-      std::span<const std::byte> content = in.GetBytes();
-      run.content.resize(content.size());
-      std::memcpy(run.content.data(), content.data(), content.size());
+      run.bytes = Take(in);
+      run.mask = Take(in);
       runs.push_back(run);
     }
     EXPECT_TRUE(in.Done());
@@ -86,19 +90,33 @@ TEST_F(MirrorsTest, TellsWhatTheDeviceWroteOnce) {
   std::vector<Run> runs = Down();
   ASSERT_EQ(runs.size(), 2u);
   EXPECT_EQ(runs[0].offset, 96u) << "whole words";
-  EXPECT_EQ(runs[0].content, (std::vector<uint8_t>{0, 0, 0, 0, 7, 0, 0, 0}));
+  EXPECT_EQ(runs[0].bytes, (std::vector<uint8_t>{0, 0, 0, 0, 7, 0, 0, 0}));
+  EXPECT_EQ(runs[0].mask, (std::vector<uint8_t>{1 << 4}));
   EXPECT_EQ(runs[1].offset, 5 * kHostPageBytes);
   EXPECT_TRUE(Down().empty());
 }
 
-TEST_F(MirrorsTest, KeepsWhatTheDeviceWroteBesideTheHostsBytes) {
-  At(8)[4] = 9;                                  // the device's, not told yet
-  EXPECT_TRUE(Up(8, {1, 2, 3, 4, 0, 0, 0, 0}));  // the host has not seen it
-  EXPECT_EQ(At(8)[0], 1);
-  EXPECT_EQ(At(8)[4], 9);
+TEST_F(MirrorsTest, NeedsNoMaskWhereEveryByteCounts) {
+  std::memset(At(0), 3, kHostPageBytes);
   std::vector<Run> runs = Down();
   ASSERT_EQ(runs.size(), 1u);
-  EXPECT_EQ(runs[0].content, (std::vector<uint8_t>{1, 2, 3, 4, 9, 0, 0, 0}));
+  EXPECT_EQ(runs[0].bytes.size(), kHostPageBytes);
+  EXPECT_TRUE(runs[0].mask.empty());
+}
+
+// The host's word crosses the device's: neither side's neighbours are touched.
+TEST_F(MirrorsTest, TakesOnlyTheBytesThatTheHostWrote) {
+  At(8)[4] = 9;
+  ASSERT_EQ(Down().size(), 1u);  // told, and not there yet when the host's word left
+  EXPECT_TRUE(Up(8, {1, 2, 0, 0, 0, 0, 0, 0}, {0b11}));
+  EXPECT_EQ(At(8)[0], 1);
+  EXPECT_EQ(At(8)[1], 2);
+  EXPECT_EQ(At(8)[4], 9);
+  EXPECT_TRUE(Down().empty());
+  At(8)[0] = 5;
+  std::vector<Run> runs = Down();
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(runs[0].mask, (std::vector<uint8_t>{1})) << "not what the host wrote";
 }
 
 TEST_F(MirrorsTest, DoesNotSendBackWhatCameUp) {
@@ -108,34 +126,80 @@ TEST_F(MirrorsTest, DoesNotSendBackWhatCameUp) {
 }
 
 TEST_F(MirrorsTest, AppliesRunsAndRefusesLies) {
-  Builder runs;
-  runs.Put<uint64_t>(kBase + 16);
-  runs.PutBytes("ab", 2);
-  EXPECT_TRUE(mirrors_.ApplyRuns(runs.bytes()));
+  auto of = [](uint64_t address, size_t mask_bytes) {
+    Builder run;
+    run.Put<uint64_t>(address);
+    run.PutBytes("ab", 2);
+    run.PutBytes("\xff\xff", mask_bytes);
+    run.mutable_bytes().resize(AlignUp(run.bytes().size(), 8));
+    return run;
+  };
+  EXPECT_TRUE(mirrors_.ApplyRuns(of(kBase + 16, 1).bytes()));
   EXPECT_EQ(At(16)[1], 'b');
-  Builder outside;
-  outside.Put<uint64_t>(kBase + kBytes - 1);
-  outside.PutBytes("ab", 2);
-  EXPECT_FALSE(mirrors_.ApplyRuns(outside.bytes()));
+  EXPECT_TRUE(mirrors_.ApplyRuns(of(kBase + 16, 0).bytes()));
+  EXPECT_FALSE(mirrors_.ApplyRuns(of(kBase + 16, 2).bytes())) << "a mask of other bytes";
+  EXPECT_FALSE(mirrors_.ApplyRuns(of(kBase + kBytes - 1, 0).bytes()));
   Builder cut;
   cut.Put<uint64_t>(kBase);
   cut.Put<uint64_t>(1000);
   EXPECT_FALSE(mirrors_.ApplyRuns(cut.bytes()));
   EXPECT_FALSE(Up(kBytes - 1, {1, 2}));
+  EXPECT_FALSE(Up(0, {1, 2}, {1, 1}));
   EXPECT_FALSE(mirrors_.Remove(kBase + kHostPageBytes));
 }
 
-TEST_F(MirrorsTest, TellsOfLargeChangesWithoutTheirBytes) {
+TEST_F(MirrorsTest, TellsOfLargeChangesPieceByPiece) {
   uint64_t base = kBase + (1u << 30), bytes = 4u << 20;
   ASSERT_EQ(mirrors_.Create(base, bytes, -1, &detail_), CUDA_SUCCESS);
+  EXPECT_EQ(mirrors_.bytes(), kBytes + bytes);
   std::memset(reinterpret_cast<void*>(base), 5, bytes);
-  uint64_t inline_bytes = 0, large_bytes = 0;
-  for (const Run& run : Down()) {
-    (run.content.empty() ? large_bytes : inline_bytes) += run.bytes;
-  }
-  EXPECT_EQ(inline_bytes + large_bytes, bytes);
-  EXPECT_LE(inline_bytes, 512u << 10);
+  uint64_t from = 0, told_bytes = 0;
+  int pieces = 0;
+  do {
+    uint64_t piece_bytes = 0;
+    for (const Run& run : Down(from, &from)) {
+      piece_bytes += run.bytes.size();
+    }
+    EXPECT_LE(piece_bytes, (256u << 10) + kHostPageBytes);
+    told_bytes += piece_bytes;
+    ++pieces;
+  } while (from != 0);
+  EXPECT_EQ(told_bytes, bytes);
+  EXPECT_GE(pieces, 16);
   EXPECT_TRUE(Down().empty());
+}
+
+TEST_F(MirrorsTest, LooksThroughABoundedStretchAtATime) {
+  uint64_t base = kBase + (1u << 30), bytes = 2 * Mirrors::kMostLookedBytes;
+  ASSERT_EQ(mirrors_.Create(base, bytes, -1, &detail_), CUDA_SUCCESS);
+  reinterpret_cast<uint8_t*>(base)[bytes - 1] = 1;
+  uint64_t next = 0;
+  EXPECT_TRUE(Down(0, &next).empty());
+  ASSERT_NE(next, 0u);
+  EXPECT_TRUE(Down(next, &next).empty());
+  ASSERT_NE(next, 0u);
+  EXPECT_EQ(Down(next, &next).size(), 1u);
+  EXPECT_EQ(next, 0u);
+  EXPECT_TRUE(Down(~uint64_t{0}, &next).empty()) << "from a place behind all";
+  EXPECT_EQ(next, 0u);
+}
+
+TEST(MirrorWorkTest, LooksWhereWorkMayHaveWrittenAndNoMore) {
+  MirrorWork work;
+  EXPECT_FALSE(work.Take()) << "nothing was submitted";
+  work.Submitted(1, 10);
+  EXPECT_TRUE(work.Take()) << "it may have got so far";
+  EXPECT_TRUE(work.Take());
+  work.Reached(1, 10);  // a point before it
+  EXPECT_TRUE(work.Take());
+  work.Reached(2, 12);  // another stream
+  EXPECT_TRUE(work.Take());
+  work.Reached(1, 11);
+  EXPECT_TRUE(work.Take()) << "complete, and not looked at since";
+  EXPECT_FALSE(work.Take());
+  work.PutBack();
+  EXPECT_TRUE(work.Take());
+  EXPECT_FALSE(work.Take());
 }
 
 TEST_F(MirrorsTest, LiesOnlyInsideTheHostWindowsAndTheirBounds) {

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waits that have nothing to tell: since the program last waited for a stream, nothing but uploads
+// captured at the call have been put anywhere. Then the wait is a barrier in the log, without an
+// answer: what comes behind it reaches the device once the stream has got there. Docs:
+// docs/client.md.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace farcall::client {
+
+// Another process can see this one's device memory or events: it cannot be told by a record.
+void NoteShared();
+
+// As Session::records(), before a wait for the stream (or all of the context's) that succeeded.
+void NoteStreamWaited(uint64_t wire_stream, uint64_t records);
+void NoteContextWaited(uint64_t records);
+bool HasNothingToTell(uint64_t wire_stream);
+
+}  // namespace farcall::client

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program may rely on behind a wait, and what a wait costs. Cases by name.
+#include <cuda_profiler_api.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "driver.h"
+
+namespace {
+
+__global__ void Add(uint32_t* to, const uint32_t* from, int count) {
+  for (int i = threadIdx.x; i < count; i += blockDim.x) to[i] += from[i];
+}
+
+CUfunction TheKernel() {
+  cudaFunction_t function = nullptr;
+  CHECK(cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(Add)));
+  return reinterpret_cast<CUfunction>(function);
+}
+
+// A launch that the device refuses, which the client cannot know: an attribute it has never heard
+// of.
+CUresult LaunchInVain(CUdeviceptr to, CUdeviceptr from, int count) {
+  CUlaunchAttribute attribute{};
+  attribute.id = static_cast<CUlaunchAttributeID>(60);
+  CUlaunchConfig config{};
+  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = 32;
+  config.blockDimY = config.blockDimZ = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  void* parameters[] = {&to, &from, &count};
+  return CU(cuLaunchKernelEx)(&config, TheKernel(), parameters, nullptr);
+}
+
+constexpr int kCount = 256;
+struct Buffers {
+  CUdeviceptr to = 0, from = 0;
+  Buffers() {
+    CHECK(cudaFree(nullptr));
+    CU_CHECK(CU(cuMemAlloc)(&to, kCount * 4));
+    CU_CHECK(CU(cuMemAlloc)(&from, kCount * 4));
+    CU_CHECK(CU(cuCtxSynchronize)());
+    TheKernel();
+  }
+};
+
+// Something happened before without an end that the program looked at, such as a free.
+void Settle() {
+  usleep(200000);
+}
+
+bool MayFail(CUresult result) {
+  return result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_SUPPORTED;
+}
+
+void LostCopy() {
+  Buffers at;
+  uint32_t host[kCount];
+  EXPECT(MayFail(LaunchInVain(at.to, at.from, kCount)));
+  Settle();
+  CU(cuMemFree)(at.from);  // tells of it, and nobody listens
+  CU_FAILS(CUDA_ERROR_NOT_SUPPORTED, CU(cuMemcpyDtoH)(host, at.to, sizeof(host)));
+  CU_CHECK(CU(cuMemcpyDtoH)(host, at.to, sizeof(host)));
+  CU_CHECK(CU(cuCtxSynchronize)());
+}
+
+void LostEvent() {
+  Buffers at;
+  CUevent event;
+  CU_CHECK(CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+  EXPECT(MayFail(LaunchInVain(at.to, at.from, kCount)));
+  Settle();
+  CU(cuMemFree)(at.from);
+  EXPECT(MayFail(CU(cuEventRecord)(event, nullptr)));
+  CUresult result = CUDA_ERROR_NOT_READY;
+  while (result == CUDA_ERROR_NOT_READY) result = CU(cuEventQuery)(event);
+  EXPECT(result == CUDA_ERROR_NOT_SUPPORTED);
+  CU_CHECK(CU(cuEventQuery)(event));
+  CU_CHECK(CU(cuStreamSynchronize)(nullptr));
+}
+
+std::atomic<int> g_told{-1}, g_ran{0};
+
+void LostCallback() {
+  Buffers at;
+  EXPECT(MayFail(LaunchInVain(at.to, at.from, kCount)));
+  CUhostFn count = [](void*) { ++g_ran; };
+  CUstreamCallback tell = [](CUstream, CUresult status, void*) { g_told = status; };
+  EXPECT(MayFail(CU(cuLaunchHostFunc)(nullptr, count, nullptr)));
+  EXPECT(MayFail(CU(cuStreamAddCallback)(nullptr, tell, nullptr, 0)));
+  while (g_told < 0) usleep(1000);
+  EXPECT(g_told == CUDA_ERROR_NOT_SUPPORTED && g_ran == 0);
+  CU_FAILS(CUDA_ERROR_NOT_SUPPORTED, CU(cuStreamSynchronize)(nullptr));
+  // The program knows now.
+  CU_CHECK(CU(cuLaunchHostFunc)(nullptr, count, nullptr));
+  g_told = -1;
+  CU_CHECK(CU(cuStreamAddCallback)(nullptr, tell, nullptr, 0));
+  CU_CHECK(CU(cuStreamSynchronize)(nullptr));
+  EXPECT(g_told == CUDA_SUCCESS && g_ran == 1);
+}
+
+// As model.to(device) does it: an upload from ordinary memory and a wait, for each parameter.
+void Uploads(int count) {
+  CHECK(cudaFree(nullptr));
+  std::vector<uint32_t*> device(count);
+  std::vector<uint32_t> host(50000);  // more than a record takes
+  CHECK(cudaProfilerStart());
+  CHECK(cudaStreamSynchronize(nullptr));  // asks: what came before is not known
+  for (int i = 0; i < count; ++i) {
+    size_t elements = i % 2 == 0 ? 100 : host.size();
+    CHECK(cudaMalloc(&device[i], elements * 4));
+    for (size_t k = 0; k < elements; ++k) host[k] = uint32_t(i + k);
+    CHECK(cudaMemcpyAsync(device[i], host.data(), elements * 4, cudaMemcpyHostToDevice, nullptr));
+    CHECK(cudaStreamSynchronize(nullptr));
+  }
+  CHECK(cudaProfilerStop());
+  // A stream that is ordered with no other finds them there.
+  cudaStream_t other;
+  CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  std::vector<uint32_t> back(host.size());
+  for (int i = 0; i < count; ++i) {
+    size_t elements = i % 2 == 0 ? 100 : host.size();
+    CHECK(cudaMemcpyAsync(back.data(), device[i], elements * 4, cudaMemcpyDeviceToHost, other));
+    CHECK(cudaStreamSynchronize(other));
+    for (size_t k = 0; k < elements; ++k) EXPECT(back[k] == uint32_t(i + k));
+  }
+}
+
+// Each of these has something to tell: the wait asks.
+void Asked() {
+  uint32_t *device = nullptr, *pinned = nullptr, word = 1;
+  CHECK(cudaMalloc(&device, 1 << 20));
+  CHECK(cudaMallocHost(&pinned, 1 << 20));
+  cudaStream_t stream;
+  CHECK(cudaStreamCreate(&stream));
+  auto upload = [&] {
+    CHECK(cudaMemcpyAsync(device, &word, 4, cudaMemcpyHostToDevice, stream));
+    CHECK(cudaStreamSynchronize(stream));
+  };
+  CHECK(cudaProfilerStart());
+  CHECK(cudaStreamSynchronize(stream));  // 1
+  upload();                              // no wait
+  Add<<<1, 32, 0, stream>>>(device, device, 8);
+  upload();  // 2
+  CHECK(cudaMemcpyAsync(device, pinned, 1 << 20, cudaMemcpyHostToDevice, stream));
+  upload();  // 3
+  CHECK(cudaMemsetAsync(device, 0, 16, nullptr));
+  upload();                              // 4
+  CHECK(cudaStreamSynchronize(stream));  // 5: nothing has come since, the program wants to know
+  upload();                              // no wait
+  CHECK(cudaProfilerStop());
+}
+
+void Grows(int count) {
+  CHECK(cudaFree(nullptr));
+  std::vector<void*> blocks(count);
+  CHECK(cudaProfilerStart());
+  for (void*& block : blocks) CHECK(cudaMalloc(&block, 20 << 20));
+  CHECK(cudaProfilerStop());
+  for (void* block : blocks) CHECK(cudaFree(block));
+}
+
+// How much the device says is free, before and while this process holds memory; then until stdin
+// ends.
+void Free(size_t mebibytes) {
+  CHECK(cudaFree(nullptr));
+  size_t free = 0, total = 0;
+  void* block = nullptr;
+  if (mebibytes != 0) CHECK(cudaMalloc(&block, mebibytes << 20));
+  CHECK(cudaMemGetInfo(&free, &total));
+  std::printf("free %zu of %zu\n", free, total);
+  std::fflush(stdout);
+  while (std::getchar() != EOF) {
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  EXPECT(argc > 1);
+  int number = argc > 2 ? std::atoi(argv[2]) : 0;
+  std::string what = argv[1];
+  if (what == "lost-copy")
+    LostCopy();
+  else if (what == "lost-event")
+    LostEvent();
+  else if (what == "lost-callback")
+    LostCallback();
+  else if (what == "uploads")
+    Uploads(number);
+  else if (what == "asked")
+    Asked();
+  else if (what == "grows")
+    Grows(number);
+  else if (what == "free")
+    Free(static_cast<size_t>(number));
+  else
+    return 1;
+  std::printf("done\n");
+  return 0;
+}
