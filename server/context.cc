@@ -60,6 +60,7 @@ void EndContext(ServeCall& call, ContextState* context, std::function<CUresult()
       session.completion().Drain(context->native);
       CurrentContext::Set(api, context->native);
       session.ForgetContext(context->native);
+      session.mirrors().Abandon(0);  // variables of the context's modules go with it
       CUresult result = end();
       CurrentContext::Forget();
       session.memory().FreeContext(context->slot);
@@ -203,6 +204,7 @@ Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
     session.completion().Drain(context->native);
     session.ForgetContext(context->native);
   }
+  session.mirrors().Abandon(0);
   CurrentContext::Set(call.api, nullptr);
   call.result = call.api.cuDevicePrimaryCtxReset_v2(device);
   CurrentContext::Forget();

@@ -57,7 +57,7 @@ Status Session::ServeMirrorUp(const RecordHeader& header, Reader& in, Served* se
   auto bytes = in.Get<uint64_t>();
   std::span<const std::byte> runs = in.GetBytes();
   if (!in.Done() ||
-      (transfer != 0 && (!MaskFits(runs.size(), bytes) || !mirrors_.Contains(address, bytes)))) {
+      (transfer != 0 && (!MaskFits(runs.size(), bytes) || !mirrors_.MayApply(address, bytes)))) {
     return Malformed(header, "kMirrorUp's body");
   }
   if (transfer == 0) {

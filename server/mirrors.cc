@@ -33,7 +33,9 @@ bool InWindow(uint64_t address, uint64_t bytes) {
 
 Mirrors::~Mirrors() {
   for (const auto& [base, mirror] : mirrors_) {
-    munmap(At(base), mirror.bytes);
+    if (mirror.owner == 0) {
+      munmap(mirror.memory, mirror.bytes);
+    }
     munmap(mirror.agreed, mirror.bytes);
   }
 }
@@ -72,7 +74,7 @@ CUresult Mirrors::Create(uint64_t address, uint64_t bytes, int device, std::stri
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  Mirror mirror{bytes, device, nullptr};
+  Mirror mirror{bytes, device, nullptr, At(address), bytes, 0};
   constexpr int kAccess = PROT_READ | PROT_WRITE, kKind = MAP_PRIVATE | MAP_ANONYMOUS;
   void* memory = mmap(At(address), bytes, kAccess, kKind | MAP_FIXED_NOREPLACE, -1, 0);
   if (memory != MAP_FAILED && memory != At(address)) {  // a kernel before 4.17
@@ -98,8 +100,7 @@ CUresult Mirrors::Create(uint64_t address, uint64_t bytes, int device, std::stri
   }
   std::lock_guard lock(mutex_);
   if (result == CUDA_SUCCESS) {
-    mirrors_[address] = mirror;
-    bytes_ += bytes;
+    KeepLocked(address, mirror);
     return result;
   }
   if (memory != MAP_FAILED) {
@@ -113,9 +114,51 @@ CUresult Mirrors::Create(uint64_t address, uint64_t bytes, int device, std::stri
   return result;
 }
 
-void Mirrors::Drop(uint64_t base, const Mirror& mirror) {
-  api_.cuMemHostUnregister(At(base));
-  munmap(At(base), mirror.bytes);
+void Mirrors::KeepLocked(uint64_t address, const Mirror& mirror) {
+  mirrors_[address] = mirror;
+  bytes_ += mirror.bytes;
+}
+
+CUresult Mirrors::Adopt(uint64_t address, uint64_t bytes, CUdeviceptr memory, uint64_t valid_bytes,
+                        uint64_t owner) {
+  std::string detail;
+  if (!InWindow(address, bytes) || valid_bytes == 0 || valid_bytes > bytes) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  CUresult result = Charge(bytes, -1, &detail);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  std::lock_guard lock(mutex_);
+  auto after = mirrors_.lower_bound(address);
+  bool taken = (after != mirrors_.end() && after->first - address < bytes) ||
+               (after != mirrors_.begin() &&
+                address - std::prev(after)->first < std::prev(after)->second.bytes);
+  void* agreed = taken ? MAP_FAILED
+                       : mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (agreed == MAP_FAILED) {
+    RefundLocked(bytes, -1);
+    return taken ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  KeepLocked(address, {bytes, -1, static_cast<std::byte*>(agreed), At(memory), valid_bytes, owner});
+  return CUDA_SUCCESS;
+}
+
+void Mirrors::Abandon(uint64_t owner) {
+  std::lock_guard lock(mutex_);
+  for (auto& [base, mirror] : mirrors_) {
+    if (mirror.owner != 0 && (owner == 0 || mirror.owner == owner)) {
+      mirror.memory = nullptr;
+    }
+  }
+}
+
+void Mirrors::Drop(const Mirror& mirror) {
+  if (mirror.owner == 0) {
+    api_.cuMemHostUnregister(mirror.memory);
+    munmap(mirror.memory, mirror.bytes);
+  }
   munmap(mirror.agreed, mirror.bytes);
   bytes_ -= mirror.bytes;
   RefundLocked(mirror.bytes, mirror.device);
@@ -127,7 +170,7 @@ bool Mirrors::Remove(uint64_t address) {
   if (found == mirrors_.end()) {
     return false;
   }
-  Drop(address, found->second);
+  Drop(found->second);
   mirrors_.erase(found);
   return true;
 }
@@ -138,7 +181,7 @@ const Mirrors::Mirror* Mirrors::FindLocked(uint64_t address, uint64_t bytes, uin
     return nullptr;
   }
   const auto& [start, mirror] = *std::prev(after);
-  if (!Window{start, mirror.bytes}.Contains(address, bytes)) {
+  if (!Window{start, mirror.valid_bytes}.Contains(address, bytes)) {
     return nullptr;
   }
   *base = start;
@@ -146,6 +189,13 @@ const Mirrors::Mirror* Mirrors::FindLocked(uint64_t address, uint64_t bytes, uin
 }
 
 bool Mirrors::Contains(uint64_t address, uint64_t bytes) const {
+  std::lock_guard lock(mutex_);
+  uint64_t base = 0;
+  const Mirror* mirror = FindLocked(address, bytes, &base);
+  return mirror != nullptr && mirror->owner == 0;
+}
+
+bool Mirrors::MayApply(uint64_t address, uint64_t bytes) const {
   std::lock_guard lock(mutex_);
   uint64_t base = 0;
   return FindLocked(address, bytes, &base) != nullptr;
@@ -159,7 +209,10 @@ bool Mirrors::Apply(uint64_t address, std::span<const std::byte> bytes,
   if (mirror == nullptr || !MaskFits(mask.size(), bytes.size())) {
     return false;
   }
-  TakeChanged(bytes, mask, At(address), mirror->agreed + (address - base));
+  if (mirror->memory != nullptr) {
+    uint64_t offset = address - base;
+    TakeChanged(bytes, mask, mirror->memory + offset, mirror->agreed + offset);
+  }
   return true;
 }
 
@@ -177,14 +230,16 @@ bool Mirrors::ApplyRuns(std::span<const std::byte> runs) {
 }
 
 // One run from the page's first changed word to its last.
-void Mirrors::CollectPage(uint64_t address, std::byte* agreed, Builder* out) {
-  std::array<std::byte, kHostPageBytes> now;  // the device may go on writing
-  std::memcpy(now.data(), At(address), now.size());
+void Mirrors::CollectPage(uint64_t address, const std::byte* memory, std::byte* agreed,
+                          size_t bytes, Builder* out) {
+  std::array<std::byte, kHostPageBytes> copy;  // the device may go on writing
+  std::span<std::byte> now(copy.data(), bytes);
+  std::memcpy(now.data(), memory, bytes);
   std::array<std::byte, MaskBytes(kHostPageBytes)> mask;
   if (!MaskChanged(now, agreed, mask.data())) {
     return;
   }
-  size_t first = 0, last = mask.size();
+  size_t first = 0, last = MaskBytes(bytes);
   while (mask[first] == std::byte{0}) {
     ++first;
   }
@@ -192,7 +247,7 @@ void Mirrors::CollectPage(uint64_t address, std::byte* agreed, Builder* out) {
     --last;
   }
   out->Put<uint64_t>(address + first * 8);
-  out->PutBytes(&now[first * 8], (last - first) * 8);
+  out->PutBytes(&now[first * 8], std::min(last * 8, bytes) - first * 8);
   bool whole = std::all_of(&mask[first], &mask[first] + (last - first),
                            [](std::byte word) { return word == std::byte{0xFF}; });
   out->PutBytes(&mask[first], whole ? 0 : last - first);
@@ -204,7 +259,10 @@ uint64_t Mirrors::Collect(uint64_t from, size_t most_bytes, Builder* out) {
   size_t start = out->bytes().size();
   uint64_t looked_bytes = 0;
   for (const auto& [base, mirror] : mirrors_) {
-    uint64_t end = base + mirror.bytes;
+    if (mirror.memory == nullptr) {
+      continue;
+    }
+    uint64_t end = base + mirror.valid_bytes;
     uint64_t page = std::max(base, from / kHostPageBytes * kHostPageBytes);
     for (; page < end; page += kHostPageBytes) {
       if (out->bytes().size() - start >= most_bytes || looked_bytes == kMostLookedBytes) {
@@ -212,8 +270,10 @@ uint64_t Mirrors::Collect(uint64_t from, size_t most_bytes, Builder* out) {
       }
       looked_bytes += kHostPageBytes;
       std::byte* agreed = mirror.agreed + (page - base);
-      if (std::memcmp(At(page), agreed, kHostPageBytes) != 0) {
-        CollectPage(page, agreed, out);
+      const std::byte* memory = mirror.memory + (page - base);
+      size_t bytes = std::min(kHostPageBytes, end - page);
+      if (std::memcmp(memory, agreed, bytes) != 0) {
+        CollectPage(page, memory, agreed, bytes, out);
       }
     }
   }

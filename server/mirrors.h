@@ -34,9 +34,18 @@ class Mirrors {
   //   Errors  INVALID_VALUE (outside the host windows), OUT_OF_MEMORY, NOT_SUPPORTED (the address
   //           is taken here, or the device would use another)
   CUresult Create(uint64_t address, uint64_t bytes, int device, std::string* detail);
+  // A variable of the driver's that the host may touch, `valid_bytes` at `memory`, shown to the
+  // client at `address`, which no device uses. `owner`: the library's wire handle.
+  CUresult Adopt(uint64_t address, uint64_t bytes, CUdeviceptr memory, uint64_t valid_bytes,
+                 uint64_t owner);
+  // The driver is about to take adopted memory back (0: whosever): nobody looks there any more.
+  void Abandon(uint64_t owner);
   // False: there is none (a lie).
   bool Remove(uint64_t address);
+  // Where devices reach it too.
   bool Contains(uint64_t address, uint64_t bytes) const;
+  // Where the client may write.
+  bool MayApply(uint64_t address, uint64_t bytes) const;
 
   // What the client wrote: the bytes that `mask` names (empty: all). False: outside (a lie).
   bool Apply(uint64_t address, std::span<const std::byte> bytes, std::span<const std::byte> mask);
@@ -56,12 +65,17 @@ class Mirrors {
     uint64_t bytes = 0;
     int device = -1;
     std::byte* agreed = nullptr;
+    std::byte* memory = nullptr;  // null: taken back by the driver
+    uint64_t valid_bytes = 0;     // the rest of the last page is the client's
+    uint64_t owner = 0;           // of adopted memory
   };
   const Mirror* FindLocked(uint64_t address, uint64_t bytes, uint64_t* base) const;
-  static void CollectPage(uint64_t address, std::byte* agreed, Builder* out);
+  static void CollectPage(uint64_t address, const std::byte* memory, std::byte* agreed,
+                          size_t bytes, Builder* out);
+  void KeepLocked(uint64_t address, const Mirror& mirror);
   CUresult Charge(uint64_t bytes, int device, std::string* detail);
   void RefundLocked(uint64_t bytes, int device);
-  void Drop(uint64_t base, const Mirror& mirror);
+  void Drop(const Mirror& mirror);
 
   const DriverApi& api_;
   MemoryBroker& broker_;

@@ -237,6 +237,7 @@ Status Serve_cuLibraryUnload(ServeCall& call) {
   }
   Session& session = call.session;
   session.memory().RemoveForeign(wire);
+  session.mirrors().Abandon(wire);
   KillFunctions(session, HandleKind::kKernel, wire);
   call.Erase(HandleKind::kLibrary, wire);
   call.parked = true;

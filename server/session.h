@@ -79,6 +79,7 @@ class Session final : public LinkObserver {
   // Takes the first offer it can, for credit and the application's own mappings; its index, or -1.
   int ReserveWindow(const std::vector<Window>& offers);
   MemoryBroker& broker() { return broker_; }
+  Mirrors& mirrors() { return mirrors_; }
   // Whether the whole range is the session's, allocated or mapped by the application.
   bool OwnsMemory(uint64_t address, uint64_t bytes) const {
     return memory_.Contains(address, bytes) || user_memory_.Contains(address, bytes) ||

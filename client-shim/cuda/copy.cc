@@ -81,9 +81,11 @@ CUresult ReceiveBulk(std::byte* dst, CUdeviceptr src, size_t bytes, uint64_t str
 
 CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait) {
   if (bytes == 0) return CUDA_SUCCESS;
+  src = DeviceAddress(src);
   if (dst == nullptr || !IsDeviceRange(src, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  if (IsMirroredRange(dst, bytes)) {
-    CUresult status = CopyOnDevice(reinterpret_cast<CUdeviceptr>(dst), src, bytes, stream);
+  auto place = reinterpret_cast<CUdeviceptr>(dst);
+  if (IsMirroredRange(dst, bytes) || DeviceAddress(place) != place) {
+    CUresult status = CopyOnDevice(place, src, bytes, stream);
     return wait && status == CUDA_SUCCESS ? AwaitStream(stream) : status;
   }
   CUresult status = wait && bytes <= kMaxInlineBytes
@@ -95,6 +97,8 @@ CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, b
 
 CUresult CopyOnDevice(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream) {
   if (bytes == 0) return CUDA_SUCCESS;
+  src = DeviceAddress(src);
+  dst = DeviceAddress(dst);
   if (!IsDeviceRange(src, bytes) || !IsDeviceRange(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;
   FixedBody<32> body;
   body.Put<uint64_t>(dst);

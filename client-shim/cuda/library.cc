@@ -55,6 +55,7 @@ namespace {
 // What a module and a library answer alike; `module` is nullptr for a handle that names none.
 CUresult Unload(CallId call, Module* module) {
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  DropManagedVariables(module);
   CUresult status = PostUnload(call, module->handle);
   DropModule(module);
   return status;

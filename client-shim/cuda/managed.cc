@@ -33,6 +33,7 @@ struct Advice {
 
 struct Managed {
   uint64_t bytes = 0;
+  bool is_variable = false;           // not the program's to free
   std::map<uint64_t, Advice> advice;  // by the first address of the pages it is about
 };
 
@@ -156,11 +157,21 @@ CUresult StoreRangeAttribute(void* data, size_t bytes, CUmem_range_attribute att
 
 }  // namespace
 
+void AddManagedRange(CUdeviceptr pointer, size_t bytes) {
+  std::lock_guard lock(g_managed->mutex);
+  g_managed->allocations[pointer] = {AlignUp(bytes, kHostPageBytes), true, {{pointer, Advice()}}};
+}
+
+void DropManagedRange(CUdeviceptr pointer) {
+  std::lock_guard lock(g_managed->mutex);
+  g_managed->allocations.erase(pointer);
+}
+
 bool FreeManaged(CUdeviceptr pointer, CUresult* status) {
   {
     std::lock_guard lock(g_managed->mutex);
     auto found = g_managed->allocations.find(pointer);
-    if (found == g_managed->allocations.end()) return false;
+    if (found == g_managed->allocations.end() || found->second.is_variable) return false;
     g_managed->allocations.erase(found);
   }
   Allocation allocation;
@@ -196,7 +207,8 @@ CUresult Call_cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int
   if (flags == CU_MEM_ATTACH_HOST) SetConcurrent(address);
   {
     std::lock_guard lock(g_managed->mutex);
-    g_managed->allocations[address] = {AlignUp(bytesize, kHostPageBytes), {{address, Advice()}}};
+    g_managed->allocations[address] = {
+        AlignUp(bytesize, kHostPageBytes), false, {{address, Advice()}}};
   }
   Allocation allocation;
   allocation.base = address;

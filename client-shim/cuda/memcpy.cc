@@ -5,6 +5,7 @@
 #include "client-shim/cuda/captured.h"
 #include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/memory.h"
+#include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"
 
@@ -20,6 +21,8 @@ Upload SyncUpload() {
 }
 
 CUresult Copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool sync) {
+  dst = DeviceAddress(dst);
+  src = DeviceAddress(src);
   bool to_device = IsDevicePointer(dst), from_device = IsDevicePointer(src);
   auto handle = reinterpret_cast<CUstream>(stream);
   if ((!to_device || !from_device) && Captures(FindStream(handle)))

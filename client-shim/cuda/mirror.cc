@@ -21,7 +21,7 @@
 namespace farcall::client {
 
 namespace mirror_internal {
-std::atomic<uint32_t> g_mirrors{0};
+std::atomic<uint32_t> g_mirrors{0}, g_adopted{0};
 }
 
 namespace {
@@ -38,6 +38,7 @@ struct Mirror {
   uint64_t valid_bytes = 0;  // of memory; registered memory need not fill its pages
   MirrorKind kind = MirrorKind::kPinned;
   bool concurrent = true;
+  uint64_t device_address = 0;  // of a variable; else it is the mirror's own
   bool fresh = true;  // the program has waited since it was last compared: it may have written
 };
 
@@ -162,6 +163,16 @@ Mirror* FindLocked(uint64_t address, uint64_t bytes, uint64_t* base) {
   return Window{start, mirror.bytes}.Contains(address, bytes) ? &mirror : nullptr;
 }
 
+// Where the device has the variable that the program has at `address`; 0: none is there.
+uint64_t VariableAt(uint64_t address) {
+  std::lock_guard lock(g_state->mutex);
+  uint64_t base = 0;
+  const Mirror* mirror = FindLocked(address, 1, &base);
+  return mirror == nullptr || mirror->device_address == 0
+             ? 0
+             : mirror->device_address + (address - base);
+}
+
 // The rest of what was told of is asked for; it comes as kMirrored, ahead of the answer.
 CUresult AskForMore() {
   uint64_t told = g_state->told.load();
@@ -238,11 +249,23 @@ void PullAll() {
   if (status != CUDA_SUCCESS && context != nullptr) RecordLateError(context, status);
 }
 
-void ExposeWord(uint64_t word) {
+uint64_t AddressOfVariable(uint64_t address) {
+  uint64_t there = HostAddresses().Holds(address) ? VariableAt(address) : 0;
+  if (there == 0) return address;
+  PushMirrors();
+  return there;
+}
+
+uint64_t ExposeWord(uint64_t word) {
+  if (g_adopted.load() != 0) {
+    uint64_t there = VariableAt(word);
+    if (there != 0) return there;
+  }
   Allocation found;
   CUresult status = CUDA_SUCCESS;
   if (Memory().Find(word, &found) && found.kind != MemoryKind::kDevice && !found.mirrored)
     Expose(found, &status);
+  return word;
 }
 
 }  // namespace mirror_internal
@@ -250,6 +273,23 @@ void ExposeWord(uint64_t word) {
 void NoteMirrorUse() {
   PushMirrors();
 }
+
+namespace {
+
+std::byte* NewAgreed(uint64_t bytes) {
+  void* agreed = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return agreed == MAP_FAILED ? nullptr : static_cast<std::byte*>(agreed);
+}
+
+void Keep(uint64_t address, const Mirror& mirror) {
+  std::lock_guard pushing(g_state->push);
+  std::lock_guard lock(g_state->mutex);
+  g_state->mirrors[address] = mirror;
+  mirror_internal::g_mirrors.fetch_add(1);
+}
+
+}  // namespace
 
 CUresult MakeMirror(uint64_t address, uint64_t bytes, uint64_t from, MirrorKind kind, int device) {
   uint64_t whole = AlignUp(bytes, kHostPageBytes);
@@ -261,19 +301,28 @@ CUresult MakeMirror(uint64_t address, uint64_t bytes, uint64_t from, MirrorKind 
   CUresult status = AskSession(SessionCall::kHostWindow, context == nullptr ? 0 : context->slot,
                                body.padded(), nullptr);
   if (status != CUDA_SUCCESS) return status;
-  void* agreed = mmap(nullptr, whole, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (agreed == MAP_FAILED) {
+  std::byte* agreed = NewAgreed(whole);
+  if (agreed == nullptr) {
     EndMirror(address);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  std::lock_guard pushing(g_state->push);
-  std::lock_guard lock(g_state->mutex);
-  g_state->mirrors[address] = {
-      whole, reinterpret_cast<std::byte*>(from), static_cast<std::byte*>(agreed), bytes,
-      kind,  kind == MirrorKind::kPinned};
-  mirror_internal::g_mirrors.fetch_add(1);
+  Keep(address, {whole, reinterpret_cast<std::byte*>(from), agreed, bytes, kind,
+                 kind == MirrorKind::kPinned});
   return CUDA_SUCCESS;
+}
+
+CUresult AdoptMirror(uint64_t address, uint64_t bytes, uint64_t device_address) {
+  uint64_t whole = AlignUp(bytes, kHostPageBytes);
+  std::byte* agreed = NewAgreed(whole);
+  if (agreed == nullptr) {
+    EndMirror(address);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  Keep(address, {whole, reinterpret_cast<std::byte*>(address), agreed, bytes, MirrorKind::kManaged,
+                 false, device_address});
+  mirror_internal::g_adopted.fetch_add(1);
+  g_state->told.fetch_add(1);
+  return AskForMore();
 }
 
 void EndMirror(uint64_t address) {
@@ -283,6 +332,7 @@ void EndMirror(uint64_t address) {
     auto found = g_state->mirrors.find(address);
     if (found != g_state->mirrors.end()) {
       munmap(found->second.agreed, found->second.bytes);
+      if (found->second.device_address != 0) mirror_internal::g_adopted.fetch_sub(1);
       g_state->mirrors.erase(found);
       mirror_internal::g_mirrors.fetch_sub(1);
     }

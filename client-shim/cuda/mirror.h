@@ -22,6 +22,9 @@ enum class MirrorKind : uint8_t { kPinned, kManaged };
 // Makes `[address, address + bytes)` reachable; whole pages of the host window. `from` is where the
 // program has the bytes: the same, or memory it registered.
 CUresult MakeMirror(uint64_t address, uint64_t bytes, uint64_t from, MirrorKind kind, int device);
+// Memory that the server has adopted as a mirror of a variable, which devices have at
+// `device_address`: its contents come here.
+CUresult AdoptMirror(uint64_t address, uint64_t bytes, uint64_t device_address);
 // Its memory is about to go; the device has finished with it.
 void EndMirror(uint64_t address);
 bool IsMirrored(uint64_t address);
@@ -32,10 +35,11 @@ void SetConcurrent(uint64_t address);
 CUdeviceptr Expose(const Allocation& allocation, CUresult* status);
 
 namespace mirror_internal {
-extern std::atomic<uint32_t> g_mirrors;
+extern std::atomic<uint32_t> g_mirrors, g_adopted;
 void PushAll();
 void PullAll();
-void ExposeWord(uint64_t word);
+uint64_t ExposeWord(uint64_t word);
+uint64_t AddressOfVariable(uint64_t address);
 }  // namespace mirror_internal
 
 inline bool AnyMirrors() {
@@ -52,21 +56,31 @@ inline void PullMirrors() {
   if (AnyMirrors()) [[unlikely]]
     mirror_internal::PullAll();
 }
+// Where the device has what the program has at `address`: the same, but for variables, of which
+// what the program wrote goes up.
+inline uint64_t DeviceAddress(uint64_t address) {
+  if (mirror_internal::g_adopted.load(std::memory_order_relaxed) == 0) [[likely]]
+    return address;
+  return mirror_internal::AddressOfVariable(address);
+}
 // A parameter larger than this makes nothing reachable: such are tables of a fixed size that
 // programs fill in part, with whatever lay on their stack in the rest (PyTorch's concatenation),
 // and a stray address would cost a fetch at every wait.
 inline constexpr uint32_t kMostExposedBytes = 64;
 
 // A kernel's parameters, packed: what points into page-locked memory makes that reachable.
-inline void ExposeParameters(const KernelInfo& info, const std::byte* packed) {
+// A variable's address becomes the device's.
+inline void ExposeParameters(const KernelInfo& info, std::byte* packed) {
   HostWindow& window = HostAddresses();
   for (const Parameter& parameter : info.parameters) {
     if (parameter.bytes > kMostExposedBytes) continue;
     for (uint32_t at = 0; at + 8 <= parameter.bytes; at += 8) {
       uint64_t word;
       __builtin_memcpy(&word, packed + parameter.offset + at, 8);
-      if (window.Holds(word)) [[unlikely]]
-        mirror_internal::ExposeWord(word);
+      if (window.Holds(word)) [[unlikely]] {
+        word = mirror_internal::ExposeWord(word);
+        __builtin_memcpy(packed + parameter.offset + at, &word, 8);
+      }
     }
   }
 }

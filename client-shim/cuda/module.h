@@ -87,6 +87,7 @@ struct Module {
   std::mutex mutex;
   std::map<std::string, Function*, std::less<>> functions;
   std::map<std::string, Symbol, std::less<>> symbols;
+  std::map<std::string, Symbol, std::less<>> managed;  // where the program has them
 };
 
 Module* FindModule(CUmodule module);
@@ -109,6 +110,8 @@ CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_lib
 // The function or kernel `name`; from the client's knowledge if it has it.
 CUresult GetFunction(Module* module, const char* name, Function** function);
 CUresult GetSymbol(Module* module, const char* name, Symbol* symbol);
+// A library's __managed__ variables are the program's no more; ahead of the unload.
+void DropManagedVariables(Module* module);
 // The client's side of an unload.
 void DropModule(Module* module);
 

@@ -179,9 +179,11 @@ CUresult AwaitStream(uint64_t stream) {
 CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream,
                       Upload upload) {
   if (bytes == 0) return CUDA_SUCCESS;
+  dst = DeviceAddress(dst);
   if (src == nullptr || !IsDeviceRange(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  if (IsMirroredRange(src, bytes)) {
-    CUresult status = CopyOnDevice(dst, reinterpret_cast<CUdeviceptr>(src), bytes, stream);
+  auto place = reinterpret_cast<CUdeviceptr>(src);
+  if (IsMirroredRange(src, bytes) || DeviceAddress(place) != place) {
+    CUresult status = CopyOnDevice(dst, place, bytes, stream);
     return upload == Upload::kSettled && status == CUDA_SUCCESS ? AwaitStream(stream) : status;
   }
   Session* session = CurrentSession();

@@ -83,6 +83,11 @@ class Memory(unittest.TestCase):
                 with self.subTest(case):
                     self.passes(server, "mirrored", case)
 
+    def test_managed_variables(self):
+        with Server() as server:
+            client = self.passes(server, "variables")
+            self.assertEqual(client.stats()["calls"]["cuLaunchKernel"]["waited"], 0)
+
     def test_host_memory_that_is_only_copied_costs_no_round_trip(self):
         with Server() as server:
             calls = self.passes(server, "mirrored", "untouched").stats()["calls"]

@@ -125,6 +125,34 @@ TEST_F(MirrorsTest, DoesNotSendBackWhatCameUp) {
   EXPECT_TRUE(Down().empty());
 }
 
+// A variable of the driver's: elsewhere, and not of whole pages.
+TEST_F(MirrorsTest, ShowsAVariableUntilTheDriverTakesItBack) {
+  std::vector<uint8_t> variable(kHostPageBytes + 3);
+  variable[1] = 6;
+  variable.back() = 5;
+  auto memory = reinterpret_cast<CUdeviceptr>(variable.data());
+  uint64_t shown = kBase + kBytes, room = 2 * kHostPageBytes, owner = 16;
+  EXPECT_EQ(mirrors_.Adopt(kBase, room, memory, 8, owner), CUDA_ERROR_INVALID_VALUE) << "taken";
+  EXPECT_EQ(mirrors_.Adopt(shown, kHostPageBytes, memory, variable.size(), owner),
+            CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(mirrors_.Adopt(shown, room, memory, variable.size(), owner), CUDA_SUCCESS);
+  EXPECT_FALSE(mirrors_.Contains(shown, 8)) << "no device reaches it there";
+  std::vector<Run> runs = Down();
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[0].bytes, (std::vector<uint8_t>{0, 6, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(runs[1].offset, kBytes + kHostPageBytes);
+  EXPECT_EQ(runs[1].bytes, (std::vector<uint8_t>{0, 0, 5})) << "no byte beyond it";
+  EXPECT_TRUE(Up(kBytes + kHostPageBytes, {9, 9, 9}));
+  EXPECT_EQ(variable[kHostPageBytes], 9);
+  EXPECT_FALSE(Up(kBytes + kHostPageBytes, {9, 9, 9, 9})) << "beyond it";
+  mirrors_.Abandon(owner);
+  variable[0] = 1;
+  EXPECT_TRUE(Down().empty());
+  EXPECT_TRUE(Up(kBytes, {4, 4}));
+  EXPECT_EQ(variable[1], 6) << "it may be another's by now";
+  EXPECT_TRUE(mirrors_.Remove(shown));
+}
+
 TEST_F(MirrorsTest, AppliesRunsAndRefusesLies) {
   auto of = [](uint64_t address, size_t mask_bytes) {
     Builder run;
