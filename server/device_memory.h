@@ -37,6 +37,9 @@ class DeviceMemory {
   CUresult Grant(int device, uint64_t bytes, Window* range, std::string* detail);
   // In all chunks of the device, spent or not.
   uint64_t granted_bytes(int device) const;
+  // What is free of the device to this session: what the ledger says, and what came back of chunks
+  // that cannot go yet.
+  uint64_t AvailableBytes(int device, const quota::Usage& usage) const;
   // An unspent range comes back; its chunks go when all of them has, and until then it may be
   // granted anew. False: it was no unspent credit (a lie).
   bool ReturnCredit(int device, uint64_t base, uint64_t bytes);

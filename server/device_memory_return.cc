@@ -61,4 +61,13 @@ bool DeviceMemory::Regrant(int device, uint64_t bytes, Window* range) {
   return true;
 }
 
+uint64_t DeviceMemory::AvailableBytes(int device, const quota::Usage& usage) const {
+  std::lock_guard lock(mutex_);
+  uint64_t total = usage.available_bytes();
+  for (const auto& [base, chunk] : chunks_) {
+    total += chunk.device == device ? chunk.returned_bytes : 0;
+  }
+  return std::min(total, usage.quota_bytes);
+}
+
 }  // namespace farcall::server

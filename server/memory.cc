@@ -73,7 +73,7 @@ Status Serve_cuMemGetInfo_v2(ServeCall& call) {
   call.session.OnMemoryHelper([&session = call.session, device, header = call.header] {
     quota::Usage usage = session.memory().Query(device);
     Builder out;
-    out.Put<uint64_t>(usage.available_bytes());
+    out.Put<uint64_t>(session.memory().AvailableBytes(device, usage));
     out.Put<uint64_t>(usage.quota_bytes);
     session.Answer(header, CUDA_SUCCESS, out.bytes());
   });

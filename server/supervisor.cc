@@ -201,7 +201,9 @@ void Supervisor::ListProcesses(Worker& worker, const ControlMessage& question) {
       continue;
     }
     if (answer.a++ >= question.a && answer.b < kProcessesPerMessage) {
-      ControlProcess entry{other->client_pid, charge->second.bytes()};
+      // Of its own unspent credit, the asker's client knows more.
+      uint64_t unspent = other.get() == &worker ? 0 : UnspentOf(*other, question.device);
+      ControlProcess entry{other->client_pid, charge->second.bytes() - unspent};
       std::memcpy(answer.text + answer.b++ * sizeof(entry), &entry, sizeof(entry));
     }
   }
@@ -241,14 +243,20 @@ void Supervisor::Reply(Worker& worker, ControlMessage answer, int device) {
 uint64_t Supervisor::UnspentByOthers(const Worker& worker, int device) const {
   uint64_t total = 0;
   for (const auto& [control, other] : workers_) {
-    auto unspent = other->unspent.find(device);
-    auto charge = other->charges.find(device);
-    if (other.get() != &worker && other->vgpu == worker.vgpu && unspent != other->unspent.end() &&
-        charge != other->charges.end()) {
-      total += std::min(unspent->second, charge->second.bytes());  // no more than it can give back
+    if (other.get() != &worker && other->vgpu == worker.vgpu) {
+      total += UnspentOf(*other, device);
     }
   }
   return total;
+}
+
+uint64_t Supervisor::UnspentOf(const Worker& worker, int device) {
+  auto unspent = worker.unspent.find(device);
+  auto charge = worker.charges.find(device);
+  if (unspent == worker.unspent.end() || charge == worker.charges.end()) {
+    return 0;
+  }
+  return std::min(unspent->second, charge->second.bytes());  // no more than it can give back
 }
 
 void Supervisor::Send(Worker& worker, const ControlMessage& answer) {

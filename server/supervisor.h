@@ -63,6 +63,7 @@ class Supervisor {
   void RetryCharges();
   void Reply(Worker& worker, ControlMessage answer, int device);
   uint64_t UnspentByOthers(const Worker& worker, int device) const;
+  static uint64_t UnspentOf(const Worker& worker, int device);
   void AnswerShare(Worker& worker, const ControlMessage& message, std::vector<int>* descriptors);
   void AnswerRedeem(Worker& worker, const ControlMessage& message);
   void DropHolder(const ShareToken& token, int control, bool all);

@@ -67,7 +67,7 @@ class Container:
         self.flags += _bare_devices()
         if kind == "read-only":
             self.flags += ["--remount-ro", "/tmp", "--remount-ro", "/dev"]
-            self.environment["HOME"] = "/root"
+            self.environment["HOME"] = "/"  # root's own may hold a cache that nothing is left to write to
         elif kind == "nobody":
             self.flags += _nobody()
             self.environment["HOME"] = "/nonexistent"
