@@ -19,4 +19,6 @@ file(GLOB nvml_hints ${CMAKE_SOURCE_DIR}/build/.venv/lib/python3*/site-packages/
 find_path(FARCALL_NVML_INCLUDE nvml.h HINTS ${FARCALL_CUDA_INCLUDE} ${nvml_hints})
 if(FARCALL_NVML_INCLUDE AND NOT FARCALL_NVML_INCLUDE STREQUAL FARCALL_CUDA_INCLUDE)
   include_directories(SYSTEM ${FARCALL_NVML_INCLUDE})
+elseif(NOT FARCALL_NVML_INCLUDE)
+  message(WARNING "nvml.h not found: built without NVML, which monitors and some frameworks ask; ./scripts/setup fetches NVIDIA's package of it")
 endif()

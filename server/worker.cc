@@ -82,7 +82,9 @@ std::vector<uint8_t> SupportedCalls(const DriverApi&) {
       bitmap[id / 8] |= static_cast<uint8_t>(1u << (id % 8));
     }
   }
+#ifdef FARCALL_NVML
   AddFeature(&bitmap, SessionFeature::kNvml);
+#endif
   return bitmap;
 }
 
