@@ -161,7 +161,7 @@ ExecResult ProgramImpl::Initialise(const ptx::Variable& variable) {
     return {ExecStatus::kInvalidPtx,
             "variable " + std::string(variable.name) + ": initialiser is too long"};
   }
-  memcpy(at, variable.init.data(), variable.init.size());
+  if (!variable.init.empty()) memcpy(at, variable.init.data(), variable.init.size());
   for (const ptx::Relocation& relocation : variable.relocations) {
     uint64_t value = 0;
     if (relocation.function) value = FunctionId(relocation.function->index);
