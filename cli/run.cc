@@ -120,7 +120,8 @@ int Run(RunFlags& flags) {
   std::optional<ScratchFolder> folder;
   if (is_reported) {
     folder.emplace("farcall-run");
-    if (folder->path().empty()) return Fail("no folder for the report: TMPDIR, /tmp and /dev/shm cannot be written");
+    if (folder->path().empty())
+      return Fail("no folder for the report: TMPDIR, /tmp and /dev/shm cannot be written");
     setenv("FARCALL_COUNTERS", folder->path().c_str(), 1);
   }
   if (is_private) {

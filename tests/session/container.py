@@ -45,9 +45,10 @@ def _nobody():
     """The user's folders that programs are read from are there, his own is not: root's is closed to others."""
     flags = []
     if os.getuid() == 0:
-        flags += ["--tmpfs", "/root"]
-        for folder in ("/root/.pyenv", "/root/.cache/farcall/venvs"):
-            if os.path.exists(folder):
+        home = pathlib.Path.home()
+        flags += ["--tmpfs", str(home)]
+        for folder in (home / ".pyenv", home / ".cache/farcall/venvs"):
+            if folder.exists():
                 flags += _shown(folder)
         flags += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     return flags
