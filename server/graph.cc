@@ -16,21 +16,6 @@ namespace {
 
 constexpr uint64_t kNoPlace = ~uint64_t{0};
 
-void ForgetNode(Session& session, uint64_t wire) {
-  HandleParts parts = SplitHandle(wire);
-  HandleTable& table = session.table(HandleKind::kGraphNode);
-  HandleTable::Found found = table.Find(parts.index, parts.generation);
-  if (found.state != HandleTable::State::kLive || !found.generation_matches) {
-    return;
-  }
-  auto* node = static_cast<GraphNodeState*>(found.extra);
-  table.Kill(parts.index, parts.generation);
-  for (uint64_t inner : node->inner) {
-    ForgetGraph(session, inner);
-  }
-  delete node;
-}
-
 CUgraphEdgeData EdgeData(uint64_t bits) {
   CUgraphEdgeData data;
   static_assert(sizeof(data) == sizeof(bits));
@@ -194,53 +179,6 @@ GraphEdges DecodeEdges(ServeCall& call, bool both_ends) {
     edges.data.push_back(EdgeData(data));
   }
   return edges;
-}
-
-GraphState* FindGraph(ServeCall& call, uint64_t wire) {
-  return static_cast<GraphState*>(call.ResolveExtra(HandleKind::kGraph, wire));
-}
-
-void NameNode(ServeCall& call, uint64_t graph_wire, GraphState* graph, uint64_t wire,
-              CUgraphNode native, std::vector<uint64_t> inner) {
-  HandleParts parts = SplitHandle(wire);
-  graph->names[native] = wire;
-  call.session.table(HandleKind::kGraphNode)
-      .Set(parts.index, parts.generation, HandleTable::State::kLive, native,
-           new GraphNodeState{graph_wire, std::move(inner)});
-}
-
-void NameInnerGraph(ServeCall& call, uint64_t wire, CUgraph native) {
-  HandleParts parts = SplitHandle(wire);
-  auto* graph = new GraphState;
-  graph->native = native;
-  graph->inner = true;
-  call.session.table(HandleKind::kGraph)
-      .Set(parts.index, parts.generation, HandleTable::State::kLive, native, graph);
-}
-
-void ForgetGraph(Session& session, uint64_t wire) {
-  HandleParts parts = SplitHandle(wire);
-  HandleTable& table = session.table(HandleKind::kGraph);
-  HandleTable::Found found = table.Find(parts.index, parts.generation);
-  if (found.state != HandleTable::State::kLive || !found.generation_matches) {
-    return;
-  }
-  auto* graph = static_cast<GraphState*>(found.extra);
-  table.Kill(parts.index, parts.generation);
-  for (const auto& [native, name] : graph->names) {
-    ForgetNode(session, name);
-  }
-  delete graph;
-}
-
-uint64_t NameOf(Session& session, HandleKind kind, const void* native) {
-  uint64_t name = 0;
-  session.table(kind).ForEachLive([&](uint32_t index, uint16_t generation, void* object, void*) {
-    if (object == native) {
-      name = MakeHandle(kind, index, generation);
-    }
-  });
-  return name;
 }
 
 Status Serve_cuGraphDestroy(ServeCall& call) {

@@ -33,15 +33,18 @@ struct GraphEdges {
 
 // {count, {u64 node, u64 edge data}}, or with both ends {count, {u64 from, u64 to, u64 edge data}}.
 GraphEdges DecodeEdges(ServeCall& call, bool both_ends);
+// No edge carries anything: then a driver that knows plain edges alone will do.
+bool Plain(const std::vector<CUgraphEdgeData>& data);
 
+// ---- graph_names.cc
 GraphState* FindGraph(ServeCall& call, uint64_t wire);
 void NameNode(ServeCall& call, uint64_t graph_wire, GraphState* graph, uint64_t wire,
               CUgraphNode native, std::vector<uint64_t> inner = {});
 void NameInnerGraph(ServeCall& call, uint64_t wire, CUgraph native);
+// The node's name, and the graphs that go with it.
+void ForgetNode(Session& session, uint64_t wire);
 // Everything named in the graph is over, then the graph's own name.
 void ForgetGraph(Session& session, uint64_t wire);
-// No edge carries anything: then a driver that knows plain edges alone will do.
-bool Plain(const std::vector<CUgraphEdgeData>& data);
 // The wire name of a native object, 0 if it has none.
 uint64_t NameOf(Session& session, HandleKind kind, const void* native);
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 
+#include "proto/raise.h"
 #include "proto/wire.h"
 
 namespace farcall::server {
@@ -138,9 +139,7 @@ class HandleTable {
         slot.store(page, std::memory_order_release);
       }
     }
-    uint32_t seen = highest_.load();
-    while (index > seen && !highest_.compare_exchange_weak(seen, index)) {
-    }
+    RaiseTo(&highest_, index);
     return &(*page)[index % kPageEntries];
   }
 

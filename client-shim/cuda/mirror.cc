@@ -17,6 +17,7 @@
 #include "client-shim/core/log.h"
 #include "client-shim/cuda/copy.h"
 #include "proto/changed_bytes.h"
+#include "proto/raise.h"
 
 namespace farcall::client {
 
@@ -187,9 +188,7 @@ CUresult AskForMore() {
     uint64_t before_it = std::exchange(from, outputs.Get<uint64_t>());
     if (!outputs.Done() || (from != 0 && from <= before_it)) return CUDA_ERROR_UNKNOWN;
     if (from != 0) continue;
-    uint64_t before = g_state->asked.load();
-    while (before < told && !g_state->asked.compare_exchange_weak(before, told)) {
-    }
+    RaiseTo(&g_state->asked, told);
   }
   return CUDA_SUCCESS;
 }

@@ -9,6 +9,7 @@
 #include "client-shim/core/thread_state.h"
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/stream.h"
+#include "proto/raise.h"
 
 namespace farcall::client {
 
@@ -25,12 +26,6 @@ std::atomic<uint64_t>* WaitedUpTo(uint64_t wire_stream) {
   return stream == nullptr ? nullptr : &stream->waited;
 }
 
-void Raise(std::atomic<uint64_t>* value, uint64_t to) {
-  uint64_t before = value->load();
-  while (before < to && !value->compare_exchange_weak(before, to)) {
-  }
-}
-
 }  // namespace
 
 void NoteShared() {
@@ -38,11 +33,11 @@ void NoteShared() {
 }
 
 void NoteStreamWaited(uint64_t wire_stream, uint64_t records) {
-  if (std::atomic<uint64_t>* waited = WaitedUpTo(wire_stream)) Raise(waited, records);
+  if (std::atomic<uint64_t>* waited = WaitedUpTo(wire_stream)) RaiseTo(waited, records);
 }
 
 void NoteContextWaited(uint64_t records) {
-  if (Context* context = CurrentContext()) Raise(&context->all_waited, records);
+  if (Context* context = CurrentContext()) RaiseTo(&context->all_waited, records);
 }
 
 // Host memory that work of other streams may still write (copies under way, mapped memory, host
