@@ -20,12 +20,19 @@ CUresult Enter(CUgraphNode handle, CUgraphNodeType type, const void* out, GraphN
   return LearnWork(*node);
 }
 
-CUresult GetEvent(CUgraphNode hNode, CUgraphNodeType type, CUevent* event) {
+// `tell` writes what was asked of the node's work to `out`.
+template <typename Out, typename TellWork>
+CUresult Ask(CUgraphNode hNode, CUgraphNodeType type, Out* out, TellWork tell) {
   auto lock = LockGraphs();
   GraphNode* node = nullptr;
-  CUresult status = Enter(hNode, type, event, &node);
-  if (status == CUDA_SUCCESS) *event = node->work->given.eventWait.event;
+  CUresult status = Enter(hNode, type, out, &node);
+  if (status == CUDA_SUCCESS) tell(*node->work);
   return status;
+}
+
+CUresult GetEvent(CUgraphNode hNode, CUgraphNodeType type, CUevent* event) {
+  return Ask(hNode, type, event,
+             [&](const GraphWork& work) { *event = work.given.eventWait.event; });
 }
 
 CUresult Set(CUgraphNode hNode, const CUgraphNodeParams& params) {
@@ -81,62 +88,44 @@ CUresult Call_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType* type) {
 
 CUresult Call_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode,
                                             CUDA_KERNEL_NODE_PARAMS* nodeParams) {
-  auto lock = LockGraphs();
-  GraphNode* node = nullptr;
-  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_KERNEL, nodeParams, &node);
-  if (status == CUDA_SUCCESS)
-    std::memcpy(nodeParams, &node->work->given.kernel, sizeof(*nodeParams));
-  return status;
+  return Ask(hNode, CU_GRAPH_NODE_TYPE_KERNEL, nodeParams, [&](const GraphWork& work) {
+    std::memcpy(nodeParams, &work.given.kernel, sizeof(*nodeParams));
+  });
 }
 
 CUresult Call_cuGraphKernelNodeGetParams(CUgraphNode hNode,
                                          CUDA_KERNEL_NODE_PARAMS_v1* nodeParams) {
-  auto lock = LockGraphs();
-  GraphNode* node = nullptr;
-  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_KERNEL, nodeParams, &node);
-  if (status != CUDA_SUCCESS) return status;
-  std::memcpy(nodeParams, &node->work->given.kernel, sizeof(*nodeParams));
-  // A kernel of a library has no function in the older form but itself.
-  if (nodeParams->func == nullptr)
-    nodeParams->func = reinterpret_cast<CUfunction>(node->work->given.kernel.kern);
-  return CUDA_SUCCESS;
+  return Ask(hNode, CU_GRAPH_NODE_TYPE_KERNEL, nodeParams, [&](const GraphWork& work) {
+    std::memcpy(nodeParams, &work.given.kernel, sizeof(*nodeParams));
+    // A kernel of a library has no function in the older form but itself.
+    if (nodeParams->func == nullptr)
+      nodeParams->func = reinterpret_cast<CUfunction>(work.given.kernel.kern);
+  });
 }
 
 CUresult Call_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D* nodeParams) {
-  auto lock = LockGraphs();
-  GraphNode* node = nullptr;
-  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, nodeParams, &node);
-  if (status == CUDA_SUCCESS) *nodeParams = node->work->given.memcpy.copyParams;
-  return status;
+  return Ask(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, nodeParams,
+             [&](const GraphWork& work) { *nodeParams = work.given.memcpy.copyParams; });
 }
 
 CUresult Call_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS* nodeParams) {
-  auto lock = LockGraphs();
-  GraphNode* node = nullptr;
-  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_MEMSET, nodeParams, &node);
-  if (status == CUDA_SUCCESS)
-    std::memcpy(nodeParams, &node->work->given.memset, sizeof(*nodeParams));
-  return status;
+  return Ask(hNode, CU_GRAPH_NODE_TYPE_MEMSET, nodeParams, [&](const GraphWork& work) {
+    std::memcpy(nodeParams, &work.given.memset, sizeof(*nodeParams));
+  });
 }
 
 CUresult Call_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS* nodeParams) {
-  auto lock = LockGraphs();
-  GraphNode* node = nullptr;
-  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_HOST, nodeParams, &node);
-  if (status != CUDA_SUCCESS) return status;
-  *nodeParams = {node->work->given.host.fn, node->work->given.host.userData};
-  return CUDA_SUCCESS;
+  return Ask(hNode, CU_GRAPH_NODE_TYPE_HOST, nodeParams, [&](const GraphWork& work) {
+    *nodeParams = {work.given.host.fn, work.given.host.userData};
+  });
 }
 
 CUresult Call_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode,
                                              CUDA_BATCH_MEM_OP_NODE_PARAMS* nodeParams_out) {
-  auto lock = LockGraphs();
-  GraphNode* node = nullptr;
-  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, nodeParams_out, &node);
-  if (status != CUDA_SUCCESS) return status;
-  const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& ops = node->work->given.memOp;
-  *nodeParams_out = {ops.ctx, ops.count, ops.paramArray, ops.flags};
-  return CUDA_SUCCESS;
+  return Ask(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, nodeParams_out, [&](const GraphWork& work) {
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& ops = work.given.memOp;
+    *nodeParams_out = {ops.ctx, ops.count, ops.paramArray, ops.flags};
+  });
 }
 
 CUresult Call_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent* event_out) {
@@ -148,21 +137,15 @@ CUresult Call_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent* event_out
 
 CUresult Call_cuGraphMemAllocNodeGetParams(CUgraphNode hNode,
                                            CUDA_MEM_ALLOC_NODE_PARAMS* params_out) {
-  auto lock = LockGraphs();
-  GraphNode* node = nullptr;
-  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, params_out, &node);
-  if (status != CUDA_SUCCESS) return status;
-  const GraphMemory& memory = *node->work->memory;
-  *params_out = {memory.props, nullptr, 0, memory.bytes, memory.address};
-  return CUDA_SUCCESS;
+  return Ask(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, params_out, [&](const GraphWork& work) {
+    const GraphMemory& memory = *work.memory;
+    *params_out = {memory.props, nullptr, 0, memory.bytes, memory.address};
+  });
 }
 
 CUresult Call_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr* dptr_out) {
-  auto lock = LockGraphs();
-  GraphNode* node = nullptr;
-  CUresult status = Enter(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE, dptr_out, &node);
-  if (status == CUDA_SUCCESS) *dptr_out = node->work->memory->address;
-  return status;
+  return Ask(hNode, CU_GRAPH_NODE_TYPE_MEM_FREE, dptr_out,
+             [&](const GraphWork& work) { *dptr_out = work.memory->address; });
 }
 
 CUresult Call_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph* phGraph) {

@@ -124,6 +124,7 @@ CUresult MapLent(const LentMemory& handle, LentBy by, uint64_t* pointer) {
 }  // namespace
 
 CUresult Lend(const Allocation& allocation, LentMemory* lent) {
+  NoteShared();
   FixedBody<8> body;
   body.Put<uint64_t>(allocation.base);
   Reply reply;
@@ -141,6 +142,7 @@ CUresult Lend(const Allocation& allocation, LentMemory* lent) {
 }
 
 CUresult OpenLent(const LentMemory& lent, LentBy by, CUdeviceptr* pointer) {
+  NoteShared();
   if (lent.span_bytes == 0 || lent.span_bytes % kChunkGranularityBytes != 0 || lent.bytes == 0 ||
       lent.offset >= lent.span_bytes || lent.bytes > lent.span_bytes - lent.offset) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -178,7 +180,6 @@ bool CloseLent(CUdeviceptr pointer, LentBy by, CUresult* status) {
 }
 
 CUresult Call_cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
-  NoteShared();
   Allocation found;
   if (pHandle == nullptr || !Memory().Find(dptr, &found) || found.base != dptr ||
       found.kind != MemoryKind::kDevice || found.owner != 0 || found.mapped_handle != 0 ||
@@ -195,7 +196,6 @@ CUresult Call_cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
 }
 
 CUresult Call_cuIpcOpenMemHandle_v2(CUdeviceptr* pdptr, CUipcMemHandle handle, unsigned int Flags) {
-  NoteShared();
   MemoryHandle given;
   std::memcpy(static_cast<void*>(&given), &handle, sizeof(given));
   if (pdptr == nullptr || (Flags & ~CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) != 0 ||

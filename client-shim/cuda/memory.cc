@@ -193,9 +193,16 @@ bool TakeFreeable(CUdeviceptr dptr, Allocation* allocation) {
          Memory().Remove(dptr, allocation);
 }
 
+// Another process's memory, from a pool. The free waits, so it is over before the exporter's, as it
+// must be.
+CUresult FreeImported(CUdeviceptr dptr) {
+  CUresult status = CUDA_SUCCESS;
+  return CloseLent(dptr, LentBy::kPool, &status) ? status : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult FreeMapped(CUdeviceptr dptr) {
   Allocation allocation;
-  if (!TakeFreeable(dptr, &allocation)) return CUDA_ERROR_INVALID_VALUE;
+  if (!TakeFreeable(dptr, &allocation)) return FreeImported(dptr);
   if (allocation.pool != nullptr) CountUnused(allocation.pool, allocation.charged_bytes);
   return FreeAtServer(allocation);
 }
@@ -205,7 +212,7 @@ CUresult AllocateFromPool(CUdeviceptr* dptr, size_t bytes, MemPool* pool, CUstre
   CUresult status = CUDA_SUCCESS;
   uint64_t wire = WireStream(stream, false, &status);
   if (status != CUDA_SUCCESS) return status;
-  if (dptr == nullptr || bytes == 0 || pool == nullptr || ShareOf(pool).imported)
+  if (dptr == nullptr || bytes == 0 || pool == nullptr || IsImported(pool))
     return CUDA_ERROR_INVALID_VALUE;
   if (Captures(FindStream(stream))) return CaptureAllocation(stream, dptr, bytes);
   if (!DeviceCredit().has_window()) return AllocateMapped(dptr, bytes);
@@ -268,10 +275,7 @@ CUresult Call_cuMemAllocPitch_v2(CUdeviceptr* dptr, size_t* pPitch, size_t Width
 
 CUresult Call_cuMemFree_v2(CUdeviceptr dptr) {
   CUresult status = CUDA_SUCCESS;
-  if (dptr == 0 || FreeGraphMemory(dptr, &status) || FreeManaged(dptr, &status) ||
-      CloseLent(dptr, LentBy::kPool, &status)) {
-    return status;
-  }
+  if (dptr == 0 || FreeGraphMemory(dptr, &status) || FreeManaged(dptr, &status)) return status;
   return FreeMapped(dptr);
 }
 
@@ -293,10 +297,9 @@ CUresult Call_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   uint64_t wire = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
   if (Captures(FindStream(hStream))) return CaptureFree(hStream, dptr);
-  // An imported pointer's free waits, so it is over before the exporter's, as it must be.
-  if (FreeGraphMemory(dptr, &status) || CloseLent(dptr, LentBy::kPool, &status)) return status;
+  if (FreeGraphMemory(dptr, &status)) return status;
   Allocation allocation;
-  if (!TakeFreeable(dptr, &allocation)) return CUDA_ERROR_INVALID_VALUE;
+  if (!TakeFreeable(dptr, &allocation)) return FreeImported(dptr);
   if (allocation.pool == nullptr) return FreeAtServer(allocation);
   KeepIdle(allocation.pool, wire, allocation);
   return TakeLateError(CurrentContext());

@@ -23,6 +23,7 @@ struct MemPool {
   uint64_t handle = 0;
   bool is_default = false;
   bool destroyed = false;  // lives on until its last allocation is freed
+  bool imported = false;   // another process's: nothing is allocated from it here
   PoolShare share;
   uint64_t max_bytes = 0;  // 0: the device's
   int reuse[3] = {1, 1, 1};
@@ -137,6 +138,10 @@ int DeviceOf(const MemPool* pool) {
   return pool->device;
 }
 
+bool IsImported(const MemPool* pool) {
+  return pool->imported;
+}
+
 PoolShare ShareOf(const MemPool* pool) {
   std::lock_guard lock(*g_mutex);
   return pool->share;
@@ -150,6 +155,7 @@ void SetShare(MemPool* pool, const PoolShare& share) {
 CUmemoryPool NewImportedPool(int device, const PoolShare& share) {
   std::lock_guard lock(*g_mutex);
   MemPool* made = NewPoolLocked(device, false, 0);
+  made->imported = true;
   made->share = share;
   return HandleOf(made);
 }
@@ -272,8 +278,7 @@ CUresult Call_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   if (FindDevice(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   std::lock_guard lock(*g_mutex);
   MemPool* found = FindLocked(pool);
-  if (found == nullptr || found->device != dev || found->share.imported)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (found == nullptr || found->device != dev || found->imported) return CUDA_ERROR_INVALID_VALUE;
   if (g_current->size() <= static_cast<size_t>(dev)) g_current->resize(dev + 1);
   (*g_current)[dev] = found;
   return CUDA_SUCCESS;

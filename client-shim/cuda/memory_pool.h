@@ -21,9 +21,9 @@ int DeviceOf(const MemPool* pool);
 // What lends a pool's memory to other processes of the vGPU (pool_ipc.cc).
 struct PoolShare {
   unsigned handle_types = 0;  // it may be exported as; 0: stays here
-  bool imported = false;      // another process's: nothing is allocated from it here
   ShareToken token;           // once exported or imported
 };
+bool IsImported(const MemPool* pool);
 PoolShare ShareOf(const MemPool* pool);
 void SetShare(MemPool* pool, const PoolShare& share);
 CUmemoryPool NewImportedPool(int device, const PoolShare& share);

@@ -44,7 +44,7 @@ CUresult Call_cuMemPoolExportToShareableHandle(void* handle_out, CUmemoryPool po
   CUresult status = CheckType(handleType, flags);
   if (status != CUDA_SUCCESS) return status;
   PoolShare share = ShareOf(found);
-  if (share.imported || (share.handle_types & handleType) == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (IsImported(found) || (share.handle_types & handleType) == 0) return CUDA_ERROR_INVALID_VALUE;
   if (IsNone(share.token)) {
     std::array<uint8_t, sizeof(share.token)> random{};
     RandomBytes(random);
@@ -72,7 +72,7 @@ CUresult Call_cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* h
   }
   int device = DeviceOfServer(share.server_device);
   if (device < 0) return CUDA_ERROR_INVALID_DEVICE;  // CUDA_VISIBLE_DEVICES hides it here
-  *pool_out = NewImportedPool(device, {0, true, share.token});
+  *pool_out = NewImportedPool(device, {0, share.token});
   return CUDA_SUCCESS;
 }
 
@@ -101,7 +101,7 @@ CUresult Call_cuMemPoolImportPointer(CUdeviceptr* ptr_out, CUmemoryPool pool,
   PoolShare share = ShareOf(found);
   PointerData data;
   std::memcpy(static_cast<void*>(&data), shareData, sizeof(data));
-  if (!share.imported || data.magic != kPointerMagic || data.pool != share.token.low)
+  if (!IsImported(found) || data.magic != kPointerMagic || data.pool != share.token.low)
     return CUDA_ERROR_INVALID_VALUE;
   return OpenLent(data.memory, LentBy::kPool, ptr_out);
 }
