@@ -153,14 +153,9 @@ CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary hand
   std::shared_ptr<Library> library;
   std::shared_ptr<Context> context;
   if (const CUresult result = Enter(handle, &library, &context)) return result;
-  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Module> module;
   if (const CUresult result = library->ModuleIn(*context, &module)) return result;
-  const GlobalInfo* global = module->FindGlobal(name);
-  if (global == nullptr) return CUDA_ERROR_NOT_FOUND;
-  if (address != nullptr) *address = global->address;
-  if (bytes != nullptr) *bytes = global->size_bytes;
-  return CUDA_SUCCESS;
+  return module->GetGlobal(name, address, bytes);
 }
 
 CUresult cuKernelGetFunction(CUfunction* out, CUkernel handle) {

@@ -130,12 +130,7 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule hand
                               const char* name) {
   std::shared_ptr<Module> module;
   if (const CUresult result = Enter(handle, &module)) return result;
-  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const GlobalInfo* global = module->FindGlobal(name);
-  if (global == nullptr) return CUDA_ERROR_NOT_FOUND;
-  if (address != nullptr) *address = global->address;
-  if (bytes != nullptr) *bytes = global->size_bytes;
-  return CUDA_SUCCESS;
+  return module->GetGlobal(name, address, bytes);
 }
 
 }  // extern "C"

@@ -73,6 +73,15 @@ const GlobalInfo* Module::FindGlobal(const std::string& name) const {
   return nullptr;
 }
 
+CUresult Module::GetGlobal(const char* name, CUdeviceptr* address, size_t* bytes) const {
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const GlobalInfo* global = FindGlobal(name);
+  if (global == nullptr) return CUDA_ERROR_NOT_FOUND;
+  if (address != nullptr) *address = global->address;
+  if (bytes != nullptr) *bytes = global->size_bytes;
+  return CUDA_SUCCESS;
+}
+
 Library::Library(std::string ptx) : ptx_(std::move(ptx)) {
   std::lock_guard lock(AllLibraries().mutex);
   AllLibraries().libraries.insert(this);

@@ -73,6 +73,8 @@ class Module {
   // nullptr: no such kernel. The function is registered and lives as long as the module.
   std::shared_ptr<Function> FindFunction(const std::string& name);
   const GlobalInfo* FindGlobal(const std::string& name) const;
+  // What cuModuleGetGlobal and its like answer.
+  CUresult GetGlobal(const char* name, CUdeviceptr* address, size_t* bytes) const;
 
  private:
   Context& context_;

@@ -40,7 +40,9 @@ class Measured:
         return {name: row["waited"] for name, row in self.stats["profiled"]["calls"].items() if row["waited"]}
 
 
-class Counts(unittest.TestCase):
+class OnDryDevice(unittest.TestCase):
+    """A server and a folder for caches, shared by a class's tests."""
+
     @classmethod
     def setUpClass(cls):
         cls.cache = tempfile.mkdtemp()
@@ -50,6 +52,8 @@ class Counts(unittest.TestCase):
     def tearDownClass(cls):
         cls.server.stop()
 
+
+class Counts(OnDryDevice):
     def measured(self, *command):
         return Measured(PYTHON, self.server, *command, cache=self.cache)
 

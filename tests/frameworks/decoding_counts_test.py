@@ -3,26 +3,15 @@
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
-from counts_test import SKIPPED, Measured
-from harness import Server
+from counts_test import SKIPPED, Measured, OnDryDevice
 
 HERE = pathlib.Path(__file__).resolve().parent
 VENV = "transformers-5"
 
 
-class Decoding(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.cache = tempfile.mkdtemp()
-        cls.server = Server(device="dry")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.stop()
-
+class Decoding(OnDryDevice):
     def measured(self, script, check):
         return Measured(PYTHON, self.server, HERE / "transformers" / script, check, cache=self.cache,
                         PYTHONPATH=str(HERE), FARCALL_SUBJECT_DEVICE="dry")
