@@ -11,5 +11,6 @@ void AddRunCommand(CLI::App& app, int& exit_code);
 void AddEnvCommand(CLI::App& app, int& exit_code);
 void AddBenchCommand(CLI::App& app, int& exit_code);
 void AddDoctorCommand(CLI::App& app, int& exit_code);
+void AddControlCommands(CLI::App& app, int& exit_code);
 
 }  // namespace farcall::cli

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   farcall::cli::AddRunCommand(app, exit_code);
   farcall::cli::AddEnvCommand(app, exit_code);
   farcall::cli::AddDoctorCommand(app, exit_code);
+  farcall::cli::AddControlCommands(app, exit_code);
   farcall::cli::AddBenchCommand(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -19,7 +19,7 @@ constexpr char kSystemConfig[] = "/etc/farcall/server.toml";
 
 struct Flags {
   std::vector<std::string> listen;
-  std::string device, gpus, token, token_file, memory, config, log_level, report;
+  std::string device, gpus, token, token_file, memory, config, log_level, report, control, metrics;
   uint32_t grace_seconds = 0, max_sessions = 0;
 };
 
@@ -48,6 +48,12 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
     options->log_level = flags.log_level;
   }
   options->report = flags.report;
+  if (!flags.control.empty()) {
+    options->control = flags.control;
+  }
+  if (!flags.metrics.empty()) {
+    options->metrics = flags.metrics;
+  }
   if (!flags.memory.empty()) {
     Result<uint64_t> bytes = server::ParseBytes(flags.memory);
     if (!bytes.ok()) {
@@ -94,6 +100,11 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
                       "settings (TOML); default /etc/farcall/server.toml if it exists");
   command->add_option("--log-level", flags->log_level, "off, error, warn, info, debug, trace")
       ->default_str("info");
+  command->add_option("--control", flags->control,
+                      "socket for farcall ps, top and quota; off: none (default: PORT.sock in "
+                      "/run/farcall, $XDG_RUNTIME_DIR/farcall or /tmp/farcall-UID)");
+  command->add_option("--metrics", flags->metrics,
+                      "host:port where Prometheus may ask (default: none)");
   command->add_option(
       "--report", flags->report,
       "file for what was served, written at exit: sessions, bytes, peak memory (JSON)");

@@ -80,11 +80,13 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello) 
   channel->Abandon();  // the worker has it now
 }
 
+uint64_t Supervisor::CeilingOf(int device) const {
+  uint64_t total = devices_.report.devices[static_cast<size_t>(device)].total_bytes;
+  return options_.memory_bytes == 0 ? total : std::min(total, options_.memory_bytes);
+}
+
 uint64_t Supervisor::QuotaFor(const Hello& hello, int device) const {
-  uint64_t ceiling = devices_.report.devices[static_cast<size_t>(device)].total_bytes;
-  if (options_.memory_bytes != 0) {
-    ceiling = std::min(ceiling, options_.memory_bytes);
-  }
+  uint64_t ceiling = CeilingOf(device);
   return hello.quota.memory_bytes == 0 ? ceiling : std::min(ceiling, hello.quota.memory_bytes);
 }
 
@@ -96,6 +98,9 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
   worker->vgpu = hello.vgpu.empty() ? "session " + number : "token " + hello.vgpu;
   worker->who = "session " + number + " (" + Printable(hello.user) + "@" + Printable(hello.host) +
                 " pid " + std::to_string(hello.pid) + " " + Printable(hello.program) + ")";
+  worker->number = sessions_started_;
+  worker->client_user = Printable(hello.user);
+  worker->program = Printable(hello.program);
   worker->client_host = hello.host;
   worker->client_pid = hello.pid;
   worker->since = Clock::now();

@@ -22,7 +22,7 @@ enum class ControlType : uint32_t {
   kUsage,         // id; a = credit others have not spent, b = charged, c = quota
   kProcesses,     // id; a = how many there are in all, b = how many of them in `text`
   kStop,          // text = why
-  kRecallCredit,  // device, a = bytes: another session of the vGPU needs them
+  kRecallCredit,  // device, a = bytes: others need them
   kShareReply,    // id; a = 1 done; b, c = the token
   kRedeemReply,   // id; a = 1 done; device, b = bytes; descriptor
   // worker -> supervisor
@@ -37,6 +37,12 @@ enum class ControlType : uint32_t {
   kRedeem,        // id; b, c = a token
   kDrop,          // b, c = a token this worker holds
   kProbe,         // a probe's answer: a memfd with its report; text = why there is none
+  // farcall-control -> supervisor
+  kAskStatus,  // id
+  kSetQuota,   // id, text = the vGPU's id; a, b, c: QuotaChange
+  // supervisor -> farcall-control
+  kStatus,         // id; descriptor: a memfd with control.proto's ServerStatus as JSON
+  kSetQuotaReply,  // id; a = a ChangeOutcome, text = why not
 };
 
 struct ControlMessage {
@@ -50,6 +56,28 @@ struct ControlMessage {
   std::string_view Text() const;
 };
 static_assert(sizeof(ControlMessage) == 280);
+
+// What a vGPU's quota becomes; kUnchanged: what it was.
+struct QuotaChange {
+  static constexpr uint64_t kUnchanged = ~0ull;
+  uint64_t memory_bytes = kUnchanged;  // on each device
+  uint32_t share_milli = ~0u, limit_milli = ~0u;
+  uint8_t priority = 0xFF;  // as QuotaRequest has it
+
+  bool ChangesCompute() const {
+    return share_milli != ~0u || limit_milli != ~0u || priority != 0xFF;
+  }
+  void PutInto(ControlMessage* message) const {
+    message->a = memory_bytes;
+    message->b = static_cast<uint64_t>(limit_milli) << 32 | share_milli;
+    message->c = priority;
+  }
+  static QuotaChange Of(const ControlMessage& message) {
+    return {message.a, static_cast<uint32_t>(message.b), static_cast<uint32_t>(message.b >> 32),
+            static_cast<uint8_t>(message.c)};
+  }
+};
+enum class ChangeOutcome : uint64_t { kDone, kNoSuchVgpu, kInvalid, kRefused };
 
 // An entry of kProcesses, packed into `text`.
 struct ControlProcess {

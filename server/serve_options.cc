@@ -17,9 +17,9 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 11> kSettings = {
-    "listen", "device", "gpus",         "token",     "token_file",    "mem",
-    "grace",  "lanes",  "max_sessions", "log_level", "config_version"};
+constexpr std::array<std::string_view, 13> kSettings = {
+    "listen", "device",       "gpus",      "token",          "token_file", "mem",    "grace",
+    "lanes",  "max_sessions", "log_level", "config_version", "control",    "metrics"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -79,6 +79,12 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
   }
   if (name == "log_level") {
     options->log_level = *text;
+  }
+  if (name == "control") {
+    options->control = *text;
+  }
+  if (name == "metrics") {
+    options->metrics = *text;
   }
   if (name == "token_file") {
     Result<std::string> token = ReadTokenFile(*text);

@@ -23,7 +23,9 @@ struct ServeOptions {
   uint32_t max_sessions = 256;
   uint32_t lanes = 2;
   std::string log_level = "info";
-  std::string report;  // file for what was served, written at exit; empty: none
+  std::string control;  // path of the control socket; empty: by the first URL; "off": none
+  std::string metrics;  // host:port for Prometheus; empty: none
+  std::string report;   // file for what was served, written at exit; empty: none
 };
 
 // Reads a TOML file into `options`.

@@ -50,7 +50,8 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
     : options_(options),
       devices_(std::move(devices)),
       token_key_(KeyOf(options.token)),
-      epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      desk_(epoll_, [this](const ControlMessage& question) { AnswerControl(question); }) {
   sigset_t signals = HandledSignals();
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   Watch(signals_);
@@ -84,10 +85,14 @@ int Supervisor::Run(HandshakeServer& door) {
         }
       } else if (auto worker = workers_.find(fd); worker != workers_.end()) {
         HearWorker(*worker->second);
+      } else {
+        desk_.Hear(fd);
       }
     }
     RetryCharges();
-    wait_ms = waiting_charges_.empty() && !stopping_ ? kTickMilliseconds : kRetryMilliseconds;
+    RetryChanges();
+    bool waits = !waiting_charges_.empty() || !waiting_changes_.empty();
+    wait_ms = waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds;
     if (stopping_ && kill_at == Clock::time_point::max()) {
       kill_at = Clock::now() + kStopPatience;
     }
@@ -267,20 +272,24 @@ void Supervisor::Send(Worker& worker, const ControlMessage& answer) {
 }
 
 bool Supervisor::Recall(const Worker& worker, const ControlMessage& charge) {
+  if (!RecallFrom(worker.vgpu, charge.device, &worker)) return false;
+  waiting_charges_.push_back({worker.process.control, charge, Clock::now() + kRecallPatience});
+  return true;
+}
+
+// All of it: memory goes back by whole chunks, and no number of bytes says how many of these are
+// whole.
+bool Supervisor::RecallFrom(const std::string& vgpu, int device, const Worker* but_not) {
   ControlMessage recall;
   recall.type = ControlType::kRecallCredit;
-  recall.device = charge.device;
-  recall.a = charge.a;
+  recall.device = device;
+  recall.a = ~0ull >> 1;
   bool asked = false;
   for (auto& [control, other] : workers_) {
-    if (other.get() == &worker || other->vgpu != worker.vgpu ||
-        other->charges[charge.device].bytes() == 0) {
+    if (other.get() == but_not || other->vgpu != vgpu || other->charges[device].bytes() == 0) {
       continue;
     }
     asked = SendControl(control, recall).ok() || asked;
-  }
-  if (asked) {
-    waiting_charges_.push_back({worker.process.control, charge, Clock::now() + kRecallPatience});
   }
   return asked;
 }
@@ -377,6 +386,7 @@ int Serve(const ServeOptions& options) {
     urls += (urls.empty() ? "" : ",") + (*listener)->Url();
     door.Listen(std::move(*listener));
   }
+  supervisor.OpenControl(urls.substr(0, urls.find(',')));
   const DeviceReport& report = devices->report;
   std::printf("farcall: serving %zu device(s) on %s (%s: %s)\n", report.devices.size(),
               urls.c_str(), devices->choice.kind.c_str(), report.devices[0].name.c_str());

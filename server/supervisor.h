@@ -7,11 +7,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "quota/memory_ledger.h"
 #include "server/control.h"
+#include "server/control_desk.h"
 #include "server/handshake_server.h"
 #include "server/run_totals.h"
 #include "server/serve_options.h"
@@ -29,6 +31,9 @@ class Supervisor {
 
   // Judges a HELLO.   Thread  any handshake thread
   void Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
+  // Opens the control socket for a server that listens on `url`. One that cannot be opened is said
+  // in the log: the server serves without it.
+  void OpenControl(const std::string& url);
   // What was served; after Run.
   const RunTotals& totals() const { return totals_; }
   // Serves until drained or stopped.   Thread  the process's first; its signals are blocked
@@ -41,7 +46,8 @@ class Supervisor {
     SessionId session{};
     SessionKey key{};
     std::string vgpu, who, ended;  // `ended`: the cause the worker told
-    std::string client_host;
+    uint64_t number = 0;
+    std::string client_user, client_host, program;
     uint32_t client_pid = 0;
     std::map<int, quota::Charge> charges;
     std::map<int, uint64_t> unspent;  // of them: credit nothing lies in
@@ -70,6 +76,19 @@ class Supervisor {
   void Send(Worker& worker, const ControlMessage& answer);
   void ListProcesses(Worker& worker, const ControlMessage& question);
   void Bury(int control);
+  // The control plane (supervisor_status.cc).
+  void AnswerControl(const ControlMessage& question);
+  std::string StatusJson() const;
+  nlohmann::json VgpuJson(const std::string& vgpu, const std::vector<const Worker*>& members) const;
+  // Done, refused, or left for later: until what others hold unspent is back.
+  enum class Attempt { kFirst, kAgain, kLast };
+  bool ChangeQuota(const ControlMessage& question, Attempt attempt);
+  void RetryChanges();
+  std::string VgpuById(std::string_view id) const;
+  // Asks sessions of the vGPU for unspent credit; false if none could be asked.
+  bool RecallFrom(const std::string& vgpu, int device, const Worker* but_not);
+  uint64_t CeilingOf(int device) const;
+
   void HearSignal(int signal);
   void Watch(int fd);
 
@@ -87,6 +106,11 @@ class Supervisor {
     Clock::time_point until;
   };
   std::vector<WaitingCharge> waiting_charges_;  // for what other sessions give back
+  struct WaitingChange {
+    ControlMessage question;
+    Clock::time_point until;
+  };
+  std::vector<WaitingChange> waiting_changes_;  // for the same
   // What sessions share inside their vGPU. It is charged to nobody's session, so that it outlives
   // its maker as long as another holds it.
   struct SharedObject {
@@ -102,6 +126,8 @@ class Supervisor {
   RunTotals totals_;
   bool draining_ = false;
   bool stopping_ = false;
+  const Clock::time_point since_ = Clock::now();
+  ControlDesk desk_;
 };
 
 }  // namespace farcall::server

@@ -50,6 +50,48 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
+// `inherited`: a descriptor to pass as well, or -1.
+Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments,
+                            std::vector<std::string> environment, int inherited) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return Status(Code::kUnavailable, std::string("a worker's control socket: ") + strerror(errno));
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], kControlDescriptor);
+  // From a number that the line above cannot have taken.
+  int passed = inherited < 0 ? -1 : fcntl(inherited, F_DUPFD_CLOEXEC, kControlDescriptor + 2);
+  if (passed >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, passed, kControlDescriptor + 1);
+  }
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, defaults;  // the supervisor blocks the signals it reads from a descriptor
+  sigemptyset(&none);
+  sigfillset(&defaults);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  WorkerProcess process;
+  int error = posix_spawn(&process.pid, path, &actions, &attributes, Pointers(arguments).data(),
+                          Pointers(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  close(ends[1]);
+  if (passed >= 0) {
+    close(passed);
+  }
+  if (error != 0) {
+    close(ends[0]);
+    return Status(Code::kUnavailable, std::string(path) + " cannot be started: " + strerror(error));
+  }
+  process.pid_fd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
+  process.control = ends[0];
+  fcntl(process.control, F_SETFL, O_NONBLOCK);
+  return process;
+}
+
 Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus) {
   Result<WorkerProcess> started = StartWorker({"probe", choice.path}, gpus);
   if (!started.ok()) {
@@ -92,39 +134,14 @@ Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus)
 
 Result<WorkerProcess> StartWorker(const std::vector<std::string>& arguments,
                                   const std::string& gpus) {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return Status(Code::kUnavailable, std::string("a worker's control socket: ") + strerror(errno));
-  }
   std::vector<std::string> texts = {"farcall", "worker"};
   texts.insert(texts.end(), arguments.begin(), arguments.end());
-  std::vector<std::string> environment = WorkerEnvironment(gpus);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], kControlDescriptor);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none, defaults;  // the supervisor blocks the signals it reads from a descriptor
-  sigemptyset(&none);
-  sigfillset(&defaults);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &defaults);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  WorkerProcess process;
-  int error = posix_spawn(&process.pid, "/proc/self/exe", &actions, &attributes,
-                          Pointers(texts).data(), Pointers(environment).data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  close(ends[1]);
-  if (error != 0) {
-    close(ends[0]);
-    return Status(Code::kUnavailable,
-                  std::string("a worker cannot be started: ") + strerror(error));
-  }
-  process.pid_fd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
-  process.control = ends[0];
-  fcntl(process.control, F_SETFL, O_NONBLOCK);
-  return process;
+  return Spawn("/proc/self/exe", std::move(texts), WorkerEnvironment(gpus), -1);
+}
+
+Result<WorkerProcess> StartProgram(const std::string& path, std::vector<std::string> arguments,
+                                   int inherited) {
+  return Spawn(path.c_str(), std::move(arguments), WorkerEnvironment(""), inherited);
 }
 
 Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices,

@@ -24,6 +24,11 @@ struct WorkerProcess {
 Result<WorkerProcess> StartWorker(const std::vector<std::string>& arguments,
                                   const std::string& gpus);
 
+// Another program with its end of a control socket there and `inherited` after it, as descriptors
+// kControlDescriptor and the next. `arguments` begin with its name.   Errors  kUnavailable
+Result<WorkerProcess> StartProgram(const std::string& path, std::vector<std::string> arguments,
+                                   int inherited);
+
 struct ProbedDevices {
   DeviceChoice choice;
   DeviceReport report;

@@ -8,6 +8,7 @@
 
 #include "client-shim/core/log.h"
 #include "client-shim/core/settings.h"
+#include "proto/percent.h"
 
 namespace farcall::client {
 
@@ -144,20 +145,6 @@ bool ParseBytes(const std::string& text, uint64_t* bytes) {
     }
   }
   return false;
-}
-
-bool ParseMilli(const std::string& text, uint32_t* milli) {
-  char* end = nullptr;
-  double value = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || !(value >= 0)) return false;
-  if (std::strcmp(end, "%") == 0) {
-    value /= 100;
-  } else if (*end != '\0') {
-    return false;
-  }
-  if (value > 1) return false;
-  *milli = static_cast<uint32_t>(std::lround(value * 1000));
-  return true;
 }
 
 }  // namespace farcall::client

@@ -25,8 +25,7 @@ struct Config {
 // Leaked: the C runtime calls us after static destructors.
 const Config& GetConfig();
 
-// "4GiB", "512MiB", "1000000" -> bytes; "30%" or "0.3" -> milli. False: not such a value.
+// "4GiB", "512MiB", "1000000" -> bytes. False: not such a value.
 bool ParseBytes(const std::string& text, uint64_t* bytes);
-bool ParseMilli(const std::string& text, uint32_t* milli);
 
 }  // namespace farcall::client

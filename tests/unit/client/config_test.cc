@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "proto/percent.h"
+
 namespace farcall::client {
 namespace {
 

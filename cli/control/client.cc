@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/control/client.h"
+
+#include <grpcpp/grpcpp.h>
+#include <unistd.h>
+
+#include "server/control_path.h"
+
+namespace farcall::cli {
+
+Result<std::string> FindControl(const ControlTarget& target) {
+  if (!target.path.empty()) return target.path;
+  if (!target.endpoint.empty()) {
+    std::string path = server::ControlPathOf(target.endpoint);
+    if (access(path.c_str(), F_OK) == 0) return path;
+    return Status(Code::kUnavailable,
+                  "no control socket of '" + target.endpoint + "' in " + server::ControlFolder() +
+                      ": run this on the server's machine as the server's user");
+  }
+  std::vector<std::string> paths = server::ControlPaths();
+  if (paths.size() == 1) return paths[0];
+  if (paths.empty())
+    return Status(Code::kUnavailable, "no server's control socket in " + server::ControlFolder() +
+                                          ": start farcall serve here, or give --control PATH");
+  std::string all;
+  for (const std::string& path : paths) all += " " + path;
+  return Status(Code::kInvalid, "several servers: give --control with one of" + all);
+}
+
+std::unique_ptr<pb::Control::Stub> Dial(const std::string& path) {
+  return pb::Control::NewStub(
+      grpc::CreateChannel("unix:" + path, grpc::InsecureChannelCredentials()));
+}
+
+std::string Explain(const grpc::Status& status, const std::string& path) {
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE)
+    return path + ": nobody answers (the server has ended, or this user may not ask)";
+  return status.error_message();
+}
+
+}  // namespace farcall::cli

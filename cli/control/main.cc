@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// farcall-control: what of `farcall` speaks gRPC. `farcall ps`, `top` and `quota` become it;
+// `farcall serve` starts it as its control service.
+#include <cstdio>
+#include <string>
+
+#include "cli/control/commands.h"
+#include "server/control_plane/serve.h"
+#include "server/exit_code.h"
+
+namespace {
+
+void AddServeCommand(CLI::App& app, int& exit_code) {
+  auto metrics = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("serve", "Started by farcall serve");
+  command->group("");  // not a command of people's
+  command->add_option("--metrics", *metrics);
+  command->callback([metrics, &exit_code] { exit_code = farcall::control_plane::Serve(*metrics); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("farcall: what runs on a server, and what it may use", "farcall");
+  app.require_subcommand(1);
+  int exit_code = 0;
+  farcall::cli::AddPsCommand(app, exit_code);
+  farcall::cli::AddTopCommand(app, exit_code);
+  farcall::cli::AddQuotaCommand(app, exit_code);
+  AddServeCommand(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::fprintf(stderr, "farcall: %s (see farcall --help)\n", error.what());
+    return farcall::server::kExitUsage;
+  }
+  return exit_code;
+}

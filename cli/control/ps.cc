@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// `farcall ps`: who uses the server's devices.
+#include <cstdio>
+#include <memory>
+
+#include "cli/control/client.h"
+#include "cli/control/commands.h"
+#include "cli/control/view.h"
+
+namespace farcall::cli {
+
+namespace {
+
+struct PsFlags {
+  ControlTarget target;
+  bool json = false;
+};
+
+int Ps(const PsFlags& flags) {
+  Result<std::string> path = FindControl(flags.target);
+  if (!path.ok()) {
+    std::fprintf(stderr, "farcall ps: %s\n", path.status().message().c_str());
+    return path.status().code() == Code::kInvalid ? 2 : 1;
+  }
+  grpc::ClientContext context;
+  pb::ServerStatus status;
+  grpc::Status asked = Dial(*path)->GetStatus(&context, {}, &status);
+  if (!asked.ok()) {
+    std::fprintf(stderr, "farcall ps: %s\n", Explain(asked, *path).c_str());
+    return 1;
+  }
+  std::fputs((flags.json ? Json(status) : SessionTable(status)).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+void AddPsCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<PsFlags>();
+  CLI::App* command = app.add_subcommand("ps", "Lists a server's sessions");
+  command->add_option("--endpoint", flags->target.endpoint,
+                      "the server, by the URL that it listens on, on this machine");
+  command->add_option("--control", flags->target.path, "its control socket");
+  command->add_flag("--json", flags->json, "for machines: all of proto/control.proto's status");
+  command->footer("Example: farcall ps --endpoint tcp://127.0.0.1:7717");
+  command->callback([flags, &exit_code] { exit_code = Ps(*flags); });
+}
+
+}  // namespace farcall::cli

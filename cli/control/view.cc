@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/control/view.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace farcall::cli {
+
+namespace {
+
+using Row = std::vector<std::string>;
+
+std::string Format(const char* format, double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), format, value);
+  return text;
+}
+
+// Clients' texts reach a terminal.
+std::string Printable(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
+  return text;
+}
+
+// The program's name, without its folder.
+std::string NameOf(const std::string& program) {
+  return Printable(program.substr(program.rfind('/') + 1));
+}
+
+std::string UsedOfQuota(const pb::VgpuDevice& device) {
+  return BytesText(device.used_bytes()) + "/" + BytesText(device.quota_bytes());
+}
+
+std::string StateOf(const pb::VgpuDevice& device) {
+  if (device.runs()) return "runs";
+  return device.waits_for().empty() ? "idle" : "waits: " + device.waits_for();
+}
+
+}  // namespace
+
+std::string Table(const std::vector<Row>& rows) {
+  std::vector<size_t> widths;
+  for (const Row& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line += std::string(widths[i] - row[i].size() + 2, ' ');
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string BytesText(uint64_t bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  auto value = static_cast<double>(bytes);
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  return Format(value < 10 && unit > 0 ? "%.1f" : "%.0f", value) + units[unit];
+}
+
+std::string MilliText(uint32_t milli) {
+  return Format(milli % 10 == 0 ? "%.0f%%" : "%.1f%%", milli / 10.0);
+}
+
+std::string AgeText(uint64_t ms) {
+  uint64_t seconds = ms / 1000;
+  if (seconds < 60) return std::to_string(seconds) + "s";
+  char text[32];
+  if (seconds < 3600)
+    std::snprintf(text, sizeof(text), "%dm%02ds", static_cast<int>(seconds / 60),
+                  static_cast<int>(seconds % 60));
+  else
+    std::snprintf(text, sizeof(text), "%lluh%02dm", static_cast<unsigned long long>(seconds / 3600),
+                  static_cast<int>(seconds / 60 % 60));
+  return text;
+}
+
+std::string DeviceTimeText(uint64_t ns) {
+  double seconds = static_cast<double>(ns) / 1e9;
+  return Format(seconds < 10 ? "%.2fs" : "%.0fs", seconds);
+}
+
+std::string SessionTable(const pb::ServerStatus& status) {
+  std::vector<Row> rows = {
+      {"SESSION", "VGPU", "DEVICE", "CLIENT", "PID", "PROGRAM", "AGE", "MEMORY", "STATE"}};
+  for (const pb::Vgpu& vgpu : status.vgpus()) {
+    for (const pb::Session& session : vgpu.sessions()) {
+      for (const pb::VgpuDevice& device : vgpu.devices()) {
+        bool used = device.charged_bytes() != 0 || vgpu.devices_size() == 1;
+        if (!used) continue;
+        rows.push_back({std::to_string(session.number()), vgpu.id(),
+                        std::to_string(device.device()),
+                        Printable(session.user() + "@" + session.host()),
+                        std::to_string(session.pid()), NameOf(session.program()),
+                        AgeText(session.age_ms()), UsedOfQuota(device), StateOf(device)});
+      }
+    }
+  }
+  return rows.size() == 1 ? "no sessions\n" : Table(rows);
+}
+
+std::string DeviceTable(const pb::ServerStatus& status) {
+  std::vector<Row> rows = {{"DEVICE", "NAME", "MEMORY CHARGED"}};
+  for (const pb::Device& device : status.devices())
+    rows.push_back(
+        {std::to_string(device.index()), device.name(),
+         BytesText(device.memory_charged_bytes()) + "/" + BytesText(device.memory_bytes())});
+  return Table(rows);
+}
+
+std::string VgpuTable(const pb::ServerStatus& status) {
+  std::vector<Row> rows = {{"VGPU", "OWNER", "DEVICE", "SESSIONS", "PRIORITY", "SHARE", "LIMIT",
+                            "WANTED", "GOT", "DEVICE TIME", "MEMORY", "QUEUED", "STATE"}};
+  for (const pb::Vgpu& vgpu : status.vgpus()) {
+    for (const pb::VgpuDevice& device : vgpu.devices()) {
+      rows.push_back({vgpu.id(), Printable(vgpu.owner()), std::to_string(device.device()),
+                      std::to_string(vgpu.sessions_size()),
+                      vgpu.priority().empty() ? "-" : vgpu.priority(),
+                      vgpu.share_milli() == 0 ? "-" : MilliText(vgpu.share_milli()),
+                      vgpu.limit_milli() == 0 ? "-" : MilliText(vgpu.limit_milli()),
+                      MilliText(device.share_wanted_milli()), MilliText(device.share_got_milli()),
+                      DeviceTimeText(device.device_ns()), UsedOfQuota(device),
+                      BytesText(device.queued_bytes()), StateOf(device)});
+    }
+  }
+  return rows.size() == 1 ? "no vGPUs\n" : Table(rows);
+}
+
+std::string Json(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  (void)google::protobuf::util::MessageToJsonString(message, &text, options);
+  return text;
+}
+
+}  // namespace farcall::cli

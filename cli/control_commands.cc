@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// `farcall ps`, `top` and `quota`: handed to farcall-control, which brings gRPC.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cli/client_environment.h"
+#include "cli/commands.h"
+
+namespace farcall::cli {
+
+namespace {
+
+std::string ControlProgram() {
+  std::string path = OwnPath();
+  for (int up = 0; up < 2; ++up)
+    path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+  return path + "/libexec/farcall/farcall-control";
+}
+
+// Returns only if it cannot be.
+int Become(const std::string& name, std::vector<std::string> rest) {
+  std::string program = ControlProgram();
+  rest.insert(rest.begin(), {"farcall", name});
+  std::vector<char*> arguments;
+  for (std::string& argument : rest) arguments.push_back(argument.data());
+  arguments.push_back(nullptr);
+  execv(program.c_str(), arguments.data());
+  std::fprintf(stderr, "farcall %s: %s: %s (it comes with the server's package)\n", name.c_str(),
+               program.c_str(), strerror(errno));
+  return 1;
+}
+
+}  // namespace
+
+void AddControlCommands(CLI::App& app, int& exit_code) {
+  const std::vector<std::pair<std::string, std::string>> commands = {
+      {"ps", "Lists a server's sessions"},
+      {"top", "Shows devices, vGPUs and sessions, live"},
+      {"quota", "Changes running quotas"}};
+  for (const auto& [name, does] : commands) {
+    CLI::App* command = app.add_subcommand(name, does);
+    command->set_help_flag();  // its own answers --help
+    command->prefix_command();
+    command->callback(
+        [command, name = name, &exit_code] { exit_code = Become(name, command->remaining()); });
+  }
+}
+
+}  // namespace farcall::cli

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a server's control socket lies: found by the commands that look at it and change it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proto/status.h"
+
+namespace farcall::server {
+
+// /run/farcall for root, else farcall/ in XDG_RUNTIME_DIR, else /tmp/farcall-UID.
+std::string ControlFolder();
+
+// The folder, made if it is missing, for the user alone.
+//   Errors  kUnavailable (cannot be made, or is somebody else's)
+Result<std::string> MakeControlFolder();
+
+// `<folder>/<port>.sock`: the socket of the server that listens on `url`; a URL without a port
+// gives its digits and letters.
+std::string ControlPathOf(const std::string& url);
+
+// The sockets that lie in the folder.
+std::vector<std::string> ControlPaths();
+
+}  // namespace farcall::server

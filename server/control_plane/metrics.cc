@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/control_plane/metrics.h"
+
+#include <prometheus/client_metric.h>
+#include <prometheus/metric_family.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace farcall::control_plane {
+
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+constexpr double kNsPerSecond = 1e9, kMilliPerOne = 1000;
+
+MetricFamily Family(const char* name, const char* help, MetricType type) {
+  MetricFamily family;
+  family.name = name;
+  family.help = help;
+  family.type = type;
+  return family;
+}
+
+void Add(MetricFamily* family, Labels labels, double value) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  (family->type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+  family->metric.push_back(std::move(metric));
+}
+
+// A figure of each vGPU on each device.
+struct VgpuFigure {
+  const char *name, *help;
+  MetricType type;
+  std::function<double(const pb::VgpuDevice&)> value;
+};
+
+const std::vector<VgpuFigure>& VgpuFigures() {
+  static const std::vector<VgpuFigure> figures = {
+      {"farcall_vgpu_memory_used_bytes", "Device memory in use by the vGPU", MetricType::Gauge,
+       [](const pb::VgpuDevice& d) { return static_cast<double>(d.used_bytes()); }},
+      {"farcall_vgpu_memory_charged_bytes",
+       "Device memory that counts against the quota, unspent credit with it", MetricType::Gauge,
+       [](const pb::VgpuDevice& d) { return static_cast<double>(d.charged_bytes()); }},
+      {"farcall_vgpu_memory_limit_bytes", "Quota of device memory", MetricType::Gauge,
+       [](const pb::VgpuDevice& d) { return static_cast<double>(d.quota_bytes()); }},
+      {"farcall_vgpu_device_seconds_total", "Device time charged", MetricType::Counter,
+       [](const pb::VgpuDevice& d) { return static_cast<double>(d.device_ns()) / kNsPerSecond; }},
+      {"farcall_vgpu_debt_seconds", "Device time used beyond the limit, to be waited for",
+       MetricType::Gauge,
+       [](const pb::VgpuDevice& d) { return static_cast<double>(d.debt_ns()) / kNsPerSecond; }},
+      {"farcall_vgpu_share_wanted", "Part of the device due to it now", MetricType::Gauge,
+       [](const pb::VgpuDevice& d) { return d.share_wanted_milli() / kMilliPerOne; }},
+      {"farcall_vgpu_share_got", "Part of the device it got over the last second",
+       MetricType::Gauge,
+       [](const pb::VgpuDevice& d) { return d.share_got_milli() / kMilliPerOne; }},
+      {"farcall_vgpu_queued_bytes", "Records that wait in the server", MetricType::Gauge,
+       [](const pb::VgpuDevice& d) { return static_cast<double>(d.queued_bytes()); }},
+      // By the names of a common exporter, so that its dashboards show something.
+      {"vGPU_device_memory_usage_in_bytes", "As farcall_vgpu_memory_used_bytes", MetricType::Gauge,
+       [](const pb::VgpuDevice& d) { return static_cast<double>(d.used_bytes()); }},
+      {"vGPU_device_memory_limit_in_bytes", "As farcall_vgpu_memory_limit_bytes", MetricType::Gauge,
+       [](const pb::VgpuDevice& d) { return static_cast<double>(d.quota_bytes()); }},
+  };
+  return figures;
+}
+
+void AddServer(const pb::ServerStatus& status, std::vector<MetricFamily>* families) {
+  int sessions = 0;
+  for (const pb::Vgpu& vgpu : status.vgpus()) sessions += vgpu.sessions_size();
+  MetricFamily running = Family("farcall_sessions", "Sessions that run", MetricType::Gauge);
+  Add(&running, {}, sessions);
+  MetricFamily started =
+      Family("farcall_sessions_started_total", "Sessions since the start", MetricType::Counter);
+  Add(&started, {}, static_cast<double>(status.sessions_started()));
+  MetricFamily memory =
+      Family("farcall_device_memory_bytes", "The device's memory", MetricType::Gauge);
+  MetricFamily charged = Family("farcall_device_memory_charged_bytes",
+                                "Charged by all vGPUs together", MetricType::Gauge);
+  for (const pb::Device& device : status.devices()) {
+    Labels labels = {{"device", std::to_string(device.index())}, {"uuid", device.uuid()}};
+    Add(&memory, labels, static_cast<double>(device.memory_bytes()));
+    Add(&charged, labels, static_cast<double>(device.memory_charged_bytes()));
+  }
+  for (MetricFamily* family : {&running, &started, &memory, &charged})
+    families->push_back(std::move(*family));
+}
+
+}  // namespace
+
+std::vector<MetricFamily> FamiliesOf(const pb::ServerStatus& status) {
+  std::vector<MetricFamily> families;
+  MetricFamily up = Family("farcall_up", "Whether the server answers", MetricType::Gauge);
+  Add(&up, {{"version", status.version()}, {"kind", status.device_kind()}}, 1);
+  families.push_back(std::move(up));
+  AddServer(status, &families);
+  auto each = [&](const std::function<void(const Labels&, const pb::VgpuDevice&)>& use) {
+    for (const pb::Vgpu& vgpu : status.vgpus())
+      for (const pb::VgpuDevice& device : vgpu.devices())
+        use({{"vgpu", vgpu.id()},
+             {"owner", vgpu.owner()},
+             {"device", std::to_string(device.device())}},
+            device);
+  };
+  for (const VgpuFigure& figure : VgpuFigures()) {
+    MetricFamily family = Family(figure.name, figure.help, figure.type);
+    each([&](const Labels& labels, const pb::VgpuDevice& device) {
+      Add(&family, labels, figure.value(device));
+    });
+    families.push_back(std::move(family));
+  }
+  MetricFamily waits =
+      Family("farcall_vgpu_throttled_seconds_total",
+             "Time with work ready that did not run, by reason", MetricType::Counter);
+  each([&](Labels labels, const pb::VgpuDevice& device) {
+    for (const pb::Wait& wait : device.waits()) {
+      Labels with = labels;
+      with.push_back({"reason", wait.reason()});
+      Add(&waits, std::move(with), static_cast<double>(wait.ns()) / kNsPerSecond);
+    }
+  });
+  families.push_back(std::move(waits));
+  return families;
+}
+
+std::vector<MetricFamily> Metrics::Collect() const {
+  Result<pb::ServerStatus> status = supervisor_->Status();
+  if (status.ok()) return FamiliesOf(*status);
+  MetricFamily up = Family("farcall_up", "Whether the server answers", MetricType::Gauge);
+  Add(&up, {}, 0);
+  return {up};
+}
+
+}  // namespace farcall::control_plane

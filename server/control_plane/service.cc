@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/control_plane/service.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace farcall::control_plane {
+
+namespace {
+
+constexpr uint32_t kDefaultIntervalMs = 1000, kLeastIntervalMs = 100;
+constexpr uint32_t kWholeMilli = 1000;
+
+grpc::Status ToGrpc(const farcall::Status& status) {
+  switch (status.code()) {
+    case Code::kOk:
+      return grpc::Status::OK;
+    case Code::kInvalid:
+      return {grpc::StatusCode::INVALID_ARGUMENT, status.message()};
+    case Code::kRefused:
+      return {grpc::StatusCode::FAILED_PRECONDITION, status.message()};
+    case Code::kUnavailable:
+      return {grpc::StatusCode::NOT_FOUND, status.message()};
+    case Code::kTimeout:
+      return {grpc::StatusCode::DEADLINE_EXCEEDED, status.message()};
+    default:
+      return {grpc::StatusCode::INTERNAL, status.message()};
+  }
+}
+
+grpc::Status Wrong(const std::string& text) {
+  return {grpc::StatusCode::INVALID_ARGUMENT, text};
+}
+
+grpc::Status Read(const pb::SetQuotaRequest& request, server::QuotaChange* change) {
+  if (!request.has_memory_bytes() && !request.has_share_milli() && !request.has_limit_milli() &&
+      !request.has_priority())
+    return Wrong("nothing to change: give memory, share, limit or priority");
+  if (request.has_memory_bytes()) {
+    change->memory_bytes = request.memory_bytes();
+    if (change->memory_bytes == server::QuotaChange::kUnchanged)
+      return Wrong("memory: a number of bytes");
+  }
+  for (auto [is_there, asked, into] :
+       {std::tuple(request.has_share_milli(), request.share_milli(), &change->share_milli),
+        std::tuple(request.has_limit_milli(), request.limit_milli(), &change->limit_milli)}) {
+    if (!is_there) continue;
+    if (asked > kWholeMilli)
+      return Wrong("share or limit " + std::to_string(asked) + ": 0 to 1000 thousandths");
+    *into = asked;
+  }
+  if (request.has_priority()) {
+    const std::string& name = request.priority();
+    if (name != "normal" && name != "high" && name != "low")
+      return Wrong("priority '" + name.substr(0, 32) + "': high, normal or low");
+    change->priority = name == "normal" ? 0 : name == "high" ? 1 : 2;
+  }
+  return grpc::Status::OK;
+}
+
+}  // namespace
+
+grpc::Status ControlService::GetStatus(grpc::ServerContext*, const pb::GetStatusRequest*,
+                                       pb::ServerStatus* answer) {
+  Result<pb::ServerStatus> status = supervisor_->Status();
+  if (status.ok()) *answer = std::move(*status);
+  return ToGrpc(status.status());
+}
+
+grpc::Status ControlService::WatchStatus(grpc::ServerContext* context,
+                                         const pb::WatchStatusRequest* request,
+                                         grpc::ServerWriter<pb::ServerStatus>* writer) {
+  uint32_t asked = request->interval_ms() == 0 ? kDefaultIntervalMs : request->interval_ms();
+  std::chrono::milliseconds interval(std::max(asked, kLeastIntervalMs));
+  while (!context->IsCancelled()) {
+    Result<pb::ServerStatus> status = supervisor_->Status();
+    if (!status.ok()) return ToGrpc(status.status());
+    if (!writer->Write(*status)) break;
+    // In steps, so that a thread of the pool is not kept by a watcher who has gone.
+    auto next = std::chrono::steady_clock::now() + interval;
+    while (!context->IsCancelled() && std::chrono::steady_clock::now() < next)
+      std::this_thread::sleep_for(std::min<std::chrono::milliseconds>(
+          interval, std::chrono::milliseconds(kLeastIntervalMs)));
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status ControlService::SetQuota(grpc::ServerContext*, const pb::SetQuotaRequest* request,
+                                      pb::Vgpu* answer) {
+  server::QuotaChange change;
+  grpc::Status read = Read(*request, &change);
+  if (!read.ok()) return read;
+  farcall::Status set = supervisor_->SetQuota(request->vgpu(), change);
+  if (!set.ok()) return ToGrpc(set);
+  Result<pb::ServerStatus> status = supervisor_->Status();
+  if (!status.ok()) return ToGrpc(status.status());
+  for (pb::Vgpu& vgpu : *status->mutable_vgpus())
+    if (vgpu.id() == request->vgpu()) *answer = std::move(vgpu);
+  return grpc::Status::OK;
+}
+
+}  // namespace farcall::control_plane

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// farcall-control's side of the supervisor's control socket: one question at a time.
+#pragma once
+
+#include <mutex>
+#include <string>
+
+#include "proto/control.pb.h"
+#include "proto/status.h"
+#include "server/control.h"
+
+namespace farcall::control_plane {
+
+namespace pb = farcall::control::v1;
+
+//   Thread  any
+class SupervisorClient {
+ public:
+  explicit SupervisorClient(int control) : control_(control) {}
+
+  //   Errors  kTimeout, kDisconnected (the server is ending), kInternal
+  Result<pb::ServerStatus> Status();
+  //   Errors  as Status, and kInvalid, kRefused, kUnavailable (no such vGPU)
+  farcall::Status SetQuota(const std::string& vgpu, const server::QuotaChange& change);
+
+ private:
+  farcall::Status Ask(server::ControlMessage question, server::ControlMessage* answer,
+                      std::vector<std::byte>* bytes);
+
+  const int control_;
+  std::mutex mutex_;
+  uint64_t asked_ = 0;
+};
+
+}  // namespace farcall::control_plane

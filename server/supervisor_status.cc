@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the supervisor tells the control plane, and what it changes for it. JSON with the names of
+// proto/control.proto: farcall-control reads it by protobuf's own mapping.
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "server/control_path.h"
+#include "server/supervisor.h"
+#include "server/version.h"
+
+namespace farcall::server {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::chrono::milliseconds kRecallPatience(500);
+
+// A name for people. A token's own text lets its holder join, so it is not shown.
+std::string PublicId(const std::string& vgpu) {
+  constexpr std::string_view kSession = "session ";
+  if (vgpu.compare(0, kSession.size(), kSession) == 0)
+    return "session-" + vgpu.substr(kSession.size());
+  Hash256 hash = Sha256(std::as_bytes(std::span(vgpu)));
+  char text[16];
+  std::snprintf(text, sizeof(text), "vgpu-%02x%02x%02x%02x", hash[0], hash[1], hash[2], hash[3]);
+  return text;
+}
+
+std::string UuidText(const std::array<uint8_t, 16>& uuid) {
+  std::string text = "GPU-";
+  for (size_t i = 0; i < uuid.size(); ++i) {
+    char byte[4];
+    std::snprintf(byte, sizeof(byte), "%02x", uuid[i]);
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += byte;
+  }
+  return text;
+}
+
+uint64_t MillisecondsSince(Clock::time_point then) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count());
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+std::string Dump(const Json& json) {
+  // A client's text may be anything but UTF-8.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+void Supervisor::OpenControl(const std::string& url) {
+  std::string path = options_.control;
+  if (path == "off") return;
+  // Of a port that nobody chose nobody knows: such servers (tests', `farcall run`'s) have a control
+  // socket if they are told its path.
+  bool is_chosen = options_.listen.empty() || !EndsWith(options_.listen[0], ":0");
+  if (path.empty() && !is_chosen && options_.metrics.empty()) return;
+  Status opened;
+  if (path.empty()) {
+    Result<std::string> folder = MakeControlFolder();
+    opened = folder.status();
+    path = ControlPathOf(url);
+  }
+  if (opened.ok()) opened = desk_.Open(path, options_.metrics);
+  if (!opened.ok())
+    spdlog::warn("no control socket, so no farcall ps, top or quota: {}", opened.message());
+  else
+    spdlog::info("control socket {}", path);
+}
+
+std::string Supervisor::StatusJson() const {
+  Json status = {{"version", kServerVersion},
+                 {"host", HostName()},
+                 {"device_kind", devices_.choice.kind},
+                 {"uptime_ms", MillisecondsSince(since_)},
+                 {"draining", draining_},
+                 {"max_sessions", options_.max_sessions},
+                 {"sessions_started", sessions_started_},
+                 {"devices", Json::array()},
+                 {"vgpus", Json::array()}};
+  for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
+    const DeviceSnapshot& device = devices_.report.devices[i];
+    status["devices"].push_back(
+        {{"index", i},
+         {"name", device.name},
+         {"uuid", UuidText(device.uuid)},
+         {"memory_bytes", device.total_bytes},
+         {"memory_charged_bytes", ledger_.charged_on_device(static_cast<int>(i))}});
+  }
+  std::map<std::string, std::vector<const Worker*>> vgpus;
+  for (const auto& [control, worker] : workers_) vgpus[worker->vgpu].push_back(worker.get());
+  for (auto& [vgpu, members] : vgpus) {
+    std::sort(members.begin(), members.end(),
+              [](const Worker* a, const Worker* b) { return a->number < b->number; });
+    status["vgpus"].push_back(VgpuJson(vgpu, members));
+  }
+  return Dump(status);
+}
+
+nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
+                                    const std::vector<const Worker*>& members) const {
+  Json told = {{"id", PublicId(vgpu)},
+               {"owner", members[0]->client_user + "@" + members[0]->client_host},
+               {"devices", Json::array()},
+               {"sessions", Json::array()}};
+  for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
+    int device = static_cast<int>(i);
+    quota::Usage usage = ledger_.usage(vgpu, device);
+    uint64_t unspent = 0;
+    for (const Worker* member : members) unspent += UnspentOf(*member, device);
+    told["devices"].push_back(
+        {{"device", i},
+         {"used_bytes", usage.charged_bytes - std::min(unspent, usage.charged_bytes)},
+         {"charged_bytes", usage.charged_bytes},
+         {"quota_bytes", usage.quota_bytes}});
+  }
+  for (const Worker* member : members) {
+    told["sessions"].push_back({{"number", member->number},
+                                {"user", member->client_user},
+                                {"host", member->client_host},
+                                {"pid", member->client_pid},
+                                {"program", member->program},
+                                {"age_ms", MillisecondsSince(member->since)},
+                                {"worker_pid", member->process.pid}});
+  }
+  return told;
+}
+
+void Supervisor::AnswerControl(const ControlMessage& question) {
+  if (question.type == ControlType::kSetQuota) {
+    if (!ChangeQuota(question, Attempt::kFirst))
+      waiting_changes_.push_back({question, Clock::now() + kRecallPatience});
+    return;
+  }
+  if (question.type != ControlType::kAskStatus) return;
+  std::string text = StatusJson();
+  auto bytes = std::as_bytes(std::span(text));
+  int file = MakeMemoryFile("farcall-status", {bytes.begin(), bytes.end()});
+  if (file < 0) return;  // it asks again, or gives up
+  ControlMessage answer;
+  answer.type = ControlType::kStatus;
+  answer.id = question.id;
+  desk_.Send(answer, file);
+  close(file);
+}
+
+std::string Supervisor::VgpuById(std::string_view id) const {
+  for (const auto& [control, worker] : workers_)
+    if (PublicId(worker->vgpu) == id) return worker->vgpu;
+  return "";
+}
+
+void Supervisor::RetryChanges() {
+  std::vector<WaitingChange> waiting = std::exchange(waiting_changes_, {});
+  for (WaitingChange& change : waiting)
+    if (!ChangeQuota(change.question,
+                     Clock::now() >= change.until ? Attempt::kLast : Attempt::kAgain))
+      waiting_changes_.push_back(change);
+}
+
+bool Supervisor::ChangeQuota(const ControlMessage& question, Attempt attempt) {
+  const QuotaChange change = QuotaChange::Of(question);
+  ControlMessage answer;
+  answer.type = ControlType::kSetQuotaReply;
+  answer.id = question.id;
+  auto refuse = [&](ChangeOutcome outcome, const std::string& why) {
+    answer.a = static_cast<uint64_t>(outcome);
+    answer.SetText(why);
+    desk_.Send(answer);
+    return true;
+  };
+  std::string vgpu = VgpuById(question.Text());
+  if (vgpu.empty())
+    return refuse(ChangeOutcome::kNoSuchVgpu,
+                  "no vGPU is named '" + std::string(question.Text()) + "'; farcall ps lists them");
+  if (change.ChangesCompute())
+    return refuse(ChangeOutcome::kRefused, "this server does not share its devices' time yet");
+  if (change.memory_bytes != QuotaChange::kUnchanged) {
+    for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
+      int device = static_cast<int>(i);
+      uint64_t ceiling = CeilingOf(device);
+      if (change.memory_bytes == 0 || change.memory_bytes > ceiling)
+        return refuse(ChangeOutcome::kInvalid,
+                      "memory " + std::to_string(change.memory_bytes) + ": device " +
+                          std::to_string(i) + " takes 1 to " + std::to_string(ceiling) + " bytes");
+      uint64_t charged = ledger_.usage(vgpu, device).charged_bytes;
+      if (charged <= change.memory_bytes) continue;
+      if (attempt == Attempt::kLast)
+        return refuse(ChangeOutcome::kRefused, "memory " + std::to_string(change.memory_bytes) +
+                                                   ": it holds " + std::to_string(charged) +
+                                                   " bytes of device " + std::to_string(i));
+      if (attempt == Attempt::kFirst) RecallFrom(vgpu, device, nullptr);
+      return false;
+    }
+    for (size_t i = 0; i < devices_.report.devices.size(); ++i)
+      (void)ledger_.SetQuota(vgpu, static_cast<int>(i), change.memory_bytes);
+  }
+  spdlog::info("quota of {} set: memory {}", question.Text(), change.memory_bytes);
+  desk_.Send(answer);
+  return true;
+}
+
+}  // namespace farcall::server
