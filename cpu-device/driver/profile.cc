@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "cpu-device/driver/kind.h"
 #include "cpu-device/driver/log.h"
 
 namespace farcall::cpu_device {
@@ -36,6 +37,7 @@ void ApplyCapability(const std::string& name, Profile* profile) {
     profile->blocks_per_multiprocessor = capability.blocks;
     profile->shared_per_block_optin = capability.shared_optin << 10;
     profile->shared_per_multiprocessor = capability.shared_total << 10;
+    profile->clusters = capability.major >= 9;
     return;
   }
   Log(LogLevel::kError, "FARCALL_CPU_PROFILE=%s: want 7.5, 8.0, 8.6, 9.0, 10.0, 12.0, 12.1 or 13.0",
@@ -254,10 +256,12 @@ bool DeviceAttribute(const Profile& p, int number, int attribute, int* value) {
     case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH:
       *value = p.decompresses() ? kMaxDecompressBytes : 0;
       break;
-    // Of one generation with clusters, on a device that has them.
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
-    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
       *value = p.clusters;
+      break;
+    // Of one generation with clusters; no PTX that copies by tensor map is executed.
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
+      *value = p.clusters && !kDeviceKind.executes;
       break;
     // What this device does.
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:

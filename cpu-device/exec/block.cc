@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstring>
 
+#include "cpu-device/exec/cluster.h"
 #include "cpu-device/exec/fault.h"
 
 namespace farcall::cpu_device {
@@ -86,6 +87,7 @@ bool Block::Start(const BlockShape& shape, LaunchContext* launch, const uint32_t
     t.linear = i;
     t.local = context_.local + i * shape.local_bytes;
     t.local_top = 0;
+    t.cluster_phase = ~0u;
     t.frame = nullptr;
     if (++x == size[0]) {
       x = 0;
@@ -104,6 +106,13 @@ bool Block::Start(const BlockShape& shape, LaunchContext* launch, const uint32_t
   chunk_ = 0;
   frame_next_ = frame_end_ = nullptr;
   return true;
+}
+
+BlockContext* Block::JoinCluster(ClusterContext* cluster, uint32_t rank, const uint32_t ctaid[3]) {
+  context_.cluster = cluster;
+  context_.cluster_rank = rank;
+  std::copy(ctaid, ctaid + 3, context_.cluster_ctaid);
+  return &context_;
 }
 
 void* Block::AllocateFrame(uint64_t bytes) {
@@ -129,6 +138,7 @@ void* Block::AllocateFrame(uint64_t bytes) {
 
 StepResult Block::Step() {
   SetSharedWindow(context_.shared, context_.shared_bytes);
+  moved_ = shape_.loop != nullptr;
   if (shape_.loop) {
     shape_.loop(&context_);
     return StepResult::kDone;
@@ -143,6 +153,7 @@ StepResult Block::Step() {
       if (warp.ready) RunWarp(w);
       yielded |= warp.yielded != 0;
     }
+    moved_ |= progress_;
     if (progress_) continue;
     if (yielded) return StepResult::kStalled;
     if (live_) RaiseDeadlock();
@@ -198,6 +209,7 @@ void Block::OnExit(uint32_t w, uint32_t lane) {
   warp.live &= ~(1u << lane);
   --live_;
   progress_ = true;
+  LeaveCluster(context_.cluster, threads_[w * kWarpSize + lane]);
   for (uint32_t g = 0; g < warp.group_count; ++g) {
     const Group& group = warp.groups[g];
     if (group.mask && group.arrived == (group.mask & warp.live)) {

@@ -67,6 +67,9 @@ class Block {
              uint32_t smid);
   // Runs threads until all are done or none makes progress. Faults leave by RaiseFault.
   StepResult Step();
+  bool moved() const { return moved_; }  // whether any thread got on in the last Step
+  // Its context, which compiled code reads.
+  BlockContext* JoinCluster(ClusterContext* cluster, uint32_t rank, const uint32_t ctaid[3]);
 
   // A coroutine frame; called from compiled code.
   void* AllocateFrame(uint64_t bytes);
@@ -113,7 +116,7 @@ class Block {
   uint8_t* frame_next_ = nullptr;
   uint8_t* frame_end_ = nullptr;
   uint32_t warp_count_ = 0, live_ = 0;
-  bool progress_ = false;
+  bool progress_ = false, moved_ = false;
   Barrier barriers_[kBarrierCount];
   std::vector<Warp> warps_;
 };

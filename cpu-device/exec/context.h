@@ -9,12 +9,13 @@
 
 namespace farcall::cpu_device {
 
-inline constexpr uint32_t kCodegenVersion = 6;
+inline constexpr uint32_t kCodegenVersion = 7;
 inline constexpr uint32_t kWarpSize = 32;
 inline constexpr uint32_t kMaxThreadsPerBlock = 1024;
 inline constexpr uint32_t kBarrierCount = 16;
 inline constexpr uint32_t kSmCount = 8;
 inline constexpr uint32_t kGridWorkspaceBytes = 64;
+inline constexpr uint32_t kMaxClusterBlocks = 16;
 
 // One grid.
 struct LaunchContext {
@@ -30,10 +31,14 @@ struct LaunchContext {
   uint32_t block[3] = {1, 1, 1};
   uint32_t dynamic_shared = 0;
   uint32_t total_shared = 0;
+  uint32_t cluster[3] = {1, 1, 1};  // blocks of a cluster
+  uint32_t explicit_cluster = 0;    // the launch or the kernel gave that shape
   // Not read by compiled code.
   uint64_t param_bytes = 0;
   const char* kernel_name = "";
 };
+
+struct ClusterContext;
 
 // One thread block in execution.
 struct BlockContext {
@@ -44,8 +49,20 @@ struct BlockContext {
   uint64_t local_bytes = 0;  // per thread
   uint32_t ctaid[3] = {0, 0, 0};
   uint32_t smid = 0;
+  uint32_t cluster_rank = 0;
+  uint32_t cluster_ctaid[3] = {0, 0, 0};
   // Not read by compiled code.
   uint32_t local_threads = 0;  // how many threads' local memory there is
+  ClusterContext* cluster = nullptr;
+};
+
+// The blocks that run together on one host thread, and where their common barrier stands.
+struct ClusterContext {
+  BlockContext* blocks[kMaxClusterBlocks] = {};  // by rank
+  uint32_t count = 0;
+  uint32_t live = 0;     // threads
+  uint32_t arrived = 0;  // of them, in this phase
+  uint32_t phase = 0;
 };
 
 // Why a coroutine suspended. Warp operations are carried out by the scheduler when the lanes are
@@ -91,8 +108,9 @@ struct ThreadContext {
   Wait wait = Wait::kYield;
   uint32_t mask = 0;
   uint32_t a = 0, b = 0, c = 0;
-  uint32_t predicate = 0;  // in: vote's operand; out: shfl's, match's, elect's
-  uint64_t value = 0;      // in: operand; out: result
+  uint32_t predicate = 0;        // in: vote's operand; out: shfl's, match's, elect's
+  uint64_t value = 0;            // in: operand; out: result
+  uint32_t cluster_phase = ~0u;  // of the cluster's barrier, when this thread arrived last
 };
 
 using LoopEntry = void (*)(BlockContext*);

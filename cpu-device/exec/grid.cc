@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "cpu-device/exec/cluster.h"
 #include "cpu-device/exec/executor.h"
 #include "cpu-device/exec/fault.h"
 
@@ -34,7 +35,7 @@ unsigned PoolThreads() {
 struct Grid {
   const BlockShape* shape;
   LaunchContext* launch;
-  uint64_t blocks = 0;
+  uint64_t blocks = 0;  // clusters of them
   std::atomic<uint64_t> next{0};
   unsigned participants_wanted = 0;
 
@@ -51,8 +52,8 @@ struct Grid {
 };
 
 // Blocks a thread has used before: their memory is touched and of the right size.
-std::vector<std::unique_ptr<Block>>& SpareBlocks() {
-  static thread_local std::vector<std::unique_ptr<Block>> spare;
+std::vector<std::unique_ptr<Cluster>>& SpareBlocks() {
+  static thread_local std::vector<std::unique_ptr<Cluster>> spare;
   return spare;
 }
 
@@ -116,16 +117,12 @@ class Participant {
   void Begin(uint64_t index) {
     auto& spare = SpareBlocks();
     if (spare.empty()) {
-      current_ = std::make_unique<Block>();
+      current_ = std::make_unique<Cluster>();
     } else {
       current_ = std::move(spare.back());
       spare.pop_back();
     }
-    const uint32_t* grid = grid_.launch->grid;
-    uint32_t ctaid[3] = {static_cast<uint32_t>(index % grid[0]),
-                         static_cast<uint32_t>(index / grid[0] % grid[1]),
-                         static_cast<uint32_t>(index / grid[0] / grid[1])};
-    if (!current_->Start(*grid_.shape, grid_.launch, ctaid, smid_)) {
+    if (!current_->Start(*grid_.shape, grid_.launch, index, smid_)) {
       RaiseFault(ExecStatus::kOutOfMemory, "no host memory for a block of %u threads",
                  grid_.shape->threads);
     }
@@ -143,8 +140,8 @@ class Participant {
   Grid& grid_;
   const uint32_t smid_;
   const Clock::time_point* until_ = nullptr;
-  std::unique_ptr<Block> current_;
-  std::vector<std::unique_ptr<Block>> live_;  // a queue; nearly always empty
+  std::unique_ptr<Cluster> current_;
+  std::vector<std::unique_ptr<Cluster>> live_;  // a queue; nearly always empty
 };
 
 void Participate(Grid& grid, uint32_t smid) {
@@ -287,7 +284,7 @@ ExecResult RunGrid(const BlockShape& shape, LaunchContext* launch) {
   Grid grid;
   grid.shape = &shape;
   grid.launch = launch;
-  grid.blocks = uint64_t{launch->grid[0]} * launch->grid[1] * launch->grid[2];
+  grid.blocks = ClustersOf(*launch);
   uint64_t watchdog_ns = Options().watchdog_ns;
   Clock::time_point start = Clock::now();
   if (watchdog_ns) Watchdog::Get().Watch(&grid, start + std::chrono::nanoseconds(watchdog_ns));

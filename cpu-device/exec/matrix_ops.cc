@@ -2,7 +2,7 @@
 // Fragments, PTX ISA "Matrix Fragments for mma": with g = lane / 4 and q = lane % 4, register r of
 // a holds row g + 8 * (r odd) of a tall matrix, and its n elements the columns (r / 2) * 4n + q * n
 // on; register r of b the rows r * 4n + q * n on of column g; c and d the columns 2q, 2q + 1 of row
-// g, then of row g + 8.
+// g, then of row g + 8. The fragments of wmma are the machine's own affair: see MatrixForm.
 #include "cpu-device/exec/matrix_ops.h"
 
 #include <algorithm>
@@ -13,26 +13,8 @@
 #include "cpu-device/exec/context.h"
 
 namespace farcall::cpu_device {
+
 namespace {
-
-constexpr uint32_t kMaxRows = 16, kColumns = 8, kMaxDepth = 32;
-
-uint32_t BitsOf(MatrixType type) {
-  switch (type) {
-    case MatrixType::kF16:
-    case MatrixType::kBf16:
-      return 16;
-    case MatrixType::kF64:
-      return 64;
-    case MatrixType::kS8:
-    case MatrixType::kU8:
-    case MatrixType::kE4m3:
-    case MatrixType::kE5m2:
-      return 8;
-    default:
-      return 32;
-  }
-}
 
 // A small float of the IEEE form. E4M3 has no infinity: only all ones is NaN.
 double SmallFloat(uint32_t bits, int exponent_bits, int mantissa_bits, bool has_infinity) {
@@ -83,6 +65,11 @@ double Decode(MatrixType type, uint64_t bits) {
       return static_cast<int8_t>(word);
     case MatrixType::kU8:
       return static_cast<uint8_t>(word);
+    case MatrixType::kS4:
+      return static_cast<int32_t>(word << 28) >> 28;
+    case MatrixType::kU4:
+    case MatrixType::kB1:
+      return word;
     case MatrixType::kE4m3:
       return SmallFloat(word, 4, 3, false);
     case MatrixType::kE5m2:
@@ -102,7 +89,7 @@ uint64_t Encode(MatrixType type, double value, bool saturates) {
     case MatrixType::kF64:
       return std::bit_cast<uint64_t>(value);
     case MatrixType::kS32: {
-      // Sums of 32 products of bytes and a word: exact in a double.
+      // Sums of a few hundred products of bytes and a word: exact in a double.
       if (saturates) value = std::clamp(value, -2147483648.0, 2147483647.0);
       return static_cast<uint32_t>(static_cast<int64_t>(value));
     }
@@ -119,31 +106,54 @@ uint64_t Element(const uint32_t* words, MatrixType type, uint32_t i) {
   return bits == 32 ? word : word >> at % 32 & ((1u << bits) - 1);
 }
 
+struct Place {
+  uint32_t row, column;
+};
+enum class Role { kA, kB, kC };
+
+// Element `i` of lane `lane`: see the top of this file.
+Place PlaceOf(const MatrixForm& form, Role role, uint32_t lane, uint32_t i) {
+  uint32_t columns = role == Role::kA ? form.k : form.n;
+  if (form.row_by_row) {
+    uint32_t rows = role == Role::kB ? form.k : form.m;
+    uint32_t at = lane * (rows * columns / kWarpSize) + i;
+    return {at / columns, at % columns};
+  }
+  uint32_t g = lane / 4, q = lane % 4;
+  if (role == Role::kC) return {g + 8 * (i / 2), 2 * q + i % 2};
+  uint32_t n = std::max(32u / BitsOf(role == Role::kA ? form.a : form.b), 1u);  // a register
+  uint32_t r = i / n, tall = role == Role::kA && form.m == 16 ? 2 : 1;
+  uint32_t row = g + 8 * (r % tall), depth = r / tall * 4 * n + q * n + i % n;
+  return role == Role::kA ? Place{row, depth} : Place{depth, g};
+}
+
+// Row by row. On the stack: libcuda.so.1 is opened late, and there is little room for its threads'
+// static storage.
 struct Product {
-  double a[kMaxRows][kMaxDepth] = {}, b[kMaxDepth][kColumns] = {}, d[kMaxRows][kColumns] = {};
+  double a[kMaxMatrixA], b[kMaxMatrixB], d[kMaxMatrixD];
 };
 
 void Spread(const MatrixForm& form, uint32_t lane, const MatrixWords& words, Product* p) {
-  uint32_t g = lane / 4, q = lane % 4, rows = form.tall ? 2 : 1;
-  uint32_t n = std::max(32u / BitsOf(form.a), 1u);  // elements a register
-  for (uint32_t i = 0; i < rows * form.k / 4; ++i) {
-    uint32_t r = i / n;
-    uint32_t row = rows == 2 ? g + 8 * (r % 2) : g;
-    p->a[row][r / rows * 4 * n + q * n + i % n] = Decode(form.a, Element(words.a, form.a, i));
+  for (uint32_t i = 0; i < form.m * form.k / kWarpSize; ++i) {
+    Place at = PlaceOf(form, Role::kA, lane, i);
+    p->a[at.row * form.k + at.column] = Decode(form.a, Element(words.a, form.a, i));
   }
-  for (uint32_t i = 0; i < form.k / 4; ++i) {
-    p->b[i / n * 4 * n + q * n + i % n][g] = Decode(form.b, Element(words.b, form.b, i));
+  for (uint32_t i = 0; i < form.k * form.n / kWarpSize; ++i) {
+    Place at = PlaceOf(form, Role::kB, lane, i);
+    p->b[at.row * form.n + at.column] = Decode(form.b, Element(words.b, form.b, i));
   }
-  for (uint32_t i = 0; i < 2 * rows; ++i) {
-    p->d[g + 8 * (i / 2)][2 * q + i % 2] = Decode(form.c, Element(words.c, form.c, i));
+  for (uint32_t i = 0; i < form.m * form.n / kWarpSize; ++i) {
+    Place at = PlaceOf(form, Role::kC, lane, i);
+    p->d[at.row * form.n + at.column] = Decode(form.c, Element(words.c, form.c, i));
   }
 }
 
 void Collect(const MatrixForm& form, uint32_t lane, const Product& p, MatrixWords* words) {
-  uint32_t g = lane / 4, q = lane % 4, bits = BitsOf(form.d);
+  uint32_t bits = BitsOf(form.d);
   std::memset(words->c, 0, sizeof(words->c));
-  for (uint32_t i = 0; i < (form.tall ? 4u : 2u); ++i) {
-    uint64_t value = Encode(form.d, p.d[g + 8 * (i / 2)][2 * q + i % 2], form.saturates);
+  for (uint32_t i = 0; i < form.m * form.n / kWarpSize; ++i) {
+    Place at = PlaceOf(form, Role::kC, lane, i);
+    uint64_t value = Encode(form.d, p.d[at.row * form.n + at.column], form.saturates);
     if (bits == 64) {
       std::memcpy(&words->c[2 * i], &value, 8);
     } else {
@@ -152,22 +162,42 @@ void Collect(const MatrixForm& form, uint32_t lane, const Product& p, MatrixWord
   }
 }
 
+void Multiply(const MatrixForm& form, Product* p) {
+  for (uint32_t i = 0; i < form.m; ++i) {
+    double* d = &p->d[i * form.n];
+    for (uint32_t k = 0; k < form.k; ++k) {
+      const double a = p->a[i * form.k + k];
+      const double* b = &p->b[k * form.n];
+      for (uint32_t j = 0; j < form.n; ++j) d[j] += a * b[j];
+    }
+  }
+}
+
+void MultiplyBits(const MatrixForm& form, Product* p) {
+  for (uint32_t i = 0; i < form.m; ++i) {
+    for (uint32_t k = 0; k < form.k; ++k) {
+      for (uint32_t j = 0; j < form.n; ++j) {
+        const bool a = p->a[i * form.k + k] != 0, b = p->b[k * form.n + j] != 0;
+        p->d[i * form.n + j] += form.conjunction ? a && b : a != b;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void MultiplyMatrices(ThreadContext* warp, uint32_t lanes) {
   Product p;
-  MatrixForm form = MatrixForm::Unpack(warp[std::countr_zero(lanes)].c);
+  const ThreadContext& first = warp[std::countr_zero(lanes)];
+  MatrixForm form = MatrixForm::Of(first.a, first.b, first.c);
   auto words = [&](uint32_t lane) {
     return reinterpret_cast<MatrixWords*>(static_cast<uintptr_t>(warp[lane].value));
   };
+  static const MatrixWords kNone = {};
   for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
-    if (lanes >> lane & 1) Spread(form, lane, *words(lane), &p);
+    Spread(form, lane, lanes >> lane & 1 ? *words(lane) : kNone, &p);
   }
-  for (uint32_t i = 0; i < (form.tall ? 16u : 8u); ++i) {
-    for (uint32_t k = 0; k < form.k; ++k) {
-      for (uint32_t j = 0; j < kColumns; ++j) p.d[i][j] += p.a[i][k] * p.b[k][j];
-    }
-  }
+  form.a == MatrixType::kB1 ? MultiplyBits(form, &p) : Multiply(form, &p);
   for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
     if (lanes >> lane & 1) Collect(form, lane, p, words(lane));
   }

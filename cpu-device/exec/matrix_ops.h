@@ -1,35 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
-// mma: the product of a warp's matrices, d = a * b + c. What the compiled kernel leaves for the
-// scheduler, and what it finds then.
+// mma and wmma: the product of a warp's matrices, d = a * b + c. What the compiled kernel leaves
+// for the scheduler, and what it finds then.
 #pragma once
 
 #include <cstdint>
 
 namespace farcall::cpu_device {
 
-enum class MatrixType : uint32_t { kF16, kBf16, kTf32, kF64, kS8, kU8, kE4m3, kE5m2, kF32, kS32 };
+enum class MatrixType : uint32_t {
+  kF16,
+  kBf16,
+  kTf32,
+  kF64,
+  kS8,
+  kU8,
+  kE4m3,
+  kE5m2,
+  kF32,
+  kS32,
+  kS4,
+  kU4,
+  kB1,
+};
+// Inline: the compiler's library has it too.
+inline uint32_t BitsOf(MatrixType type) {
+  switch (type) {
+    case MatrixType::kB1:
+      return 1;
+    case MatrixType::kS4:
+    case MatrixType::kU4:
+      return 4;
+    case MatrixType::kF16:
+    case MatrixType::kBf16:
+      return 16;
+    case MatrixType::kF64:
+      return 64;
+    case MatrixType::kS8:
+    case MatrixType::kU8:
+    case MatrixType::kE4m3:
+    case MatrixType::kE5m2:
+      return 8;
+    default:
+      return 32;
+  }
+}
 
 // A lane's registers, as words; Wait::kMma's `value` is its address.
 struct MatrixWords {
-  uint32_t a[4], b[2], c[4];  // d comes back in c
+  uint32_t a[16], b[8], c[8];  // d comes back in c
 };
 
-// Wait::kMma's `c`: everything but the words.
+inline constexpr uint32_t kMaxMatrixRows = 32, kMaxMatrixColumns = 32, kMaxMatrixDepth = 256;
+inline constexpr uint32_t kMaxMatrixA = 4096, kMaxMatrixB = 2048, kMaxMatrixD = 256;  // elements
+
+// Everything but the words: Wait::kMma's `a`, `b` and `c`.
 struct MatrixForm {
-  bool tall = false;  // 16 rows instead of 8
-  uint32_t k = 0;     // at most 32
+  uint32_t m = 0, n = 0, k = 0;
   MatrixType a = MatrixType::kF16, b = MatrixType::kF16, c = MatrixType::kF32, d = MatrixType::kF32;
   bool saturates = false;
+  bool conjunction = false;  // of single bits: and, not xor
+  bool row_by_row = false;   // wmma: a lane holds the next elements of the matrix, row after row
 
-  uint32_t Pack() const {
+  uint32_t Types() const {
     auto type = [](MatrixType t, uint32_t at) { return static_cast<uint32_t>(t) << at; };
-    return (tall ? 1u : 0u) | (saturates ? 2u : 0u) | k << 2 | type(a, 8) | type(b, 12) |
-           type(c, 16) | type(d, 20);
+    return type(a, 0) | type(b, 4) | type(c, 8) | type(d, 12);
   }
-  static MatrixForm Unpack(uint32_t bits) {
-    auto type = [bits](uint32_t at) { return static_cast<MatrixType>(bits >> at & 15); };
-    return {(bits & 1) != 0, bits >> 2 & 63, type(8),        type(12),
-            type(16),        type(20),       (bits & 2) != 0};
+  uint32_t Sizes() const { return m | n << 8 | k << 16; }
+  uint32_t Flags() const {
+    return (saturates ? 1u : 0u) | (conjunction ? 2u : 0u) | (row_by_row ? 4u : 0u);
+  }
+  static MatrixForm Of(uint32_t types, uint32_t sizes, uint32_t flags) {
+    auto type = [types](uint32_t at) { return static_cast<MatrixType>(types >> at & 15); };
+    return {sizes & 255, sizes >> 8 & 255, sizes >> 16,      type(0),          type(4),
+            type(8),     type(12),         (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0};
   }
 };
 

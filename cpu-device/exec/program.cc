@@ -73,6 +73,7 @@ class KernelImpl final : public Kernel {
   ExecResult Compile();
   ExecResult Adopt(const CachedKernel& compiled);
   ExecResult CheckLaunch(const LaunchConfig& config) const;
+  Dim3 ClusterOf(const LaunchConfig& config) const;
 
   ProgramImpl& program_;
   ptx::Function& function_;
@@ -232,6 +233,12 @@ void KernelImpl::FillInfo() {
   limit = std::min<uint32_t>(limit, 65536 / std::max<uint32_t>(info_.max_threads_per_block, 256));
   info_.registers = std::clamp<uint32_t>(layout_.register_count / 3, 16, std::max(limit, 16u));
   info_.ptx_version = program_.module().target;
+  if (function_.reqnctapercluster[0]) {
+    for (int i = 0; i < 3; ++i) {
+      info_.required_cluster[i] = std::max(function_.reqnctapercluster[i], 1u);
+    }
+  }
+  info_.needs_cluster = function_.explicit_cluster;
   info_.uses_grid_sync = layout_.uses_grid_workspace;
 }
 
@@ -293,10 +300,22 @@ ExecResult KernelImpl::CheckLaunch(const LaunchConfig& config) const {
                   std::to_string(layout_.static_shared_bytes) + " static bytes, a block has " +
                   std::to_string(kMaxSharedBytes));
   }
-  if (config.cluster.x * config.cluster.y * config.cluster.z > 1) {
-    return refuse("thread block clusters are not supported by the CPU device");
+  const Dim3 cluster = ClusterOf(config);
+  const uint64_t blocks = uint64_t{cluster.x} * cluster.y * cluster.z;
+  if (blocks == 0 || blocks > kMaxClusterBlocks || config.grid.x % cluster.x != 0 ||
+      config.grid.y % cluster.y != 0 || config.grid.z % cluster.z != 0) {
+    return refuse("cluster of " + std::to_string(blocks) + " blocks: 1 to " +
+                  std::to_string(kMaxClusterBlocks) + " are possible, and must divide the grid");
   }
   return {};
+}
+
+// As launched, else as compiled.
+Dim3 KernelImpl::ClusterOf(const LaunchConfig& config) const {
+  const Dim3& given = config.cluster;
+  const uint32_t* required = info_.required_cluster;
+  if (required[0] == 0 || given.x != 1 || given.y != 1 || given.z != 1) return given;
+  return {required[0], required[1], required[2]};
 }
 
 ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
@@ -337,6 +356,11 @@ ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
   std::copy(threads, threads + 3, launch.block);
   launch.dynamic_shared = config.dynamic_shared_bytes;
   launch.total_shared = layout_.dynamic_shared_offset + config.dynamic_shared_bytes;
+  const Dim3 cluster = ClusterOf(config);
+  const uint32_t shape_of_cluster[3] = {cluster.x, cluster.y, cluster.z};
+  std::copy(shape_of_cluster, shape_of_cluster + 3, launch.cluster);
+  launch.explicit_cluster =
+      info_.required_cluster[0] != 0 || cluster.x * cluster.y * cluster.z != 1;
   launch.kernel_name = info_.name.c_str();
 
   BlockShape shape;

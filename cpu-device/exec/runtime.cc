@@ -9,19 +9,17 @@
 #include <cstring>
 
 #include "cpu-device/exec/block.h"
+#include "cpu-device/exec/cluster.h"
 #include "cpu-device/exec/device_heap.h"
 #include "cpu-device/exec/device_output.h"
 #include "cpu-device/exec/executor.h"
 #include "cpu-device/exec/fault.h"
+#include "cpu-device/exec/runtime_async.h"
 #include "cpu-device/exec/runtime_texture.h"
 
 namespace farcall::cpu_device {
-namespace {
 
-extern "C" {
-
-// Slow path of a generic or global access: outside the device window, or misaligned.
-void fc_rt_check(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t line) {
+void CheckAccess(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t line) {
   auto within = [&](const void* base, uint64_t size) {
     uint64_t offset = address - reinterpret_cast<uint64_t>(base);
     return offset < size && bytes <= size - offset;
@@ -37,7 +35,7 @@ void fc_rt_check(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t
              options.device_window_end - options.device_window_begin)) {
     return;
   }
-  if (within(block->shared, block->shared_bytes)) return;
+  if (OwnerOfShared(block, address, bytes)) return;
   if (within(block->local, block->local_bytes * block->local_threads)) return;
   if (within(launch->params, launch->param_bytes)) return;
   if (launch->grid_workspace &&
@@ -53,6 +51,10 @@ void fc_rt_check(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t
   RaiseFault(ExecStatus::kIllegalAddress, "illegal %u-byte access to 0x%llx (PTX line %u)", bytes,
              static_cast<unsigned long long>(address), line);
 }
+
+namespace {
+
+extern "C" {
 
 void fc_rt_window_fault(uint64_t offset, uint64_t size, uint32_t bytes, uint32_t line_and_space) {
   const char* space = (line_and_space >> 31) ? "local" : "shared";
@@ -137,7 +139,7 @@ RuntimeSymbol Symbol(std::string_view name, F* function) {
 }
 
 const RuntimeSymbol kSymbols[] = {
-    Symbol("fc_rt_check", fc_rt_check),
+    Symbol("fc_rt_check", CheckAccess),
     Symbol("fc_rt_window_fault", fc_rt_window_fault),
     Symbol("fc_rt_trap", fc_rt_trap),
     Symbol("fc_rt_bad_call", fc_rt_bad_call),
@@ -183,7 +185,7 @@ void* FindRuntimeSymbol(std::string_view name) {
   for (const RuntimeSymbol& symbol : kSymbols) {
     if (symbol.name == name) return symbol.address;
   }
-  for (auto symbols : {FloatSymbols, TextureSymbols}) {
+  for (auto symbols : {FloatSymbols, TextureSymbols, AsyncSymbols}) {
     unsigned count = 0;
     const RuntimeSymbol* more = symbols(&count);
     for (unsigned i = 0; i < count; ++i) {

@@ -2,6 +2,7 @@
 // Functions compiled kernels call: checks, faults, printf, malloc, rounding modes, libm.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace farcall::cpu_device {
@@ -13,6 +14,11 @@ struct RuntimeSymbol {
   std::string_view name;
   void* address;
 };
+struct BlockContext;
+// Slow path of a generic or global access: outside the device window, or misaligned. Raises a fault
+// unless the block may access those bytes.
+void CheckAccess(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t line);
+
 // Directed rounding and format conversions: runtime_float.cc.
 const RuntimeSymbol* FloatSymbols(unsigned* count);
 

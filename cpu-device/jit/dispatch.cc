@@ -18,7 +18,12 @@ bool Emitter::Emit(const Instruction& instruction) {
     b_.CreateCondBr(condition, then, after);
     b_.SetInsertPoint(then);
   }
-  if (!Dispatch(instruction)) {
+#ifdef FARCALL_PTXJIT_MUTATIONS
+  const bool emitted = DispatchMutated(instruction);
+#else
+  const bool emitted = Dispatch(instruction);
+#endif
+  if (!emitted) {
     if (error_.empty()) Unsupported(instruction);
     return false;
   }
@@ -74,6 +79,8 @@ bool Emitter::Dispatch(const Instruction& instruction) {
       return EmitLogic(instruction);
     case Opcode::kShl:
     case Opcode::kShr:
+    case Opcode::kVshl:
+    case Opcode::kVshr:
       return EmitShift(instruction);
     case Opcode::kShf:
       return EmitFunnelShift(instruction);
@@ -112,6 +119,11 @@ bool Emitter::Dispatch(const Instruction& instruction) {
       return EmitStore(instruction);
     case Opcode::kCp:
       return EmitAsyncCopy(instruction);
+    case Opcode::kMbarrier:
+      return EmitMbarrier(instruction);
+    case Opcode::kMapa:
+    case Opcode::kGetctarank:
+      return EmitClusterAddress(instruction);
     case Opcode::kCvta:
       return EmitCvta(instruction);
     case Opcode::kIsspacep:
@@ -164,6 +176,9 @@ bool Emitter::Dispatch(const Instruction& instruction) {
       return EmitMatrix(instruction);
     case Opcode::kMma:
       return EmitMma(instruction);
+    case Opcode::kWmma:
+      return instruction.mods.matrix_op == ptx::MatrixOp::kMma ? EmitMma(instruction)
+                                                               : EmitWmmaMemory(instruction);
     case Opcode::kMembar:
     case Opcode::kFence:
       b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);

@@ -143,7 +143,6 @@ llvm::Value* Emitter::AtomicLane(const Instruction& instruction, Value* pointer,
 bool Emitter::EmitAtomic(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   const ptx::Modifiers& mods = instruction.mods;
-  if (mods.async) return Unsupported(instruction);
   Type type = instruction.type();
   unsigned bits = ptx::BitsOf(type), count = mods.vector;
   if (bits < 16 || mods.atomic == AtomicOp::kNone) return Unsupported(instruction);
@@ -165,6 +164,9 @@ bool Emitter::EmitAtomic(const Instruction& instruction) {
     Value* old = AtomicLane(instruction, place, b, c, own);
     if (!old) return Unsupported(instruction);
     if (has_result) Write(element(ops[0]), old, ptx::IsSigned(type));
+  }
+  if (mods.async) {
+    return EmitBytesHaveCome(instruction, ops.back(), space, Int64(bits / 8 * count));
   }
   return true;
 }

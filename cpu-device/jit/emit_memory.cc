@@ -96,6 +96,10 @@ llvm::Value* Emitter::Address(const Instruction& instruction, const Operand& ope
                                          static_cast<uint64_t>(operand.value));
   }
   Value* address = SymbolAddress(operand);
+  if (space == Space::kSharedCluster && !in_variable()) {
+    return Call("fc_rt_cluster_pointer", b_.getPtrTy(),
+                {block_, address, Int32(bytes), Int32(instruction.line)});
+  }
   if (IsShared(space)) {
     Value* base = BlockField(offsetof(BlockContext, shared), b_.getPtrTy());
     if (in_variable()) return b_.CreateGEP(b_.getInt8Ty(), base, address);
@@ -119,6 +123,24 @@ llvm::Value* Emitter::Address(const Instruction& instruction, const Operand& ope
     return nullptr;
   }
   if (in_variable()) return b_.CreateIntToPtr(address, b_.getPtrTy());
+  return CheckedGeneric(instruction, address, bytes);
+}
+
+llvm::Value* Emitter::CheckedAddress(const Instruction& instruction, Value* address, Space space,
+                                     unsigned bytes) {
+  if (space == Space::kSharedCluster) {
+    return Call("fc_rt_cluster_pointer", b_.getPtrTy(),
+                {block_, address, Int32(bytes), Int32(instruction.line)});
+  }
+  if (space == Space::kShared) {
+    return CheckedWindow(
+        instruction, address, BlockField(offsetof(BlockContext, shared), b_.getPtrTy()),
+        BlockField(offsetof(BlockContext, shared_bytes), b_.getInt64Ty()), bytes, false);
+  }
+  if (space != Space::kNone && space != Space::kGlobal) {
+    Unsupported(instruction, "state space");
+    return nullptr;
+  }
   return CheckedGeneric(instruction, address, bytes);
 }
 
@@ -172,7 +194,7 @@ bool Emitter::EmitLoad(const Instruction& instruction) {
 bool Emitter::EmitStore(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   const ptx::Modifiers& mods = instruction.mods;
-  if (mods.async || instruction.Has("bulk")) return Unsupported(instruction);
+  if (instruction.Has("bulk")) return Unsupported(instruction);
   Type type = instruction.type();
   unsigned bits = ptx::BitsOf(type), bytes = bits / 8, count = mods.vector;
   if (bits < 8) return Unsupported(instruction);
@@ -200,60 +222,7 @@ bool Emitter::EmitStore(const Instruction& instruction) {
       store->setVolatile(true);
     }
   }
-  return true;
-}
-
-// cp.async copies at once; its groups and waits have then nothing left to do.
-bool Emitter::EmitAsyncCopy(const Instruction& instruction) {
-  const auto& ops = instruction.operands;
-  if (!instruction.mods.async || instruction.Has("bulk") || instruction.Has("tensor")) {
-    return Unsupported(instruction);
-  }
-  std::string_view what = instruction.Part(2);
-  if (what == "commit_group" || what == "wait_group" || what == "wait_all") return true;
-  if (what != "ca" && what != "cg") return Unsupported(instruction);
-  if (ops.size() < 3 || !ops[2].Is(Operand::Kind::kInteger)) return Unsupported(instruction);
-  auto bytes = static_cast<unsigned>(ops[2].value);
-  if (bytes != 4 && bytes != 8 && bytes != 16) return Unsupported(instruction, "size");
-  llvm::Type* type = IntOf(bytes * 8);
-  Value* to = Address(instruction, ops[0], Space::kShared, bytes);
-  if (!to) return false;
-  Value* zero = llvm::Constant::getNullValue(type);
-  // A fourth operand is the number of source bytes (the rest becomes zero), or a predicate that
-  // skips the source.
-  Value* kept = nullptr;
-  bool skips = false;
-  if (ops.size() > 3 && !(ops[3].Is(Operand::Kind::kRegister) &&
-                          ptx::BitsOf(scope_->function->registers[ops[3].reg].type) == 64)) {
-    bool is_predicate = ops[3].Is(Operand::Kind::kRegister) &&
-                        scope_->function->registers[ops[3].reg].type == Type::kPred;
-    kept = is_predicate ? b_.CreateSelect(ReadPredicate(ops[3]), Int32(0), Int32(bytes))
-                        : ReadInt(ops[3], 32);
-    skips = true;
-  }
-  if (!skips) {
-    Value* from = Address(instruction, ops[1], Space::kGlobal, bytes);
-    if (!from) return false;
-    b_.CreateAlignedStore(b_.CreateAlignedLoad(type, from, llvm::Align(bytes)), to,
-                          llvm::Align(bytes));
-    return true;
-  }
-  BasicBlock* copy = BasicBlock::Create(context_, "copy", llvm_function_);
-  BasicBlock* done = BasicBlock::Create(context_, "copied", llvm_function_);
-  b_.CreateAlignedStore(zero, to, llvm::Align(bytes));
-  b_.CreateCondBr(b_.CreateICmpNE(kept, Int32(0)), copy, done);
-  b_.SetInsertPoint(copy);
-  Value* from = Address(instruction, ops[1], Space::kGlobal, bytes);
-  if (!from) return false;
-  Value* loaded = b_.CreateAlignedLoad(type, from, llvm::Align(bytes));
-  Value* drop = b_.CreateShl(b_.CreateSub(Int32(bytes), kept), 3);
-  Value* whole = b_.CreateICmpUGE(kept, Int32(bytes));
-  Value* safe = Resize(b_.CreateSelect(whole, Int32(0), drop), bytes * 8);
-  Value* mask = b_.CreateLShr(llvm::Constant::getAllOnesValue(type), safe);
-  b_.CreateAlignedStore(b_.CreateAnd(loaded, mask), to, llvm::Align(bytes));
-  b_.CreateBr(done);
-  b_.SetInsertPoint(done);
-  return true;
+  return !mods.async || EmitBytesHaveCome(instruction, ops.back(), space, Int64(bytes * count));
 }
 
 bool Emitter::EmitCvta(const Instruction& instruction) {
@@ -261,6 +230,13 @@ bool Emitter::EmitCvta(const Instruction& instruction) {
   Value* value = ReadInt(ops[1], 64);
   Value* base = Int64(0);
   Space space = instruction.mods.space;
+  if (space == Space::kSharedCluster) {
+    Write(ops[0], instruction.mods.to
+                      ? Call("fc_rt_generic_to_cluster", b_.getInt64Ty(), {block_, value})
+                      : Call("fc_rt_cluster_to_generic", b_.getInt64Ty(),
+                             {block_, value, Int32(instruction.line)}));
+    return true;
+  }
   if (IsShared(space)) {
     base = b_.CreatePtrToInt(BlockField(offsetof(BlockContext, shared), b_.getPtrTy()),
                              b_.getInt64Ty());
@@ -286,7 +262,10 @@ bool Emitter::EmitIsspacep(const Instruction& instruction) {
                         LaunchField(offsetof(LaunchContext, param_bytes), b_.getInt64Ty()));
   Value* result = nullptr;
   Space space = instruction.mods.space;
-  if (IsShared(space)) {
+  if (space == Space::kSharedCluster) {
+    result = b_.CreateICmpNE(Call("fc_rt_in_cluster_shared", b_.getInt32Ty(), {block_, address}),
+                             Int32(0));
+  } else if (IsShared(space)) {
     result = shared;
   } else if (space == Space::kLocal) {
     result = local;

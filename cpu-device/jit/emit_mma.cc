@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mma.sync: a lane's registers into words (exec/matrix_ops.h), suspend, the sums out of them.
+// mma.sync and wmma.mma: a lane's registers into words (exec/matrix_ops.h), suspend, the sums out
+// of them.
 #include "cpu-device/exec/matrix_ops.h"
 #include "cpu-device/jit/emitter.h"
 
@@ -31,41 +32,69 @@ bool Known(Type type, MatrixType* out) {
       return *out = MatrixType::kF32, true;
     case Type::kS32:
       return *out = MatrixType::kS32, true;
+    case Type::kS4:
+      return *out = MatrixType::kS4, true;
+    case Type::kU4:
+      return *out = MatrixType::kU4, true;
+    case Type::kB1:
+      return *out = MatrixType::kB1, true;
     default:
       return false;
   }
 }
 
-// d, a, b, c are written in this order. False: a shape or type that is not carried out here.
+// How many words a lane's share of a matrix takes.
+unsigned WordsOf(unsigned elements, MatrixType type) {
+  return (elements / kWarpSize * BitsOf(type) + 31) / 32;
+}
+
+// d, a, b, c are written in this order; wmma of halves names d and c. False: a shape or type that
+// is not carried out here.
 bool FormOf(const ptx::Instruction& instruction, MatrixForm* form) {
   const ptx::Modifiers& mods = instruction.mods;
-  if (mods.type_count != 4 || !Known(mods.types[0], &form->d) || !Known(mods.types[1], &form->a) ||
-      !Known(mods.types[2], &form->b) || !Known(mods.types[3], &form->c)) {
+  const bool warp = instruction.Is(ptx::Opcode::kWmma), halves = warp && mods.type_count == 2;
+  const Type types[] = {mods.types[0], halves ? Type::kF16 : mods.types[1],
+                        halves ? Type::kF16 : mods.types[2], mods.types[halves ? 1 : 3]};
+  if ((mods.type_count != 4 && !halves) || !Known(types[0], &form->d) ||
+      !Known(types[1], &form->a) || !Known(types[2], &form->b) || !Known(types[3], &form->c)) {
     return false;
   }
   for (const char* other : {"sp", "sp::ordered_metadata", "block_scale", "kind::mxf8f6f4"}) {
     if (instruction.Has(other)) return false;
   }
-  unsigned bits = ptx::BitsOf(mods.types[1]);
-  form->tall = mods.m == 16;
+  form->m = mods.m;
+  form->n = mods.n;
   form->k = mods.k;
   form->saturates = mods.satfinite;
-  // What fits the words: 4 registers of a and 2 of b; the older shape of halves has lanes of its
-  // own.
-  bool shape = (mods.m == 16 || mods.m == 8) && mods.n == 8 && bits == ptx::BitsOf(mods.types[2]);
-  bool older = mods.m == 8 && bits == 16;
-  bool wide = bits == 64 && (mods.m != 8 || mods.k != 4);
-  return shape && !older && !wide && mods.k >= 4 && mods.k * bits <= 256;
+  form->row_by_row = warp;
+  if (form->a == MatrixType::kB1) {
+    form->conjunction = instruction.Has("and");
+    if (!form->conjunction && !instruction.Has("xor")) return false;
+  }
+  unsigned bits = BitsOf(form->a);
+  if (bits != BitsOf(form->b) || mods.m == 0 || mods.n == 0 || mods.k == 0) return false;
+  // Of halves, the oldest shape has lanes of its own.
+  bool shape = warp ? mods.m <= kMaxMatrixRows && mods.n <= kMaxMatrixColumns
+                    : (mods.m == 16 || mods.m == 8) && mods.n == 8 && mods.k >= 4 &&
+                          !(mods.m == 8 && bits == 16);
+  shape = shape && mods.k <= kMaxMatrixDepth && mods.m * mods.k <= kMaxMatrixA &&
+          mods.k * mods.n <= kMaxMatrixB && mods.m * mods.n <= kMaxMatrixD;
+  return shape && (mods.m * mods.k) % kWarpSize == 0 && (mods.k * mods.n) % kWarpSize == 0 &&
+         WordsOf(mods.m * mods.k, form->a) <= std::size(MatrixWords{}.a) &&
+         WordsOf(mods.k * mods.n, form->b) <= std::size(MatrixWords{}.b) &&
+         WordsOf(mods.m * mods.n, form->c) <= std::size(MatrixWords{}.c) &&
+         WordsOf(mods.m * mods.n, form->d) <= std::size(MatrixWords{}.c);
 }
 
 }  // namespace
 
-// Registers of 32 or 64 bits into words from `first` on. False: not as many as there are words.
+// Registers of 32 or 64 bits into words from `first` on; what the fragment has beyond them stays
+// unused. False: fewer than there are words.
 bool Emitter::SetMatrixWords(Value* words, unsigned first, unsigned count, const Operand& operand,
                              unsigned bits) {
   const std::vector<Operand> parts = Parts(operand);
-  if (parts.size() * bits != count * 32) return false;
-  for (unsigned i = 0; i < parts.size(); ++i) {
+  if (parts.size() * bits < count * 32) return false;
+  for (unsigned i = 0; i * bits < count * 32; ++i) {
     Value* value = ReadInt(parts[i], bits);
     SetWord(words, first + i * bits / 32, bits == 64 ? b_.CreateTrunc(value, IntOf(32)) : value);
     if (bits == 64) {
@@ -84,31 +113,87 @@ bool Emitter::EmitMma(const Instruction& instruction) {
   }
   constexpr unsigned kA = offsetof(MatrixWords, a) / 4, kB = offsetof(MatrixWords, b) / 4,
                      kC = offsetof(MatrixWords, c) / 4;
-  auto width = [&](unsigned type) { return ptx::BitsOf(instruction.type(type)) == 64 ? 64u : 32u; };
-  unsigned rows = form.tall ? 2 : 1, bits = ptx::BitsOf(instruction.type(1));
+  auto width = [](MatrixType type) { return BitsOf(type) == 64 ? 64u : 32u; };
+  unsigned in_a = WordsOf(form.m * form.k, form.a), in_b = WordsOf(form.k * form.n, form.b),
+           in_c = WordsOf(form.m * form.n, form.c), in_d = WordsOf(form.m * form.n, form.d);
   Value* words = NewWords(sizeof(MatrixWords) / 4);
-  if (!SetMatrixWords(words, kA, rows * form.k / 4 * bits / 32, ops[1], width(1)) ||
-      !SetMatrixWords(words, kB, form.k / 4 * bits / 32, ops[2], width(2)) ||
-      !SetMatrixWords(words, kC, 2 * rows * ptx::BitsOf(instruction.type(3)) / 32, ops[3],
-                      width(3))) {
+  if (!SetMatrixWords(words, kA, in_a, ops[1], width(form.a)) ||
+      !SetMatrixWords(words, kB, in_b, ops[2], width(form.b)) ||
+      !SetMatrixWords(words, kC, in_c, ops[3], width(form.c))) {
     return Unsupported(instruction, "operand count");
   }
   const std::vector<Operand> results = Parts(ops[0]);
-  if (results.size() * width(0) != 2 * rows * ptx::BitsOf(instruction.type(0))) {
-    return Unsupported(instruction, "operand count");
-  }
+  if (results.size() * width(form.d) < in_d * 32) return Unsupported(instruction, "operand count");
   SetField(thread_, offsetof(ThreadContext, value), b_.CreatePtrToInt(words, b_.getInt64Ty()));
-  SetField(thread_, offsetof(ThreadContext, c), Int32(form.Pack()));
+  SetField(thread_, offsetof(ThreadContext, a), Int32(form.Types()));
+  SetField(thread_, offsetof(ThreadContext, b), Int32(form.Sizes()));
+  SetField(thread_, offsetof(ThreadContext, c), Int32(form.Flags()));
   SetField(thread_, offsetof(ThreadContext, mask), Int32(~0u));
   Suspend(Wait::kMma);
-  for (unsigned i = 0; i < results.size(); ++i) {
-    if (width(0) == 32) {
+  for (unsigned i = 0; i * width(form.d) < in_d * 32; ++i) {
+    if (width(form.d) == 32) {
       Write(results[i], Word(words, kC + i));
       continue;
     }
     Value* low = b_.CreateZExt(Word(words, kC + 2 * i), b_.getInt64Ty());
     Value* high = b_.CreateZExt(Word(words, kC + 2 * i + 1), b_.getInt64Ty());
     Write(results[i], b_.CreateOr(low, b_.CreateShl(high, 32)));
+  }
+  return true;
+}
+
+// Where element `i` of this lane's share lies, in bits from the matrix's begin.
+llvm::Value* Emitter::WmmaElement(const Instruction& instruction, unsigned rows, unsigned columns,
+                                  unsigned i, Value* stride) {
+  const bool by_row = instruction.mods.layout_a == ptx::Layout::kRow;
+  Value* at = b_.CreateAdd(b_.CreateMul(LaneNumber(), Int32(rows * columns / kWarpSize)), Int32(i));
+  Value *row = b_.CreateUDiv(at, Int32(columns)), *column = b_.CreateURem(at, Int32(columns));
+  Value *line = by_row ? row : column, *inside = by_row ? column : row;
+  Value* index = b_.CreateAdd(b_.CreateMul(Resize(line, 64), stride), Resize(inside, 64));
+  return b_.CreateMul(index, Int64(ptx::BitsOf(instruction.type())));
+}
+
+// wmma.load, wmma.store: each lane its own elements, once all lanes are here. Of a matrix in parts
+// of bytes, a lane's elements are whole words: the layout is fixed (a by rows, b by columns).
+bool Emitter::EmitWmmaMemory(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  const ptx::Modifiers& mods = instruction.mods;
+  const bool store = mods.matrix_op == ptx::MatrixOp::kStoreD;
+  const unsigned rows = mods.matrix_op == ptx::MatrixOp::kLoadB ? mods.k : mods.m,
+                 columns = mods.matrix_op == ptx::MatrixOp::kLoadA ? mods.k : mods.n,
+                 bits = ptx::BitsOf(instruction.type()), share = rows * columns / kWarpSize;
+  if (outlined_) return Unsupported(instruction, "inside a function that is not inlined");
+  if (ops.size() < 2 || mods.layout_a == ptx::Layout::kNone || share == 0 || share > 64 ||
+      rows * columns % kWarpSize != 0 || bits < 8) {
+    return Unsupported(instruction, "shape or type");
+  }
+  const Operand &address = ops[store ? 0 : 1], &fragment = ops[store ? 1 : 0];
+  const std::vector<Operand> parts = Parts(fragment);
+  const unsigned held = bits == 64 ? 64 : 32, words = (share * bits + held - 1) / held;
+  if (parts.size() < words) return Unsupported(instruction, "operand count");
+  SetField(thread_, offsetof(ThreadContext, mask), Int32(~0u));
+  Suspend(Wait::kWarpSync);
+  const bool by_row = mods.layout_a == ptx::Layout::kRow;
+  Value* stride = ops.size() > 2 ? ReadInt(ops[2], 32) : Int32(by_row ? columns : rows);
+  stride = Resize(stride, 64);
+  const ptx::Space space = SpaceOf(address, mods.space);
+  Value* base = SymbolAddress(address);
+  for (unsigned w = 0; w < words; ++w) {
+    Value* word = store ? ReadInt(parts[w], held) : ConstInt(held, 0);
+    for (unsigned i = 0; i < std::max(held / bits, 1u) && w * (held / bits) + i < share; ++i) {
+      unsigned at = w * (held / bits) + i;
+      Value* offset = b_.CreateLShr(WmmaElement(instruction, rows, columns, at, stride), 3);
+      Value* pointer = CheckedAddress(instruction, b_.CreateAdd(base, offset), space, bits / 8);
+      if (!pointer) return false;
+      llvm::Align align(bits / 8);
+      if (store) {
+        b_.CreateAlignedStore(Resize(b_.CreateLShr(word, i * bits), bits), pointer, align);
+      } else {
+        Value* loaded = Resize(b_.CreateAlignedLoad(IntOf(bits), pointer, align), held);
+        word = b_.CreateOr(word, b_.CreateShl(loaded, i * bits));
+      }
+    }
+    if (!store) Write(parts[w], word);
   }
   return true;
 }

@@ -33,16 +33,7 @@ bool Emitter::EmitBarrier(const Instruction& instruction) {
     Suspend(Wait::kWarpSync);
     return true;
   }
-  if (mods.cluster) {
-    // A cluster is one block here.
-    if (mods.barrier == BarrierOp::kArrive) return true;
-    SetField(thread_, offsetof(ThreadContext, a), Int32(0));
-    SetField(thread_, offsetof(ThreadContext, b), Int32(0));
-    SetField(thread_, offsetof(ThreadContext, c), Int32(0));
-    if (mods.barrier != BarrierOp::kWait) return Unsupported(instruction);
-    Suspend(Wait::kBarrier);
-    return true;
-  }
+  if (mods.cluster) return EmitClusterBarrier(instruction);
   bool reduces = mods.barrier == BarrierOp::kRed;
   size_t first = reduces ? 1 : 0;
   if (ops.size() <= first) return Unsupported(instruction);

@@ -55,6 +55,8 @@ bool Emitter::Suspends(const Instruction& instruction) {
     case Opcode::kStmatrix:
     case Opcode::kMovmatrix:
       return true;
+    case Opcode::kMbarrier:
+      return instruction.Part(1) == "test_wait" || instruction.Part(1) == "try_wait";
     default:
       return false;
   }

@@ -64,6 +64,7 @@ class Emitter {
   bool Dispatch(const Instruction& instruction);
   bool IsSpinLoop(uint32_t first, uint32_t last) const;
   static bool Suspends(const Instruction& instruction);
+  bool DispatchMutated(const Instruction& instruction);  // of mutate.cc, tests only
   bool Unsupported(const Instruction& instruction, const std::string& why = "");
   bool Fail(ExecStatus status, const std::string& text);
 
@@ -163,13 +164,14 @@ class Emitter {
   // ---- emit_memory.cc
   bool EmitLoad(const Instruction& instruction);
   bool EmitStore(const Instruction& instruction);
-  bool EmitAsyncCopy(const Instruction& instruction);
   bool EmitCvta(const Instruction& instruction);
   bool EmitIsspacep(const Instruction& instruction);
   bool EmitAlloca(const Instruction& instruction);
   // Checked host pointer of an address operand; null after Unsupported.
   Value* Address(const Instruction& instruction, const Operand& operand, ptx::Space space,
                  unsigned bytes);
+  Value* CheckedAddress(const Instruction& instruction, Value* address, ptx::Space space,
+                        unsigned bytes);  // a computed one, in that space
   Value* FitsWindow(Value* offset, Value* size, unsigned bytes);
   Value* CheckedGeneric(const Instruction& instruction, Value* address, unsigned bytes);
   Value* CheckedWindow(const Instruction& instruction, Value* offset, Value* base, Value* size,
@@ -181,6 +183,19 @@ class Emitter {
   Value* AtomicLane(const Instruction& instruction, Value* pointer, Value* b, Value* c, bool own);
   Value* AtomicApply(const Instruction& instruction, Type type, Value* old, Value* operand,
                      Value* compare_with);
+
+  // ---- emit_async.cc
+  bool EmitAsyncCopy(const Instruction& instruction);
+  bool EmitMbarrier(const Instruction& instruction);
+  bool EmitMbarrierArrive(const Instruction& instruction);
+  bool EmitMbarrierWait(const Instruction& instruction);
+  bool EmitBytesHaveCome(const Instruction& instruction, const Operand& operand, ptx::Space space,
+                         Value* bytes);
+  bool EmitBulk(const Instruction& instruction);
+  bool EmitBulkReduction(const Instruction& instruction, Value* to, Value* from, Value* bytes);
+  bool EmitClusterAddress(const Instruction& instruction);
+  bool EmitClusterBarrier(const Instruction& instruction);
+  void YieldUnless(Value* complete);
 
   // ---- emit_control.cc
   bool EmitBranch(const Instruction& instruction);
@@ -219,6 +234,9 @@ class Emitter {
 
   // ---- emit_mma.cc
   bool EmitMma(const Instruction& instruction);
+  bool EmitWmmaMemory(const Instruction& instruction);
+  Value* WmmaElement(const Instruction& instruction, unsigned rows, unsigned columns, unsigned i,
+                     Value* stride);
   bool SetMatrixWords(Value* words, unsigned first, unsigned count, const Operand& operand,
                       unsigned bits);
 

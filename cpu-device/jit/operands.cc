@@ -238,21 +238,38 @@ llvm::Value* Emitter::ReadSpecial(const Operand& operand) {
     case SpecialRegister::kNctaidY:
     case SpecialRegister::kNctaidZ:
       return launch32(offsetof(LaunchContext, grid) + index(SpecialRegister::kNctaidX));
-    // Without clusters each block is a cluster of one.
     case SpecialRegister::kClusteridX:
     case SpecialRegister::kClusteridY:
-    case SpecialRegister::kClusteridZ:
-      return BlockField(offsetof(BlockContext, ctaid) + index(SpecialRegister::kClusteridX),
-                        b_.getInt32Ty());
+    case SpecialRegister::kClusteridZ: {
+      size_t i = index(SpecialRegister::kClusteridX);
+      return b_.CreateUDiv(BlockField(offsetof(BlockContext, ctaid) + i, b_.getInt32Ty()),
+                           launch32(offsetof(LaunchContext, cluster) + i));
+    }
     case SpecialRegister::kNclusteridX:
     case SpecialRegister::kNclusteridY:
-    case SpecialRegister::kNclusteridZ:
-      return launch32(offsetof(LaunchContext, grid) + index(SpecialRegister::kNclusteridX));
+    case SpecialRegister::kNclusteridZ: {
+      size_t i = index(SpecialRegister::kNclusteridX);
+      return b_.CreateUDiv(launch32(offsetof(LaunchContext, grid) + i),
+                           launch32(offsetof(LaunchContext, cluster) + i));
+    }
+    case SpecialRegister::kClusterCtaidX:
+    case SpecialRegister::kClusterCtaidY:
+    case SpecialRegister::kClusterCtaidZ:
+      return BlockField(
+          offsetof(BlockContext, cluster_ctaid) + index(SpecialRegister::kClusterCtaidX),
+          b_.getInt32Ty());
     case SpecialRegister::kClusterNctaidX:
     case SpecialRegister::kClusterNctaidY:
     case SpecialRegister::kClusterNctaidZ:
+      return launch32(offsetof(LaunchContext, cluster) + index(SpecialRegister::kClusterNctaidX));
+    case SpecialRegister::kClusterCtarank:
+      return BlockField(offsetof(BlockContext, cluster_rank), b_.getInt32Ty());
     case SpecialRegister::kClusterNctarank:
-      return Int32(1);
+      return b_.CreateMul(b_.CreateMul(launch32(offsetof(LaunchContext, cluster)),
+                                       launch32(offsetof(LaunchContext, cluster) + 4)),
+                          launch32(offsetof(LaunchContext, cluster) + 8));
+    case SpecialRegister::kIsExplicitCluster:
+      return b_.CreateICmpNE(launch32(offsetof(LaunchContext, explicit_cluster)), Int32(0));
     case SpecialRegister::kLaneid:
       return lane();
     case SpecialRegister::kWarpid:

@@ -201,7 +201,7 @@ bool ParseOfOpcode(Opcode opcode, std::string_view word, Modifiers* mods) {
       return Lookup(AtomicOps(), word, &mods->atomic) ||
              Lookup(Geometries(), word, &mods->geometry);
     case Opcode::kCp:
-      return word != "and" && Lookup(AtomicOps(), word, &mods->atomic);
+      return Lookup(AtomicOps(), word, &mods->atomic);
     case Opcode::kShfl:
       return Lookup(ShuffleModes(), word, &mods->shuffle);
     case Opcode::kVote:

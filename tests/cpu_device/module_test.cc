@@ -173,5 +173,46 @@ TEST_F(ModuleTest, TheLinkerPutsInputsTogether) {
   EXPECT_OK(CU(cuLinkDestroy)(link));
 }
 
+// Each block writes its neighbour's number, which it reads from the neighbour's shared memory.
+TEST_F(DriverTest, BlocksOfAClusterShareTheirMemory) {
+  const char* ptx = R"(.version 8.6
+.target sm_90
+.address_size 64
+.visible .entry neighbours(.param .u64 out) {
+  .reg .b32 %r<8>; .reg .b64 %rd<4>; .shared .align 4 .u32 number;
+  ld.param.u64 %rd1, [out]; mov.u32 %r1, %ctaid.x; st.shared.u32 [number], %r1;
+  barrier.cluster.arrive; barrier.cluster.wait;
+  mov.u32 %r2, %cluster_ctarank; xor.b32 %r2, %r2, 1; mov.u32 %r3, number;
+  mapa.shared::cluster.u32 %r4, %r3, %r2; ld.shared::cluster.u32 %r5, [%r4];
+  mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r5;
+  barrier.cluster.arrive; barrier.cluster.wait; ret;
+}
+)";
+  CUmodule module = nullptr;
+  const CUresult loaded = CU(cuModuleLoadData)(&module, ptx);
+  if (loaded == CUDA_ERROR_NOT_SUPPORTED) GTEST_SKIP() << "a build without the PTX executor";
+  ASSERT_OK(loaded);
+  CUfunction function = nullptr;
+  ASSERT_OK(CU(cuModuleGetFunction)(&function, module, "neighbours"));
+  CUdeviceptr out = Allocate(32);
+  void* params[] = {&out};
+  CUlaunchAttribute attribute = {};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attribute.value.clusterDim.x = 4;
+  attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
+  CUlaunchConfig config = {};
+  config.gridDimX = 8;
+  config.gridDimY = config.gridDimZ = config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  ASSERT_OK(CU(cuLaunchKernelEx)(&config, function, params, nullptr));
+  uint32_t numbers[8] = {};
+  ASSERT_OK(CU(cuMemcpyDtoH_v2)(numbers, out, sizeof(numbers)));
+  for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(numbers[i], i ^ 1) << i;
+  config.gridDimX = 6;
+  EXPECT_EQ(CU(cuLaunchKernelEx)(&config, function, params, nullptr),
+            CUDA_ERROR_INVALID_CLUSTER_SIZE);
+}
+
 }  // namespace
 }  // namespace farcall::cpu_device

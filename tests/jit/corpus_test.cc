@@ -2,55 +2,16 @@
 // Every case of tests/ptx/corpus through the JIT.
 #include "tests/ptx/corpus/corpus.h"
 
-#include "tests/jit/program_fixture.h"
+#include "tests/jit/run_case.h"
+#include "tests/ptx/corpus/refused.h"
 
 namespace farcall::cpu_device {
 namespace {
 
-using ptx_corpus::Argument;
-using ptx_corpus::Case;
-
 class CorpusTest : public ProgramTest, public ::testing::WithParamInterface<size_t> {};
 
 TEST_P(CorpusTest, GivesTheExpectedBytes) {
-  const Case& c = ptx_corpus::AllCases()[GetParam()];
-  std::unique_ptr<Program> program;
-  ExecResult result = Program::Load(c.ptx, TestMemory::Get(), &program);
-  ASSERT_TRUE(result.ok()) << result.message;
-  Kernel* kernel = program->FindKernel(c.kernel);
-  ASSERT_NE(kernel, nullptr);
-  const KernelInfo& info = kernel->info();
-  ASSERT_EQ(info.params.size(), c.arguments.size());
-  std::vector<uint8_t> block(info.param_bytes + 1);
-  std::vector<uint64_t> buffers(c.arguments.size());
-  for (size_t i = 0; i < c.arguments.size(); ++i) {
-    const Argument& argument = c.arguments[i];
-    const void* value = argument.bytes.data();
-    size_t bytes = argument.bytes.size();
-    if (argument.kind != Argument::Kind::kScalar) {
-      buffers[i] = TestMemory::Get().Allocate(std::max<size_t>(bytes, 1), 256);
-      memcpy(reinterpret_cast<void*>(buffers[i]), value, bytes);
-      value = &buffers[i];
-      bytes = 8;
-    }
-    ASSERT_EQ(info.params[i].size_bytes, bytes);
-    memcpy(block.data() + info.params[i].offset_bytes, value, bytes);
-  }
-  LaunchConfig config;
-  config.grid = {c.grid.x, c.grid.y, c.grid.z};
-  config.block = {c.block.x, c.block.y, c.block.z};
-  config.dynamic_shared_bytes = c.dynamic_shared_bytes;
-  result = kernel->Run(config, block.data());
-  // The one family the JIT lacks: an honest refusal is right, a result would have to be.
-  bool product = c.name.find("wmma") != std::string::npos;
-  if (product && result.status == ExecStatus::kUnsupported) GTEST_SKIP() << result.message;
-  ASSERT_TRUE(result.ok()) << result.message;
-  for (size_t i = 0; i < c.arguments.size(); ++i) {
-    if (c.arguments[i].kind != Argument::Kind::kOutput) continue;
-    std::string difference =
-        ptx_corpus::Compare(c.arguments[i], reinterpret_cast<const uint8_t*>(buffers[i]));
-    EXPECT_EQ(difference, "") << "argument " << i;
-  }
+  EXPECT_EQ(RunCase(ptx_corpus::AllCases()[GetParam()]), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CorpusTest,
@@ -62,6 +23,20 @@ INSTANTIATE_TEST_SUITE_P(All, CorpusTest,
                            }
                            return name;
                          });
+
+class RefusalTest : public ProgramTest {};
+
+TEST_F(RefusalTest, WhatIsNotExecutedIsToldByNameAndLine) {
+  for (const ptx_corpus::Refusal& refusal : ptx_corpus::AllRefusals()) {
+    Program* program = Load(refusal.MakeCase().ptx);
+    ASSERT_NE(program, nullptr) << refusal.mnemonic;
+    ExecResult result = program->FindKernel("k")->Prepare();
+    EXPECT_EQ(result.status, ExecStatus::kUnsupported) << refusal.mnemonic;
+    std::string expected = "kernel k, line " + std::to_string(refusal.line) + ": " +
+                           refusal.mnemonic + " is not supported by the CPU device";
+    EXPECT_EQ(result.message.substr(0, expected.size()), expected);
+  }
+}
 
 }  // namespace
 }  // namespace farcall::cpu_device

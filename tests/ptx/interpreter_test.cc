@@ -51,6 +51,7 @@ TEST_P(Corpus, GivesTheExpectedBytes) {
   ptx_interpreter::LaunchConfig config;
   config.grid = {c.grid.x, c.grid.y, c.grid.z};
   config.block = {c.block.x, c.block.y, c.block.z};
+  config.cluster = {c.cluster.x, c.cluster.y, c.cluster.z};
   config.dynamic_shared_bytes = c.dynamic_shared_bytes;
   config.max_steps = 100'000'000;
   ptx_interpreter::RunResult run = program->Run(c.kernel, config, params);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logic, shifts, bit fields, byte permutation.
+#include <algorithm>
 #include <bit>
 #include <string>
 
@@ -250,6 +251,44 @@ void AddFns(Cases* out) {
       }));
 }
 
+// Video shifts of whole words.
+void AddVideoShifts(Cases* out) {
+  const std::vector<uint32_t> v{0, 1, 0x80000000, 0xdeadbeef, 0x7fffffff}, n{0, 1, 31, 32, 40},
+      more{0, 5, 0xfffffff0};
+  auto shift = [](bool left, bool is_signed, bool wrap, uint32_t a, uint32_t by) -> uint32_t {
+    by = wrap ? by % 32 : std::min(by, 32u);
+    if (left) return by == 32 ? 0 : a << by;
+    if (is_signed)
+      return static_cast<uint32_t>(static_cast<int64_t>(static_cast<int32_t>(a)) >> by);
+    return by == 32 ? 0 : a >> by;
+  };
+  for (bool left : {false, true}) {
+    for (bool is_signed : {false, true}) {
+      for (bool wrap : {false, true}) {
+        const std::string t = is_signed ? "s32" : "u32";
+        const std::string op = std::string(left ? "vshl." : "vshr.") + t + "." + t + ".u32." +
+                               (wrap ? "wrap" : "clamp");
+        out->push_back(Binary<uint32_t, uint32_t, uint32_t>(
+            op, op + " %d, %a, %b;", v, n,
+            [=](uint32_t a, uint32_t b) { return shift(left, is_signed, wrap, a, b); }));
+        auto add = [&](const std::string& second, auto combine) {
+          out->push_back(Ternary<uint32_t, uint32_t, uint32_t, uint32_t>(
+              op + second, op + second + " %d, %a, %b, %c;", v, n, more,
+              [=](uint32_t a, uint32_t b, uint32_t c) {
+                return combine(shift(left, is_signed, wrap, a, b), c);
+              }));
+        };
+        auto less = [=](uint32_t a, uint32_t b) {
+          return is_signed ? static_cast<int32_t>(a) < static_cast<int32_t>(b) : a < b;
+        };
+        add(".add", [](uint32_t a, uint32_t b) { return a + b; });
+        add(".min", [=](uint32_t a, uint32_t b) { return less(a, b) ? a : b; });
+        add(".max", [=](uint32_t a, uint32_t b) { return less(a, b) ? b : a; });
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void AddBitCases(Cases* out) {
@@ -268,6 +307,7 @@ void AddBitCases(Cases* out) {
   AddLop3(out);
   AddPermute(out);
   AddFns(out);
+  AddVideoShifts(out);
 }
 
 }  // namespace farcall::cpu_device::ptx_corpus

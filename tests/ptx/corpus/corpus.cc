@@ -154,6 +154,8 @@ const std::vector<Case>& AllCases() {
     AddWarpCases(&all);
     AddControlCases(&all);
     AddMatrixCases(&all);
+    AddAsyncCases(&all);
+    AddMpfrCases(&all);
     for (Case& c : all) LetClampedZerosHaveEitherSign(&c);
     return all;
   }());

@@ -39,7 +39,7 @@ struct Case {
   std::string name;
   std::string ptx;
   std::string kernel = "k";
-  Dim3 grid, block;
+  Dim3 grid, block, cluster;
   uint32_t dynamic_shared_bytes = 0;
   std::vector<Argument> arguments;  // buffers are passed as 64-bit addresses
   std::string expected_output;      // what device printf writes

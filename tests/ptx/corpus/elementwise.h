@@ -127,5 +127,7 @@ void AddAtomicCases(std::vector<Case>* out);
 void AddWarpCases(std::vector<Case>* out);
 void AddControlCases(std::vector<Case>* out);
 void AddMatrixCases(std::vector<Case>* out);
+void AddAsyncCases(std::vector<Case>* out);
+void AddMpfrCases(std::vector<Case>* out);
 
 }  // namespace farcall::cpu_device::ptx_corpus

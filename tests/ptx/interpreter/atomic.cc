@@ -94,7 +94,6 @@ void Core::AtomicAt(uint8_t* at, Type type, const Operand* dst, const Operand& b
 
 bool Core::Atomic() {
   if (in_.opcode != Opcode::kAtom && in_.opcode != Opcode::kRed) return false;
-  if (mods_.async) Unsupported();
   const Type type = in_.type();
   const uint64_t width = ptx::BytesOf(type), count = mods_.vector;
   const bool returns = in_.opcode == Opcode::kAtom;
@@ -122,6 +121,9 @@ bool Core::Atomic() {
     const Operand& b = count > 1 ? Op(address + 1).elements.at(i) : Op(address + 1);
     const Operand* dst = !returns ? nullptr : count > 1 ? &Op(0).elements.at(i) : &Op(0);
     AtomicAt(at + i * width, type, dst, b, cas ? &Op(address + 2) : nullptr);
+  }
+  if (mods_.async) {
+    BytesHaveCome(in_.operands.back(), mods_.space, static_cast<int64_t>(width * count));
   }
   return true;
 }

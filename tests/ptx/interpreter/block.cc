@@ -117,34 +117,33 @@ void Block::RunTurn(Thread& thread) {
   }
 }
 
-void Block::Run() {
-  bool live = true;
-  while (live) {
-    bool progress = false;
-    live = false;
-    for (Thread& thread : threads_) {
-      if (thread.state == ThreadState::kRunning) {
-        progress = true;
-        try {
-          RunTurn(thread);
-        } catch (Stop& stop) {
-          throw Located(thread, stop);
-        }
-      }
-      live |= thread.state != ThreadState::kExited;
-    }
-    for (unsigned warp = 0; warp < WarpCount(); ++warp) {
-      progress |= ResolveCollectives(warp);
-      progress |= ResolveActivemasks(warp);
-    }
-    progress |= ResolveBarriers();
-    if (live && !progress) {
-      for (Thread& thread : threads_) {
-        if (thread.state == ThreadState::kExited) continue;
-        throw Located(thread, {RunStatus::kDeadlock, "deadlock: waits forever"});
+bool Block::Turn(bool* progress) {
+  bool live = false;
+  for (Thread& thread : threads_) {
+    if (thread.state == ThreadState::kRunning) {
+      *progress = true;
+      try {
+        RunTurn(thread);
+      } catch (Stop& stop) {
+        throw Located(thread, stop);
       }
     }
+    live |= thread.state != ThreadState::kExited;
   }
+  for (unsigned warp = 0; warp < WarpCount(); ++warp) {
+    *progress |= ResolveCollectives(warp);
+    *progress |= ResolveActivemasks(warp);
+  }
+  *progress |= ResolveBarriers();
+  return live;
+}
+
+void Block::Deadlock() {
+  for (Thread& thread : threads_) {
+    if (thread.state == ThreadState::kExited) continue;
+    throw Located(thread, {RunStatus::kDeadlock, "deadlock: waits forever"});
+  }
+  throw Stop{RunStatus::kDeadlock, "deadlock"};
 }
 
 Thread* Block::Lane(unsigned warp, unsigned lane) {

@@ -79,6 +79,17 @@ class Core {
   void AddressConversion();
   void CopyAsync();
   void Move();
+  bool Asynchronous();
+  Mbarrier& MbarrierAt(const Operand& operand, ptx::Space space);
+  static void MoveOn(Mbarrier& object);
+  void BytesHaveCome(const Operand& operand, ptx::Space space, int64_t bytes);
+  void MbarrierArrive();
+  void MbarrierOp();
+  void CopyBulk();
+  uint8_t* ClusterPointer(uint64_t address, uint64_t bytes) const;
+  bool FindShared(uint64_t address, unsigned* rank) const;
+  void ClusterAddress();
+  void ClusterBarrier();
   bool Atomic();
   void AtomicAt(uint8_t* at, Type type, const Operand* dst, const Operand& b, const Operand* c);
   uint64_t AtomicResult(Type type, uint64_t old, uint64_t b, uint64_t c);

@@ -104,6 +104,33 @@ void* Interpreter::GlobalAddress(std::string_view name) const {
   return it == globals_.end() ? nullptr : it->second;
 }
 
+void Interpreter::RunCluster(const ptx::Function& entry, const LaunchConfig& config, Dim3 first,
+                             const std::vector<uint8_t>& params, std::string* output,
+                             uint64_t* steps_left) {
+  const Dim3 size = config.cluster;
+  std::vector<std::unique_ptr<Block>> blocks;
+  Cluster cluster;
+  for (uint32_t rank = 0; rank < size.x * size.y * size.z; ++rank) {
+    const Dim3 index{first.x + rank % size.x, first.y + rank / size.x % size.y,
+                     first.z + rank / size.x / size.y};
+    blocks.push_back(
+        std::make_unique<Block>(*this, entry, config, index, params, output, steps_left));
+    blocks.back()->JoinCluster(&cluster, rank);
+    cluster.blocks.push_back(blocks.back().get());
+  }
+  for (bool live = true; live;) {
+    bool progress = false;
+    live = false;
+    Block* waiting = nullptr;
+    for (auto& block : blocks) {
+      if (!block->Turn(&progress)) continue;
+      live = true;
+      waiting = block.get();
+    }
+    if (live && !progress) waiting->Deadlock();
+  }
+}
+
 RunResult Interpreter::Run(std::string_view kernel, const LaunchConfig& config,
                            const std::vector<uint8_t>& params) {
   RunResult result;
@@ -123,10 +150,11 @@ RunResult Interpreter::Run(std::string_view kernel, const LaunchConfig& config,
   }
   uint64_t steps_left = config.max_steps;
   try {
-    for (uint32_t z = 0; z < config.grid.z; ++z) {
-      for (uint32_t y = 0; y < config.grid.y; ++y) {
-        for (uint32_t x = 0; x < config.grid.x; ++x) {
-          Block(*this, *entry, config, {x, y, z}, params, &result.output, &steps_left).Run();
+    const Dim3 each = config.cluster;
+    for (uint32_t z = 0; z < config.grid.z; z += each.z) {
+      for (uint32_t y = 0; y < config.grid.y; y += each.y) {
+        for (uint32_t x = 0; x < config.grid.x; x += each.x) {
+          RunCluster(*entry, config, {x, y, z}, params, &result.output, &steps_left);
         }
       }
     }

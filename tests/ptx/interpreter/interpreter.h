@@ -20,7 +20,7 @@ struct Dim3 {
 };
 
 struct LaunchConfig {
-  Dim3 grid, block;
+  Dim3 grid, block, cluster;  // a cluster divides the grid
   uint32_t dynamic_shared_bytes = 0;
   uint64_t max_steps = 1ull << 32;  // instructions of the whole grid, then kTimeout
 };
@@ -65,6 +65,8 @@ class Interpreter {
   Interpreter() = default;
   RunResult PlaceGlobals();
   RunResult PlaceShared();
+  void RunCluster(const ptx::Function& entry, const LaunchConfig& config, Dim3 first,
+                  const std::vector<uint8_t>& params, std::string* output, uint64_t* steps_left);
   bool Relocate(const ptx::Variable& variable);
   uint64_t AddressOf(const ptx::Variable& variable) const;
   friend class Block;

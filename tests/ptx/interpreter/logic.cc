@@ -88,6 +88,30 @@ bool Core::Logic() {
     case Opcode::kShr:
       Write(Op(0), type, Shift(in_.opcode, type, Read(Op(1), type), Read(Op(2), Type::kU32)));
       return true;
+    case Opcode::kVshl:
+    case Opcode::kVshr: {
+      // Only whole words, and one second operation.
+      const std::string_view second = in_.Part(5);
+      const bool plain = mods_.type_count == 3 && mods_.types[1] == type && !mods_.sat;
+      if (!plain || (OperandCount() == 4) == second.empty()) Unsupported();
+      const unsigned by = mods_.shift_mode == ptx::ShiftMode::kWrap ? word(2) % 32
+                          : word(2) > 32                            ? 32
+                                                                    : word(2);
+      const int64_t a = ptx::IsSigned(type) ? SignExtend(word(1), 32) : int64_t{word(1)};
+      auto result = static_cast<uint32_t>(in_.opcode == Opcode::kVshl
+                                              ? static_cast<int64_t>(static_cast<uint64_t>(a) << by)
+                                              : a >> by);
+      if (!second.empty()) {
+        const uint32_t c = word(3);
+        const bool less = ptx::IsSigned(type)
+                              ? static_cast<int32_t>(result) < static_cast<int32_t>(c)
+                              : result < c;
+        if (second != "add" && second != "min" && second != "max") Unsupported();
+        result = second == "add" ? result + c : (second == "min") == less ? result : c;
+      }
+      Write(Op(0), Type::kB32, result);
+      return true;
+    }
     case Opcode::kShf:
       Write(Op(0), type,
             Funnel(word(1), word(2), word(3), mods_.shift_left,

@@ -49,6 +49,7 @@ struct Thread {
   bool carry = false;            // CC.CF
   uint64_t rounds_waited = 0;
   uint64_t steps = 0;
+  uint32_t cluster_arrivals = 0;  // at barrier.cluster
 
   unsigned lane() const { return linear % kWarpSize; }
   Frame& frame() { return frames.back(); }
@@ -57,11 +58,30 @@ struct Thread {
   }
 };
 
+// What an mbarrier counts.
+struct Mbarrier {
+  uint32_t expected = 0, pending = 0;
+  int64_t bytes = 0;
+  uint32_t phases = 0;  // that have ended
+};
+
+class Block;
+// The blocks that run together, in order of rank.
+struct Cluster {
+  std::vector<Block*> blocks;
+  std::unordered_map<const uint8_t*, Mbarrier> mbarriers;
+};
+
 class Block {
  public:
   Block(Interpreter& program, const ptx::Function& entry, const LaunchConfig& config, Dim3 index,
         const std::vector<uint8_t>& params, std::string* output, uint64_t* steps_left);
-  void Run();  // throws Stop
+  // One turn of every thread; throws Stop. False when all have exited.
+  bool Turn(bool* progress);
+  void JoinCluster(Cluster* cluster, unsigned rank) { cluster_ = cluster, rank_ = rank; }
+  Cluster& cluster() const { return *cluster_; }
+  unsigned rank() const { return rank_; }
+  [[noreturn]] void Deadlock();
 
   Frame MakeFrame(const ptx::Function& function) const;
   // Address an operand naming `variable` stands for, in the variable's own space.
@@ -98,6 +118,8 @@ class Block {
   std::string* output_;
   uint64_t* steps_left_;
   uint64_t clock_ = 0;
+  Cluster* cluster_ = nullptr;
+  unsigned rank_ = 0;
   std::unique_ptr<uint8_t[]> shared_;
   uint64_t shared_bytes_ = 0, dynamic_offset_ = 0;
   std::vector<uint8_t> params_;

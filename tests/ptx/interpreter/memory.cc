@@ -46,7 +46,15 @@ void Core::AddressConversion() {
   uint64_t value = 0;
   // cvta of a variable names its address within the space.
   value = Read(Op(1), type);
-  if (mods_.space == Space::kShared || mods_.space == Space::kSharedCluster) {
+  if (mods_.space == Space::kSharedCluster) {
+    unsigned rank = 0;
+    if (!mods_.to) {
+      value = reinterpret_cast<uint64_t>(ClusterPointer(value, 0));
+    } else if (FindShared(value, &rank)) {
+      const uint64_t base = reinterpret_cast<uint64_t>(block_.cluster().blocks[rank]->shared());
+      value = (value - base) | (rank == block_.rank() ? 0 : uint64_t{rank + 1} << 20);
+    }
+  } else if (mods_.space == Space::kShared) {
     const uint64_t base = reinterpret_cast<uint64_t>(block_.shared());
     value = mods_.to ? value - base : value + base;
   }
@@ -81,7 +89,7 @@ void Core::Move() {
 
 // cp.async.{ca,cg}.shared.global [dst], [src], size{, source size or predicate}
 void Core::CopyAsync() {
-  if (in_.Has("bulk") || in_.Has("mbarrier") || in_.Has("reduce")) Unsupported();
+  if (in_.Has("reduce")) Unsupported();
   if (in_.Has("commit_group") || in_.Has("wait_group") || in_.Has("wait_all")) return;
   const uint64_t size = Read(Op(2), Type::kU32);
   uint64_t given = size;
@@ -102,8 +110,12 @@ bool Core::Memory() {
       Load();
       return true;
     case Opcode::kSt:
-      if (in_.Has("bulk") || mods_.async) Unsupported();
+      if (in_.Has("bulk")) Unsupported();
       Store();
+      if (mods_.async) {
+        BytesHaveCome(in_.operands.back(), mods_.space,
+                      int64_t{ptx::BytesOf(in_.type())} * mods_.vector);
+      }
       return true;
     case Opcode::kMov:
       Move();
@@ -114,13 +126,12 @@ bool Core::Memory() {
     case Opcode::kCp:
       CopyAsync();
       return true;
-    case Opcode::kMapa:
-      Write(Op(0), in_.type(), Read(Op(1), in_.type()));
-      return true;
     case Opcode::kIsspacep: {
       const uint64_t address = Read(Op(1), Type::kB64);
       const uint64_t base = reinterpret_cast<uint64_t>(block_.shared());
       bool shared = address >= base && address < base + block_.shared_bytes();
+      unsigned rank = 0;
+      if (mods_.space == Space::kSharedCluster) shared = FindShared(address, &rank);
       bool local = false;
       for (const Frame& frame : thread_.frames) {
         uint64_t start = reinterpret_cast<uint64_t>(frame.storage.get());

@@ -127,25 +127,41 @@ uint64_t Core::ReadSpecial(const Operand& operand) const {
     case SpecialRegister::kCtaidZ:
       return block_.index().z;
     case SpecialRegister::kNctaidX:
-    case SpecialRegister::kNclusteridX:
       return c.grid.x;
     case SpecialRegister::kNctaidY:
-    case SpecialRegister::kNclusteridY:
       return c.grid.y;
     case SpecialRegister::kNctaidZ:
-    case SpecialRegister::kNclusteridZ:
       return c.grid.z;
+    case SpecialRegister::kNclusteridX:
+      return c.grid.x / c.cluster.x;
+    case SpecialRegister::kNclusteridY:
+      return c.grid.y / c.cluster.y;
+    case SpecialRegister::kNclusteridZ:
+      return c.grid.z / c.cluster.z;
     case SpecialRegister::kClusteridX:
-      return block_.index().x;
+      return block_.index().x / c.cluster.x;
     case SpecialRegister::kClusteridY:
-      return block_.index().y;
+      return block_.index().y / c.cluster.y;
     case SpecialRegister::kClusteridZ:
-      return block_.index().z;
+      return block_.index().z / c.cluster.z;
+    case SpecialRegister::kClusterCtaidX:
+      return block_.index().x % c.cluster.x;
+    case SpecialRegister::kClusterCtaidY:
+      return block_.index().y % c.cluster.y;
+    case SpecialRegister::kClusterCtaidZ:
+      return block_.index().z % c.cluster.z;
     case SpecialRegister::kClusterNctaidX:
+      return c.cluster.x;
     case SpecialRegister::kClusterNctaidY:
+      return c.cluster.y;
     case SpecialRegister::kClusterNctaidZ:
+      return c.cluster.z;
+    case SpecialRegister::kClusterCtarank:
+      return block_.rank();
     case SpecialRegister::kClusterNctarank:
-      return 1;
+      return c.cluster.x * c.cluster.y * c.cluster.z;
+    case SpecialRegister::kIsExplicitCluster:
+      return c.cluster.x * c.cluster.y * c.cluster.z != 1;
     case SpecialRegister::kLaneid:
       return lane;
     case SpecialRegister::kWarpid:
@@ -177,7 +193,7 @@ uint64_t Core::ReadSpecial(const Operand& operand) const {
       return block_.shared_bytes();
     case SpecialRegister::kDynamicSmemSize:
       return c.dynamic_shared_bytes;
-    // One SM, one grid, no cluster, nothing in the environment registers.
+    // One SM, one grid, nothing in the environment registers.
     default:
       return 0;
   }
@@ -185,7 +201,6 @@ uint64_t Core::ReadSpecial(const Operand& operand) const {
 
 // The space an access goes to: as named, or of the variable addressed.
 Space Core::SpaceOf(const Operand& operand, Space named) const {
-  if (named == Space::kSharedCluster) return Space::kShared;
   if (named != Space::kNone) return named;
   if (operand.Is(Kind::kAddress) && operand.variable) return operand.variable->space;
   return Space::kNone;
@@ -205,6 +220,7 @@ uint8_t* Core::Translate(uint64_t address, Space space, uint64_t bytes, uint64_t
     }
     return block_.shared() + address;
   }
+  if (space == Space::kSharedCluster) return ClusterPointer(address, bytes);
   constexpr uint64_t kNullPage = 4096;
   if (address < kNullPage) {
     throw Stop{RunStatus::kBadAddress,
@@ -222,7 +238,7 @@ uint8_t* Core::Pointer(const Operand& operand, Space space, uint64_t bytes, uint
   } else if (operand.reg != ptx::kNoRegister) {
     const Reg& reg = thread_.frame().regs[operand.reg];
     base += MaskBits(reg.lo, ptx::BitsOf(thread_.frame().function->registers[operand.reg].type));
-    if (space == Space::kShared) base = MaskBits(base, 32);
+    if (space == Space::kShared || space == Space::kSharedCluster) base = MaskBits(base, 32);
   }
   return Translate(base, space, bytes, align);
 }

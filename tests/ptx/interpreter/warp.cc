@@ -106,7 +106,6 @@ bool Core::Warp() {
       return false;
   }
   if (mods_.barrier == ptx::BarrierOp::kWarpSync) return park(Read(Op(0), Type::kB32));
-  if (mods_.cluster) Unsupported();
   const bool reduces = mods_.barrier == ptx::BarrierOp::kRed;
   const size_t first = reduces ? 1 : 0;
   const uint64_t id = Read(Op(first), Type::kU32);
