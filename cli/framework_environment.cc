@@ -94,6 +94,9 @@ Variables DeviceNodeEnvironment(const std::string& program) {
   }
   std::string library = DriverLibraryFolder() + "/libfarcall-device-node.so";
   if (access(library.c_str(), R_OK) != 0 || IsSanitized(program)) return {};
+  // The loader would take such a path for two.
+  if (library.find_first_of(" :") != std::string::npos) return {};
+  // Behind the user's own: a sanitizer's runtime, or an allocator, wants to be first.
   std::string before = Variable("LD_PRELOAD");
   return {{"LD_PRELOAD", before.empty() ? library : before + ":" + library}};
 }

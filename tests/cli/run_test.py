@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`farcall run` sets what frameworks need: PTX kept as PTX on a CPU device, a device node to see, one vGPU."""
+import ctypes.util
 import json
 import os
 import pathlib
@@ -76,6 +77,20 @@ class Run(unittest.TestCase):
         yes, no = [True, True], [False, False]
         self.assertEqual(run("--device", "cpu", program=look), [[yes, yes, no, yes, no], True, "True"])
         self.assertEqual(run("--device", "cpu", "--no-device-node", program=look), [[no, no, no, yes, no], True, "False"])
+
+    @unittest.skipIf(os.path.exists("/dev/nvidia0") or os.path.exists("/dev/nvidiactl"), "the host has the real nodes")
+    def test_what_the_user_preloads_comes_first_and_stays(self):
+        mine = ":".join(filter(None, [os.environ.get("LD_PRELOAD"), ctypes.util.find_library("z")]))
+        node = str(BUILD / "lib/farcall/libfarcall-device-node.so")
+        look = "print(json.dumps([os.environ['LD_PRELOAD'], sorted({line.split()[-1] for line in open('/proc/self/maps') if '.so' in line})]))"
+        preloaded, mapped = run("--device", "cpu", program=look, LD_PRELOAD=mine)
+        self.assertEqual(preloaded, f"{mine}:{node}")
+        for library in (*mine.split(":"), node):
+            self.assertTrue([path for path in mapped if os.path.basename(path).startswith(os.path.basename(library))], (library, mapped))
+        # A run inside a run adds nothing.
+        command = [str(FARCALL), "run", "--device", "cpu", "--", sys.executable, "-c", "import os; print(os.environ['LD_PRELOAD'])"]
+        nested = run("--device", "cpu", LD_PRELOAD=mine, program=f"print(json.dumps(subprocess.run({command}, capture_output=True, text=True).stdout))")
+        self.assertEqual(nested.strip(), preloaded)
 
 
 class Ptxas(unittest.TestCase):
