@@ -98,9 +98,8 @@ int Session::ReserveWindow(const std::vector<Window>& offers) {
 }
 
 void Session::DeleteExtras() {
-  for (HandleKind kind :
-       {HandleKind::kStream, HandleKind::kEvent, HandleKind::kFunction, HandleKind::kKernel,
-        HandleKind::kMemHandle, HandleKind::kGraph, HandleKind::kGraphNode}) {
+  for (uint8_t number = 1; number <= static_cast<uint8_t>(HandleKind::kLast); ++number) {
+    auto kind = static_cast<HandleKind>(number);
     table(kind).ForEachLive(
         [kind](uint32_t, uint16_t, void*, void* extra) { DeleteExtra(kind, extra); });
   }

@@ -40,16 +40,20 @@ constexpr char kImage[] =
 
 template <typename T>
 constexpr HandleKind KindOf() {
-  return std::is_same_v<T, CUstream>      ? HandleKind::kStream
-         : std::is_same_v<T, CUevent>     ? HandleKind::kEvent
-         : std::is_same_v<T, CUgraph>     ? HandleKind::kGraph
-         : std::is_same_v<T, CUgraphExec> ? HandleKind::kGraphExec
-         : std::is_same_v<T, CUgraphNode> ? HandleKind::kGraphNode
-         : std::is_same_v<T, CUmodule>    ? HandleKind::kModule
-         : std::is_same_v<T, CUlibrary>   ? HandleKind::kLibrary
-         : std::is_same_v<T, CUfunction>  ? HandleKind::kFunction
-         : std::is_same_v<T, CUkernel>    ? HandleKind::kKernel
-                                          : HandleKind::kContext;
+  return std::is_same_v<T, CUstream>           ? HandleKind::kStream
+         : std::is_same_v<T, CUevent>          ? HandleKind::kEvent
+         : std::is_same_v<T, CUgraph>          ? HandleKind::kGraph
+         : std::is_same_v<T, CUgraphExec>      ? HandleKind::kGraphExec
+         : std::is_same_v<T, CUgraphNode>      ? HandleKind::kGraphNode
+         : std::is_same_v<T, CUmodule>         ? HandleKind::kModule
+         : std::is_same_v<T, CUlibrary>        ? HandleKind::kLibrary
+         : std::is_same_v<T, CUfunction>       ? HandleKind::kFunction
+         : std::is_same_v<T, CUkernel>         ? HandleKind::kKernel
+         : std::is_same_v<T, CUarray>          ? HandleKind::kArray
+         : std::is_same_v<T, CUmipmappedArray> ? HandleKind::kMipmappedArray
+         : std::is_same_v<T, CUtexref>         ? HandleKind::kTexObject
+         : std::is_same_v<T, CUsurfref>        ? HandleKind::kSurfObject
+                                               : HandleKind::kContext;
 }
 
 uint8_t g_number = 0;  // what every plain number of a call is; no more than `room` has elements

@@ -4,6 +4,7 @@
 
     make_seeds.py OUT                    the hand-made ones
     make_seeds.py OUT --recording FILE   what tests/tools/link_proxy.py --record-dir stored
+    make_seeds.py OUT --client           those for fuzz_client: replies of every size to every generated call
 
 tests/fuzz/serve_items.h says what an input is; tests/fuzz/make_corpus makes the committed corpus of them.
 """
@@ -19,9 +20,12 @@ WANT_REPLY, SAME_FRAME, BUSY = 1, 0x8000, 0x4000
 CHUNK, DEVICE = 0xFFFF, 0xFFFE
 FRESH, PREPARED = 0, 1  # modes
 NEED_CREDIT, RETURN_CREDIT, FENCE_FREES, HOST_DONE, HOST_WINDOW, NAMED_IMAGE = 0xF010, 0xF011, 0xF012, 0xF013, 0xF014, 0xF015
-NVML, MIRROR_UP, MIRROR_DOWN = 0xF016, 0xF01A, 0xF01B
+NVML, HOST_WINDOW_END, MIRROR_UP, MIRROR_DOWN = 0xF016, 0xF017, 0xF01A, 0xF01B
 HEARTBEAT, GOODBYE = 0xF000, 0xF001
 MEMORY = 0x200000000000
+RESERVED = MEMORY + (32 << 20)  # the half of the window that programs map themselves
+HOST = 0x500000000000  # of the host windows, the one that AddressSanitizer leaves free
+CHUNK_BYTES, CREDIT_BYTES = 2 << 20, 16 << 20  # the least that is mapped; the chunk there is beforehand
 MOST_ITEMS, MOST_BODY = 400, 4096
 NOT_READY, OUT_OF_MEMORY = 600, 2
 
@@ -200,6 +204,84 @@ def driver_rest():
     }
 
 
+def host_window(address=HOST, size=8192, device=-1):
+    return item(HOST_WINDOW, Body().put("Q", address, size).put("i", device))
+
+
+def mirror_up(*runs):
+    """Each {address, bytes, mask}."""
+    body = Body().put("Q", 0, 0, 0)
+    packed = Body()
+    for address, data, mask in runs:
+        packed.put("Q", address).run(data).run(mask)
+    return item(MIRROR_UP, body.run(packed), 0)
+
+
+def mirror_up_by_lane(transfer, address, size, mask=b""):
+    return item(MIRROR_UP, Body().put("Q", transfer, address, size).run(mask), 0)
+
+
+def memset8(address, count, stream):
+    return item("cuMemsetD8Async", Body().put("Q", address).put("B", 7).put("Q", count, stream))
+
+
+def array_mapping(stream, array, memory, kind=0, offset=0):
+    body = Body().put("Q", stream, 1).put("B", kind).put("Q", array).put("B", 0).put("I", 0, 0, 0, 0, 0, 8, 8, 1).put("Q", memory, offset)
+    return item("cuMemMapArrayAsync", body)
+
+
+def lent_and_mirrored():
+    """Memory of the program's own, what sessions lend each other, and host memory that kernels reach."""
+    stream, event = handle("stream"), handle("event")
+    memory, again, library = handle("mem_handle", 40), handle("mem_handle", 41), handle("library", 40)
+    create = item("cuMemCreate", Body().put("Q", memory, CHUNK_BYTES).put("i", 0).put("I", 1))
+    mapped = item("cuMemMap", Body().put("Q", RESERVED, CHUNK_BYTES, 0, memory))
+    access = item("cuMemSetAccess", Body().put("Q", RESERVED, CHUNK_BYTES).put("i", 0).put("I", 3))
+    unmap = of("cuMemUnmap", RESERVED, CHUNK_BYTES)
+    sparse = item("cuArray3DCreate_v2", shape(Body().put("Q", handle("array", 40)), flags=0x40))
+    ask = of("cuStreamSynchronize", stream)
+    down = item(MIRROR_DOWN, Body().put("Q", 0))
+    end = item(HOST_WINDOW_END, Body().put("Q", HOST), 0)
+    words = (HOST + 16, b"w" * 64, b"\xff" * 7 + b"\x0f")
+    managed = [image(), load("cuLibraryLoadData", library), item("cuLibraryGetManaged", Body().put("Q", library).run(b"v").put("Q", 0, 0)),
+               item("cuLibraryGetManaged", Body().put("Q", library).run(b"v").put("Q", HOST, 4096))]
+    squeeze = Body().put("Q", stream, 1, MEMORY, 64, MEMORY + 512, 128, MEMORY + 1024).put("I", 4)
+    return {
+        "mirrored": (PREPARED, [host_window(), mirror_up(words, (HOST + 4096, b"v" * 9, b"")), memset8(HOST + 100, 5000, stream), ask, down,
+                                memset8(HOST, 1, stream), ask, end, down]),
+        "mirrored_by_lane": (PREPARED, [host_window(size=128 << 10), chunk(7, 0, b"l" * 4096), mirror_up_by_lane(7, HOST, 4096),
+                                        chunk(8, 0, b"m" * 64), mirror_up_by_lane(8, HOST + 8, 64, b"\x55" * 8), down, end]),
+        "mirrored_managed": (PREPARED, [host_window(device=0), host_window(HOST + 65536, 4096, 1), mirror_up(words), upload(b"u" * 64, address=HOST), ask,
+                                        end, host_window(), down]),
+        "mirrored_twice": (PREPARED, [host_window(), host_window(), host_window(HOST + 4096, 4096), end, end]),
+        "mirrored_beyond": (PREPARED, [host_window(), mirror_up((HOST + 8190, b"zzzz", b""))]),
+        "mirrored_wrong_mask": (PREPARED, [host_window(), mirror_up((HOST, b"z" * 64, b"\xff"))]),
+        "mirrored_refused": (PREPARED, [answer("cuMemHostRegister_v2", OUT_OF_MEMORY), host_window(), answer("cuMemHostGetDevicePointer_v2", 1),
+                                        host_window(), host_window(size=1 << 30), host_window(4096), host_window()]),
+        "mirrored_graph": (PREPARED, [host_window(), mirror_up(words), add_node(50, work=memset_node), of("cuGraphLaunch", handle("graph_exec"), stream), ask]),
+        "managed_variable": (PREPARED, [*managed, mirror_up((HOST, b"a" * 64, b"")), ask, down, of("cuLibraryUnload", library), down, end]),
+        "managed_variable_small": (PREPARED, [*managed[:3], item("cuLibraryGetManaged", Body().put("Q", library).run(b"v").put("Q", HOST, 0)), managed[3],
+                                              managed[3], of("cuCtxDestroy_v2", handle("context")), down]),
+        "user_memory": (PREPARED, [create, mapped, access, memset8(RESERVED, CHUNK_BYTES, stream), upload(b"u" * 64, address=RESERVED), unmap,
+                                   of("cuMemRelease", memory)]),
+        "user_memory_lies": (PREPARED, [create, mapped, mapped, access, of("cuMemRelease", memory)]),
+        "lent_memory": (PREPARED, [create, of("cuMemExportToShareableHandle", memory), of("cuMemImportFromShareableHandle", again, 1, 1),
+                                   item("cuMemMap", Body().put("Q", RESERVED, CHUNK_BYTES, 0, again)), access, of("cuMemRelease", memory), unmap,
+                                   of("cuMemRelease", again)]),
+        "lent_allocation": (PREPARED, [alloc(), of("cuIpcGetMemHandle", MEMORY), of("cuIpcOpenMemHandle_v2", 1, 2, RESERVED, CREDIT_BYTES),
+                                       memset8(RESERVED, 64, stream), of("cuIpcCloseMemHandle", RESERVED), of("cuIpcOpenMemHandle_v2", 1, 1, RESERVED, CREDIT_BYTES),
+                                       of("cuIpcOpenMemHandle_v2", 1, 2, RESERVED, 2 * CREDIT_BYTES), of("cuIpcOpenMemHandle_v2", 9, 9, RESERVED, CREDIT_BYTES)]),
+        "lent_event": (PREPARED, [of("cuIpcGetEventHandle", event), of("cuIpcOpenEventHandle", handle("event", 40), 1, 1),
+                                  item("cuEventRecordWithFlags", Body().put("Q", handle("event", 40), stream).put("I", 0)),
+                                  of("cuEventQuery", handle("event", 40)), of("cuEventDestroy_v2", handle("event", 40))]),
+        "sparse_array": (PREPARED, [create, sparse, array_mapping(stream, handle("array", 40), memory), array_mapping(stream, handle("array", 40), 0),
+                                    array_mapping(stream, handle("array", 40), memory), of("cuArrayDestroy", handle("array", 40)), of("cuMemRelease", memory)]),
+        "sparse_array_lies": (PREPARED, [create, sparse, array_mapping(stream, handle("array", 40), memory, offset=CHUNK_BYTES)]),
+        "decompress": (PREPARED, [alloc(), item("cuMemBatchDecompressAsync", squeeze)]),
+        "peers": (PREPARED, [item("cuCtxEnablePeerAccess", Body().put("i", 1)), alloc(), item("cuCtxEnablePeerAccess", Body().put("i", 9))]),
+    }
+
+
 def typed(node_type):
     return Body().put("I", node_type, 0)
 
@@ -233,7 +315,7 @@ def device_copy():
 
 
 def conditional():
-    return typed(13).put("Q", 1).put("I", 0).put("Q", 1, handle("graph", 61))
+    return typed(13).put("Q", 1).put("I", 0).put("Q", 1, handle("graph", 71))
 
 
 def add_node(index, graph=None, stream=0, work=empty_node, after=()):
@@ -323,25 +405,25 @@ def by_hand():
         "host_function_left": (PREPARED, [host_function, host_function]),
         "graph": (PREPARED, [of("cuGraphGetNodes", handle("graph"), 0, 0),
                              of("cuStreamBeginCapture_v2", stream, handle("graph", 50)), upload(b"g" * 8, stream), host_function,
-                             add_node(12, handle("graph", 50), stream), edges("cuStreamUpdateCaptureDependencies_v2", stream, flags=1),
+                             add_node(52, handle("graph", 50), stream), edges("cuStreamUpdateCaptureDependencies_v2", stream, flags=1),
                              of("cuGraphGetNodes", handle("graph", 50), stream, 0),
                              of("cuStreamEndCapture", stream, handle("graph", 50)), of("cuGraphDestroy", handle("graph", 50))]),
-        "graph_nodes": (PREPARED, [add_node(10), add_node(11, after=(10,)), add_node(12, work=memset_node), alloc(), add_node(13, work=memset_node),
-                                   item("cuGraphNodeSetParams", Body().put("Q", handle("graph_node", 13)) + memset_node()),
+        "graph_nodes": (PREPARED, [add_node(50), add_node(51, after=(50,)), add_node(52, work=memset_node), alloc(), add_node(53, work=memset_node),
+                                   item("cuGraphNodeSetParams", Body().put("Q", handle("graph_node", 53)) + memset_node()),
                                    item("cuGraphExecNodeSetParams",
-                                        Body().put("Q", handle("graph_exec"), handle("graph_node", 13)) + memset_node()),
-                                   add_node(14, work=host_node), add_node(15, work=event_node), add_node(16, work=child_node),
-                                   add_node(17, work=memory_operations), add_node(18, work=device_copy), add_node(19, work=conditional),
-                                   of("cuGraphChildGraphNodeGetGraph", handle("graph_node", 16), handle("graph", 60)),
-                                   edges("cuGraphAddDependencies_v2", handle("graph"), both=((10, 12),)),
-                                   edges("cuGraphRemoveDependencies_v2", handle("graph"), both=((10, 12),)),
-                                   of("cuGraphKernelNodeGetParams_v2", handle("graph_node", 10)),
+                                        Body().put("Q", handle("graph_exec"), handle("graph_node", 53)) + memset_node()),
+                                   add_node(54, work=host_node), add_node(55, work=event_node), add_node(56, work=child_node),
+                                   add_node(57, work=memory_operations), add_node(58, work=device_copy), add_node(59, work=conditional),
+                                   of("cuGraphChildGraphNodeGetGraph", handle("graph_node", 56), handle("graph", 70)),
+                                   edges("cuGraphAddDependencies_v2", handle("graph"), both=((50, 52),)),
+                                   edges("cuGraphRemoveDependencies_v2", handle("graph"), both=((50, 52),)),
+                                   of("cuGraphKernelNodeGetParams_v2", handle("graph_node", 50)),
                                    of("cuGraphExecUpdate_v2", handle("graph_exec"), handle("graph")),
-                                   of("cuGraphNodeFindInClone", handle("graph_node", 20), handle("graph_node", 10), handle("graph")),
-                                   of("cuGraphGetNodes", handle("graph"), 0, 0), of("cuGraphDestroyNode", handle("graph_node", 11)),
+                                   of("cuGraphNodeFindInClone", handle("graph_node", 60), handle("graph_node", 50), handle("graph")),
+                                   of("cuGraphGetNodes", handle("graph"), 0, 0), of("cuGraphDestroyNode", handle("graph_node", 51)),
                                    edges("cuStreamBeginCaptureToGraph", stream, handle("graph")),
                                    of("cuStreamEndCapture", stream, handle("graph")), of("cuGraphDestroy", handle("graph")),
-                                   of("cuGraphNodeGetType", handle("graph_node", 10))]),
+                                   of("cuGraphNodeGetType", handle("graph_node", 50))]),
         "no_memory": (PREPARED, [answer("cuMemCreate", OUT_OF_MEMORY), item(NEED_CREDIT, Body().put("i", 0).put("Q", 1 << 21).put("B", 1)),
                                  answer("cuMemMap", OUT_OF_MEMORY), item(NEED_CREDIT, Body().put("i", 0).put("Q", 1 << 21).put("B", 1)),
                                  answer("cuMemSetAccess", OUT_OF_MEMORY), item(NEED_CREDIT, Body().put("i", 0).put("Q", 1 << 21).put("B", 1))]),
@@ -391,13 +473,35 @@ def from_recording(path):
     return FRESH, items[:MOST_ITEMS]
 
 
+CLIENT_CALLS = 62  # as many as fuzz_replies.inc names; what comes later is reached by mutation, or by making these anew
+
+
+def client_replies():
+    """Steps {u8 0, u8 call, u16 bytes, body}; the body: {i32 status, u32 numbers, outputs}, as client_fuzz.cc says."""
+    inputs = {}
+    for call in range(CLIENT_CALLS):
+        steps = b""
+        for number in (0, 1, 2):
+            for size in (0, 4, 8, 12, 16, 24, 32, 40, 48, 64, 128):
+                body = struct.pack("<iI", 0, number) + bytes(size)
+                steps += struct.pack("<BBH", 0, call, len(body)) + body
+        inputs[f"reply-{call:02}"] = steps
+    return inputs
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out")
     parser.add_argument("--recording", action="append", default=[])
+    parser.add_argument("--client", action="store_true")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    inputs = {} if args.recording else by_hand() | driver_rest()
+    if args.client:
+        for name, steps in client_replies().items():
+            with open(os.path.join(args.out, name), "wb") as file:
+                file.write(steps)
+        return
+    inputs = {} if args.recording else by_hand() | driver_rest() | lent_and_mirrored()
     for path in args.recording:
         mode, items = from_recording(path)
         name = hashlib.sha256(b"".join(items)).hexdigest()[:8]

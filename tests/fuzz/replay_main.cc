@@ -20,6 +20,10 @@ namespace {
 
 int Replay(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    std::fprintf(stderr, "%s cannot be read\n", path.c_str());
+    std::exit(1);
+  }
   std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   return 1;

@@ -2,6 +2,7 @@
 // The fuzzing device: one stub per name of the driver's table.
 #include "tests/fuzz/serve_device.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -154,13 +155,14 @@ void FillReal(CUresult (**slot)(Arguments...)) {
   };
 }
 
-// Reads and writes the first and the last byte: an address that should not have passed faults, and
-// four megabytes cost no more than four bytes.
+// Reads and changes the first and the last byte: an address that should not have passed faults, and
+// four megabytes cost no more than four bytes. What lies in mirrored memory is seen to have
+// changed.
 CUresult Touch(CUdeviceptr address, uint64_t bytes) {
   if (bytes != 0) {
     auto* at = reinterpret_cast<volatile char*>(address);
-    at[0] = at[0];
-    at[bytes - 1] = at[bytes - 1];
+    at[0] = static_cast<char>(at[0] ^ 1);
+    at[bytes - 1] = static_cast<char>(at[bytes - 1] ^ 2);
   }
   return CUDA_SUCCESS;
 }
@@ -251,8 +253,12 @@ CUresult LaunchHostFunction(CUstream stream, CUhostFn function, void* data) {
 std::mutex g_registered_mutex;
 std::map<void*, size_t> g_registered;
 
+// Looking through more would be most of an execution's cost.
+constexpr size_t kMostRegisteredBytes = 256u << 10;
+
 CUresult RegisterHost(void* base, size_t bytes, unsigned) {
-  CUresult result = TakeAnswer(k_cuMemHostRegister_v2);
+  CUresult result =
+      bytes > kMostRegisteredBytes ? CUDA_ERROR_OUT_OF_MEMORY : TakeAnswer(k_cuMemHostRegister_v2);
   if (result == CUDA_SUCCESS) {
     std::lock_guard lock(g_registered_mutex);
     g_registered[base] = bytes;
@@ -311,6 +317,18 @@ server::DriverApi MakeDevice() {
   api.cuLaunchHostFunc = LaunchHostFunction;
   api.cuMemHostRegister_v2 = RegisterHost;
   api.cuMemHostUnregister = UnregisterHost;
+  api.cuMemHostGetDevicePointer_v2 = [](CUdeviceptr* seen, void* memory, unsigned) {
+    *seen = reinterpret_cast<CUdeviceptr>(memory);
+    return TakeAnswer(k_cuMemHostGetDevicePointer_v2);
+  };
+  api.cuMemExportToShareableHandle = [](void* handle, CUmemGenericAllocationHandle,
+                                        CUmemAllocationHandleType, unsigned long long) {
+    CUresult result = TakeAnswer(k_cuMemExportToShareableHandle);
+    if (result == CUDA_SUCCESS) {
+      *static_cast<int*>(handle) = open("/dev/null", O_RDWR | O_CLOEXEC);
+    }
+    return result;
+  };
   return api;
 }
 

@@ -4,6 +4,7 @@
 // lie.
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,8 +12,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <set>
+#include <vector>
 
+#include "server/graph.h"
 #include "server/nvml_desk.h"
 #include "server/session.h"
 #include "tests/fuzz/serve_client.h"
@@ -24,10 +28,12 @@ namespace {
 
 using farcall::Code;
 using farcall::HandleKind;
+using farcall::ShareToken;
 using farcall::Status;
 using farcall::Window;
 using farcall::fuzz::kLiveHandles;
 using farcall::server::Session;
+using farcall::server::Shared;
 
 constexpr Window kWindow{farcall::fuzz::kWindowBase, farcall::fuzz::kWindowBytes};
 
@@ -48,8 +54,60 @@ class Broker final : public farcall::server::MemoryBroker {
   }
   farcall::quota::Usage Query(int) override { return {kWindow.bytes, charged_}; }
 
+  // One session lends to itself. Tokens count from one, so that an input can name them.
+  Status Share(int descriptor, int device, uint64_t bytes, ShareToken* token) override {
+    std::lock_guard lock(mutex_);
+    *token = {1, shared_.size() + 1};
+    shared_.push_back({dup(descriptor), device, bytes, 1});
+    return {};
+  }
+  Status Redeem(const ShareToken& token, Shared* shared) override {
+    std::lock_guard lock(mutex_);
+    Held* held = FindLocked(token);
+    if (held == nullptr) {
+      return {Code::kUnavailable, "no such token"};
+    }
+    ++held->holders;
+    *shared = {dup(held->descriptor), held->device, held->bytes};
+    return {};
+  }
+  void DropShared(const ShareToken& token) override {
+    std::lock_guard lock(mutex_);
+    Held* held = FindLocked(token);
+    if (held == nullptr) {
+      std::abort();  // let go more often than held
+    }
+    if (--held->holders == 0) {
+      close(held->descriptor);
+      Refund(held->device, held->bytes);
+    }
+  }
+  ~Broker() override {
+    for (const Held& held : shared_) {
+      if (held.holders != 0) {
+        close(held.descriptor);
+      }
+    }
+  }
+
  private:
+  struct Held {
+    int descriptor = -1;
+    int device = 0;
+    uint64_t bytes = 0;
+    int holders = 0;
+  };
+  Held* FindLocked(const ShareToken& token) {
+    if (token.high != 1 || token.low == 0 || token.low > shared_.size()) {
+      return nullptr;
+    }
+    Held& held = shared_[token.low - 1];
+    return held.holders == 0 ? nullptr : &held;
+  }
+
   std::atomic<uint64_t> charged_{0};
+  std::mutex mutex_;
+  std::vector<Held> shared_;
 };
 
 // The kinds of handle that an input's words could be. Pages of tables that no record looks at would
@@ -82,10 +140,21 @@ void Prepare(Session& session, const farcall::server::DriverApi& api,
   farcall::server::Turn turn;
   farcall::server::ServeCall call(session, api, header, {}, turn);
   call.context = session.context(1);
-  for (HandleKind kind : KindsNamed(input)) {
+  std::set<HandleKind> kinds = KindsNamed(input);
+  bool has_nodes = kinds.erase(HandleKind::kGraphNode) != 0;
+  kinds.erase(HandleKind::kMemHandle);  // physical memory is nobody's to make up: cuMemCreate
+  if (has_nodes) kinds.insert(HandleKind::kGraph);
+  for (HandleKind kind : kinds) {
     for (uint32_t index = 1; index <= kLiveHandles; ++index) {
       call.Insert(kind, farcall::MakeHandle(kind, index, 1), farcall::fuzz::NewNative());
     }
+  }
+  // Nodes of the first graph.
+  uint64_t graph = farcall::MakeHandle(HandleKind::kGraph, 1, 1);
+  for (uint32_t index = 1; has_nodes && index <= kLiveHandles; ++index) {
+    farcall::server::NameNode(call, graph, farcall::server::FindGraph(call, graph),
+                              farcall::MakeHandle(HandleKind::kGraphNode, index, 1),
+                              static_cast<CUgraphNode>(farcall::fuzz::NewNative()), {});
   }
 }
 

@@ -35,6 +35,7 @@ constexpr Message kMessages[] = {
     {SessionCall::kFenceFrees, "kFenceFrees"},
     {SessionCall::kHostDone, "kHostDone"},
     {SessionCall::kHostWindow, "kHostWindow"},
+    {SessionCall::kHostWindowEnd, "kHostWindowEnd"},
     {SessionCall::kNamedImage, "kNamedImage"},
     {SessionCall::kMirrorUp, "kMirrorUp"},
     {SessionCall::kMirrorDown, "kMirrorDown"},
