@@ -19,7 +19,8 @@ constexpr char kSystemConfig[] = "/etc/farcall/server.toml";
 
 struct Flags {
   std::vector<std::string> listen;
-  std::string device, gpus, token, token_file, memory, config, log_level, report, control, metrics;
+  std::string device, gpus, token, token_file, memory, config, log_level, report, control, metrics,
+      audit;
   uint32_t grace_seconds = 0, max_sessions = 0;
 };
 
@@ -50,6 +51,9 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
   options->report = flags.report;
   if (!flags.control.empty()) {
     options->control = flags.control;
+  }
+  if (!flags.audit.empty()) {
+    options->audit = flags.audit;
   }
   if (!flags.metrics.empty()) {
     options->metrics = flags.metrics;
@@ -105,6 +109,9 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
                       "/run/farcall, $XDG_RUNTIME_DIR/farcall or /tmp/farcall-UID)");
   command->add_option("--metrics", flags->metrics,
                       "host:port where Prometheus may ask (default: none)");
+  command->add_option("--audit", flags->audit,
+                      "file to which each session's start and end, each refusal and each change of "
+                      "a quota is appended (JSON lines)");
   command->add_option(
       "--report", flags->report,
       "file for what was served, written at exit: sessions, bytes, peak memory (JSON)");

@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "server/supervisor.h"
 #include "server/version.h"
@@ -54,6 +55,7 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, con
   }
   if (!options_.token.empty() && !SameBytes(HelloProof(token_key_, nonce, hello), hello.proof)) {
     spdlog::warn("{}: refused, wrong token", channel->PeerName());
+    audit_.Note("session_refused", {{"from", channel->PeerName()}, {"why", "wrong token"}});
     return Turn(*channel, Code::kRefused,
                 "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the server's");
   }
@@ -75,6 +77,7 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello) 
   }
   if (!started.ok()) {
     spdlog::warn("{}: refused: {}", channel->PeerName(), started.message());
+    audit_.Note("session_refused", {{"from", channel->PeerName()}, {"why", started.message()}});
     return Turn(*channel, started.code(), started.message());
   }
   channel->Abandon();  // the worker has it now
@@ -156,6 +159,9 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
   int control = process->control;
   spdlog::info("{}: started from {}, worker {}, quota {} bytes", worker->who, channel.PeerName(),
                process->pid, welcome.devices[0].total_bytes);
+  nlohmann::json fields = AuditFields(*worker);
+  fields["from"] = channel.PeerName();
+  audit_.Note("session_started", std::move(fields));
   workers_[control] = std::move(worker);
   Watch(control);
   return {};

@@ -17,9 +17,9 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 13> kSettings = {
-    "listen", "device",       "gpus",      "token",          "token_file", "mem",    "grace",
-    "lanes",  "max_sessions", "log_level", "config_version", "control",    "metrics"};
+constexpr std::array<std::string_view, 14> kSettings = {
+    "listen", "device",       "gpus",      "token",          "token_file", "mem",     "grace",
+    "lanes",  "max_sessions", "log_level", "config_version", "control",    "metrics", "audit"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -82,6 +82,9 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
   }
   if (name == "control") {
     options->control = *text;
+  }
+  if (name == "audit") {
+    options->audit = *text;
   }
   if (name == "metrics") {
     options->metrics = *text;

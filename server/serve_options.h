@@ -25,6 +25,7 @@ struct ServeOptions {
   std::string log_level = "info";
   std::string control;  // path of the control socket; empty: by the first URL; "off": none
   std::string metrics;  // host:port for Prometheus; empty: none
+  std::string audit;    // file for who had what; empty: none
   std::string report;   // file for what was served, written at exit; empty: none
 };
 

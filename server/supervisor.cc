@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "server/exit_code.h"
@@ -328,6 +329,10 @@ void Supervisor::Bury(int control) {
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - worker.since).count() /
       1000.0;
   spdlog::info("{}: ended after {:.1f} s: {}", worker.who, seconds, cause);
+  nlohmann::json fields = AuditFields(worker);
+  fields["seconds"] = seconds;
+  fields["cause"] = cause;
+  audit_.Note("session_ended", std::move(fields));
   worker.charges.clear();  // refunds
   for (auto at = shared_.begin(); at != shared_.end();) {
     ShareToken token = (at++)->first;
@@ -370,6 +375,9 @@ int Serve(const ServeOptions& options) {
   }
 
   Supervisor supervisor(options, *devices);
+  if (Status audited = supervisor.OpenAudit(); !audited.ok()) {
+    return Fail(kExitUsage, audited.message());
+  }
   HandshakeServer door(
       !options.token.empty(),
       [&supervisor](std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {

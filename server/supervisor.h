@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "quota/memory_ledger.h"
+#include "server/audit.h"
 #include "server/control.h"
 #include "server/control_desk.h"
 #include "server/handshake_server.h"
@@ -34,6 +35,7 @@ class Supervisor {
   // Opens the control socket for a server that listens on `url`. One that cannot be opened is said
   // in the log: the server serves without it.
   void OpenControl(const std::string& url);
+  Status OpenAudit() { return audit_.Open(options_.audit); }
   // What was served; after Run.
   const RunTotals& totals() const { return totals_; }
   // Serves until drained or stopped.   Thread  the process's first; its signals are blocked
@@ -85,6 +87,7 @@ class Supervisor {
   bool ChangeQuota(const ControlMessage& question, Attempt attempt);
   void RetryChanges();
   std::string VgpuById(std::string_view id) const;
+  nlohmann::json AuditFields(const Worker& worker) const;
   // Asks sessions of the vGPU for unspent credit; false if none could be asked.
   bool RecallFrom(const std::string& vgpu, int device, const Worker* but_not);
   uint64_t CeilingOf(int device) const;
@@ -128,6 +131,7 @@ class Supervisor {
   bool stopping_ = false;
   const Clock::time_point since_ = Clock::now();
   ControlDesk desk_;
+  Audit audit_;
 };
 
 }  // namespace farcall::server

@@ -143,6 +143,16 @@ nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
   return told;
 }
 
+Json Supervisor::AuditFields(const Worker& worker) const {
+  Json fields = {{"session", worker.number},      {"vgpu", PublicId(worker.vgpu)},
+                 {"user", worker.client_user},    {"host", worker.client_host},
+                 {"pid", worker.client_pid},      {"program", worker.program},
+                 {"memory_bytes", Json::array()}, {"worker_pid", worker.process.pid}};
+  for (size_t i = 0; i < devices_.report.devices.size(); ++i)
+    fields["memory_bytes"].push_back(ledger_.usage(worker.vgpu, static_cast<int>(i)).quota_bytes);
+  return fields;
+}
+
 void Supervisor::AnswerControl(const ControlMessage& question) {
   if (question.type == ControlType::kSetQuota) {
     if (!ChangeQuota(question, Attempt::kFirst))
@@ -213,6 +223,7 @@ bool Supervisor::ChangeQuota(const ControlMessage& question, Attempt attempt) {
       (void)ledger_.SetQuota(vgpu, static_cast<int>(i), change.memory_bytes);
   }
   spdlog::info("quota of {} set: memory {}", question.Text(), change.memory_bytes);
+  audit_.Note("quota_set", {{"vgpu", question.Text()}, {"memory_bytes", change.memory_bytes}});
   desk_.Send(answer);
   return true;
 }

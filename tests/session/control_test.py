@@ -13,7 +13,7 @@ import tempfile
 import unittest
 import urllib.request
 
-from harness import BUILD, FARCALL, HERE, Client, Server, until
+from harness import BUILD, FARCALL, HERE, Client, Server, run, until
 
 MIB = 1 << 20
 CONTROL = BUILD / "libexec/farcall/farcall-control"
@@ -183,6 +183,24 @@ class Control(unittest.TestCase):
         third = self.serve()
         self.assertIn("another server listens there", third.log_text())
         self.assertEqual(self.status()["vgpus"], [])
+
+    def test_who_had_what_is_written_down(self):
+        audit = self.path.parent / "audit.jsonl"
+        server = self.serve("--audit", str(audit), "--mem", "64MiB", "--max-sessions", "1")
+        teller = self.teller(server, FARCALL_VGPU="the token of this test")
+        self.farcall("quota", "set", self.vgpu()["id"], "--mem", "32MiB")
+        self.assertEqual(run(server.url, "steps", 1).process.returncode, 3)
+        teller.end()
+        until(lambda: "session_ended" in audit.read_text(), what="the end is written")
+        notes = [json.loads(line) for line in audit.read_text().splitlines()]
+        self.assertEqual([note["event"] for note in notes], ["session_started", "quota_set", "session_refused", "session_ended"])
+        started, changed, refused, ended = notes
+        self.assertEqual((started["pid"], started["memory_bytes"]), (teller.client.process.pid, [64 * MIB]))
+        self.assertEqual((changed["vgpu"], changed["memory_bytes"]), (started["vgpu"], 32 * MIB))
+        self.assertIn("full", refused["why"])
+        self.assertEqual((ended["vgpu"], ended["memory_bytes"]), (started["vgpu"], [32 * MIB]))
+        self.assertEqual(sorted(note["time"] for note in notes), [note["time"] for note in notes])
+        self.assertNotIn("the token of this test", audit.read_text())
 
     def test_figures_for_prometheus(self):
         with socket.create_server(("127.0.0.1", 0)) as free:

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who had what, and since when: a JSON object a line, appended to a file. Fields: docs/control.md.
+#pragma once
+
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "proto/status.h"
+
+namespace farcall::server {
+
+//   Thread  any
+class Audit {
+ public:
+  ~Audit();
+  //   Errors  kInvalid (the file cannot be opened for appending)
+  Status Open(const std::string& path);
+  // Adds time and event to `fields` and writes them, in one write. Nothing without an open file.
+  void Note(const char* event, nlohmann::json fields);
+
+ private:
+  std::mutex mutex_;
+  int file_ = -1;
+};
+
+}  // namespace farcall::server
