@@ -2,6 +2,7 @@
 #include "quota/background_window.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace farcall::quota {
 
@@ -11,6 +12,7 @@ constexpr double kTolerated = 0.03, kBad = 0.09;  // slowdown of the higher work
 constexpr double kDecrease = 0.67, kRetreat = 0.1;
 constexpr Ns kIncrease = 100 * kMicrosecond;
 constexpr double kNewGap = 0.25;
+constexpr double kApart = 2;  // mean deviations: few pauses are shorter
 
 }  // namespace
 
@@ -52,12 +54,15 @@ void GapPredictor::NoteIdle(Ns now) {
 void GapPredictor::NoteBusy(Ns now) {
   if (is_idle_) {
     is_idle_ = false;
-    mean_ns_ += kNewGap * (static_cast<double>(now - idle_since_) - mean_ns_);
+    double apart = static_cast<double>(now - idle_since_) - mean_ns_;
+    mean_ns_ += kNewGap * apart;
+    apart_ns_ += kNewGap * (std::abs(apart) - apart_ns_);
   }
 }
 
 Ns GapPredictor::LeftOfGap(Ns now) const {
-  return is_idle_ ? std::max<Ns>(static_cast<Ns>(mean_ns_) - (now - idle_since_), 0) : 0;
+  auto sure = static_cast<Ns>(mean_ns_ - kApart * apart_ns_);
+  return is_idle_ ? std::max<Ns>(sure - (now - idle_since_), 0) : 0;
 }
 
 }  // namespace farcall::quota

@@ -13,7 +13,7 @@ namespace farcall::quota {
 // over what it ran.
 class BackgroundWindow {
  public:
-  static constexpr Ns kLeast = 500 * kMicrosecond;  // less is eaten up by hand-overs
+  static constexpr Ns kLeast = 400 * kMicrosecond;  // less is eaten up by hand-overs
   static constexpr Ns kFirst = kMillisecond;
   static constexpr Ns kMost = 4 * kMillisecond;
 
@@ -43,13 +43,14 @@ class GapPredictor {
  public:
   void NoteBusy(Ns now);
   void NoteIdle(Ns now);
-  // What is left, by the mean, of the pause that is on; 0 while there is none.
+  // What is surely left of the pause that is on, by the mean and how far they lie from it; 0 while
+  // there is none, or when it lasts longer than they do.
   Ns LeftOfGap(Ns now) const;
 
  private:
   bool is_idle_ = false;
   Ns idle_since_ = 0;
-  double mean_ns_ = 0;
+  double mean_ns_ = 0, apart_ns_ = 0;
 };
 
 }  // namespace farcall::quota

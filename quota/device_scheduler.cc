@@ -154,7 +154,9 @@ bool DeviceScheduler::HigherIsAbout(const FlowState& state, Ns now) const {
     return false;
   }
   return std::any_of(flows_.begin(), flows_.end(), [&](const auto& other) {
-    return other.second.quota.priority > state.quota.priority;
+    // One that waits for its own cap is not coming back at once.
+    bool is_capped = other.second.wants && other.second.cap && !other.second.may_begin;
+    return other.second.quota.priority > state.quota.priority && !is_capped;
   });
 }
 
@@ -188,7 +190,8 @@ std::optional<DeviceScheduler::Flow> DeviceScheduler::Best(Ns now, Priority* pri
 Ns DeviceScheduler::BudgetOf(FlowState& state, Ns now) {
   Ns budget = options_.lease_ns;
   if (HigherIsAbout(state, now)) {
-    budget = std::min(budget, background_.window_ns());
+    Ns pause = std::max(gaps_.LeftOfGap(now), BackgroundWindow::kLeast);
+    budget = std::min({budget, background_.window_ns(), pause});
   }
   if (state.cap) {
     budget = std::min(budget, state.cap->Tokens(now));

@@ -21,7 +21,7 @@ struct SchedulerOptions {
   Ns lease_ns = 4 * kMillisecond;  // device time of a lease while others wait
   Ns least_ns = kMillisecond;      // a capped vGPU gets no lease for less, it waits for tokens
   uint32_t floor_milli = 50;       // what classes below the highest have left to them, together
-  Ns long_piece_ns = 2500 * kMicrosecond;  // longer ones, of a lower class, wait for a pause
+  Ns long_piece_ns = BackgroundWindow::kLeast;  // longer ones of a lower class wait for a pause
 };
 
 // Time comes in with every call and never runs back. One vGPU (a flow) holds the lease; it gives it

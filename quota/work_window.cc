@@ -30,7 +30,7 @@ WorkWindow::Verdict WorkWindow::Admit(uint64_t key) const {
   Estimate estimate = costs_.Predict(key);
   Ns cost = estimate.mean_ns;
   // What would not end within the lease waits for the next one, unless it is the first.
-  if (submitted_ns_ > 0 && submitted_ns_ + cost / 2 > budget_ns_) {
+  if (submitted_ns_ > 0 && submitted_ns_ + cost > budget_ns_) {
     return Verdict::kWaitsForLease;
   }
   if (!drained() && (!estimate.is_known || outstanding_ns() + cost > options_.window_ns)) {
@@ -50,8 +50,9 @@ bool WorkWindow::Submit(uint64_t key) {
   }
   open_.predicted_ns += estimate.mean_ns;
   submitted_ns_ += estimate.mean_ns;
-  return ++open_.pieces >= options_.most_in_batch || !estimate.is_known ||
-         open_.predicted_ns >= options_.batch_ns;
+  ++open_.pieces;
+  open_.unknown = open_.unknown || !estimate.is_known;
+  return batch_full();
 }
 
 uint64_t WorkWindow::CloseBatch() {

@@ -43,6 +43,10 @@ class WorkWindow {
   // All of batch `number` has run, and took `busy_ns`.
   void Complete(uint64_t number, Ns busy_ns);
 
+  bool batch_full() const {
+    return open_.predicted_ns >= options_.batch_ns || open_.unknown ||
+           open_.pieces >= options_.most_in_batch;
+  }
   bool batch_open() const { return !open_.parts.empty(); }
   bool drained() const { return outstanding_.empty() && !batch_open(); }
   Ns outstanding_ns() const { return outstanding_ns_ + open_.predicted_ns; }
@@ -54,6 +58,7 @@ class WorkWindow {
     uint64_t number = 0;
     Ns predicted_ns = 0;
     uint32_t pieces = 0;
+    bool unknown = false;  // holds a piece whose cost nobody knows
     std::vector<BatchPart> parts;
   };
 

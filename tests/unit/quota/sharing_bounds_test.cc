@@ -31,8 +31,8 @@ Tenants RandomTenants(int most) {
   Tenants tenants;
   int count = *rc::gen::inRange(2, most + 1);
   tenants.trial.seed = *rc::gen::arbitrary<uint32_t>();
-  tenants.trial.length_ns = 200 * kMillisecond;
-  tenants.trial.warm_up_ns = 100 * kMillisecond;  // costs are learnt
+  tenants.trial.length_ns = 120 * kMillisecond;
+  tenants.trial.warm_up_ns = 60 * kMillisecond;  // costs are learnt
   tenants.trial.tick_ns = kTick;
   for (int i = 0; i < count; ++i) {
     TrialTenant tenant;
@@ -99,19 +99,19 @@ RC_GTEST_PROP(SharingBounds, CapInEveryWindow, ()) {
   }
 }
 
-// Somebody without a cap always has work: the device idles for hand-overs only.
+// Somebody without a cap always has work: the device idles for hand-overs only. (Of one class: each
+// short visit of a higher one costs two hand-overs, as many as there are visits.)
 RC_GTEST_PROP(SharingBounds, WorkIsNotLeftLying, ()) {
   Tenants tenants = RandomTenants(4);
   for (size_t i = 1; i < tenants.trial.tenants.size(); ++i) {
     TrialTenant& tenant = tenants.trial.tenants[i];
     tenant.quota.limit_milli = *rc::gen::inRange<uint32_t>(50, 1001);
-    tenant.quota.priority = static_cast<Priority>(*rc::gen::inRange(0, 3));
     tenant.load.pieces = *rc::gen::inRange<uint32_t>(0, 30);
     tenant.load.pause_ns = *rc::gen::inRange<Ns>(2 * kMillisecond, 20 * kMillisecond);
   }
   TrialResult result = Run(tenants.trial);
   RC_ASSERT(result.busy_part > 0.75);
-  RC_ASSERT(result.tenants[0].busy_ns.size() == 200u);
+  RC_ASSERT(result.tenants[0].busy_ns.size() == 120u);
 }
 
 // Beside any lower work, a high tenant that wants all of the device gets all but the floors.

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""plot.py FIGURES.json FOLDER: the simulated figures as pictures for docs/sharing.md."""
+import json
+import pathlib
+import sys
+
+import matplotlib
+
+matplotlib.use("svg")
+matplotlib.rcParams["svg.hashsalt"] = "farcall"  # the same picture from the same figures
+from matplotlib import pyplot  # noqa: E402
+
+NAMES = {"farcall": "Farcall's leases", "free": "driver's time slices", "lock_30s": "lock, 30 s",
+         "block_tokens": "block tokens, 1/6 s samples", "block_tokens_1s": "block tokens, 1 s samples",
+         "sampled_pid": "sampled PID", "one_after_another": "one after another"}
+
+
+def groups(figures, group):
+    """{policy: {trial: {name: value}}}, in order of appearance."""
+    found = {}
+    for figure in figures:
+        if figure["group"] == group:
+            found.setdefault(figure["policy"], {}).setdefault(figure["trial"], {})[figure["name"]] = figure["value"]
+    return found
+
+
+def bars(axes, values, labels, unit):
+    """Bars of each policy side by side at each label."""
+    width = 0.8 / len(values)
+    for i, (policy, heights) in enumerate(values.items()):
+        places = [at + (i - (len(values) - 1) / 2) * width for at in range(len(labels))]
+        axes.bar(places, heights, width, label=NAMES[policy])
+    axes.set_xticks(range(len(labels)), labels, fontsize=8)
+    axes.set_ylabel(unit)
+    axes.legend(fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(values), frameon=False)
+
+
+def save(figure, folder, name, title):
+    figure.suptitle(f"{title} (simulated)", fontsize=11)
+    figure.tight_layout()
+    figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def plot_shares(figures, folder):
+    found = groups(figures, "shares")
+    figure, axes = pyplot.subplots(figsize=(7, 3.2))
+    labels = list(next(iter(found.values())))
+    bars(axes, {policy: [trials[label]["mean error over 1 s"] for label in labels] for policy, trials in found.items()},
+         labels, "mean error over 1 s, points")
+    axes.set_yscale("log")
+    save(figure, folder, "shares", "Error of shares, both backlogged")
+
+
+def plot_caps(figures, folder):
+    found = groups(figures, "caps")
+    labels = [trial for trial in next(iter(found.values())) if trial.startswith("30%")]
+    figure, axes = pyplot.subplots(figsize=(7, 3.2))
+    bars(axes, {policy: [trials[label]["mean"] for label in labels] for policy, trials in found.items()},
+         [label.split(" of ")[1] for label in labels], "device time, %")
+    axes.axhline(30, color="black", linewidth=0.8, linestyle="--")
+    save(figure, folder, "caps", "What a limit of 30 % lets through, by kernel")
+
+
+def plot_priority(figures, folder):
+    found = groups(figures, "priority")
+    labels = list(next(iter(found.values())))
+    figure, axes = pyplot.subplots(figsize=(7, 3.4))
+    bars(axes, {policy: [max(trials[label]["high, mean loss"], 0.01) for label in labels]
+                for policy, trials in found.items()}, [label.replace(", ", "\n").replace(": ", ":\n") for label in labels],
+         "mean loss of the high task, %")
+    axes.set_yscale("log")
+    save(figure, folder, "priority", "A high task beside a saturating low one")
+
+
+def plot_mix(figures, folder):
+    found = groups(figures, "mix")
+    figure, axes = pyplot.subplots(figsize=(7, 2.6))
+    names = list(found)
+    axes.barh([NAMES[name] for name in names], [found[name]["six tasks"]["total time"] for name in names])
+    axes.set_xlabel("until all six are done, s")
+    axes.invert_yaxis()
+    save(figure, folder, "mix", "Three bursty and three saturating tasks")
+
+
+def main():
+    figures = json.loads(pathlib.Path(sys.argv[1]).read_text())["figures"]
+    folder = pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    for plot in (plot_shares, plot_caps, plot_priority, plot_mix):
+        plot(figures, folder)
+
+
+if __name__ == "__main__":
+    main()
