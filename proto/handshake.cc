@@ -19,6 +19,10 @@ class Out {
   void Scalar(const T& value) {
     builder_.Put(value);
   }
+  template <WireScalar T>
+  void Appended(const T& value) {
+    Scalar(value);
+  }
   void Flag(const bool& value) { builder_.Put<uint8_t>(value ? 1 : 0); }
   void Text(const std::string& value) { builder_.PutString(value); }
   template <size_t kBytes>
@@ -48,6 +52,13 @@ class In {
   template <WireScalar T>
   void Scalar(T& value) {
     value = reader_.Get<T>();
+  }
+  // A field that an older minor does not send.
+  template <WireScalar T>
+  void Appended(T& value) {
+    if (reader_.ok() && reader_.remaining_bytes() >= sizeof(T)) {
+      Scalar(value);
+    }
   }
   void Flag(bool& value) { value = reader_.Get<uint8_t>() != 0; }
   void Text(std::string& value) { value = reader_.GetString(); }
@@ -144,6 +155,7 @@ void WalkHello(Io& io, T& value) {
   io.List(value.device_windows, kMaxWindows, WalkWindow);
   io.List(value.host_windows, kMaxWindows, WalkWindow);
   io.Scalar(value.shim_driver_version);
+  io.Appended(value.features);
 }
 
 template <typename Io, typename T>
@@ -164,6 +176,7 @@ void WalkWelcome(Io& io, T& value) {
   io.Scalars(value.supported_calls);
   io.Scalars(value.known_images);
   io.List(value.devices, kMaxDevices, WalkDevice);
+  io.Appended(value.features);
 }
 
 template <typename Io, typename T>

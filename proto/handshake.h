@@ -71,6 +71,7 @@ struct Hello {
   std::vector<Window> device_windows;  // offers, reserved by the client, best first
   std::vector<Window> host_windows;
   uint32_t shim_driver_version = 0;  // newest CUDA version the shim knows
+  uint64_t features = 0;             // proto/session_features.h; 0 of an older client
 };
 
 struct DeviceSnapshot {
@@ -102,6 +103,7 @@ struct Welcome {
   std::vector<uint64_t>
       known_images;  // first 8 bytes (LE) of the hashes of images this tenant may load by hash
   std::vector<DeviceSnapshot> devices;
+  uint64_t features = 0;  // proto/session_features.h; 0 of an older server
 };
 
 struct Refuse {

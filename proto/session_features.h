@@ -1,26 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server may know beyond the API's calls, as bits of Welcome::supported_calls where no call
-// stands. A client sends such a message only to a server that has its bit: another one would take
-// it for a lie.
+// What a peer may know of the session beyond the API's calls: bits of HELLO's and WELCOME's
+// `features`. Such a message goes only to a peer that has its bit: another one would take it for a
+// lie.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
+#include "proto/handshake.h"
 
 namespace farcall {
 
-enum class SessionFeature : size_t { kNvml = 0 };  // SessionCall::kNvml; calls count from 1
+enum class SessionFeature : uint8_t {
+  kNvml = 0,     // the server: SessionCall::kNvml
+  kMirrors = 1,  // the server: kHostWindow, kMirrorUp, kMirrorDown; the client: kMirrored
+};
 
-inline void AddFeature(std::vector<uint8_t>* supported_calls, SessionFeature feature) {
-  size_t bit = static_cast<size_t>(feature);
-  if (supported_calls->size() <= bit / 8) supported_calls->resize(bit / 8 + 1);
-  (*supported_calls)[bit / 8] |= static_cast<uint8_t>(1u << (bit % 8));
+inline constexpr uint64_t FeatureBit(SessionFeature feature) {
+  return uint64_t{1} << static_cast<uint8_t>(feature);
 }
 
-inline bool HasFeature(const std::vector<uint8_t>& supported_calls, SessionFeature feature) {
-  size_t bit = static_cast<size_t>(feature);
-  return bit / 8 < supported_calls.size() && (supported_calls[bit / 8] >> (bit % 8) & 1) != 0;
+// Peers older than `features` told of NVML where no call has its bit: calls count from 1.
+inline void TellNvmlToOlderPeers(Welcome* welcome) {
+  if (welcome->supported_calls.empty()) welcome->supported_calls.resize(1);
+  welcome->supported_calls[0] |= 1;
+}
+
+inline bool HasFeature(const Welcome& welcome, SessionFeature feature) {
+  return (welcome.features & FeatureBit(feature)) != 0 ||
+         (feature == SessionFeature::kNvml && !welcome.supported_calls.empty() &&
+          (welcome.supported_calls[0] & 1) != 0);
+}
+
+inline bool HasFeature(const Hello& hello, SessionFeature feature) {
+  return (hello.features & FeatureBit(feature)) != 0;
 }
 
 }  // namespace farcall

@@ -11,7 +11,7 @@
 namespace farcall {
 
 inline constexpr uint16_t kWireMajor = 1;  // another major is refused at HELLO
-inline constexpr uint16_t kWireMinor = 0;
+inline constexpr uint16_t kWireMinor = 1;  // 1: HELLO and WELCOME end in `features`
 
 // ---- The log: both directions are sequences of frames, each a header and whole records.
 

@@ -15,6 +15,10 @@ Status Session::ServeHostWindow(const RecordHeader& header, Reader& in) {
   if (!in.Done() || device >= options_.devices) {
     return Malformed(header, "kHostWindow's body");
   }
+  if (!options_.client_takes_mirrors) {  // an older client: kMirrored would end its session
+    Answer(header, CUDA_ERROR_NOT_SUPPORTED, {});
+    return {};
+  }
   ContextState* context = nullptr;
   bool stalled = false;
   CUresult result = PrepareContext(header, &context, &stalled);

@@ -36,7 +36,8 @@ Status Serve_cuLibraryGetManaged(ServeCall& call) {
   if (!call.ready()) {
     return call.LieStatus();
   }
-  if (call.api.cuLibraryGetManaged == nullptr || !MayTouch(call.api)) {
+  if (call.api.cuLibraryGetManaged == nullptr || !MayTouch(call.api) ||
+      !call.session.options().client_takes_mirrors) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     return {};
   }

@@ -82,9 +82,6 @@ std::vector<uint8_t> SupportedCalls(const DriverApi&) {
       bitmap[id / 8] |= static_cast<uint8_t>(1u << (id % 8));
     }
   }
-#ifdef FARCALL_NVML
-  AddFeature(&bitmap, SessionFeature::kNvml);
-#endif
   return bitmap;
 }
 
@@ -138,6 +135,7 @@ class Worker {
     options.first_credit_bytes = setup_.first_credit_bytes;
     options.image_directory = TenantImageDirectory(setup_.tenant);
     options.output_fd = CatchOutput();
+    options.client_takes_mirrors = HasFeature(setup_.hello, SessionFeature::kMirrors);
 #ifdef FARCALL_NVML
     options.nvml = std::make_shared<NvmlDesk>(setup_.device_path, welcome.devices, control_);
 #endif
@@ -149,6 +147,11 @@ class Worker {
     welcome.device_window = has_vmm ? session->ReserveWindow(setup_.hello.device_windows) : -1;
     welcome.known_images = session->images().Known(kMaxKnownImages);
     welcome.supported_calls = SupportedCalls(api_);
+    welcome.features = FeatureBit(SessionFeature::kMirrors);
+#ifdef FARCALL_NVML
+    welcome.features |= FeatureBit(SessionFeature::kNvml);
+    TellNvmlToOlderPeers(&welcome);
+#endif
     client_fd_ = WatchClient(setup_.hello, channel_->PeerName());
     output_fd_ = options.output_fd;
     FARCALL_TRY(SendWelcome(*channel_, welcome, Clock::now() + seconds(10)));

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "client-shim/core/stats.h"
+#include "proto/session_features.h"
 #include "transport/handshake.h"
 
 namespace farcall::client {
@@ -34,6 +35,7 @@ void DescribeProcess(Hello* hello) {
   hello->program = length > 0 ? std::string(path, length) : "?";
   hello->client_version = "0.1.0";
   hello->shim_driver_version = kShimDriverVersion;
+  hello->features = FeatureBit(SessionFeature::kMirrors);
   for (std::string_view name : ForwardedVariables()) {
     const char* value = std::getenv(std::string(name).c_str());
     if (value != nullptr) hello->environment.emplace_back(name, value);

@@ -9,14 +9,17 @@
 #include "client-shim/core/host_window.h"
 #include "client-shim/core/session_face.h"
 #include "cuda-abi/visible_devices.h"
+#include "proto/session_features.h"
 
 namespace farcall::client {
 
 namespace {
 std::vector<Device>* g_devices = new std::vector<Device>;
-}
+bool g_server_mirrors = false;
+}  // namespace
 
 void LoadDevices(const Welcome& welcome) {
+  g_server_mirrors = HasFeature(welcome, SessionFeature::kMirrors);
   std::vector<cuda_abi::PhysicalDevice> devices;
   for (const DeviceSnapshot& snapshot : welcome.devices)
     devices.push_back({cuda_abi::UuidText(snapshot.uuid), snapshot.pci_bus_id});
@@ -36,7 +39,6 @@ int Device::Attribute(int id) const {
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
     case CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_HANDLE_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_KMT_HANDLE_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
@@ -49,19 +51,24 @@ int Device::Attribute(int id) const {
       return 0;
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
       return DeviceCredit().has_window() ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0;
+    case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
       if (!DeviceCredit().has_window()) return 0;
       break;
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
     case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
-      if (!HostAddresses().available()) return 0;
+      if (!g_server_mirrors || !HostAddresses().available()) return 0;
       break;
     default:
       break;
   }
   return id > 0 && static_cast<size_t>(id) < snapshot->attributes.size() ? snapshot->attributes[id]
                                                                          : 0;
+}
+
+bool ServerMirrors() {
+  return g_server_mirrors;
 }
 
 int VisibleDeviceCount() {

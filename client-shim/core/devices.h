@@ -19,6 +19,8 @@ struct Device {
 
 // `welcome` must live for ever.
 void LoadDevices(const Welcome& welcome);
+// Whether the server keeps mirrors of host memory as this client does; an older one may not.
+bool ServerMirrors();
 int VisibleDeviceCount();
 // nullptr: no such device.
 const Device* FindDevice(int ordinal);

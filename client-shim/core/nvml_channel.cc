@@ -54,8 +54,7 @@ bool Describe(int device, NvmlDeviceFacts* facts) {
 
 int AskNvml(const void* body, size_t bytes, void (*take)(void*, const void*, size_t), void* user) {
   Session* session = CurrentSession();
-  if (session != nullptr &&
-      !HasFeature(session->welcome().supported_calls, SessionFeature::kNvml)) {
+  if (session != nullptr && !HasFeature(session->welcome(), SessionFeature::kNvml)) {
     static std::atomic<bool> said{false};
     if (!said.exchange(true))
       Log(LogLevel::kWarn, "the server answers no NVML: it is older than this client");

@@ -23,6 +23,9 @@ inline std::span<const std::byte> Written(const BodyRoom& room, const Writer& bo
   return std::span<const std::byte>(room).first(body.size_bytes());
 }
 
+// Where devices have what the program has at `address` (cuda/mirror.cc).
+uint64_t AddressOnDevice(uint64_t address);
+
 // The application's handle is the wire value.
 template <typename Handle>
 uint64_t WireHandle(Handle* handle) {

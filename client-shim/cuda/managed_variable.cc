@@ -45,7 +45,7 @@ void Note(uint64_t address, uint64_t bytes, MemoryKind kind, uint64_t library) {
 
 CUresult Show(Module* library, const char* name, Symbol* shown) {
   HostWindow& window = HostAddresses();
-  if (!window.available()) return NotSupported(CallId::cuLibraryGetManaged);
+  if (!ServerMirrors() || !window.available()) return NotSupported(CallId::cuLibraryGetManaged);
   Symbol there;
   CUresult status = Ask(library->handle, name, 0, 0, &there);
   if (status != CUDA_SUCCESS) return status;

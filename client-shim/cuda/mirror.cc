@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "client-shim/core/calls.h"
+#include "client-shim/core/devices.h"
 #include "client-shim/core/log.h"
+#include "client-shim/core/roles.h"
 #include "client-shim/cuda/copy.h"
 #include "proto/changed_bytes.h"
 #include "proto/raise.h"
@@ -273,6 +275,10 @@ void NoteMirrorUse() {
   PushMirrors();
 }
 
+uint64_t AddressOnDevice(uint64_t address) {
+  return DeviceAddress(address);
+}
+
 namespace {
 
 std::byte* NewAgreed(uint64_t bytes) {
@@ -291,6 +297,12 @@ void Keep(uint64_t address, const Mirror& mirror) {
 }  // namespace
 
 CUresult MakeMirror(uint64_t address, uint64_t bytes, uint64_t from, MirrorKind kind, int device) {
+  if (!ServerMirrors()) {
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true))
+      Log(LogLevel::kWarn, "the server mirrors no host memory as this client does: it is older");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   uint64_t whole = AlignUp(bytes, kHostPageBytes);
   FixedBody<24> body;
   body.Put<uint64_t>(address);

@@ -24,6 +24,7 @@
 #include "client-shim/cuda/mirror.h"
 #include "client/calls.h"
 #include "client/handwritten.h"
+#include "proto/session_features.h"
 #include "tests/fuzz/client_answers.h"
 #include "tests/fuzz/scripted_channel.h"
 
@@ -116,6 +117,7 @@ Session& TheSession() {
     welcome->device_kind = "cpu";
     welcome->grace_ms = 1;
     welcome->lanes = 1;
+    welcome->features = FeatureBit(SessionFeature::kMirrors);
     welcome->devices.resize(1);
     welcome->devices[0].name = "device";
     welcome->devices[0].total_bytes = 1u << 30;

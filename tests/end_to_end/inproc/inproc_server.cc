@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include "proto/session_features.h"
 #include "transport/handshake.h"
 
 namespace farcall::inproc_test {
@@ -131,6 +132,7 @@ void InprocServer::Open(std::unique_ptr<Channel> channel, const Hello& hello) {
   welcome_.device_kind = "cpu";
   welcome_.devices = report_.devices;
   welcome_.supported_calls = SupportedCalls();
+  welcome_.features = FeatureBit(SessionFeature::kMirrors);
   server::SessionOptions options;
   options.devices = static_cast<int>(report_.devices.size());
   options.grace_ms = kGraceMs;

@@ -18,6 +18,7 @@
 #include "proto/codec.h"
 #include "proto/handshake.h"
 #include "proto/records.h"
+#include "proto/session_features.h"
 #include "transport/handshake.h"
 #include "transport/link.h"
 
@@ -38,6 +39,7 @@ struct ConnectOptions {
   uint64_t memory_bytes = 0;
   bool offer_window = true;
   uint32_t pid = 0;  // 0: this process
+  uint64_t features = FeatureBit(SessionFeature::kMirrors);
 };
 
 class RawClient final : public LinkObserver {
@@ -67,6 +69,7 @@ class RawClient final : public LinkObserver {
     hello.host = host;
     hello.program = "raw client";
     hello.client_version = "0";
+    hello.features = options.features;
     hello.vgpu = options.vgpu;
     hello.quota.memory_bytes = options.memory_bytes;
     if (options.offer_window) {

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "proto/host_window.h"
 #include "tests/end_to_end/server/raw_client.h"
 #include "tests/end_to_end/server/server_process.h"
 
@@ -16,6 +17,11 @@ namespace farcall::testing {
 namespace {
 
 constexpr uint64_t kMiB = 1u << 20;
+#ifdef __SANITIZE_ADDRESS__
+constexpr size_t kWindow = 1;  // the first lies in the sanitizer's shadow
+#else
+constexpr size_t kWindow = 0;
+#endif
 
 std::vector<std::byte> Pattern(size_t bytes) {
   std::vector<std::byte> data(bytes);
@@ -95,6 +101,26 @@ TEST(Session, WelcomesWithTheDevicesAndTheWindow) {
   };
   EXPECT_TRUE(supported(CallId::cuLaunchKernel));
   EXPECT_FALSE(supported(CallId::cuInit)) << "never a record";
+}
+
+// An older client would take kMirrored for a lie.
+TEST(Session, MirrorsHostMemoryOnlyForAClientThatTakesWhatTheDeviceWrites) {
+  ServerProcess server;
+  for (uint64_t features : {uint64_t{0}, FeatureBit(SessionFeature::kMirrors)}) {
+    RawClient client;
+    ConnectOptions options;
+    options.features = features;
+    ASSERT_TRUE(client.Connect(server.url(), options).ok());
+    EXPECT_TRUE(HasFeature(client.welcome(), SessionFeature::kMirrors));
+    client.RetainPrimary();
+    Builder body;
+    body.Put<uint64_t>(kHostWindows[kWindow].base);
+    body.Put<uint64_t>(kHostPageBytes);
+    body.Put<int32_t>(-1);
+    EXPECT_EQ(client.Ask(SessionCall::kHostWindow, body).status,
+              features == 0 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS);
+    EXPECT_EQ(client.Synchronize().status, 0) << "the session goes on";
+  }
 }
 
 TEST(Session, CopiesInlineAndBack) {

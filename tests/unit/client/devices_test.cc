@@ -5,7 +5,9 @@
 
 #include <cstdlib>
 
+#include "client-shim/core/host_window.h"
 #include "client-shim/core/session_face.h"
+#include "proto/session_features.h"
 
 namespace farcall::client {
 namespace {
@@ -23,6 +25,21 @@ TEST(WireDevice, IsTheServersOrdinal) {
   for (int none : {2, -1, 77}) {
     EXPECT_EQ(WireDevice(none, &error), -1);
     EXPECT_EQ(error, CUDA_ERROR_INVALID_DEVICE);
+  }
+  LoadDevices(*new Welcome);
+}
+
+TEST(DeviceAttributes, TellOfMappedMemoryWhereTheServerMirrorsIt) {
+  for (uint64_t features : {uint64_t{0}, FeatureBit(SessionFeature::kMirrors)}) {
+    auto* welcome = new Welcome;
+    welcome->features = features;
+    welcome->devices.resize(1);
+    welcome->devices[0].attributes.assign(CU_DEVICE_ATTRIBUTE_MAX, 1);
+    LoadDevices(*welcome);
+    const int expected = features != 0 && HostAddresses().available() ? 1 : 0;
+    EXPECT_EQ(FindDevice(0)->Attribute(CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY), expected);
+    EXPECT_EQ(FindDevice(0)->Attribute(CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY), expected);
+    EXPECT_EQ(FindDevice(0)->Attribute(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING), 1);
   }
   LoadDevices(*new Welcome);
 }

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "proto/handshake.h"
+#include "proto/session_features.h"
 
 namespace farcall {
 namespace {
@@ -99,16 +100,39 @@ TEST(HandshakeCodecTest, WelcomeGreetingAndRefuseComeBackWhole) {
   EXPECT_EQ(refused->message, "no vGPU is free");
 }
 
+// Shorter than an older peer's. Padding may stand in front of the field that it does not send.
 TEST(HandshakeCodecTest, NoTruncationDecodes) {
+  constexpr size_t kAppendedBytes = 8 + 7;
   std::vector<std::byte> hello = Encode(FullHello()), welcome = Encode(FullWelcome());
-  for (size_t bytes = 0; bytes < hello.size(); ++bytes) {
+  for (size_t bytes = 0; bytes + kAppendedBytes < hello.size(); ++bytes) {
     EXPECT_EQ(DecodeHello(std::span(hello).first(bytes)).status().code(), Code::kMalformed)
         << bytes;
   }
-  for (size_t bytes = 0; bytes < welcome.size(); ++bytes) {
+  for (size_t bytes = 0; bytes + kAppendedBytes < welcome.size(); ++bytes) {
     EXPECT_EQ(DecodeWelcome(std::span(welcome).first(bytes)).status().code(), Code::kMalformed)
         << bytes;
   }
+}
+
+TEST(HandshakeCodecTest, APeerThatDoesNotTellOfFeaturesHasNone) {
+  Hello hello = FullHello();
+  Welcome welcome = FullWelcome();
+  hello.features = welcome.features = FeatureBit(SessionFeature::kMirrors);
+  welcome.supported_calls.clear();
+  std::vector<std::byte> sent = Encode(hello), answered = Encode(welcome);
+  EXPECT_TRUE(HasFeature(*DecodeHello(sent), SessionFeature::kMirrors));
+  EXPECT_TRUE(HasFeature(*DecodeWelcome(answered), SessionFeature::kMirrors));
+  EXPECT_FALSE(HasFeature(*DecodeWelcome(answered), SessionFeature::kNvml));
+  Result<Hello> older = DecodeHello(std::span(sent).first(sent.size() - 8));
+  ASSERT_TRUE(older.ok());
+  EXPECT_EQ(older->features, 0u);
+  EXPECT_EQ(older->shim_driver_version, hello.shim_driver_version);
+  TellNvmlToOlderPeers(&welcome);
+  answered = Encode(welcome);
+  Result<Welcome> answer = DecodeWelcome(std::span(answered).first(answered.size() - 8));
+  ASSERT_TRUE(answer.ok());
+  EXPECT_FALSE(HasFeature(*answer, SessionFeature::kMirrors));
+  EXPECT_TRUE(HasFeature(*answer, SessionFeature::kNvml)) << "by the bit where no call stands";
 }
 
 TEST(HandshakeCodecTest, AppendedFieldsOfANewerMinorArePassedOver) {
@@ -140,7 +164,7 @@ TEST(HandshakeCodecTest, FlippedAndRandomBytesNeverOverread) {
 TEST(HandshakeCodecTest, ACountBeyondTheBodyIsRefusedBeforeAnythingIsAllocated) {
   std::vector<std::byte> welcome = Encode(Welcome{});
   uint64_t count = UINT64_MAX / 2;
-  std::memcpy(welcome.data() + welcome.size() - 8, &count, 8);  // the device list's
+  std::memcpy(welcome.data() + welcome.size() - 16, &count, 8);  // the device list's
   EXPECT_EQ(DecodeWelcome(welcome).status().code(), Code::kMalformed);
 }
 
