@@ -155,7 +155,11 @@ CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary hand
   if (const CUresult result = Enter(handle, &library, &context)) return result;
   std::shared_ptr<Module> module;
   if (const CUresult result = library->ModuleIn(*context, &module)) return result;
-  return module->GetGlobal(name, address, bytes);
+  CUdeviceptr variable = 0;
+  if (const CUresult result = module->GetGlobal(name, &variable, bytes)) return result;
+  TheDriver().ranges.Update(variable, [](Range& range) { range.is_managed_variable = true; });
+  if (address != nullptr) *address = variable;
+  return CUDA_SUCCESS;
 }
 
 CUresult cuKernelGetFunction(CUfunction* out, CUkernel handle) {

@@ -174,8 +174,7 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* pointer, unsigned 
   if (out == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   Range range;
   const auto address = reinterpret_cast<uint64_t>(pointer);
-  if (!TheDriver().ranges.Find(address, &range) ||
-      !(range.on_host() || range.kind == RangeKind::kManaged)) {
+  if (!TheDriver().ranges.Find(address, &range) || !(range.on_host() || range.managed())) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   *out = address;
@@ -200,8 +199,7 @@ CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise, CUmemLo
   std::shared_ptr<Context> context;
   if (const CUresult result = CurrentContext(&context)) return result;
   Range range;
-  const bool managed =
-      TheDriver().ranges.Find(address, &range) && range.kind == RangeKind::kManaged;
+  const bool managed = TheDriver().ranges.Find(address, &range) && range.managed();
   return managed && bytes <= range.end() - address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -215,8 +213,7 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation,
   if (const CUresult result = CurrentContext(&context)) return result;
   if (context->FindStream(stream) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   Range range;
-  const bool managed =
-      TheDriver().ranges.Find(address, &range) && range.kind == RangeKind::kManaged;
+  const bool managed = TheDriver().ranges.Find(address, &range) && range.managed();
   return flags == 0 && managed && bytes <= range.end() - address ? CUDA_SUCCESS
                                                                  : CUDA_ERROR_INVALID_VALUE;
 }

@@ -43,9 +43,8 @@ CUcontext ContextOf(const Pointee& pointee) {
 }
 
 CUresult Get(void* data, CUpointer_attribute attribute, uint64_t address, const Pointee& pointee) {
-  const RangeKind kind = pointee.range.kind;
   const bool host = pointee.range.on_host();
-  const bool managed = kind == RangeKind::kManaged;
+  const bool managed = pointee.range.managed();
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
       *static_cast<CUcontext*>(data) = ContextOf(pointee);

@@ -154,8 +154,7 @@ CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t byt
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
     return CUDA_ERROR_INVALID_VALUE;
   Range range;
-  const bool managed =
-      TheDriver().ranges.Find(address, &range) && range.kind == RangeKind::kManaged;
+  const bool managed = TheDriver().ranges.Find(address, &range) && range.managed();
   return managed && bytes <= range.bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

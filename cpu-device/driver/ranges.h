@@ -27,6 +27,7 @@ struct Mapping {
   std::shared_ptr<PhysicalMemory> memory;
   std::vector<CUmemAccess_flags> access;  // by device ordinal
   uint64_t id = 0;
+  bool multicast = false;  // nothing reads or writes it but multimem instructions
 };
 
 struct Range {
@@ -40,7 +41,9 @@ struct Range {
   uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID
   std::shared_ptr<MemPool> pool;
   std::map<uint64_t, Mapping> mappings;  // of a reservation, by start
+  bool is_managed_variable = false;      // of a global
 
+  bool managed() const { return kind == RangeKind::kManaged || is_managed_variable; }
   uint64_t end() const { return start + bytes; }
   bool on_host() const { return kind == RangeKind::kHost || kind == RangeKind::kHostRegistered; }
 };

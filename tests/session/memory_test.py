@@ -3,7 +3,7 @@
 import re
 import unittest
 
-from harness import Server, run
+from harness import BUILD, Server, run
 
 VGPU = {"FARCALL_VGPU": "a-vgpu-of-these-tests"}
 
@@ -87,6 +87,13 @@ class Memory(unittest.TestCase):
         with Server() as server:
             client = self.passes(server, "variables")
             self.assertEqual(client.stats()["calls"]["cuLaunchKernel"]["waited"], 0)
+
+    def test_managed_variables_on_the_device_alone(self):
+        self.alone("variables")
+
+    def alone(self, *command):
+        client = run("", *command, environment={"LD_LIBRARY_PATH": str(BUILD / "lib/farcall/device")})
+        self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
 
     def test_host_memory_that_is_only_copied_costs_no_round_trip(self):
         with Server() as server:

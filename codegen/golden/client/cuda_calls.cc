@@ -45,14 +45,16 @@ CUresult Post_cuProfilerStart() {
 CUresult Post_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
                                    CUstream hStream) {
   CUresult error = CUDA_SUCCESS;
-  if (!HoldsMemory(dstDevice, ByteCount)) { return CUDA_ERROR_INVALID_VALUE; }
-  if (!HoldsMemory(srcDevice, ByteCount)) { return CUDA_ERROR_INVALID_VALUE; }
+  const uint64_t wire_dstDevice = AddressOnDevice(dstDevice);
+  if (!HoldsMemory(wire_dstDevice, ByteCount)) { return CUDA_ERROR_INVALID_VALUE; }
+  const uint64_t wire_srcDevice = AddressOnDevice(srcDevice);
+  if (!HoldsMemory(wire_srcDevice, ByteCount)) { return CUDA_ERROR_INVALID_VALUE; }
   const uint64_t wire_hStream = WireStream(hStream, false, &error);
   if (error != CUDA_SUCCESS) { return error; }
   BodyRoom room;
   Writer body(room);
-  body.Put<uint64_t>(dstDevice);
-  body.Put<uint64_t>(srcDevice);
+  body.Put<uint64_t>(wire_dstDevice);
+  body.Put<uint64_t>(wire_srcDevice);
   body.Put<uint64_t>(ByteCount);
   body.Put<uint64_t>(wire_hStream);
   return Post(CallId::cuMemcpyDtoDAsync_v2, Written(room, body));
@@ -61,13 +63,14 @@ CUresult Post_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 CUresult Post_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us,
                                  size_t Width, size_t Height, CUstream hStream) {
   CUresult error = CUDA_SUCCESS;
-  if (!HoldsMemory(dstDevice, Pitched(dstPitch, Product(Width, 2), Height)) || dstDevice % 2 != 0) { return CUDA_ERROR_INVALID_VALUE; }
+  const uint64_t wire_dstDevice = AddressOnDevice(dstDevice);
+  if (!HoldsMemory(wire_dstDevice, Pitched(dstPitch, Product(Width, 2), Height)) || dstDevice % 2 != 0) { return CUDA_ERROR_INVALID_VALUE; }
   if (Height > 1 && (dstPitch < Product(Width, 2) || dstPitch % 2 != 0)) { return CUDA_ERROR_INVALID_VALUE; }
   const uint64_t wire_hStream = WireStream(hStream, false, &error);
   if (error != CUDA_SUCCESS) { return error; }
   BodyRoom room;
   Writer body(room);
-  body.Put<uint64_t>(dstDevice);
+  body.Put<uint64_t>(wire_dstDevice);
   body.Put<uint64_t>(dstPitch);
   body.Put<uint16_t>(us);
   body.Put<uint64_t>(Width);
@@ -108,7 +111,7 @@ CUresult Post_cuStreamDestroy_v2(CUstream hStream) {
   return error;
 }
 
-CUresult RoundTrip_cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
+CUresult Post_cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
   CUresult error = CUDA_SUCCESS;
   if (pFunc == nullptr) { return CUDA_ERROR_INVALID_VALUE; }
   if (!IsHandle(kernel, HandleKind::kKernel)) {
@@ -120,8 +123,7 @@ CUresult RoundTrip_cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
   Writer body(room);
   body.Put<uint64_t>(wire_pFunc);
   body.Put<uint64_t>(WireHandle(kernel));
-  Reply reply;
-  error = RoundTrip(CallId::cuKernelGetFunction, Written(room, body), &reply);
+  error = Post(CallId::cuKernelGetFunction, Written(room, body));
   if (error != CUDA_SUCCESS) {
     FreeHandle(HandleKind::kFunction, wire_pFunc);
     return error;

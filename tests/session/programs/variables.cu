@@ -58,13 +58,23 @@ int main() {
   CHECK(cudaDeviceSynchronize());
   EXPECT(number == 20 && tail[0] == 9 && tail[2] == 7 && table[2] == 1);
 
+  // Filled by the device, whole and in part.
+  tail[1] = 50;
+  CHECK(cudaMemset(&number, 0, sizeof(number)));
+  CHECK(cudaMemsetAsync(tail, 0x11, 1));
+  CHECK(cudaMemset(table + 1, 0, 2 * sizeof(float)));
+  CHECK(cudaDeviceSynchronize());
+  EXPECT(number == 0 && tail[0] == 0x11 && tail[1] == 50);
+  EXPECT(table[0] == 4 && table[1] == 0 && table[2] == 0);
+  number = 20;
+
   // The symbol, and what is known of the address.
   int copied = 0;
   CHECK(cudaMemcpyFromSymbol(&copied, number, sizeof(copied)));
   EXPECT(copied == 20);
   cudaPointerAttributes attributes{};
   CHECK(cudaPointerGetAttributes(&attributes, &number));
-  EXPECT(attributes.type == cudaMemoryTypeManaged);
+  EXPECT(attributes.type == cudaMemoryTypeManaged && attributes.hostPointer == &number);
   cudaMemLocation device{cudaMemLocationTypeDevice, 0};
   CHECK(cudaMemPrefetchAsync(table, sizeof(table), device, 0, nullptr));
   EXPECT(cudaFree(&number) != cudaSuccess);
