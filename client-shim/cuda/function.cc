@@ -84,20 +84,42 @@ void NoteSettingLocked(Function* root, const Setting& set) {
   for (const Function::InContext& in : root->functions) SetAnswerState(in.function->handle, state);
 }
 
+enum class Verdict { kTaken, kRefused, kUnknown };
+
+// What the limits of the current device say of a value, as the driver would at the call.
+Verdict Judge(const Function* function, const Setting& wanted) {
+  const Context* context = CurrentContext();
+  // Another device may have another image of it; and what makes the driver load code that may not
+  // fit is waited for.
+  if (context == nullptr || context->device != wanted.device || MemoryRanOut())
+    return Verdict::kUnknown;
+  if (wanted.attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) {
+    int64_t most =
+        FindDevice(wanted.device)->Attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    most -= function->info->Attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+    return wanted.value >= 0 && wanted.value <= most ? Verdict::kTaken : Verdict::kRefused;
+  }
+  if (wanted.attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
+    return wanted.value >= -1 && wanted.value <= 100 ? Verdict::kTaken : Verdict::kRefused;
+  return Verdict::kUnknown;
+}
+
 // Libraries set what is set already before each launch, or go to and fro between two values: the
-// first changes nothing, the second cannot fail once it was taken, and neither needs an answer.
-template <typename Ask>
+// first changes nothing, the second cannot fail once it was taken, and neither needs an answer; nor
+// does what the device's limits allow.
 CUresult Set(Function* function, CallId call, const Setting& wanted,
-             std::span<const std::byte> body, Ask ask) {
+             std::span<const std::byte> body) {
   Function* root = RootOf(function);
+  Verdict verdict = Judge(function, wanted);
+  if (verdict == Verdict::kRefused) return CUDA_ERROR_INVALID_VALUE;
   bool was_taken = false;
   {
     std::lock_guard lock(root->mutex);
     if (std::find(root->settings.begin(), root->settings.end(), wanted) != root->settings.end())
       return CUDA_SUCCESS;
-    was_taken = WasTaken(root, wanted);
+    was_taken = verdict == Verdict::kTaken || WasTaken(root, wanted);
   }
-  CUresult status = was_taken ? Post(call, body) : ask();
+  CUresult status = was_taken ? Post(call, body) : RoundTrip(call, body, nullptr);
   if (status != CUDA_SUCCESS) return status;
   NoteAttribute(function, wanted.attribute, wanted.value);
   std::lock_guard lock(root->mutex);
@@ -113,6 +135,13 @@ Function* KnownFunction(Function* kernel, const Context* context) {
     if (known.context == context && known.ends == context->ends.load()) return known.function;
   }
   return nullptr;
+}
+
+// What makes the driver load code is waited for once memory has run out: what it lacks may lie
+// unspent here.
+CUresult PostUnlessFull(CallId call, std::span<const std::byte> body) {
+  if (!MemoryRanOut()) return Post(call, body);
+  return AskWithRoom([&] { return RoundTrip(call, body, nullptr); });
 }
 
 CUresult GetParameter(const Function* function, size_t index, size_t* offset, size_t* size) {
@@ -135,11 +164,19 @@ CUresult Call_cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
     return CUDA_SUCCESS;
   }
   uint32_t ends = context->ends.load();
-  CUfunction handle = nullptr;
-  CUresult status = AskWithRoom([&] { return RoundTrip_cuKernelGetFunction(&handle, kernel); });
+  CUresult status = CUDA_SUCCESS;
+  uint64_t handle = NewHandle(HandleKind::kFunction, &status);
   if (status != CUDA_SUCCESS) return status;
+  FixedBody<16> body;  // as Post_cuKernelGetFunction writes it
+  body.Put<uint64_t>(handle);
+  body.Put<uint64_t>(found->handle);
+  status = PostUnlessFull(CallId::cuKernelGetFunction, body.bytes());
+  if (status != CUDA_SUCCESS) {
+    FreeHandle(HandleKind::kFunction, handle);
+    return status;
+  }
   auto* function = new Function;
-  function->handle = reinterpret_cast<uint64_t>(handle);
+  function->handle = handle;
   function->parent = found->parent;
   function->kernel = found;
   function->max_dynamic_shared.store(found->max_dynamic_shared.load());
@@ -148,7 +185,7 @@ CUresult Call_cuKernelGetFunction(CUfunction* pFunc, CUkernel kernel) {
   std::lock_guard lock(found->mutex);
   found->functions.push_back({context, ends, function});
   if (found->state != 0) SetAnswerState(function->handle, found->state);
-  *pFunc = handle;
+  *pFunc = reinterpret_cast<CUfunction>(handle);
   return CUDA_SUCCESS;
 }
 
@@ -173,13 +210,12 @@ CUresult Call_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkerne
   Function* found = FromKernel(kernel);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (FindDevice(dev) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  FixedBody<24> body;  // as RoundTrip_cuKernelSetAttribute writes it
+  FixedBody<24> body;  // as Post_cuKernelSetAttribute writes it
   body.Put<int32_t>(attrib);
   body.Put<int32_t>(val);
   body.Put<uint64_t>(found->handle);
   body.Put<int32_t>(FindDevice(dev)->server_index);
-  return Set(found, CallId::cuKernelSetAttribute, {found->handle, attrib, dev, val}, body.bytes(),
-             [=] { return RoundTrip_cuKernelSetAttribute(attrib, val, kernel, dev); });
+  return Set(found, CallId::cuKernelSetAttribute, {found->handle, attrib, dev, val}, body.bytes());
 }
 
 CUresult Call_cuKernelGetName(const char** name, CUkernel hfunc) {
@@ -205,13 +241,12 @@ CUresult Call_cuFuncGetAttribute(int* pi, CUfunction_attribute attrib, CUfunctio
 CUresult Call_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   Function* found = FromFunction(hfunc);
   if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  FixedBody<16> body;  // as RoundTrip_cuFuncSetAttribute writes it
+  FixedBody<16> body;  // as Post_cuFuncSetAttribute writes it
   body.Put<uint64_t>(found->handle);
   body.Put<int32_t>(attrib);
   body.Put<int32_t>(value);
   Setting wanted = {found->handle, attrib, CurrentContext()->device, value};
-  return Set(found, CallId::cuFuncSetAttribute, wanted, body.bytes(),
-             [=] { return RoundTrip_cuFuncSetAttribute(hfunc, attrib, value); });
+  return Set(found, CallId::cuFuncSetAttribute, wanted, body.bytes());
 }
 
 CUresult Call_cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {

@@ -90,7 +90,7 @@ class Comparison:
             self._failed(call)
         elif self._asks_for_nothing(call):
             self.counts[rules.NOTHING] += 1
-        elif base in self._remembered and not self._arrives(call):
+        elif base in self._remembered and not self._arrives(call) and not self._arrives_later(call):
             self.counts[self._remembered[base]] += 1
         elif base in self._deferred:
             self._defer(call)
@@ -152,14 +152,30 @@ class Comparison:
 
     def _arrives(self, call: Call) -> bool:
         there = self._next()
-        if there is None or there.result != 0:
+        return there is not None and self._same(call, there)
+
+    def _arrives_later(self, call: Call) -> bool:
+        """A remembered call of a kind that others may overtake, where nothing before it names what it makes: it is taken now."""
+        if call.base not in self._overtaken:
             return False
+        passed = set()
+        for at in range(self.position, len(self.remote)):
+            there = self.remote[at]
+            if there.name == call.base and self._same(call, there):
+                if {value for argument, value in there.arguments.items() if argument.startswith("*")} & passed:
+                    return False
+                self.remote.insert(self.position, self.remote.pop(at))
+                return True
+            passed |= set(there.arguments.values())
+        return False
+
+    def _same(self, call: Call, there: Call) -> bool:
         try:
             for name, arguments in self._expected(call):
                 self.bindings.snapshot().same(name, arguments, there, call.default_stream)
         except Difference:
             return False
-        return True
+        return there.result == 0
 
     def _expect(self, call: Call) -> None:
         expected = self._expected(call)

@@ -294,8 +294,8 @@ FOLLOWED = {
 
 # Calls that arrive in their turn, or after later ones that do not name what they make.
 OVERTAKEN = {
-    "D4: a load runs on the helper; if nobody waits for it, calls that do not need it may pass": {
-        "cuModuleLoadDataEx", "cuLibraryLoadData"},
+    "D4: what may load code runs on the helper; if nobody waits for it, calls that do not need it may pass": {
+        "cuModuleLoadDataEx", "cuLibraryLoadData", "cuKernelGetFunction"},
 }
 
 # Calls of the server's own. Events and streams are told apart by handle: see compare.py.

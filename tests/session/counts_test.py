@@ -38,6 +38,16 @@ class Counts(unittest.TestCase):
             many, _ = self.measured(server, "questions", 45, cache=cache)
             self.assertEqual(many["round_trips"] - few["round_trips"], 40)  # the streams' waits
 
+    def test_the_first_use_of_a_kernel_costs_no_wait(self):
+        with Server() as server, tempfile.TemporaryDirectory() as cache:
+            self.measured(server, "settings", 16, cache=cache)
+            few, _ = self.measured(server, "settings", 2, cache=cache)
+            many, _ = self.measured(server, "settings", 16, cache=cache)
+            self.assertEqual(many["round_trips"], few["round_trips"])
+            for name in ("cuKernelGetFunction", "cuKernelSetAttribute", "cuFuncSetAttribute"):
+                self.assertEqual(many["calls"].get(name, {"waited": 0})["waited"], 0, name)
+            self.assertGreaterEqual(many["posted"] - few["posted"], 14 * 4)  # two settings, the function, the launch
+
     def test_a_tensor_described_again_costs_no_wait(self):
         with Server(device="dry") as server, tempfile.TemporaryDirectory() as cache:
             few, _ = self.measured(server, "descriptors", 2, cache=cache)

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import unittest
 
-from harness import FARCALL, Client, Server, run
+from harness import BUILD, FARCALL, Client, Server, run
 
 HANDSHAKE = struct.Struct("<IIHHHH")
 
@@ -30,6 +30,21 @@ def answer_once(payload):
 
     threading.Thread(target=serve, daemon=True).start()
     return listener, f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+
+
+class Lacking(unittest.TestCase):
+    """A function that is not served: the runtime does not find it, and the device alone answers the same."""
+
+    def test_through_a_session(self):
+        with Server() as server:
+            client = run(server.url, "lacking")
+            self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
+            lines = [line for line in client.err if "cuImportExternalSemaphore is not supported" in line]
+            self.assertEqual(len(lines), 1, client.err)
+
+    def test_on_the_device_alone(self):
+        client = run("", "lacking", environment={"LD_LIBRARY_PATH": str(BUILD / "lib/farcall/device")})
+        self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
 
 
 class ClientRefusals(unittest.TestCase):
