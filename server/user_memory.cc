@@ -100,6 +100,9 @@ CUresult UserMemory::Import(const ShareToken& token, std::unique_ptr<PhysicalMem
 }
 
 void UserMemory::Release(PhysicalMemory& memory) {
+  if (memory.multicast != nullptr) {
+    return ReleaseMulticast(memory);
+  }
   api_.cuMemRelease(memory.native);
   if (memory.shared) {
     broker_.DropShared(memory.token);
@@ -177,7 +180,9 @@ bool UserMemory::SetAccess(uint64_t address, uint64_t bytes, const CUmemAccessDe
   *result = api_.cuMemSetAccess(address, bytes, &access, 1);
   if (*result == CUDA_SUCCESS) {
     for (auto mapping = first; mapping != at; ++mapping) {
-      mapping->second.accessible = access.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+      // Only multimem instructions reach what is bound to a multicast object.
+      mapping->second.accessible = access.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+                                   mapping->second.memory->multicast == nullptr;
     }
   }
   return true;

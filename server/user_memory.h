@@ -19,6 +19,26 @@
 
 namespace farcall::server {
 
+struct PhysicalMemory;
+
+// Memory of several devices bound under one range of offsets.
+struct Multicast {
+  struct Binding {
+    int device = 0;
+    uint64_t offset = 0, bytes = 0;
+    PhysicalMemory* memory = nullptr;  // counts as a mapping of it
+  };
+  bool whole() const { return team.size() == team_size; }
+  // Counts it as a mapping of its memory; false if it overlaps another of the device's.
+  bool Add(const Binding& binding);
+  // False: there is none such.
+  bool Drop(int device, uint64_t offset, uint64_t bytes);
+
+  uint64_t team_size = 0;
+  std::vector<int> team;
+  std::vector<Binding> bindings;
+};
+
 // Charged from its creation until it goes. Shared, its charge is the vGPU's until its last holder
 // lets go.
 struct PhysicalMemory {
@@ -31,6 +51,8 @@ struct PhysicalMemory {
   bool shared = false;
   ShareToken token;       // if shared
   bool imported = false;  // another session's: not in this one's use
+  // Of a multicast object, which is of no device and charged to none.
+  std::unique_ptr<Multicast> multicast;
 };
 
 // Properties of memory that may be exported, if the device can.
@@ -54,6 +76,18 @@ class UserMemory {
                   std::string* detail);
   // It is mapped nowhere.
   void Release(PhysicalMemory& memory);
+
+  // A multicast object for so many devices. They join and bind on the memory helper.
+  CUresult CreateMulticast(uint64_t bytes, uint64_t devices,
+                           std::unique_ptr<PhysicalMemory>* object);
+  CUresult Join(PhysicalMemory& object, int device);
+  // Whether every device has joined: the driver would wait for that.
+  bool Whole(const PhysicalMemory& object) const;
+  CUresult Bind(PhysicalMemory& object, uint64_t offset, PhysicalMemory& memory,
+                uint64_t memory_offset, uint64_t bytes);
+  // False: nothing is bound just so (a lie).
+  bool Unbind(PhysicalMemory& object, int device, uint64_t offset, uint64_t bytes,
+              CUresult* result);
 
   // False: not within the window, or something is mapped there (a lie).
   bool MayMap(uint64_t address, uint64_t bytes) const;
@@ -89,6 +123,7 @@ class UserMemory {
   CUresult MapLent(const std::vector<std::byte>& list, uint64_t address, uint64_t bytes, Lent* lent,
                    int* device, std::string* detail);
   void UnmapLent(uint64_t address, Lent& lent);
+  void ReleaseMulticast(PhysicalMemory& object);
 
   const DriverApi& api_;
   MemoryBroker& broker_;
@@ -97,5 +132,10 @@ class UserMemory {
   Mappings mappings_;
   std::map<uint64_t, Lent> lent_;
 };
+
+class Session;
+// Under its wire handle. It belongs to no context: nothing but its release, or the session's end,
+// ends it.
+void KeepMemory(Session& session, uint64_t handle, std::unique_ptr<PhysicalMemory> memory);
 
 }  // namespace farcall::server

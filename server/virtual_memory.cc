@@ -13,19 +13,18 @@ namespace {
 
 using Made = std::unique_ptr<PhysicalMemory>;
 
-// It belongs to no context: nothing but its release, or the session's end, ends it.
-void Keep(Session& session, uint64_t handle, Made memory) {
-  HandleParts parts = SplitHandle(handle);
-  PhysicalMemory* kept = memory.release();
-  session.table(HandleKind::kMemHandle)
-      .Set(parts.index, parts.generation, HandleTable::State::kLive, kept, kept);
-}
-
 PhysicalMemory* Find(ServeCall& call, uint64_t handle) {
   return call.Resolve<PhysicalMemory*>(HandleKind::kMemHandle, handle);
 }
 
 }  // namespace
+
+void KeepMemory(Session& session, uint64_t handle, Made memory) {
+  HandleParts parts = SplitHandle(handle);
+  PhysicalMemory* kept = memory.release();
+  session.table(HandleKind::kMemHandle)
+      .Set(parts.index, parts.generation, HandleTable::State::kLive, kept, kept);
+}
 
 Status Serve_cuMemCreate(ServeCall& call) {
   auto handle = call.in.Get<uint64_t>();
@@ -52,7 +51,7 @@ Status Serve_cuMemCreate(ServeCall& call) {
         std::string detail;
         CUresult result = session.user_memory().Create(device, bytes, flags, &memory, &detail);
         if (result == CUDA_SUCCESS) {
-          Keep(session, handle, std::move(memory));
+          KeepMemory(session, handle, std::move(memory));
         }
         session.Answer(header, result, {}, detail);
       });
@@ -87,6 +86,9 @@ Status Serve_cuMemMap(ServeCall& call) {
   PhysicalMemory* memory = Find(call, handle);
   if (!call.ready()) {
     return call.LieStatus();
+  }
+  if (memory->multicast != nullptr && !call.session.user_memory().Whole(*memory)) {
+    return call.Malformed("a multicast object without all of its devices");
   }
   if (offset > memory->bytes || bytes > memory->bytes - offset ||
       offset % kChunkGranularityBytes != 0 || !call.session.user_memory().MayMap(address, bytes)) {
@@ -182,7 +184,7 @@ Status Serve_cuMemImportFromShareableHandle(ServeCall& call) {
     if (result == CUDA_SUCCESS) {
       out.Put<int32_t>(memory->device);
       out.Put<uint64_t>(memory->bytes);
-      Keep(session, handle, std::move(memory));
+      KeepMemory(session, handle, std::move(memory));
     }
     session.Answer(header, result, out.bytes(), detail);
   });

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -14,8 +15,23 @@
 
 namespace farcall::client {
 
-// Memory of cuMemCreate or an import. The server keeps it until neither a reference nor a mapping
-// is left.
+struct PhysicalMemory;
+
+// Memory of several devices bound under one range of offsets (cuda/multicast.cc).
+struct Multicast {
+  struct Binding {
+    uint64_t offset = 0, bytes = 0;
+    PhysicalMemory* memory = nullptr;  // counts as a mapping of it
+  };
+  bool whole() const { return team.size() == team_size; }
+
+  size_t team_size = 0;
+  std::vector<int> team;  // as the application counts
+  std::vector<Binding> bindings;
+};
+
+// Memory of cuMemCreate or an import, or a multicast object. The server keeps it until neither a
+// reference nor a mapping is left.
 struct PhysicalMemory {
   uint64_t handle = 0;  // the application's and the wire's
   uint64_t bytes = 0;
@@ -23,6 +39,7 @@ struct PhysicalMemory {
   CUmemAllocationHandleType handle_types = CU_MEM_HANDLE_TYPE_NONE;
   uint32_t references = 1;
   uint32_t mappings = 0;
+  std::unique_ptr<Multicast> multicast;
   bool unused() const { return references == 0 && mappings == 0; }
 };
 
@@ -31,6 +48,7 @@ struct MappedPiece {
   uint64_t bytes = 0;
   PhysicalMemory* memory = nullptr;
   std::vector<CUmemAccess_flags> access;  // by device; empty: none
+  uint64_t offset = 0;                    // into the memory
 };
 
 //   Thread  under its mutex(), which also guards the physical memory: a record about either is

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 
 #include "client-shim/core/reservations.h"
 
@@ -13,5 +14,10 @@ namespace farcall::client {
 PhysicalMemory* FindPhysicalMemory(uint64_t handle);
 // Once neither a reference nor a use is left; the record follows those that used the memory.
 CUresult ReleaseIfUnused(PhysicalMemory* memory);
+// A multicast object that goes lets go of what is bound to it.
+void UnbindAll(Multicast* multicast);
+// Until the object's team is whole, as CUDA has it: another thread may add the devices that are
+// missing. False: the object was released meanwhile.
+bool AwaitTeam(std::unique_lock<std::mutex>& lock, uint64_t handle);
 
 }  // namespace farcall::client

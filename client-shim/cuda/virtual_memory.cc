@@ -92,7 +92,9 @@ CUresult ReleaseIfUnused(PhysicalMemory* memory) {
   body.Put<uint64_t>(memory->handle);
   CUresult posted = PostKept(CallId::cuMemRelease, body.bytes());
   FreeHandle(HandleKind::kMemHandle, memory->handle);
+  std::unique_ptr<Multicast> multicast = std::move(memory->multicast);
   delete memory;
+  if (multicast != nullptr) UnbindAll(multicast.get());
   return posted;
 }
 
@@ -175,8 +177,10 @@ CUresult Call_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
   if (flags != 0 || size == 0 || !Aligned(size) || !Aligned(ptr) || !Aligned(offset))
     return CUDA_ERROR_INVALID_VALUE;
   Reservations& ranges = UserRanges();
-  std::lock_guard lock(ranges.mutex());
+  std::unique_lock lock(ranges.mutex());
   PhysicalMemory* memory = FindPhysicalMemory(handle);
+  if (memory != nullptr && memory->multicast != nullptr && !AwaitTeam(lock, handle))
+    return CUDA_ERROR_INVALID_VALUE;
   if (memory == nullptr || offset > memory->bytes || size > memory->bytes - offset ||
       !ranges.MayMap(ptr, size)) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -188,7 +192,7 @@ CUresult Call_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
   body.Put<uint64_t>(handle);
   CUresult posted = PostKept(CallId::cuMemMap, body.bytes());
   if (posted != CUDA_SUCCESS) return posted;
-  MappedPiece piece = {ptr, size, memory, {}};
+  MappedPiece piece = {ptr, size, memory, {}, offset};
   ranges.Map(piece);
   NotePiece(piece);
   return CUDA_SUCCESS;
@@ -248,7 +252,8 @@ CUresult Call_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc
       bool any = std::any_of(piece->access.begin(), piece->access.end(), [](CUmemAccess_flags f) {
         return f != CU_MEM_ACCESS_FLAGS_PROT_NONE;
       });
-      Memory().SetAccessible(piece->address, any);
+      // Copies and fills have no business there: only multimem instructions have.
+      Memory().SetAccessible(piece->address, any && piece->memory->multicast == nullptr);
     }
   }
   return posted;
@@ -273,7 +278,8 @@ CUresult Call_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
                                                      CUmemGenericAllocationHandle handle) {
   std::lock_guard lock(UserRanges().mutex());
   PhysicalMemory* memory = FindPhysicalMemory(handle);
-  if (prop == nullptr || memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (prop == nullptr || memory == nullptr || memory->multicast != nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   *prop = {};
   prop->type = CU_MEM_ALLOCATION_TYPE_PINNED;
   prop->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -293,6 +299,10 @@ CUresult Call_cuMemExportToShareableHandle(void* shareableHandle,
     PhysicalMemory* memory = FindPhysicalMemory(handle);
     if (memory == nullptr || (memory->handle_types & handleType) == 0)
       return CUDA_ERROR_INVALID_VALUE;
+    if (memory->multicast != nullptr) {
+      Log(LogLevel::kWarn, "a multicast object cannot be lent to other processes");
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
   }
   FixedBody<8> body;
   body.Put<uint64_t>(handle);

@@ -6,6 +6,7 @@
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/stream.h"
+#include "cpu-device/driver/vmm.h"
 
 namespace farcall::cpu_device {
 
@@ -62,7 +63,10 @@ CUresult CheckInfo(const CUarrayMapInfo& info, int ordinal) {
       info.deviceBitMask != 1u << ordinal || info.offset % kArrayAlignment != 0 ||
       (maps && info.memHandleType != CU_MEM_HANDLE_TYPE_GENERIC))
     return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS;
+  const std::shared_ptr<PhysicalMemory> memory =
+      maps ? FindMemory(info.memHandle.memHandle) : nullptr;
+  return memory != nullptr && memory->multicast != nullptr ? CUDA_ERROR_INVALID_VALUE
+                                                           : CUDA_SUCCESS;
 }
 
 CUresult MapArray(const CUarrayMapInfo& info, int ordinal) {

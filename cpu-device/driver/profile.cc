@@ -38,6 +38,7 @@ void ApplyCapability(const std::string& name, Profile* profile) {
     profile->shared_per_block_optin = capability.shared_optin << 10;
     profile->shared_per_multiprocessor = capability.shared_total << 10;
     profile->clusters = capability.major >= 9;
+    profile->multicast = capability.major >= 9;  // as PTX has it
     return;
   }
   Log(LogLevel::kError, "FARCALL_CPU_PROFILE=%s: want 7.5, 8.0, 8.6, 9.0, 10.0, 12.0, 12.1 or 13.0",
@@ -263,6 +264,9 @@ bool DeviceAttribute(const Profile& p, int number, int attribute, int* value) {
     case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
       *value = p.clusters && !kDeviceKind.executes;
       break;
+    case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
+      *value = p.multicast && p.devices > 1;
+      break;
     // What this device does.
     case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
@@ -288,8 +292,7 @@ bool DeviceAttribute(const Profile& p, int number, int attribute, int* value) {
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
       *value = 1;
       break;
-    // No multicast, external memory, RDMA, ECC: nor any attribute not
-    // named above.
+    // No external memory, RDMA, ECC: nor any attribute not named above.
     default:
       *value = 0;
       break;

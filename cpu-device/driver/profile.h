@@ -29,6 +29,7 @@ struct Profile {
   int copy_engines = 2;
   int single_to_double = 2;  // throughput
   bool clusters = false;
+  bool multicast = false;  // where there are several devices
 
   // The engine that came with compute capability 10.
   bool decompresses() const { return cc_major >= 10; }

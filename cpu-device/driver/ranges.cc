@@ -17,7 +17,7 @@ bool MappedThrough(const Range& range, uint64_t address, uint64_t bytes, int dev
     const size_t index = static_cast<size_t>(device);
     const auto access =
         index < mapping.access.size() ? mapping.access[index] : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    if (access == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
+    if (mapping.multicast || access == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
         (write && access == CU_MEM_ACCESS_FLAGS_PROT_READ))
       return false;
     address = mapping.start + mapping.bytes;

@@ -42,10 +42,6 @@ CUmemGenericAllocationHandle HandleOf(const PhysicalMemory* memory) {
   return reinterpret_cast<CUmemGenericAllocationHandle>(memory);
 }
 
-std::shared_ptr<PhysicalMemory> FindMemory(CUmemGenericAllocationHandle handle) {
-  return Memories().Find(At(handle));
-}
-
 CUresult CheckProp(const CUmemAllocationProp* prop) {
   if (prop == nullptr || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
@@ -148,6 +144,16 @@ PhysicalMemory::~PhysicalMemory() {
   if (charged) TheDriver().devices[static_cast<size_t>(prop.location.id)]->Refund(bytes);
 }
 
+std::shared_ptr<PhysicalMemory> FindMemory(CUmemGenericAllocationHandle handle) {
+  return Memories().Find(At(handle));
+}
+
+CUmemGenericAllocationHandle KeepMemory(std::shared_ptr<PhysicalMemory> memory) {
+  const CUmemGenericAllocationHandle handle = HandleOf(memory.get());
+  Memories().Add(std::move(memory));
+  return handle;
+}
+
 // The executor checks a kernel's accesses against the largest reservation first: a window that a
 // remoting server or a framework's allocator lives in.
 void NoteReservations() {
@@ -214,8 +220,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
   memory->charged = true;
   memory->fd = NewMemfd(device->ordinal, size);
   if (memory->fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  *handle = HandleOf(memory.get());
-  Memories().Add(std::move(memory));
+  *handle = KeepMemory(std::move(memory));
   return CUDA_SUCCESS;
 }
 
@@ -236,6 +241,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (offset > memory->bytes || size > memory->bytes - offset) return CUDA_ERROR_INVALID_VALUE;
+  if (memory->multicast != nullptr) memory->multicast->AwaitTeam();
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   TheDriver().ranges.Update(address, [&](Range& range) {
     if (range.kind != RangeKind::kReservation || size > range.end() - address) return;
@@ -244,13 +250,15 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
     if (next != range.mappings.begin() &&
         std::prev(next)->second.start + std::prev(next)->second.bytes > address)
       return;
-    if (mmap(At(address), size, PROT_NONE, MAP_SHARED | MAP_FIXED, memory->fd,
-             static_cast<off_t>(offset)) == MAP_FAILED) {
+    // Nothing of a multicast object's is to be touched by plain accesses: no page is behind it.
+    const bool multicast = memory->multicast != nullptr;
+    if (!multicast && mmap(At(address), size, PROT_NONE, MAP_SHARED | MAP_FIXED, memory->fd,
+                           static_cast<off_t>(offset)) == MAP_FAILED) {
       result = CUDA_ERROR_OUT_OF_MEMORY;
       return;
     }
     static std::atomic<uint64_t> next_id{1ull << 48};
-    Mapping mapping{address, size, offset, memory, {}, next_id.fetch_add(1)};
+    Mapping mapping{address, size, offset, memory, {}, next_id.fetch_add(1), multicast};
     mapping.access.resize(TheDriver().devices.size(), CU_MEM_ACCESS_FLAGS_PROT_NONE);
     range.mappings.emplace(address, std::move(mapping));
     result = CUDA_SUCCESS;
@@ -298,7 +306,8 @@ CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc*
     for (Mapping* mapping : mappings) {
       for (size_t i = 0; i < count; ++i)
         mapping->access[static_cast<size_t>(descriptors[i].location.id)] = descriptors[i].flags;
-      mprotect(At(mapping->start), mapping->bytes, Protection(mapping->access));
+      if (!mapping->multicast)
+        mprotect(At(mapping->start), mapping->bytes, Protection(mapping->access));
     }
     result = CUDA_SUCCESS;
   });
@@ -343,7 +352,8 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop,
                                                 CUmemGenericAllocationHandle handle) {
   if (const CUresult result = CheckInitialized()) return result;
   const std::shared_ptr<PhysicalMemory> memory = FindMemory(handle);
-  if (prop == nullptr || memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (prop == nullptr || memory == nullptr || memory->multicast != nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   *prop = memory->prop;
   return CUDA_SUCCESS;
 }
@@ -355,6 +365,10 @@ CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle ha
   if (out == nullptr || memory == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
   if ((memory->prop.requestedHandleTypes & type) == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (memory->multicast != nullptr) {
+    Log(LogLevel::kError, "cuMemExportToShareableHandle: a multicast object is its process's own");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   const int fd = fcntl(memory->fd, F_DUPFD_CLOEXEC, 0);
   if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   *static_cast<int*>(out) = fd;
@@ -378,8 +392,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
   memory->bytes = static_cast<uint64_t>(status.st_size);
   memory->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (memory->fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
-  *handle = HandleOf(memory.get());
-  Memories().Add(std::move(memory));
+  *handle = KeepMemory(std::move(memory));
   return CUDA_SUCCESS;
 }
 

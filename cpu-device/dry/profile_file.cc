@@ -91,6 +91,11 @@ const std::map<std::string, Setter>& Settings() {
          p->clusters = t == "yes";
          return t == "yes" || t == "no";
        }},
+      {"multicast",
+       [](Text t, Profile* p) {
+         p->multicast = t == "yes";
+         return t == "yes" || t == "no";
+       }},
   };
   return *settings;
 }

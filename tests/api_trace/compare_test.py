@@ -28,8 +28,9 @@ def call_of(lines):
 
 class Trace(unittest.TestCase):
     def test_return_codes_agree_locally_and_remotely(self):
-        local = lines_of(Client("", TRACE, environment={"LD_LIBRARY_PATH": str(BUILD / "lib/farcall/device")}))
-        with Server() as server:
+        devices = {"FARCALL_CPU_DEVICES": "2"}  # one has no multicast objects
+        local = lines_of(Client("", TRACE, environment={"LD_LIBRARY_PATH": str(BUILD / "lib/farcall/device"), **devices}))
+        with Server(environment=devices) as server:
             remote = lines_of(Client(server.url, TRACE))
         excepted = {line for line in (HERE / "exceptions.txt").read_text().splitlines() if line and line[0] != "#"}
         self.assertEqual(len(local), len(remote))
@@ -39,7 +40,7 @@ class Trace(unittest.TestCase):
         used = {call for call, _, _ in differ}
         self.assertEqual(excepted - used, set(), "exceptions that no longer differ")
         names = {line.split()[0] for line in local if " -> " in line}
-        self.assertGreaterEqual(len(names), 275)
+        self.assertGreaterEqual(len(names), 285)
 
 
 if __name__ == "__main__":

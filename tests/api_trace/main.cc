@@ -51,6 +51,7 @@ int main() {
   TraceSettings();
   TraceBoxes();
   TracePools();
+  TraceMulticast();
   TraceStreamMore();
   TraceDefaultStreams(kPtx);
   TraceGraphNodes(kPtx);

@@ -55,6 +55,7 @@ void TraceGraph(const char* ptx);
 void TraceSettings();
 void TraceBoxes();
 void TracePools();
+void TraceMulticast();
 void TraceStreamMore();
 void TraceDefaultStreams(const char* ptx);
 void TraceGraphNodes(const char* ptx);

@@ -48,11 +48,11 @@ TEST_F(DriverTest, ProcAddressGivesExactlyWhatIsImplemented) {
                                     CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &status));
   EXPECT_EQ(entry, dlsym(Library(), "cuStreamSynchronize_ptsz"));
   // It is exported, answers NOT_SUPPORTED, and a probe does not see it.
-  ASSERT_OK(CU(cuGetProcAddress_v2)("cuMulticastCreate", &entry, 13000, 0, &status));
+  ASSERT_OK(CU(cuGetProcAddress_v2)("cuImportExternalMemory", &entry, 13000, 0, &status));
   EXPECT_EQ(entry, nullptr);
   EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
-  EXPECT_EQ(CU(cuGetProcAddress)("cuMulticastCreate", &entry, 13000, 0), CUDA_ERROR_NOT_FOUND);
-  EXPECT_EQ(CU(cuMulticastCreate)(nullptr, nullptr), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(CU(cuGetProcAddress)("cuImportExternalMemory", &entry, 13000, 0), CUDA_ERROR_NOT_FOUND);
+  EXPECT_EQ(CU(cuImportExternalMemory)(nullptr, nullptr), CUDA_ERROR_NOT_SUPPORTED);
   ASSERT_OK(CU(cuGetProcAddress_v2)("cuMemAlloc", &entry, 1000, 0, &status));
   EXPECT_EQ(entry, nullptr);
   EXPECT_EQ(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);

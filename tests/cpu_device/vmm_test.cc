@@ -167,5 +167,67 @@ TEST_F(VmmTest, RetainFindsTheHandleOfAnAddress) {
   EXPECT_OK(CU(cuMemAddressFree)(address, kChunk));
 }
 
+class MulticastTest : public VmmTest {
+ protected:
+  CUmemGenericAllocationHandle Piece(int device, size_t bytes) {
+    CUmemGenericAllocationHandle piece = 0;
+    prop_.location.id = device;
+    EXPECT_OK(CU(cuMemCreate)(&piece, bytes, &prop_, 0));
+    return piece;
+  }
+  CUmemGenericAllocationHandle Object(unsigned devices) {
+    CUmulticastObjectProp prop{};
+    prop.numDevices = devices;
+    prop.size = 4 * kChunk;
+    CUmemGenericAllocationHandle object = 0;
+    EXPECT_OK(CU(cuMulticastCreate)(&object, &prop));
+    return object;
+  }
+};
+
+TEST_F(MulticastTest, WhatIsBoundLivesUntilItIsUnbound) {
+  const size_t before = FreeBytes();
+  const CUmemGenericAllocationHandle object = Object(2), first = Piece(0, 2 * kChunk),
+                                     second = Piece(1, 2 * kChunk);
+  EXPECT_OK(CU(cuMulticastAddDevice)(object, 0));
+  EXPECT_EQ(CU(cuMulticastAddDevice)(object, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(CU(cuMulticastAddDevice)(object, 1));
+  EXPECT_OK(CU(cuMulticastBindMem)(object, 0, first, kChunk, kChunk, 0));
+  EXPECT_OK(CU(cuMulticastBindMem)(object, 0, second, 0, kChunk, 0));
+  EXPECT_EQ(CU(cuMulticastBindMem)(object, 0, first, 0, kChunk, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(CU(cuMemRelease)(first));
+  EXPECT_EQ(before - FreeBytes(), 2 * kChunk);
+  EXPECT_EQ(CU(cuMulticastUnbind)(object, 0, kChunk, kChunk), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_OK(CU(cuMulticastUnbind)(object, 0, 0, kChunk));
+  EXPECT_EQ(FreeBytes(), before);
+  EXPECT_OK(CU(cuMemRelease)(second));
+  EXPECT_OK(CU(cuMemRelease)(object));
+  EXPECT_EQ(CU(cuMulticastAddDevice)(object, 1), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(MulticastTest, OnlyMultimemInstructionsHaveBusinessThere) {
+  const CUmemGenericAllocationHandle object = Object(1), piece = Piece(0, kChunk);
+  EXPECT_OK(CU(cuMulticastAddDevice)(object, 0));
+  EXPECT_OK(CU(cuMulticastBindMem)(object, 0, piece, 0, kChunk, 0));
+  CUdeviceptr address = 0;
+  ASSERT_OK(CU(cuMemAddressReserve)(&address, 4 * kChunk, 0, 0, 0));
+  ASSERT_OK(CU(cuMemMap)(address, 4 * kChunk, 0, object, 0));
+  ASSERT_OK(Allow(address, 4 * kChunk));
+  unsigned long long flags = 0;
+  EXPECT_OK(CU(cuMemGetAccess)(&flags, &prop_.location, address));
+  EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  int value = 0;
+  EXPECT_EQ(CU(cuMemcpyHtoD_v2)(address, &value, 4), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(CU(cuMemsetD8_v2)(address, 1, 4), CUDA_ERROR_INVALID_VALUE);
+  int descriptor = -1;
+  EXPECT_EQ(CU(cuMemExportToShareableHandle)(&descriptor, object,
+                                             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+            CUDA_ERROR_INVALID_VALUE);  // it was not asked to be shareable
+  EXPECT_OK(CU(cuMemUnmap)(address, 4 * kChunk));
+  EXPECT_OK(CU(cuMemAddressFree)(address, 4 * kChunk));
+  EXPECT_OK(CU(cuMemRelease)(object));
+  EXPECT_OK(CU(cuMemRelease)(piece));
+}
+
 }  // namespace
 }  // namespace farcall::cpu_device

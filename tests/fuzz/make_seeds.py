@@ -179,7 +179,16 @@ def driver_rest():
     plane = item("cuArrayGetPlane", Body().put("Q", handle("array", 42), array).put("I", 0))
     config = Body().put("Q", handle("function")).put("I", 1, 1, 1, 32, 1, 1, 0).put("Q", 1).put("I", 4).put("Q", *[1] * 8)
     host, in_array = 1, 3
+    object_, piece, piece_bytes = handle("mem_handle", 40), handle("mem_handle", 41), 2 << 20
+    team = [item("cuMemCreate", Body().put("Q", piece, piece_bytes).put("i", 0).put("I", 0)), of("cuMulticastCreate", object_, 2 * piece_bytes, 1),
+            item("cuMulticastAddDevice", Body().put("Q", object_).put("i", 0))]
+    bind = of("cuMulticastBindMem", object_, piece_bytes, piece, 0, piece_bytes)
+    unbind = item("cuMulticastUnbind", Body().put("Q", object_, piece_bytes, piece_bytes).put("i", 0))
     return {
+        "multicast": (PREPARED, [item("cuMulticastGetGranularity", Body().put("I", 1).put("Q", piece_bytes, 0, 0).put("i", 0)), *team, bind, bind, unbind,
+                                 of("cuMemRelease", piece), of("cuMemRelease", object_)]),
+        "multicast_goes_bound": (PREPARED, team + [bind, of("cuMemRelease", object_), of("cuMemRelease", piece)]),
+        "multicast_refused": (PREPARED, [answer("cuMulticastBindMem", OUT_OF_MEMORY), *team, bind, of("cuMemRelease", piece)]),
         "link": (PREPARED, [image(), item("cuLinkCreate_v2", Body().put("Q", link, 1).put("I", 0).put("Q", 32)), link_input(link),
                             item("cuLinkComplete", Body().put("Q", link, 0)), item("cuLinkComplete", Body().put("Q", link, 64)),
                             of("cuLinkDestroy", link), link_input(link)]),

@@ -36,6 +36,22 @@ class Exhaustion(unittest.TestCase):
         self.refused_on("cpu", FARCALL_SYNC="1")
 
 
+class Multicast(unittest.TestCase):
+    def bound_on(self, device, environment, **client_environment):
+        with Server("--mem", "64MiB", device=device, environment=environment) as server:
+            client = run(server.url, "driver_calls", "multicast", environment=client_environment)
+            self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["ok"]), (client.out, client.err))
+
+    def test_memory_of_two_devices_is_bound_to_one_object(self):
+        self.bound_on("cpu", {"FARCALL_CPU_DEVICES": "2"})
+
+    def test_on_the_dry_device_too(self):
+        self.bound_on("dry:h100", {"FARCALL_DRY_DEVICES": "2"})
+
+    def test_if_each_call_waits(self):
+        self.bound_on("cpu", {"FARCALL_CPU_DEVICES": "2"}, FARCALL_SYNC="1")
+
+
 for name in SUBJECTS:
     add(name)
 

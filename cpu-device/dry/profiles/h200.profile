@@ -9,6 +9,7 @@ blocks_per_multiprocessor = 32
 shared_per_block_optin = 227KiB
 shared_per_multiprocessor = 228KiB
 clusters = yes
+multicast = yes
 l2 = 60MiB
 clock_mhz = 1980
 memory_clock_mhz = 3201

@@ -118,6 +118,30 @@ API cuMemAddressFree(CUdeviceptr base, size_t bytes) {
   munmap(reinterpret_cast<void*>(base), bytes);
   return CUDA_SUCCESS;
 }
+API cuMulticastCreate(CUmemGenericAllocationHandle* handle, const CUmulticastObjectProp*) {
+  *handle = g_next.fetch_add(16);
+  return CUDA_SUCCESS;
+}
+API cuMulticastAddDevice(CUmemGenericAllocationHandle, CUdevice) {
+  return CUDA_SUCCESS;
+}
+API cuMulticastBindMem(CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t,
+                       size_t, unsigned long long) {
+  return CUDA_SUCCESS;
+}
+API cuMulticastUnbind(CUmemGenericAllocationHandle, CUdevice, size_t, size_t) {
+  return CUDA_SUCCESS;
+}
+API cuMemHostRegister_v2(void*, size_t, unsigned) {
+  return CUDA_SUCCESS;
+}
+API cuMemHostUnregister(void*) {
+  return CUDA_SUCCESS;
+}
+API cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* pointer, unsigned) {
+  *address = reinterpret_cast<CUdeviceptr>(pointer);
+  return CUDA_SUCCESS;
+}
 API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp*,
                 unsigned long long) {
   if (g_physical_bytes.fetch_add(bytes) + bytes > kTotalBytes) {

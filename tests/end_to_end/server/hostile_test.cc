@@ -136,6 +136,46 @@ const Lie kLies[] = {
        client.Post(CallId::cuMemMap, Numbers({half, 2 * kMiB, 0, memory}));
        client.Post(CallId::cuMemRelease, Numbers({memory}));
      }},
+    {"MemoryInAMulticastObjectsPlace",
+     [](RawClient& client) {
+       uint64_t memory = MakeHandle(HandleKind::kMemHandle, 1, 1);
+       client.Ask(CallId::cuMemCreate, Numbers({memory, 2 * kMiB, 0}));
+       client.Post(CallId::cuMulticastAddDevice, Numbers({memory, 0}));
+     }},
+    {"BindingWithoutTheTeam",
+     [](RawClient& client) {
+       uint64_t memory = MakeHandle(HandleKind::kMemHandle, 1, 1);
+       uint64_t object = MakeHandle(HandleKind::kMemHandle, 2, 1);
+       client.Ask(CallId::cuMemCreate, Numbers({memory, 2 * kMiB, 0}));
+       EXPECT_EQ(client.Ask(CallId::cuMulticastCreate, Numbers({object, 2 * kMiB, 1})).status,
+                 CUDA_SUCCESS);
+       client.Post(CallId::cuMulticastBindMem, Numbers({object, 0, memory, 0, 2 * kMiB}));
+     }},
+    {"MappingWithoutTheTeam",
+     [](RawClient& client) {
+       uint64_t object = MakeHandle(HandleKind::kMemHandle, 1, 1);
+       uint64_t half = ReservationHalf({kWindowBase, uint64_t{1} << 36}).base;
+       client.Ask(CallId::cuMulticastCreate, Numbers({object, 2 * kMiB, 1}));
+       client.Post(CallId::cuMemMap, Numbers({half, 2 * kMiB, 0, object}));
+     }},
+    {"ReleaseOfWhatIsBound",
+     [](RawClient& client) {
+       uint64_t memory = MakeHandle(HandleKind::kMemHandle, 1, 1);
+       uint64_t object = MakeHandle(HandleKind::kMemHandle, 2, 1);
+       client.Ask(CallId::cuMemCreate, Numbers({memory, 2 * kMiB, 0}));
+       client.Ask(CallId::cuMulticastCreate, Numbers({object, 2 * kMiB, 1}));
+       EXPECT_EQ(client.Ask(CallId::cuMulticastAddDevice, Numbers({object, 0})).status,
+                 CUDA_SUCCESS);
+       Builder binding = Numbers({object, 0, memory, 0, 2 * kMiB});
+       EXPECT_EQ(client.Ask(CallId::cuMulticastBindMem, binding).status, CUDA_SUCCESS);
+       client.Post(CallId::cuMemRelease, Numbers({memory}));
+     }},
+    {"UnbindingOfWhatIsNotBound",
+     [](RawClient& client) {
+       uint64_t object = MakeHandle(HandleKind::kMemHandle, 1, 1);
+       client.Ask(CallId::cuMulticastCreate, Numbers({object, 2 * kMiB, 1}));
+       client.Post(CallId::cuMulticastUnbind, Numbers({object, 0, 2 * kMiB, 0}));
+     }},
     {"MemoryThatIsNoWholeChunk",
      [](RawClient& client) {
        client.Post(CallId::cuMemCreate,

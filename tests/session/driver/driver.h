@@ -59,6 +59,7 @@ void Green();
 void Tools();
 void Odds();
 void MemorySubject();
+void MulticastSubject();
 void ArraysSubject();
 void Room();
 void Exhaustion();

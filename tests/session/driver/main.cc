@@ -66,6 +66,7 @@ int main(int argc, char** argv) {
                               {"odds", Odds},
                               {"room", Room},
                               {"memory", MemorySubject},
+                              {"multicast", MulticastSubject},
                               {"arrays", ArraysSubject},
                               {"textures", TexturesSubject},
                               {"exhaustion", Exhaustion}};
