@@ -12,11 +12,11 @@ namespace farcall {
 
 inline constexpr uint64_t kHostPageBytes = 4096;
 
-// The first lies where ThreadSanitizer lets programs have memory, the second where AddressSanitizer
-// does; the last is for an address-space limit.
+// AddressSanitizer lets programs have memory in the second, ThreadSanitizer in the third; the last
+// are for an address-space limit, one of them beside the smallest window of device memory.
 inline constexpr Window kHostWindows[] = {
-    {0x010000000000, uint64_t{512} << 30},
-    {0x500000000000, uint64_t{512} << 30},
+    {0x010000000000, uint64_t{512} << 30}, {0x500000000000, uint64_t{512} << 30},
+    {0x002000000000, uint64_t{128} << 30}, {0x001400000000, uint64_t{4} << 30},
     {0x000400000000, uint64_t{4} << 30},
 };
 inline bool InHostWindows(uint64_t address, uint64_t bytes) {

@@ -9,6 +9,7 @@
 
 #include "proto/changed_bytes.h"
 #include "proto/host_window.h"
+#include "proto/shared_bytes.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -234,7 +235,7 @@ void Mirrors::CollectPage(uint64_t address, const std::byte* memory, std::byte* 
                           size_t bytes, Builder* out) {
   std::array<std::byte, kHostPageBytes> copy;  // the device may go on writing
   std::span<std::byte> now(copy.data(), bytes);
-  std::memcpy(now.data(), memory, bytes);
+  CopySharedBytes(now.data(), memory, bytes);
   std::array<std::byte, MaskBytes(kHostPageBytes)> mask;
   if (!MaskChanged(now, agreed, mask.data())) {
     return;
@@ -272,7 +273,7 @@ uint64_t Mirrors::Collect(uint64_t from, size_t most_bytes, Builder* out) {
       std::byte* agreed = mirror.agreed + (page - base);
       const std::byte* memory = mirror.memory + (page - base);
       size_t bytes = std::min(kHostPageBytes, end - page);
-      if (std::memcmp(memory, agreed, bytes) != 0) {
+      if (SharedBytesDiffer(memory, agreed, bytes)) {
         CollectPage(page, memory, agreed, bytes, out);
       }
     }

@@ -20,6 +20,7 @@
 #include "client-shim/cuda/copy.h"
 #include "proto/changed_bytes.h"
 #include "proto/raise.h"
+#include "proto/shared_bytes.h"
 
 namespace farcall::client {
 
@@ -107,7 +108,7 @@ Run FindRunLocked(uint64_t base, Mirror& mirror, uint64_t from, uint64_t to, uin
     return std::min(kHostPageBytes, mirror.valid_bytes - page);
   };
   auto changed = [&](uint64_t page) {
-    return std::memcmp(mirror.memory + page, mirror.agreed + page, bytes_of(page)) != 0;
+    return SharedBytesDiffer(mirror.memory + page, mirror.agreed + page, bytes_of(page));
   };
   while (from < to && !changed(from)) from += kHostPageBytes;
   uint64_t end = from;
@@ -117,7 +118,8 @@ Run FindRunLocked(uint64_t base, Mirror& mirror, uint64_t from, uint64_t to, uin
   Run run;
   if (from >= end) return run;
   run.address = base + from;
-  run.bytes.assign(mirror.memory + from, mirror.memory + end);  // it may be written meanwhile
+  run.bytes.resize(end - from);
+  CopySharedBytes(run.bytes.data(), mirror.memory + from, end - from);
   run.mask.resize(MaskBytes(run.bytes.size()));
   if (!MaskChanged(run.bytes, mirror.agreed + from, run.mask.data())) {
     run.bytes.clear();

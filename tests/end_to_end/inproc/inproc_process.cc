@@ -2,10 +2,13 @@
 #include "tests/end_to_end/inproc/inproc_process.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 #include <vector>
 
 #include "client-shim/core/session.h"
+#include "tests/end_to_end/inproc/apart_server.h"
+#include "tests/end_to_end/inproc/inproc_server.h"
 
 namespace farcall::inproc_test {
 
@@ -43,7 +46,8 @@ done:
 }
 )";
 
-std::unique_ptr<InprocServer> Process::server;
+bool Process::is_apart = false;
+std::unique_ptr<TestServer> Process::server;
 CUcontext Process::context;
 CUmodule Process::module;
 CUfunction Process::add;
@@ -55,10 +59,17 @@ void Process::SetUp() {
   setenv("FARCALL_LOG", "error", 0);
   unsetenv("FARCALL_TOKEN");
   unsetenv("FARCALL_TOKEN_FILE");
-  Result<std::unique_ptr<InprocServer>> started = InprocServer::Start(FARCALL_DEVICE_LIBRARY);
-  ASSERT_TRUE(started.ok()) << started.status().message();
-  server = std::move(*started);
-  setenv("FARCALL_ENDPOINT", server->url(), 1);
+  if (is_apart) {
+    Result<std::unique_ptr<ApartServer>> started = ApartServer::Start(FARCALL_DEVICE_LIBRARY);
+    ASSERT_TRUE(started.ok()) << started.status().message();
+    server = std::move(*started);
+  } else {
+    Result<std::unique_ptr<InprocServer>> started =
+        InprocServer::Start(FARCALL_DEVICE_LIBRARY, InprocServer::kInprocUrl);
+    ASSERT_TRUE(started.ok()) << started.status().message();
+    server = std::move(*started);
+  }
+  setenv("FARCALL_ENDPOINT", server->url().c_str(), 1);
   ASSERT_OK(cuInit(0));
   ASSERT_OK(cuDevicePrimaryCtxRetain(&context, 0));
   ASSERT_OK(cuCtxSetCurrent(context));
@@ -73,7 +84,8 @@ void Process::TearDown() {
   EXPECT_OK(cuModuleUnload(module));
   EXPECT_OK(cuDevicePrimaryCtxRelease_v2(0));
   client::CurrentSession()->Leave(CUDA_ERROR_DEINITIALIZED);
-  (void)server->Join();
+  Status ended = server->Join();
+  EXPECT_TRUE(ended.ok() || !is_apart) << ended.message();
   server.reset();
 }
 
@@ -102,6 +114,7 @@ void RunThreads(const std::function<void(int)>& body) {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  farcall::inproc_test::Process::is_apart = argc > 1 && std::strcmp(argv[1], "--apart") == 0;
   ::testing::AddGlobalTestEnvironment(new farcall::inproc_test::Process);
   return RUN_ALL_TESTS();
 }

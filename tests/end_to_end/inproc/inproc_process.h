@@ -3,14 +3,14 @@
 // process, and the kernel they launch.
 #pragma once
 
-#define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 
-#include "tests/end_to_end/inproc/inproc_server.h"
+#include "tests/end_to_end/inproc/test_server.h"
 
 namespace farcall::inproc_test {
 
@@ -24,7 +24,9 @@ class Process : public ::testing::Environment {
   void SetUp() override;
   void TearDown() override;
 
-  static std::unique_ptr<InprocServer> server;
+  // Set before SetUp: the server is a child process, which can have memory where the client has.
+  static bool is_apart;
+  static std::unique_ptr<TestServer> server;
   static CUcontext context;
   static CUmodule module;
   static CUfunction add;
@@ -33,6 +35,19 @@ class Process : public ::testing::Environment {
 // PTX of `add`: adds a value to each of a number of words.
 extern const char* const kPtx;
 CUresult LaunchAdd(CUfunction add, CUdeviceptr at, uint32_t count, uint32_t value, CUstream stream);
+
+// Breaks the link each `often`-th time it is asked, from whichever thread.
+class Cutter {
+ public:
+  explicit Cutter(int often) : often_(often) {}
+  void MayCut() {
+    if (asked_.fetch_add(1) % often_ == 0) Process::server->Cut();
+  }
+
+ private:
+  const int often_;
+  std::atomic<int> asked_{0};
+};
 
 // Runs `body` with 0 ... kThreads - 1, each in a thread with the context current.
 void RunThreads(const std::function<void(int)>& body);

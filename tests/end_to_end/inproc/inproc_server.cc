@@ -78,7 +78,8 @@ quota::Usage OpenBroker::Query(int) {
   return {total_bytes_, charged_};
 }
 
-Result<std::unique_ptr<InprocServer>> InprocServer::Start(const std::string& device_path) {
+Result<std::unique_ptr<InprocServer>> InprocServer::Start(const std::string& device_path,
+                                                          const std::string& url) {
   std::unique_ptr<InprocServer> self(new InprocServer);
   Status loaded = server::LoadDeviceLibrary(device_path, &self->api_);
   if (!loaded.ok()) {
@@ -90,16 +91,19 @@ Result<std::unique_ptr<InprocServer>> InprocServer::Start(const std::string& dev
   }
   self->report_ = *report;
   self->broker_ = std::make_unique<OpenBroker>(report->devices[0].total_bytes);
-  g_reserve = self->api_.cuMemAddressReserve;
-  self->api_.cuMemAddressReserve = ReserveOverClients;
+  if (url == kInprocUrl) {
+    g_reserve = self->api_.cuMemAddressReserve;
+    self->api_.cuMemAddressReserve = ReserveOverClients;
+  }
   self->door_ = std::make_unique<server::HandshakeServer>(
       false,
       [self = self.get()](std::unique_ptr<Channel> channel, const Nonce& nonce,
                           const Hello& hello) { self->Admit(std::move(channel), nonce, hello); });
-  Result<std::unique_ptr<Listener>> listener = Listen(self->url());
+  Result<std::unique_ptr<Listener>> listener = Listen(url);
   if (!listener.ok()) {
     return listener.status();
   }
+  self->url_ = (*listener)->Url();
   self->door_->Listen(std::move(*listener));
   return self;
 }

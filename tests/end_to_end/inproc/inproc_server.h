@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server inside the test's own process: the real door and a real session on the CPU device,
-// reached over inproc channels, so that one sanitizer sees client and server together.
+// The real door and a real session on the CPU device, in the test's own process over inproc
+// channels, so that one sanitizer sees client and server together; or in a child of it
+// (apart_server.h).
 #pragma once
 
 #include <condition_variable>
@@ -14,6 +15,7 @@
 #include "server/handshake_server.h"
 #include "server/memory_broker.h"
 #include "server/session.h"
+#include "tests/end_to_end/inproc/test_server.h"
 
 namespace farcall::inproc_test {
 
@@ -31,17 +33,17 @@ class OpenBroker final : public server::MemoryBroker {
 };
 
 // Serves one session at `url()`; a second client is refused.
-class InprocServer {
+class InprocServer final : public TestServer {
  public:
+  static constexpr const char* kInprocUrl = "inproc://end-to-end";
   // Loads the device library into this process and listens.
-  static Result<std::unique_ptr<InprocServer>> Start(const std::string& device_path);
+  static Result<std::unique_ptr<InprocServer>> Start(const std::string& device_path,
+                                                     const std::string& url);
 
-  const char* url() const { return "inproc://end-to-end"; }
-  // Breaks every connection of the session, the log's and the lanes'; the client has to resume.
-  void Cut();
-  int resumes();
-  // Waits for the session to end and destroys it; why it ended.
-  Status Join();
+  std::string url() const override { return url_; }
+  void Cut() override;
+  int resumes() override;
+  Status Join() override;
 
  private:
   InprocServer() = default;
@@ -49,6 +51,7 @@ class InprocServer {
   void Open(std::unique_ptr<Channel> channel, const Hello& hello);
   void Attach(std::unique_ptr<Channel> channel, const Hello& hello);
 
+  std::string url_;
   server::DriverApi api_;
   server::DeviceReport report_;
   std::unique_ptr<OpenBroker> broker_;

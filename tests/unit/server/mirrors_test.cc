@@ -14,6 +14,8 @@ namespace {
 
 #ifdef __SANITIZE_ADDRESS__
 constexpr size_t kWindow = 1;  // the first lies in the sanitizer's shadow
+#elif defined(__SANITIZE_THREAD__)
+constexpr size_t kWindow = 2;
 #else
 constexpr size_t kWindow = 0;
 #endif
