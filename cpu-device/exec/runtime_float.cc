@@ -63,59 +63,58 @@ To Convert(From a, unsigned mode) {
   return result;
 }
 
-// 8-bit formats: sign, exponent, mantissa. e4m3 has no infinity and one NaN pattern, e5m2 is
-// IEEE-like.
-struct Fp8 {
-  int mantissa_bits, bias;
+// Formats of 4 to 8 bits: sign, exponent, mantissa. e5m2 is IEEE-like; e4m3 has no infinity and one
+// NaN pattern; those of 4 and 6 bits have neither, and a NaN becomes their largest number.
+struct SmallFormat {
+  int exponent_bits, mantissa_bits;
   uint32_t max_finite, nan;
+  int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+  uint32_t sign() const { return 1u << (exponent_bits + mantissa_bits); }
 };
-constexpr Fp8 kE4m3 = {3, 7, 0x7e, 0x7f};
-constexpr Fp8 kE5m2 = {2, 15, 0x7b, 0x7f};
+constexpr SmallFormat kE4m3 = {4, 3, 0x7e, 0x7f}, kE5m2 = {5, 2, 0x7b, 0x7f},
+                      kE2m1 = {2, 1, 0x7, 0x7}, kE2m3 = {2, 3, 0x1f, 0x1f},
+                      kE3m2 = {3, 2, 0x1f, 0x1f};
 
-float Decode(const Fp8& format, uint32_t bits) {
-  uint32_t magnitude = bits & 0x7f;
-  float sign = (bits & 0x80) ? -1.0f : 1.0f;
+float Decode(const SmallFormat& format, uint32_t bits) {
+  uint32_t magnitude = bits & (format.sign() - 1);
+  float sign = (bits & format.sign()) ? -1.0f : 1.0f;
   if (magnitude > format.max_finite) {
-    bool infinite = format.mantissa_bits == 2 && magnitude == 0x7c;
+    bool infinite = format.exponent_bits == 5 && magnitude == 0x7c;
     return infinite ? sign * __builtin_inff() : __builtin_nanf("");
   }
   int exponent = static_cast<int>(magnitude >> format.mantissa_bits);
   int mantissa = static_cast<int>(magnitude & ((1u << format.mantissa_bits) - 1));
   if (exponent) mantissa |= 1 << format.mantissa_bits;
-  int scale = (exponent ? exponent : 1) - format.bias - format.mantissa_bits;
+  int scale = (exponent ? exponent : 1) - format.bias() - format.mantissa_bits;
   return sign * std::ldexp(static_cast<float>(mantissa), scale);
 }
 
 // Nearest even, saturating to the largest finite value.
-uint32_t Encode(const Fp8& format, float value, uint32_t relu) {
+uint32_t Encode(const SmallFormat& format, float value, uint32_t relu) {
   if (std::isnan(value)) return format.nan;
   if (relu && value < 0) value = 0;
-  uint32_t sign = std::signbit(value) ? 0x80 : 0;
+  uint32_t sign = std::signbit(value) ? format.sign() : 0;
   if (relu) sign = 0;
   float magnitude = std::fabs(value);
   if (magnitude == 0) return sign;  // has no exponent to take
   if (magnitude >= Decode(format, format.max_finite)) return sign | format.max_finite;
   int exponent = 0;
   std::frexp(magnitude, &exponent);  // magnitude = f * 2^exponent, f in [0.5, 1)
-  int unit = std::max(exponent - 1, 1 - format.bias) - format.mantissa_bits;
+  int unit = std::max(exponent - 1, 1 - format.bias()) - format.mantissa_bits;
   auto steps = static_cast<uint32_t>(std::nearbyint(std::ldexp(magnitude, -unit)));
   // A carry out of the mantissa moves into the exponent by itself.
-  uint32_t base = static_cast<uint32_t>(unit + format.mantissa_bits + format.bias - 1)
+  uint32_t base = static_cast<uint32_t>(unit + format.mantissa_bits + format.bias() - 1)
                   << format.mantissa_bits;
   return sign | (base + steps);
 }
 
-float FromE4m3(uint32_t bits) {
-  return Decode(kE4m3, bits);
+template <const SmallFormat& kFormat>
+float FromSmall(uint32_t bits) {
+  return Decode(kFormat, bits);
 }
-float FromE5m2(uint32_t bits) {
-  return Decode(kE5m2, bits);
-}
-uint32_t ToE4m3(float value, uint32_t relu) {
-  return Encode(kE4m3, value, relu);
-}
-uint32_t ToE5m2(float value, uint32_t relu) {
-  return Encode(kE5m2, value, relu);
+template <const SmallFormat& kFormat>
+uint32_t ToSmall(float value, uint32_t relu) {
+  return Encode(kFormat, value, relu);
 }
 
 template <typename F>
@@ -134,10 +133,16 @@ const RuntimeSymbol kSymbols[] = {
     Symbol("fc_rt_fma_f64", Fma<double>),
     Symbol("fc_rt_sqrt_f32", Sqrt<float>),
     Symbol("fc_rt_sqrt_f64", Sqrt<double>),
-    Symbol("fc_rt_f32_from_e4m3", FromE4m3),
-    Symbol("fc_rt_f32_from_e5m2", FromE5m2),
-    Symbol("fc_rt_e4m3_from_f32", ToE4m3),
-    Symbol("fc_rt_e5m2_from_f32", ToE5m2),
+    Symbol("fc_rt_f32_from_e4m3", FromSmall<kE4m3>),
+    Symbol("fc_rt_f32_from_e5m2", FromSmall<kE5m2>),
+    Symbol("fc_rt_e4m3_from_f32", ToSmall<kE4m3>),
+    Symbol("fc_rt_e5m2_from_f32", ToSmall<kE5m2>),
+    Symbol("fc_rt_f32_from_e2m1", FromSmall<kE2m1>),
+    Symbol("fc_rt_f32_from_e2m3", FromSmall<kE2m3>),
+    Symbol("fc_rt_f32_from_e3m2", FromSmall<kE3m2>),
+    Symbol("fc_rt_e2m1_from_f32", ToSmall<kE2m1>),
+    Symbol("fc_rt_e2m3_from_f32", ToSmall<kE2m3>),
+    Symbol("fc_rt_e3m2_from_f32", ToSmall<kE3m2>),
     Symbol("fc_rt_f32_from_f64", Convert<float, double>),
     Symbol("fc_rt_f32_from_s64", Convert<float, long long>),
     Symbol("fc_rt_f32_from_u64", Convert<float, unsigned long long>),

@@ -189,21 +189,26 @@ bool Emitter::EmitConvertPacked(const Instruction& instruction) {
 }
 
 bool Emitter::IsFp8Pair(Type type) {
-  return type == Type::kE4m3x2 || type == Type::kE5m2x2;
+  return type == Type::kE4m3x2 || type == Type::kE5m2x2 || type == Type::kE2m1x2 ||
+         type == Type::kE2m3x2 || type == Type::kE3m2x2;
 }
 
-// Two 8-bit floats and two f16, or two f32 of which the first goes to the upper byte.
+// Two floats of 4, 6 or 8 bits and two f16, or two f32 of which the first goes to the upper half.
+// Those of 6 bits take a byte each.
 bool Emitter::EmitConvertFp8(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   Type to = instruction.type(0), from = instruction.type(1);
+  const bool widens = IsFp8Pair(from);
+  const Type pair_type = widens ? from : to;
+  const std::string name(ptx::Name(pair_type).substr(0, 4));  // "e4m3"
+  const unsigned part = pair_type == Type::kE2m1x2 ? 4 : 8;
   Value* lanes[2];
-  if (IsFp8Pair(from)) {
+  if (widens) {
     if (to != Type::kF16x2) return Unsupported(instruction);
-    Value* pair = ReadInt(ops[1], 16);
-    const char* helper = from == Type::kE4m3x2 ? "fc_rt_f32_from_e4m3" : "fc_rt_f32_from_e5m2";
+    Value* pair = ReadInt(ops[1], 2 * part);
     for (unsigned i = 0; i < 2; ++i) {
-      Value* byte = b_.CreateAnd(Resize(b_.CreateLShr(pair, 8 * i), 32), Int32(255));
-      Value* wide = Call(helper, b_.getFloatTy(), {byte}, true);
+      Value* bits = Resize(Resize(b_.CreateLShr(pair, part * i), part), 32);
+      Value* wide = Call(("fc_rt_f32_from_" + name).c_str(), b_.getFloatTy(), {bits}, true);
       if (instruction.mods.relu) {
         Value* zero = llvm::ConstantFP::get(b_.getFloatTy(), 0);
         wide = b_.CreateSelect(b_.CreateOr(b_.CreateFCmpOGT(wide, zero), IsNan(wide)), wide, zero);
@@ -213,15 +218,15 @@ bool Emitter::EmitConvertFp8(const Instruction& instruction) {
     Write(ops[0], Pack(lanes[0], lanes[1]));
     return true;
   }
-  const char* helper = to == Type::kE4m3x2 ? "fc_rt_e4m3_from_f32" : "fc_rt_e5m2_from_f32";
   bool packed = from == Type::kF16x2 || from == Type::kBf16x2;
   if (!packed && (from != Type::kF32 || ops.size() != 3)) return Unsupported(instruction);
   Value* pair = packed ? ReadInt(ops[1], 32) : nullptr;
   for (unsigned i = 0; i < 2; ++i) {
     Value* wide = packed ? Widen(Lane(pair, i, LaneType(from)), LaneType(from))
                          : Read(ops[2 - i], Type::kF32);
-    Value* byte = Call(helper, b_.getInt32Ty(), {wide, Int32(instruction.mods.relu)}, true);
-    lanes[i] = Resize(byte, 8);
+    Value* bits = Call(("fc_rt_" + name + "_from_f32").c_str(), b_.getInt32Ty(),
+                       {wide, Int32(instruction.mods.relu)}, true);
+    lanes[i] = Resize(bits, part);
   }
   Write(ops[0], Pack(lanes[0], lanes[1]));
   return true;

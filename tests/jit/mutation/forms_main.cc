@@ -2,9 +2,10 @@
 // Which instructions the CPU device executes and which tests compare them, proven: each mnemonic's
 // lowering is spoilt (mutate.cc), and a test has to fail. One line a mnemonic:
 //   mnemonic  yes|no, refused: WHY  oracle: a case of the corpus|-  interpreter: yes|-
-//   ptx_forms [--only SUBSTRING] > forms.tsv
+//   ptx_forms [SHARD SHARDS [SUBSTRING|FILE]] > forms.tsv
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -39,6 +40,21 @@ struct Mutation {
   }
   ~Mutation() { unsetenv("FARCALL_PTXJIT_MUTATE"); }
 };
+
+// Leaves nothing of an earlier run in shared memory that could hide a missing barrier or store.
+void PoisonSharedMemory() {
+  static std::unique_ptr<Program> program;
+  constexpr char kText[] =
+      ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n.reg .pred %p;\n"
+      ".reg .b32 %a, %e;\n.extern .shared .align 16 .b8 all[];\nmov.u32 %a, all;\n"
+      "add.u32 %e, %a, 16384;\nAGAIN:\nst.shared.u32 [%a], 0xa5a5a5a5;\nadd.u32 %a, %a, 4;\n"
+      "setp.lt.u32 %p, %a, %e;\n@%p bra AGAIN;\nret;\n}\n";
+  if (!program) Program::Load(kText, TestMemory::Get(), &program);
+  LaunchConfig config;
+  config.grid = config.cluster = {8};
+  config.dynamic_shared_bytes = 16384;
+  program->FindKernel("k")->Run(config, nullptr);
+}
 
 // Of each mnemonic the cases that use it, its own first.
 std::map<std::string, std::vector<size_t>> Users() {
@@ -75,6 +91,7 @@ void AskOracle(const std::string& mnemonic, const std::vector<size_t>& cases, Ro
       continue;
     }
     row->refused.clear();
+    PoisonSharedMemory();
     Mutation mutation(mnemonic);
     if (RunCase(AllCases()[i]).empty()) continue;
     row->oracle = AllCases()[i].name;
@@ -92,37 +109,52 @@ void AskInterpreter(const Form& form, Row* row) {
     const differential::Outcome read = differential::Interpreted(c, &instructions);
     if (!read.refused.empty()) continue;
     const differential::Outcome right = differential::Compiled(c);
+    if (row->oracle.empty()) row->refused = right.refused;
     if (!right.refused.empty() || !(right.memory == read.memory)) continue;
+    PoisonSharedMemory();
     Mutation mutation(form.mnemonic);
     const differential::Outcome wrong = differential::Compiled(c);
     row->interpreter = !wrong.refused.empty() || !(wrong.memory == read.memory);
   }
 }
 
-int Main(const std::string& only) {
+// Every `of`-th mnemonic from `shard` on, of those listed if `only` is a file, or containing it.
+int Main(size_t shard, size_t of, const std::string& only) {
+  std::set<std::string> listed;
+  std::ifstream list(only);
+  for (std::string line; std::getline(list, line);) listed.insert(line);
+  auto wanted = [&](const std::string& mnemonic) {
+    return listed.empty() ? mnemonic.find(only) != std::string::npos : listed.count(mnemonic) != 0;
+  };
   setenv("FARCALL_PTXJIT", FARCALL_PTXJIT_PATH, 1);
   ExecutorOptions options = TestOptions();
   options.verify_ir = false;
+  options.pool_threads = 1;
   options.watchdog_ns = 2'000'000'000;
   ConfigureExecutor(options);
-  std::map<std::string, Row> rows;
-  auto wanted = [&](const std::string& mnemonic) {
-    return only.empty() || mnemonic.find(only) != std::string::npos;
-  };
-  for (const auto& [mnemonic, cases] : Users()) {
-    if (wanted(mnemonic)) AskOracle(mnemonic, cases, &rows[mnemonic]);
-  }
-  for (const Form& form : AllForms()) {
-    if (wanted(form.mnemonic)) AskInterpreter(form, &rows[form.mnemonic]);
-  }
+  const std::map<std::string, std::vector<size_t>> users = Users();
+  std::map<std::string, const Form*> forms;
+  std::map<std::string, const ptx_corpus::Refusal*> refusals;
+  std::set<std::string> mnemonics;
+  for (const auto& [mnemonic, cases] : users) mnemonics.insert(mnemonic);
+  for (const Form& form : AllForms()) forms[form.mnemonic] = &form, mnemonics.insert(form.mnemonic);
   for (const ptx_corpus::Refusal& refusal : ptx_corpus::AllRefusals()) {
-    if (!wanted(refusal.mnemonic)) continue;
-    const std::string said = RunCase(refusal.MakeCase());
-    if (!said.empty()) rows[refusal.mnemonic].refused = said;
+    refusals[refusal.mnemonic] = &refusal;
+    mnemonics.insert(refusal.mnemonic);
   }
-  for (const auto& [mnemonic, row] : rows) {
+  size_t next = 0;
+  for (const std::string& mnemonic : mnemonics) {
+    if (!wanted(mnemonic) || next++ % of != shard) continue;
+    Row row;
+    if (auto it = users.find(mnemonic); it != users.end()) AskOracle(mnemonic, it->second, &row);
+    if (auto it = forms.find(mnemonic); it != forms.end()) AskInterpreter(*it->second, &row);
+    if (auto it = refusals.find(mnemonic); it != refusals.end()) {
+      const std::string said = RunCase(it->second->MakeCase());
+      if (!said.empty()) row.refused = said;
+    }
     printf("%s\t%s\t%s\t%s\n", mnemonic.c_str(), row.refused.empty() ? "yes" : row.refused.c_str(),
            row.oracle.empty() ? "-" : row.oracle.c_str(), row.interpreter ? "yes" : "-");
+    fflush(stdout);
   }
   return 0;
 }
@@ -131,5 +163,11 @@ int Main(const std::string& only) {
 }  // namespace farcall::cpu_device
 
 int main(int argc, char** argv) {
-  return farcall::cpu_device::Main(argc == 3 && std::string(argv[1]) == "--only" ? argv[2] : "");
+  const size_t shard = argc > 2 ? strtoul(argv[1], nullptr, 10) : 0;
+  const size_t of = argc > 2 ? strtoul(argv[2], nullptr, 10) : 1;
+  if (of == 0 || argc == 2 || argc > 4) {
+    fprintf(stderr, "usage: ptx_forms [SHARD SHARDS [SUBSTRING|FILE]]\n");
+    return 2;
+  }
+  return farcall::cpu_device::Main(shard, of, argc > 3 ? argv[3] : "");
 }

@@ -48,12 +48,13 @@ bool Emitter::DispatchMutated(const Instruction& instruction) {
   if (!Dispatch(instruction)) return false;
   std::vector<Operand> results = Parts(instruction.operands[0]);
   results.push_back(instruction.second_dst);
+  const bool tf32 = instruction.type() == Type::kTf32;  // whose low 13 bits do not count
   const bool approximate = instruction.mods.approx || instruction.mods.full;
   for (const Operand& result : results) {
     if (!result.Is(Operand::Kind::kRegister)) continue;
     Value* value = AsInt(ReadRegister(result.reg));
     const unsigned bits = value->getType()->getIntegerBitWidth();
-    const unsigned bit = !approximate ? 0 : bits == 64 ? 40 : bits == 32 ? 14 : 5;
+    const unsigned bit = tf32 ? 13 : !approximate ? 0 : bits == 64 ? 40 : bits == 32 ? 14 : 5;
     Write(result, b_.CreateXor(value, ConstInt(bits, uint64_t{1} << bit)));
   }
   return true;

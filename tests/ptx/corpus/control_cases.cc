@@ -235,6 +235,9 @@ void AddControlCases(Cases* out) {
   AddBranches(out);
   AddCalls(out);
   AddPrintf(out);
+  out->push_back(Unary<uint32_t, uint32_t>(
+      "bra.uni (over)", "mov.u32 %d, %a;\n  bra.uni OVER;\n  add.u32 %d, %d, 1;\nOVER:",
+      {0, 1, 7, 0xffffffff}, [](uint32_t a) { return a; }));
 }
 
 }  // namespace farcall::cpu_device::ptx_corpus

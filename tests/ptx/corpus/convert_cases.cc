@@ -262,9 +262,11 @@ void AddPacked(Cases* out) {
     std::vector<float> in = v;
     // Which zero a clamped negative zero becomes the ISA does not say.
     if (relu) std::erase_if(in, [](float x) { return x == 0 && std::signbit(x); });
-    // Eight-bit pairs land in a 16-bit register.
+    // Eight-bit pairs land in a 16-bit register, four-bit pairs in one of 8 bits.
     const std::string body =
-        width == 16 ? op + " %d, %a, %b;" : op + " %h0, %a, %b;\n  cvt.u32.u16 %d, %h0;";
+        width == 16  ? op + " %d, %a, %b;"
+        : width == 8 ? op + " %h0, %a, %b;\n  cvt.u32.u16 %d, %h0;"
+                     : ".reg .b8 %byte;\n  " + op + " %byte, %a, %b;\n  cvt.u32.u8 %d, %byte;";
     out->push_back(Binary<uint32_t, float, float>(
         op, body, in, {1.0f, -2.5f, 1000.0f},
         [=](float a, float b) { return encode(a) << width | encode(b); }));
@@ -275,6 +277,31 @@ void AddPacked(Cases* out) {
   add("cvt.rn.relu.f16x2.f32", kF16, SmallRound::kNearest, true, false, 16);
   add("cvt.rn.satfinite.e4m3x2.f32", kF8e4m3, SmallRound::kNearest, false, true, 8);
   add("cvt.rn.satfinite.e5m2x2.f32", kF8e5m2, SmallRound::kNearest, false, true, 8);
+  add("cvt.rn.satfinite.e2m1x2.f32", kF4e2m1, SmallRound::kNearest, false, true, 4);
+  add("cvt.rn.satfinite.e2m3x2.f32", kF6e2m3, SmallRound::kNearest, false, true, 8);
+  add("cvt.rn.satfinite.e3m2x2.f32", kF6e3m2, SmallRound::kNearest, false, true, 8);
+  add("cvt.rn.satfinite.relu.e2m1x2.f32", kF4e2m1, SmallRound::kNearest, true, true, 4);
+  struct Narrow {
+    const char* type;
+    const SmallFormat& format;
+    unsigned width;
+  };
+  for (const Narrow& n :
+       {Narrow{"e2m1x2", kF4e2m1, 4}, {"e2m3x2", kF6e2m3, 8}, {"e3m2x2", kF6e3m2, 8}}) {
+    std::vector<uint16_t> all;
+    for (uint32_t x = 0; x < n.format.infinity * 2; ++x) {
+      all.push_back(static_cast<uint16_t>(x << n.width | (n.format.infinity * 2 - 1 - x)));
+    }
+    const std::string op = std::string("cvt.rn.f16x2.") + n.type;
+    const std::string source =
+        n.width == 4 ? ".reg .b8 %byte;\n  cvt.u8.u16 %byte, %a;\n  " + op + " %d, %byte;"
+                     : op + " %d, %a;";
+    out->push_back(Unary<uint32_t, uint16_t>(op, source, all, [=](uint16_t a) {
+      const uint32_t mask = (1u << n.width) - 1;
+      return EncodeSmall(kF16, DecodeSmall(n.format, a >> n.width & mask)) << 16 |
+             EncodeSmall(kF16, DecodeSmall(n.format, a & mask));
+    }));
+  }
   std::vector<uint16_t> pairs;
   for (uint32_t x = 0; x < 256; ++x) pairs.push_back(static_cast<uint16_t>(x << 8 | (255 - x)));
   for (bool e4m3 : {true, false}) {

@@ -155,7 +155,9 @@ const std::vector<Case>& AllCases() {
     AddControlCases(&all);
     AddMatrixCases(&all);
     AddAsyncCases(&all);
+    AddLibraryCases(&all);
     AddMpfrCases(&all);
+    AddTransferCases(&all);
     for (Case& c : all) LetClampedZerosHaveEitherSign(&c);
     return all;
   }());

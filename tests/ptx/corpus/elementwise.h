@@ -128,6 +128,8 @@ void AddWarpCases(std::vector<Case>* out);
 void AddControlCases(std::vector<Case>* out);
 void AddMatrixCases(std::vector<Case>* out);
 void AddAsyncCases(std::vector<Case>* out);
+void AddLibraryCases(std::vector<Case>* out);
 void AddMpfrCases(std::vector<Case>* out);
+void AddTransferCases(std::vector<Case>* out);
 
 }  // namespace farcall::cpu_device::ptx_corpus

@@ -260,7 +260,7 @@ void AddApproximations(Cases* out) {
                                     12345.678f, 1e-20f, 1e20f, 7.25f};
   const std::vector<float> angles{-3.0f, -1.0f, 0.25f, 0.5f, 1.0f, 2.0f, 3.0f};
   const std::vector<float> edges{0.0f, -0.0f, INFINITY, -INFINITY, NAN};
-  constexpr double kTight = 1e-6, kLoose = 1e-5, kHalfway = 2e-3;
+  constexpr double kTight = 1e-6, kLoose = 1e-5, kHalfway = 0x1p-11;
   auto add = [&](const std::string& op, const std::vector<float>& v, std::function<float(float)> fn,
                  double tol) {
     out->push_back(Unary<float, float>(op, op + " %d, %a;", v, fn, tol));

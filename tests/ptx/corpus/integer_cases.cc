@@ -255,6 +255,23 @@ void AddPacked(Cases* out) {
   add("min.relu.s16x2", true, [](int32_t a, int32_t b) { return std::max(std::min(a, b), 0); });
 }
 
+// What the instructions that set the carry leave themselves.
+void AddLowHalves(Cases* out) {
+  const auto v = Integers<uint64_t>();
+  using F = std::function<uint64_t(uint64_t, uint64_t)>;
+  auto add = [&](const std::string& op, F fn) {
+    out->push_back(
+        Binary<uint64_t, uint64_t, uint64_t>(op + " (low)", op + " %d, %a, %b;", v, v, fn));
+  };
+  add("add.cc.u64", [](uint64_t a, uint64_t b) { return a + b; });
+  add("add.cc.s64", [](uint64_t a, uint64_t b) { return a + b; });
+  add("sub.cc.u64", [](uint64_t a, uint64_t b) { return a - b; });
+  add("sub.cc.s64", [](uint64_t a, uint64_t b) { return a - b; });
+  out->push_back(
+      Binary<uint64_t, uint64_t, uint64_t>("mad.lo.cc.u64 (low)", "mad.lo.cc.u64 %d, %a, %b, 5;", v,
+                                           v, [](uint64_t a, uint64_t b) { return a * b + 5; }));
+}
+
 }  // namespace
 
 void AddIntegerCases(Cases* out) {
@@ -276,6 +293,7 @@ void AddIntegerCases(Cases* out) {
   AddCarries(out);
   AddDots(out);
   AddPacked(out);
+  AddLowHalves(out);
 }
 
 }  // namespace farcall::cpu_device::ptx_corpus

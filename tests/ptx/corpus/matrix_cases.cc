@@ -29,7 +29,9 @@ struct Shape {
   unsigned a_elements, b_elements, cd_elements;  // a lane
   Layout a, b, cd;
   std::function<uint64_t(int)> encode_ab, encode_cd;
-  bool is_signed;  // elements may be negative
+  bool is_signed;                                   // elements may be negative
+  std::function<uint64_t(int)> encode_b = nullptr;  // if not as a's
+  std::function<int(int, int)> product = nullptr;   // if not their product
 };
 
 const Layout kAccumulator16 = [](unsigned g, unsigned q, unsigned i) {
@@ -104,7 +106,9 @@ void AddMma(Cases* out, const Shape& s) {
   auto c = [&](unsigned r, unsigned col) { return Element(r, col, 3, true); };
   auto d = [&](unsigned r, unsigned col) {
     int sum = c(r, col);
-    for (unsigned k = 0; k < s.k; ++k) sum += a(r, k) * b(k, col);
+    for (unsigned k = 0; k < s.k; ++k) {
+      sum += s.product ? s.product(a(r, k), b(k, col)) : a(r, k) * b(k, col);
+    }
     return sum;
   };
   const unsigned wide_ab = s.bits_ab == 64 ? 64 : 32, wide_cd = s.bits_cd == 64 ? 64 : 32;
@@ -126,7 +130,7 @@ void AddMma(Cases* out, const Shape& s) {
     return s.encode_ab(a(r, col));
   })));
   made.arguments.push_back(Input(Pack(s.b_elements, s.bits_ab, s.b, [&](unsigned r, unsigned col) {
-    return s.encode_ab(b(r, col));
+    return s.encode_b ? s.encode_b(b(r, col)) : s.encode_ab(b(r, col));
   })));
   made.arguments.push_back(
       Input(Pack(s.cd_elements, s.bits_cd, s.cd,
@@ -145,6 +149,12 @@ uint64_t AsE4m3(int v) {
 }
 uint64_t AsE5m2(int v) {
   return EncodeSmall(kF8e5m2, v);
+}
+uint64_t AsNibble(int v) {
+  return static_cast<uint64_t>(v & 15);
+}
+uint64_t AsBit(int v) {
+  return static_cast<uint64_t>(v & 1);
 }
 uint64_t AsByte(int v) {
   return static_cast<uint8_t>(v);
@@ -231,6 +241,56 @@ void AddMmas(Cases* out) {
                kAccumulator16, AsE5m2, AsFloat, true});
 }
 
+// One rule places the elements of every shape: a register holds `e` neighbours along k, a quad of
+// lanes four registers of k, the next registers of a tall a go down 8 rows, then on in k.
+void AddMoreMmas(Cases* out) {
+  auto place_a = [](unsigned e, bool tall) {
+    return [=](unsigned g, unsigned q, unsigned i) {
+      const unsigned r = i / e;
+      return tall ? Place{r % 2 ? g + 8 : g, r / 2 * 4 * e + q * e + i % e}
+                  : Place{g, r * 4 * e + q * e + i % e};
+    };
+  };
+  auto place_b = [](unsigned e) {
+    return [=](unsigned g, unsigned q, unsigned i) {
+      return Place{i / e * 4 * e + q * e + i % e, g};
+    };
+  };
+  auto add = [&](const std::string& rest, unsigned m, unsigned k, unsigned bits_ab,
+                 unsigned bits_cd, std::function<uint64_t(int)> encode_ab,
+                 std::function<uint64_t(int)> encode_cd, bool is_signed,
+                 std::function<uint64_t(int)> encode_b = nullptr,
+                 std::function<int(int, int)> product = nullptr) {
+    const unsigned e = std::max(32 / bits_ab, 1u);
+    AddMma(out, {"mma.sync.aligned." + rest, m, 8, k, bits_ab, bits_cd, m * k / 32, k / 4, m / 4,
+                 place_a(e, m == 16), place_b(e), m == 16 ? kAccumulator16 : kAccumulator8,
+                 encode_ab, encode_cd, is_signed, encode_b, product});
+  };
+  add("m16n8k32.row.col.f32.e4m3.e5m2.f32", 16, 32, 8, 32, AsE4m3, AsFloat, true, AsE5m2);
+  add("m16n8k32.row.col.f32.e5m2.e4m3.f32", 16, 32, 8, 32, AsE5m2, AsFloat, true, AsE4m3);
+  add("m16n8k8.row.col.f16.f16.f16.f16", 16, 8, 16, 16, AsHalf, AsHalf, true);
+  add("m16n8k32.row.col.s32.s8.s8.s32.satfinite", 16, 32, 8, 32, AsByte, AsInt, true);
+  add("m8n8k16.row.col.satfinite.s32.s8.s8.s32", 8, 16, 8, 32, AsByte, AsInt, true);
+  add("m8n8k32.row.col.s32.s4.s4.s32", 8, 32, 4, 32, AsNibble, AsInt, true);
+  add("m16n8k32.row.col.s32.u4.u4.s32", 16, 32, 4, 32, AsNibble, AsInt, false);
+  add("m16n8k64.row.col.satfinite.s32.s4.s4.s32", 16, 64, 4, 32, AsNibble, AsInt, true);
+  for (unsigned k : {4, 8, 16}) {
+    add("m16n8k" + std::to_string(k) + ".row.col.f64.f64.f64.f64", 16, k, 64, 64, AsDouble,
+        AsDouble, true);
+  }
+  auto differ = [](int a, int b) { return (a ^ b) & 1; };
+  auto both = [](int a, int b) { return a & b & 1; };
+  for (unsigned k : {128, 256}) {
+    for (unsigned m : {8, 16}) {
+      if (m == 8 && k == 256) continue;
+      const std::string shape =
+          "m" + std::to_string(m) + "n8k" + std::to_string(k) + ".row.col.s32.b1.b1.s32.";
+      add(shape + "xor.popc", m, k, 1, 32, AsBit, AsInt, false, nullptr, differ);
+      add(shape + "and.popc", m, k, 1, 32, AsBit, AsInt, false, nullptr, both);
+    }
+  }
+}
+
 // Four 8x8 matrices of 16-bit elements in shared memory, rows of 16 bytes: element = matrix << 8 |
 // row << 4 | col.
 std::vector<uint16_t> FourMatrices() {
@@ -312,7 +372,7 @@ void AddWmma(Cases* out, const std::string& name, unsigned m, unsigned n, unsign
              unsigned nc, bool wide, bool a_row, bool b_row,
              std::function<std::vector<uint8_t>(const std::vector<int>&)> encode_ab,
              std::function<std::vector<uint8_t>(const std::vector<int>&)> encode_c,
-             const std::string& c_type) {
+             const std::string& c_type, bool shared = false, bool d_row = false) {
   auto at = [](unsigned r, unsigned c, unsigned salt) { return Element(r, c, salt, true); };
   std::vector<int> a(m * k), b(k * n), c(m * n), d(m * n);
   for (unsigned r = 0; r < m; ++r) {
@@ -325,7 +385,7 @@ void AddWmma(Cases* out, const std::string& name, unsigned m, unsigned n, unsign
     for (unsigned j = 0; j < n; ++j) {
       int sum = c[r * n + j] = at(r, j, 3);
       for (unsigned x = 0; x < k; ++x) sum += at(r, x, 1) * at(x, j, 2);
-      d[j * m + r] = sum;  // stored by column
+      d[d_row ? r * n + j : j * m + r] = sum;
     }
   }
   const std::string shape = ".m" + std::to_string(m) + "n" + std::to_string(n) + "k" +
@@ -337,18 +397,43 @@ void AddWmma(Cases* out, const std::string& name, unsigned m, unsigned n, unsign
   };
   const std::string ra = List(reg("%a", "%wa"), na), rb = List(reg("%b", "%wb"), nb),
                     rc = List(reg("%c", "%wc"), nc), rd = List(reg("%d", "%wd"), nc);
+  // Words from one place to another, all lanes together.
+  auto copy = [](const std::string& label, const std::string& from, const std::string& to,
+                 size_t bytes, bool out_of) {
+    return "  mov.u64 %wa6, " + from + ";\n  mov.u64 %wa7, " + to +
+           ";\n  mul.wide.u32 %off, %lane, 4;\n  add.u64 %wa6, %wa6, %off;\n  add.u64 %wa7, %wa7, "
+           "%off;\n  mov.u32 %t1, %lane;\n" +
+           label + ":\n  setp.ge.u32 %past, %t1, " + std::to_string(bytes / 4) +
+           ";\n  @%past bra " + label + "_END;\n  ld." + (out_of ? "shared" : "global") +
+           ".u32 %t2, [%wa6];\n  st." + (out_of ? "global" : "shared") +
+           ".u32 [%wa7], %t2;\n  add.u64 %wa6, %wa6, 128;\n  add.u64 %wa7, %wa7, 128;\n  add.u32 "
+           "%t1, %t1, 32;\n  bra " +
+           label + ";\n" + label + "_END:\n  bar.warp.sync -1;\n";
+  };
+  const std::string space = shared ? ".shared." : ".global.";
+  std::string before, after, at_a = "%rd2", at_b = "%rd3", at_d = "%rd1";
+  if (shared) {
+    before =
+        "  .reg .pred %past;\n  .shared .align 32 .b8 area_a[2048];\n"
+        "  .shared .align 32 .b8 area_b[2048];\n  .shared .align 32 .b8 area_d[4096];\n" +
+        copy("COPY_A", "%rd2", "area_a", encode_ab(a).size(), false) +
+        copy("COPY_B", "%rd3", "area_b", encode_ab(b).size(), false) +
+        "  mov.u64 %rd5, area_a;\n  mov.u64 %rd6, area_b;\n  mov.u64 %rd7, area_d;\n";
+    after = "  bar.warp.sync -1;\n" + copy("COPY_D", "area_d", "%rd1", encode_c(d).size(), true);
+    at_a = "%rd5", at_b = "%rd6", at_d = "%rd7";
+  }
   Case made;
   made.name = name;
-  made.ptx = kProlog +
-             ("  wmma.load.a.sync.aligned." + la + shape + ".global." + ab + " " + ra +
-              ", [%rd2], " + std::to_string(a_row ? k : m) + ";\n") +
-             "  wmma.load.b.sync.aligned." + lb + shape + ".global." + ab + " " + rb +
-             ", [%rd3], " + std::to_string(b_row ? n : k) + ";\n" +
-             "  wmma.load.c.sync.aligned.row" + shape + ".global." + c_type + " " + rc +
-             ", [%rd4], " + std::to_string(n) + ";\n" + "  wmma.mma.sync.aligned." + la + "." + lb +
-             shape + "." + mma_types + " " + rd + ", " + ra + ", " + rb + ", " + rc + ";\n" +
-             "  wmma.store.d.sync.aligned.col" + shape + ".global." + c_type + " [%rd1], " + rd +
-             ", " + std::to_string(m) + ";\n  ret;\n}\n";
+  made.ptx = kProlog + before +
+             ("  wmma.load.a.sync.aligned." + la + shape + space + ab + " " + ra + ", [" + at_a +
+              "], " + std::to_string(a_row ? k : m) + ";\n") +
+             "  wmma.load.b.sync.aligned." + lb + shape + space + ab + " " + rb + ", [" + at_b +
+             "], " + std::to_string(b_row ? n : k) + ";\n" + "  wmma.load.c.sync.aligned.row" +
+             shape + ".global." + c_type + " " + rc + ", [%rd4], " + std::to_string(n) + ";\n" +
+             "  wmma.mma.sync.aligned." + la + "." + lb + shape + "." + mma_types + " " + rd +
+             ", " + ra + ", " + rb + ", " + rc + ";\n" + "  wmma.store.d.sync.aligned." +
+             (d_row ? "row" : "col") + shape + space + c_type + " [" + at_d + "], " + rd + ", " +
+             std::to_string(d_row ? n : m) + ";\n" + after + "  ret;\n}\n";
   made.block.x = kLanes;
   Argument result;
   result.kind = Argument::Kind::kOutput;
@@ -383,12 +468,33 @@ void AddWmmas(Cases* out) {
           8, false, true, false, bytes, ints, "s32");
   AddWmma(out, "wmma.mma.row.col.m8n8k4.f64.f64.f64.f64.rn", 8, 8, 4, "f64", "f64.f64.f64.f64.rn",
           1, 1, 2, true, true, false, doubles, doubles, "f64");
+  for (bool a_row : {false, true}) {
+    for (bool b_row : {false, true}) {
+      const std::string layouts = std::string(a_row ? ".row" : ".col") + (b_row ? ".row" : ".col");
+      const std::string w = "wmma.mma.sync.aligned" + layouts;
+      AddWmma(out, w + ".m32n8k16.f32.f32", 32, 8, 16, "f16", "f32.f32", 8, 8, 8, false, a_row,
+              b_row, halves, floats, "f32", true);
+      AddWmma(out, w + ".m32n8k16.f16.f16", 32, 8, 16, "f16", "f16.f16", 8, 8, 4, false, a_row,
+              b_row, halves, halves, "f16", true);
+      AddWmma(out, w + ".m16n16k16.s32.s8.s8.s32.satfinite", 16, 16, 16, "s8",
+              "s32.s8.s8.s32.satfinite", 2, 2, 8, false, a_row, b_row, bytes, ints, "s32", true,
+              true);
+      AddWmma(out, w + ".m8n8k4.f64.f64.f64.f64.rn", 8, 8, 4, "f64", "f64.f64.f64.f64.rn", 1, 1, 2,
+              true, a_row, b_row, doubles, doubles, "f64", true, true);
+    }
+  }
+  auto bfloats = [](const std::vector<int>& v) { return Encoded<uint16_t>(v, AsBfloat); };
+  AddWmma(out, "wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32", 16, 16, 16, "bf16",
+          "f32.bf16.bf16.f32", 4, 4, 8, false, true, false, bfloats, floats, "f32", true, true);
+  AddWmma(out, "wmma.mma.sync.aligned.row.col.m16n16k8.f32.tf32.tf32.f32", 16, 16, 8, "tf32",
+          "f32.tf32.tf32.f32", 4, 4, 8, false, true, false, floats, floats, "f32", true, true);
 }
 
 }  // namespace
 
 void AddMatrixCases(Cases* out) {
   AddMmas(out);
+  AddMoreMmas(out);
   AddMoves(out);
   AddWmmas(out);
 }

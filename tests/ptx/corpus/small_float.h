@@ -14,6 +14,8 @@ struct SmallFormat {
   uint32_t nan;
 };
 inline constexpr SmallFormat kF16{5, 10, 0x7c00, 0x7fff}, kBf16{8, 7, 0x7f80, 0x7fff};
+// Every code is a number; a NaN becomes the largest.
+inline constexpr SmallFormat kF4e2m1{2, 1, 8, 7}, kF6e2m3{2, 3, 32, 31}, kF6e3m2{3, 2, 32, 31};
 inline constexpr SmallFormat kF8e4m3{4, 3, 0x7f, 0x7f}, kF8e5m2{5, 2, 0x7c, 0x7f};
 
 // Of a non-negative code; the code `infinity` gives the number that would come next.

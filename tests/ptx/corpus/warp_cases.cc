@@ -167,10 +167,10 @@ void AddMatches(Cases* out) {
       Warp("match.any.sync.b64",
            "cvt.u64.u32 %rd3, %a;\n  shl.b64 %rd3, %rd3, 33;\n  match.any.sync.b64 %d, %rd3, -1;",
            in, same));
-  out->push_back(Warp(
-      "match.all.sync.b32",
-      "match.all.sync.b32 %r1|%p1, %a, -1;\n  selp.u32 %r2, 1, 2, %p1;\n  add.u32 %d, %r1, %r2;",
-      in, [](In, Word i) { return i < 32 ? 2u : 0u; }));
+  out->push_back(Warp("match.all.sync.b32",
+                      "match.all.sync.b32 %r1|%p1, %a, -1;\n  selp.u32 %r2, 1, 2, %p1;\n  "
+                      "mad.lo.u32 %d, %r1, 4, %r2;",
+                      in, [](In, Word i) { return i < 32 ? 2u : 0xfffffffdu; }));
 }
 
 void AddRedux(Cases* out) {

@@ -29,6 +29,15 @@ bool SmallFormat(Type type, Format* out) {
     case Type::kE4m3x2:
       *out = kE4m3;
       return true;
+    case Type::kE2m1x2:
+      *out = kE2m1;
+      return true;
+    case Type::kE2m3x2:
+      *out = kE2m3;
+      return true;
+    case Type::kE3m2x2:
+      *out = kE3m2;
+      return true;
     case Type::kE5m2x2:
       *out = kE5m2;
       return true;
@@ -140,7 +149,7 @@ void Core::ConvertPacked(Type to, Type from) {
   Format target, source;
   const Round round = RoundOf(mods_.rounding);
   const bool target_wide = to == Type::kF16x2 || to == Type::kBf16x2;
-  const unsigned to_width = target_wide ? 16 : 8;
+  const unsigned to_width = target_wide ? 16 : to == Type::kE2m1x2 ? 4 : 8;
   if (!SmallFormat(to, &target)) Unsupported();
   // The eight-bit formats always saturate.
   const bool finite = mods_.satfinite || !target_wide;

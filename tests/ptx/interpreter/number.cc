@@ -115,7 +115,7 @@ uint32_t Encode(const Format& format, double value, Round round, bool finite) {
   const uint32_t sign = std::signbit(value) ? 1u << width : 0;
   const uint32_t infinity = exponents << format.mantissa_bits;
   const uint32_t nan = (1u << width) - 1;  // PTX's canonical NaN is all ones
-  const uint32_t largest = format.has_infinity ? infinity - 1 : nan - 1;
+  const uint32_t largest = format.has_infinity ? infinity - 1 : format.is_finite ? nan : nan - 1;
   if (std::isnan(value)) return nan;
   uint64_t code = ~0ull;
   if (!std::isinf(value)) {
@@ -145,7 +145,9 @@ double Decode(const Format& format, uint32_t bits) {
   const uint32_t top = (1u << format.exponent_bits) - 1;
   const double sign = (bits >> width) & 1 ? -1.0 : 1.0;
   if (exponent == top && format.has_infinity) return mantissa ? std::nan("") : sign * INFINITY;
-  if (exponent == top && mantissa == (1u << format.mantissa_bits) - 1) return std::nan("");
+  if (!format.is_finite && exponent == top && mantissa == (1u << format.mantissa_bits) - 1) {
+    return std::nan("");
+  }
   if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - format.mantissa_bits);
   return sign * std::ldexp(mantissa + (1u << format.mantissa_bits),
                            static_cast<int>(exponent) - bias - format.mantissa_bits);

@@ -18,10 +18,14 @@ Round RoundOf(ptx::Rounding rounding, Round fallback = Round::kNearest);
 // A binary format narrower than double.
 struct Format {
   int exponent_bits, mantissa_bits;
-  bool has_infinity;  // e4m3 has none: its largest code but one NaN is a number
+  bool has_infinity;       // e4m3 has none: its largest code but one NaN is a number
+  bool is_finite = false;  // a NaN becomes the largest number
 };
 inline constexpr Format kHalf{5, 10, true}, kBfloat{8, 7, true}, kTf32{8, 10, true};
 inline constexpr Format kE4m3{4, 3, false}, kE5m2{5, 2, true};
+// Without infinity and NaN: every code is a number.
+inline constexpr Format kE2m1{2, 1, false, true}, kE2m3{2, 3, false, true},
+    kE3m2{3, 2, false, true};
 
 // Rounds `value` once. Bits are right-aligned (tf32 in 19 bits). `finite`: overflow gives the
 // largest number, not infinity.
