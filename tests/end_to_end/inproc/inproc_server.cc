@@ -186,8 +186,13 @@ int InprocServer::resumes() {
 }
 
 Status InprocServer::Join() {
-  if (issue_.joinable()) {
-    issue_.join();
+  std::thread issue;
+  {
+    std::lock_guard lock(mutex_);  // the door's thread made it
+    issue = std::move(issue_);
+  }
+  if (issue.joinable()) {
+    issue.join();
   }
   door_->Stop();
   std::lock_guard lock(mutex_);
