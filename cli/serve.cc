@@ -21,6 +21,7 @@ struct Flags {
   std::vector<std::string> listen;
   std::string device, gpus, token, token_file, memory, config, log_level, report, control, metrics,
       audit;
+  std::string max_share, max_limit, max_priority;
   uint32_t grace_seconds = 0, max_sessions = 0;
 };
 
@@ -65,6 +66,14 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
     }
     options->memory_bytes = *bytes;
   }
+  for (auto [name, text] :
+       {std::pair("max_share", flags.max_share), std::pair("max_limit", flags.max_limit),
+        std::pair("max_priority", flags.max_priority)}) {
+    Status set = text.empty() ? Status() : server::SetPolicy(name, text, &options->compute);
+    if (!set.ok()) {
+      return {Code::kInvalid, std::string(name) + ": " + set.message()};
+    }
+  }
   if (!flags.token.empty()) {
     options->token = flags.token;
   }
@@ -95,6 +104,13 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   command->add_option("--token-file", flags->token_file, "file whose first line is the token");
   command->add_option("--mem", flags->memory,
                       "memory of a vGPU on each device, such as 4GiB (default: all of it)");
+  command->add_option(
+      "--max-share", flags->max_share,
+      "share of a device's time a vGPU may be promised, such as 50% (default: all)");
+  command->add_option("--max-limit", flags->max_limit,
+                      "most of a device's time a vGPU gets, such as 80% (default: all)");
+  command->add_option("--max-priority", flags->max_priority,
+                      "highest class a client may ask for: high (default), normal or low");
   command->add_option("--grace", flags->grace_seconds, "seconds a session outlives its lost link")
       ->default_str("60");
   command->add_option("--max-sessions", flags->max_sessions, "sessions at once")

@@ -141,6 +141,9 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
   ControlMessage message;
   message.type = ControlType::kSetup;
   if (started.ok()) {
+    started = leases_.Join(worker->vgpu, process->control, hello.quota, SteadyNow());
+  }
+  if (started.ok()) {
     started = SendControl(process->control, message, {channel.Descriptor(), file});
   }
   if (file >= 0) {
@@ -151,6 +154,7 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
       ledger_.Close(worker->vgpu, device);
     }
     if (process.ok()) {
+      leases_.Leave(process->control, SteadyNow());
       close(process->control);
     }  // the worker sees the end and goes; init reaps it
     return started;
@@ -164,6 +168,7 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
   audit_.Note("session_started", std::move(fields));
   workers_[control] = std::move(worker);
   Watch(control);
+  EngageNew(control);
   return {};
 }
 

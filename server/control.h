@@ -25,6 +25,10 @@ enum class ControlType : uint32_t {
   kRecallCredit,  // device, a = bytes: others need them
   kShareReply,    // id; a = 1 done; b, c = the token
   kRedeemReply,   // id; a = 1 done; device, b = bytes; descriptor
+  kSharing,       // devices are shared by leases from now on
+  kLease,         // device, a = nanoseconds of its time that may be submitted; b = 1: others wait
+  kLeaseMore,     // device, a = the same, for who holds the lease; nobody waits
+  kLeaseLimit,    // device, a = how much more of the lease there is
   // worker -> supervisor
   kCharge,        // id, device, a = bytes
   kRefund,        // device, a = bytes
@@ -36,6 +40,9 @@ enum class ControlType : uint32_t {
   kShare,         // id, device, a = bytes charged for it; descriptor: to be shared inside the vGPU
   kRedeem,        // id; b, c = a token
   kDrop,          // b, c = a token this worker holds
+  kWantLease,     // device, a = what the first piece of work takes at most, as far as known
+  kLeaseUse,      // device, a = device time used, b = what is left of the lease
+  kLeaseDone,     // device, a = 1: it wants the next
   kProbe,         // a probe's answer: a memfd with its report; text = why there is none
   // farcall-control -> supervisor
   kAskStatus,  // id

@@ -17,9 +17,10 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 14> kSettings = {
-    "listen", "device",       "gpus",      "token",          "token_file", "mem",     "grace",
-    "lanes",  "max_sessions", "log_level", "config_version", "control",    "metrics", "audit"};
+constexpr std::array<std::string_view, 17> kSettings = {
+    "listen", "device",  "gpus",      "token",        "token_file",    "mem",
+    "grace",  "lanes",   "max_share", "max_limit",    "max_priority",  "control",
+    "audit",  "metrics", "log_level", "max_sessions", "config_version"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -96,6 +97,12 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
     }
     options->token = *token;
   }
+  if (name == "max_share" || name == "max_limit" || name == "max_priority") {
+    Status set = SetPolicy(name, *text, &options->compute);
+    if (!set.ok()) {
+      return {Code::kInvalid, path + ": setting '" + std::string(name) + "': " + set.message()};
+    }
+  }
   if (name == "mem") {
     Result<uint64_t> bytes = ParseBytes(*text);
     if (!bytes.ok()) {
@@ -155,6 +162,51 @@ Result<std::string> ReadTokenFile(const std::string& path) {
     return Status(Code::kInvalid, "token file '" + path + "': its first line is empty");
   }
   return token;
+}
+
+Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePolicy* policy) {
+  if (name == "max_priority") {
+    Result<quota::Priority> priority = ParsePriority(text);
+    if (priority.ok()) {
+      policy->max_priority = *priority;
+    }
+    return priority.status();
+  }
+  Result<uint32_t> milli = ParsePercent(text);
+  if (milli.ok()) {
+    (name == "max_share" ? policy->max_share_milli : policy->max_limit_milli) = *milli;
+  }
+  return milli.status();
+}
+
+Result<uint32_t> ParsePercent(std::string_view text) {
+  uint32_t milli = 0;
+  size_t at = 0, digits = 0;
+  for (; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) && at < 4; ++at) {
+    milli = milli * 10 + static_cast<uint32_t>(text[at] - '0');
+    ++digits;
+  }
+  milli *= 10;
+  if (at + 1 < text.size() && text[at] == '.' &&
+      std::isdigit(static_cast<unsigned char>(text[at + 1]))) {
+    milli += static_cast<uint32_t>(text[at + 1] - '0');
+    at += 2;
+  }
+  if (digits == 0 || text.substr(at) != "%" || milli == 0 || milli > quota::kWholeMilli) {
+    return Status(Code::kInvalid,
+                  "'" + std::string(text) + "': write a part of a device as 30% or 12.5%");
+  }
+  return milli;
+}
+
+Result<quota::Priority> ParsePriority(std::string_view text) {
+  for (quota::Priority each :
+       {quota::Priority::kLow, quota::Priority::kNormal, quota::Priority::kHigh}) {
+    if (text == quota::ToText(each)) {
+      return each;
+    }
+  }
+  return Status(Code::kInvalid, "'" + std::string(text) + "': choose high, normal or low");
 }
 
 Result<uint64_t> ParseBytes(std::string_view text) {

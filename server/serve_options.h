@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/status.h"
+#include "quota/compute_quota.h"
 
 namespace farcall::server {
 
@@ -16,9 +17,10 @@ inline constexpr char kDefaultListenUrl[] = "tcp://127.0.0.1:7717";
 struct ServeOptions {
   std::vector<std::string> listen;  // empty: kDefaultListenUrl
   std::string device = "auto";
-  std::string gpus;           // as CUDA_VISIBLE_DEVICES has it; empty: all
-  std::string token;          // empty: none wanted
-  uint64_t memory_bytes = 0;  // per vGPU and device: default and ceiling; 0: the whole device
+  std::string gpus;              // as CUDA_VISIBLE_DEVICES has it; empty: all
+  std::string token;             // empty: none wanted
+  uint64_t memory_bytes = 0;     // per vGPU and device: default and ceiling; 0: the whole device
+  quota::ComputePolicy compute;  // what a vGPU may have of a device's time
   uint32_t grace_seconds = 60;
   uint32_t max_sessions = 256;
   uint32_t lanes = 2;
@@ -39,6 +41,13 @@ Result<std::string> ReadTokenFile(const std::string& path);
 
 // "4GiB", "512MiB", "1000000".   Errors  kInvalid
 Result<uint64_t> ParseBytes(std::string_view text);
+
+// "30%", "12.5%" in thousandths, more than none; "high", "normal", "low".   Errors  kInvalid
+Result<uint32_t> ParsePercent(std::string_view text);
+Result<quota::Priority> ParsePriority(std::string_view text);
+
+// One of max_share, max_limit, max_priority.   Errors  kInvalid
+Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePolicy* policy);
 
 // Refuses what must not be: another interface than the loopback without a token, an unknown log
 // level, no sessions.

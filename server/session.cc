@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -53,7 +54,6 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
       small_readback_(api, kMaxInlineBytes, 256, 16),
       images_(options.image_directory),
       contexts_(UINT16_MAX + 1),
-      gate_(std::make_unique<quota::OpenGate>()),
       completion_(api,
                   [this] {
                     outbox_.Flush();
@@ -135,7 +135,7 @@ Status Session::Run() {
   Status status;
   while (!ended_ && !stop_requested_) {
     SpinForCompletions();
-    auto deadline = Clock::now() + milliseconds(1000);
+    auto deadline = NextDeadline();
     if (backlog_full()) {
       pollfd wake{wake_fd_, POLLIN, 0};
       poll(&wake, 1, 100);
@@ -151,6 +151,7 @@ Status Session::Run() {
     if (!status.ok()) {
       break;
     }
+    ServeGate();
   }
   Status reason = status;
   {
@@ -166,6 +167,17 @@ Status Session::Run() {
     link_->Close(reason);  // says goodbye with it
   }
   return reason;
+}
+
+Clock::time_point Session::NextDeadline() const {
+  auto deadline = Clock::now() + milliseconds(1000);
+  if (options_.gate == nullptr || !options_.gate->engaged()) {
+    return deadline;
+  }
+  quota::Ns at = options_.gate->ServeAt();
+  return at == ComputeGate::kNever
+             ? deadline
+             : std::min(deadline, Clock::time_point(std::chrono::nanoseconds(at)));
 }
 
 // A reply is often a few microseconds away: looking here saves the hand-over to the polling thread.
@@ -215,6 +227,7 @@ void Session::EndOfFrame() {
     }
   }
   dirty_contexts_.clear();
+  ServeGate();
   outbox_.Flush();
 }
 

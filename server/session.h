@@ -16,8 +16,8 @@
 #include "proto/call_id.h"
 #include "proto/handshake.h"
 #include "proto/records.h"
-#include "quota/gate.h"
 #include "server/completion.h"
+#include "server/compute_gate.h"
 #include "server/context.h"
 #include "server/device_memory.h"
 #include "server/handle_table.h"
@@ -51,6 +51,7 @@ struct SessionOptions {
   int output_fd = -1;           // the read end of the worker's stdout
   bool client_takes_mirrors = true;
   std::shared_ptr<NvmlDesk> nvml;  // null: NVML's questions are not answered
+  ComputeGate* gate = nullptr;     // null: no work is held; outlives the session
 };
 
 class Session final : public LinkObserver {
@@ -201,8 +202,13 @@ class Session final : public LinkObserver {
   void Finish(ServeCall& call);
   Status Malformed(const RecordHeader& header, const std::string& what);
   void EndOfFrame();
+  void ServeGate();
+  void FenceDevice(int device, std::function<void()> done);
+  // The gate's key of work that it has to admit; 0: none, or nothing is gated.
+  uint64_t GatedWork(const RecordView& record, const ContextState* context) const;
   void DeleteExtras();
   void SpinForCompletions();
+  Clock::time_point NextDeadline() const;
 
   const DriverApi& api_;
   const SessionOptions options_;
@@ -227,7 +233,6 @@ class Session final : public LinkObserver {
   std::atomic<uint64_t> last_stream_key_{0};
   std::atomic<int> captures_{0};
   std::atomic<bool> prints_{false};
-  std::unique_ptr<quota::Gate> gate_;
 
   std::deque<Waiting> backlog_;
   size_t backlog_bytes_ = 0;

@@ -5,6 +5,7 @@
 
 #include "proto/call_id.h"
 #include "server/current_context.h"
+#include "server/gated_calls.h"
 #include "server/session.h"
 
 namespace farcall::server {
@@ -166,7 +167,8 @@ Status Session::ServeCallRecord(const RecordView& record, Turn& turn, Served* se
     }
   }
   if (call.result == CUDA_SUCCESS) {
-    if (gate_->Admit({header.call, header.context, false}) == quota::Gate::Verdict::kHold) {
+    uint64_t work = GatedWork(record, call.context);
+    if (work != 0 && !options_.gate->Admit(call.context->device, work)) {
       *served = Served::kStalled;
       return {};
     }
@@ -183,10 +185,29 @@ Status Session::ServeCallRecord(const RecordView& record, Turn& turn, Served* se
       return {};
     }
     FARCALL_TRY(call.LieStatus());
+    if (work != 0 && options_.gate->Submitted(call.context->device, work)) {
+      ServeGate();
+    }
   }
   NoteCapture(static_cast<CallId>(header.call), call.result);
   Finish(call);
   return {};
+}
+
+uint64_t Session::GatedWork(const RecordView& record, const ContextState* context) const {
+  if (options_.gate == nullptr || !options_.gate->engaged() || context == nullptr) {
+    return 0;
+  }
+  uint64_t key = WorkKey(record);
+  // Captured, it costs nothing now: that must not be learnt for when it runs.
+  return key != 0 && captures_.load() > 0 ? ~key : key;
+}
+
+void Session::ServeGate() {
+  if (options_.gate != nullptr && options_.gate->engaged()) {
+    options_.gate->Serve(
+        [this](int device, std::function<void()> done) { FenceDevice(device, std::move(done)); });
+  }
 }
 
 void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row) {

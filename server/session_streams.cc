@@ -169,4 +169,26 @@ bool Session::FenceStream(StreamState& stream, std::function<void(CUresult)> don
   return true;
 }
 
+void Session::FenceDevice(int device, std::function<void()> done) {
+  std::vector<ContextState*> contexts;
+  for (const std::unique_ptr<ContextState>& context : all_contexts_) {
+    bool may_work = !context->active.empty() || !context->orphans.empty();
+    if (context->device == device && may_work && contexts_[context->slot] == context.get() &&
+        table(HandleKind::kContext).FindNewest(context->slot).state == HandleTable::State::kLive) {
+      contexts.push_back(context.get());
+    }
+  }
+  auto all = std::make_shared<Countdown>(static_cast<int>(contexts.size()) + 1,
+                                         [done = std::move(done)](CUresult) { done(); });
+  for (ContextState* context : contexts) {
+    MakeCurrent(context);
+    CUresult result = CUDA_SUCCESS;  // an error is the application's to find
+    if (!Fence(
+            *context, [all](CUresult) { all->Reach(CUDA_SUCCESS); }, &result)) {
+      all->Reach(CUDA_SUCCESS);
+    }
+  }
+  all->Reach(CUDA_SUCCESS);
+}
+
 }  // namespace farcall::server

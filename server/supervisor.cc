@@ -52,6 +52,10 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
       devices_(std::move(devices)),
       token_key_(KeyOf(options.token)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      leases_(static_cast<int>(devices_.report.devices.size()), options.compute,
+              [](int control, const ControlMessage& message) {
+                (void)SendControl(control, message);  // one that does not read is buried
+              }),
       desk_(epoll_, [this](const ControlMessage& question) { AnswerControl(question); }) {
   sigset_t signals = HandledSignals();
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -93,7 +97,7 @@ int Supervisor::Run(HandshakeServer& door) {
     RetryCharges();
     RetryChanges();
     bool waits = !waiting_charges_.empty() || !waiting_changes_.empty();
-    wait_ms = waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds;
+    wait_ms = WaitForLeases(waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds);
     if (stopping_ && kill_at == Clock::time_point::max()) {
       kill_at = Clock::now() + kStopPatience;
     }
@@ -159,6 +163,9 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
     worker.ended = message.Text();
     totals_.bytes_up += message.a;
     totals_.bytes_down += message.b;
+    return;
+  }
+  if (leases_.Hear(worker.process.control, message, SteadyNow())) {
     return;
   }
   if (message.type == ControlType::kRedeem) {
@@ -333,6 +340,7 @@ void Supervisor::Bury(int control) {
   fields["seconds"] = seconds;
   fields["cause"] = cause;
   audit_.Note("session_ended", std::move(fields));
+  leases_.Leave(control, SteadyNow());
   worker.charges.clear();  // refunds
   for (auto at = shared_.begin(); at != shared_.end();) {
     ShareToken token = (at++)->first;

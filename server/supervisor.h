@@ -16,6 +16,7 @@
 #include "server/control.h"
 #include "server/control_desk.h"
 #include "server/handshake_server.h"
+#include "server/lease_desk.h"
 #include "server/run_totals.h"
 #include "server/serve_options.h"
 #include "server/worker_process.h"
@@ -24,6 +25,8 @@ namespace farcall::server {
 
 // `farcall serve`, from checked options to its end; the process's exit code (docs/exit-codes.md).
 int Serve(const ServeOptions& options);
+
+quota::Ns SteadyNow();
 
 class Supervisor {
  public:
@@ -62,6 +65,14 @@ class Supervisor {
   uint64_t QuotaFor(const Hello& hello, int device) const;
   Status StartSession(Channel& channel, const Hello& hello);
   Worker* Find(const SessionId& session);
+
+  // Device time: supervisor_compute.cc.
+  void EngageNew(int control);
+  void EngageIfShared();
+  Status ChangeCompute(const std::string& vgpu, const QuotaChange& change);
+  void PutCompute(const std::string& vgpu, nlohmann::json* told) const;
+  static void Engage(int control);
+  int WaitForLeases(int wait_ms);
 
   void HearWorker(Worker& worker);
   void AnswerWorker(Worker& worker, const ControlMessage& message, std::vector<int>* descriptors);
@@ -102,6 +113,8 @@ class Supervisor {
   int signals_ = -1;
   std::mutex mutex_;  // all below
   quota::MemoryLedger ledger_;
+  LeaseDesk leases_;
+  bool engaged_ = false;  // workers take leases
   Workers workers_;
   struct WaitingCharge {
     int control = -1;

@@ -131,6 +131,7 @@ nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
          {"charged_bytes", usage.charged_bytes},
          {"quota_bytes", usage.quota_bytes}});
   }
+  PutCompute(vgpu, &told);
   for (const Worker* member : members) {
     told["sessions"].push_back({{"number", member->number},
                                 {"user", member->client_user},
@@ -200,8 +201,6 @@ bool Supervisor::ChangeQuota(const ControlMessage& question, Attempt attempt) {
   if (vgpu.empty())
     return refuse(ChangeOutcome::kNoSuchVgpu,
                   "no vGPU is named '" + std::string(question.Text()) + "'; farcall ps lists them");
-  if (change.ChangesCompute())
-    return refuse(ChangeOutcome::kRefused, "this server does not share its devices' time yet");
   if (change.memory_bytes != QuotaChange::kUnchanged) {
     for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
       int device = static_cast<int>(i);
@@ -219,6 +218,15 @@ bool Supervisor::ChangeQuota(const ControlMessage& question, Attempt attempt) {
       if (attempt == Attempt::kFirst) RecallFrom(vgpu, device, nullptr);
       return false;
     }
+  }
+  if (change.ChangesCompute()) {
+    Status changed = ChangeCompute(vgpu, change);
+    if (!changed.ok())
+      return refuse(changed.code() == Code::kInvalid ? ChangeOutcome::kInvalid
+                                                     : ChangeOutcome::kRefused,
+                    changed.message());
+  }
+  if (change.memory_bytes != QuotaChange::kUnchanged) {
     for (size_t i = 0; i < devices_.report.devices.size(); ++i)
       (void)ledger_.SetQuota(vgpu, static_cast<int>(i), change.memory_bytes);
   }

@@ -12,12 +12,15 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 
 #include "proto/session_features.h"
+#include "server/busy_clock.h"
+#include "server/compute_gate.h"
 #include "server/control_client.h"
 #include "server/device_library.h"
 #include "server/nvml_desk.h"
@@ -139,6 +142,8 @@ class Worker {
 #ifdef FARCALL_NVML
     options.nvml = std::make_shared<NvmlDesk>(setup_.device_path, welcome.devices, control_);
 #endif
+    gate_ = MakeGate(options.devices);
+    options.gate = gate_.get();
     auto session = std::make_unique<Session>(api_, options, control_);
     bool has_vmm = true;
     for (const DeviceSnapshot& device : welcome.devices) {
@@ -158,6 +163,9 @@ class Worker {
     session->link().AttachLog(std::move(channel_), 0, 0);
     session_ = std::move(session);
     open_.store(true);
+    if (sharing_.load()) {  // may have come between
+      gate_->Hear(SharingMessage());
+    }
     return {};
   }
 
@@ -214,6 +222,13 @@ class Worker {
       }
       return true;
     }
+    if (message.type == ControlType::kSharing) {
+      sharing_.store(true);
+    }
+    if (IsLeaseMessage(message.type)) {
+      HearGate(message);
+      return true;
+    }
     if ((message.type == ControlType::kResume || message.type == ControlType::kLane) &&
         !descriptors.empty()) {
       Attach(message, AdoptSocket(descriptors[0]));
@@ -226,6 +241,41 @@ class Worker {
       session_->Stop({Code::kDisconnected, std::string(message.Text())});
     }
     return true;
+  }
+
+  std::unique_ptr<ComputeGate> MakeGate(int devices) {
+    GateHooks hooks;
+    int control = control_.fd();
+    hooks.tell = [control](const ControlMessage& message) { (void)SendControl(control, message); };
+    hooks.wake = [this] {
+      if (open_.load()) {
+        session_->Wake();
+      }
+    };
+    hooks.now = [] {
+      return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+          .count();
+    };
+    hooks.used = BusyClock(api_);
+    return std::make_unique<ComputeGate>(devices, std::move(hooks));
+  }
+
+  static bool IsLeaseMessage(ControlType type) {
+    return type == ControlType::kSharing || type == ControlType::kLease ||
+           type == ControlType::kLeaseMore || type == ControlType::kLeaseLimit;
+  }
+
+  static ControlMessage SharingMessage() {
+    ControlMessage message;
+    message.type = ControlType::kSharing;
+    return message;
+  }
+
+  // Before the session is open it has asked for nothing; that there is sharing is kept for then.
+  void HearGate(const ControlMessage& message) {
+    if (open_.load()) {
+      gate_->Hear(message);
+    }
   }
 
   // The client gives back what it has not spent; its records do the rest.
@@ -268,7 +318,9 @@ class Worker {
   std::unique_ptr<Channel> channel_;
   ControlClient control_;
   DriverApi api_;
+  std::unique_ptr<ComputeGate> gate_;
   std::unique_ptr<Session> session_;
+  std::atomic<bool> sharing_{false};
   std::atomic<bool> open_{false};
   int output_fd_ = -1;
   int client_fd_ = -1;

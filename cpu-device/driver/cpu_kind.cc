@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU device: executes PTX.
 #include "cpu-device/driver/kind.h"
+#include "cpu-device/exec/device_time.h"
+#include "cuda-abi/device_time.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -10,8 +12,14 @@ bool ReadProfile(Profile* profile) {
   return true;
 }
 
+uint64_t UsedNs(int device) {
+  return DeviceThreadTime(device) / ThreadsOfDevices();
+}
+
+constexpr cuda_abi::DeviceTimeTable kDeviceTime = {sizeof(cuda_abi::DeviceTimeTable), &UsedNs};
+
 }  // namespace
 
-const DeviceKind kDeviceKind = {"cpu-device", false, true, &ReadProfile};
+const DeviceKind kDeviceKind = {"cpu-device", false, true, &ReadProfile, &kDeviceTime};
 
 }  // namespace farcall::cpu_device

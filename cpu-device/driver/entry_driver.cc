@@ -6,9 +6,11 @@
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
+#include "cpu-device/driver/kind.h"
 #include "cpu-device/driver/log.h"
 #include "cpu-device/driver/module.h"
 #include "cpu-device/driver/thread.h"
+#include "cuda-abi/device_time.h"
 #include "cuda-abi/error_names.h"
 #include "cuda-abi/export_tables.h"
 #include "cuda-abi/log.h"
@@ -143,6 +145,10 @@ CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   if (table == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
   uint8_t uuid[16];
   memcpy(uuid, id->bytes, sizeof(uuid));
+  if (memcmp(uuid, cuda_abi::kDeviceTimeTable, sizeof(uuid)) == 0) {
+    *table = kDeviceKind.device_time;
+    return *table == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+  }
   *table = cuda_abi::FindExportTable(uuid);
   return *table == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 }

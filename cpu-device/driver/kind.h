@@ -12,6 +12,7 @@ struct DeviceKind {
   bool executes;            // false: kernels are checked and ordered, not run
   // What the environment asks the device to be. false: it asks for what cannot be, said in the log.
   bool (*read_profile)(Profile* profile);
+  const void* device_time;  // cuda-abi/device_time.h's table; null: nothing runs, nothing is used
 };
 
 // One definition in each library.

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "cpu-device/driver/context.h"
+#include "cpu-device/driver/device.h"
+#include "cpu-device/exec/device_time.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -110,6 +112,7 @@ CUresult Stream::Submit(Work work, How how, bool always) {
 CUresult Stream::Run(Item& item) {
   for (const Ticket& ticket : item.after) ticket.stream->WaitFor(ticket.sequence);
   if (!item.always && context_.sticky() != CUDA_SUCCESS) return context_.sticky();
+  const DeviceTimer timer(context_.device().ordinal);
   const CUresult result = item.work();
   if (result != CUDA_SUCCESS) context_.Break(result);
   return result;

@@ -44,6 +44,6 @@ bool ReadProfile(Profile* profile) {
 
 }  // namespace
 
-const DeviceKind kDeviceKind = {"dry-device", true, false, &ReadProfile};
+const DeviceKind kDeviceKind = {"dry-device", true, false, &ReadProfile, nullptr};
 
 }  // namespace farcall::cpu_device

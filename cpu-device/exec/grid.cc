@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpu-device/exec/cluster.h"
+#include "cpu-device/exec/device_time.h"
 #include "cpu-device/exec/executor.h"
 #include "cpu-device/exec/fault.h"
 
@@ -33,6 +34,7 @@ unsigned PoolThreads() {
 }
 
 struct Grid {
+  int device = DeviceOfThread();
   const BlockShape* shape;
   LaunchContext* launch;
   uint64_t blocks = 0;  // clusters of them
@@ -145,6 +147,7 @@ class Participant {
 };
 
 void Participate(Grid& grid, uint32_t smid) {
+  DeviceTimer timer(grid.device);
   ExecResult result = Participant(grid, smid).Work(nullptr);
   if (!result.ok()) grid.Fail(std::move(result));
 }
@@ -278,6 +281,7 @@ AddressWindow ReservedWindow() {
 
 void ConfigureExecutor(const ExecutorOptions& options) {
   MutableOptions() = options;
+  SetThreadsOfDevices(PoolThreads());
 }
 
 ExecResult RunGrid(const BlockShape& shape, LaunchContext* launch) {

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/lease_desk.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace farcall::server {
+
+namespace {
+
+using quota::DeviceScheduler;
+using quota::Ns;
+
+constexpr Ns kNearlySpent = 4 * quota::kMillisecond;  // a worker's window: in time for no pause
+constexpr Ns kJoinersLease = quota::kMillisecond;
+
+quota::Priority PriorityOf(const QuotaRequest& request) {
+  return request.priority == 1   ? quota::Priority::kHigh
+         : request.priority == 2 ? quota::Priority::kLow
+                                 : quota::Priority::kNormal;
+}
+
+}  // namespace
+
+LeaseDesk::LeaseDesk(int devices, const quota::ComputePolicy& policy, Send send)
+    : policy_(policy), send_(std::move(send)), devices_(static_cast<size_t>(devices)) {
+  shares_ = policy.max_limit_milli < quota::kWholeMilli;
+}
+
+Result<quota::ComputeQuota> LeaseDesk::Judge(const QuotaRequest& request, Flow flow) const {
+  if (request.priority > 2) {
+    return Status(Code::kInvalid, "priority: " + std::to_string(request.priority) +
+                                      " is none; high, normal and low are");
+  }
+  uint32_t left = quota::kWholeMilli;
+  for (const Device& device : devices_) {
+    left = std::min(left, device.scheduler.ShareLeft(flow));
+  }
+  return quota::Grant(request.share_milli, request.limit_milli, PriorityOf(request), policy_, left);
+}
+
+Status LeaseDesk::Join(const std::string& vgpu, WorkerId worker, const QuotaRequest& request,
+                       Ns now) {
+  auto found = vgpus_.find(vgpu);
+  if (found == vgpus_.end()) {
+    Result<quota::ComputeQuota> quota = Judge(request, 0);
+    if (!quota.ok()) {
+      return quota.status();
+    }
+    found = vgpus_.emplace(vgpu, ++last_flow_).first;
+    for (Device& device : devices_) {
+      device.scheduler.Add(found->second, *quota, now);
+    }
+    shares_ = shares_ || *quota != quota::ComputeQuota();
+  }
+  workers_[worker] = found->second;
+  return {};
+}
+
+Status LeaseDesk::Change(const std::string& vgpu, const QuotaRequest& request, Ns now) {
+  auto found = vgpus_.find(vgpu);
+  if (found == vgpus_.end()) {
+    return {Code::kInvalid, "quota: no vGPU '" + vgpu + "'"};
+  }
+  Result<quota::ComputeQuota> quota = Judge(request, found->second);
+  if (!quota.ok()) {
+    return quota.status();
+  }
+  for (Device& device : devices_) {
+    device.scheduler.Change(found->second, *quota, now);
+  }
+  shares_ = shares_ || *quota != quota::ComputeQuota();
+  Tick(now);
+  return {};
+}
+
+void LeaseDesk::Leave(WorkerId worker, Ns now) {
+  auto found = workers_.find(worker);
+  if (found == workers_.end()) {
+    return;
+  }
+  Flow flow = found->second;
+  workers_.erase(found);
+  bool is_last = std::none_of(workers_.begin(), workers_.end(),
+                              [flow](const auto& other) { return other.second == flow; });
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    auto device = static_cast<int>(i);
+    Device& state = devices_[i];
+    state.want[flow].erase(worker);
+    if (state.hold[flow].count(worker) != 0) {
+      GiveBack(device, flow, worker, false, now);
+    } else if (state.want[flow].empty() && state.scheduler.holder() != flow) {
+      state.scheduler.Leave(flow, now);
+    }
+    if (is_last) {
+      state.scheduler.Remove(flow, now);
+      state.want.erase(flow);
+      state.hold.erase(flow);
+    }
+    Give(device, now);
+  }
+  if (is_last) {
+    std::erase_if(vgpus_, [flow](const auto& vgpu) { return vgpu.second == flow; });
+  }
+}
+
+void LeaseDesk::SendTo(WorkerId worker, ControlType type, int device, Ns amount, bool others) {
+  ControlMessage message;
+  message.type = type;
+  message.device = device;
+  message.a = static_cast<uint64_t>(amount);
+  message.b = others ? 1 : 0;
+  send_(worker, message);
+}
+
+bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
+  auto found = workers_.find(worker);
+  bool known = found != workers_.end() && message.device >= 0 &&
+               static_cast<size_t>(message.device) < devices_.size();
+  if (message.type != ControlType::kWantLease && message.type != ControlType::kLeaseUse &&
+      message.type != ControlType::kLeaseDone) {
+    return false;
+  }
+  if (!known) {
+    return true;
+  }
+  Flow flow = found->second;
+  Device& state = devices_[static_cast<size_t>(message.device)];
+  auto amount = static_cast<Ns>(std::min<uint64_t>(message.a, INT64_MAX / 4));
+  bool holds = state.hold[flow].count(worker) != 0;
+  if (message.type == ControlType::kWantLease && !holds) {
+    state.want[flow].insert(worker);
+    if (state.scheduler.holder() == flow) {
+      state.want[flow].erase(worker);
+      state.hold[flow].insert(worker);
+      SendTo(worker, ControlType::kLease, message.device, kJoinersLease, true);
+    } else {
+      state.scheduler.Want(flow, now, amount);
+    }
+  } else if (message.type == ControlType::kLeaseUse) {
+    state.scheduler.Charge(flow, amount, now);
+    bool alone = state.want[flow].empty() && state.scheduler.holder() == flow;
+    if (alone && holds && message.b < static_cast<uint64_t>(kNearlySpent)) {
+      if (Ns more = state.scheduler.Extend(now)) {
+        SendTo(worker, ControlType::kLeaseMore, message.device, more);
+      }
+    }
+  } else if (message.type == ControlType::kLeaseDone && holds) {
+    GiveBack(message.device, flow, worker, message.a != 0, now);
+  }
+  Give(message.device, now);
+  return true;
+}
+
+void LeaseDesk::GiveBack(int device, Flow flow, WorkerId worker, bool wants_more, Ns now) {
+  Device& state = devices_[static_cast<size_t>(device)];
+  state.hold[flow].erase(worker);
+  if (wants_more) {
+    state.want[flow].insert(worker);
+  }
+  if (state.hold[flow].empty() && state.scheduler.holder() == flow) {
+    state.scheduler.Release(now, !state.want[flow].empty());
+  }
+}
+
+void LeaseDesk::Give(int device, Ns now) {
+  Device& state = devices_[static_cast<size_t>(device)];
+  while (auto lease = state.scheduler.Next(now)) {
+    std::set<WorkerId> workers = std::exchange(state.want[lease->flow], {});
+    if (workers.empty()) {
+      state.scheduler.Release(now, false);
+      continue;
+    }
+    state.told_limit = DeviceScheduler::kNever;
+    bool others = state.scheduler.LimitOfHolder(now) != DeviceScheduler::kNever;
+    Ns each = std::max<Ns>(lease->budget_ns / static_cast<Ns>(workers.size()), 1);
+    for (WorkerId worker : workers) {
+      SendTo(worker, ControlType::kLease, device, each, others);
+    }
+    state.hold[lease->flow] = std::move(workers);
+  }
+  TellHolder(device, now);
+}
+
+// Once when others come, and again when it is to go at once.
+void LeaseDesk::TellHolder(int device, Ns now) {
+  Device& state = devices_[static_cast<size_t>(device)];
+  Ns limit = state.scheduler.LimitOfHolder(now);
+  bool is_news = limit != DeviceScheduler::kNever && (state.told_limit == DeviceScheduler::kNever ||
+                                                      (limit == 0 && state.told_limit != 0));
+  if (!is_news) {
+    return;
+  }
+  state.told_limit = limit;
+  for (WorkerId worker : state.hold[*state.scheduler.holder()]) {
+    SendTo(worker, ControlType::kLeaseLimit, device, limit);
+  }
+}
+
+void LeaseDesk::Tick(Ns now) {
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    Give(static_cast<int>(i), now);
+  }
+}
+
+Ns LeaseDesk::WakeAt(Ns now) {
+  Ns at = DeviceScheduler::kNever;
+  for (Device& device : devices_) {
+    at = std::min(at, device.scheduler.WakeAt(now));
+  }
+  return at;
+}
+
+std::vector<quota::VgpuStatus> LeaseDesk::Statuses(Ns now) const {
+  std::vector<quota::VgpuStatus> all;
+  for (const auto& [vgpu, flow] : vgpus_) {
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      quota::VgpuStatus status = devices_[i].scheduler.Status(flow, now);
+      status.vgpu = vgpu;
+      status.device = static_cast<int>(i);
+      all.push_back(std::move(status));
+    }
+  }
+  return all;
+}
+
+}  // namespace farcall::server

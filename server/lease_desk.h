@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The supervisor's side of sharing: vGPUs, their workers, and who of them has a device's lease.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "proto/handshake.h"
+#include "quota/device_scheduler.h"
+#include "quota/vgpu_status.h"
+#include "server/control.h"
+
+namespace farcall::server {
+
+// Time comes in with every call. The workers of one vGPU have a lease together.
+class LeaseDesk {
+ public:
+  using WorkerId = int;  // its control descriptor
+  using Send = std::function<void(WorkerId, const ControlMessage&)>;
+
+  LeaseDesk(int devices, const quota::ComputePolicy& policy, Send send);
+
+  // The worker works for the vGPU, whose first one says what it is to get.
+  //   Errors  kInvalid, kRefused (quota::Grant's)
+  Status Join(const std::string& vgpu, WorkerId worker, const QuotaRequest& request, quota::Ns now);
+  // It is gone; with the last one, the vGPU.
+  void Leave(WorkerId worker, quota::Ns now);
+  // A running vGPU's quota on all devices.   Errors  as Join; kInvalid: no such vGPU
+  Status Change(const std::string& vgpu, const QuotaRequest& request, quota::Ns now);
+  // kWantLease, kLeaseUse, kLeaseDone; false: another message.
+  bool Hear(WorkerId worker, const ControlMessage& message, quota::Ns now);
+  // What time alone has brought about; call at WakeAt.
+  void Tick(quota::Ns now);
+  quota::Ns WakeAt(quota::Ns now);
+
+  // Some vGPU has a share, a limit or a class: workers have to take leases.
+  bool shares() const { return shares_; }
+  // Without memory and queues, which others know.
+  std::vector<quota::VgpuStatus> Statuses(quota::Ns now) const;
+
+ private:
+  using Flow = quota::DeviceScheduler::Flow;
+  struct Device {
+    quota::DeviceScheduler scheduler;
+    std::map<Flow, std::set<WorkerId>> want, hold;
+    quota::Ns told_limit = quota::DeviceScheduler::kNever;  // to the holder
+  };
+
+  Result<quota::ComputeQuota> Judge(const QuotaRequest& request, Flow flow) const;
+  void Give(int device, quota::Ns now);
+  void TellHolder(int device, quota::Ns now);
+  void GiveBack(int device, Flow flow, WorkerId worker, bool wants_more, quota::Ns now);
+  void SendTo(WorkerId worker, ControlType type, int device, quota::Ns amount, bool others = false);
+
+  const quota::ComputePolicy policy_;
+  const Send send_;
+  std::vector<Device> devices_;
+  std::map<std::string, Flow> vgpus_;
+  std::map<WorkerId, Flow> workers_;
+  Flow last_flow_ = 0;
+  bool shares_ = false;
+};
+
+}  // namespace farcall::server

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device time: the supervisor lends it by leases (lease_desk.h).
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "server/supervisor.h"
+
+namespace farcall::server {
+
+quota::Ns SteadyNow() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+      .count();
+}
+
+void Supervisor::Engage(int control) {
+  ControlMessage message;
+  message.type = ControlType::kSharing;
+  (void)SendControl(control, message);
+}
+
+// From the first vGPU on that has a share, a limit or a class, everybody takes leases.
+void Supervisor::EngageIfShared() {
+  if (engaged_ || !leases_.shares()) {
+    return;
+  }
+  engaged_ = true;
+  spdlog::info("device time is shared by leases from now on");
+  for (const auto& [control, worker] : workers_) {
+    Engage(control);
+  }
+}
+
+void Supervisor::EngageNew(int control) {
+  if (engaged_) {
+    Engage(control);
+  } else {
+    EngageIfShared();
+  }
+}
+
+int Supervisor::WaitForLeases(int wait_ms) {
+  quota::Ns now = SteadyNow();
+  leases_.Tick(now);
+  quota::Ns at = leases_.WakeAt(now);
+  if (at == quota::DeviceScheduler::kNever) {
+    return wait_ms;
+  }
+  auto until_ms = static_cast<int>((at - now + quota::kMillisecond - 1) / quota::kMillisecond);
+  return std::clamp(until_ms, 0, wait_ms);
+}
+
+Status Supervisor::ChangeCompute(const std::string& vgpu, const QuotaChange& change) {
+  quota::ComputeQuota now;
+  for (const quota::VgpuStatus& status : leases_.Statuses(SteadyNow())) {
+    if (status.vgpu == vgpu) {
+      now = status.quota;
+    }
+  }
+  QuotaRequest request;
+  request.share_milli = change.share_milli != ~0u ? change.share_milli : now.share_milli;
+  request.limit_milli = change.limit_milli != ~0u ? change.limit_milli : now.limit_milli;
+  request.priority = change.priority != 0xFF                  ? change.priority
+                     : now.priority == quota::Priority::kHigh ? 1
+                     : now.priority == quota::Priority::kLow  ? 2
+                                                              : 0;
+  FARCALL_TRY(leases_.Change(vgpu, request, SteadyNow()));
+  EngageIfShared();
+  return {};
+}
+
+void Supervisor::PutCompute(const std::string& vgpu, nlohmann::json* told) const {
+  for (const quota::VgpuStatus& status : leases_.Statuses(SteadyNow())) {
+    if (status.vgpu != vgpu) {
+      continue;
+    }
+    (*told)["share_milli"] = status.quota.share_milli;
+    (*told)["limit_milli"] =
+        status.quota.limit_milli == quota::kWholeMilli ? 0 : status.quota.limit_milli;
+    (*told)["priority"] = quota::ToText(status.quota.priority);
+    nlohmann::json& device = (*told)["devices"][static_cast<size_t>(status.device)];
+    if (!engaged_) {
+      continue;  // nothing is measured
+    }
+    device["share_wanted_milli"] = status.share_wanted_milli;
+    device["share_got_milli"] = status.share_got_milli;
+    device["device_ns"] = status.gpu_time_ns;
+    device["debt_ns"] = status.debt_ns;
+    device["runs"] = status.runs;
+    if (status.waits_for != quota::WaitReason::kNone) {
+      device["waits_for"] = quota::ToText(status.waits_for);
+    }
+    for (int reason = 1; reason < quota::kWaitReasons; ++reason) {
+      device["waits"].push_back({{"reason", quota::ToText(static_cast<quota::WaitReason>(reason))},
+                                 {"ns", status.waited_ns[reason]}});
+    }
+  }
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Shares, caps and refusals of device time, of unmodified programs; seen from outside: their own progress, their
+workers' CPU time."""
+import os
+import time
+import time
+import unittest
+
+from harness import Client, Server, run, until
+
+WARM = 8  # units until costs are known
+
+
+def progress(client):
+    return int(client.out[-1]) if client.out else 0
+
+
+def tenant(server, **wants):
+    return Client(server.url, "progress", environment={f"FARCALL_{name.upper()}": value for name, value in wants.items()})
+
+
+def runs(*clients):
+    for client in clients:
+        assert client.process.poll() is None, client.err
+    return clients
+
+
+def split(clients, units):
+    """What each has of the progress of all while the slowest does `units`."""
+    until(lambda: all(progress(client) > WARM for client in runs(*clients)), 120, "the programs run")
+    before = [progress(client) for client in clients]
+    until(lambda: min(progress(client) - start for client, start in zip(runs(*clients), before)) >= units, 200, "progress")
+    gained = [progress(client) - start for client, start in zip(clients, before)]
+    return [one / sum(gained) for one in gained]
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Sharing(unittest.TestCase):
+    def tearDown(self):
+        for client in self.clients:
+            client.kill()
+
+    def setUp(self):
+        self.clients = []
+
+    def tenants(self, server, *wants):
+        self.clients += [tenant(server, **each) for each in wants]
+        return self.clients
+
+    def test_two_programs_get_their_shares(self):
+        with Server() as server:
+            small, large = split(self.tenants(server, {"share": "25%"}, {"share": "75%"}), 60)
+            self.assertAlmostEqual(small, 0.25, delta=0.05)
+            self.assertAlmostEqual(large, 0.75, delta=0.05)
+
+    def test_one_alone_stays_below_its_limit(self):
+        with Server() as server:
+            client, = self.tenants(server, {"limit": "20%"})
+            until(lambda: progress(*runs(client)) > WARM, 120, "the program runs")
+            worker, = server.workers()
+            start, used, done = time.monotonic(), cpu_seconds(worker), progress(client)
+            until(lambda: progress(*runs(client)) - done >= 60, 200, "progress")
+            cores = (cpu_seconds(worker) - used) / (time.monotonic() - start)
+            # A bound, whatever else the machine does. What waits and watches is no device time.
+            self.assertLess(cores / os.cpu_count(), 0.20 + 0.10)
+
+    def test_a_lone_tenant_is_lent_what_is_idle(self):
+        with Server() as server:
+            small, large = self.tenants(server, {"share": "10%"}, {"share": "90%"})
+            split(self.clients, 10)
+            large.kill()
+            done = progress(small)
+            until(lambda: progress(*runs(small)) - done >= 60, 200, "progress alone")
+
+    def test_requests_beyond_the_policy_are_refused(self):
+        with Server("--max-share", "50%", "--max-limit", "80%", "--max-priority", "normal") as server:
+            for wants, why in (({"share": "60%"}, "share: asked 60%, at most 50% here"),
+                               ({"limit": "90%"}, "limit: asked 90%, at most 80% here"),
+                               ({"priority": "high"}, "priority: asked high, at most normal here")):
+                client = run(server.url, "progress", environment={f"FARCALL_{k.upper()}": v for k, v in wants.items()})
+                self.assertNotEqual(client.process.returncode, 0)
+                self.assertIn(why, "\n".join(client.err))
+            first, = self.tenants(server, {"share": "50%"})
+            until(lambda: progress(*runs(first)) > 0, 120, "the first runs")
+            second = tenant(server, share="30%")
+            self.clients.append(second)
+            until(lambda: progress(*runs(second)) > 0, 120, "the second runs")
+            third = run(server.url, "progress", environment={"FARCALL_SHARE": "30%"})
+            self.assertIn("share: asked 30%, 20% of the device is left", "\n".join(third.err))
+
+
+if __name__ == "__main__":
+    unittest.main()
