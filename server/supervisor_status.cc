@@ -222,9 +222,9 @@ bool Supervisor::ChangeQuota(const ControlMessage& question, Attempt attempt) {
   if (change.ChangesCompute()) {
     Status changed = ChangeCompute(vgpu, change);
     if (!changed.ok())
-      return refuse(changed.code() == Code::kInvalid ? ChangeOutcome::kInvalid
-                                                     : ChangeOutcome::kRefused,
-                    changed.message());
+      return refuse(
+          changed.code() == Code::kInvalid ? ChangeOutcome::kInvalid : ChangeOutcome::kRefused,
+          changed.message());
   }
   if (change.memory_bytes != QuotaChange::kUnchanged) {
     for (size_t i = 0; i < devices_.report.devices.size(); ++i)

@@ -72,14 +72,19 @@ bool Emitter::EmitMatrix(const Instruction& instruction) {
   }
   bool load = instruction.Is(Opcode::kLdmatrix);
   const Operand &data = ops[load ? 0 : 1], &address = ops[load ? 1 : 0];
-  if (SpaceOf(address, mods.space) != ptx::Space::kShared) {
-    return Unsupported(instruction, "outside shared memory");
+  ptx::Space space = SpaceOf(address, mods.space);
+  if (space != ptx::Space::kShared && space != ptx::Space::kNone) {
+    return Unsupported(instruction, "state space");
   }
   bool list = data.Is(Operand::Kind::kVector);
   if (mods.matrix_count == 0 || (list ? data.elements.size() : 1) != mods.matrix_count) {
     return Unsupported(instruction, "operand count");
   }
   Value* own_row = Resize(SymbolAddress(address), 64);
+  if (space == ptx::Space::kNone) {  // a generic address, which has to lie in shared memory
+    Value* shared = BlockField(offsetof(BlockContext, shared), b_.getPtrTy());
+    own_row = b_.CreateSub(own_row, b_.CreatePtrToInt(shared, b_.getInt64Ty()));
+  }
   for (unsigned q = 0; q < mods.matrix_count; ++q) {
     EmitMatrixPair(instruction, q, list ? data.elements[q] : data, own_row);
   }

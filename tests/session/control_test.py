@@ -116,6 +116,23 @@ class Control(unittest.TestCase):
         self.assertLessEqual(int(memory["charged_bytes"]), 128 * MIB)
         self.assertEqual(teller.say(f"take {96 * MIB}"), "code 2")
 
+    def test_device_time_is_changed_while_it_runs(self):
+        server = self.serve("--max-limit", "80%")
+        self.teller(server)
+        self.teller(server, FARCALL_SHARE="50%")
+        first, second = self.status()["vgpus"]
+        self.assertEqual((first["share_milli"], first["limit_milli"], first["priority"]), (0, 800, "normal"))
+        self.assertEqual(second["share_milli"], 500)
+        self.farcall("quota", "set", first["id"], "--share", "30%", "--limit", "40%", "--priority", "low")
+        changed = self.vgpu()
+        self.assertEqual((changed["share_milli"], changed["limit_milli"], changed["priority"]), (300, 400, "low"))
+        # More than is left, more than the server allows, a share above its limit: refused, memory and all.
+        for flags in (["--share", "60%", "--mem", "1GiB"], ["--limit", "90%"], ["--share", "45%"]):
+            self.farcall("quota", "set", first["id"], *flags, code=1 if "60%" in flags or "90%" in flags else 2)
+            self.assertEqual(self.vgpu(), dict(changed, sessions=self.vgpu()["sessions"]))
+        self.farcall("quota", "set", first["id"], "--priority", "normal")
+        self.assertEqual((self.vgpu()["share_milli"], self.vgpu()["priority"]), (300, "normal"))
+
     def test_what_cannot_be_set(self):
         server = self.serve("--mem", "64MiB")
         self.teller(server)

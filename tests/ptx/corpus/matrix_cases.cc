@@ -335,6 +335,13 @@ void AddMoves(Cases* out) {
       load.arguments = {Output(want), Input(FourMatrices()), Scalar<uint64_t>(0),
                         Scalar<uint64_t>(0)};
       out->push_back(load);
+      // The same by a generic address.
+      load.name = "ldmatrix.sync.aligned.m8n8" + x + t + ".b16";
+      load.ptx = kProlog + area + address + fill +
+                 "  cvt.u64.u32 %at, %t2;\n  cvta.shared.u64 %at, %at;\n  " + load.name + " " +
+                 List("%d", count) + ", [%at];\n" + Transfer(false, "%rd1", "%d", count, 32) +
+                 "  ret;\n}\n";
+      out->push_back(load);
       Case store;
       store.name = "stmatrix.sync.aligned.m8n8" + x + t + ".shared.b16";
       store.ptx = kProlog + area + address + Transfer(true, "%rd2", "%a", count, 32) + "  " +

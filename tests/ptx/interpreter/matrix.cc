@@ -187,7 +187,7 @@ void Core::MoveMatrices(const std::vector<Core>& lanes) {
   const bool trans = first.mods_.trans;
   auto row = [&](unsigned matrix, unsigned r) {
     const Core& core = lanes[8 * matrix + r];
-    return core.Pointer(core.Op(address), ptx::Space::kShared, 16, 16);
+    return core.Pointer(core.Op(address), first.mods_.space, 16, 16);
   };
   for (unsigned q = 0; q < count; ++q) {
     uint16_t elements[8][8] = {};
