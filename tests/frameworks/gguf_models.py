@@ -44,9 +44,9 @@ def add_vocabulary(writer):
                             *[kinds.NORMAL] * (VOCABULARY - 259)])
 
 
-def model_file(weights):
-    """A GGUF file whose matrices are of the type named, such as F16 or Q8_0."""
-    path = f"{_folder.name}/{weights}.gguf"
+def model_file(weights, rounded_to=None):
+    """A GGUF file whose matrices are of the type named, such as F16 or Q8_0; as F32, with the values that `rounded_to` keeps."""
+    path = f"{_folder.name}/{weights}-{rounded_to}.gguf"
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(WIDTH)
@@ -60,6 +60,9 @@ def model_file(weights):
     add_vocabulary(writer)
     kind = gguf.GGMLQuantizationType[weights]
     for name, tensor in tensors():
+        if rounded_to and tensor.ndim > 1:
+            kept = gguf.GGMLQuantizationType[rounded_to]
+            tensor = gguf.quants.dequantize(gguf.quants.quantize(tensor, kept), kept)
         if tensor.ndim == 1 or weights == "F32":
             writer.add_tensor(name, tensor)
         else:

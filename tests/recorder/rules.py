@@ -317,5 +317,4 @@ ADDED = {
     "D6: a function's attributes and layout are fetched with it": {
         "cuFuncGetAttribute", "cuFuncGetParamInfo", "cuKernelGetAttribute", "cuKernelGetParamInfo"},
     "D6: lists of functions travel as names": {"cuFuncGetName", "cuKernelGetName"},
-    "D11: the server asks the driver whether it counts the device's time": {"cuGetExportTable"},
 }

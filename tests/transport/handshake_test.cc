@@ -78,18 +78,23 @@ TEST_F(HandshakeTest, AsksForATokenBeforeSayingHello) {
 
 TEST_F(HandshakeTest, NamesBothWireVersionsOnEitherSide) {
   HandshakeHeader header;
-  header.major = 2;
+  header.major = kWireMajor + 1;
   header.type = 1;
+  const std::string minor = "." + std::to_string(kWireMinor);
+  const std::string theirs = std::to_string(kWireMajor + 1) + minor;
+  const std::string ours = std::to_string(kWireMajor) + minor;
   SendRaw(*server_, header);
   Status status = ClientHandshake(*client_, {}, {}, In(kLong)).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_NE(status.message().find("server speaks wire 2.0, this client 1.0"), std::string::npos)
+  EXPECT_NE(status.message().find("server speaks wire " + theirs + ", this client " + ours),
+            std::string::npos)
       << status.message();
   header.type = 2;
   SendRaw(*client_, header);
   status = ReadHello(*server_, In(kLong)).status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_NE(status.message().find("client speaks wire 2.0, this server 1.0"), std::string::npos)
+  EXPECT_NE(status.message().find("client speaks wire " + theirs + ", this server " + ours),
+            std::string::npos)
       << status.message();
 }
 
