@@ -4,7 +4,6 @@
 workers' CPU time."""
 import os
 import time
-import time
 import unittest
 
 from harness import Client, Server, run, until
@@ -60,15 +59,23 @@ class Sharing(unittest.TestCase):
             self.assertAlmostEqual(large, 0.75, delta=0.05)
 
     def test_one_alone_stays_below_its_limit(self):
-        with Server() as server:
-            client, = self.tenants(server, {"limit": "20%"})
-            until(lambda: progress(*runs(client)) > WARM, 120, "the program runs")
-            worker, = server.workers()
-            start, used, done = time.monotonic(), cpu_seconds(worker), progress(client)
-            until(lambda: progress(*runs(client)) - done >= 60, 200, "progress")
-            cores = (cpu_seconds(worker) - used) / (time.monotonic() - start)
-            # A bound, whatever else the machine does. What waits and watches is no device time.
-            self.assertLess(cores / os.cpu_count(), 0.20 + 0.10)
+        def work(**wants):
+            """CPU seconds of the worker for a unit of progress, and units a second."""
+            with Server() as server:
+                client = self.tenants(server, wants)[-1]
+                until(lambda: progress(*runs(client)) > WARM, 120, "the program runs")
+                worker, = server.workers()
+                start, used, done = time.monotonic(), cpu_seconds(worker), progress(client)
+                until(lambda: progress(*runs(client)) - done >= 60, 200, "progress")
+                units = progress(client) - done
+                return (cpu_seconds(worker) - used) / units, units / (time.monotonic() - start)
+
+        # What a unit costs shows without a limit: a worker that waits also looks after its link. Other load of the machine can only
+        # lower what is then left of the device.
+        cost_of_a_unit, _ = work()
+        _, units_a_second = work(limit="20%")
+        # Wide, for what a processor does in two runs differs: a limit that is not kept is far outside.
+        self.assertLess(units_a_second * cost_of_a_unit / os.cpu_count(), 0.28)
 
     def test_a_lone_tenant_is_lent_what_is_idle(self):
         with Server() as server:
