@@ -9,6 +9,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "server/host_name.h"
 #include "server/supervisor.h"
 #include "server/version.h"
 #include "server/worker_setup.h"
@@ -39,12 +40,6 @@ std::string Printable(const std::string& text) {
   std::replace_if(
       clean.begin(), clean.end(), [](unsigned char c) { return std::isprint(c) == 0; }, '?');
   return clean;
-}
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 }  // namespace

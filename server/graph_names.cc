@@ -27,15 +27,27 @@ void NameInnerGraph(ServeCall& call, uint64_t wire, CUgraph native) {
       .Set(parts.index, parts.generation, HandleTable::State::kLive, native, graph);
 }
 
-void ForgetNode(Session& session, uint64_t wire) {
+namespace {
+
+// Kills the handle; what was kept beside it is the caller's. Null if it is not alive.
+void* TakeExtra(Session& session, HandleKind kind, uint64_t wire) {
   HandleParts parts = SplitHandle(wire);
-  HandleTable& table = session.table(HandleKind::kGraphNode);
+  HandleTable& table = session.table(kind);
   HandleTable::Found found = table.Find(parts.index, parts.generation);
   if (found.state != HandleTable::State::kLive || !found.generation_matches) {
+    return nullptr;
+  }
+  table.Kill(parts.index, parts.generation);
+  return found.extra;
+}
+
+}  // namespace
+
+void ForgetNode(Session& session, uint64_t wire) {
+  auto* node = static_cast<GraphNodeState*>(TakeExtra(session, HandleKind::kGraphNode, wire));
+  if (node == nullptr) {
     return;
   }
-  auto* node = static_cast<GraphNodeState*>(found.extra);
-  table.Kill(parts.index, parts.generation);
   for (uint64_t inner : node->inner) {
     ForgetGraph(session, inner);
   }
@@ -43,14 +55,10 @@ void ForgetNode(Session& session, uint64_t wire) {
 }
 
 void ForgetGraph(Session& session, uint64_t wire) {
-  HandleParts parts = SplitHandle(wire);
-  HandleTable& table = session.table(HandleKind::kGraph);
-  HandleTable::Found found = table.Find(parts.index, parts.generation);
-  if (found.state != HandleTable::State::kLive || !found.generation_matches) {
+  auto* graph = static_cast<GraphState*>(TakeExtra(session, HandleKind::kGraph, wire));
+  if (graph == nullptr) {
     return;
   }
-  auto* graph = static_cast<GraphState*>(found.extra);
-  table.Kill(parts.index, parts.generation);
   for (const auto& [native, name] : graph->names) {
     ForgetNode(session, name);
   }

@@ -22,6 +22,10 @@ quota::Priority PriorityOf(const QuotaRequest& request) {
 
 }  // namespace
 
+uint8_t OnTheWire(quota::Priority priority) {
+  return priority == quota::Priority::kHigh ? 1 : priority == quota::Priority::kLow ? 2 : 0;
+}
+
 LeaseDesk::LeaseDesk(int devices, const quota::ComputePolicy& policy, Send send)
     : policy_(policy), send_(std::move(send)), devices_(static_cast<size_t>(devices)) {
   shares_ = policy.max_limit_milli < quota::kWholeMilli;

@@ -15,6 +15,9 @@
 
 namespace farcall::server {
 
+// A class as QuotaRequest has it.
+uint8_t OnTheWire(quota::Priority priority);
+
 // Time comes in with every call. The workers of one vGPU have a lease together.
 class LeaseDesk {
  public:

@@ -23,8 +23,6 @@ namespace farcall::server {
 namespace {
 
 constexpr std::chrono::seconds kStopPatience(3);
-constexpr std::chrono::milliseconds kRecallPatience(
-    500);  // for credit on its way back from other sessions
 constexpr int kTickMilliseconds = 1000;
 constexpr int kRetryMilliseconds = 10;
 

@@ -19,14 +19,13 @@
 #include "server/lease_desk.h"
 #include "server/run_totals.h"
 #include "server/serve_options.h"
+#include "server/steady_now.h"
 #include "server/worker_process.h"
 
 namespace farcall::server {
 
 // `farcall serve`, from checked options to its end; the process's exit code (docs/exit-codes.md).
 int Serve(const ServeOptions& options);
-
-quota::Ns SteadyNow();
 
 class Supervisor {
  public:
@@ -70,7 +69,8 @@ class Supervisor {
   void EngageNew(int control);
   void EngageIfShared();
   Status ChangeCompute(const std::string& vgpu, const QuotaChange& change);
-  void PutCompute(const std::string& vgpu, nlohmann::json* told) const;
+  void PutCompute(const std::string& vgpu, const std::vector<quota::VgpuStatus>& all,
+                  nlohmann::json* told) const;
   static void Engage(int control);
   int WaitForLeases(int wait_ms);
 
@@ -92,10 +92,12 @@ class Supervisor {
   // The control plane (supervisor_status.cc).
   void AnswerControl(const ControlMessage& question);
   std::string StatusJson() const;
-  nlohmann::json VgpuJson(const std::string& vgpu, const std::vector<const Worker*>& members) const;
+  nlohmann::json VgpuJson(const std::string& vgpu, const std::vector<const Worker*>& members,
+                          const std::vector<quota::VgpuStatus>& compute) const;
   // Done, refused, or left for later: until what others hold unspent is back.
   enum class Attempt { kFirst, kAgain, kLast };
   bool ChangeQuota(const ControlMessage& question, Attempt attempt);
+  void NoteChange(std::string_view id, const QuotaChange& change);
   void RetryChanges();
   std::string VgpuById(std::string_view id) const;
   nlohmann::json AuditFields(const Worker& worker) const;
@@ -116,6 +118,8 @@ class Supervisor {
   LeaseDesk leases_;
   bool engaged_ = false;  // workers take leases
   Workers workers_;
+  // For credit on its way back from sessions.
+  static constexpr std::chrono::milliseconds kRecallPatience{500};
   struct WaitingCharge {
     int control = -1;
     ControlMessage charge;

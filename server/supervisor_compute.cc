@@ -3,17 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "server/supervisor.h"
 
 namespace farcall::server {
-
-quota::Ns SteadyNow() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-      .count();
-}
 
 void Supervisor::Engage(int control) {
   ControlMessage message;
@@ -62,17 +56,15 @@ Status Supervisor::ChangeCompute(const std::string& vgpu, const QuotaChange& cha
   QuotaRequest request;
   request.share_milli = change.share_milli != ~0u ? change.share_milli : now.share_milli;
   request.limit_milli = change.limit_milli != ~0u ? change.limit_milli : now.limit_milli;
-  request.priority = change.priority != 0xFF                  ? change.priority
-                     : now.priority == quota::Priority::kHigh ? 1
-                     : now.priority == quota::Priority::kLow  ? 2
-                                                              : 0;
+  request.priority = change.priority != 0xFF ? change.priority : OnTheWire(now.priority);
   FARCALL_TRY(leases_.Change(vgpu, request, SteadyNow()));
   EngageIfShared();
   return {};
 }
 
-void Supervisor::PutCompute(const std::string& vgpu, nlohmann::json* told) const {
-  for (const quota::VgpuStatus& status : leases_.Statuses(SteadyNow())) {
+void Supervisor::PutCompute(const std::string& vgpu, const std::vector<quota::VgpuStatus>& all,
+                            nlohmann::json* told) const {
+  for (const quota::VgpuStatus& status : all) {
     if (status.vgpu != vgpu) {
       continue;
     }

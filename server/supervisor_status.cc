@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/control_path.h"
+#include "server/host_name.h"
 #include "server/supervisor.h"
 #include "server/version.h"
 
@@ -18,8 +19,6 @@ namespace farcall::server {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr std::chrono::milliseconds kRecallPatience(500);
 
 // A name for people. A token's own text lets its holder join, so it is not shown.
 std::string PublicId(const std::string& vgpu) {
@@ -46,12 +45,6 @@ std::string UuidText(const std::array<uint8_t, 16>& uuid) {
 uint64_t MillisecondsSince(Clock::time_point then) {
   return static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count());
-}
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 bool EndsWith(std::string_view text, std::string_view end) {
@@ -106,16 +99,18 @@ std::string Supervisor::StatusJson() const {
   }
   std::map<std::string, std::vector<const Worker*>> vgpus;
   for (const auto& [control, worker] : workers_) vgpus[worker->vgpu].push_back(worker.get());
+  const std::vector<quota::VgpuStatus> compute = leases_.Statuses(SteadyNow());
   for (auto& [vgpu, members] : vgpus) {
     std::sort(members.begin(), members.end(),
               [](const Worker* a, const Worker* b) { return a->number < b->number; });
-    status["vgpus"].push_back(VgpuJson(vgpu, members));
+    status["vgpus"].push_back(VgpuJson(vgpu, members, compute));
   }
   return Dump(status);
 }
 
 nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
-                                    const std::vector<const Worker*>& members) const {
+                                    const std::vector<const Worker*>& members,
+                                    const std::vector<quota::VgpuStatus>& compute) const {
   Json told = {{"id", PublicId(vgpu)},
                {"owner", members[0]->client_user + "@" + members[0]->client_host},
                {"devices", Json::array()},
@@ -131,7 +126,7 @@ nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
          {"charged_bytes", usage.charged_bytes},
          {"quota_bytes", usage.quota_bytes}});
   }
-  PutCompute(vgpu, &told);
+  PutCompute(vgpu, compute, &told);
   for (const Worker* member : members) {
     told["sessions"].push_back({{"number", member->number},
                                 {"user", member->client_user},
@@ -230,10 +225,20 @@ bool Supervisor::ChangeQuota(const ControlMessage& question, Attempt attempt) {
     for (size_t i = 0; i < devices_.report.devices.size(); ++i)
       (void)ledger_.SetQuota(vgpu, static_cast<int>(i), change.memory_bytes);
   }
-  spdlog::info("quota of {} set: memory {}", question.Text(), change.memory_bytes);
-  audit_.Note("quota_set", {{"vgpu", question.Text()}, {"memory_bytes", change.memory_bytes}});
+  NoteChange(question.Text(), change);
   desk_.Send(answer);
   return true;
+}
+
+void Supervisor::NoteChange(std::string_view id, const QuotaChange& change) {
+  constexpr std::array<const char*, 3> kClasses = {"normal", "high", "low"};  // as on the wire
+  Json fields = {{"vgpu", id}};
+  if (change.memory_bytes != QuotaChange::kUnchanged) fields["memory_bytes"] = change.memory_bytes;
+  if (change.share_milli != ~0u) fields["share_milli"] = change.share_milli;
+  if (change.limit_milli != ~0u) fields["limit_milli"] = change.limit_milli;
+  if (change.priority < kClasses.size()) fields["priority"] = kClasses[change.priority];
+  spdlog::info("quota set: {}", Dump(fields));
+  audit_.Note("quota_set", std::move(fields));
 }
 
 }  // namespace farcall::server

@@ -26,6 +26,7 @@
 #include "server/nvml_desk.h"
 #include "server/sandbox.h"
 #include "server/session.h"
+#include "server/steady_now.h"
 #include "server/worker_setup.h"
 #include "transport/handshake.h"
 
@@ -252,10 +253,7 @@ class Worker {
         session_->Wake();
       }
     };
-    hooks.now = [] {
-      return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-          .count();
-    };
+    hooks.now = SteadyNow;
     hooks.used = BusyClock(api_);
     return std::make_unique<ComputeGate>(devices, std::move(hooks));
   }

@@ -208,17 +208,21 @@ class Control(unittest.TestCase):
         server = self.serve("--audit", str(audit), "--mem", "64MiB", "--max-sessions", "1")
         teller = self.teller(server, FARCALL_VGPU="the token of this test")
         self.farcall("quota", "set", self.vgpu()["id"], "--mem", "32MiB")
+        self.farcall("quota", "set", self.vgpu()["id"], "--limit", "40%", "--priority", "low")
         self.assertEqual(run(server.url, "steps", 1).process.returncode, 3)
         teller.end()
         until(lambda: "session_ended" in audit.read_text(), what="the end is written")
         notes = [json.loads(line) for line in audit.read_text().splitlines()]
-        self.assertEqual([note["event"] for note in notes], ["session_started", "quota_set", "session_refused", "session_ended"])
-        started, changed, refused, ended = notes
+        times = [note["time"] for note in notes]
+        self.assertEqual([note["event"] for note in notes], ["session_started", "quota_set", "quota_set", "session_refused", "session_ended"])
+        started, changed, slowed, refused, ended = notes
         self.assertEqual((started["pid"], started["memory_bytes"]), (teller.client.process.pid, [64 * MIB]))
         self.assertEqual((changed["vgpu"], changed["memory_bytes"]), (started["vgpu"], 32 * MIB))
+        del slowed["time"]  # what was set, and nothing else
+        self.assertEqual(slowed, {"event": "quota_set", "vgpu": started["vgpu"], "limit_milli": 400, "priority": "low"})
         self.assertIn("full", refused["why"])
         self.assertEqual((ended["vgpu"], ended["memory_bytes"]), (started["vgpu"], [32 * MIB]))
-        self.assertEqual(sorted(note["time"] for note in notes), [note["time"] for note in notes])
+        self.assertEqual(sorted(times), times)
         self.assertNotIn("the token of this test", audit.read_text())
 
     def test_figures_for_prometheus(self):
