@@ -12,7 +12,7 @@ constexpr double kTolerated = 0.03, kBad = 0.09;  // slowdown of the higher work
 constexpr double kDecrease = 0.67, kRetreat = 0.1;
 constexpr Ns kIncrease = 100 * kMicrosecond;
 constexpr double kNewGap = 0.25;
-constexpr double kApart = 2;  // mean deviations: few pauses are shorter
+constexpr double kApart = 0.25;  // mean deviations: a pause that ends early costs one piece
 
 }  // namespace
 

@@ -165,6 +165,10 @@ bool DeviceScheduler::FitsPause(const FlowState& state, Ns now) const {
          gaps_.LeftOfGap(now) >= state.longest_ns;
 }
 
+bool DeviceScheduler::HasFloorDue(FlowState& state, Ns now) {
+  return state.floor.rate_milli() != 0 && state.floor.Tokens(now) > 0;
+}
+
 std::optional<DeviceScheduler::Flow> DeviceScheduler::Best(Ns now, Priority* priority) {
   std::optional<Flow> best;
   int holder_level = holder_ ? static_cast<int>(flows_.at(*holder_).quota.priority) : 0;
@@ -174,8 +178,7 @@ std::optional<DeviceScheduler::Flow> DeviceScheduler::Best(Ns now, Priority* pri
       if (holder_ == flow || !UnderCap(state, now)) {
         return false;
       }
-      bool due = state.floor.rate_milli() != 0 && state.floor.Tokens(now) > 0;
-      return due || (!best && level >= holder_level && FitsPause(state, now));
+      return HasFloorDue(state, now) || (!best && level >= holder_level && FitsPause(state, now));
     };
     Flow flow = 0;
     // Of lower classes, who has its floor to claim goes before a higher one.
@@ -187,10 +190,10 @@ std::optional<DeviceScheduler::Flow> DeviceScheduler::Best(Ns now, Priority* pri
   return best;
 }
 
-Ns DeviceScheduler::BudgetOf(FlowState& state, Ns now) {
+Ns DeviceScheduler::BudgetOf(FlowState& state, Ns now, Ns outstanding_ns) {
   Ns budget = options_.lease_ns;
   if (HigherIsAbout(state, now)) {
-    Ns pause = std::max(gaps_.LeftOfGap(now), BackgroundWindow::kLeast);
+    Ns pause = std::max(gaps_.LeftOfGap(now), BackgroundWindow::kLeast) - outstanding_ns;
     budget = std::min({budget, background_.window_ns(), pause});
   }
   if (state.cap) {
@@ -213,6 +216,7 @@ std::optional<DeviceScheduler::Lease> DeviceScheduler::Next(Ns now) {
   NoteBlocked(state, now);
   holder_ = flow;
   granted_at_ = now;
+  claims_floor_ = HasFloorDue(state, now);
   held_ns_ = 0;
   QueueOf(state).Begin(*flow);
   SetReasons(now);
@@ -254,7 +258,7 @@ void DeviceScheduler::Charge(Flow flow, Ns busy_ns, Ns now) {
   }
 }
 
-Ns DeviceScheduler::Extend(Ns now) {
+Ns DeviceScheduler::Extend(Ns now, Ns outstanding_ns) {
   if (!holder_) {
     return 0;
   }
@@ -267,7 +271,11 @@ Ns DeviceScheduler::Extend(Ns now) {
   if (Best(now, &priority)) {
     return 0;  // its turn ends with its lease, so that theirs begin within one
   }
-  return BudgetOf(state, now);
+  if (HigherIsAbout(state, now) && outstanding_ns >= BackgroundWindow::kLeast &&
+      gaps_.LeftOfGap(now) < outstanding_ns + kLeastBudget) {
+    return 0;  // what runs fills the pause
+  }
+  return BudgetOf(state, now, outstanding_ns);
 }
 
 Ns DeviceScheduler::LimitOfHolder(Ns now) {
@@ -277,13 +285,21 @@ Ns DeviceScheduler::LimitOfHolder(Ns now) {
   }
   const FlowState& state = flows_.at(*holder_);
   NoteBlocked(state, now);
-  if (priority > state.quota.priority || now - granted_at_ > kLongestHold * options_.lease_ns) {
+  // A floor is claimed against higher work: told to go for it, it would come back at once.
+  if ((priority > state.quota.priority && !claims_floor_) ||
+      now - granted_at_ > kLongestHold * options_.lease_ns) {
     return 0;
   }
   return std::max<Ns>(options_.lease_ns - held_ns_, 0);
 }
 
-void DeviceScheduler::Release(Ns now, bool wants_more) {
+bool DeviceScheduler::OthersWant() const {
+  return std::any_of(flows_.begin(), flows_.end(), [&](const auto& other) {
+    return other.second.wants && other.first != holder_;
+  });
+}
+
+void DeviceScheduler::Release(Ns now, bool wants_more, Ns longest_ns) {
   if (!holder_) {
     return;
   }
@@ -291,6 +307,7 @@ void DeviceScheduler::Release(Ns now, bool wants_more) {
   holder_.reset();
   if (wants_more) {
     flows_.at(flow).waits_since = now;
+    flows_.at(flow).longest_ns = longest_ns;
     SetReasons(now);
   } else {
     Leave(flow, now);
@@ -333,10 +350,7 @@ Ns DeviceScheduler::WakeAt(Ns now) {
   }
   // A holder that mostly idles is told to go; once.
   Ns too_long = granted_at_ + kLongestHold * options_.lease_ns + 1;
-  bool others = std::any_of(flows_.begin(), flows_.end(), [&](const auto& other) {
-    return other.second.wants && other.first != holder_;
-  });
-  return holder_ && others && too_long > now ? std::min(at, too_long) : at;
+  return holder_ && OthersWant() && too_long > now ? std::min(at, too_long) : at;
 }
 
 VgpuStatus DeviceScheduler::Status(Flow flow, Ns now) const {

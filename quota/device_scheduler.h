@@ -53,12 +53,14 @@ class DeviceScheduler {
   std::optional<Lease> Next(Ns now);
   // Work of the holder took `busy_ns`.
   void Charge(Flow flow, Ns busy_ns, Ns now);
-  // What the holder may submit beyond its budget; 0: its turn is over.
-  Ns Extend(Ns now);
+  // What the holder may submit from now on, beside what it has outstanding; 0: its turn is over.
+  Ns Extend(Ns now, Ns outstanding_ns = 0);
   // What the holder may still submit now that others have come; kNever: no matter.
   Ns LimitOfHolder(Ns now);
-  // All of the holder's work is done.
-  void Release(Ns now, bool wants_more);
+  // Somebody else has work, of whatever class: pauses of the holder are of use to them.
+  bool OthersWant() const;
+  // All of the holder's work is done. If it wants more: its next piece, as with Want.
+  void Release(Ns now, bool wants_more, Ns longest_ns = 0);
 
   std::optional<Flow> holder() const { return holder_; }
   // When Next may give what it does not give now, if nobody calls meanwhile.
@@ -88,10 +90,11 @@ class DeviceScheduler {
   void Reweigh(Ns now);
   bool UnderCap(FlowState& state, Ns now);
   bool FitsPause(const FlowState& state, Ns now) const;
+  static bool HasFloorDue(FlowState& state, Ns now);
   // Whose turn is next, its class in `priority`. Beside a holder, only who may follow it: of its
   // class, a higher one, or with a floor to claim.
   std::optional<Flow> Best(Ns now, Priority* priority);
-  Ns BudgetOf(FlowState& state, Ns now);
+  Ns BudgetOf(FlowState& state, Ns now, Ns outstanding_ns = 0);
   bool HigherIsAbout(const FlowState& state, Ns now) const;
   void SetReasons(Ns now);
   void NoteBlocked(const FlowState& holder, Ns now);
@@ -102,7 +105,8 @@ class DeviceScheduler {
   FairQueue queues_[kPriorities];
   std::optional<Flow> holder_;
   Ns granted_at_ = 0;
-  Ns held_ns_ = 0;  // charged in this lease
+  bool claims_floor_ = false;  // it got this lease to make up for its floor
+  Ns held_ns_ = 0;             // charged in this lease
   BackgroundWindow background_;
   GapPredictor gaps_;
 };

@@ -23,12 +23,13 @@ constexpr Ns kIdleAlone = 10 * kMillisecond;
 ComputeGate::ComputeGate(int devices, GateHooks hooks)
     : hooks_(std::move(hooks)), devices_(static_cast<size_t>(devices)) {}
 
-void ComputeGate::Tell(ControlType type, int device, uint64_t a, uint64_t b) {
+void ComputeGate::Tell(ControlType type, int device, uint64_t a, uint64_t b, uint64_t c) {
   ControlMessage message;
   message.type = type;
   message.device = device;
   message.a = a;
   message.b = b;
+  message.c = c;
   hooks_.tell(message);
 }
 
@@ -51,13 +52,13 @@ bool ComputeGate::Admit(int device, uint64_t key) {
     return true;
   }
   state.holds_back = true;
+  state.held_longest_ns = state.window.costs().Predict(key).p95_ns;
   if (verdict == WorkWindow::Verdict::kWaitsForLease && state.window.has_lease()) {
     state.window.Limit(0);  // what is left of it is too little for this: it is over
   }
   if (verdict == WorkWindow::Verdict::kWaitsForLease && !state.window.has_lease() &&
       !std::exchange(state.asked, true)) {
-    Tell(ControlType::kWantLease, device,
-         static_cast<uint64_t>(state.window.costs().Predict(key).p95_ns));
+    Tell(ControlType::kWantLease, device, static_cast<uint64_t>(state.held_longest_ns));
   }
   return false;
 }
@@ -133,7 +134,8 @@ void ComputeGate::Completed(int device, uint64_t batch) {
     state.progress_at = now;
     state.window.Complete(batch, busy);
     Tell(ControlType::kLeaseUse, device, static_cast<uint64_t>(busy),
-         static_cast<uint64_t>(std::max<Ns>(state.window.left_ns(), 0)));
+         static_cast<uint64_t>(std::max<Ns>(state.window.left_ns(), 0)),
+         static_cast<uint64_t>(std::max<Ns>(state.window.outstanding_ns(), 0)));
     GiveBackIfDone(device, state, now);
   }
   hooks_.wake();
@@ -159,7 +161,8 @@ void ComputeGate::GiveBackIfDone(int device, Device& state, Ns now) {
   state.contended = false;
   state.idle_since = 0;
   state.asked = state.holds_back;
-  Tell(ControlType::kLeaseDone, device, state.holds_back ? 1 : 0);
+  Tell(ControlType::kLeaseDone, device, state.holds_back ? 1 : 0,
+       static_cast<uint64_t>(state.held_longest_ns));
 }
 
 void ComputeGate::Hear(const ControlMessage& message) {

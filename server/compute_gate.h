@@ -55,18 +55,19 @@ class ComputeGate {
     quota::WorkWindow window;
     quota::IdleHold idle;
     bool asked = false;
-    bool holds_back = false;     // a record waits here
-    bool contended = false;      // others wait for the lease
-    quota::Ns idle_since = 0;    // 0: not idle
-    quota::Ns submitted_at = 0;  // last
-    quota::Ns progress_at = 0;   // when something was last done, or let through for lack of it
-    quota::Ns used_ns = 0;       // charged so far, by the device's own count
-    quota::Ns busy_since = 0;    // by the clock: since then, work is there
+    bool holds_back = false;        // a record waits here
+    quota::Ns held_longest_ns = 0;  // what that record takes at most, as far as known
+    bool contended = false;         // others wait for the lease
+    quota::Ns idle_since = 0;       // 0: not idle
+    quota::Ns submitted_at = 0;     // last
+    quota::Ns progress_at = 0;      // when something was last done, or let through for lack of it
+    quota::Ns used_ns = 0;          // charged so far, by the device's own count
+    quota::Ns busy_since = 0;       // by the clock: since then, work is there
   };
 
   void Completed(int device, uint64_t batch);
   void GiveBackIfDone(int device, Device& state, quota::Ns now);
-  void Tell(ControlType type, int device, uint64_t a, uint64_t b = 0);
+  void Tell(ControlType type, int device, uint64_t a, uint64_t b = 0, uint64_t c = 0);
   quota::Ns Measure(int device, Device& state, quota::Ns now);
 
   const GateHooks hooks_;

@@ -28,7 +28,7 @@ enum class ControlType : uint32_t {
   kSharing,       // devices are shared by leases from now on
   kLease,         // device, a = nanoseconds of its time that may be submitted; b = 1: others wait
   kLeaseMore,     // device, a = the same, for who holds the lease; nobody waits
-  kLeaseLimit,    // device, a = how much more of the lease there is
+  kLeaseLimit,    // device, a = how much more of the lease there is: others wait
   // worker -> supervisor
   kCharge,        // id, device, a = bytes
   kRefund,        // device, a = bytes
@@ -41,8 +41,8 @@ enum class ControlType : uint32_t {
   kRedeem,        // id; b, c = a token
   kDrop,          // b, c = a token this worker holds
   kWantLease,     // device, a = what the first piece of work takes at most, as far as known
-  kLeaseUse,      // device, a = device time used, b = what is left of the lease
-  kLeaseDone,     // device, a = 1: it wants the next
+  kLeaseUse,      // device, a = device time used, b = left of the lease, c = outstanding
+  kLeaseDone,     // device, a = 1: it wants the next, for a piece that takes b at most
   kProbe,         // a probe's answer: a memfd with its report; text = why there is none
   // farcall-control -> supervisor
   kAskStatus,  // id

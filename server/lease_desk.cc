@@ -14,6 +14,11 @@ using quota::Ns;
 constexpr Ns kNearlySpent = 4 * quota::kMillisecond;  // a worker's window: in time for no pause
 constexpr Ns kJoinersLease = quota::kMillisecond;
 
+// A worker's number: no sum of such overflows.
+Ns ToNs(uint64_t told) {
+  return static_cast<Ns>(std::min<uint64_t>(told, INT64_MAX / 4));
+}
+
 quota::Priority PriorityOf(const QuotaRequest& request) {
   return request.priority == 1   ? quota::Priority::kHigh
          : request.priority == 2 ? quota::Priority::kLow
@@ -26,8 +31,13 @@ uint8_t OnTheWire(quota::Priority priority) {
   return priority == quota::Priority::kHigh ? 1 : priority == quota::Priority::kLow ? 2 : 0;
 }
 
-LeaseDesk::LeaseDesk(int devices, const quota::ComputePolicy& policy, Send send)
-    : policy_(policy), send_(std::move(send)), devices_(static_cast<size_t>(devices)) {
+LeaseDesk::LeaseDesk(int devices, const quota::ComputePolicy& policy, Send send,
+                     const quota::SchedulerOptions& options)
+    : policy_(policy), send_(std::move(send)) {
+  devices_.reserve(static_cast<size_t>(devices));
+  for (int i = 0; i < devices; ++i) {
+    devices_.emplace_back(options);
+  }
   shares_ = policy.max_limit_milli < quota::kWholeMilli;
 }
 
@@ -92,7 +102,7 @@ void LeaseDesk::Leave(WorkerId worker, Ns now) {
     Device& state = devices_[i];
     state.want[flow].erase(worker);
     if (state.hold[flow].count(worker) != 0) {
-      GiveBack(device, flow, worker, false, now);
+      GiveBack(device, flow, worker, false, 0, now);
     } else if (state.want[flow].empty() && state.scheduler.holder() != flow) {
       state.scheduler.Leave(flow, now);
     }
@@ -130,7 +140,7 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
   }
   Flow flow = found->second;
   Device& state = devices_[static_cast<size_t>(message.device)];
-  auto amount = static_cast<Ns>(std::min<uint64_t>(message.a, INT64_MAX / 4));
+  Ns amount = ToNs(message.a);
   bool holds = state.hold[flow].count(worker) != 0;
   if (message.type == ControlType::kWantLease && !holds) {
     state.want[flow].insert(worker);
@@ -145,25 +155,26 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
     state.scheduler.Charge(flow, amount, now);
     bool alone = state.want[flow].empty() && state.scheduler.holder() == flow;
     if (alone && holds && message.b < static_cast<uint64_t>(kNearlySpent)) {
-      if (Ns more = state.scheduler.Extend(now)) {
+      if (Ns more = state.scheduler.Extend(now, ToNs(message.c))) {
         SendTo(worker, ControlType::kLeaseMore, message.device, more);
       }
     }
   } else if (message.type == ControlType::kLeaseDone && holds) {
-    GiveBack(message.device, flow, worker, message.a != 0, now);
+    GiveBack(message.device, flow, worker, message.a != 0, ToNs(message.b), now);
   }
   Give(message.device, now);
   return true;
 }
 
-void LeaseDesk::GiveBack(int device, Flow flow, WorkerId worker, bool wants_more, Ns now) {
+void LeaseDesk::GiveBack(int device, Flow flow, WorkerId worker, bool wants_more, Ns longest_ns,
+                         Ns now) {
   Device& state = devices_[static_cast<size_t>(device)];
   state.hold[flow].erase(worker);
   if (wants_more) {
     state.want[flow].insert(worker);
   }
   if (state.hold[flow].empty() && state.scheduler.holder() == flow) {
-    state.scheduler.Release(now, !state.want[flow].empty());
+    state.scheduler.Release(now, !state.want[flow].empty(), longest_ns);
   }
 }
 
@@ -176,7 +187,8 @@ void LeaseDesk::Give(int device, Ns now) {
       continue;
     }
     state.told_limit = DeviceScheduler::kNever;
-    bool others = state.scheduler.LimitOfHolder(now) != DeviceScheduler::kNever;
+    bool others = state.scheduler.OthersWant();
+    state.told_others = others;
     Ns each = std::max<Ns>(lease->budget_ns / static_cast<Ns>(workers.size()), 1);
     for (WorkerId worker : workers) {
       SendTo(worker, ControlType::kLease, device, each, others);
@@ -186,15 +198,21 @@ void LeaseDesk::Give(int device, Ns now) {
   TellHolder(device, now);
 }
 
-// Once when others come, and again when it is to go at once.
+// Once when others come, once when it is to end for them, and again when it is to go at once.
 void LeaseDesk::TellHolder(int device, Ns now) {
   Device& state = devices_[static_cast<size_t>(device)];
+  if (!state.scheduler.holder() || !state.scheduler.OthersWant()) {
+    return;
+  }
   Ns limit = state.scheduler.LimitOfHolder(now);
-  bool is_news = limit != DeviceScheduler::kNever && (state.told_limit == DeviceScheduler::kNever ||
-                                                      (limit == 0 && state.told_limit != 0));
+  bool is_news =
+      !state.told_others ||
+      (limit != DeviceScheduler::kNever &&
+       (state.told_limit == DeviceScheduler::kNever || (limit == 0 && state.told_limit != 0)));
   if (!is_news) {
     return;
   }
+  state.told_others = true;
   state.told_limit = limit;
   for (WorkerId worker : state.hold[*state.scheduler.holder()]) {
     SendTo(worker, ControlType::kLeaseLimit, device, limit);

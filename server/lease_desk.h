@@ -24,7 +24,8 @@ class LeaseDesk {
   using WorkerId = int;  // its control descriptor
   using Send = std::function<void(WorkerId, const ControlMessage&)>;
 
-  LeaseDesk(int devices, const quota::ComputePolicy& policy, Send send);
+  LeaseDesk(int devices, const quota::ComputePolicy& policy, Send send,
+            const quota::SchedulerOptions& options = {});
 
   // The worker works for the vGPU, whose first one says what it is to get.
   //   Errors  kInvalid, kRefused (quota::Grant's)
@@ -47,15 +48,19 @@ class LeaseDesk {
  private:
   using Flow = quota::DeviceScheduler::Flow;
   struct Device {
+    explicit Device(const quota::SchedulerOptions& options) : scheduler(options) {}
     quota::DeviceScheduler scheduler;
     std::map<Flow, std::set<WorkerId>> want, hold;
+    bool told_others = false;                               // the holder: others wait
     quota::Ns told_limit = quota::DeviceScheduler::kNever;  // to the holder
   };
 
   Result<quota::ComputeQuota> Judge(const QuotaRequest& request, Flow flow) const;
   void Give(int device, quota::Ns now);
   void TellHolder(int device, quota::Ns now);
-  void GiveBack(int device, Flow flow, WorkerId worker, bool wants_more, quota::Ns now);
+  // `longest_ns` as DeviceScheduler::Want has it.
+  void GiveBack(int device, Flow flow, WorkerId worker, bool wants_more, quota::Ns longest_ns,
+                quota::Ns now);
   void SendTo(WorkerId worker, ControlType type, int device, quota::Ns amount, bool others = false);
 
   const quota::ComputePolicy policy_;

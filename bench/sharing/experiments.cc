@@ -125,7 +125,11 @@ std::vector<Figure> MeasurePriority(double scale) {
       {"requests: 15 ms every 20, low kernels <= 2.5 ms",
        Steps(15 * kMillisecond, 15, 5 * kMillisecond, 1), 2500 * kMicrosecond},
       {"requests: 15 ms every 20, low kernels <= 1 ms",
-       Steps(15 * kMillisecond, 15, 5 * kMillisecond, 1), kMillisecond}};
+       Steps(15 * kMillisecond, 15, 5 * kMillisecond, 1), kMillisecond},
+      {"waits for each kernel of 4 ms, pauses 0.2 ms, low kernels <= 1 ms",
+       Steps(4 * kMillisecond, 1, 200 * kMicrosecond, 1), kMillisecond},
+      {"waits for each kernel of 4 ms, pauses 2 ms, low kernels <= 1 ms",
+       Steps(4 * kMillisecond, 1, 2 * kMillisecond, 1), kMillisecond}};
   for (const std::string policy : {"farcall", "free", "lock_30s"}) {
     for (const Case& each : cases) {
       Trial trial;

@@ -1,204 +1,174 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ours, on the very classes the server uses. What lies between supervisor, worker and device is a
-// delay each way.
+// Ours: the server's own desk and a gate a tenant. What lies between supervisor, worker and device
+// is a delay each way.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/sharing/policy.h"
-#include "quota/device_scheduler.h"
-#include "quota/idle_hold.h"
-#include "quota/work_window.h"
+#include "server/compute_gate.h"
+#include "server/lease_desk.h"
 
 namespace farcall::sharing {
 
 namespace {
 
-using quota::WorkWindow;
+using server::ComputeGate;
+using server::ControlMessage;
+using server::ControlType;
 
 constexpr Ns kTell = 20 * quota::kMicrosecond;  // a message between worker and supervisor
 constexpr Ns kSeen = 20 * quota::kMicrosecond;  // from a batch's end to who waits for it
+constexpr Ns kNever = ComputeGate::kNever;
+
+// An alarm of which only the earliest time set counts.
+class Alarm {
+ public:
+  Alarm(EventQueue& time, std::function<void()> ring) : time_(time), ring_(std::move(ring)) {}
+  void Set(Ns when) {
+    if (when == kNever || (at_ != kNever && at_ <= when)) {
+      return;
+    }
+    at_ = std::max(when, time_.now() + 1);
+    time_.At(at_, [this, when = at_] {
+      if (when == at_) {
+        at_ = kNever;
+        ring_();
+      }
+    });
+  }
+
+ private:
+  EventQueue& time_;
+  const std::function<void()> ring_;
+  Ns at_ = kNever;
+};
 
 class Leases final : public Policy {
  public:
   Leases(Bench bench, const quota::SchedulerOptions& options)
-      : bench_(bench), scheduler_(options), sessions_(bench.tenants.size()) {
+      : bench_(bench),
+        desk_(
+            1, {}, [this](int to, const ControlMessage& message) { TellGate(to, message); },
+            options),
+        desk_alarm_(bench.time, [this] {
+          desk_.Tick(bench_.time.now());
+          SetDeskAlarm();
+        }) {
+    for (size_t i = 0; i < bench.tenants.size(); ++i) {
+      sessions_.push_back(std::make_unique<Session>(bench_.time, Hooks(i), [this, i] { Pump(i); }));
+    }
+  }
+
+  void Start() override {
+    ControlMessage sharing;
+    sharing.type = ControlType::kSharing;
     for (size_t i = 0; i < sessions_.size(); ++i) {
-      scheduler_.Add(i, bench.tenants[i].quota, bench.time.now());
+      const quota::ComputeQuota& quota = bench_.tenants[i].quota;
+      QuotaRequest request;
+      request.share_milli = quota.share_milli;
+      request.limit_milli = quota.limit_milli;
+      request.priority = quota.priority == quota::Priority::kHigh  ? 1
+                         : quota.priority == quota::Priority::kLow ? 2
+                                                                   : 0;
+      Status joined = desk_.Join(std::to_string(i), static_cast<int>(i), request, 0);
+      if (!joined.ok()) {
+        std::fprintf(stderr, "sharing: tenant %zu: %s\n", i, joined.message().c_str());
+        std::abort();
+      }
+      sessions_[i]->gate.Hear(sharing);
     }
   }
 
   void OnWork(size_t tenant) override { Pump(tenant); }
 
  private:
-  struct Batch {
-    uint64_t number = 0;
-    uint32_t left = 0;
-  };
   struct Session {
-    WorkWindow window;
-    quota::IdleHold idle;
-    std::shared_ptr<Batch> open;
-    Ns seen_busy_ns = 0;
-    bool asked = false;
-    uint64_t moves = 0;  // what a timer compares
+    Session(EventQueue& time, server::GateHooks hooks, std::function<void()> pump)
+        : gate(1, std::move(hooks)), alarm(time, std::move(pump)) {}
+    ComputeGate gate;
+    Alarm alarm;
+    uint64_t submitted = 0, done = 0;
+    std::deque<std::pair<uint64_t, std::function<void()>>> fences;  // once so many are done
   };
 
+  server::GateHooks Hooks(size_t tenant) {
+    server::GateHooks hooks;
+    hooks.tell = [this, tenant](const ControlMessage& message) {
+      bench_.time.In(kTell, [this, tenant, message] {
+        desk_.Hear(static_cast<int>(tenant), message, bench_.time.now());
+        SetDeskAlarm();
+      });
+    };
+    hooks.wake = [this, tenant] { sessions_[tenant]->alarm.Set(0); };
+    hooks.now = [this] { return bench_.time.now(); };
+    hooks.used = [this, tenant](int) { return bench_.device.busy_ns(tenant); };
+    return hooks;
+  }
+
+  void TellGate(int tenant, const ControlMessage& message) {
+    bench_.time.In(kTell, [this, tenant, message] {
+      sessions_[static_cast<size_t>(tenant)]->gate.Hear(message);
+    });
+  }
+
+  void SetDeskAlarm() { desk_alarm_.Set(desk_.WakeAt(bench_.time.now())); }
+
+  // What a session's issue thread does when there is work, or it was woken.
   void Pump(size_t tenant) {
-    Session& session = sessions_[tenant];
+    Session& session = *sessions_[tenant];
     Program& program = *bench_.tenants[tenant].program;
     while (const Piece* head = program.Head()) {
-      session.idle.NoteWork(bench_.time.now());
-      WorkWindow::Verdict verdict = session.window.Admit(head->key);
-      if (verdict != WorkWindow::Verdict::kPass) {
-        Close(tenant);
-        if (verdict == WorkWindow::Verdict::kWaitsForLease) {
-          session.window.has_lease() ? GiveBackIfDone(tenant) : Ask(tenant, *head);
-        }
-        return;
+      uint64_t key = head->key;
+      if (!session.gate.Admit(0, key)) {
+        break;
       }
       Launch(tenant, *head);
+      if (session.gate.Submitted(0, key)) {
+        Serve(tenant);
+      }
     }
-    Close(tenant);
-    GiveBackIfDone(tenant);
+    Serve(tenant);
+    session.alarm.Set(session.gate.ServeAt());
   }
 
   void Launch(size_t tenant, Piece piece) {
-    Session& session = sessions_[tenant];
-    ++session.moves;
-    if (session.open == nullptr) {
-      session.open = std::make_shared<Batch>();
-    }
-    auto batch = session.open;
-    ++batch->left;
+    Session& session = *sessions_[tenant];
+    ++session.submitted;
     auto done = bench_.tenants[tenant].program->Pop();
-    bool full = session.window.Submit(piece.key);
-    bench_.device.Submit(tenant, piece.duration_ns, [this, tenant, batch, done] {
-      --batch->left;
+    bench_.device.Submit(tenant, piece.duration_ns, [this, tenant, done] {
+      ++sessions_[tenant]->done;
       done();
-      CompleteIfDone(tenant, batch);
-    });
-    if (full) {
-      Close(tenant);
-    }
-  }
-
-  void Close(size_t tenant) {
-    Session& session = sessions_[tenant];
-    if (session.open == nullptr) {
-      return;
-    }
-    auto batch = std::move(session.open);
-    session.open = nullptr;
-    batch->number = session.window.CloseBatch();
-    CompleteIfDone(tenant, batch);
-  }
-
-  void CompleteIfDone(size_t tenant, const std::shared_ptr<Batch>& batch) {
-    if (batch->left != 0 || batch->number == 0) {
-      return;
-    }
-    Ns busy = bench_.device.busy_ns(tenant) - sessions_[tenant].seen_busy_ns;
-    sessions_[tenant].seen_busy_ns += busy;
-    bench_.time.In(kSeen, [this, tenant, number = batch->number, busy] {
-      Session& session = sessions_[tenant];
-      session.window.Complete(number, busy);
-      scheduler_.Charge(tenant, busy, bench_.time.now());
-      if (session.window.left_ns() <= 0) {
-        ExtendIfAlone(tenant);
-      }
-      Pump(tenant);
+      PassFences(tenant);
     });
   }
 
-  void ExtendIfAlone(size_t tenant) {
-    if (scheduler_.holder() == tenant) {
-      if (Ns more = scheduler_.Extend(bench_.time.now())) {
-        sessions_[tenant].window.Grant(more);
-      }
-    }
-  }
-
-  void Ask(size_t tenant, const Piece& head) {
-    Session& session = sessions_[tenant];
-    if (std::exchange(session.asked, true)) {
-      return;
-    }
-    Ns longest = session.window.costs().Predict(head.key).p95_ns;
-    bench_.time.In(kTell, [this, tenant, longest] {
-      scheduler_.Want(tenant, bench_.time.now(), longest);
-      Grant();
-      TellHolder();
+  void Serve(size_t tenant) {
+    Session& session = *sessions_[tenant];
+    session.gate.Serve([&session](int, std::function<void()> done) {
+      session.fences.emplace_back(session.submitted, std::move(done));
     });
+    PassFences(tenant);
   }
 
-  void Grant() {
-    Ns now = bench_.time.now();
-    if (auto lease = scheduler_.Next(now)) {
-      size_t tenant = lease->flow;
-      bench_.time.In(kTell, [this, tenant, budget = lease->budget_ns] {
-        sessions_[tenant].asked = false;
-        sessions_[tenant].window.Grant(budget);
-        Pump(tenant);
-      });
+  void PassFences(size_t tenant) {
+    Session& session = *sessions_[tenant];
+    while (!session.fences.empty() && session.fences.front().first <= session.done) {
+      bench_.time.In(kSeen, std::move(session.fences.front().second));
+      session.fences.pop_front();
     }
-    Ns wake = scheduler_.WakeAt(now);
-    if (wake != quota::DeviceScheduler::kNever && (wake < wake_at_ || wake_at_ <= now)) {
-      wake_at_ = wake;
-      bench_.time.At(wake, [this] {
-        Grant();
-        TellHolder();
-      });
-    }
-  }
-
-  void TellHolder() {
-    Ns limit = scheduler_.LimitOfHolder(bench_.time.now());
-    if (limit == quota::DeviceScheduler::kNever) {
-      return;
-    }
-    size_t holder = *scheduler_.holder();
-    bench_.time.In(kTell, [this, holder, limit] {
-      sessions_[holder].window.Limit(limit);
-      Pump(holder);
-    });
-  }
-
-  // A lease with nothing left to run goes back: at once if it is spent, after a while if not.
-  void GiveBackIfDone(size_t tenant) {
-    Session& session = sessions_[tenant];
-    if (!session.window.has_lease() || !session.window.drained()) {
-      return;
-    }
-    if (bench_.tenants[tenant].program->Head() == nullptr && !session.window.spent()) {
-      session.idle.NoteIdle(bench_.time.now());
-      bench_.time.In(session.idle.hold_ns(), [this, tenant, moves = session.moves] {
-        Session& then = sessions_[tenant];
-        if (then.moves == moves && then.window.has_lease() && then.window.drained()) {
-          GiveBack(tenant);
-        }
-      });
-      return;
-    }
-    GiveBack(tenant);
-  }
-
-  void GiveBack(size_t tenant) {
-    Session& session = sessions_[tenant];
-    ++session.moves;
-    session.window.End();
-    bool more = bench_.tenants[tenant].program->Head() != nullptr;
-    session.asked = more;
-    bench_.time.In(kTell, [this, tenant, more] {
-      scheduler_.Release(bench_.time.now(), more);
-      Grant();
-      TellHolder();
-    });
   }
 
   Bench bench_;
-  quota::DeviceScheduler scheduler_;
-  std::vector<Session> sessions_;
-  Ns wake_at_ = 0;
+  server::LeaseDesk desk_;
+  Alarm desk_alarm_;
+  std::vector<std::unique_ptr<Session>> sessions_;
 };
 
 }  // namespace

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's gate: what passes, what is told, when a lease goes back.
+#include "server/compute_gate.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+namespace farcall::server {
+namespace {
+
+using quota::kMillisecond;
+using quota::Ns;
+
+class ComputeGateTest : public testing::Test {
+ protected:
+  void Hear(ControlType type, Ns amount = 0, bool others = false) {
+    ControlMessage message;
+    message.type = type;
+    message.a = static_cast<uint64_t>(amount);
+    message.b = others ? 1 : 0;
+    gate_.Hear(message);
+  }
+  void Serve() {
+    gate_.Serve([this](int, std::function<void()> done) { fences_.push_back(std::move(done)); });
+  }
+  // All that was submitted has run.
+  void Run(Ns busy) {
+    used_ += busy;
+    now_ += busy;
+    for (auto& done : std::exchange(fences_, {})) {
+      done();
+    }
+  }
+  // One launch of a kernel that takes a millisecond: let through, or not.
+  bool Launch() {
+    if (!gate_.Admit(0, 5)) {
+      return false;
+    }
+    if (gate_.Submitted(0, 5)) {
+      Serve();
+    }
+    return true;
+  }
+  std::vector<ControlMessage> Take() { return std::exchange(told_, {}); }
+
+  Ns now_ = kMillisecond, used_ = 0;
+  int wakes_ = 0;
+  std::vector<ControlMessage> told_;
+  std::vector<std::function<void()>> fences_;
+  ComputeGate gate_{1,
+                    {[this](const ControlMessage& message) { told_.push_back(message); },
+                     [this] { ++wakes_; }, [this] { return now_; }, [this](int) { return used_; }}};
+};
+
+TEST_F(ComputeGateTest, IsOpenUntilThereIsSharing) {
+  EXPECT_FALSE(gate_.engaged());
+  Hear(ControlType::kSharing);
+  EXPECT_TRUE(gate_.engaged());
+}
+
+TEST_F(ComputeGateTest, AsksOnceAndPassesUnderTheLease) {
+  Hear(ControlType::kSharing);
+  EXPECT_FALSE(Launch());
+  EXPECT_FALSE(Launch());
+  auto told = Take();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].type, ControlType::kWantLease);
+  Hear(ControlType::kLease, 3 * kMillisecond);
+  EXPECT_EQ(wakes_, 1);
+  EXPECT_TRUE(Launch());
+  EXPECT_FALSE(Launch()) << "what the first costs is not known yet";
+  Run(kMillisecond);
+  told = Take();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].type, ControlType::kLeaseUse);
+  EXPECT_EQ(told[0].a, static_cast<uint64_t>(kMillisecond));
+  EXPECT_EQ(told[0].b, static_cast<uint64_t>(2 * kMillisecond));
+  EXPECT_TRUE(Launch());
+}
+
+TEST_F(ComputeGateTest, GivesASpentLeaseBackOnceAllIsDone) {
+  Hear(ControlType::kSharing);
+  Launch();
+  Hear(ControlType::kLease, 2 * kMillisecond, true);
+  EXPECT_TRUE(Launch());
+  Run(kMillisecond);
+  EXPECT_TRUE(Launch());
+  EXPECT_FALSE(Launch());
+  Take();
+  Serve();
+  EXPECT_TRUE(Take().empty()) << "it still runs";
+  Run(kMillisecond);
+  auto told = Take();
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[1].type, ControlType::kLeaseDone);
+  EXPECT_EQ(told[1].a, 1u) << "a record waits";
+  EXPECT_FALSE(Launch());
+  EXPECT_TRUE(Take().empty()) << "it has asked with that";
+}
+
+TEST_F(ComputeGateTest, GivesAnIdleLeaseBackWhenOthersWait) {
+  Hear(ControlType::kSharing);
+  Launch();
+  Hear(ControlType::kLease, 4 * kMillisecond);
+  EXPECT_TRUE(Launch());
+  Run(kMillisecond);
+  Take();
+  Serve();
+  EXPECT_TRUE(Take().empty()) << "nobody else wants it";
+  Hear(ControlType::kLeaseLimit, kMillisecond);
+  now_ = gate_.ServeAt();
+  ASSERT_NE(now_, ComputeGate::kNever);
+  Serve();
+  auto told = Take();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].type, ControlType::kLeaseDone);
+  EXPECT_EQ(told[0].a, 0u);
+  EXPECT_EQ(gate_.ServeAt(), ComputeGate::kNever);
+}
+
+TEST_F(ComputeGateTest, IgnoresMoreOfALeaseThatIsOver) {
+  Hear(ControlType::kSharing);
+  Launch();
+  Hear(ControlType::kLeaseMore, 4 * kMillisecond);
+  EXPECT_FALSE(Launch());
+}
+
+// A kernel may spin until what is held behind it has run.
+TEST_F(ComputeGateTest, LetsAPieceThroughWhenNothingEnds) {
+  Hear(ControlType::kSharing);
+  Launch();
+  Hear(ControlType::kLease, kMillisecond, true);
+  EXPECT_TRUE(Launch());
+  EXPECT_FALSE(Launch());
+  now_ += 50 * kMillisecond;
+  EXPECT_FALSE(Launch());
+  now_ = gate_.ServeAt();
+  EXPECT_TRUE(Launch());
+  EXPECT_FALSE(Launch()) << "one at a time";
+}
+
+}  // namespace
+}  // namespace farcall::server
