@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE
+#include "client-shim/refusals/refuse.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { kError = 1, kWarn = 2 };
+
+static int Level(void) {
+  static const char* const kNames[] = {"off", "error", "warn", "info", "debug", "trace"};
+  const char* wanted = getenv("FARCALL_LOG");
+  for (int i = 0; wanted != NULL && i < (int)(sizeof(kNames) / sizeof(kNames[0])); ++i) {
+    if (strcmp(wanted, kNames[i]) == 0) return i;
+  }
+  return kWarn;
+}
+
+static void Say(int level, const char* library, const char* name, const char* what) {
+  if (level > Level()) return;
+  const int saved_errno = errno;
+  char line[256];
+  int length = snprintf(line, sizeof(line), "farcall: %s: %s: %s %s\n",
+                        level == kError ? "error" : "warning", library, name, what);
+  if (length >= (int)sizeof(line)) length = sizeof(line) - 1;
+  const char* path = getenv("FARCALL_LOG_FILE");
+  int file = -1;
+  if (path != NULL && *path != '\0')
+    file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  ssize_t ignored = write(file >= 0 ? file : STDERR_FILENO, line, (size_t)length);
+  (void)ignored;
+  if (file >= 0) close(file);
+  errno = saved_errno;
+}
+
+void Refuse(const char* library, const char* name, int* said) {
+  if (__atomic_exchange_n(said, 1, __ATOMIC_RELAXED) == 0)
+    Say(kWarn, library, name, "is not supported");
+}
+
+_Noreturn void RefuseForGood(const char* library, const char* name) {
+  Say(kError, library, name, "is not supported and cannot fail: the program ends");
+  exit(-1);
+}
