@@ -58,6 +58,21 @@ class Sharing(unittest.TestCase):
             self.assertAlmostEqual(small, 0.25, delta=0.05)
             self.assertAlmostEqual(large, 0.75, delta=0.05)
 
+    def test_a_higher_class_keeps_the_device(self):
+        with Server() as server:
+            # The low one has what is kept for lower classes, 5 %, and pauses that are long enough.
+            high, low = split(self.tenants(server, {"priority": "high"}, {"priority": "low"}), 8)
+            self.assertGreater(high, 0.85)
+            self.assertGreater(low, 0.02)
+
+    def test_a_higher_class_keeps_it_though_it_waits(self):
+        with Server() as server:
+            high = Client(server.url, "progress", "1", environment={"FARCALL_PRIORITY": "high"})
+            self.clients.append(high)
+            until(lambda: progress(*runs(high)) > WARM, 120, "it runs")
+            low, = self.tenants(server, {"priority": "low"})[-1:]
+            self.assertGreater(split([high, low], 8)[0], 0.75)
+
     def test_one_alone_stays_below_its_limit(self):
         def work(**wants):
             """CPU seconds of the worker for a unit of progress, and units a second."""

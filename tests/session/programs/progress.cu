@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Works for ever, launches queued ahead, small and large kernels mixed; prints how much is done.
+// progress [AHEAD]: works for ever, so many units queued ahead (1: it waits for each), small and
+// large kernels mixed; prints how much is done.
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "check.h"
@@ -9,7 +11,6 @@ namespace {
 
 constexpr int kBlocks = 8, kThreads = 64;
 constexpr int kLaunches = 8;  // a unit of work
-constexpr int kAhead = 4;     // units queued
 
 __global__ void Churn(float* out, int steps) {
   float x = threadIdx.x * 0.001f + blockIdx.x;
@@ -21,18 +22,20 @@ __global__ void Churn(float* out, int steps) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const int ahead = argc > 1 ? std::atoi(argv[1]) : 4;
+  CHECK(ahead > 0 ? cudaSuccess : cudaErrorInvalidValue);
   float* out = nullptr;
   CHECK(cudaMalloc(&out, kBlocks * kThreads * sizeof(float)));
-  std::vector<cudaEvent_t> done(kAhead);
+  std::vector<cudaEvent_t> done(ahead);
   for (cudaEvent_t& event : done) {
     CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   }
   for (long unit = 0;; ++unit) {
-    cudaEvent_t event = done[unit % kAhead];
-    if (unit >= kAhead) {
+    cudaEvent_t event = done[unit % ahead];
+    if (unit >= ahead) {
       CHECK(cudaEventSynchronize(event));
-      std::printf("%ld\n", unit - kAhead + 1);
+      std::printf("%ld\n", unit - ahead + 1);
       std::fflush(stdout);
     }
     for (int i = 0; i < kLaunches; ++i) {
