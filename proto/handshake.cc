@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kMaxStrings = 256;
 constexpr size_t kMaxWindows = 64;
 constexpr size_t kMaxDevices = 256;
+constexpr size_t kMaxEndpoints = 16;
 
 class Out {
  public:
@@ -23,6 +24,7 @@ class Out {
   void Appended(const T& value) {
     Scalar(value);
   }
+  void AppendedText(const std::string& value) { Text(value); }
   void Flag(const bool& value) { builder_.Put<uint8_t>(value ? 1 : 0); }
   void Text(const std::string& value) { builder_.PutString(value); }
   template <size_t kBytes>
@@ -58,6 +60,11 @@ class In {
   void Appended(T& value) {
     if (reader_.ok() && reader_.remaining_bytes() >= sizeof(T)) {
       Scalar(value);
+    }
+  }
+  void AppendedText(std::string& value) {
+    if (reader_.ok() && reader_.remaining_bytes() != 0) {
+      Text(value);
     }
   }
   void Flag(bool& value) { value = reader_.Get<uint8_t>() != 0; }
@@ -156,6 +163,9 @@ void WalkHello(Io& io, T& value) {
   io.List(value.host_windows, kMaxWindows, WalkWindow);
   io.Scalar(value.shim_driver_version);
   io.Appended(value.features);
+  io.Appended(value.devices);
+  io.AppendedText(value.claim);
+  io.AppendedText(value.lease);
 }
 
 template <typename Io, typename T>
@@ -185,6 +195,13 @@ void WalkRefuse(Io& io, T& value) {
   io.Text(value.message);
 }
 
+template <typename Io, typename T>
+void WalkRedirect(Io& io, T& value) {
+  io.List(value.endpoints, kMaxEndpoints, [](auto& inner, auto& url) { inner.Text(url); });
+  io.Text(value.lease);
+  io.Text(value.claim);
+}
+
 Status Malformed(const char* what, size_t bytes) {
   return {Code::kMalformed, std::string("handshake: ") + what + " of " + std::to_string(bytes) +
                                 " bytes cannot be read"};
@@ -210,6 +227,11 @@ std::vector<std::byte> Encode(const Welcome& value) {
 std::vector<std::byte> Encode(const Refuse& value) {
   Out out;
   WalkRefuse(out, value);
+  return out.Take();
+}
+std::vector<std::byte> Encode(const Redirect& value) {
+  Out out;
+  WalkRedirect(out, value);
   return out.Take();
 }
 
@@ -257,6 +279,19 @@ Result<Refuse> DecodeRefuse(std::span<const std::byte> body) {
   }
   if (!in.ok()) {
     return Malformed("REFUSE", body.size());
+  }
+  return value;
+}
+
+Result<Redirect> DecodeRedirect(std::span<const std::byte> body) {
+  Redirect value;
+  In in(body);
+  WalkRedirect(in, value);
+  if (value.endpoints.empty()) {
+    in.Fail();
+  }
+  if (!in.ok()) {
+    return Malformed("REDIRECT", body.size());
   }
   return value;
 }

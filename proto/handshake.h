@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said before the log begins: GREETING (server speaks first), HELLO, then WELCOME or
-// REFUSE. Prose in docs/wire.md.
+// REFUSE; of a pool REDIRECT. Prose in docs/wire.md.
 #pragma once
 
 #include <array>
@@ -35,7 +35,13 @@ struct HandshakeHeader {
 };
 static_assert(sizeof(HandshakeHeader) == 16);
 
-enum class HandshakeType : uint16_t { kGreeting = 1, kHello = 2, kWelcome = 3, kRefuse = 4 };
+enum class HandshakeType : uint16_t {
+  kGreeting = 1,
+  kHello = 2,
+  kWelcome = 3,
+  kRefuse = 4,
+  kRedirect = 5,
+};
 enum class LinkRole : uint8_t { kLog = 0, kLane = 1 };
 
 struct Greeting {
@@ -72,6 +78,9 @@ struct Hello {
   std::vector<Window> host_windows;
   uint32_t shim_driver_version = 0;  // newest CUDA version the shim knows
   uint64_t features = 0;             // proto/session_features.h; 0 of an older client
+  uint32_t devices = 0;              // to a pool: how many are asked for; 0 = one
+  std::string claim;                 // to a pool: the claim to use; "" = one of the vGPU's own
+  std::string lease;                 // to a host of a pool: what the pool's REDIRECT gave
 };
 
 struct DeviceSnapshot {
@@ -111,16 +120,25 @@ struct Refuse {
   std::string message;  // one line, shown to the user as it is
 };
 
+// A pool's answer to HELLO: where to go, and what to show there.
+struct Redirect {
+  std::vector<std::string> endpoints;  // best first
+  std::string lease;                   // opaque to the client; opens one session, soon
+  std::string claim;                   // for people
+};
+
 std::vector<std::byte> Encode(const Greeting& value);
 std::vector<std::byte> Encode(const Hello& value);
 std::vector<std::byte> Encode(const Welcome& value);
 std::vector<std::byte> Encode(const Refuse& value);
+std::vector<std::byte> Encode(const Redirect& value);
 // Decode a body (without HandshakeHeader). Counts and sizes are checked against what is left;
 // kMalformed otherwise.
 Result<Greeting> DecodeGreeting(std::span<const std::byte> body);
 Result<Hello> DecodeHello(std::span<const std::byte> body);
 Result<Welcome> DecodeWelcome(std::span<const std::byte> body);
 Result<Refuse> DecodeRefuse(std::span<const std::byte> body);
+Result<Redirect> DecodeRedirect(std::span<const std::byte> body);
 
 // SHA-256 and HMAC-SHA256 (libsodium, linked statically).
 Hash256 Sha256(std::span<const std::byte> bytes);

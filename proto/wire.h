@@ -11,7 +11,8 @@
 namespace farcall {
 
 inline constexpr uint16_t kWireMajor = 1;  // another major is refused at HELLO
-inline constexpr uint16_t kWireMinor = 1;  // 1: HELLO and WELCOME end in `features`
+// 1: HELLO and WELCOME end in `features`; 2: HELLO goes on with `devices`, `claim` and `lease`
+inline constexpr uint16_t kWireMinor = 2;
 
 // ---- The log: both directions are sequences of frames, each a header and whole records.
 

@@ -47,9 +47,15 @@ enum class ControlType : uint32_t {
   // farcall-control -> supervisor
   kAskStatus,  // id
   kSetQuota,   // id, text = the vGPU's id; a, b, c: QuotaChange
+  // a pool's agent -> supervisor
+  kPoolBeat,    // id: it is about to report to the pool
+  kPoolAnswer,  // id = of the report it answers; descriptor: a memfd with PoolAnswer as JSON
   // supervisor -> farcall-control
   kStatus,         // id; descriptor: a memfd with control.proto's ServerStatus as JSON
   kSetQuotaReply,  // id; a = a ChangeOutcome, text = why not
+  // supervisor -> a pool's agent
+  kPoolReport,   // id; descriptor: a memfd with pool.proto's HostReport as JSON
+  kPoolChanged,  // there is something to report: beat at once
 };
 
 struct ControlMessage {

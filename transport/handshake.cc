@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kMaxGreetingBytes = 4u << 10;
 constexpr size_t kMaxRefuseBytes = 16u << 10;
+constexpr size_t kMaxRedirectBytes = 16u << 10;
 
 // Variables that change what libcuda or a math library computes or how; nothing that names a file
 // or a program.
@@ -37,6 +38,8 @@ size_t MaxBodyBytes(HandshakeType type) {
       return kMaxWelcomeBytes;
     case HandshakeType::kRefuse:
       return kMaxRefuseBytes;
+    case HandshakeType::kRedirect:
+      return kMaxRedirectBytes;
   }
   return 0;
 }
@@ -122,8 +125,15 @@ Status SendRefuse(Channel& channel, const Refuse& refuse, Clock::time_point dead
   return Send(channel, HandshakeType::kRefuse, Encode(sent), deadline);
 }
 
-Result<Welcome> ClientHandshake(Channel& channel, Hello hello, std::span<const uint8_t> key,
-                                Clock::time_point deadline) {
+Status SendRedirect(Channel& channel, const Redirect& redirect, Clock::time_point deadline) {
+  return Send(channel, HandshakeType::kRedirect, Encode(redirect), deadline);
+}
+
+namespace {
+
+// The client's side up to the answer, which is of type `wanted` or a refusal.
+Result<Packet> Converse(Channel& channel, Hello hello, std::span<const uint8_t> key,
+                        HandshakeType wanted, Clock::time_point deadline) {
   Result<Packet> first = Read(channel, {HandshakeType::kGreeting, HandshakeType::kRefuse}, "server",
                               "client", deadline);
   if (!first.ok()) {
@@ -145,20 +155,41 @@ Result<Welcome> ClientHandshake(Channel& channel, Hello hello, std::span<const u
       hello.proof = HelloProof(key, greeting->nonce, hello);
     }
     FARCALL_TRY(Send(channel, HandshakeType::kHello, Encode(hello), deadline));
-    first = Read(channel, {HandshakeType::kWelcome, HandshakeType::kRefuse}, "server", "client",
-                 deadline);
+    first = Read(channel, {wanted, HandshakeType::kRefuse}, "server", "client", deadline);
     if (!first.ok()) {
       return first.status();
     }
   }
-  if (first->header.type == static_cast<uint16_t>(HandshakeType::kWelcome)) {
-    return DecodeWelcome(first->body);
+  if (first->header.type == static_cast<uint16_t>(wanted)) {
+    return first;
   }
   Result<Refuse> refuse = DecodeRefuse(first->body);
   if (!refuse.ok()) {
     return refuse.status();
   }
   return Status(refuse->code, refuse->message);
+}
+
+}  // namespace
+
+Result<Welcome> ClientHandshake(Channel& channel, Hello hello, std::span<const uint8_t> key,
+                                Clock::time_point deadline) {
+  Result<Packet> answer =
+      Converse(channel, std::move(hello), key, HandshakeType::kWelcome, deadline);
+  if (!answer.ok()) {
+    return answer.status();
+  }
+  return DecodeWelcome(answer->body);
+}
+
+Result<Redirect> PoolHandshake(Channel& channel, Hello hello, std::span<const uint8_t> key,
+                               Clock::time_point deadline) {
+  Result<Packet> answer =
+      Converse(channel, std::move(hello), key, HandshakeType::kRedirect, deadline);
+  if (!answer.ok()) {
+    return answer.status();
+  }
+  return DecodeRedirect(answer->body);
 }
 
 bool IsForwardedVariable(std::string_view name) {

@@ -25,6 +25,7 @@ Result<Hello> ReadHello(Channel& channel, Clock::time_point deadline);
 //   Errors  kInternal (larger than kMaxWelcomeBytes), kTimeout, kDisconnected
 Status SendWelcome(Channel& channel, const Welcome& welcome, Clock::time_point deadline);
 Status SendRefuse(Channel& channel, const Refuse& refuse, Clock::time_point deadline);
+Status SendRedirect(Channel& channel, const Redirect& redirect, Clock::time_point deadline);
 
 // ---- Client side: the whole conversation.
 
@@ -37,6 +38,10 @@ Status SendRefuse(Channel& channel, const Refuse& refuse, Clock::time_point dead
 //   Thread  any; blocks
 Result<Welcome> ClientHandshake(Channel& channel, Hello hello, std::span<const uint8_t> key,
                                 Clock::time_point deadline);
+// The same with a pool, which tells where to go.
+//   Errors  as above; kMalformed too if a server is there and no pool
+Result<Redirect> PoolHandshake(Channel& channel, Hello hello, std::span<const uint8_t> key,
+                               Clock::time_point deadline);
 
 // Whether a client's variable may be set in a worker's environment (before it loads libcuda).
 bool IsForwardedVariable(std::string_view name);

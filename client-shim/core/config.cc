@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client-shim/core/config.h"
 
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -67,6 +68,12 @@ bool LoadFlag(const Settings& settings, const char* name, Config* config) {
   return false;
 }
 
+bool ParseCount(const std::string& text, uint32_t* count) {
+  constexpr uint32_t kMost = 64;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *count);
+  return error == std::errc() && end == text.data() + text.size() && *count >= 1 && *count <= kMost;
+}
+
 void LoadQuota(const Settings& settings, Config* config) {
   Setting mem = settings.Find("mem"), share = settings.Find("share");
   Setting limit = settings.Find("limit"), priority = settings.Find("priority");
@@ -97,6 +104,10 @@ Config* Load() {
     config->error = Wrong(token_file, "token_file", "cannot be read");
   }
   config->vgpu = Get("FARCALL_VGPU");
+  config->claim = settings.Find("claim").value;
+  Setting count = settings.Find("count");
+  if (!count.value.empty() && !ParseCount(count.value, &config->devices))
+    config->error = Wrong(count, "count", "is no number of devices; write 1 to 64");
   config->stats_file = settings.Find("stats").value;
   config->counters_folder = Get("FARCALL_COUNTERS");
   config->sync = LoadFlag(settings, "sync", config);

@@ -13,6 +13,8 @@ struct Config {
   std::string endpoint;         // FARCALL_ENDPOINT
   std::string token;            // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
   std::string vgpu;             // FARCALL_VGPU: shared by the processes of one `farcall run`
+  std::string claim;            // FARCALL_CLAIM: of a pool, the claim to use
+  uint32_t devices = 0;         // FARCALL_COUNT: of a pool, how many devices to ask for
   QuotaRequest quota;           // FARCALL_MEM, FARCALL_SHARE, FARCALL_LIMIT, FARCALL_PRIORITY
   std::string stats_file;       // FARCALL_STATS
   std::string counters_folder;  // FARCALL_COUNTERS, of `farcall run`

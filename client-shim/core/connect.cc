@@ -14,6 +14,9 @@ namespace farcall::client {
 namespace {
 
 constexpr auto kRejoinTimeout = std::chrono::seconds(5);
+constexpr auto kConnectTimeout = std::chrono::seconds(10);
+constexpr auto kPoolTimeout = std::chrono::seconds(90);  // the pool itself gives up before
+constexpr std::string_view kPoolScheme = "pool://";
 
 // HELLO and WELCOME are a round trip too, of the log and of each lane.
 void CountHandshake() {
@@ -35,26 +38,64 @@ void DescribeProcess(Hello* hello) {
   hello->program = length > 0 ? std::string(path, length) : "?";
   hello->client_version = "0.1.0";
   hello->shim_driver_version = kShimDriverVersion;
-  hello->features = FeatureBit(SessionFeature::kMirrors);
+  hello->features = FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kRedirect);
   for (std::string_view name : ForwardedVariables()) {
     const char* value = std::getenv(std::string(name).c_str());
     if (value != nullptr) hello->environment.emplace_back(name, value);
   }
 }
 
-Result<Connected> OpenSession(const Config& config, Hello hello, Clock::time_point deadline) {
-  Result<std::unique_ptr<Channel>> channel = Dial(config.endpoint, deadline);
+namespace {
+
+Result<Connected> OpenAt(const std::string& endpoint, Hello hello, std::span<const uint8_t> key) {
+  Clock::time_point deadline = Clock::now() + kConnectTimeout;
+  Result<std::unique_ptr<Channel>> channel = Dial(endpoint, deadline);
   if (!channel.ok()) return channel.status();
-  Hash256 key = Sha256(std::as_bytes(std::span(config.token)));
-  std::span<const uint8_t> proof_key;
-  if (!config.token.empty()) proof_key = key;
-  Result<Welcome> welcome = ClientHandshake(**channel, std::move(hello), proof_key, deadline);
+  Result<Welcome> welcome = ClientHandshake(**channel, std::move(hello), key, deadline);
   if (!welcome.ok()) return welcome.status();
   CountHandshake();
   Connected connected;
   connected.channel = std::move(*channel);
   connected.welcome = std::move(*welcome);
+  connected.endpoint = endpoint;
   return connected;
+}
+
+// A pool's host takes the lease in the place of a token; only tcp:// and its like lead there, so
+// that no pool sends a client in circles.
+Result<Connected> OpenByPool(const Config& config, Hello hello, std::span<const uint8_t> key) {
+  std::string door = "tcp://" + config.endpoint.substr(kPoolScheme.size());
+  Clock::time_point deadline = Clock::now() + kPoolTimeout;
+  Result<std::unique_ptr<Channel>> channel = Dial(door, Clock::now() + kConnectTimeout);
+  if (!channel.ok()) return channel.status();
+  Hello question = hello;
+  question.device_windows.clear();  // the host's business
+  question.environment.clear();
+  question.claim = config.claim;
+  question.devices = config.devices;
+  Result<Redirect> told = PoolHandshake(**channel, std::move(question), key, deadline);
+  if (!told.ok()) return told.status();
+  CountHandshake();
+  hello.lease = told->lease;
+  Status failed;
+  for (const std::string& endpoint : told->endpoints) {
+    Result<Connected> opened = OpenAt(endpoint, hello, {});
+    if (opened.ok()) return opened;
+    failed = opened.status();
+    if (failed.code() == Code::kRefused) break;  // it was reached, and the lease is used up
+  }
+  return Status(failed.code(), "claim " + told->claim + ": " + failed.message());
+}
+
+}  // namespace
+
+Result<Connected> OpenSession(const Config& config, Hello hello) {
+  Hash256 key = Sha256(std::as_bytes(std::span(config.token)));
+  std::span<const uint8_t> proof_key;
+  if (!config.token.empty()) proof_key = key;
+  bool is_pool = config.endpoint.compare(0, kPoolScheme.size(), kPoolScheme) == 0;
+  return is_pool ? OpenByPool(config, std::move(hello), proof_key)
+                 : OpenAt(config.endpoint, std::move(hello), proof_key);
 }
 
 Result<Link::Reconnected> Rejoin(const std::string& endpoint, const Welcome& session, LinkRole role,

@@ -15,12 +15,13 @@ namespace farcall::client {
 struct Connected {
   std::unique_ptr<Channel> channel;
   Welcome welcome;
+  std::string endpoint;  // the server's own: of pool://, the host that was given
 };
 
-// A new session.
+// A new session. Behind pool:// the pool is asked first, and waits until it has a device to give.
 //   Errors  kUnavailable / kTimeout (nothing there), kRefused (the server's words), kUnsupported
 //   (other wire major), kMalformed
-Result<Connected> OpenSession(const Config& config, Hello hello, Clock::time_point deadline);
+Result<Connected> OpenSession(const Config& config, Hello hello);
 // Resumes or joins a session with its key.
 Result<Link::Reconnected> Rejoin(const std::string& endpoint, const Welcome& session, LinkRole role,
                                  uint32_t lane, uint64_t received_seq, uint64_t received_chunks);

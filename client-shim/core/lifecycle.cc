@@ -28,7 +28,6 @@ std::mutex* g_connect_mutex = new std::mutex;
 CUresult g_last_failure = CUDA_SUCCESS;
 Clock::time_point g_retry_after;
 
-constexpr auto kConnectTimeout = std::chrono::seconds(10);
 constexpr auto kRetryPause = std::chrono::seconds(1);
 
 // One line: where, why and what to do. The transport's own lines say some of it already.
@@ -61,7 +60,7 @@ CUresult Connect() {
   hello.device_windows = ReserveDeviceWindows();
   if (!config.stats_file.empty() || !config.counters_folder.empty())
     StartStats(config.counters_folder);
-  Result<Connected> opened = OpenSession(config, hello, Clock::now() + kConnectTimeout);
+  Result<Connected> opened = OpenSession(config, hello);
   int taken = opened.ok() ? opened->welcome.device_window : -1;
   for (int i = 0; i < static_cast<int>(hello.device_windows.size()); ++i) {
     if (i != taken) ReleaseWindow(hello.device_windows[i]);
@@ -75,9 +74,9 @@ CUresult Connect() {
   DeviceCredit().SetWindow(CreditHalf(window));
   UserRanges().SetWindow(ReservationHalf(window));
   SetSync(config.sync);
-  auto* session = new Session(opened->welcome, config.endpoint);
+  auto* session = new Session(opened->welcome, opened->endpoint);
   LoadDevices(session->welcome());
-  std::string endpoint = config.endpoint;
+  std::string endpoint = opened->endpoint;
   session->Start(std::move(opened->channel),
                  [session, endpoint](LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
                    return Rejoin(endpoint, session->welcome(), role, lane, seq, chunks);

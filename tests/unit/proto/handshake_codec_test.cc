@@ -33,6 +33,9 @@ Hello FullHello() {
   return hello;
 }
 
+// Of a HELLO: devices with its padding, no claim and no lease.
+constexpr size_t kOfMinor2Bytes = 8 + 8 + 8;
+
 Welcome FullWelcome() {
   Welcome welcome;
   RandomBytes(welcome.session);
@@ -101,10 +104,34 @@ TEST(HandshakeCodecTest, WelcomeGreetingAndRefuseComeBackWhole) {
 }
 
 // Shorter than an older peer's. Padding may stand in front of the field that it does not send.
+TEST(HandshakeCodecTest, RedirectComesBackWholeAndNamesAnEndpoint) {
+  Redirect redirect{{"tcp://gpu7:7717", "tcp://gpu8:7717"}, "v4.public.x", "c-1"};
+  Result<Redirect> back = DecodeRedirect(Encode(redirect));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->endpoints, redirect.endpoints);
+  EXPECT_EQ(back->lease, redirect.lease);
+  EXPECT_EQ(back->claim, redirect.claim);
+  std::vector<std::byte> whole = Encode(redirect);
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes)
+    EXPECT_FALSE(DecodeRedirect(std::span(whole).first(bytes)).ok()) << bytes;
+  EXPECT_FALSE(DecodeRedirect(Encode(Redirect{{}, "lease", "claim"})).ok());
+}
+
+TEST(HandshakeCodecTest, WhatIsSaidToAPoolComesBackWhole) {
+  Hello hello = FullHello();
+  hello.devices = 2;
+  hello.claim = "c-1";
+  hello.lease = "v4.public.x";
+  Result<Hello> back = DecodeHello(Encode(hello));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(std::tuple(back->devices, back->claim, back->lease),
+            std::tuple(2u, "c-1", "v4.public.x"));
+}
+
 TEST(HandshakeCodecTest, NoTruncationDecodes) {
   constexpr size_t kAppendedBytes = 8 + 7;
   std::vector<std::byte> hello = Encode(FullHello()), welcome = Encode(FullWelcome());
-  for (size_t bytes = 0; bytes + kAppendedBytes < hello.size(); ++bytes) {
+  for (size_t bytes = 0; bytes + kAppendedBytes + kOfMinor2Bytes < hello.size(); ++bytes) {
     EXPECT_EQ(DecodeHello(std::span(hello).first(bytes)).status().code(), Code::kMalformed)
         << bytes;
   }
@@ -123,10 +150,11 @@ TEST(HandshakeCodecTest, APeerThatDoesNotTellOfFeaturesHasNone) {
   EXPECT_TRUE(HasFeature(*DecodeHello(sent), SessionFeature::kMirrors));
   EXPECT_TRUE(HasFeature(*DecodeWelcome(answered), SessionFeature::kMirrors));
   EXPECT_FALSE(HasFeature(*DecodeWelcome(answered), SessionFeature::kNvml));
-  Result<Hello> older = DecodeHello(std::span(sent).first(sent.size() - 8));
+  Result<Hello> older = DecodeHello(std::span(sent).first(sent.size() - kOfMinor2Bytes - 8));
   ASSERT_TRUE(older.ok());
   EXPECT_EQ(older->features, 0u);
   EXPECT_EQ(older->shim_driver_version, hello.shim_driver_version);
+  EXPECT_EQ(std::tuple(older->devices, older->claim, older->lease), std::tuple(0u, "", ""));
   TellNvmlToOlderPeers(&welcome);
   answered = Encode(welcome);
   Result<Welcome> answer = DecodeWelcome(std::span(answered).first(answered.size() - 8));
