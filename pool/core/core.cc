@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Claims: how they come, move and end.
+#include "pool/core/core.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace farcall::pool {
+
+namespace {
+
+constexpr uint32_t kMostCount = 64, kMostSeats = 4096;
+
+Ms After(Ms from, Ms wait) {
+  return wait > kNever - from ? kNever : from + wait;
+}
+
+// What cannot be, whatever hosts there are; "" and the field.
+std::pair<std::string, std::string> Wrong(const Ask& ask) {
+  auto text = [](uint64_t value) { return std::to_string(value); };
+  if (ask.count < 1 || ask.count > kMostCount)
+    return {"count " + text(ask.count) + ": 1 to " + text(kMostCount), "count"};
+  if (ask.share_milli > kWholeMilli)
+    return {"share " + text(ask.share_milli) + ": 0 to 1000 thousandths of a GPU", "share_milli"};
+  if (ask.limit_milli > kWholeMilli)
+    return {"limit " + text(ask.limit_milli) + ": 0 to 1000 thousandths of a GPU", "limit_milli"};
+  if (ask.limit_milli != 0 && ask.share_milli > ask.limit_milli)
+    return {"share " + text(ask.share_milli) + " above its limit " + text(ask.limit_milli),
+            "share_milli"};
+  if (ask.priority > 2) return {"class " + text(ask.priority) + ": normal, high or low", "class"};
+  if (ask.seats < 1 || ask.seats > kMostSeats)
+    return {"max_sessions " + text(ask.seats) + ": 1 to " + text(kMostSeats), "max_sessions"};
+  for (auto [value, name] : {std::pair(ask.queue_ms, "queue_ms"),
+                             {ask.lifetime_ms, "lifetime_ms"},
+                             {ask.on_disconnect_ms, "on_disconnect_ms"},
+                             {ask.hold_ms, "hold_ms"}})
+    if (value < 0)
+      return {std::string(name) + " " + std::to_string(value) + ": not negative", name};
+  return {};
+}
+
+}  // namespace
+
+const Claim* Core::Find(const std::string& id) const {
+  auto found = claims_.find(id);
+  return found == claims_.end() ? nullptr : &found->second;
+}
+
+void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now) {
+  now_ = now;
+  settled_at_ = After(now, timing_.settle);
+  for (Host& host : hosts) {
+    host.state = HostState::kJoining;
+    host.heard = host.suspect_since = now;
+    host.is_connected = false;
+    host.incarnation = host.beat = 0;
+    host.claims.clear();
+    for (Gpu& gpu : host.gpus) gpu.used_bytes = gpu.used_milli = gpu.claims = gpu.exclusive = 0;
+    revision_ = std::max(revision_, host.revision);
+    std::string name = host.name;
+    hosts_[name] = std::move(host);
+  }
+  for (Claim& loaded : claims) {
+    std::string id = loaded.id;
+    Claim& claim = claims_[id] = std::move(loaded);
+    claim.created = claim.since = now;
+    claim.renewed = 0;
+    claim.avoid.clear();
+    claim.sessions = 0;
+    claim.was_granted = !claim.host.empty();
+    // The silence before this start was not witnessed: counted from here.
+    claim.granted_until = claim.was_granted ? After(now, OrphanAfter(claim.ask.hold_ms)) : 0;
+    revision_ = std::max(revision_, claim.revision);
+    last_order_ = std::max(last_order_, claim.order);
+    if (!claim.idempotency_key.empty()) by_key_[claim.idempotency_key] = id;
+    if (HoldsCapacity(claim.state)) {
+      auto [host, is_new] = hosts_.try_emplace(claim.host);
+      if (is_new) {
+        host->second.name = claim.host;
+        host->second.heard = now;
+      }
+      Hold(claim, true);
+    }
+    if (claim.state == ClaimState::kPending) Enqueue(claim);
+    Arm(claim);
+  }
+}
+
+Effects Core::Apply(const Event& event, Ms now) {
+  Effects effects;
+  effects_ = &effects;
+  now_ = std::max(now, now_);
+  std::visit([this](const auto& one) { On(one); }, event);
+  Schedule();
+  effects_ = nullptr;
+#ifndef NDEBUG
+  if (std::string broken = Broken(); !broken.empty()) {
+    std::fprintf(stderr, "pool: %s\n", broken.c_str());
+    std::abort();
+  }
+#endif
+  return effects;
+}
+
+void Core::On(const RequestClaim& event) {
+  if (auto known = by_key_.find(event.idempotency_key);
+      !event.idempotency_key.empty() && known != by_key_.end()) {
+    if (claims_.at(known->second).ask != event.ask)
+      return Refuse(RefusalCode::kConflict, "this Idempotency-Key was used for another request",
+                    "Idempotency-Key", "use a new key for a new request");
+    effects_->claim = known->second;
+    return;
+  }
+  auto [wrong, field] = Wrong(event.ask);
+  if (!wrong.empty()) return Refuse(RefusalCode::kInvalid, wrong, field);
+  if (event.id.empty() || claims_.count(event.id) != 0)
+    return Refuse(RefusalCode::kConflict, "there is a claim '" + event.id + "' already", "id");
+  Claim& claim = claims_[event.id];
+  claim.id = event.id;
+  claim.owner = event.owner;
+  claim.idempotency_key = event.idempotency_key;
+  claim.ask = event.ask;
+  claim.created_unix = event.now_unix;
+  claim.created = claim.since = now_;
+  claim.order = ++last_order_;
+  if (!claim.idempotency_key.empty()) by_key_[claim.idempotency_key] = claim.id;
+  Enqueue(claim);
+  Store(claim);
+  Arm(claim);
+  effects_->claim = claim.id;
+}
+
+void Core::On(const ReleaseClaim& event) {
+  auto found = claims_.find(event.id);
+  if (found == claims_.end())
+    return Refuse(RefusalCode::kNotFound, "there is no claim '" + event.id + "'", "id",
+                  "farcall pool list shows them");
+  Claim& claim = found->second;
+  if (event.if_revision && *event.if_revision != claim.revision)
+    return Refuse(RefusalCode::kConflict,
+                  "revision " + std::to_string(*event.if_revision) + ": it is " +
+                      std::to_string(claim.revision) + " by now",
+                  "If-Match", "read it again");
+  effects_->claim = claim.id;
+  if (IsOver(claim.state)) return;  // once more is no error
+  if (claim.state == ClaimState::kReleasing) {
+    claim.requeues = false;
+    claim.final_state = ClaimState::kReleased;
+    claim.reason = event.reason;
+    return Store(claim);
+  }
+  End(claim, ClaimState::kReleased, event.reason);
+}
+
+void Core::On(const RenewClaim& event) {
+  auto found = claims_.find(event.id);
+  if (found == claims_.end() || IsOver(found->second.state))
+    return Refuse(found == claims_.end() ? RefusalCode::kNotFound : RefusalCode::kConflict,
+                  found == claims_.end() ? "there is no claim '" + event.id + "'"
+                                         : "claim '" + event.id + "' is over",
+                  "id");
+  found->second.renewed = now_;
+  effects_->claim = event.id;
+  Arm(found->second);
+}
+
+void Core::On(const Tick&) {
+  if (now_ >= settled_at_) {
+    while (!deadlines_.empty() && deadlines_.begin()->first <= now_) {
+      std::string id = deadlines_.begin()->second;
+      Disarm(id);
+      Expire(claims_.at(id));
+    }
+  }
+  ForgetRefusals();
+  SweepHosts();
+}
+
+void Core::Move(Claim& claim, ClaimState to, const std::string& reason) {
+  if (!MayBecome(claim.state, to)) std::abort();  // a fault of ours, not of a peer's
+  bool held = HoldsCapacity(claim.state), holds = HoldsCapacity(to);
+  if (claim.state == ClaimState::kPending) Dequeue(claim);
+  if (held && !holds) Hold(claim, false);
+  claim.state = to;
+  claim.since = now_;
+  claim.reason = reason;
+  if (!held && holds) Hold(claim, true);
+  if (held && !holds) {
+    claim.host.clear();
+    claim.devices.clear();
+    claim.was_granted = false;
+    claim.granted_until = 0;
+  }
+  if (to == ClaimState::kPending) Enqueue(claim);
+  Say(std::string("claim_").append(ToText(to)), claim.id, claim.host, reason);
+  Store(claim);
+  Arm(claim);
+}
+
+void Core::End(Claim& claim, ClaimState final_state, const std::string& reason, bool requeues) {
+  if (!HoldsCapacity(claim.state)) return Move(claim, final_state, reason);
+  claim.final_state = final_state;
+  claim.requeues = requeues;
+  if (claim.was_granted) {
+    std::string host = claim.host;
+    Move(claim, ClaimState::kReleasing, reason);
+    effects_->beats.insert(host);
+    return;
+  }
+  // No host was ever told of it.
+  Move(claim, requeues ? ClaimState::kPending : final_state, reason);
+}
+
+void Core::Finish(Claim& claim) {
+  Move(claim, claim.requeues ? ClaimState::kPending : claim.final_state, claim.reason);
+}
+
+void Core::Expire(Claim& claim) {
+  bool lifetime_over =
+      claim.ask.lifetime_ms != 0 && now_ >= After(claim.created, claim.ask.lifetime_ms);
+  if (IsOver(claim.state)) {
+    effects_->claims.erase(claim.id);
+    effects_->erased_claims.insert(claim.id);
+    if (!claim.idempotency_key.empty()) by_key_.erase(claim.idempotency_key);
+    claims_.erase(std::string(claim.id));
+    return;
+  }
+  if (claim.state == ClaimState::kReleasing) return Finish(claim);
+  if (lifetime_over) return End(claim, ClaimState::kExpired, "lifetime");
+  switch (claim.state) {
+    case ClaimState::kPending:
+      return End(claim, ClaimState::kFailed, "queue_timeout");
+    case ClaimState::kReserved:
+      return End(claim, ClaimState::kFailed, "the host did not accept it in time", true);
+    case ClaimState::kBound:
+      return End(claim, ClaimState::kExpired, "never_used");
+    default:
+      return End(claim, ClaimState::kExpired, "idle");
+  }
+}
+
+Ms Core::DeadlineOf(const Claim& claim) const {
+  Ms at = kNever;
+  Ms renewed = claim.renewed == 0 ? 0 : After(claim.renewed, timing_.renew);
+  switch (claim.state) {
+    case ClaimState::kPending:
+      if (claim.ask.queue_ms != 0) at = After(claim.since, claim.ask.queue_ms);
+      break;
+    case ClaimState::kReserved:
+      at = After(claim.since, timing_.reserved);
+      break;
+    case ClaimState::kBound:
+      at = std::max(After(claim.since, timing_.never_used), renewed);
+      break;
+    case ClaimState::kActive:
+      break;
+    case ClaimState::kIdle:
+      at = claim.ask.on_disconnect_ms != 0 ? After(claim.since, claim.ask.on_disconnect_ms)
+                                           : std::max(After(claim.since, timing_.renew), renewed);
+      break;
+    case ClaimState::kReleasing:
+      return claim.granted_until;
+    default:
+      return After(claim.since, timing_.keep_over);
+  }
+  if (claim.ask.lifetime_ms != 0) at = std::min(at, After(claim.created, claim.ask.lifetime_ms));
+  return at;
+}
+
+void Core::Arm(const Claim& claim) {
+  Disarm(claim.id);
+  Ms at = DeadlineOf(claim);
+  if (at == kNever) return;
+  deadlines_.emplace(at, claim.id);
+  armed_[claim.id] = at;
+}
+
+void Core::Disarm(const std::string& id) {
+  auto armed = armed_.find(id);
+  if (armed == armed_.end()) return;
+  deadlines_.erase({armed->second, id});
+  armed_.erase(armed);
+}
+
+// A host that is not known yet, or has fewer GPUs than it had, is counted when it reports.
+void Core::Hold(const Claim& claim, bool held) {
+  auto found = hosts_.find(claim.host);
+  if (found == hosts_.end()) return;
+  Host& host = found->second;
+  if (held ? !host.claims.insert(claim.id).second : host.claims.erase(claim.id) == 0) return;
+  for (uint32_t device : claim.devices) {
+    if (device >= host.gpus.size()) continue;
+    Gpu& gpu = host.gpus[device];
+    uint32_t exclusive = claim.ask.memory_bytes == 0 ? 1 : 0;
+    if (held) {
+      gpu.used_bytes += claim.memory_bytes;
+      gpu.used_milli += claim.ask.share_milli;
+      gpu.exclusive += exclusive;
+      ++gpu.claims;
+    } else {
+      gpu.used_bytes -= claim.memory_bytes;
+      gpu.used_milli -= claim.ask.share_milli;
+      gpu.exclusive -= exclusive;
+      --gpu.claims;
+    }
+  }
+  if (!held) {
+    CapacityCame();
+    Settle(host);
+  }
+}
+
+void Core::Store(const Claim& claim) {
+  claims_.at(claim.id).revision = ++revision_;
+  effects_->claims.insert(claim.id);
+}
+
+void Core::Store(Host& host) {
+  host.revision = ++revision_;
+  effects_->hosts.insert(host.name);
+}
+
+void Core::Say(std::string kind, const std::string& claim, const std::string& host,
+               std::string text) {
+  effects_->happenings.push_back({std::move(kind), claim, host, std::move(text)});
+}
+
+void Core::Refuse(RefusalCode code, std::string message, std::string field, std::string hint) {
+  effects_->refusal = Refusal{code, std::move(message), std::move(field), std::move(hint)};
+}
+
+}  // namespace farcall::pool

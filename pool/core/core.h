@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pool's serial core: Apply(event) -> effects. Deterministic, without input or output; time
+// comes in with every event, ids with the request. What it answers counts once its effects are
+// stored.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "pool/core/placer.h"
+#include "pool/core/types.h"
+
+namespace farcall::pool {
+
+// Waiting times of the tables in docs/pool.md.
+struct Timing {
+  Ms settle = 10'000;         // after a start: no expiry, no host is given up
+  Ms suspect = 10'000;        // silence of a host
+  Ms lost = 60'000;           // silence in all
+  Ms reserved = 60'000;       // for the host to accept
+  Ms never_used = 120'000;    // bound, without a session
+  Ms renew = 600'000;         // idle, without being renewed
+  Ms keep_over = 3'600'000;   // how long what is over can still be looked at
+  Ms refused_pause = 30'000;  // before a host that refused a claim is asked for it again
+};
+
+// The time after which a host has surely given a claim up: its clock may run a tenth slower.
+constexpr Ms OrphanAfter(Ms hold) {
+  return hold + hold / 10 + 2000;
+}
+
+// ---- Events
+
+struct RequestClaim {
+  std::string id, owner, idempotency_key;
+  Ask ask;
+  int64_t now_unix = 0;
+};
+struct ReleaseClaim {
+  std::string id, reason;
+  std::optional<uint64_t> if_revision;
+};
+struct RenewClaim {
+  std::string id;
+};
+// HostReport: types.h
+struct HostClosed {  // its stream has ended
+  std::string host;
+  uint64_t incarnation = 0;
+};
+struct SetHost {
+  enum class Verb : uint8_t { kDrain, kCordon, kUncordon };
+  std::string host;
+  Verb verb = Verb::kDrain;
+  std::optional<uint64_t> if_revision;
+};
+struct Tick {};
+using Event =
+    std::variant<RequestClaim, ReleaseClaim, RenewClaim, HostReport, HostClosed, SetHost, Tick>;
+
+// ---- Effects
+
+enum class RefusalCode : uint8_t { kInvalid, kNotFound, kConflict };
+struct Refusal {
+  RefusalCode code = RefusalCode::kInvalid;
+  std::string message, field, hint;
+};
+struct Happening {  // a line of /v1/events
+  std::string kind, claim, host, text;
+};
+struct Effects {
+  std::set<std::string> claims, hosts, erased_claims;  // to be stored, or no longer
+  std::set<std::string> beats;               // hosts to be asked for a heartbeat, after the store
+  std::optional<std::vector<Grant>> answer;  // to the report, after the store
+  std::string claim;                         // of a request: its id, which may be an older one's
+  std::optional<Refusal> refusal;
+  std::vector<Happening> happenings;
+};
+
+struct Explanation {
+  ClaimState state = ClaimState::kPending;
+  Pass pass;
+  uint32_t place_in_queue = 0;  // 1: the next; 0: not in it
+  std::string why;              // one line
+};
+
+class Core {
+ public:
+  explicit Core(const Timing& timing = {}) : timing_(timing) {}
+
+  // What the store held, before the first event: the clock starts anew for all of it.
+  void Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now);
+
+  Effects Apply(const Event& event, Ms now);
+
+  const std::map<std::string, Claim>& claims() const { return claims_; }
+  const Hosts& hosts() const { return hosts_; }
+  const Claim* Find(const std::string& id) const;
+  Explanation Explain(const Claim& claim) const;
+  // As Explain for a claim that is not made; and where it would go now.
+  Explanation Plan(const Ask& ask, std::optional<Place>* place) const;
+  uint64_t revision() const { return revision_; }
+  size_t pending() const { return pending_count_; }
+
+  // Everything that must hold after every event; "" or what does not.
+  std::string Broken() const;
+
+ private:
+  using Order = uint64_t;
+  // Claims that ask for the same: what fails for one fails for all until capacity comes back.
+  struct Shape {
+    std::map<Order, std::string> queue;
+    uint64_t failed_at = 0;  // the capacity version
+  };
+
+  void On(const RequestClaim& event);
+  void On(const ReleaseClaim& event);
+  void On(const RenewClaim& event);
+  void On(const HostReport& event);
+  void On(const HostClosed& event);
+  void On(const SetHost& event);
+  void On(const Tick& event);
+
+  // Claims.
+  void Move(Claim& claim, ClaimState to, const std::string& reason = "");
+  // Out of whatever state: at once if no host can hold it, else by way of kReleasing.
+  void End(Claim& claim, ClaimState final_state, const std::string& reason, bool requeues = false);
+  void Finish(Claim& claim);  // of kReleasing: the host has let go
+  void Expire(Claim& claim);  // its deadline has come
+  Ms DeadlineOf(const Claim& claim) const;
+  void Arm(const Claim& claim);
+  void Disarm(const std::string& id);
+  void Hold(const Claim& claim, bool held);  // counts it on its GPUs
+  static std::string ShapeOf(const Claim& claim);
+  void Enqueue(const Claim& claim);
+  void Dequeue(const Claim& claim);
+
+  // Hosts (core_hosts.cc).
+  void SetState(Host& host, HostState to, const std::string& why = "");
+  void TakeInventory(Host& host, const HostReport& report);
+  void HearClaim(Host& host, const ReportedClaim& told);
+  void Adopt(Host& host, const ReportedClaim& told);
+  void HearRefusal(Host& host, Claim& claim, const std::string& why);
+  void MissClaims(Host& host, const std::set<std::string>& told);
+  std::vector<Grant> GrantsOf(Host& host);
+  HostState StateOfPresent(const Host& host) const;
+  void Settle(Host& host);  // draining or drained, as its claims say
+  void SweepHosts();
+  bool FellSilentWithMany(const Host& host) const;
+
+  // The queue (core_queue.cc).
+  void CapacityCame() { ++capacity_version_; }
+  void ForgetRefusals();
+  void Schedule();
+  bool TryPlace(Claim& claim);
+
+  void Store(const Claim& claim);
+  void Store(Host& host);
+  void Say(std::string kind, const std::string& claim, const std::string& host, std::string text);
+  void Refuse(RefusalCode code, std::string message, std::string field = "", std::string hint = "");
+
+  const Timing timing_;
+  Ms now_ = 0, settled_at_ = 0;
+  std::map<std::string, Claim> claims_;
+  Hosts hosts_;
+  std::map<std::string, std::string> by_key_;  // idempotency key -> claim
+  std::map<std::string, Shape> shapes_;
+  std::set<std::string> new_shapes_;  // with a claim that no pass has seen
+  size_t pending_count_ = 0;
+  uint64_t capacity_version_ = 1, scheduled_version_ = 0;
+  uint64_t revision_ = 0;
+  Order last_order_ = 0;
+  std::set<std::pair<Ms, std::string>> deadlines_;
+  std::map<std::string, Ms> armed_;
+  std::map<std::string, Ms> avoiding_;  // pending claims and when they try all hosts again
+  Effects* effects_ = nullptr;          // of the event under way
+};
+
+}  // namespace farcall::pool

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hosts: what they report, what they are granted, their silence.
+#include <algorithm>
+
+#include "pool/core/core.h"
+
+namespace farcall::pool {
+
+namespace {
+
+constexpr uint32_t kMostRefusals = 3;  // one after the other: its inventory is not to be believed
+// Before a claim is accepted its host may hold it for a short time only, so that another can be
+// tried soon.
+constexpr Ms kUnacceptedHold = 30'000;
+// So many hosts falling silent together says more about us than about them.
+constexpr size_t kLeastForMass = 4;
+constexpr double kMassSilence = 0.3;
+constexpr Ms kMassWindow = 30'000;
+
+bool SameInventory(const std::vector<Gpu>& a, const std::vector<Gpu>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Gpu& x, const Gpu& y) {
+    return x.name == y.name && x.uuid == y.uuid && x.memory_bytes == y.memory_bytes;
+  });
+}
+
+}  // namespace
+
+void Core::SetState(Host& host, HostState to, const std::string& why) {
+  if (host.state == to) return;
+  if (!MayBecome(host.state, to)) std::abort();  // a fault of ours, not of a peer's
+  if (to == HostState::kReady) CapacityCame();
+  if (to == HostState::kSuspect) host.suspect_since = now_;
+  host.state = to;
+  Say(std::string("host_").append(ToText(to)), "", host.name, why);
+  Store(host);
+}
+
+HostState Core::StateOfPresent(const Host& host) const {
+  if (!host.drains) return HostState::kReady;
+  return host.claims.empty() ? HostState::kDrained : HostState::kDraining;
+}
+
+void Core::Settle(Host& host) {
+  if (host.state == HostState::kReady || host.state == HostState::kDraining ||
+      host.state == HostState::kDrained)
+    SetState(host, StateOfPresent(host));
+}
+
+void Core::On(const HostReport& report) {
+  auto [found, is_new] = hosts_.try_emplace(report.host);
+  Host& host = found->second;
+  if (is_new) {
+    host.name = report.host;
+    host.incarnation = report.incarnation;
+    Say("host_joining", "", host.name, "");
+    Store(host);
+  }
+  bool is_present = host.state != HostState::kLost && host.state != HostState::kSuspect;
+  bool is_other = host.incarnation != report.incarnation;
+  if (report.incarnation < host.incarnation || (is_other && host.is_connected && is_present))
+    return Refuse(RefusalCode::kConflict, "a host named '" + host.name + "' is in the pool already",
+                  "host", "give this one another name with --pool-name");
+  if (!is_other && report.beat <= host.beat)
+    return Refuse(
+        RefusalCode::kConflict,
+        "heartbeat " + std::to_string(report.beat) + " comes after " + std::to_string(host.beat),
+        "beat");
+  host.beat = report.beat;
+  if (is_other) {
+    host.incarnation = report.incarnation;
+    host.refusals = 0;
+    Store(host);
+  }
+  host.heard = now_;
+  host.is_connected = true;
+  if (host.state == HostState::kLost) SetState(host, HostState::kJoining);
+  TakeInventory(host, report);
+  if (report.is_draining && !host.drains) {
+    host.drains = true;
+    host.reason = "its server is ending";
+    Store(host);
+  }
+  SetState(host, StateOfPresent(host));
+  std::set<std::string> told;
+  for (const ReportedClaim& claim : report.claims) {
+    if (claim.refused.empty()) told.insert(claim.claim);
+    HearClaim(host, claim);
+  }
+  MissClaims(host, told);
+  Settle(host);
+  Schedule();  // so that what fits goes out with this answer
+  effects_->answer = GrantsOf(host);
+  effects_->beats.erase(host.name);
+}
+
+void Core::TakeInventory(Host& host, const HostReport& report) {
+  if (host.endpoints != report.endpoints) {
+    host.endpoints = report.endpoints;
+    Store(host);
+  }
+  if (SameInventory(host.gpus, report.gpus)) return;
+  std::set<std::string> held = host.claims;
+  for (const std::string& id : held) Hold(claims_.at(id), false);
+  host.gpus = report.gpus;
+  for (Gpu& gpu : host.gpus) gpu.used_bytes = gpu.used_milli = gpu.claims = gpu.exclusive = 0;
+  for (const std::string& id : held) Hold(claims_.at(id), true);
+  CapacityCame();
+  Store(host);
+}
+
+void Core::HearClaim(Host& host, const ReportedClaim& told) {
+  auto found = claims_.find(told.claim);
+  if (found == claims_.end()) {
+    if (told.refused.empty() && !told.is_ending) Adopt(host, told);
+    return;
+  }
+  Claim& claim = found->second;
+  // What is not granted in the answer, the host lets go.
+  if (claim.host != host.name || claim.epoch != told.epoch || !IsGranted(claim.state)) return;
+  if (!told.refused.empty()) return HearRefusal(host, claim, told.refused);
+  if (told.is_ending) return;
+  host.refusals = 0;
+  claim.sessions = told.sessions;
+  bool runs = told.sessions != 0;
+  switch (claim.state) {
+    case ClaimState::kReserved:
+      Move(claim, runs ? ClaimState::kActive : ClaimState::kBound);
+      break;
+    case ClaimState::kBound:
+    case ClaimState::kIdle:
+      if (runs) Move(claim, ClaimState::kActive);
+      break;
+    case ClaimState::kActive:
+      if (!runs) Move(claim, ClaimState::kIdle);
+      break;
+    default:
+      break;
+  }
+}
+
+// A store that was lost or is older than the host: running programs are not its victims.
+void Core::Adopt(Host& host, const ReportedClaim& told) {
+  Claim& claim = claims_[told.claim];
+  claim.id = told.claim;
+  claim.owner = "adopted";
+  claim.ask.count = static_cast<uint32_t>(told.devices.size());
+  claim.ask.memory_bytes = claim.memory_bytes = told.memory_bytes;
+  claim.ask.share_milli = std::min(told.share_milli, kWholeMilli);
+  claim.ask.limit_milli = told.limit_milli;
+  claim.ask.priority = told.priority;
+  claim.ask.seats = told.seats;
+  claim.epoch = told.epoch;
+  claim.order = ++last_order_;
+  claim.host = host.name;
+  claim.devices = told.devices;
+  claim.sessions = told.sessions;
+  claim.was_granted = true;
+  claim.granted_until = now_ + OrphanAfter(claim.ask.hold_ms);
+  claim.state = told.sessions != 0 ? ClaimState::kActive : ClaimState::kBound;
+  claim.created = claim.since = now_;
+  Hold(claim, true);
+  Say("claim_adopted", claim.id, host.name, "its host holds it, this store did not know it");
+  Store(claim);
+  Arm(claim);
+}
+
+void Core::HearRefusal(Host& host, Claim& claim, const std::string& why) {
+  Say("claim_refused", claim.id, host.name, why);
+  if (claim.state == ClaimState::kReserved) {
+    claim.avoid.insert(host.name);
+    avoiding_[claim.id] = now_ + timing_.refused_pause;
+    Move(claim, ClaimState::kPending, why);
+  } else {
+    Move(claim, ClaimState::kFailed, why);  // its host has come back with less than it had
+  }
+  if (++host.refusals < kMostRefusals || host.is_cordoned) return;
+  host.is_cordoned = true;
+  host.reason = "its ledger refused " + std::to_string(host.refusals) +
+                " claims that fit its inventory: " + why;
+  Say("host_cordoned", "", host.name, host.reason);
+  Store(host);
+}
+
+// A host acts only on the answer to its latest heartbeat, so what this one does not list it does
+// not hold, and no older answer can bring it back.
+void Core::MissClaims(Host& host, const std::set<std::string>& told) {
+  std::set<std::string> held = host.claims;
+  for (const std::string& id : held) {
+    if (told.count(id) != 0) continue;
+    Claim& claim = claims_.at(id);
+    claim.sessions = 0;
+    if (claim.state == ClaimState::kReleasing) Finish(claim);
+    if (claim.state == ClaimState::kActive) Move(claim, ClaimState::kIdle);
+  }
+}
+
+std::vector<Grant> Core::GrantsOf(Host& host) {
+  std::vector<Grant> grants;
+  for (const std::string& id : host.claims) {
+    Claim& claim = claims_.at(id);
+    if (!IsGranted(claim.state)) continue;
+    Ms hold = claim.state == ClaimState::kReserved ? std::min(kUnacceptedHold, claim.ask.hold_ms)
+                                                   : claim.ask.hold_ms;
+    claim.was_granted = true;
+    claim.granted_until = std::max(claim.granted_until, now_ + OrphanAfter(hold));
+    grants.push_back({id, claim.epoch, claim.devices, claim.memory_bytes, claim.ask.share_milli,
+                      claim.ask.limit_milli, claim.ask.priority, claim.ask.seats, hold});
+  }
+  return grants;
+}
+
+void Core::On(const HostClosed& event) {
+  auto found = hosts_.find(event.host);
+  if (found != hosts_.end() && found->second.incarnation == event.incarnation)
+    found->second.is_connected = false;
+}
+
+void Core::On(const SetHost& event) {
+  auto found = hosts_.find(event.host);
+  if (found == hosts_.end())
+    return Refuse(RefusalCode::kNotFound, "there is no host '" + event.host + "'", "host",
+                  "farcall pool list --hosts shows them");
+  Host& host = found->second;
+  if (event.if_revision && *event.if_revision != host.revision)
+    return Refuse(RefusalCode::kConflict,
+                  "revision " + std::to_string(*event.if_revision) + ": it is " +
+                      std::to_string(host.revision) + " by now",
+                  "If-Match", "read it again");
+  bool was_closed = host.drains || host.is_cordoned;
+  switch (event.verb) {
+    case SetHost::Verb::kDrain:
+      host.drains = true;
+      break;
+    case SetHost::Verb::kCordon:
+      host.is_cordoned = true;
+      break;
+    case SetHost::Verb::kUncordon:
+      host.drains = host.is_cordoned = false;
+      host.refusals = 0;
+      if (was_closed) CapacityCame();
+      break;
+  }
+  host.reason = event.verb == SetHost::Verb::kUncordon ? "" : "asked for";
+  Store(host);
+  Settle(host);
+  if (event.verb != SetHost::Verb::kDrain) return;
+  // Claims nobody uses go elsewhere; those in use end in their own time.
+  std::set<std::string> held = host.claims;
+  for (const std::string& id : held) {
+    Claim& claim = claims_.at(id);
+    if (IsGranted(claim.state) && claim.state != ClaimState::kActive)
+      End(claim, ClaimState::kFailed, "its host drains", true);
+  }
+}
+
+bool Core::FellSilentWithMany(const Host& host) const {
+  if (hosts_.size() < kLeastForMass) return false;
+  auto with_it = std::count_if(hosts_.begin(), hosts_.end(), [&](const auto& other) {
+    Ms apart = other.second.suspect_since - host.suspect_since;
+    return other.second.state == HostState::kSuspect && apart <= kMassWindow &&
+           -apart <= kMassWindow;
+  });
+  return static_cast<double>(with_it) > kMassSilence * static_cast<double>(hosts_.size());
+}
+
+void Core::SweepHosts() {
+  for (auto& [name, host] : hosts_) {
+    bool speaks = host.state != HostState::kSuspect && host.state != HostState::kLost;
+    if (speaks && now_ - host.heard >= timing_.suspect && now_ >= settled_at_)
+      SetState(host, HostState::kSuspect, "silent");
+  }
+  for (auto& [name, host] : hosts_) {
+    if (host.state == HostState::kSuspect && now_ - host.heard >= timing_.lost &&
+        !FellSilentWithMany(host))
+      SetState(host, HostState::kLost, "silent");
+    if (host.state != HostState::kLost) continue;
+    std::set<std::string> held = host.claims;
+    for (const std::string& id : held) {
+      Claim& claim = claims_.at(id);
+      if (now_ >= settled_at_ && now_ >= claim.granted_until && IsGranted(claim.state))
+        Move(claim, ClaimState::kFailed, "host_lost");
+    }
+  }
+}
+
+}  // namespace farcall::pool

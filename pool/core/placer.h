@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a claim goes: filters say which GPUs could take it, a placer picks among them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pool/core/types.h"
+
+namespace farcall::pool {
+
+using Hosts = std::map<std::string, Host>;
+
+struct Place {
+  std::string host;
+  std::vector<uint32_t> devices;
+};
+
+enum class Filter : uint8_t {
+  kNone,       // it fits
+  kNotReady,   // its host is silent, or has not reported yet
+  kClosed,     // its host drains or is cordoned
+  kOtherHost,  // the claim names another
+  kRefused,    // that host's ledger has refused the claim
+  kModel,      // another model
+  kMemory,     // too little memory is free
+  kShare,      // too little share is free
+  kShared,     // others are on it, and the claim wants all of it (or the reverse)
+  kTooFew,     // it would fit, but its host has not enough that do
+};
+inline constexpr size_t kFilters = 10;
+std::string_view ToText(Filter filter);
+
+// How a pass over all GPUs went: why a claim waits.
+struct Pass {
+  uint32_t gpus = 0;
+  std::array<uint32_t, kFilters> removed{};  // [Filter]
+  uint64_t most_free_bytes = 0;              // of GPUs that only memory rules out
+  uint32_t most_free_milli = 0;              // of those that only share rules out
+  bool could_ever_fit = false;               // if all claims ended
+};
+
+// The best place by the claim's rule, or none.
+//   pack    begun GPUs before empty ones, the tightest first; then the fullest host, then by name
+//   spread  the emptiest host, then its emptiest GPU
+std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim);
+Pass Examine(const Hosts& hosts, const Claim& claim);
+
+}  // namespace farcall::pool

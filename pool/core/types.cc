@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/core/types.h"
+
+namespace farcall::pool {
+
+namespace {
+
+constexpr uint32_t Bit(ClaimState state) {
+  return 1u << static_cast<uint32_t>(state);
+}
+constexpr uint32_t Bit(HostState state) {
+  return 1u << static_cast<uint32_t>(state);
+}
+
+// [from] = the states it may become.
+constexpr std::array<uint32_t, kClaimStates> ClaimTable() {
+  using enum ClaimState;
+  std::array<uint32_t, kClaimStates> table{};
+  auto row = [&](ClaimState from, uint32_t to) { table[static_cast<size_t>(from)] = to; };
+  row(kPending, Bit(kReserved) | Bit(kReleased) | Bit(kExpired) | Bit(kFailed));
+  row(kReserved, Bit(kPending) | Bit(kBound) | Bit(kActive) | Bit(kReleasing) | Bit(kReleased) |
+                     Bit(kExpired) | Bit(kFailed));
+  row(kBound, Bit(kActive) | Bit(kReleasing) | Bit(kFailed));
+  row(kActive, Bit(kIdle) | Bit(kReleasing) | Bit(kFailed));
+  row(kIdle, Bit(kActive) | Bit(kReleasing) | Bit(kFailed));
+  row(kReleasing, Bit(kPending) | Bit(kReleased) | Bit(kExpired) | Bit(kFailed));
+  return table;
+}
+
+constexpr std::array<uint32_t, kHostStates> HostTable() {
+  using enum HostState;
+  std::array<uint32_t, kHostStates> table{};
+  auto row = [&](HostState from, uint32_t to) { table[static_cast<size_t>(from)] = to; };
+  row(kJoining, Bit(kReady) | Bit(kDraining) | Bit(kDrained) | Bit(kSuspect));
+  row(kReady, Bit(kDraining) | Bit(kDrained) | Bit(kSuspect));
+  row(kDraining, Bit(kReady) | Bit(kDrained) | Bit(kSuspect));
+  row(kDrained, Bit(kReady) | Bit(kDraining) | Bit(kSuspect));
+  row(kSuspect, Bit(kReady) | Bit(kDraining) | Bit(kDrained) | Bit(kLost));
+  row(kLost, Bit(kJoining));
+  return table;
+}
+
+constexpr auto kClaimTable = ClaimTable();
+constexpr auto kHostTable = HostTable();
+
+}  // namespace
+
+std::string_view ToText(ClaimState state) {
+  constexpr std::array<std::string_view, kClaimStates> kNames = {
+      "pending",   "reserved", "bound",   "active", "idle",
+      "releasing", "released", "expired", "failed"};
+  return kNames[static_cast<size_t>(state)];
+}
+
+std::string_view ToText(HostState state) {
+  constexpr std::array<std::string_view, kHostStates> kNames = {"joining", "ready",   "draining",
+                                                                "drained", "suspect", "lost"};
+  return kNames[static_cast<size_t>(state)];
+}
+
+bool MayBecome(ClaimState from, ClaimState to) {
+  return (kClaimTable[static_cast<size_t>(from)] & Bit(to)) != 0;
+}
+
+bool MayBecome(HostState from, HostState to) {
+  return (kHostTable[static_cast<size_t>(from)] & Bit(to)) != 0;
+}
+
+}  // namespace farcall::pool

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the pool's core knows: hosts with their GPUs, claims on them. Times are milliseconds of the
+// injected clock, shares thousandths of a GPU.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace farcall::pool {
+
+using Ms = int64_t;
+inline constexpr Ms kNever = std::numeric_limits<Ms>::max();
+inline constexpr uint32_t kWholeMilli = 1000;
+
+enum class ClaimState : uint8_t {
+  kPending,    // waits for a place; holds nothing
+  kReserved,   // placed; its host has not accepted yet
+  kBound,      // its host has accepted; no session yet
+  kActive,     // a session runs
+  kIdle,       // the last session has ended
+  kReleasing,  // on its way out; capacity is held until the host confirms
+  kReleased,
+  kExpired,
+  kFailed,
+};
+inline constexpr size_t kClaimStates = 9;
+
+enum class HostState : uint8_t { kJoining, kReady, kDraining, kDrained, kSuspect, kLost };
+inline constexpr size_t kHostStates = 6;
+
+// What is asked for. Zeros: see each.
+struct Ask {
+  uint32_t count = 1;             // GPUs, all of one host
+  uint64_t memory_bytes = 0;      // on each; 0: a whole GPU that nobody else is on
+  uint32_t share_milli = 0;       // guaranteed; 0: none
+  uint32_t limit_milli = 0;       // cap; 0: none
+  uint8_t priority = 0;           // as QuotaRequest has it: 0 normal, 1 high, 2 low
+  std::string model;              // part of the GPU's name; empty: any
+  std::string host;               // this one only; empty: any
+  bool spread = false;            // the emptiest place instead of the tightest
+  uint32_t seats = 64;            // sessions at once
+  Ms queue_ms = 0;                // how long to wait for a place; 0: for ever
+  Ms lifetime_ms = 0;             // from the request; 0: no end
+  Ms on_disconnect_ms = 0;        // how long without a session; 0: as long as it is renewed
+  Ms hold_ms = 24 * 3600 * 1000;  // how long its host carries on without the pool
+  bool operator==(const Ask&) const = default;
+};
+
+struct Claim {
+  std::string id;
+  std::string owner;            // for people
+  std::string idempotency_key;  // asked for again under it, this is the answer
+  Ask ask;
+  ClaimState state = ClaimState::kPending;
+  ClaimState final_state = ClaimState::kReleased;  // of kReleasing: what it becomes
+  bool requeues = false;                           // of kReleasing: it becomes kPending instead
+  std::string reason;                              // why it is in its state, if there is a why
+  uint64_t epoch = 0;                              // +1 by each placement
+  std::string host;                                // empty: none
+  std::vector<uint32_t> devices;                   // of that host
+  uint64_t memory_bytes = 0;                       // on each of them
+  uint64_t revision = 0;
+  uint64_t order = 0;        // place in the queue
+  int64_t created_unix = 0;  // seconds; for people
+  // Not stored: counted anew by a new controller.
+  Ms created = 0, since = 0, renewed = 0;
+  Ms granted_until = 0;  // till then the host may hold it, whatever else is heard
+  bool was_granted = false;
+  uint32_t sessions = 0;
+  std::set<std::string> avoid;  // hosts whose ledger refused it
+};
+
+struct Gpu {
+  std::string name, uuid;
+  uint64_t memory_bytes = 0;
+  // Held by claims.
+  uint64_t used_bytes = 0;
+  uint32_t used_milli = 0;
+  uint32_t claims = 0, exclusive = 0;
+  uint64_t free_bytes() const { return used_bytes < memory_bytes ? memory_bytes - used_bytes : 0; }
+  uint32_t free_milli() const { return used_milli < kWholeMilli ? kWholeMilli - used_milli : 0; }
+};
+
+struct Host {
+  std::string name;
+  uint64_t incarnation = 0;  // of its server: a later one is greater
+  uint64_t beat = 0;         // the last that was heard
+  std::vector<std::string> endpoints;
+  HostState state = HostState::kJoining;
+  bool drains = false, is_cordoned = false;
+  std::string reason;  // of what it is, if there is one
+  std::vector<Gpu> gpus;
+  uint64_t revision = 0;
+  bool is_connected = false;
+  Ms heard = 0, suspect_since = 0;
+  uint32_t refusals = 0;         // of its ledger, one after the other
+  std::set<std::string> claims;  // that are held here
+};
+
+// What a host tells in a heartbeat.
+struct ReportedClaim {
+  std::string claim;
+  uint64_t epoch = 0;
+  uint32_t sessions = 0;
+  bool is_ending = false;
+  std::string refused;  // its ledger's words; empty: it holds the claim
+  // For a controller that does not know it.
+  std::vector<uint32_t> devices;
+  uint64_t memory_bytes = 0;
+  uint32_t share_milli = 0, limit_milli = 0;
+  uint8_t priority = 0;
+  uint32_t seats = 0;
+};
+struct HostReport {
+  std::string host;
+  uint64_t incarnation = 0;
+  uint64_t beat = 0;
+  bool is_draining = false;
+  std::vector<std::string> endpoints;
+  std::vector<Gpu> gpus;
+  std::vector<ReportedClaim> claims;
+};
+
+// What a host may do with a claim, in the answer to its heartbeat.
+struct Grant {
+  std::string claim;
+  uint64_t epoch = 0;
+  std::vector<uint32_t> devices;
+  uint64_t memory_bytes = 0;
+  uint32_t share_milli = 0, limit_milli = 0;
+  uint8_t priority = 0;
+  uint32_t seats = 0;
+  Ms hold_ms = 0;
+};
+
+std::string_view ToText(ClaimState state);
+std::string_view ToText(HostState state);
+// The tables of docs/pool.md.
+bool MayBecome(ClaimState from, ClaimState to);
+bool MayBecome(HostState from, HostState to);
+inline bool IsOver(ClaimState state) {
+  return state == ClaimState::kReleased || state == ClaimState::kExpired ||
+         state == ClaimState::kFailed;
+}
+inline bool HoldsCapacity(ClaimState state) {
+  return state != ClaimState::kPending && !IsOver(state);
+}
+inline bool IsGranted(ClaimState state) {
+  return HoldsCapacity(state) && state != ClaimState::kReleasing;
+}
+
+}  // namespace farcall::pool

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quota/claim_ledger.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace farcall::quota {
+
+namespace {
+
+constexpr size_t kMostClaims = 4096;
+constexpr size_t kMostRemembered = 100'000;
+
+}  // namespace
+
+ClaimLedger::ClaimLedger(std::vector<uint64_t> device_bytes)
+    : device_bytes_(std::move(device_bytes)) {}
+
+void ClaimLedger::Beat(uint64_t beat, Ns now) {
+  beat_ = beat;
+  beat_at_ = now;
+  awaits_answer_ = true;
+}
+
+uint64_t ClaimLedger::memory_on(uint32_t device) const {
+  uint64_t sum = 0;
+  for (const auto& [name, held] : held_)
+    for (uint32_t at : held.grant.devices) sum += at == device ? held.grant.memory_bytes : 0;
+  return sum;
+}
+
+uint32_t ClaimLedger::share_on(uint32_t device) const {
+  uint32_t sum = 0;
+  for (const auto& [name, held] : held_)
+    for (uint32_t at : held.grant.devices) sum += at == device ? held.grant.share_milli : 0;
+  return sum;
+}
+
+Status ClaimLedger::Judge(const ClaimGrant& grant) const {
+  auto refuse = [](std::string why) { return Status(Code::kRefused, std::move(why)); };
+  if (grant.claim.empty() || grant.devices.empty() || grant.seats == 0)
+    return refuse("a claim has a name, a device and a seat");
+  if (held_.size() >= kMostClaims)
+    return refuse("this host holds " + std::to_string(kMostClaims) + " claims already");
+  if (grant.share_milli > kWholeMilli || grant.limit_milli > kWholeMilli || grant.priority > 2)
+    return refuse("share, limit or priority is none");
+  auto newest = newest_.find(grant.claim);
+  if (newest != newest_.end() && grant.epoch < newest->second)
+    return refuse("epoch " + std::to_string(grant.epoch) + ": this host has seen " +
+                  std::to_string(newest->second));
+  std::set<uint32_t> seen;
+  for (uint32_t device : grant.devices) {
+    if (device >= device_bytes_.size() || !seen.insert(device).second)
+      return refuse("device " + std::to_string(device) + ": this host has " +
+                    std::to_string(device_bytes_.size()));
+    uint64_t taken = memory_on(device), all = device_bytes_[device];
+    if (grant.memory_bytes == 0 || grant.memory_bytes > all - std::min(all, taken))
+      return refuse("device " + std::to_string(device) + ": asked " +
+                    std::to_string(grant.memory_bytes) + " bytes, " +
+                    std::to_string(all - std::min(all, taken)) + " free of " + std::to_string(all));
+    uint32_t share = share_on(device);
+    if (grant.share_milli > kWholeMilli - std::min(kWholeMilli, share))
+      return refuse("device " + std::to_string(device) + ": asked " +
+                    PercentText(grant.share_milli) + ", " +
+                    PercentText(kWholeMilli - std::min(kWholeMilli, share)) + " left");
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> ClaimLedger::Answer(uint64_t beat, uint64_t term,
+                                                     const std::vector<ClaimGrant>& grants,
+                                                     Ns now) {
+  if (term < term_)
+    return Status(Code::kRefused, "a controller of term " + std::to_string(term) +
+                                      " answered; this host has heard " + std::to_string(term_));
+  if (!awaits_answer_ || beat != beat_)
+    return Status(Code::kInvalid, "the answer to heartbeat " + std::to_string(beat) +
+                                      " came when it no longer counts");
+  term_ = term;
+  awaits_answer_ = false;
+  refused_.clear();
+  std::set<std::string> granted;
+  for (const ClaimGrant& grant : grants) granted.insert(grant.claim);
+  std::vector<std::string> ends;
+  // First what goes, so that it makes room.
+  for (auto at = held_.begin(); at != held_.end();) {
+    auto held = at++;
+    if (granted.count(held->first) != 0 || held->second.is_ending) continue;
+    std::string name = held->first;
+    if (End(held)) ends.push_back(name);
+  }
+  for (const ClaimGrant& grant : grants) {
+    Ns until = grant.hold_ns > std::numeric_limits<Ns>::max() - beat_at_
+                   ? std::numeric_limits<Ns>::max()
+                   : beat_at_ + std::max<Ns>(grant.hold_ns, 0);
+    auto held = held_.find(grant.claim);
+    if (held != held_.end()) {
+      if (held->second.grant.epoch == grant.epoch && !held->second.is_ending) {
+        held->second.until = until;
+      } else if (!held->second.is_ending) {
+        std::string name = held->first;  // moved away and back unseen: the old one ends first
+        if (End(held)) ends.push_back(name);
+      }
+      continue;
+    }
+    Status judged = Judge(grant);
+    if (!judged.ok()) {
+      refused_[grant.claim] = {grant.epoch, judged.message()};
+      continue;
+    }
+    held_[grant.claim] = {grant, until, 0, false};
+    if (newest_.size() >= kMostRemembered) newest_.clear();
+    newest_[grant.claim] = grant.epoch;
+  }
+  for (std::string& late : Expire(now)) ends.push_back(std::move(late));
+  return ends;
+}
+
+// True: sessions of it are still there.
+bool ClaimLedger::End(std::map<std::string, Held>::iterator held) {
+  if (held->second.sessions == 0) {
+    held_.erase(held);
+    return false;
+  }
+  held->second.is_ending = true;
+  return true;
+}
+
+std::vector<std::string> ClaimLedger::Expire(Ns now) {
+  std::vector<std::string> ends;
+  for (auto at = held_.begin(); at != held_.end();) {
+    auto held = at++;
+    if (held->second.is_ending || now < held->second.until) continue;
+    std::string name = held->first;
+    if (End(held)) ends.push_back(name);
+  }
+  return ends;
+}
+
+Ns ClaimLedger::ExpiresAt() const {
+  Ns at = std::numeric_limits<Ns>::max();
+  for (const auto& [name, held] : held_)
+    if (!held.is_ending) at = std::min(at, held.until);
+  return at;
+}
+
+Status ClaimLedger::OpenSeat(const std::string& claim, uint64_t epoch, Ns now) {
+  auto refuse = [&](const std::string& why) {
+    return Status(Code::kRefused, "claim " + claim + ": " + why);
+  };
+  auto found = held_.find(claim);
+  if (found == held_.end()) return refuse("this host does not hold it; ask the pool again");
+  Held& held = found->second;
+  if (held.grant.epoch != epoch)
+    return refuse("the lease is of epoch " + std::to_string(epoch) + ", the claim's is " +
+                  std::to_string(held.grant.epoch) + "; ask the pool again");
+  if (held.is_ending || now >= held.until) return refuse("it is ending here");
+  if (held.sessions >= held.grant.seats)
+    return refuse("all its " + std::to_string(held.grant.seats) + " seat(s) are taken");
+  ++held.sessions;
+  return {};
+}
+
+void ClaimLedger::CloseSeat(const std::string& claim) {
+  auto found = held_.find(claim);
+  if (found == held_.end() || found->second.sessions == 0) return;
+  if (--found->second.sessions == 0 && found->second.is_ending) held_.erase(found);
+}
+
+}  // namespace farcall::quota

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pool in a simulated world: hosts with their ledgers, a network that loses, doubles and
+// delays, controllers that die between deciding and storing, clocks that go wrong by some percent.
+// What docs/pool.md promises is checked after every step.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "pool/core/core.h"
+#include "quota/claim_ledger.h"
+
+namespace farcall::pool {
+namespace {
+
+const bool kManyCases = setenv("RC_PARAMS", "max_success=10000", 0) == 0;
+
+constexpr uint64_t kGiB = 1ull << 30;
+constexpr quota::Ns kNsPerMs = 1'000'000;
+
+struct SimHost {
+  std::string name;
+  uint64_t incarnation = 1, beat = 0;
+  double clock = 1;                  // its milliseconds per one of ours
+  std::vector<uint64_t> told_bytes;  // its inventory, which may say more than there is
+  std::vector<uint64_t> real_bytes;
+  std::unique_ptr<quota::ClaimLedger> ledger;
+  std::vector<std::pair<std::string, uint64_t>> sessions;  // (claim, epoch)
+  uint64_t highest_term = 0;
+};
+
+struct ReportInFlight {
+  uint64_t controller = 0;  // its term: a stream is to one controller
+  HostReport report;
+};
+struct AnswerInFlight {
+  std::string host;
+  uint64_t incarnation = 0, beat = 0, term = 0;
+  std::vector<Grant> grants;
+};
+struct Token {
+  std::string claim, host;
+  uint64_t epoch = 0;
+};
+
+class World {
+ public:
+  explicit World(uint64_t seed) : random_(seed) {
+    size_t hosts = 1 + Below(3);
+    for (size_t i = 0; i < hosts; ++i) {
+      SimHost host;
+      host.name = std::string(1, static_cast<char>('a' + i));
+      host.clock = 0.93 + 0.001 * static_cast<double>(Below(140));
+      size_t gpus = 1 + Below(3);
+      bool lies = Below(6) == 0;
+      for (size_t g = 0; g < gpus; ++g) {
+        host.real_bytes.push_back((2 + Below(7)) * kGiB);
+        host.told_bytes.push_back(host.real_bytes.back() * (lies ? 2 : 1));
+      }
+      host.ledger = std::make_unique<quota::ClaimLedger>(host.real_bytes);
+      hosts_[host.name] = std::move(host);
+    }
+    Start();
+  }
+
+  void Step() {
+    switch (Below(16)) {
+      case 0:
+      case 1:
+        Request();
+        break;
+      case 2:
+        Release();
+        break;
+      case 3:
+      case 4:
+      case 5:
+        Beat(AnyHost());
+        break;
+      case 6:
+      case 7:
+      case 8:
+      case 9:
+        Deliver();
+        break;
+      case 10:
+        Advance(static_cast<Ms>(Below(4) == 0 ? Below(70'000) : Below(3000)));
+        break;
+      case 11:
+        if (Below(3) == 0) Start();
+        break;
+      case 12:
+        Open();
+        break;
+      case 13:
+        Close();
+        break;
+      case 14:
+        SetAnyHost();
+        break;
+      case 15:
+        if (Below(4) == 0) RestartHost(AnyHost());
+        break;
+    }
+    Check();
+  }
+
+  // Nothing is lost any more and everything is given back: so must all capacity be.
+  void Heal() {
+    is_calm_ = true;
+    reports_.clear();
+    answers_.clear();
+    std::vector<std::string> ids;
+    for (const auto& [id, claim] : core_->claims()) ids.push_back(id);
+    for (const std::string& id : ids) Do(ReleaseClaim{id, "the end", {}});
+    for (int sweep = 0; sweep < 2; ++sweep) {
+      for (auto& [name, host] : hosts_) {
+        Beat(host);
+        Deliver(0, false);
+        if (!answers_.empty()) Deliver(0, true);
+        Check();
+      }
+      Do(Tick{});
+    }
+    for (const auto& [id, claim] : core_->claims()) {
+      if (!IsOver(claim.state))
+        RC_FAIL(id + " is " + std::string(ToText(claim.state)) + " on " + claim.host + " " +
+                std::string(ToText(core_->hosts().at(claim.host).state)) + ": " + claim.reason);
+    }
+    for (const auto& [name, host] : core_->hosts())
+      for (const Gpu& gpu : host.gpus) RC_ASSERT(gpu.used_bytes == 0u);
+    for (const auto& [name, host] : hosts_) RC_ASSERT(host.ledger->held().empty());
+  }
+
+ private:
+  uint64_t Below(uint64_t n) { return random_() % n; }
+  quota::Ns HostNow(const SimHost& host) const {
+    return static_cast<quota::Ns>(static_cast<double>(now_) * host.clock) * kNsPerMs;
+  }
+  SimHost& AnyHost() {
+    return std::next(hosts_.begin(), static_cast<long>(Below(hosts_.size())))->second;
+  }
+
+  // A controller over what was stored; the one before is gone, its answers may still be under way.
+  void Start() {
+    ++term_;
+    reports_.clear();
+    core_ = std::make_unique<Core>();
+    std::vector<Claim> claims;
+    std::vector<Host> hosts;
+    for (const auto& [id, claim] : stored_claims_) claims.push_back(claim);
+    for (const auto& [id, host] : stored_hosts_) hosts.push_back(host);
+    core_->Load(std::move(claims), std::move(hosts), now_);
+  }
+
+  // False: it died before it had stored what it decided, and a new one has started.
+  bool Do(const Event& event, Effects* out = nullptr) {
+    Effects effects = core_->Apply(event, now_);
+    RC_ASSERT(core_->Broken() == "");
+    if (!is_calm_ && Below(60) == 0) {
+      Start();
+      return false;
+    }
+    for (const std::string& id : effects.claims) stored_claims_[id] = *core_->Find(id);
+    for (const std::string& id : effects.erased_claims) stored_claims_.erase(id);
+    for (const std::string& id : effects.hosts) stored_hosts_[id] = core_->hosts().at(id);
+    if (out != nullptr) *out = std::move(effects);
+    return true;
+  }
+
+  void Request() {
+    RequestClaim request;
+    request.id = std::string("c").append(std::to_string(++last_id_));
+    request.ask.count = 1 + static_cast<uint32_t>(Below(5) == 0);
+    request.ask.memory_bytes = Below(8) == 0 ? 0 : (1 + Below(6)) * kGiB / 2;
+    request.ask.share_milli = static_cast<uint32_t>(Below(3) * 250);
+    request.ask.spread = Below(2) == 0;
+    request.ask.hold_ms = static_cast<Ms>(Below(3) == 0 ? 24 * 3600 * 1000 : Below(200'000));
+    request.ask.on_disconnect_ms = static_cast<Ms>(Below(2) * 30'000);
+    request.ask.seats = 1 + static_cast<uint32_t>(Below(3));
+    Do(request);
+  }
+
+  void Release() {
+    if (core_->claims().empty()) return;
+    auto claim =
+        std::next(core_->claims().begin(), static_cast<long>(Below(core_->claims().size())));
+    Do(ReleaseClaim{claim->first, "asked for", {}});
+  }
+
+  void SetAnyHost() {
+    auto verb = static_cast<SetHost::Verb>(Below(2) == 0 ? 2 : Below(3));
+    Do(SetHost{AnyHost().name, verb, {}});
+  }
+
+  void Beat(SimHost& host) {
+    host.ledger->Beat(++host.beat, HostNow(host));
+    HostReport report;
+    report.host = host.name;
+    report.incarnation = host.incarnation;
+    report.beat = host.beat;
+    for (uint64_t bytes : host.told_bytes) {
+      Gpu gpu;
+      gpu.memory_bytes = bytes;
+      report.gpus.push_back(gpu);
+    }
+    for (const auto& [id, held] : host.ledger->held())
+      report.claims.push_back({id, held.grant.epoch, held.sessions, held.is_ending, "",
+                               held.grant.devices, held.grant.memory_bytes, held.grant.share_milli,
+                               held.grant.limit_milli, held.grant.priority, held.grant.seats});
+    for (const auto& [id, refusal] : host.ledger->refused()) {
+      ReportedClaim refused;
+      refused.claim = id;
+      refused.epoch = refusal.epoch;
+      refused.refused = refusal.why;
+      report.claims.push_back(refused);
+    }
+    reports_.push_back({term_, std::move(report)});
+  }
+
+  void Deliver() {
+    bool answer = Below(2) == 0;
+    size_t count = answer ? answers_.size() : reports_.size();
+    if (count == 0) return;
+    size_t at = Below(count);
+    uint64_t luck = Below(10);
+    if (luck == 0) {  // lost
+      if (answer)
+        answers_.erase(answers_.begin() + static_cast<long>(at));
+      else
+        reports_.erase(reports_.begin() + static_cast<long>(at));
+      return;
+    }
+    if (luck == 1) {  // comes twice
+      if (answer)
+        answers_.push_back(answers_[at]);
+      else
+        reports_.push_back(reports_[at]);
+    }
+    Deliver(at, answer);
+  }
+
+  void Deliver(size_t at, bool answer) {
+    if (answer) {
+      AnswerInFlight one = answers_[at];
+      answers_.erase(answers_.begin() + static_cast<long>(at));
+      return Hear(one);
+    }
+    ReportInFlight one = reports_[at];
+    reports_.erase(reports_.begin() + static_cast<long>(at));
+    if (one.controller != term_) return;
+    Effects effects;
+    if (!Do(one.report, &effects) || !effects.answer) return;
+    answers_.push_back(
+        {one.report.host, one.report.incarnation, one.report.beat, term_, *effects.answer});
+  }
+
+  void Hear(const AnswerInFlight& answer) {
+    SimHost& host = hosts_.at(answer.host);
+    if (answer.incarnation != host.incarnation) return;  // another process's socket
+    EndSessions(host, host.ledger->Expire(HostNow(host)));
+    std::vector<quota::ClaimGrant> grants;
+    for (const Grant& grant : answer.grants)
+      grants.push_back({grant.claim, grant.epoch, grant.devices, grant.memory_bytes,
+                        grant.share_milli, grant.limit_milli, grant.priority, grant.seats,
+                        grant.hold_ms * kNsPerMs});
+    std::map<std::string, uint64_t> epochs;
+    for (const auto& [id, held] : host.ledger->held()) epochs[id] = held.grant.epoch;
+    auto ends = host.ledger->Answer(answer.beat, answer.term, grants, HostNow(host));
+    RC_ASSERT(host.ledger->term() >= host.highest_term);
+    host.highest_term = host.ledger->term();
+    if (!ends.ok()) return;
+    EndSessions(host, host.ledger->Expire(HostNow(host)));
+    // Nobody's session ends because a controller died: only what the store says is over, or moved.
+    for (const std::string& id : *ends) {
+      auto stored = stored_claims_.find(id);
+      bool is_kept = stored != stored_claims_.end() && IsGranted(stored->second.state) &&
+                     stored->second.host == host.name && stored->second.epoch == epochs[id];
+      bool hold_over =
+          host.ledger->held().count(id) != 0 && HostNow(host) >= host.ledger->held().at(id).until;
+      RC_ASSERT(!is_kept || hold_over);
+    }
+    EndSessions(host, *ends);
+  }
+
+  void EndSessions(SimHost& host, const std::vector<std::string>& ended) {
+    for (const std::string& id : ended)
+      for (size_t i = host.sessions.size(); i-- > 0;)
+        if (host.sessions[i].first == id) {
+          host.ledger->CloseSeat(id);
+          host.sessions.erase(host.sessions.begin() + static_cast<long>(i));
+        }
+  }
+
+  void Advance(Ms by) {
+    now_ += by;
+    for (auto& [name, host] : hosts_) EndSessions(host, host.ledger->Expire(HostNow(host)));
+    Do(Tick{});
+  }
+
+  // A token of now, or one that was minted some time ago.
+  void Open() {
+    for (const auto& [id, claim] : core_->claims())
+      if (IsGranted(claim.state) && Below(2) == 0) tokens_.push_back({id, claim.host, claim.epoch});
+    if (tokens_.empty()) return;
+    const Token& token = tokens_[Below(tokens_.size())];
+    SimHost& host = hosts_.at(token.host);
+    if (!host.ledger->OpenSeat(token.claim, token.epoch, HostNow(host)).ok()) return;
+    host.sessions.emplace_back(token.claim, token.epoch);
+    uint64_t& newest = opened_[token.claim][token.host];
+    RC_ASSERT(token.epoch >= newest || host.incarnation > 1);
+    newest = token.epoch;
+  }
+
+  void Close() {
+    SimHost& host = AnyHost();
+    if (host.sessions.empty()) return;
+    size_t at = Below(host.sessions.size());
+    host.ledger->CloseSeat(host.sessions[at].first);
+    host.sessions.erase(host.sessions.begin() + static_cast<long>(at));
+  }
+
+  void RestartHost(SimHost& host) {
+    ++host.incarnation;
+    host.beat = 0;
+    host.highest_term = 0;
+    host.sessions.clear();
+    // Its stream ends after all that came by it.
+    std::erase_if(reports_, [&](const ReportInFlight& r) { return r.report.host == host.name; });
+    host.ledger = std::make_unique<quota::ClaimLedger>(host.real_bytes);
+    if (auto known = core_->hosts().find(host.name); known != core_->hosts().end())
+      Do(HostClosed{host.name, known->second.incarnation});
+  }
+
+  void Check() {
+    std::map<std::string, std::string> open_at;
+    for (const auto& [name, host] : hosts_) {
+      for (size_t g = 0; g < host.real_bytes.size(); ++g) {
+        RC_ASSERT(host.ledger->memory_on(static_cast<uint32_t>(g)) <= host.real_bytes[g]);
+        RC_ASSERT(host.ledger->share_on(static_cast<uint32_t>(g)) <= 1000u);
+      }
+      std::map<std::string, uint32_t> running;
+      for (const auto& [id, epoch] : host.sessions) {
+        ++running[id];
+        auto held = host.ledger->held().find(id);
+        RC_ASSERT(held != host.ledger->held().end());
+        RC_ASSERT(held->second.grant.epoch == epoch);
+      }
+      for (const auto& [id, held] : host.ledger->held()) {
+        RC_ASSERT(held.sessions == running[id]);
+        RC_ASSERT(held.sessions <= held.grant.seats);
+        if (held.is_ending || HostNow(host) >= held.until) continue;
+        auto [first, is_only] = open_at.emplace(id, name);
+        RC_ASSERT(is_only);  // a claim opens sessions on one host
+      }
+    }
+  }
+
+  std::mt19937_64 random_;
+  Ms now_ = 1;
+  bool is_calm_ = false;
+  uint64_t term_ = 0, last_id_ = 0;
+  std::unique_ptr<Core> core_;
+  std::map<std::string, Claim> stored_claims_;
+  std::map<std::string, Host> stored_hosts_;
+  std::map<std::string, SimHost> hosts_;
+  std::vector<ReportInFlight> reports_;
+  std::vector<AnswerInFlight> answers_;
+  std::vector<Token> tokens_;
+  std::map<std::string, std::map<std::string, uint64_t>> opened_;
+};
+
+RC_GTEST_PROP(PoolProperty, holds_its_promises_whatever_is_lost_or_dies, ()) {
+  World world(*rc::gen::arbitrary<uint64_t>());
+  int steps = *rc::gen::inRange(20, 250);
+  for (int i = 0; i < steps; ++i) world.Step();
+  world.Heal();
+}
+
+}  // namespace
+}  // namespace farcall::pool

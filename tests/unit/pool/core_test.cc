@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/core/core.h"
+
+#include <gtest/gtest.h>
+
+namespace farcall::pool {
+namespace {
+
+constexpr uint64_t kGiB = 1ull << 30;
+
+// A pool of one host with one GPU of 16 GiB, past its settling.
+class PoolCore : public testing::Test {
+ protected:
+  PoolCore() {
+    core_.Load({}, {}, 0);
+    now_ = 20'000;
+    Beat();
+  }
+
+  Effects Do(const Event& event) {
+    Effects effects = core_.Apply(event, now_);
+    EXPECT_EQ(core_.Broken(), "");
+    return effects;
+  }
+  // The host accepts what it was granted, with so many sessions of each claim.
+  Effects Beat(uint32_t sessions = 0, const std::string& name = "h") {
+    HostReport report;
+    report.host = name;
+    report.incarnation = 1;
+    report.beat = ++beat_;
+    Gpu gpu;
+    gpu.name = "Model A";
+    gpu.memory_bytes = 16 * kGiB;
+    report.gpus.push_back(gpu);
+    for (const Grant& grant : granted_[name]) {
+      ReportedClaim claim;
+      claim.claim = grant.claim;
+      claim.epoch = grant.epoch;
+      claim.sessions = sessions;
+      report.claims.push_back(claim);
+    }
+    Effects effects = Do(report);
+    if (effects.answer) granted_[name] = *effects.answer;
+    return effects;
+  }
+  Effects Request(const std::string& id, uint64_t gib, const std::string& key = "") {
+    RequestClaim request;
+    request.id = id;
+    request.ask.memory_bytes = gib * kGiB;
+    request.ask.on_disconnect_ms = 30'000;
+    request.idempotency_key = key;
+    return Do(request);
+  }
+  ClaimState State(const std::string& id) { return core_.Find(id)->state; }
+  void Wait(Ms ms) {
+    now_ += ms;
+    Do(Tick{});
+  }
+
+  Core core_;
+  Ms now_ = 0;
+  uint64_t beat_ = 0;
+  std::map<std::string, std::vector<Grant>> granted_;
+};
+
+TEST_F(PoolCore, AClaimIsPlacedGrantedAcceptedUsedAndReleased) {
+  Effects asked = Request("c", 4);
+  EXPECT_EQ(asked.claim, "c");
+  EXPECT_EQ(asked.beats.count("h"), 1u);
+  EXPECT_EQ(State("c"), ClaimState::kReserved);
+  Effects answered = Beat();
+  ASSERT_EQ(answered.answer->size(), 1u);
+  EXPECT_EQ((*answered.answer)[0].epoch, 1u);
+  Beat();
+  EXPECT_EQ(State("c"), ClaimState::kBound);
+  Beat(2);
+  EXPECT_EQ(State("c"), ClaimState::kActive);
+  EXPECT_EQ(core_.Find("c")->sessions, 2u);
+  Do(ReleaseClaim{"c", "asked for", {}});
+  EXPECT_EQ(State("c"), ClaimState::kReleasing);
+  EXPECT_EQ(core_.hosts().at("h").gpus[0].used_bytes, 4 * kGiB);
+  EXPECT_TRUE(Beat(2).answer->empty());
+  EXPECT_EQ(State("c"), ClaimState::kReleasing);
+  Beat();
+  EXPECT_EQ(State("c"), ClaimState::kReleased);
+  EXPECT_EQ(core_.hosts().at("h").gpus[0].used_bytes, 0u);
+}
+
+TEST_F(PoolCore, WhatDoesNotFitHoldsNobodyUpAndComesFirstWhenItFits) {
+  Request("a", 10);
+  Request("large", 12);
+  Request("larger", 14);
+  Request("small", 2);
+  EXPECT_EQ(State("large"), ClaimState::kPending);
+  EXPECT_EQ(State("small"), ClaimState::kReserved);
+  EXPECT_EQ(core_.Explain(*core_.Find("larger")).place_in_queue, 2u);
+  EXPECT_EQ(core_.Explain(*core_.Find("larger")).why,
+            "asks 14.0 GiB: of 1 GPU(s), 1 without the memory (at most 4.0 GiB free); place 2 in "
+            "the queue");
+  Beat();
+  Do(ReleaseClaim{"a", "asked for", {}});
+  Beat(), Beat();
+  EXPECT_EQ(State("large"), ClaimState::kReserved);
+  EXPECT_EQ(State("larger"), ClaimState::kPending);
+}
+
+TEST_F(PoolCore, AnIdempotencyKeyGivesTheSameClaimAndRefusesAnotherRequest) {
+  Request("a", 4, "key");
+  EXPECT_EQ(Request("b", 4, "key").claim, "a");
+  EXPECT_EQ(core_.Find("b"), nullptr);
+  Effects other = Request("c", 5, "key");
+  ASSERT_TRUE(other.refusal);
+  EXPECT_EQ(other.refusal->field, "Idempotency-Key");
+}
+
+TEST_F(PoolCore, ARevisionThatHasPassedIsAConflict) {
+  Request("a", 4);
+  uint64_t seen = core_.Find("a")->revision;
+  Beat(), Beat();
+  Effects refused = Do(ReleaseClaim{"a", "", seen});
+  ASSERT_TRUE(refused.refusal);
+  EXPECT_EQ(refused.refusal->code, RefusalCode::kConflict);
+  EXPECT_FALSE(Do(ReleaseClaim{"a", "", core_.Find("a")->revision}).refusal);
+}
+
+TEST_F(PoolCore, WhatCannotBeIsRefusedWithItsField) {
+  RequestClaim request;
+  request.id = "a";
+  request.ask.share_milli = 1001;
+  EXPECT_EQ(Do(request).refusal->field, "share_milli");
+  request.ask.share_milli = 500;
+  request.ask.limit_milli = 400;
+  EXPECT_EQ(Do(request).refusal->field, "share_milli");
+  request.ask.limit_milli = 0;
+  request.ask.count = 0;
+  EXPECT_EQ(Do(request).refusal->field, "count");
+  EXPECT_EQ(Do(ReleaseClaim{"none", "", {}}).refusal->code, RefusalCode::kNotFound);
+}
+
+TEST_F(PoolCore, UnusedAndIdleClaimsExpire) {
+  Request("unused", 4);
+  Beat(), Beat();
+  for (int i = 0; i < 30; ++i) Wait(4000), Beat();
+  EXPECT_EQ(core_.Find("unused")->reason, "never_used");
+  Beat(), Beat();
+  EXPECT_EQ(State("unused"), ClaimState::kExpired);
+  Request("used", 4);
+  Beat(), Beat(1);
+  for (int i = 0; i < 60; ++i) Wait(4000), Beat(1);
+  EXPECT_EQ(State("used"), ClaimState::kActive);
+  Beat(0);
+  EXPECT_EQ(State("used"), ClaimState::kIdle);
+  for (int i = 0; i < 8; ++i) Wait(4000), Beat();
+  EXPECT_EQ(core_.Find("used")->reason, "idle");
+}
+
+TEST_F(PoolCore, AHostThatRefusesIsNotAskedAgainSoonAndAtLastNotBelieved) {
+  auto refuse = [&](const std::string& id) {
+    ASSERT_EQ(State(id), ClaimState::kReserved);
+    Beat();
+    HostReport report;
+    report.host = "h";
+    report.incarnation = 1;
+    report.beat = ++beat_;
+    report.gpus = core_.hosts().at("h").gpus;
+    ReportedClaim refused;
+    refused.claim = id;
+    refused.epoch = core_.Find(id)->epoch;
+    refused.refused = "device 0: asked too much";
+    report.claims.push_back(refused);
+    Do(report);
+    EXPECT_EQ(State(id), ClaimState::kPending);
+  };
+  for (const std::string id : {"a", "b", "c"}) {
+    Request(id, 4);
+    refuse(id);
+  }
+  EXPECT_TRUE(core_.hosts().at("h").is_cordoned);
+  EXPECT_NE(core_.hosts().at("h").reason.find("refused 3 claims"), std::string::npos);
+  Do(SetHost{"h", SetHost::Verb::kUncordon, {}});
+  EXPECT_EQ(State("a"), ClaimState::kPending);
+  Wait(5000), Beat(), Wait(26'000), Beat();
+  EXPECT_EQ(State("a"), ClaimState::kReserved);
+}
+
+TEST_F(PoolCore, DrainingLetsTheRunningEndAndMovesTheRest) {
+  Request("used", 4);
+  Beat(), Beat(1);
+  ASSERT_EQ(State("used"), ClaimState::kActive);
+  Request("waiting", 2);
+  Do(SetHost{"h", SetHost::Verb::kDrain, {}});
+  EXPECT_EQ(core_.hosts().at("h").state, HostState::kDraining);
+  EXPECT_EQ(State("used"), ClaimState::kActive);
+  EXPECT_EQ(State("waiting"), ClaimState::kPending);
+  Do(ReleaseClaim{"used", "", {}});
+  Beat(1), Beat();
+  EXPECT_EQ(core_.hosts().at("h").state, HostState::kDrained);
+  Do(SetHost{"h", SetHost::Verb::kUncordon, {}});
+  EXPECT_EQ(core_.hosts().at("h").state, HostState::kReady);
+  EXPECT_EQ(State("waiting"), ClaimState::kReserved);
+  EXPECT_EQ(core_.Find("waiting")->epoch, 2u);
+}
+
+TEST_F(PoolCore, AClaimOfALostHostEndsWhenTheHostHasSurelyGivenItUp) {
+  Request("a", 4);
+  Beat(), Beat(1);
+  Wait(11'000);
+  EXPECT_EQ(core_.hosts().at("h").state, HostState::kSuspect);
+  Wait(60'000);
+  EXPECT_EQ(core_.hosts().at("h").state, HostState::kLost);
+  EXPECT_EQ(State("a"), ClaimState::kActive);
+  Wait(OrphanAfter(24 * 3'600'000));
+  EXPECT_EQ(State("a"), ClaimState::kFailed);
+  EXPECT_EQ(core_.Find("a")->reason, "host_lost");
+}
+
+TEST_F(PoolCore, SilenceOfManyHostsAtOnceIsOurs) {
+  for (const char* name : {"i", "j", "k"}) Beat(0, name);
+  Wait(11'000);
+  Wait(60'000);
+  EXPECT_EQ(core_.hosts().at("h").state, HostState::kSuspect);
+}
+
+TEST_F(PoolCore, ANewControllerGoesOnWithWhatRunsAndExpiresNothingWhileItSettles) {
+  Request("a", 4);
+  Beat(), Beat(1);
+  Request("b", 4);
+  Core next;
+  next.Load({*core_.Find("a"), *core_.Find("b")}, {core_.hosts().at("h")}, now_);
+  next.Apply(Tick{}, now_ + 9000);
+  EXPECT_EQ(next.Find("a")->state, ClaimState::kActive);
+  EXPECT_EQ(next.hosts().at("h").gpus[0].used_bytes, 8 * kGiB);
+  EXPECT_EQ(next.Find("b")->state, ClaimState::kReserved);
+  HostReport report;
+  report.host = "h";
+  report.incarnation = 1;
+  report.beat = ++beat_;
+  report.gpus = core_.hosts().at("h").gpus;
+  ReportedClaim a;
+  a.claim = "a";
+  a.epoch = 1;
+  a.sessions = 1;
+  report.claims.push_back(a);
+  ReportedClaim unknown = a;
+  unknown.claim = "unknown";
+  unknown.memory_bytes = kGiB;
+  unknown.devices = {0};
+  report.claims.push_back(unknown);
+  Effects effects = next.Apply(report, now_ + 9500);
+  EXPECT_EQ(effects.answer->size(), 3u);
+  EXPECT_EQ(next.Find("unknown")->state, ClaimState::kActive);
+  EXPECT_EQ(next.hosts().at("h").gpus[0].used_bytes, 9 * kGiB);
+  EXPECT_EQ(next.Broken(), "");
+}
+
+TEST_F(PoolCore, ASecondServerOfOneNameIsTurnedAway) {
+  HostReport other;
+  other.host = "h";
+  other.incarnation = 2;
+  other.beat = 1;
+  EXPECT_TRUE(Do(other).refusal);
+  Do(HostClosed{"h", 1});
+  EXPECT_FALSE(Do(other).refusal);
+  EXPECT_TRUE(Beat().refusal);
+}
+
+}  // namespace
+}  // namespace farcall::pool

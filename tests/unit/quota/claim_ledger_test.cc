@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quota/claim_ledger.h"
+
+#include <gtest/gtest.h>
+
+namespace farcall::quota {
+namespace {
+
+constexpr uint64_t kGiB = 1ull << 30;
+
+ClaimGrant Granting(const std::string& name, uint64_t gib, uint64_t epoch = 1) {
+  ClaimGrant grant;
+  grant.claim = name;
+  grant.epoch = epoch;
+  grant.devices = {0};
+  grant.memory_bytes = gib * kGiB;
+  grant.share_milli = 250;
+  grant.seats = 2;
+  grant.hold_ns = 10 * kSecond;
+  return grant;
+}
+
+class ClaimLedgerTest : public testing::Test {
+ protected:
+  std::vector<std::string> Answer(std::vector<ClaimGrant> grants, Ns now, uint64_t term = 1) {
+    ledger_.Beat(++beat_, now);
+    auto ends = ledger_.Answer(beat_, term, grants, now);
+    EXPECT_TRUE(ends.ok()) << ends.status().message();
+    return ends.ok() ? *ends : std::vector<std::string>();
+  }
+  ClaimLedger ledger_{{8 * kGiB}};
+  uint64_t beat_ = 0;
+};
+
+TEST_F(ClaimLedgerTest, RefusesWhatItsDevicesDoNotHave) {
+  Answer({Granting("a", 6), Granting("b", 4), Granting("c", 2)}, 0);
+  EXPECT_EQ(ledger_.held().size(), 2u);
+  ASSERT_EQ(ledger_.refused().count("b"), 1u);
+  EXPECT_EQ(ledger_.refused().at("b").why,
+            "device 0: asked 4294967296 bytes, 2147483648 free of 8589934592");
+  EXPECT_EQ(ledger_.memory_on(0), 8 * kGiB);
+}
+
+TEST_F(ClaimLedgerTest, OnlyTheAnswerToTheLastReportCountsAndOnlyOnce) {
+  ledger_.Beat(1, 0);
+  ledger_.Beat(2, 0);
+  EXPECT_EQ(ledger_.Answer(1, 1, {Granting("a", 1)}, 0).status().code(), Code::kInvalid);
+  EXPECT_TRUE(ledger_.Answer(2, 1, {Granting("a", 1)}, 0).ok());
+  EXPECT_EQ(ledger_.Answer(2, 1, {}, 0).status().code(), Code::kInvalid);
+  EXPECT_EQ(ledger_.held().size(), 1u);
+}
+
+TEST_F(ClaimLedgerTest, AnOlderControllerIsNotObeyed) {
+  Answer({Granting("a", 1)}, 0, 5);
+  ledger_.Beat(++beat_, 0);
+  EXPECT_EQ(ledger_.Answer(beat_, 4, {}, 0).status().message(),
+            "a controller of term 4 answered; this host has heard 5");
+  EXPECT_EQ(ledger_.held().size(), 1u);
+}
+
+TEST_F(ClaimLedgerTest, SeatsAreCountedAndEpochsCompared) {
+  Answer({Granting("a", 1, 3)}, 0);
+  EXPECT_TRUE(ledger_.OpenSeat("a", 3, 0).ok());
+  EXPECT_FALSE(ledger_.OpenSeat("a", 2, 0).ok());
+  EXPECT_FALSE(ledger_.OpenSeat("b", 3, 0).ok());
+  EXPECT_TRUE(ledger_.OpenSeat("a", 3, 0).ok());
+  EXPECT_EQ(ledger_.OpenSeat("a", 3, 0).message(), "claim a: all its 2 seat(s) are taken");
+  ledger_.CloseSeat("a");
+  EXPECT_TRUE(ledger_.OpenSeat("a", 3, 0).ok());
+}
+
+TEST_F(ClaimLedgerTest, WhatIsAbsentEndsAndHoldsItsMemoryUntilItsSessionsAreGone) {
+  Answer({Granting("a", 6)}, 0);
+  ASSERT_TRUE(ledger_.OpenSeat("a", 1, 0).ok());
+  EXPECT_EQ(Answer({Granting("b", 6)}, 0), std::vector<std::string>{"a"});
+  EXPECT_EQ(ledger_.refused().count("b"), 1u);
+  EXPECT_FALSE(ledger_.OpenSeat("a", 1, 0).ok());
+  ledger_.CloseSeat("a");
+  Answer({Granting("b", 6), Granting("a", 1, 1)}, 0);
+  EXPECT_EQ(ledger_.held().count("b"), 1u);
+}
+
+TEST_F(ClaimLedgerTest, AnOlderEpochNeverComesBack) {
+  Answer({Granting("a", 1, 4)}, 0);
+  Answer({}, 0);
+  Answer({Granting("a", 1, 3)}, 0);
+  EXPECT_EQ(ledger_.refused().count("a"), 1u);
+}
+
+TEST_F(ClaimLedgerTest, HoldCountsFromTheReportNotFromItsAnswer) {
+  ledger_.Beat(++beat_, 0);
+  ASSERT_TRUE(ledger_.Answer(beat_, 1, {Granting("a", 1)}, 9 * kSecond).ok());
+  ASSERT_TRUE(ledger_.OpenSeat("a", 1, 9 * kSecond).ok());
+  EXPECT_TRUE(ledger_.Expire(9 * kSecond).empty());
+  EXPECT_FALSE(ledger_.OpenSeat("a", 1, 10 * kSecond).ok());
+  EXPECT_EQ(ledger_.Expire(10 * kSecond), std::vector<std::string>{"a"});
+}
+
+}  // namespace
+}  // namespace farcall::quota
