@@ -21,7 +21,7 @@ struct Flags {
   std::vector<std::string> listen;
   std::string device, gpus, token, token_file, memory, config, log_level, report, control, metrics,
       audit;
-  std::string max_share, max_limit, max_priority;
+  std::string max_share, max_limit, max_priority, worker_users;
   uint32_t grace_seconds = 0, max_sessions = 0;
 };
 
@@ -74,6 +74,13 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
       return {Code::kInvalid, std::string(name) + ": " + set.message()};
     }
   }
+  if (!flags.worker_users.empty()) {
+    Result<server::UserRange> range = server::ParseUserRange(flags.worker_users);
+    if (!range.ok()) {
+      return {Code::kInvalid, "--worker-users: " + range.status().message()};
+    }
+    options->worker_users = *range;
+  }
   if (!flags.token.empty()) {
     options->token = flags.token;
   }
@@ -116,6 +123,9 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   command->add_option("--max-sessions", flags->max_sessions, "sessions at once")
       ->default_str("256")
       ->check(CLI::Range(1, 4096));
+  command->add_option("--worker-users", flags->worker_users,
+                      "range of user ids, such as 700000-700255: a vGPU's workers run as one of "
+                      "its own (needs root; no caches on disk then)");
   command->add_option("--config", flags->config,
                       "settings (TOML); default /etc/farcall/server.toml if it exists");
   command->add_option("--log-level", flags->log_level, "off, error, warn, info, debug, trace")

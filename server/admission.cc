@@ -127,7 +127,15 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
     welcome.devices[static_cast<size_t>(device)].total_bytes =
         ledger_.usage(worker->vgpu, device).quota_bytes;
   }
-  Result<WorkerProcess> process = StartWorker({}, options_.gpus);
+  std::optional<uid_t> user;
+  Status has_user;
+  if (users_.separate()) {
+    Result<uid_t> taken = users_.Take(worker->vgpu);
+    has_user = taken.status();
+    user = taken.ok() ? std::optional<uid_t>(*taken) : std::nullopt;
+  }
+  Result<WorkerProcess> process =
+      has_user.ok() ? StartWorker({}, options_.gpus, user) : Result<WorkerProcess>(has_user);
   int file = MakeMemoryFile("farcall-setup", Encode(setup));
   Status started = process.status();
   if (started.ok() && file < 0) {
@@ -152,9 +160,13 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
       leases_.Leave(process->control, SteadyNow());
       close(process->control);
     }  // the worker sees the end and goes; init reaps it
+    if (user) {
+      users_.GiveBack(worker->vgpu);
+    }
     return started;
   }
   worker->process = *process;
+  worker->user = user;
   int control = process->control;
   spdlog::info("{}: started from {}, worker {}, quota {} bytes", worker->who, channel.PeerName(),
                process->pid, welcome.devices[0].total_bytes);

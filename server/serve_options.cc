@@ -4,6 +4,7 @@
 
 #include <spdlog/common.h>
 #include <toml++/toml.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,10 +18,10 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 17> kSettings = {
-    "listen", "device",  "gpus",      "token",        "token_file",    "mem",
-    "grace",  "lanes",   "max_share", "max_limit",    "max_priority",  "control",
-    "audit",  "metrics", "log_level", "max_sessions", "config_version"};
+constexpr std::array<std::string_view, 18> kSettings = {
+    "listen", "device",  "gpus",      "token",        "token_file",     "mem",
+    "grace",  "lanes",   "max_share", "max_limit",    "max_priority",   "control",
+    "audit",  "metrics", "log_level", "max_sessions", "config_version", "worker_users"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -89,6 +90,13 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
   }
   if (name == "metrics") {
     options->metrics = *text;
+  }
+  if (name == "worker_users") {
+    Result<UserRange> range = ParseUserRange(*text);
+    if (!range.ok()) {
+      return {Code::kInvalid, path + ": setting 'worker_users': " + range.status().message()};
+    }
+    options->worker_users = *range;
   }
   if (name == "token_file") {
     Result<std::string> token = ReadTokenFile(*text);
@@ -273,6 +281,11 @@ Status CheckServeOptions(const ServeOptions& options) {
   if (std::find(kLogLevels.begin(), kLogLevels.end(), options.log_level) == kLogLevels.end()) {
     return {Code::kInvalid,
             "log level '" + options.log_level + "': choose off, error, warn, info, debug or trace"};
+  }
+  if (options.worker_users.count != 0 && geteuid() != 0) {
+    return {Code::kInvalid,
+            "worker users: only root can start workers as other users; this server runs as user " +
+                std::to_string(geteuid())};
   }
   return {};
 }

@@ -9,6 +9,7 @@
 
 #include "proto/status.h"
 #include "quota/compute_quota.h"
+#include "server/worker_users.h"
 
 namespace farcall::server {
 
@@ -25,10 +26,11 @@ struct ServeOptions {
   uint32_t max_sessions = 256;
   uint32_t lanes = 2;
   std::string log_level = "info";
-  std::string control;  // path of the control socket; empty: by the first URL; "off": none
-  std::string metrics;  // host:port for Prometheus; empty: none
-  std::string audit;    // file for who had what; empty: none
-  std::string report;   // file for what was served, written at exit; empty: none
+  std::string control;     // path of the control socket; empty: by the first URL; "off": none
+  std::string metrics;     // host:port for Prometheus; empty: none
+  std::string audit;       // file for who had what; empty: none
+  UserRange worker_users;  // each vGPU's workers have one of these ids; none: they run as the server
+  std::string report;      // file for what was served, written at exit; empty: none
 };
 
 // Reads a TOML file into `options`.

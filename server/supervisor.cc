@@ -54,6 +54,7 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
               [](int control, const ControlMessage& message) {
                 (void)SendControl(control, message);  // one that does not read is buried
               }),
+      users_(options.worker_users),
       desk_(epoll_, [this](const ControlMessage& question) { AnswerControl(question); }) {
   sigset_t signals = HandledSignals();
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -339,6 +340,9 @@ void Supervisor::Bury(int control) {
   fields["cause"] = cause;
   audit_.Note("session_ended", std::move(fields));
   leases_.Leave(control, SteadyNow());
+  if (worker.user) {
+    users_.GiveBack(worker.vgpu);
+  }
   worker.charges.clear();  // refunds
   for (auto at = shared_.begin(); at != shared_.end();) {
     ShareToken token = (at++)->first;
@@ -375,7 +379,10 @@ int Serve(const ServeOptions& options) {
   sigset_t signals = HandledSignals();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  Result<ProbedDevices> devices = ProbeDevices(*choices, options.gpus);
+  bool separate = options.worker_users.count != 0;
+  Result<ProbedDevices> devices =
+      ProbeDevices(*choices, options.gpus,
+                   separate ? std::optional<uid_t>(options.worker_users.first) : std::nullopt);
   if (!devices.ok()) {
     return Fail(kExitNoDevice, devices.status().message());
   }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "server/serve_options.h"
 #include "server/steady_now.h"
 #include "server/worker_process.h"
+#include "server/worker_users.h"
 
 namespace farcall::server {
 
@@ -53,6 +55,7 @@ class Supervisor {
     uint64_t number = 0;
     std::string client_user, client_host, program;
     uint32_t client_pid = 0;
+    std::optional<uid_t> user;  // its own; none: the server's
     std::map<int, quota::Charge> charges;
     std::map<int, uint64_t> unspent;  // of them: credit nothing lies in
     Clock::time_point since;
@@ -116,6 +119,7 @@ class Supervisor {
   std::mutex mutex_;  // all below
   quota::MemoryLedger ledger_;
   LeaseDesk leases_;
+  WorkerUsers users_;
   bool engaged_ = false;  // workers take leases
   Workers workers_;
   // For credit on its way back from sessions.

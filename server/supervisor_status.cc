@@ -144,6 +144,7 @@ Json Supervisor::AuditFields(const Worker& worker) const {
                  {"user", worker.client_user},    {"host", worker.client_host},
                  {"pid", worker.client_pid},      {"program", worker.program},
                  {"memory_bytes", Json::array()}, {"worker_pid", worker.process.pid}};
+  if (worker.user) fields["worker_user"] = *worker.user;
   for (size_t i = 0; i < devices_.report.devices.size(); ++i)
     fields["memory_bytes"].push_back(ledger_.usage(worker.vgpu, static_cast<int>(i)).quota_bytes);
   return fields;

@@ -28,6 +28,7 @@
 #include "server/session.h"
 #include "server/steady_now.h"
 #include "server/worker_setup.h"
+#include "server/worker_users.h"
 #include "transport/handshake.h"
 
 namespace farcall::server {
@@ -380,7 +381,15 @@ int WorkerMain(const std::vector<std::string>& arguments) {
     return 2;
   }  // not started by a supervisor
   Confine();
-  bool probes = arguments.size() == 2 && arguments[0] == "probe";
+  bool probes = arguments.size() >= 2 && arguments[0] == "probe";
+  size_t user = probes ? 2 : 0;
+  if (arguments.size() == user + 2 && arguments[user] == "as") {
+    Status became = BecomeUser(static_cast<uid_t>(std::stoul(arguments[user + 1])));
+    if (!became.ok()) {
+      Tell(kControlDescriptor, became.message());
+      _exit(2);
+    }
+  }
   if (!probes) {
     Status denied = DenySystemCalls();
     if (!denied.ok()) {  // a kernel without filters: the other bounds hold

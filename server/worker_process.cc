@@ -92,8 +92,9 @@ Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments
   return process;
 }
 
-Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus) {
-  Result<WorkerProcess> started = StartWorker({"probe", choice.path}, gpus);
+Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus,
+                            std::optional<uid_t> user) {
+  Result<WorkerProcess> started = StartWorker({"probe", choice.path}, gpus, user);
   if (!started.ok()) {
     return started.status();
   }
@@ -132,11 +133,13 @@ Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus)
 
 }  // namespace
 
-Result<WorkerProcess> StartWorker(const std::vector<std::string>& arguments,
-                                  const std::string& gpus) {
-  std::vector<std::string> texts = {"farcall", "worker"};
-  texts.insert(texts.end(), arguments.begin(), arguments.end());
-  return Spawn("/proc/self/exe", std::move(texts), WorkerEnvironment(gpus), -1);
+Result<WorkerProcess> StartWorker(std::vector<std::string> arguments, const std::string& gpus,
+                                  std::optional<uid_t> user) {
+  arguments.insert(arguments.begin(), {"farcall", "worker"});
+  if (user) {
+    arguments.insert(arguments.end(), {"as", std::to_string(*user)});
+  }
+  return Spawn("/proc/self/exe", std::move(arguments), WorkerEnvironment(gpus), -1);
 }
 
 Result<WorkerProcess> StartProgram(const std::string& path, std::vector<std::string> arguments,
@@ -145,10 +148,17 @@ Result<WorkerProcess> StartProgram(const std::string& path, std::vector<std::str
 }
 
 Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices,
-                                   const std::string& gpus) {
+                                   const std::string& gpus, std::optional<uid_t> user) {
   std::string why;
   for (const DeviceChoice& choice : choices) {
-    Result<ProbedDevices> found = Probe(choice, gpus);
+    Result<ProbedDevices> found = Probe(choice, gpus, {});
+    if (found.ok() && user) {
+      // The first has made the device nodes; whether others may use them shows only so.
+      Result<ProbedDevices> theirs = Probe(choice, gpus, user);
+      found = theirs.ok() ? found
+                          : Status(theirs.status().code(), "as user " + std::to_string(*user) +
+                                                               ": " + theirs.status().message());
+    }
     if (found.ok()) {
       return found;
     }

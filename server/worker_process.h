@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,11 @@ struct WorkerProcess {
   int control = -1;  // the supervisor's end, non-blocking
 };
 
-// `arguments` follow "worker". `gpus`, if not empty, becomes CUDA_VISIBLE_DEVICES.   Errors
-// kUnavailable
+// `arguments` follow "worker", and then its user, if it gets one. `gpus`, if not empty, becomes
+// CUDA_VISIBLE_DEVICES.   Errors kUnavailable
 //   Thread  any
-Result<WorkerProcess> StartWorker(const std::vector<std::string>& arguments,
-                                  const std::string& gpus);
+Result<WorkerProcess> StartWorker(std::vector<std::string> arguments, const std::string& gpus,
+                                  std::optional<uid_t> user = {});
 
 // Another program with its end of a control socket there and `inherited` after it, as descriptors
 // kControlDescriptor and the next. `arguments` begin with its name.   Errors  kUnavailable
@@ -34,9 +35,9 @@ struct ProbedDevices {
   DeviceReport report;
 };
 // Asks each choice in a process of its own (the supervisor never loads a driver) and takes the
-// first that has devices.
+// first that has devices. `user`: it has to work for that one too.
 //   Errors  kUnavailable, with what each said
 Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices,
-                                   const std::string& gpus);
+                                   const std::string& gpus, std::optional<uid_t> user = {});
 
 }  // namespace farcall::server

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What stands between one tenant's worker and another's: users, capabilities, filters, files (docs/security.md)."""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+from harness import BUILD, Client, Server, run, until
+
+USERS = range(700000, 700004)
+
+
+def status_of(pid):
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def as_user(user, *command):
+    return subprocess.run(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *command],
+                          capture_output=True, text=True)
+
+
+class Isolation(unittest.TestCase):
+    def setUp(self):
+        self.clients = []
+
+    def tearDown(self):
+        for client in self.clients:
+            client.kill()
+
+    def start(self, server, count):
+        started = [Client(server.url, "progress") for _ in range(count)]
+        self.clients += started
+        until(lambda: all(client.out for client in started), 120, "the programs run")
+        return started
+
+    def test_every_worker_is_confined(self):
+        with Server() as server:
+            self.start(server, 1)
+            for pid in server.workers():
+                status = status_of(pid)
+                self.assertEqual(status["NoNewPrivs"], "1")
+                self.assertEqual(status["Seccomp"], "2")
+                limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
+                core, = [line.split() for line in limits.splitlines() if line.startswith("Max core")]
+                self.assertEqual(core[4:6], ["0", "0"])
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can start workers as other users")
+    def test_strangers_workers_have_users_of_their_own(self):
+        with Server("--worker-users", "700000-700003") as server:
+            self.start(server, 2)
+            workers = server.workers()
+            users = [set(status_of(pid)["Uid"].split()) for pid in workers]
+            self.assertEqual([len(ids) for ids in users], [1, 1], "real, effective, saved and file system's are one")
+            users = [int(ids.pop()) for ids in users]
+            self.assertEqual(len(set(users)), 2)
+            self.assertTrue(set(users) <= set(USERS), users)
+            for pid in workers:
+                status = status_of(pid)
+                self.assertEqual(int(status["CapEff"], 16) | int(status["CapPrm"], 16), 0)
+                self.assertEqual(status["Groups"], "")
+            # As one, nothing of the other can be had: neither memory nor descriptors, nor can it be ended.
+            for file in ("mem", "environ", "maps", "fd/0"):
+                said = as_user(users[0], "cat", f"/proc/{workers[1]}/{file}")
+                self.assertNotEqual(said.returncode, 0, file)
+            self.assertNotEqual(as_user(users[0], "kill", "-9", str(workers[1])).returncode, 0)
+            # Of the machine, it can write nowhere but where everybody may.
+            for folder in (BUILD, "/etc", "/var/lib", "/root"):
+                self.assertNotEqual(as_user(users[0], "touch", f"{folder}/farcall-isolation").returncode, 0, folder)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can start workers as other users")
+    def test_the_workers_of_one_vgpu_share_memory_and_events(self):
+        with Server("--worker-users", "700000-700003") as server:
+            for what in ("allocation", "event"):
+                client = run(server.url, "lent", what, environment={"FARCALL_VGPU": "a-vgpu-of-these-tests"})
+                self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can start workers as other users")
+    def test_ids_come_back_and_run_out_by_name(self):
+        with Server("--worker-users", "700000-700000") as server:
+            first, = self.start(server, 1)
+            second = run(server.url, "progress")
+            self.assertNotEqual(second.process.returncode, 0)
+            self.assertIn("all 1 ids are in use", "\n".join(second.err))
+            first.kill()
+            until(lambda: not server.workers(), 30, "the worker ends")
+            self.start(server, 1)
+
+    def test_what_cannot_be_is_refused(self):
+        for said, why in (("0-5", "'0-5': user ids above 0"), ("9-8", "'9-8': a range of 1 to"), ("nobody", "'nobody': user ids")):
+            tried = subprocess.run([BUILD / "bin/farcall", "serve", "--worker-users", said, "--listen", "tcp://127.0.0.1:0"],
+                                   capture_output=True, text=True)
+            self.assertEqual(tried.returncode, 2, tried.stderr)
+            self.assertIn(f"--worker-users: {why}", tried.stderr)
+            self.assertEqual(tried.stderr.count("\n"), 1)
+
+    def test_no_variable_of_a_tenant_moves_its_quota(self):
+        """Neither FARCALL_*, nor the driver's, nor MPS's own: the ledger is the supervisor's."""
+        tries = ({}, {"FARCALL_MEM": "1TiB"}, {"FARCALL_CPU_PROFILE": "12.1"}, {"FARCALL_DEVICE_MEMORY": str(1 << 40)},
+                 {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1T", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "100"})
+        with Server("--mem", "64MiB") as server:
+            for environment in tries:
+                client = run(server.url, sys.executable, pathlib.Path(__file__).parent / "programs/whole_memory.py",
+                             environment=environment)
+                self.assertEqual(client.process.returncode, 0, client.err)
+                self.assertEqual(client.out, ["total 67108864", "all 0", "more 2"], environment)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
