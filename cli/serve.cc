@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <tuple>
 
 #include "cli/commands.h"
 #include "server/exit_code.h"
@@ -19,8 +20,8 @@ constexpr char kSystemConfig[] = "/etc/farcall/server.toml";
 
 struct Flags {
   std::vector<std::string> listen;
-  std::string device, gpus, token, token_file, memory, config, log_level, report, control, metrics,
-      audit;
+  std::string device, gpus, token, token_file, memory, host_memory, config, log_level, report,
+      control, metrics, audit;
   std::string max_share, max_limit, max_priority, worker_users;
   uint32_t grace_seconds = 0, max_sessions = 0;
 };
@@ -59,12 +60,14 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
   if (!flags.metrics.empty()) {
     options->metrics = flags.metrics;
   }
-  if (!flags.memory.empty()) {
-    Result<uint64_t> bytes = server::ParseBytes(flags.memory);
-    if (!bytes.ok()) {
-      return {Code::kInvalid, "--mem: " + bytes.status().message()};
+  for (auto [name, text, bytes] :
+       {std::tuple("--mem", flags.memory, &options->memory_bytes),
+        std::tuple("--host-mem", flags.host_memory, &options->host_memory_bytes)}) {
+    Result<uint64_t> parsed = text.empty() ? *bytes : server::ParseBytes(text);
+    if (!parsed.ok()) {
+      return {Code::kInvalid, std::string(name) + ": " + parsed.status().message()};
     }
-    options->memory_bytes = *bytes;
+    *bytes = *parsed;
   }
   for (auto [name, text] :
        {std::pair("max_share", flags.max_share), std::pair("max_limit", flags.max_limit),
@@ -111,6 +114,11 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   command->add_option("--token-file", flags->token_file, "file whose first line is the token");
   command->add_option("--mem", flags->memory,
                       "memory of a vGPU on each device, such as 4GiB (default: all of it)");
+  command
+      ->add_option("--host-mem", flags->host_memory,
+                   "this machine's memory that a vGPU may have locked: mapped and registered host "
+                   "memory")
+      ->default_str("4GiB");
   command->add_option(
       "--max-share", flags->max_share,
       "share of a device's time a vGPU may be promised, such as 50% (default: all)");

@@ -80,9 +80,11 @@ Result<Charge> MemoryLedger::Reserve(const std::string& vgpu, int device, uint64
   }
   Usage& usage = account->second.usage;
   if (bytes > usage.free_bytes()) {
-    return Status(Code::kQuotaExceeded, "device memory: asked " + std::to_string(bytes) +
-                                            " bytes, " + std::to_string(usage.free_bytes()) +
-                                            " free of " + std::to_string(usage.quota_bytes));
+    return Status(Code::kQuotaExceeded,
+                  std::string(device == kHostMemory ? "pinned host memory" : "device memory") +
+                      ": asked " + std::to_string(bytes) + " bytes, " +
+                      std::to_string(usage.free_bytes()) + " free of " +
+                      std::to_string(usage.quota_bytes));
   }
   usage.charged_bytes += bytes;
   return Charge(this, vgpu, device, bytes);

@@ -15,6 +15,9 @@
 
 namespace farcall::quota {
 
+// The account beside those of the devices: host memory that is locked on a vGPU's behalf.
+inline constexpr int kHostMemory = -1;
+
 struct Usage {
   uint64_t quota_bytes = 0;
   uint64_t charged_bytes = 0;
@@ -75,7 +78,8 @@ class MemoryLedger {
   Status SetQuota(const std::string& vgpu, int device, uint64_t quota_bytes);
 
   // Reserves `bytes` or nothing.
-  //   Errors  kQuotaExceeded ("device memory: asked .., .. free of .."), kInvalid (no such account)
+  //   Errors  kQuotaExceeded ("device memory: asked .., .. free of .."; "pinned host memory: ..."),
+  //           kInvalid (no such account)
   Result<Charge> Reserve(const std::string& vgpu, int device, uint64_t bytes);
 
   Usage usage(const std::string& vgpu, int device) const;

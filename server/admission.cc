@@ -127,6 +127,7 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
     welcome.devices[static_cast<size_t>(device)].total_bytes =
         ledger_.usage(worker->vgpu, device).quota_bytes;
   }
+  ledger_.Open(worker->vgpu, quota::kHostMemory, options_.host_memory_bytes);
   std::optional<uid_t> user;
   Status has_user;
   if (users_.separate()) {
@@ -156,6 +157,7 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
     for (int device = 0; device < devices; ++device) {
       ledger_.Close(worker->vgpu, device);
     }
+    ledger_.Close(worker->vgpu, quota::kHostMemory);
     if (process.ok()) {
       leases_.Leave(process->control, SteadyNow());
       close(process->control);

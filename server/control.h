@@ -30,8 +30,8 @@ enum class ControlType : uint32_t {
   kLeaseMore,     // device, a = the same, for who holds the lease; nobody waits
   kLeaseLimit,    // device, a = how much more of the lease there is: others wait
   // worker -> supervisor
-  kCharge,        // id, device, a = bytes
-  kRefund,        // device, a = bytes
+  kCharge,        // id, device (-1: host memory), a = bytes
+  kRefund,        // device (-1: host memory), a = bytes
   kAskUsage,      // id, device
   kAskProcesses,  // id, device, a = how many of the list the worker has already
   kUnspent,       // device, a = credit nothing lies in: the vGPU's others may count on it

@@ -19,8 +19,6 @@ namespace farcall::server {
 
 namespace {
 
-constexpr uint64_t kMaxUnchargedBytes = uint64_t{4} << 30;  // of a session, agreed copies beside
-
 std::byte* At(uint64_t address) {
   return reinterpret_cast<std::byte*>(address);
 }
@@ -42,28 +40,13 @@ Mirrors::~Mirrors() {
 }
 
 CUresult Mirrors::Charge(uint64_t bytes, int device, std::string* detail) {
-  if (device >= 0) {
-    Status charged = broker_.Charge(device, bytes);
-    *detail = charged.message();
-    return charged.ok() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  std::lock_guard lock(mutex_);
-  if (bytes > kMaxUnchargedBytes - uncharged_bytes_) {
-    *detail = "mapped host memory: asked " + std::to_string(bytes) + " bytes, " +
-              std::to_string(kMaxUnchargedBytes - uncharged_bytes_) + " free of " +
-              std::to_string(kMaxUnchargedBytes);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  uncharged_bytes_ += bytes;
-  return CUDA_SUCCESS;
+  Status charged = broker_.Charge(device >= 0 ? device : quota::kHostMemory, bytes);
+  *detail = charged.message();
+  return charged.ok() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void Mirrors::RefundLocked(uint64_t bytes, int device) {
-  if (device >= 0) {
-    broker_.Refund(device, bytes);
-  } else {
-    uncharged_bytes_ -= bytes;
-  }
+void Mirrors::Refund(uint64_t bytes, int device) {
+  broker_.Refund(device >= 0 ? device : quota::kHostMemory, bytes);
 }
 
 // Without the lock: ledger and driver may take their time. Who has the address has it alone.
@@ -110,7 +93,7 @@ CUresult Mirrors::Create(uint64_t address, uint64_t bytes, int device, std::stri
   if (mirror.agreed != nullptr) {
     munmap(mirror.agreed, bytes);
   }
-  RefundLocked(bytes, device);
+  Refund(bytes, device);
   *detail = "host memory cannot be mapped for the device at its address here";
   return result;
 }
@@ -139,7 +122,7 @@ CUresult Mirrors::Adopt(uint64_t address, uint64_t bytes, CUdeviceptr memory, ui
                        : mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (agreed == MAP_FAILED) {
-    RefundLocked(bytes, -1);
+    Refund(bytes, -1);
     return taken ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
   }
   KeepLocked(address, {bytes, -1, static_cast<std::byte*>(agreed), At(memory), valid_bytes, owner});
@@ -162,7 +145,7 @@ void Mirrors::Drop(const Mirror& mirror) {
   }
   munmap(mirror.agreed, mirror.bytes);
   bytes_ -= mirror.bytes;
-  RefundLocked(mirror.bytes, mirror.device);
+  Refund(mirror.bytes, mirror.device);
 }
 
 bool Mirrors::Remove(uint64_t address) {

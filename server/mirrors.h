@@ -30,7 +30,7 @@ class Mirrors {
   Mirrors(const Mirrors&) = delete;
 
   // Maps memory at the very address and has the driver lock it. `device` >= 0: charged there, as
-  // managed memory is; else it counts against what a session may mirror.
+  // managed memory is; else to the vGPU's host memory.
   //   Errors  INVALID_VALUE (outside the host windows), OUT_OF_MEMORY, NOT_SUPPORTED (the address
   //           is taken here, or the device would use another)
   CUresult Create(uint64_t address, uint64_t bytes, int device, std::string* detail);
@@ -74,7 +74,7 @@ class Mirrors {
                           size_t bytes, Builder* out);
   void KeepLocked(uint64_t address, const Mirror& mirror);
   CUresult Charge(uint64_t bytes, int device, std::string* detail);
-  void RefundLocked(uint64_t bytes, int device);
+  void Refund(uint64_t bytes, int device);
   void Drop(const Mirror& mirror);
 
   const DriverApi& api_;
@@ -82,7 +82,6 @@ class Mirrors {
   mutable std::mutex mutex_;
   std::map<uint64_t, Mirror> mirrors_;
   std::atomic<uint64_t> bytes_{0};
-  uint64_t uncharged_bytes_ = 0;
 };
 
 }  // namespace farcall::server

@@ -18,10 +18,10 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 18> kSettings = {
-    "listen", "device",  "gpus",      "token",        "token_file",     "mem",
-    "grace",  "lanes",   "max_share", "max_limit",    "max_priority",   "control",
-    "audit",  "metrics", "log_level", "max_sessions", "config_version", "worker_users"};
+constexpr std::array<std::string_view, 19> kSettings = {
+    "listen",    "device",       "gpus",           "token",        "token_file", "mem",   "grace",
+    "lanes",     "max_share",    "max_limit",      "max_priority", "control",    "audit", "metrics",
+    "log_level", "max_sessions", "config_version", "worker_users", "host_mem"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -60,7 +60,8 @@ Status ReadListen(const std::string& path, const toml::node& value, ServeOptions
 Status ReadText(const std::string& path, std::string_view name, const toml::node& value,
                 ServeOptions* options) {
   auto text = value.value_exact<std::string>();
-  if (name == "mem" && !text) {
+  bool is_size = name == "mem" || name == "host_mem";
+  if (is_size && !text) {
     auto bytes = value.value_exact<int64_t>();
     if (!bytes || *bytes < 0) {
       return Wrong(path, name, "a size such as \"4GiB\"");
@@ -111,12 +112,13 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
       return {Code::kInvalid, path + ": setting '" + std::string(name) + "': " + set.message()};
     }
   }
-  if (name == "mem") {
+  if (is_size) {
     Result<uint64_t> bytes = ParseBytes(*text);
     if (!bytes.ok()) {
-      return {Code::kInvalid, path + ": setting 'mem': " + bytes.status().message()};
+      return {Code::kInvalid,
+              path + ": setting '" + std::string(name) + "': " + bytes.status().message()};
     }
-    options->memory_bytes = *bytes;
+    (name == "mem" ? options->memory_bytes : options->host_memory_bytes) = *bytes;
   }
   return {};
 }

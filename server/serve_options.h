@@ -18,19 +18,21 @@ inline constexpr char kDefaultListenUrl[] = "tcp://127.0.0.1:7717";
 struct ServeOptions {
   std::vector<std::string> listen;  // empty: kDefaultListenUrl
   std::string device = "auto";
-  std::string gpus;              // as CUDA_VISIBLE_DEVICES has it; empty: all
-  std::string token;             // empty: none wanted
-  uint64_t memory_bytes = 0;     // per vGPU and device: default and ceiling; 0: the whole device
-  quota::ComputePolicy compute;  // what a vGPU may have of a device's time
+  std::string gpus;           // as CUDA_VISIBLE_DEVICES has it; empty: all
+  std::string token;          // empty: none wanted
+  uint64_t memory_bytes = 0;  // per vGPU and device: default and ceiling; 0: the whole device
+  uint64_t host_memory_bytes = uint64_t{4} << 30;  // locked for a vGPU on this machine, at most
+  quota::ComputePolicy compute;                    // what a vGPU may have of a device's time
   uint32_t grace_seconds = 60;
   uint32_t max_sessions = 256;
   uint32_t lanes = 2;
   std::string log_level = "info";
-  std::string control;     // path of the control socket; empty: by the first URL; "off": none
-  std::string metrics;     // host:port for Prometheus; empty: none
-  std::string audit;       // file for who had what; empty: none
-  UserRange worker_users;  // each vGPU's workers have one of these ids; none: they run as the server
-  std::string report;      // file for what was served, written at exit; empty: none
+  std::string control;  // path of the control socket; empty: by the first URL; "off": none
+  std::string metrics;  // host:port for Prometheus; empty: none
+  std::string audit;    // file for who had what; empty: none
+  UserRange
+      worker_users;    // each vGPU's workers have one of these ids; none: they run as the server
+  std::string report;  // file for what was served, written at exit; empty: none
 };
 
 // Reads a TOML file into `options`.

@@ -173,7 +173,9 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
   if (message.type == ControlType::kDrop) {
     return DropHolder({message.b, message.c}, worker.process.control, false);
   }
-  if (!known_device) {
+  bool is_host = message.device == quota::kHostMemory &&
+                 (message.type == ControlType::kCharge || message.type == ControlType::kRefund);
+  if (!known_device && !is_host) {
     return;
   }
   if (message.type == ControlType::kPeak) {
@@ -187,7 +189,7 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
     return;
   }
   if (message.type == ControlType::kCharge) {
-    if (AnswerCharge(worker, message, false) || Recall(worker, message)) {
+    if (AnswerCharge(worker, message, is_host) || Recall(worker, message)) {
       return;
     }
     AnswerCharge(worker, message, true);
@@ -229,7 +231,9 @@ bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool
   Result<quota::Charge> reserved = ledger_.Reserve(worker.vgpu, charge.device, charge.a);
   if (reserved.ok()) {
     worker.charges[charge.device].Merge(std::move(*reserved));
-    totals_.NoteCharged(charge.device, ledger_.charged_on_device(charge.device));
+    if (charge.device != quota::kHostMemory) {
+      totals_.NoteCharged(charge.device, ledger_.charged_on_device(charge.device));
+    }
     answer.a = 1;
   } else {
     if (!is_last_try) {
@@ -352,6 +356,7 @@ void Supervisor::Bury(int control) {
   for (size_t device = 0; device < devices_.report.devices.size(); ++device) {
     ledger_.Close(worker.vgpu, static_cast<int>(device));
   }
+  ledger_.Close(worker.vgpu, quota::kHostMemory);
   close(control);
   close(worker.process.pid_fd);
   workers_.erase(found);

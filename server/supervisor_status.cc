@@ -126,6 +126,9 @@ nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
          {"charged_bytes", usage.charged_bytes},
          {"quota_bytes", usage.quota_bytes}});
   }
+  quota::Usage host = ledger_.usage(vgpu, quota::kHostMemory);
+  told["host_memory_used_bytes"] = host.charged_bytes;
+  told["host_memory_quota_bytes"] = host.quota_bytes;
   PutCompute(vgpu, compute, &told);
   for (const Worker* member : members) {
     told["sessions"].push_back({{"number", member->number},

@@ -41,6 +41,9 @@ class UseMeter {
   };
 
   void Change(int device, int64_t charged, int64_t unspent) {
+    if (device < 0) {
+      return;  // host memory
+    }
     std::lock_guard lock(mutex_);
     Use& use = uses_[device];
     use.charged += charged;

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory in all its kinds through a session: mapped by the program, lent to another process, under a quota."""
+import pathlib
 import re
+import sys
 import unittest
 
 from harness import BUILD, Server, run
@@ -100,6 +102,15 @@ class Memory(unittest.TestCase):
             calls = self.passes(server, "mirrored", "untouched").stats()["calls"]
             self.assertEqual(calls["cuLaunchKernel"]["waited"], 0)
             self.assertEqual(calls["cuMemHostAlloc"]["waited"], 0)
+
+    def test_locked_host_memory_has_a_quota_of_its_own(self):
+        """Of the vGPU, not of each process; back at once when one ends."""
+        program = pathlib.Path(__file__).parent / "programs/locked.py"
+        with Server("--host-mem", "32MiB") as server:
+            for _ in range(2):
+                client = run(server.url, sys.executable, program, environment=VGPU)
+                self.assertEqual(client.out, ["locked 4 then 2", "again 0"], client.err)
+            self.assertIn("pinned host memory: asked 8388608 bytes, 0 free of 33554432", server.log_text())
 
     def test_nothing_is_lent_to_another_vgpu(self):
         with Server() as server:

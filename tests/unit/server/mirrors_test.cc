@@ -23,16 +23,18 @@ constexpr uint64_t kBase = kHostWindows[kWindow].base + (1u << 20), kBytes = 64 
 
 class CountingBroker final : public MemoryBroker {
  public:
-  Status Charge(int, uint64_t bytes) override {
-    if (bytes > 1u << 20) {
+  Status Charge(int device, uint64_t bytes) override {
+    if (bytes > (device == quota::kHostMemory ? 64u << 20 : 1u << 20)) {
       return {Code::kQuotaExceeded, "over"};
     }
-    charged += bytes;
+    (device == quota::kHostMemory ? host : charged) += bytes;
     return {};
   }
-  void Refund(int, uint64_t bytes) override { charged -= bytes; }
+  void Refund(int device, uint64_t bytes) override {
+    (device == quota::kHostMemory ? host : charged) -= bytes;
+  }
   quota::Usage Query(int) override { return {1u << 20, charged}; }
-  uint64_t charged = 0;
+  uint64_t charged = 0, host = 0;
 };
 
 DriverApi EqualAddresses() {
@@ -254,6 +256,7 @@ TEST_F(MirrorsTest, ChargesManagedMemoryToItsDevice) {
   EXPECT_EQ(detail_, "over");
   EXPECT_TRUE(mirrors_.Remove(base));
   EXPECT_EQ(broker_.charged, 0u);
+  EXPECT_EQ(broker_.host, kBytes) << "the other kind has its own account";
   EXPECT_FALSE(mirrors_.Contains(base, 1));
 }
 
