@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/cudart/refuse.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace farcall::cudart {
+namespace {
+
+bool Warns() {
+  const char* level = getenv("FARCALL_LOG");
+  return level == nullptr || (std::strcmp(level, "off") != 0 && std::strcmp(level, "error") != 0);
+}
+
+void Write(const char* line, size_t bytes) {
+  const int saved_errno = errno;
+  const char* path = getenv("FARCALL_LOG_FILE");
+  int file = -1;
+  if (path != nullptr && *path != '\0') {
+    file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  }
+  [[maybe_unused]] ssize_t ignored = write(file >= 0 ? file : STDERR_FILENO, line, bytes);
+  if (file >= 0) close(file);
+  errno = saved_errno;
+}
+
+}  // namespace
+
+void SayOnce(const char* what, const char* detail, int* said) {
+  if (__atomic_exchange_n(said, 1, __ATOMIC_RELAXED) != 0 || !Warns()) return;
+  char line[512];
+  int length = snprintf(line, sizeof(line), "farcall: warning: libcudart: %s %s\n", what, detail);
+  if (length >= static_cast<int>(sizeof(line))) length = sizeof(line) - 1;
+  Write(line, static_cast<size_t>(length));
+}
+
+void Refuse(const char* name, const char* why, int* said) {
+  SayOnce(name, why, said);
+}
+
+}  // namespace farcall::cudart
