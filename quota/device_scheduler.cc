@@ -10,6 +10,7 @@ namespace farcall::quota {
 namespace {
 
 constexpr Ns kLeastBudget = 100 * kMicrosecond;
+constexpr Ns kAlone = 5;        // leases in one, where nobody else waits
 constexpr Ns kLongestHold = 2;  // leases: a holder that mostly idles goes after so much wall time
 constexpr uint32_t kLeastWeightMilli = 1;  // of a vGPU without a share where all is promised
 
@@ -191,7 +192,8 @@ std::optional<DeviceScheduler::Flow> DeviceScheduler::Best(Ns now, Priority* pri
 }
 
 Ns DeviceScheduler::BudgetOf(FlowState& state, Ns now, Ns outstanding_ns) {
-  Ns budget = options_.lease_ns;
+  // What nobody waits for may be long: it is cut short when somebody comes.
+  Ns budget = OthersWant() ? options_.lease_ns : kAlone * options_.lease_ns;
   if (HigherIsAbout(state, now)) {
     Ns pause = std::max(gaps_.LeftOfGap(now), BackgroundWindow::kLeast) - outstanding_ns;
     budget = std::min({budget, background_.window_ns(), pause});

@@ -15,10 +15,11 @@ struct WindowOptions {
   Ns batch_ns = 2 * kMillisecond;   // predicted; then it is closed and watched
   Ns window_ns = 4 * kMillisecond;  // outstanding, predicted: two batches keep a device fed
   uint32_t most_in_batch = 256;
+  Ns alone_ns = 20 * kMillisecond;  // outstanding, predicted, where two pieces exceed the window
 };
 
 // Whoever owns it watches each closed batch and says what it took. Never more is outstanding than
-// the window, or one batch where a single piece of work exceeds it.
+// the window, or one batch where a single piece of work exceeds it; alone, two.
 class WorkWindow {
  public:
   enum class Verdict { kPass, kWaitsForLease, kWaitsForRoom };
@@ -34,7 +35,8 @@ class WorkWindow {
   // The lease is given back.   Before: drained()
   void End();
 
-  Verdict Admit(uint64_t key) const;
+  // `alone`: nobody else wants the device, so a second piece may wait behind a long one.
+  Verdict Admit(uint64_t key, bool alone = false) const;
   // The piece just admitted is on its way. True: close the batch now.
   bool Submit(uint64_t key);
   // Nothing more goes into the open batch.
@@ -48,6 +50,10 @@ class WorkWindow {
            open_.pieces >= options_.most_in_batch;
   }
   bool batch_open() const { return !open_.parts.empty(); }
+  bool one_piece_outstanding() const {
+    return batch_open() ? outstanding_.empty() && open_.pieces == 1
+                        : outstanding_.size() == 1 && outstanding_.front().pieces == 1;
+  }
   bool drained() const { return outstanding_.empty() && !batch_open(); }
   Ns outstanding_ns() const { return outstanding_ns_ + open_.predicted_ns; }
   Ns left_ns() const { return budget_ns_ - submitted_ns_; }

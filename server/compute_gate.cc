@@ -39,7 +39,7 @@ bool ComputeGate::Admit(int device, uint64_t key) {
   Ns now = hooks_.now();
   state.idle.NoteWork(now);
   state.idle_since = 0;
-  WorkWindow::Verdict verdict = state.window.Admit(key);
+  WorkWindow::Verdict verdict = state.window.Admit(key, !state.contended);
   if (verdict == WorkWindow::Verdict::kPass) {
     state.holds_back = false;
     return true;

@@ -78,6 +78,27 @@ std::vector<Figure> MeasureShares(double scale) {
   return figures;
 }
 
+// What the gate costs somebody with a share whom nobody disturbs.
+std::vector<Figure> MeasureAlone(double scale) {
+  std::vector<Figure> figures;
+  const std::vector<std::pair<std::string, std::vector<Piece>>> kernels = {
+      {"kernels of 20 us to 8 ms", MixedKernels(20 * kMicrosecond, 8 * kMillisecond, 12, 1)},
+      {"kernels of 20 us", {{1, 20 * kMicrosecond}}},
+      {"kernels of 1 ms", {{1, kMillisecond}}},
+      {"kernels of 3 ms", {{1, 3 * kMillisecond}}}};
+  for (const auto& [name, kinds] : kernels) {
+    Trial trial;
+    trial.length_ns = Scaled(60 * kSecond, scale);
+    trial.tenants = {Saturating(kinds)};
+    trial.tenants[0].quota.share_milli = 500;
+    double with = Run(trial).busy_part;
+    trial.policy = "free";
+    figures.push_back(
+        {"alone", name, "farcall", "loss", 100 * (1 - with / Run(trial).busy_part), "%"});
+  }
+  return figures;
+}
+
 std::vector<Figure> MeasureCaps(double scale) {
   std::vector<Figure> figures;
   const std::vector<std::pair<std::string, Piece>> kernels = {

@@ -17,6 +17,7 @@ struct Figure {
 
 // `scale`: lengths of the trials over their usual ones (a minute and more of simulated time each).
 std::vector<Figure> MeasureShares(double scale);
+std::vector<Figure> MeasureAlone(double scale);
 std::vector<Figure> MeasureCaps(double scale);
 std::vector<Figure> MeasurePriority(double scale);
 std::vector<Figure> MeasureMix(double scale);

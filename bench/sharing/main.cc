@@ -61,8 +61,9 @@ int main(int argc, char** argv) {
   }
   std::printf("Simulated: perfect timers, no interference. Only a card can tell what it does.\n\n");
   std::vector<Figure> all;
-  for (auto measure : {farcall::sharing::MeasureShares, farcall::sharing::MeasureCaps,
-                       farcall::sharing::MeasurePriority, farcall::sharing::MeasureMix}) {
+  for (auto measure : {farcall::sharing::MeasureShares, farcall::sharing::MeasureAlone,
+                       farcall::sharing::MeasureCaps, farcall::sharing::MeasurePriority,
+                       farcall::sharing::MeasureMix}) {
     std::vector<Figure> figures = measure(scale);
     Print(figures);
     all.insert(all.end(), figures.begin(), figures.end());

@@ -31,6 +31,20 @@ TEST(DeviceScheduler, GivesTheDeviceToOneAtATime) {
   EXPECT_EQ(scheduler.Next(4 * kMillisecond)->flow, 2u);
 }
 
+TEST(DeviceScheduler, LendsForLongerWhereNobodyWaits) {
+  DeviceScheduler scheduler;
+  scheduler.Add(1, kPlain, 0);
+  scheduler.Add(2, kPlain, 0);
+  scheduler.Want(1, 0);
+  EXPECT_EQ(scheduler.Next(0)->budget_ns, 20 * kMillisecond);
+  scheduler.Want(2, kMillisecond);
+  EXPECT_EQ(scheduler.LimitOfHolder(kMillisecond), 4 * kMillisecond) << "cut short";
+  scheduler.Charge(1, 5 * kMillisecond, 5 * kMillisecond);
+  EXPECT_EQ(scheduler.LimitOfHolder(5 * kMillisecond), 0);
+  scheduler.Release(5 * kMillisecond, true);
+  EXPECT_EQ(scheduler.Next(5 * kMillisecond)->budget_ns, 4 * kMillisecond);
+}
+
 TEST(DeviceScheduler, LendsWhatIsIdleAndTakesItBackWithinALease) {
   DeviceScheduler scheduler;
   scheduler.Add(1, {100, 1000, Priority::kNormal}, 0);

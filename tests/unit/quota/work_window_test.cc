@@ -57,6 +57,21 @@ TEST(WorkWindow, LetsOnePieceLargerThanTheWindowThrough) {
   EXPECT_EQ(window.Admit(1), Verdict::kWaitsForLease);
 }
 
+// Or the device would pause between two long pieces.
+TEST(WorkWindow, LetsOneMoreLongPieceWaitWhereNobodyElseDoes) {
+  WorkWindow window;
+  Teach(window, 1, 3 * kMillisecond);
+  window.Grant(kSecond);
+  EXPECT_TRUE(window.Submit(1));
+  window.CloseBatch();
+  EXPECT_EQ(window.Admit(1), Verdict::kWaitsForRoom);
+  EXPECT_EQ(window.Admit(1, true), Verdict::kPass);
+  window.Submit(1);
+  EXPECT_EQ(window.Admit(1, true), Verdict::kWaitsForRoom) << "two, no more";
+  window.CloseBatch();
+  EXPECT_EQ(window.Admit(1, true), Verdict::kWaitsForRoom);
+}
+
 TEST(WorkWindow, CountsWhatWasMeasured) {
   WorkWindow window;
   Teach(window, 1, kMillisecond);
