@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 
+#include "cli/thin_libraries.h"
+
 namespace farcall::cli {
 
 std::string OwnPath() {
@@ -39,17 +41,25 @@ std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientS
   add("FARCALL_STATS", settings.stats);
   const char* before = std::getenv("LD_LIBRARY_PATH");
   std::string path = DriverLibraryFolder();
+  if (settings.thin) path = ThinLibraryFolder() + ":" + path;
+  // Told either way: what this starts may itself start `farcall run`.
+  add("FARCALL_THIN", settings.thin ? "1" : "0");
   if (before != nullptr && *before != '\0') path += ":" + std::string(before);
   add("LD_LIBRARY_PATH", path);
   return environment;
 }
 
-void AddAuditor() {
+std::string AuditorVariable() {
   std::string path = DriverLibraryFolder() + "/libfarcall_audit.so";
-  if (access(path.c_str(), R_OK) != 0) return;
+  if (access(path.c_str(), R_OK) != 0) return "";
   const char* before = std::getenv("LD_AUDIT");
   if (before != nullptr && *before != '\0') path += ":" + std::string(before);
-  setenv("LD_AUDIT", path.c_str(), 1);
+  return path;
+}
+
+void AddAuditor() {
+  const std::string value = AuditorVariable();
+  if (!value.empty()) setenv("LD_AUDIT", value.c_str(), 1);
 }
 
 }  // namespace farcall::cli

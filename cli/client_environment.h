@@ -15,6 +15,7 @@ std::string OwnPath();
 
 struct ClientSettings {
   std::string endpoint, mem, share, limit, priority, stats;
+  bool thin = false;
 };
 // Names and values, LD_LIBRARY_PATH with what the environment holds already.
 std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientSettings& settings);
@@ -22,5 +23,7 @@ std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientS
 // Puts the loader's auditor into this process's environment: a program that has an RPATH or a path
 // of its own for one of our libraries gets ours all the same. Nothing where it is not installed.
 void AddAuditor();
+// The same as a variable, with what the environment holds already; "" where it is not installed.
+std::string AuditorVariable();
 
 }  // namespace farcall::cli

@@ -183,6 +183,11 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
   doctor->add_option("--seconds", flags->question.seconds, "CMD is ended after so many")
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
+  doctor->add_flag(
+      "--thin", flags->question.thin,
+      "CMD as `farcall run --thin` starts it: none of NVIDIA's libraries should be mapped");
+  doctor->add_flag("--no-audit", flags->question.no_audit,
+                   "with --thin: LD_LIBRARY_PATH alone, to see what hides ours");
   doctor->add_flag("--json", flags->json, "for machines");
   doctor->add_option("command", flags->question.command, "a program and its arguments");
   doctor->positionals_at_end();

@@ -12,6 +12,7 @@
 #include "cli/elf_symbols.h"
 #include "cli/private_server.h"
 #include "cli/program_probe.h"
+#include "cli/thin_libraries.h"
 #include "proto/call_info.h"
 
 namespace farcall::cli {
@@ -52,9 +53,13 @@ std::set<std::string> OurLibraries(const std::string& folder) {
   return names;
 }
 
-bool IsOurs(const std::string& file, const std::string& folder) {
+bool IsIn(const std::string& file, const std::string& folder) {
   std::error_code error;
   return fs::equivalent(fs::path(file).parent_path(), folder, error) && !error;
+}
+
+bool IsOurs(const std::string& file) {
+  return IsIn(file, DriverLibraryFolder()) || IsIn(file, ThinLibraryFolder());
 }
 
 std::string Remedy(const LibraryLookup& lookup) {
@@ -67,14 +72,28 @@ std::string Remedy(const LibraryLookup& lookup) {
   return "put the folder of ours first in LD_LIBRARY_PATH, as `farcall run` and `farcall env` do";
 }
 
-void TellLibraries(const std::vector<LibraryLookup>& lookups, Findings& findings) {
-  std::string folder = DriverLibraryFolder();
-  std::set<std::string> ours = OurLibraries(folder);
+// In thin mode nothing of NVIDIA's should be there.
+void TellForeign(const std::set<std::string>& foreign, Findings& findings) {
+  findings.Say(foreign.empty(),
+               foreign.empty()
+                   ? "none of NVIDIA's libraries is mapped"
+                   : std::to_string(foreign.size()) + " of NVIDIA's libraries are mapped",
+               "docs/thin.md lists what thin mode takes the place of");
+  for (const std::string& file : foreign) findings.Note(file);
+  findings.Attach("mapped_not_ours", foreign);
+}
+
+void TellLibraries(const std::vector<LibraryLookup>& lookups, bool thin, Findings& findings) {
+  std::set<std::string> ours = OurLibraries(DriverLibraryFolder()), foreign;
+  if (thin) {
+    for (const std::string& name : FindThinLibraries(ThinLibraryFolder()).ours) ours.insert(name);
+  }
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   bool driver = false;
   for (const LibraryLookup& lookup : lookups) {
     if (!IsCudaLibrary(lookup.name)) continue;
-    bool is_ours = !lookup.file.empty() && IsOurs(lookup.file, folder);
+    bool is_ours = !lookup.file.empty() && IsOurs(lookup.file);
+    if (!lookup.file.empty() && !is_ours) foreign.insert(lookup.file);
     bool should_be = ours.count(FileName(lookup.name)) > 0;
     driver |= is_ours && FileName(lookup.name) == "libcuda.so.1";
     list.push_back({{"name", lookup.name},
@@ -95,6 +114,7 @@ void TellLibraries(const std::vector<LibraryLookup>& lookups, Findings& findings
     }
   }
   findings.Attach("libraries", std::move(list));
+  if (thin) TellForeign(foreign, findings);
   findings.Say(driver,
                driver ? "the driver library is ours" : "the program never got our libcuda.so.1",
                "it uses no CUDA, ends before it asks for it, is statically linked, or setuid: such "
@@ -110,10 +130,9 @@ std::map<std::string, std::string> LinkedInVain(const std::vector<LibraryLookup>
     if (kCallInfo[id].call_class != CallClass::kUnsupported) served.insert(CallName(id));
   }
   std::map<std::string, std::string> missing;
-  std::string folder = DriverLibraryFolder();
   std::set<std::string> objects;
   for (const LibraryLookup& lookup : lookups) {
-    if (!lookup.file.empty() && !IsOurs(lookup.file, folder)) objects.insert(lookup.file);
+    if (!lookup.file.empty() && !IsOurs(lookup.file)) objects.insert(lookup.file);
     if (lookup.name == "libcuda.so.1" && !lookup.by_dlopen) objects.insert(lookup.wanted_by);
   }
   for (const std::string& object : objects) {
@@ -175,6 +194,10 @@ std::string HowItEnded(const ProgramReport& report, int seconds) {
 void ExamineProgram(const ProgramQuestion& question, Findings& findings) {
   ClientSettings settings;
   settings.endpoint = question.endpoint;
+  settings.thin = question.thin;
+  if (question.thin && !findings.Say(!ThinLibraryFolder().empty(), "thin mode's libraries",
+                                     "lib/farcall/thin is not beside this binary's folder"))
+    return;
   PrivateServer server;
   if (settings.endpoint.empty()) {
     Status started = server.Start(question.device, "");
@@ -186,13 +209,14 @@ void ExamineProgram(const ProgramQuestion& question, Findings& findings) {
   }
   auto environment = ClientEnvironment(settings);
   if (!server.token().empty()) environment.emplace_back("FARCALL_TOKEN", server.token());
+  if (question.thin && !question.no_audit) environment.emplace_back("LD_AUDIT", AuditorVariable());
   Result<ProgramReport> report = ProbeProgram(question.command, environment, question.seconds);
   if (!findings.Say(report.ok(),
                     report.ok() ? "ran " + question.command[0] : report.status().message()))
     return;
   findings.Say(report->exit_code == 0 || report->timed_out, HowItEnded(*report, question.seconds),
                "what the program itself said stands on stderr");
-  TellLibraries(report->lookups, findings);
+  TellLibraries(report->lookups, question.thin, findings);
   TellMissing(*report, findings);
   TellLog(*report, findings);
 }

@@ -5,6 +5,7 @@
 
 #include "cli/client_environment.h"
 #include "cli/commands.h"
+#include "cli/thin_libraries.h"
 
 namespace farcall::cli {
 
@@ -23,11 +24,18 @@ void AddEnvCommand(CLI::App& app, int& exit_code) {
   auto settings = std::make_shared<ClientSettings>();
   CLI::App* command = app.add_subcommand("env", "Prints the environment a program needs, for eval");
   command->add_option("--endpoint", settings->endpoint, "the server");
+  command->add_flag("--thin", settings->thin,
+                    "CUDA's other libraries from lib/farcall/thin as well");
   command->footer("Example: eval \"$(farcall env --endpoint tcp://gpu-host:7717)\"");
   command->callback([settings, &exit_code] {
     if (DriverLibraryFolder().empty()) {
       std::fprintf(stderr,
                    "farcall env: lib/farcall/libcuda.so.1 is not beside this binary's folder\n");
+      exit_code = 1;
+      return;
+    }
+    if (settings->thin && ThinLibraryFolder().empty()) {
+      std::fprintf(stderr, "farcall env: lib/farcall/thin is not beside this binary's folder\n");
       exit_code = 1;
       return;
     }

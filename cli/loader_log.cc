@@ -66,15 +66,15 @@ class Reader {
   }
 
   std::vector<LibraryLookup> Finish() {
-    Close(false);
+    Close("");
     return std::move(lookups_);
   }
 
  private:
   void File(FileLine line) {
-    if (line.event == "generating link map") return Close(true);
+    if (line.event == "generating link map") return Close(line.name);
     if (line.whose.empty()) return;
-    Close(false);
+    Close("");
     open_ = true;
     current_ = {};
     current_.name = std::move(line.name);
@@ -84,12 +84,16 @@ class Reader {
     reason_.clear();
   }
 
-  void Close(bool found) {
+  // `mapped`: the name that the loader goes on with, which an auditor may have changed; "" = none.
+  void Close(const std::string& mapped) {
     if (!open_) return;
     open_ = false;
-    if (found) {
-      current_.file = tried_.empty() ? current_.name : tried_;
-      current_.reason = tried_.empty() ? "its own path" : reason_;
+    if (!mapped.empty() && tried_.empty()) {
+      current_.file = mapped;
+      current_.reason = mapped == current_.name ? "its own path" : "the auditor";
+    } else if (!mapped.empty()) {
+      current_.file = tried_;
+      current_.reason = reason_;
     }
     lookups_.push_back(std::move(current_));
   }

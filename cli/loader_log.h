@@ -15,7 +15,7 @@ struct LibraryLookup {
   bool by_dlopen = false;
   std::string file;  // "" = not found
   // Where the search ended: LD_LIBRARY_PATH, "RPATH from file X", "RUNPATH from file X",
-  // "ld.so.cache", "system search path", "its own path".
+  // "ld.so.cache", "system search path", "its own path", "the auditor" (LD_AUDIT's answer).
   std::string reason;
 };
 

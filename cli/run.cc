@@ -19,6 +19,7 @@
 #include "cli/private_server.h"
 #include "cli/run_report.h"
 #include "cli/scratch_folder.h"
+#include "cli/thin_libraries.h"
 #include "client-shim/core/settings.h"
 
 namespace farcall::cli {
@@ -30,8 +31,8 @@ constexpr int kFailed = 125, kNotExecutable = 126, kNotFound = 127, kSignalled =
 
 struct RunFlags {
   ClientSettings settings;
-  std::string device, report;
-  bool driver = false, thin = false, no_audit = false;
+  std::string device, report, log;
+  bool driver = false, no_audit = false;
   bool ptx_only = false, no_device_node = false;
   std::vector<std::string> command;
 };
@@ -79,6 +80,21 @@ std::string ServerReport(const ScratchFolder& folder) {
   return folder.path() + "/server.json";
 }
 
+// At FARCALL_LOG=info and more: what the program gets from us and what stays its own.
+void TellThinLibraries() {
+  const char* level = std::getenv("FARCALL_LOG");
+  const std::string name = level == nullptr ? "" : level;
+  if (name != "info" && name != "debug" && name != "trace") return;
+  const ThinLibraries found = FindThinLibraries(ThinLibraryFolder());
+  std::fprintf(stderr, "farcall: info: thin mode: ours: %s\n", Joined(found.ours).c_str());
+  if (!found.alone.empty())
+    std::fprintf(stderr, "farcall: info: thin mode: here without the rest of its group: %s\n",
+                 Joined(found.alone).c_str());
+  if (!found.absent.empty())
+    std::fprintf(stderr, "farcall: info: thin mode: the program's own: %s\n",
+                 Joined(found.absent).c_str());
+}
+
 // The program on `server`, and what it cost.
 int RunReported(const RunFlags& flags, const ScratchFolder& folder, PrivateServer& server) {
   RunReport report;
@@ -102,9 +118,12 @@ int RunReported(const RunFlags& flags, const ScratchFolder& folder, PrivateServe
 }
 
 int Run(RunFlags& flags) {
-  if (flags.thin) return Fail("--thin is not built in; leave it out for driver mode");
+  if (flags.driver && flags.settings.thin) return Fail("give --driver or --thin, not both");
   if (DriverLibraryFolder().empty())
     return Fail("lib/farcall/libcuda.so.1 is not beside this binary's folder");
+  if (flags.settings.thin && ThinLibraryFolder().empty())
+    return Fail(
+        "lib/farcall/thin is not beside this binary's folder; leave --thin out for driver mode");
   const auto settings = client::Settings::Load(client::Settings::Files());
   if (!settings.error().empty()) return Fail(settings.error());
   if (flags.settings.endpoint.empty() && flags.device.empty())
@@ -131,7 +150,9 @@ int Run(RunFlags& flags) {
     flags.settings.endpoint = server.url();
     setenv("FARCALL_TOKEN", server.token().c_str(), 1);
   }
+  if (!flags.log.empty()) setenv("FARCALL_LOG", flags.log.c_str(), 1);
   SetAll(ClientEnvironment(flags.settings));
+  if (flags.settings.thin) TellThinLibraries();
   if (!flags.no_audit) AddAuditor();
   if (flags.ptx_only || server.kind() == "cpu") SetAll(PtxOnlyEnvironment());
   if (server.kind() == "dry") SetAll(DryEnvironment());
@@ -153,7 +174,12 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   command->add_option("--device", flags->device,
                       "of a private server: auto, cuda, cpu or dry (dry:h100 ...)");
   command->add_flag("--driver", flags->driver, "replace the driver library only (the default)");
-  command->add_flag("--thin", flags->thin, "replace every CUDA library");
+  command->add_flag("--thin", flags->settings.thin,
+                    "replace CUDA's other libraries as well, those in lib/farcall/thin");
+  command
+      ->add_option("--log", flags->log,
+                   "FARCALL_LOG for the program: info tells what --thin replaces")
+      ->check(CLI::IsMember({"off", "error", "warn", "info", "debug", "trace"}));
   command->add_flag("--ptx-only", flags->ptx_only,
                     "the device takes PTX only: set what frameworks need for it (the default for a "
                     "private CPU device)");

@@ -31,6 +31,19 @@ TEST(LoaderLogTest, AFileIsFoundWhereTheSearchEnded) {
   EXPECT_FALSE(lookups[0].by_dlopen);
 }
 
+TEST(LoaderLogTest, AnAuditorsAnswerIsTold) {
+  auto lookups = Parse(
+      "     11:\tfile=/v/nvidia/libcublas.so.13 [0];  dynamically loaded by /v/python [0]\n"
+      "     11:\tfile=/far/thin/libcublas.so.13 [0];  generating link map\n"
+      "     11:\tfile=/v/own.so [0];  dynamically loaded by /v/python [0]\n"
+      "     11:\tfile=/v/own.so [0];  generating link map\n");
+  ASSERT_EQ(lookups.size(), 2u);
+  EXPECT_EQ(lookups[0].name, "/v/nvidia/libcublas.so.13");
+  EXPECT_EQ(lookups[0].file, "/far/thin/libcublas.so.13");
+  EXPECT_EQ(lookups[0].reason, "the auditor");
+  EXPECT_EQ(lookups[1].reason, "its own path");
+}
+
 TEST(LoaderLogTest, TheLastPathSearchedIsTheReason) {
   auto lookups = Parse(
       "     11:\tfile=libcublas.so.13 [0];  dynamically loaded by /v/libtorch_cuda.so [0]\n"
