@@ -9,9 +9,10 @@
 namespace farcall {
 
 enum class SessionFeature : uint8_t {
-  kNvml = 0,      // the server: SessionCall::kNvml
-  kMirrors = 1,   // the server: kHostWindow, kMirrorUp, kMirrorDown; the client: kMirrored
-  kRedirect = 2,  // the client: REDIRECT in the place of WELCOME
+  kNvml = 0,       // the server: SessionCall::kNvml
+  kMirrors = 1,    // the server: kHostWindow, kMirrorUp, kMirrorDown; the client: kMirrored
+  kRedirect = 2,   // the client: REDIRECT in the place of WELCOME
+  kLibraries = 3,  // the server: kLibrary; the client: kLibraryFailed
 };
 
 inline constexpr uint64_t FeatureBit(SessionFeature feature) {

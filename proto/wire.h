@@ -105,6 +105,9 @@ enum class SessionCall : uint16_t {
                          // wrote; runs, if there is no transfer
   kMirrorDown = 0xF01B,  // {u64 from} -> reply {u64 next or 0}: what the device wrote at `from` and
                          // above comes as kMirrored, ahead of the reply; the rest from `next` on
+  // {LibraryHeader, arguments} -> reply {i32 the library's status, u32 0, outputs}: a call of a
+  // mathematics library (proto/library_call.h)
+  kLibrary = 0xF01C,
 
   // server -> client
   kError =
@@ -120,6 +123,8 @@ enum class SessionCall : uint16_t {
   kUsed = 0xF027,       // {u64 bytes}: so much of the client's chunks has been used so far, in all
   kMirrored = 0xF028,   // {u64 more, runs}: what the device wrote to mirrored memory, ahead of the
                         // word that its work is done. `more`: there may be more, ask (kMirrorDown)
+  // {u64 object, u16 library, u16 function, i32 the library's status}: a posted kLibrary failed
+  kLibraryFailed = 0xF029,
 };
 
 inline constexpr uint16_t kFirstSessionCall = 0xF000;

@@ -13,6 +13,7 @@
 
 #include "proto/call_id.h"
 #include "server/current_context.h"
+#include "server/library_desk.h"
 
 namespace farcall::server {
 
@@ -53,6 +54,7 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
       readback_(api, kMaxChunkBytes, options.readback_slots, 8),
       small_readback_(api, kMaxInlineBytes, 256, 16),
       images_(options.image_directory),
+      libraries_(std::make_unique<LibraryDesk>(api)),
       contexts_(UINT16_MAX + 1),
       completion_(api,
                   [this] {
@@ -64,6 +66,10 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
         Wake();
       }),
       memory_helper_([this] {
+        outbox_.Flush();
+        Wake();
+      }),
+      library_helper_([this] {
         outbox_.Flush();
         Wake();
       }),
@@ -79,6 +85,7 @@ Session::~Session() {
   EndHostCalls();
   landing_.Stop();
   nvml_helper_.Stop();
+  library_helper_.Stop();
   helper_.Stop();
   memory_helper_.Stop();
   completion_.Stop();

@@ -15,6 +15,7 @@
 
 #include "proto/call_id.h"
 #include "proto/handshake.h"
+#include "proto/library_call.h"
 #include "proto/records.h"
 #include "server/completion.h"
 #include "server/compute_gate.h"
@@ -35,7 +36,11 @@
 
 namespace farcall::server {
 
+class LibraryCall;
+class LibraryDesk;
 class NvmlDesk;
+struct LibraryRow;
+struct LibraryTable;
 
 struct SessionOptions {
   int devices = 0;
@@ -134,9 +139,12 @@ class Session final : public LinkObserver {
   // What the record being served must not overtake.
   const Footprint& ahead() const { return side_.ahead(); }
   bool helper_busy() const { return helper_.busy(); }
+  // An object of a library may be in the making.
+  bool libraries_busy() const { return library_helper_.busy(); }
   // Something goes on outside the issue thread.
   bool busy_beside_log() const {
-    return nvml_helper_.busy() || helper_.busy() || memory_helper_.busy() || !completion_.idle();
+    return nvml_helper_.busy() || library_helper_.busy() || helper_.busy() ||
+           memory_helper_.busy() || !completion_.idle();
   }
   void OnHelper(std::function<void()> task) { helper_.Submit(std::move(task)); }
   void OnMemoryHelper(std::function<void()> task) { memory_helper_.Submit(std::move(task)); }
@@ -183,8 +191,17 @@ class Session final : public LinkObserver {
   bool MoveAside(const RecordView& record);
   Status ServeRecord(const RecordView& record, Served* served);
   Status ServeCallRecord(const RecordView& record, Turn& turn, Served* served);
-  Status ServeSessionCall(const RecordView& record, Served* served);
+  Status ServeSessionCall(const RecordView& record, Turn& turn, Served* served);
   Status ServeNvml(const RecordView& record);
+  Status ServeLibrary(const RecordView& record, Turn& turn, Served* served);
+  Status RunLibrary(ServeCall& call, const LibraryHeader& header, const LibraryRow& row,
+                    std::span<const std::byte> body, Served* served);
+  Status SubmitLibrary(const RecordView& record, const LibraryHeader& header, const LibraryRow& row,
+                       Served* served);
+  void OpenLibrary(const RecordHeader& record, const LibraryHeader& header,
+                   const LibraryTable& table);
+  void AnswerLibrary(LibraryCall& library, const LibraryHeader& header);
+  bool IsIdle(ServeCall& call, uint64_t wire_stream);
   Status ServeNamedImage(const RecordView& record, Served* served);
   Status ServeHostWindow(const RecordHeader& header, Reader& in);
   Status ServeHostWindowEnd(const RecordHeader& header, Reader& in, Served* served);
@@ -227,6 +244,7 @@ class Session final : public LinkObserver {
   ImageStore images_;
   TextureObjects objects_;
   std::array<HandleTable, static_cast<size_t>(HandleKind::kLast) + 1> tables_;
+  std::unique_ptr<LibraryDesk> libraries_;
   std::vector<ContextState*> contexts_;                      // by slot
   std::vector<std::unique_ptr<ContextState>> all_contexts_;  // late answers may name gone ones
   std::vector<uint16_t> dirty_contexts_;                     // with frees noted in this frame
@@ -261,6 +279,7 @@ class Session final : public LinkObserver {
   Completion completion_;
   Helper helper_;
   Helper memory_helper_;
+  Helper library_helper_;
   Helper nvml_helper_;  // a driver may measure for a while before it answers
   std::atomic<int> nvml_asked_{0};
 };

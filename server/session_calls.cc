@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kMaxCreditAheadBytes = 256u << 20;
 }  // namespace
 
-Status Session::ServeSessionCall(const RecordView& record, Served* served) {
+Status Session::ServeSessionCall(const RecordView& record, Turn& turn, Served* served) {
   const RecordHeader& header = record.header;
   Reader in(record.body);
   switch (static_cast<SessionCall>(header.call)) {
@@ -64,6 +64,8 @@ Status Session::ServeSessionCall(const RecordView& record, Served* served) {
       return ServeNamedImage(record, served);
     case SessionCall::kNvml:
       return ServeNvml(record);
+    case SessionCall::kLibrary:
+      return ServeLibrary(record, turn, served);
     case SessionCall::kHostWindow: {
       ContextState* context = nullptr;
       bool stalled = false;

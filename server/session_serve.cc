@@ -41,7 +41,7 @@ Status Session::ServeSideQueue() {
     Footprint touched = std::move(entry.turn.touched);
     entry.turn.Retry();
     Served served = Served::kDone;
-    status = record.header.call >= kFirstSessionCall ? ServeSessionCall(record, &served)
+    status = record.header.call >= kFirstSessionCall ? ServeSessionCall(record, entry.turn, &served)
                                                      : ServeCallRecord(record, entry.turn, &served);
     entry.turn.touched = std::move(touched);
     return !status.ok() ? -1 : served == Served::kDone ? 1 : 0;
@@ -86,7 +86,7 @@ bool Session::MoveAside(const RecordView& record) {
 
 Status Session::ServeRecord(const RecordView& record, Served* served) {
   if (record.header.call >= kFirstSessionCall) {
-    return ServeSessionCall(record, served);
+    return ServeSessionCall(record, head_, served);
   }
   return ServeCallRecord(record, head_, served);
 }

@@ -154,7 +154,8 @@ class Worker {
     welcome.device_window = has_vmm ? session->ReserveWindow(setup_.hello.device_windows) : -1;
     welcome.known_images = session->images().Known(kMaxKnownImages);
     welcome.supported_calls = SupportedCalls(api_);
-    welcome.features = FeatureBit(SessionFeature::kMirrors);
+    welcome.features =
+        FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kLibraries);
 #ifdef FARCALL_NVML
     welcome.features |= FeatureBit(SessionFeature::kNvml);
     TellNvmlToOlderPeers(&welcome);

@@ -22,6 +22,10 @@ void SetSync(bool sync) {
   g_sync.store(sync);
 }
 
+bool IsSync() {
+  return g_sync.load(std::memory_order_relaxed);
+}
+
 CUresult Enter(CallId call, Needs needs) {
   if (Stats* stats = g_stats.load(std::memory_order_relaxed)) [[unlikely]] {
     ThreadState* self = Self();
@@ -213,11 +217,15 @@ Record SessionRecord(SessionCall call, uint16_t context, std::span<const std::by
 }
 }  // namespace
 
-CUresult AskSession(SessionCall call, uint16_t context, std::span<const std::byte> body,
-                    Reply* reply) {
+CUresult AskRecord(const Record& record, Reply* reply) {
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
-  return WaitCounted(session, SessionRecord(call, context, body), reply);
+  return WaitCounted(session, record, reply);
+}
+
+CUresult AskSession(SessionCall call, uint16_t context, std::span<const std::byte> body,
+                    Reply* reply) {
+  return AskRecord(SessionRecord(call, context, body), reply);
 }
 
 CUresult TellSession(SessionCall call, uint16_t context, std::span<const std::byte> body) {

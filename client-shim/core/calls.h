@@ -10,6 +10,7 @@ namespace farcall::client {
 
 // FARCALL_SYNC: every call waits.
 void SetSync(bool sync);
+bool IsSync();
 
 // As Post and RoundTrip; `tail` follows `head`, whose size is a multiple of 8, without being copied
 // first.
@@ -30,6 +31,9 @@ CUresult PostNumbered(CallId call, std::span<const std::byte> body, uint32_t* se
 
 // A record whose chunks will land: its failure forgets the transfer.
 CUresult PostBound(const Record& record, uint64_t transfer);
+
+// A record made by hand, waited for and counted. Late errors stay where they are.
+CUresult AskRecord(const Record& record, Reply* reply);
 
 // A question of the session's own, on behalf of `context` (0 = none). Late errors stay where they
 // are.

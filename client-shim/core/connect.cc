@@ -38,7 +38,8 @@ void DescribeProcess(Hello* hello) {
   hello->program = length > 0 ? std::string(path, length) : "?";
   hello->client_version = "0.1.0";
   hello->shim_driver_version = kShimDriverVersion;
-  hello->features = FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kRedirect);
+  hello->features = FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kRedirect) |
+                    FeatureBit(SessionFeature::kLibraries);
   for (std::string_view name : ForwardedVariables()) {
     const char* value = std::getenv(std::string(name).c_str());
     if (value != nullptr) hello->environment.emplace_back(name, value);

@@ -128,7 +128,9 @@ uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer
   }
   if (transfer != 0) transfers_.BindSerial(transfer, header.serial);
   auto call = static_cast<CallId>(record.call);
-  bool quiet = record.call >= kFirstSessionCall || IsQuiet(call) ||
+  bool is_session_call = record.call >= kFirstSessionCall &&
+                         record.call != static_cast<uint16_t>(SessionCall::kLibrary);
+  bool quiet = is_session_call || IsQuiet(call) ||
                (waiter != nullptr && IsWait(call));  // done by the time it is answered
   *sealed = CommitLocked(bytes, quiet);
   if (call == CallId::cuMemcpyHtoDAsync_v2)

@@ -14,6 +14,7 @@
 #include "client-shim/core/event_state.h"
 #include "client-shim/core/host_functions.h"
 #include "client-shim/core/host_window.h"
+#include "client-shim/core/library_channel.h"
 #include "client-shim/core/log.h"
 #include "client-shim/core/memory_map.h"
 #include "client-shim/core/session.h"
@@ -248,6 +249,15 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
     case SessionCall::kMirrored:
       if (NoteMirrored(body)) return Status();
       break;
+    case SessionCall::kLibraryFailed: {
+      auto object = body.Get<uint64_t>();
+      auto library = body.Get<uint16_t>();
+      auto function = body.Get<uint16_t>();
+      auto status = body.Get<int32_t>();
+      if (!body.Done()) break;
+      NoteLibraryFailure(object, library, function, status);
+      return Status();
+    }
     default:
       break;
   }

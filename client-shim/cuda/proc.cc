@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "client-shim/core/devices.h"
+#include "client-shim/core/library_channel.h"
 #include "client-shim/core/log.h"
 #include "client-shim/core/nvml_channel.h"
 #include "client-shim/core/session.h"
@@ -115,6 +116,10 @@ CUresult Call_cuGetExportTable(const void** ppExportTable, const CUuuid* pExport
   std::memcpy(uuid, pExportTableId->bytes, sizeof(uuid));
   if (std::memcmp(uuid, kNvmlChannelId, sizeof(uuid)) == 0) {
     *ppExportTable = TheNvmlChannel();
+    return CUDA_SUCCESS;
+  }
+  if (std::memcmp(uuid, kLibraryChannelId, sizeof(uuid)) == 0) {
+    *ppExportTable = TheLibraryChannel();
     return CUDA_SUCCESS;
   }
   SetUpTables();

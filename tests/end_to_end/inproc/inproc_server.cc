@@ -136,7 +136,7 @@ void InprocServer::Open(std::unique_ptr<Channel> channel, const Hello& hello) {
   welcome_.device_kind = "cpu";
   welcome_.devices = report_.devices;
   welcome_.supported_calls = SupportedCalls();
-  welcome_.features = FeatureBit(SessionFeature::kMirrors);
+  welcome_.features = FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kLibraries);
   server::SessionOptions options;
   options.devices = static_cast<int>(report_.devices.size());
   options.grace_ms = kGraceMs;

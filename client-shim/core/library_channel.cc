@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/core/library_channel.h"
+
+#include <cuda.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "client-shim/core/calls.h"
+#include "client-shim/core/connect.h"
+#include "client-shim/core/log.h"
+#include "client-shim/core/roles.h"
+#include "client-shim/core/thread_state.h"
+#include "client-shim/cuda/mirror.h"
+#include "client-shim/cuda/stream.h"
+#include "client/handwritten.h"
+#include "proto/session_features.h"
+
+namespace farcall::client {
+
+namespace {
+
+std::atomic<uint64_t> g_late{0};
+std::atomic<uint64_t> g_serial{0};
+
+struct Late {
+  uint16_t function;
+  int status;
+};
+std::mutex g_late_mutex;
+constexpr size_t kMostLate = 4096;  // objects; a program that never looks must not grow us
+
+std::unordered_map<uint64_t, Late>& Lates() {
+  static auto* lates = new std::unordered_map<uint64_t, Late>;
+  return *lates;
+}
+
+// Slots lie in blocks that double, so that an address is recognised by a handful of comparisons
+// without looking at what it points to.
+constexpr size_t kFirstBlock = 1024;
+constexpr size_t kBlocks = 12;
+constexpr size_t kReuseLate = 256;  // freed slots before one is used again
+
+struct Block {
+  std::atomic<LibraryObject*> slots{nullptr};
+  size_t count = 0;
+};
+Block g_blocks[kBlocks];
+std::mutex g_objects_mutex;
+size_t g_used_in_last = 0;
+int g_last = -1;
+
+std::deque<LibraryObject*>& FreeSlots() {
+  static auto* slots = new std::deque<LibraryObject*>;
+  return *slots;
+}
+
+LibraryObject* TakeSlotLocked() {
+  if (FreeSlots().size() > kReuseLate) {
+    LibraryObject* slot = FreeSlots().front();
+    FreeSlots().pop_front();
+    return slot;
+  }
+  if (g_last < 0 || g_used_in_last == g_blocks[g_last].count) {
+    if (g_last + 1 == static_cast<int>(kBlocks)) return nullptr;
+    size_t count = kFirstBlock << (g_last + 1);
+    auto* slots = new LibraryObject[count]();
+    ++g_last;
+    g_blocks[g_last].count = count;
+    g_blocks[g_last].slots.store(slots, std::memory_order_release);
+    g_used_in_last = 0;
+  }
+  return &g_blocks[g_last].slots.load(std::memory_order_relaxed)[g_used_in_last++];
+}
+
+LibraryObject* NewObject(uint8_t library, uint8_t kind, void* state) {
+  std::lock_guard lock(g_objects_mutex);
+  LibraryObject* slot = TakeSlotLocked();
+  if (slot == nullptr) return nullptr;
+  slot->state = state;
+  slot->id.store(MakeLibraryObject(static_cast<LibraryId>(library), kind, ++g_serial),
+                 std::memory_order_release);
+  return slot;
+}
+
+LibraryObject* FindObject(const void* handle) {
+  auto address = reinterpret_cast<uintptr_t>(handle);
+  for (Block& block : g_blocks) {
+    LibraryObject* slots = block.slots.load(std::memory_order_acquire);
+    if (slots == nullptr) return nullptr;
+    auto first = reinterpret_cast<uintptr_t>(slots);
+    if (address < first || address - first >= block.count * sizeof(LibraryObject)) continue;
+    if ((address - first) % sizeof(LibraryObject) != 0) return nullptr;
+    LibraryObject* found = &slots[(address - first) / sizeof(LibraryObject)];
+    return found->id.load(std::memory_order_acquire) == 0 ? nullptr : found;
+  }
+  return nullptr;
+}
+
+void EndObject(LibraryObject* object) {
+  uint64_t id = object->id.exchange(0);
+  {
+    std::lock_guard lock(g_late_mutex);
+    Lates().erase(id);
+  }
+  std::lock_guard lock(g_objects_mutex);
+  FreeSlots().push_back(object);
+}
+
+// A library of CUDA's works without cuInit and without a current context: as cudart would.
+int EnterLibrary() {
+  Context* current = Self()->current;
+  if (current == nullptr) [[unlikely]] {
+    CUresult status = Initialise();
+    if (status != CUDA_SUCCESS) return status;
+    CUcontext primary = nullptr;
+    status = Enter(CallId::cuDevicePrimaryCtxRetain, Needs::kInit);
+    if (status == CUDA_SUCCESS) status = Call_cuDevicePrimaryCtxRetain(&primary, 0);
+    if (status == CUDA_SUCCESS) status = Call_cuCtxSetCurrent(primary);
+    if (status != CUDA_SUCCESS) return status;
+  }
+  Life life = g_life.load(std::memory_order_acquire);
+  if (life != Life::kReady) [[unlikely]]
+    return life == Life::kLeft ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
+  Session* session = g_session.load(std::memory_order_relaxed);
+  if (session->ended() != CUDA_SUCCESS) [[unlikely]]
+    return session->ended();
+  if (!Self()->current->alive.load(std::memory_order_relaxed))
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (!HasFeature(session->welcome(), SessionFeature::kLibraries)) [[unlikely]] {
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true))
+      Log(LogLevel::kWarn,
+          "the server runs no mathematics libraries: it is older than this client");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  return CUDA_SUCCESS;
+}
+
+// The record, its stream named; *status: why it cannot be.
+Record LibraryRecord(void* body, size_t bytes, void* stream, bool has_stream, CUresult* status) {
+  auto* header = static_cast<LibraryHeader*>(body);
+  *status = CUDA_SUCCESS;
+  header->stream =
+      has_stream ? WireStream(static_cast<CUstream>(stream), false, status) : uint64_t{0};
+  ThreadState* self = Self();
+  self->call = 0;  // no entry of the driver API's
+  Record record;
+  record.call = static_cast<uint16_t>(SessionCall::kLibrary);
+  record.thread = self->slot;
+  record.context = self->current == nullptr ? 0 : self->current->slot;
+  record.head = {static_cast<const std::byte*>(body), bytes};
+  return record;
+}
+
+int LibraryStatus(const Reply& reply) {
+  Reader in = reply.outputs();
+  auto status = in.Get<int32_t>();
+  return in.ok() ? status : -1;
+}
+
+int AskLibrary(void* body, size_t bytes, void* stream, bool has_stream, TakeReply take,
+               void* user) {
+  CUresult status = CUDA_SUCCESS;
+  Record record = LibraryRecord(body, bytes, stream, has_stream, &status);
+  if (status != CUDA_SUCCESS) return status;
+  PushMirrors();
+  Reply reply;
+  status = AskRecord(record, &reply);
+  if (status != CUDA_SUCCESS) return status;
+  PullMirrors();
+  take(user, reply.body.data(), reply.body.size());
+  return CUDA_SUCCESS;
+}
+
+int PostLibrary(void* body, size_t bytes, void* stream, bool has_stream, int* library_status) {
+  CUresult status = CUDA_SUCCESS;
+  *library_status = 0;
+  Record record = LibraryRecord(body, bytes, stream, has_stream, &status);
+  if (status != CUDA_SUCCESS) [[unlikely]]
+    return status;
+  PushMirrors();
+  if (!IsSync()) [[likely]]
+    return PostRecordCounted(record);
+  Reply reply;
+  status = AskRecord(record, &reply);
+  if (status == CUDA_SUCCESS) *library_status = LibraryStatus(reply);
+  return status;
+}
+
+uint64_t OnDevice(uint64_t address) {
+  if (!HostAddresses().Holds(address)) [[likely]]
+    return AddressOnDevice(address);
+  return mirror_internal::ExposeWord(address);
+}
+
+int CaptureStatusOf(void* stream) {
+  const Stream* found = FindStream(static_cast<CUstream>(stream));
+  return found == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE
+                          : found->capture.load(std::memory_order_relaxed);
+}
+
+void BreakCapture(void* stream) {
+  Call_cuStreamSynchronize(static_cast<CUstream>(stream));
+}
+
+bool TakeLate(uint64_t object, uint16_t* function, int* status) {
+  std::lock_guard lock(g_late_mutex);
+  auto found = Lates().find(object);
+  if (found == Lates().end()) return false;
+  *function = found->second.function;
+  *status = found->second.status;
+  Lates().erase(found);
+  return true;
+}
+
+void LogLine(int level, const char* line) {
+  auto at = static_cast<LogLevel>(level);
+  if (LogEnabled(at)) Log(at, "%s", line);
+}
+
+}  // namespace
+
+void NoteLibraryFailure(uint64_t object, uint16_t library, uint16_t function, int status) {
+  Log(LogLevel::kInfo, "function %u of library %u failed on the server with %d", function, library,
+      status);
+  std::lock_guard lock(g_late_mutex);
+  if (Lates().size() < kMostLate) Lates().emplace(object, Late{function, status});
+  g_late.fetch_add(1, std::memory_order_release);
+}
+
+const LibraryChannel* TheLibraryChannel() {
+  static constexpr LibraryChannel kChannel = {sizeof(LibraryChannel),
+                                              EnterLibrary,
+                                              PostLibrary,
+                                              AskLibrary,
+                                              OnDevice,
+                                              CaptureStatusOf,
+                                              BreakCapture,
+                                              NewObject,
+                                              FindObject,
+                                              EndObject,
+                                              &g_late,
+                                              TakeLate,
+                                              LogLine};
+  return &kChannel;
+}
+
+}  // namespace farcall::client

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Versions, texts and the logger: nothing leaves the client but the first question.
+#include <cublas_api.h>
+
+#include <atomic>
+#include <cstdio>
+
+#include "client-shim/cublas/state.h"
+#include "client-shim/thin/call.h"
+#include "proto/cublas_call.h"
+
+#define CUBLAS_ENTRY extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using farcall::thin::ServerVersion;
+
+std::atomic<cublasLogCallback> g_log_callback{nullptr};
+
+int Part(libraryPropertyType type) {
+  int64_t version = farcall::thin::Open() == 0 ? ServerVersion() : 0;
+  if (version == 0) return type == MAJOR_VERSION ? farcall::thin::kMajor : 0;
+  switch (type) {
+    case MAJOR_VERSION:
+      return static_cast<int>(version >> 20);
+    case MINOR_VERSION:
+      return static_cast<int>(version >> 10 & 1023);
+    default:
+      return static_cast<int>(version & 1023);
+  }
+}
+
+}  // namespace
+
+CUBLAS_ENTRY cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int* version) {
+  // Without a handle as well: the real one takes null.
+  if (handle != nullptr &&
+      farcall::thin::Find(handle, farcall::cublas::kKind_cublasHandle_t) == nullptr) {
+    return CUBLAS_STATUS_NOT_INITIALIZED;
+  }
+  if (version == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  *version = Part(MAJOR_VERSION) * 10000 + Part(MINOR_VERSION) * 100 + Part(PATCH_LEVEL);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+CUBLAS_ENTRY cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
+  if (value == nullptr || type < MAJOR_VERSION || type > PATCH_LEVEL)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  *value = Part(type);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+CUBLAS_ENTRY size_t cublasGetCudartVersion() {
+  return static_cast<size_t>(Part(MAJOR_VERSION) * 1000 + Part(MINOR_VERSION) * 10);
+}
+
+CUBLAS_ENTRY const char* cublasGetStatusName(cublasStatus_t status) {
+  switch (status) {
+#define NAME(code) \
+  case code:       \
+    return #code;
+    NAME(CUBLAS_STATUS_SUCCESS)
+    NAME(CUBLAS_STATUS_NOT_INITIALIZED)
+    NAME(CUBLAS_STATUS_ALLOC_FAILED)
+    NAME(CUBLAS_STATUS_INVALID_VALUE)
+    NAME(CUBLAS_STATUS_ARCH_MISMATCH)
+    NAME(CUBLAS_STATUS_MAPPING_ERROR)
+    NAME(CUBLAS_STATUS_EXECUTION_FAILED)
+    NAME(CUBLAS_STATUS_INTERNAL_ERROR)
+    NAME(CUBLAS_STATUS_NOT_SUPPORTED)
+    NAME(CUBLAS_STATUS_LICENSE_ERROR)
+#undef NAME
+  }
+  return "";
+}
+
+CUBLAS_ENTRY const char* cublasGetStatusString(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+      return "success";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return "the library was not initialized";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      return "memory could not be allocated";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "an argument has a value that is not allowed";
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+      return "the device lacks what the function needs";
+    case CUBLAS_STATUS_MAPPING_ERROR:
+      return "device memory could not be reached";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      return "the function failed on the device";
+    case CUBLAS_STATUS_INTERNAL_ERROR:
+      return "an internal operation failed";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "the function is not supported";
+    case CUBLAS_STATUS_LICENSE_ERROR:
+      return "a licence is missing";
+  }
+  return "an unknown status";
+}
+
+// The library that would log runs on the server: its lines go to the server's log.
+CUBLAS_ENTRY cublasStatus_t cublasLoggerConfigure(int, int, int, const char*) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+CUBLAS_ENTRY cublasStatus_t cublasSetLoggerCallback(cublasLogCallback userCallback) {
+  g_log_callback.store(userCallback);
+  return CUBLAS_STATUS_SUCCESS;
+}
+CUBLAS_ENTRY cublasStatus_t cublasGetLoggerCallback(cublasLogCallback* userCallback) {
+  if (userCallback == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  *userCallback = g_log_callback.load();
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+CUBLAS_ENTRY void cublasXerbla(const char* srName, int info) {
+  std::fprintf(stderr, "parameter %d of %s has a value that is not allowed\n", info, srName);
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/thin/call.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+#include "proto/codec.h"
+
+namespace farcall::thin {
+
+namespace {
+
+// Answers by question: server facts that do not change in a session.
+struct Answers {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::string> by_question;
+};
+constexpr size_t kMostAnswers = 1u << 16;
+
+Answers& TheAnswers() {
+  static auto* answers = new Answers;
+  return *answers;
+}
+
+}  // namespace
+
+Call::Call(uint16_t function) : function_(function), base_(stack_) {
+  LibraryHeader header{};
+  header.library = static_cast<uint8_t>(kLibrary.id);
+  header.major = static_cast<uint8_t>(kMajor);
+  header.function = function;
+  std::memcpy(base_, &header, sizeof(header));
+  if (FindChannel() == nullptr) [[unlikely]]
+    Refuse(kLibrary.missing);
+}
+
+void Call::Grow(size_t bytes) {
+  size_t room = std::max(room_bytes_ * 2, (used_bytes_ + bytes + 64) / 64 * 64);
+  if (room > 2 * kMostBytes) room = used_bytes_ + bytes + 64;
+  auto grown = std::make_unique<std::byte[]>(room);
+  std::memcpy(grown.get(), base_, used_bytes_);
+  heap_ = std::move(grown);
+  base_ = heap_.get();
+  room_bytes_ = room;
+}
+
+std::byte* Call::Room(size_t bytes, size_t align) {
+  size_t start = AlignUp(used_bytes_, align);
+  if (bytes > room_bytes_ - start) [[unlikely]]
+    Grow(bytes + 8);
+  if (start != used_bytes_) std::memset(base_ + used_bytes_, 0, start - used_bytes_);
+  used_bytes_ = start + bytes;
+  return base_ + start;
+}
+
+void Call::PutWord(uint64_t word) {
+  std::memcpy(Room(8, 8), &word, 8);
+}
+
+void Call::PutRun(const void* data, uint64_t bytes) {
+  PutWord(bytes);
+  if (bytes > kMostBytes || used_bytes_ + bytes > kMostBytes) return Refuse(kLibrary.unsupported);
+  if (bytes != 0) std::memcpy(Room(bytes, 8), data, bytes);
+}
+
+void Call::PutCaptured(const void* pointer, uint64_t bytes) {
+  if (pointer == nullptr) return PutWord(kLibraryNull);
+  PutRun(pointer, bytes);
+}
+
+void Call::PutOnDevice(const void* pointer) {
+  PutWord(kLibraryOnDevice);
+  Device(pointer);
+}
+
+void Call::String(const char* text) {
+  PutCaptured(text, text == nullptr ? 0 : std::strlen(text));
+}
+
+void Call::Object(const void* handle, std::initializer_list<uint16_t> kinds, bool optional) {
+  if (refused_ != 0) return;
+  if (handle == nullptr && optional) return PutWord(0);
+  client::LibraryObject* object = handle == nullptr ? nullptr : Channel().find_object(handle);
+  uint64_t id = object == nullptr ? 0 : object->id.load(std::memory_order_acquire);
+  if (std::find(kinds.begin(), kinds.end(), LibraryObjectKind(id)) == kinds.end() || id == 0) {
+    return Refuse(kLibrary.handle);
+  }
+  if (object_ == nullptr) {
+    object_ = object;
+    int entered = Channel().enter();
+    if (entered != 0) [[unlikely]]
+      return Refuse(StatusOf(entered));
+    state_ = static_cast<State*>(object->state);
+    if (state_ != nullptr) {
+      stream_ = state_->stream;
+      has_stream_ = true;
+      on_device_ = state_->pointer_mode != 0;
+      reinterpret_cast<LibraryHeader*>(base_)->pointer_mode = on_device_ ? 1 : 0;
+      state_->BeforeCall(object);
+      if (state_->dirty.load(std::memory_order_acquire)) [[unlikely]]
+        Refuse(state_->Flush(object));
+    }
+  }
+  PutWord(id);
+}
+
+void Call::AddNew(void** handle, uint16_t kind, State* state) {
+  if (handle == nullptr) return Refuse(kLibrary.value);
+  if (refused_ != 0) return;
+  if (object_ == nullptr) {
+    int opened = Open();
+    if (opened != 0) return Refuse(opened);
+  }
+  made_ = Channel().new_object(static_cast<uint8_t>(kind >> 8), static_cast<uint8_t>(kind), state);
+  made_at_ = handle;
+  if (made_ == nullptr) return Refuse(kLibrary.memory);
+  PutWord(made_->id.load(std::memory_order_relaxed));
+}
+
+void Call::EndObject() {
+  client::LibraryObject* object = ends_;
+  auto* state = static_cast<State*>(object->state);
+  object->state = nullptr;
+  Channel().end_object(object);
+  delete state;
+}
+
+void Call::AddSlot(const Slot& slot) {
+  if (slot_count_ == kMaxSlots) return Refuse(kLibrary.internal);
+  slots_[slot_count_++] = slot;
+  waits_ |= slot.to != nullptr || slot.text != nullptr;
+}
+
+void Call::Out(void* pointer, uint64_t bytes) {
+  Value<uint8_t>(pointer != nullptr ? 1 : 0);
+  AddSlot({pointer, bytes, nullptr});
+}
+
+void Call::InOut(void* pointer, uint64_t bytes) {
+  if (on_device_ && pointer != nullptr) return PutOnDevice(pointer);
+  PutCaptured(pointer, bytes);
+  AddSlot({pointer, bytes, nullptr});
+}
+
+void Call::Result(void* pointer, uint64_t bytes) {
+  if (pointer == nullptr) return PutWord(kLibraryNull);
+  if (on_device_) return PutOnDevice(pointer);
+  PutWord(bytes);
+  AddSlot({pointer, bytes, nullptr});
+}
+
+int Call::Run() {
+  if (refused_ != 0) [[unlikely]]
+    return refused_;
+  int status = waits_ ? Ask() : Post();
+  if (ends_ != nullptr) EndObject();
+  return status;
+}
+
+int Call::Post() {
+  if (used_bytes_ > kMostBytes) return kLibrary.unsupported;
+  int status = 0;
+  int posted = Channel().post(base_, used_bytes_, stream_, has_stream_, &status);
+  if (posted != 0) [[unlikely]] {
+    if (made_ != nullptr) Channel().end_object(made_);
+    return StatusOf(posted);
+  }
+  if (made_ != nullptr) *made_at_ = made_;
+  return Late(status);
+}
+
+int Call::Ask() {
+  if (refused_ != 0) return refused_;
+  if (used_bytes_ > kMostBytes) return kLibrary.unsupported;
+  if (has_stream_ && Channel().capture_status(stream_) != 0) {
+    Channel().break_capture(stream_);
+    return kLibrary.failed;
+  }
+  struct Taken {
+    Call* call;
+    int status;
+  } taken = {this, kLibrary.internal};
+  int asked = Channel().ask(
+      base_, used_bytes_, stream_, has_stream_,
+      [](void* user, const void* bytes, size_t count) {
+        auto* into = static_cast<Taken*>(user);
+        into->status = into->call->Fill(bytes, count);
+      },
+      &taken);
+  if (asked != 0) {
+    if (made_ != nullptr) Channel().end_object(made_);
+    return StatusOf(asked);
+  }
+  if (made_ != nullptr) *made_at_ = made_;
+  return Late(taken.status);
+}
+
+int Call::Fill(const void* reply, size_t bytes) {
+  Reader in(std::span(static_cast<const std::byte*>(reply), bytes));
+  auto status = in.Get<int32_t>();
+  in.Get<uint32_t>();
+  for (int i = 0; i < slot_count_; ++i) {
+    Slot& slot = slots_[i];
+    std::span<const std::byte> run = in.GetBytes();
+    if (slot.text != nullptr) {
+      slot.text->assign(reinterpret_cast<const char*>(run.data()), run.size());
+    } else if (run.size() == slot.bytes && slot.to != nullptr && status == 0) {
+      std::memcpy(slot.to, run.data(), run.size());
+    } else if (slot.to != nullptr && status == 0) {
+      return kLibrary.internal;
+    }
+  }
+  return in.Done() ? status : kLibrary.internal;
+}
+
+std::string Call::Key() const {
+  std::string key(reinterpret_cast<const char*>(base_) + offsetof(LibraryHeader, library),
+                  used_bytes_ - offsetof(LibraryHeader, library));
+  for (int i = 0; i < slot_count_; ++i) key.push_back(slots_[i].to != nullptr ? 1 : 0);
+  return key;
+}
+
+int Call::Question() {
+  if (refused_ != 0) return refused_;
+  Answers& answers = TheAnswers();
+  std::string key = Key();
+  {
+    std::lock_guard lock(answers.mutex);
+    auto found = answers.by_question.find(key);
+    if (found != answers.by_question.end()) {
+      const std::string& reply = found->second;
+      return Late(Fill(reply.data(), reply.size()));
+    }
+  }
+  int status = Ask();
+  if (status != 0) return status;
+  Builder reply;
+  reply.Put<int32_t>(0);
+  reply.Put<uint32_t>(0);
+  for (int i = 0; i < slot_count_; ++i) {
+    reply.PutBytes(slots_[i].to, slots_[i].to == nullptr ? 0 : slots_[i].bytes);
+  }
+  std::lock_guard lock(answers.mutex);
+  if (answers.by_question.size() < kMostAnswers) {
+    answers.by_question.emplace(
+        std::move(key),
+        std::string(reinterpret_cast<const char*>(reply.bytes().data()), reply.bytes().size()));
+  }
+  return 0;
+}
+
+int Call::Late(int status) {
+  if (object_ == nullptr || state_ == nullptr) return status;
+  uint64_t late = Channel().late->load(std::memory_order_acquire);
+  if (late == state_->seen_late.load(std::memory_order_relaxed)) [[likely]]
+    return status;
+  state_->seen_late.store(late, std::memory_order_relaxed);
+  uint16_t function = 0;
+  int failed = 0;
+  if (!Channel().take_late(object_->id.load(), &function, &failed)) return status;
+  return status != 0 ? status : failed;
+}
+
+// ---- State
+
+client::LibraryObject* Find(const void* handle, uint16_t kind) {
+  if (handle == nullptr || FindChannel() == nullptr) return nullptr;
+  client::LibraryObject* object = Channel().find_object(handle);
+  return object != nullptr && LibraryObjectKind(object->id.load()) == kind ? object : nullptr;
+}
+
+void State::Set(uint16_t function, const void* arguments, size_t bytes, const void* defaults) {
+  auto first = static_cast<const std::byte*>(arguments);
+  std::lock_guard lock(mutex);
+  auto found = std::find_if(settings.begin(), settings.end(),
+                            [&](const Setting& setting) { return setting.function == function; });
+  if (found == settings.end()) {
+    auto before = static_cast<const std::byte*>(defaults);
+    settings.push_back({function, {before, before + bytes}, {before, before + bytes}});
+    found = settings.end() - 1;
+  }
+  found->wanted.assign(first, first + bytes);
+  dirty.store(std::any_of(settings.begin(), settings.end(),
+                          [](const Setting& setting) { return setting.wanted != setting.sent; }),
+              std::memory_order_release);
+}
+
+int State::Flush(client::LibraryObject* object) {
+  std::lock_guard lock(mutex);
+  dirty.store(false);
+  int status = 0;
+  for (Setting& setting : settings) {
+    if (setting.wanted == setting.sent) continue;
+    struct {
+      LibraryHeader header{};
+      uint64_t object = 0;
+      std::byte arguments[64] = {};
+    } record;
+    record.header.library = static_cast<uint8_t>(kLibrary.id);
+    record.header.major = static_cast<uint8_t>(kMajor);
+    record.header.function = setting.function;
+    record.object = object->id.load();
+    std::memcpy(record.arguments, setting.wanted.data(),
+                std::min<size_t>(setting.wanted.size(), 64));
+    int said = 0;
+    int posted =
+        Channel().post(&record, offsetof(decltype(record), arguments) + setting.wanted.size(),
+                       stream, true, &said);
+    setting.sent = setting.wanted;
+    if (status == 0) status = posted != 0 ? StatusOf(posted) : said;
+  }
+  return status;
+}
+
+}  // namespace farcall::thin

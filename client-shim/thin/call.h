@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// One library call on its way: arguments in order, then Run(). What can be checked here is refused
+// here; what has outputs waits, all else is posted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "client-shim/thin/handle.h"
+#include "client-shim/thin/library.h"
+
+namespace farcall::thin {
+
+class Call {
+ public:
+  template <typename Function>
+  explicit Call(Function function) : Call(static_cast<uint16_t>(function)) {}
+  explicit Call(uint16_t function);
+  Call(const Call&) = delete;
+
+  // ---- arguments
+  // A live object of one of these kinds. The first with a State is the call's handle: its stream,
+  // its pointer mode; what was set on it and not yet sent goes ahead.
+  void Object(const void* handle, std::initializer_list<uint16_t> kinds, bool optional = false);
+  // The object that the call makes; *handle is set when it is sent.
+  template <typename T>
+  void New(T* handle, uint16_t kind, State* state = nullptr) {
+    static_assert(std::is_pointer_v<T>);
+    AddNew(reinterpret_cast<void**>(handle), kind, state);
+  }
+  // What the call ends: it is gone here once that is sent, whatever the server says.
+  void End(const void* handle) {
+    if (refused_ == 0) ends_ = Channel().find_object(handle);
+  }
+  void Stream(void* stream) {
+    stream_ = stream;
+    has_stream_ = true;
+  }
+  template <typename T>
+  void Value(T value) {
+    if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+      std::byte* at = Room(sizeof(T), sizeof(T));
+      std::memcpy(at, &value, sizeof(T));
+    } else {
+      PutRun(&value, sizeof(T));
+    }
+  }
+  template <typename T>
+  void Device(T pointer) {
+    uint64_t address = Channel().device_address(reinterpret_cast<uint64_t>(pointer));
+    std::byte* at = Room(8, 8);
+    std::memcpy(at, &address, 8);
+  }
+  // In the handle's pointer mode.
+  void Scalar(const void* pointer, uint64_t bytes) {
+    if (on_device_ && pointer != nullptr) return PutOnDevice(pointer);
+    PutCaptured(pointer, bytes);
+  }
+  // A host array, captured here.
+  void In(const void* pointer, uint64_t bytes) { PutCaptured(pointer, bytes); }
+  void String(const char* text);
+  // The host's, written at the call.
+  void Out(void* pointer, uint64_t bytes);
+  void InOut(void* pointer, uint64_t bytes);
+  // In the handle's pointer mode: the host's is written once the stream has got there.
+  void Result(void* pointer, uint64_t bytes);
+  // By hand: outputs of another form, in the reply's order.
+  void OutText(std::string* text) { AddSlot({nullptr, 0, text}); }
+  template <typename T>
+  void OutValue(T* value) {
+    AddSlot({value, sizeof(T), nullptr});
+  }
+  void Refuse(int status) {
+    if (refused_ == 0) refused_ = status;
+  }
+
+  // ---- the call
+  // Waits if it has outputs, else posts.
+  int Run();
+  int Ask();
+  // As Ask; the same question is asked once in a session.
+  int Question();
+
+ private:
+  static constexpr size_t kStackBytes = 1024;
+  static constexpr size_t kMostBytes = 960u << 10;  // with its header it fits a frame
+  static constexpr int kMaxSlots = 8;
+  struct Slot {
+    void* to;
+    uint64_t bytes;
+    std::string* text;
+  };
+  std::byte* Room(size_t bytes, size_t align);
+  void Grow(size_t bytes);
+  void PutRun(const void* data, uint64_t bytes);
+  void PutCaptured(const void* pointer, uint64_t bytes);
+  void PutOnDevice(const void* pointer);
+  void PutWord(uint64_t word);
+  void AddSlot(const Slot& slot);
+  void AddNew(void** handle, uint16_t kind, State* state);
+  int Post();
+  void EndObject();
+  int Fill(const void* reply, size_t bytes);
+  // What an earlier post of the handle came to, if this call's own status is 0.
+  int Late(int status);
+  std::string Key() const;
+
+  const uint16_t function_;
+  int refused_ = 0;
+  State* state_ = nullptr;
+  client::LibraryObject* object_ = nullptr;  // whose failures the call tells
+  void* stream_ = nullptr;
+  bool has_stream_ = false;
+  bool on_device_ = false;
+  bool waits_ = false;
+  client::LibraryObject* made_ = nullptr;
+  void** made_at_ = nullptr;
+  client::LibraryObject* ends_ = nullptr;
+  Slot slots_[kMaxSlots];
+  int slot_count_ = 0;
+  std::byte* base_;
+  size_t room_bytes_ = kStackBytes;
+  size_t used_bytes_ = sizeof(LibraryHeader);
+  std::unique_ptr<std::byte[]> heap_;
+  alignas(16) std::byte stack_[kStackBytes];
+};
+
+}  // namespace farcall::thin

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/thin/library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "client-shim/core/log.h"
+#include "client-shim/thin/call.h"
+#include "proto/codec.h"
+
+namespace farcall::thin {
+
+namespace {
+
+struct Found {
+  void* libcuda = nullptr;
+  const client::LibraryChannel* channel = nullptr;
+};
+
+std::atomic<const client::LibraryChannel*> g_channel{nullptr};
+std::atomic<bool> g_open{false};
+void* g_libcuda = nullptr;
+int64_t g_version = 0;
+// Made anew in a forked child: another thread may have held it.
+std::mutex* g_mutex = new std::mutex;
+
+using GetExportTable = int (*)(const void** table, const void* id);
+
+Found ChannelOf(void* libcuda) {
+  if (libcuda == nullptr) return {};
+  auto get = reinterpret_cast<GetExportTable>(dlsym(libcuda, "cuGetExportTable"));
+  const void* table = nullptr;
+  if (get == nullptr || get(&table, client::kLibraryChannelId) != 0) return {};
+  auto channel = static_cast<const client::LibraryChannel*>(table);
+  if (channel->bytes != sizeof(*channel)) return {};
+  return {libcuda, channel};
+}
+
+std::string FolderOf(const std::string& path) {
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+// The one that this process uses; else the one of our tree, whose thin/ this file lies in; else the
+// one that the loader finds.
+Found Look() {
+  constexpr const char* kName = "libcuda.so.1";
+  Found found = ChannelOf(dlopen(kName, RTLD_NOW | RTLD_NOLOAD));
+  if (found.channel != nullptr) return found;
+  Dl_info self;
+  if (dladdr(reinterpret_cast<const void*>(&Look), &self) != 0 &&
+      std::strchr(self.dli_fname, '/') != nullptr) {
+    char* real = realpath(self.dli_fname, nullptr);
+    std::string folder = FolderOf(real == nullptr ? self.dli_fname : real);
+    free(real);
+    for (const char* up : {"../", ""}) {
+      found = ChannelOf(dlopen((folder + up + kName).c_str(), RTLD_NOW | RTLD_LOCAL));
+      if (found.channel != nullptr) return found;
+    }
+  }
+  return ChannelOf(dlopen(kName, RTLD_NOW | RTLD_LOCAL));
+}
+
+void BeforeFork() {
+  g_mutex->lock();
+}
+void AfterForkParent() {
+  g_mutex->unlock();
+}
+void AfterForkChild() {
+  g_mutex = new std::mutex;
+}
+
+__attribute__((constructor)) void RegisterHooks() {
+  pthread_atfork(BeforeFork, AfterForkParent, AfterForkChild);
+}
+
+int AskToOpen() {
+  Call call(kLibraryOpen);
+  std::string text;
+  call.OutValue(&g_version);
+  call.OutText(&text);
+  int status = call.Ask();
+  if (status == 0) return 0;
+  if (!text.empty()) LogLine(static_cast<int>(client::LogLevel::kError), "the server: " + text);
+  return kLibrary.missing;
+}
+
+}  // namespace
+
+const client::LibraryChannel* FindChannel() {
+  const client::LibraryChannel* channel = g_channel.load(std::memory_order_acquire);
+  if (channel != nullptr) [[likely]]
+    return channel;
+  std::lock_guard lock(*g_mutex);
+  Found found = Look();
+  if (found.channel == nullptr) {
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true)) {
+      std::fprintf(
+          stderr,
+          "farcall: error: %s finds no libcuda.so.1 of its own build: put lib/farcall into "
+          "LD_LIBRARY_PATH beside lib/farcall/thin\n",
+          kSoname);
+    }
+    return nullptr;
+  }
+  g_libcuda = found.libcuda;
+  g_channel.store(found.channel, std::memory_order_release);
+  return found.channel;
+}
+
+const client::LibraryChannel& Channel() {
+  return *g_channel.load(std::memory_order_acquire);
+}
+
+int Open() {
+  const client::LibraryChannel* channel = FindChannel();
+  if (channel == nullptr) return kLibrary.missing;
+  int entered = channel->enter();
+  if (entered != 0) return entered == 2 ? kLibrary.memory : kLibrary.missing;
+  if (g_open.load(std::memory_order_acquire)) [[likely]]
+    return 0;
+  std::lock_guard lock(*g_mutex);
+  if (g_open.load()) return 0;
+  int status = AskToOpen();
+  if (status == 0) g_open.store(true, std::memory_order_release);
+  return status;
+}
+
+int64_t ServerVersion() {
+  return g_version;
+}
+
+int StatusOf(int cuda_result) {
+  switch (cuda_result) {
+    case 0:
+      return 0;
+    case 1:    // INVALID_VALUE
+    case 400:  // INVALID_HANDLE: a stream that is none
+      return kLibrary.value;
+    case 2:  // OUT_OF_MEMORY
+      return kLibrary.memory;
+    case 3:  // NOT_INITIALIZED: a forked child
+    case 4:  // DEINITIALIZED
+      return kLibrary.missing;
+    case 801:  // NOT_SUPPORTED: an older server
+      return kLibrary.unsupported;
+    default:
+      return kLibrary.failed;
+  }
+}
+
+int Refuse(const char* function) {
+  static std::mutex* mutex = new std::mutex;
+  static auto* said = new std::set<std::string>;
+  {
+    std::lock_guard lock(*mutex);
+    if (!said->insert(function).second) return kLibrary.unsupported;
+  }
+  LogLine(static_cast<int>(client::LogLevel::kWarn), std::string(function) + " is not supported");
+  return kLibrary.unsupported;
+}
+
+void LogLine(int level, const std::string& line) {
+  const client::LibraryChannel* channel = FindChannel();
+  if (channel != nullptr) channel->log(level, line.c_str());
+}
+
+void* DriverFunction(const char* name) {
+  return FindChannel() == nullptr ? nullptr : dlsym(g_libcuda, name);
+}
+
+}  // namespace farcall::thin

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A mathematics library: its headers and spec/<library>.yaml to one Plan a parameter. docs/thin.md says how to add one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+import ids as id_list
+import parse_headers
+from model import ApiModel, Function, Param
+
+CODEGEN = Path(__file__).resolve().parent
+KEYS = {
+    "library", "id", "headers", "functions", "first", "sonames", "needs", "status", "version", "objects",
+    "streams", "roles", "hand", "local", "file", "refused", "slow", "blocks", "cached", "namespace", "libraries", "lists",
+}  # fmt: skip
+STATUSES = ("type", "missing", "handle", "value", "failed", "memory", "unsupported", "internal")
+KINDS = (
+    "value", "object", "object?", "new", "end", "stream", "dev", "scalar", "in", "in_bytes", "str", "out",
+    "out_bytes", "inout", "result", "result_bytes", "scalar_bytes", "null",
+)  # fmt: skip
+# Decoded first, so that an extent may name any of them.
+PLAIN = ("object", "object?", "new", "end", "stream", "value")
+
+
+class LibraryError(Exception):
+    pass
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one parameter travels; `extent` is an expression over the function's plain parameters."""
+
+    name: str
+    type: str
+    kind: str
+    extent: str = ""
+    kinds: tuple[str, ...] = ()  # of objects: the constants of their kinds
+
+    @property
+    def pointee(self) -> str:
+        text = self.type.rstrip()
+        text = text[: text.rindex("*")].strip() if "*" in text else text[: text.index("[")].strip()
+        return re.sub(r"^const\s+|\s+const$", "", text)
+
+    @property
+    def bytes(self) -> str:
+        """How many bytes lie behind the pointer, in C++."""
+        if self.kind.endswith("_bytes"):
+            return f"static_cast<uint64_t>({self.extent})"
+        one = f"sizeof({self.pointee})"
+        return f"Times({self.extent}, {one})" if self.extent else one
+
+
+@dataclass
+class Call:
+    function: Function
+    plans: list[Plan] = field(default_factory=list)
+    how: str = "generated"  # generated; hand: the client's side; local: nothing leaves; refused
+    slow: bool = False
+    blocks: bool = False
+    cached: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.function.name
+
+    @property
+    def generated(self) -> bool:
+        return self.how == "generated"
+
+    @property
+    def served(self) -> bool:
+        return self.how in ("generated", "hand")
+
+    @property
+    def ordered(self) -> list[Plan]:
+        return sorted(self.plans, key=lambda plan: PLAIN.index(plan.kind) >= 3 if plan.kind in PLAIN else 2)
+
+    def of_kind(self, *kinds: str) -> list[Plan]:
+        return [plan for plan in self.plans if plan.kind in kinds]
+
+    @property
+    def klass(self) -> str:
+        if not self.served:
+            return self.how
+        if self.cached:
+            return "question"
+        if self.of_kind("result", "result_bytes", "inout"):
+            return "wait (device pointer mode: post)"
+        return "wait" if self.of_kind("out", "out_bytes") else "post"
+
+
+@dataclass(frozen=True)
+class Object:
+    type: str
+    kind: int
+    constant: str
+    set_stream: str = ""
+    set_mode: str = ""
+    mode_type: str = ""
+
+
+class LibrarySpec:
+    def __init__(self, path: Path, include: Path | None, model_cache: Path | None, clang: str | None = None):
+        self.data = yaml.safe_load(path.read_text())
+        self.file = path.name
+        unknown = sorted(set(self.data) - KEYS)
+        if unknown:
+            raise LibraryError(f"{self.file}: unknown key '{unknown[0]}', one of {', '.join(sorted(KEYS))}")
+        self.name: str = self.data["library"]
+        self.constant: str = self.data["namespace"]
+        self.file_name: str = self.data.get("file", self.name)
+        self.headers: list[str] = self.data["headers"]
+        self.sonames: dict[int, str] = self.data["sonames"]
+        self.ids = id_list.load_ids(CODEGEN / "ids" / f"{self.name}.ids")
+        self.status: dict[str, str] = self.data["status"]
+        missing = [key for key in STATUSES if key not in self.status]
+        if missing:
+            raise LibraryError(f"{self.file}: status lacks {', '.join(missing)}")
+        self.model = ApiModel()
+        if include is not None:
+            library = parse_headers.Library(
+                tuple(self.headers), (), "FARCALL_READS_HEADERS", self.data["functions"], self.data["first"]
+            )
+            self.model = parse_headers.load_model(include, model_cache, clang, library)
+        self.objects = {
+            name: Object(
+                name, row["kind"], f"k{self.constant}_{name}", row.get("stream", ""), *row.get("mode", ("", ""))
+            )
+            for name, row in self.data.get("objects", {}).items()
+        }
+        self.aliases: dict[str, tuple[str, ...]] = {}
+        for name, row in self.data.get("objects", {}).items():
+            also = tuple(row.get("also", ()))
+            self.aliases[name] = (f"kKind_{name}",) + tuple(f"kKind_{other}" for other in also)
+        self.foreign = {
+            name: (row["library"], row["kind"])
+            for name, row in self.data.get("libraries", {}).items()
+        }
+        self.calls: dict[str, Call] = {}
+        if include is not None:
+            for function in self.model.functions.values():
+                self.calls[function.name] = self._call(function)
+
+    def _listed(self, key: str, name: str) -> bool:
+        return any(re.fullmatch(pattern, name) for pattern in self.data.get(key, ()))
+
+    def _call(self, function: Function) -> Call:
+        call = Call(function)
+        if self._listed("local", function.name):
+            call.how = "local"
+            return call
+        if self._listed("refused", function.name):
+            call.how = "refused"
+            return call
+        if self._listed("hand", function.name):
+            call.how = "hand"
+        if function.returns != self.status["type"]:
+            raise LibraryError(f"{self.file}: {function.name} returns {function.returns}: write it by hand")
+        call.plans = [self._plan(function, param) for param in function.params]
+        call.slow = self._listed("slow", function.name) or bool(call.of_kind("new", "end"))
+        call.blocks = self._listed("blocks", function.name)
+        call.cached = self._listed("cached", function.name)
+        return call
+
+    def _plan(self, function: Function, param: Param) -> Plan:
+        role = self._role(function, param)
+        found = re.fullmatch(r"(\w+\??)(?:\((.*)\))?", role)
+        if found is None or found[1] not in KINDS:
+            raise LibraryError(f"{self.file}: {function.name}: role '{role}', one of {', '.join(KINDS)}")
+        kind, extent = found[1], found[2] or ""
+        kinds: tuple[str, ...] = ()
+        if kind in ("object", "object?", "new", "end"):
+            kinds = self.aliases[self._object_type(param)]
+        return Plan(param.name, param.type, kind, extent, kinds)
+
+    def _object_type(self, param: Param) -> str:
+        return re.sub(r"\bconst\b|\*|\[\]", "", param.type).strip()
+
+    def _role(self, function: Function, param: Param) -> str:
+        where = f"{self.file}: {function.name}({param.type} {param.name})"
+        for row in self.data.get("roles", ()):
+            functions, names, role = row[0], row[1], row[2]
+            types = row[3] if len(row) > 3 else ".*"
+            if (
+                re.fullmatch(functions, function.name)
+                and re.fullmatch(names, param.name)
+                and re.fullmatch(types, param.type)
+            ):
+                return role
+        if param.type.replace("const ", "") in self.objects:
+            return "object"
+        if param.type == "cudaStream_t":
+            return "stream"
+        canonical = self.model.canonical(param.type)
+        if "*" not in canonical and "[" not in canonical:
+            return "value"
+        raise LibraryError(f"{where}: nobody classified this pointer: a line under roles says how it travels")
+
+    def by_id(self) -> list[Call | None]:
+        """Row 0 is the question that opens the library."""
+        return [None] + [self.calls.get(name) for name in self.ids]

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one library call's generated server function sees: its arguments, the objects it names, room
+// for its outputs. Docs: docs/thin.md.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "proto/library_call.h"
+#include "server/serve.h"
+
+namespace farcall::server {
+
+// A handle, plan or descriptor of the real library.
+struct LibraryObject {
+  uint64_t wire = 0;
+  void* native = nullptr;  // null: its creation failed, `status` says how
+  int status = 0;
+  // What the real object was last told; the record says what it must be.
+  CUstream stream = nullptr;
+  bool has_stream = false;
+  int pointer_mode = 0;
+  CUcontext context = nullptr;  // it was made in
+};
+
+class LibraryDesk;
+class LibraryCall;
+struct LibraryTable;
+
+struct LibraryRow {
+  const char* name = nullptr;
+  void (*serve)(LibraryCall& call) = nullptr;  // null: this build has none
+  bool slow = false;    // on the libraries' helper: it may take long, or wait for the device
+  bool blocks = false;  // waits for its stream: served once that is idle
+};
+
+// One library, generated from its headers.
+struct LibraryTable {
+  LibraryId id = LibraryId::kNone;
+  const char* name = "";  // "cublas": libcublas.so.<major>
+  const LibraryRow* rows = nullptr;
+  uint16_t count = 0;
+  std::span<const int> majors;         // of its SONAME, newest first
+  std::span<const char* const> needs;  // "cublasLt": loaded before it, from the same place
+  int internal_error = 0;              // its code for what is no fault of the caller's
+  int invalid_object = 0;
+  int out_of_memory = 0;
+  int64_t (*version)(void* library) = nullptr;
+};
+// Null: not in this build.
+const LibraryTable* FindLibraryTable(LibraryId id);
+
+class LibraryCall {
+ public:
+  LibraryCall(ServeCall& call, LibraryDesk& desk, const LibraryTable& table,
+              const LibraryHeader& header, CUstream stream)
+      : call_(call), desk_(desk), table_(table), header_(header), stream_(stream) {}
+  LibraryCall(const LibraryCall&) = delete;
+
+  // ---- arguments, in order
+  template <typename T>
+  T Value() {
+    if constexpr (std::is_enum_v<T> || std::is_arithmetic_v<T>) {
+      return call_.in.Get<T>();
+    } else {  // a record by value
+      T value{};
+      std::span<const std::byte> bytes = call_.in.GetBytes();
+      if (bytes.size() != sizeof(T)) {
+        call_.Lie("a value of another size");
+      } else {
+        std::memcpy(&value, bytes.data(), sizeof(T));
+      }
+      return value;
+    }
+  }
+  // A live object of one of these kinds (LibraryKind). 0 is null if `optional`.
+  template <typename T>
+  T Object(std::initializer_list<uint16_t> kinds, bool optional = false) {
+    return static_cast<T>(FindObject(kinds, optional));
+  }
+  // A device address: the library's kernels use it, in the session's own context.
+  template <typename T>
+  T Address() {
+    return reinterpret_cast<T>(call_.in.Get<uint64_t>());
+  }
+  // A host scalar or array captured at the call, a device address, or null.
+  template <typename T>
+  T Captured(uint64_t bytes) {
+    return static_cast<T>(const_cast<void*>(GetCaptured(bytes)));
+  }
+  template <typename T>
+  T String() {
+    return static_cast<T>(GetString());
+  }
+  // Room for `bytes` that the function writes at the call; null if the client has none.
+  template <typename T>
+  T Out(uint64_t bytes) {
+    return static_cast<T>(MakeOut(bytes, nullptr));
+  }
+  // The same, with what was there before.
+  template <typename T>
+  T InOut(uint64_t bytes) {
+    return static_cast<T>(MakeInOut(bytes));
+  }
+  // Room that the function's kernels write: the answer waits for the stream. Or a device address.
+  template <typename T>
+  T Result(uint64_t bytes) {
+    return static_cast<T>(MakeResult(bytes));
+  }
+  CUstream stream() const { return stream_; }
+  // The object the function makes: it has its name from the client.
+  void NewObject(uint16_t kind);
+  void Made(void* native, int status);
+  // The object `Object` found last ends: no later record finds it.
+  void EndObject();
+
+  // ---- the call
+  bool Ready();
+  // The handle found last is told the stream and pointer mode of this record if it does not know.
+  bool HasNewStream();
+  bool HasNewMode();
+  // What the handle is to be told: results go to memory that kernels write, whatever the client's.
+  int mode() const { return header_.pointer_mode != 0 || !results_.empty() ? 1 : 0; }
+  void* handle() const { return object_ == nullptr ? nullptr : object_->native; }
+  // Null: the library that was loaded has no such function; `status` says so.
+  template <typename Function>
+  Function Of(uint16_t id) {
+    return reinterpret_cast<Function>(FindFunction(id));
+  }
+  int status = 0;  // the library's
+  // Whether to go on after telling the handle something.
+  bool Told(int said) {
+    status = said;
+    return said == 0;
+  }
+
+  // ---- for the session
+  void Finish();
+  bool has_results() const { return !results_.empty(); }
+  uint64_t failed_object() const { return first_object_; }
+  ServeCall& base() { return call_; }
+  const LibraryTable& table() const { return table_; }
+
+ private:
+  struct Output {
+    const std::byte* data;
+    uint64_t bytes;
+  };
+  std::byte* Room(uint64_t bytes);
+  void* FindObject(std::initializer_list<uint16_t> kinds, bool optional);
+  const void* GetCaptured(uint64_t bytes);
+  const char* GetString();
+  void* MakeOut(uint64_t bytes, const void* before);
+  void* MakeInOut(uint64_t bytes);
+  void* MakeResult(uint64_t bytes);
+  void* FindFunction(uint16_t id);
+  void Encode();
+
+  ServeCall& call_;
+  LibraryDesk& desk_;
+  const LibraryTable& table_;
+  const LibraryHeader header_;
+  const CUstream stream_;
+  uint64_t first_object_ = 0;  // whose next call tells of a failure
+  uint64_t new_object_ = 0;
+  LibraryObject* object_ = nullptr;
+  std::vector<std::unique_ptr<std::byte[]>> room_;
+  alignas(16) std::array<std::byte, 64> small_;
+  size_t small_used_ = 0;
+  std::vector<Output> outputs_;
+  std::vector<std::byte*> results_;
+};
+
+}  // namespace farcall::server
