@@ -48,9 +48,10 @@ def lay_out(stage: Path, tree: Path) -> None:
     base = f"farcall-{version()}"
     data, info = tree / f"{base}.data", tree / f"{base}.dist-info"
     copy_real(stage / "bin/farcall", data / "scripts/farcall", 0o755)
-    for library in sorted((stage / "lib/farcall").glob("*.so*")):
-        if not library.is_symlink():
-            copy_real(library, data / "data/lib/farcall" / library.name, 0o755)
+    for folder in ("lib/farcall", "lib/farcall/thin"):
+        for library in sorted((stage / folder).glob("*.so*")):
+            if not library.is_symlink():
+                copy_real(library, data / "data" / folder / library.name, 0o755)
     for source in sorted((Path(__file__).parent / "farcall").glob("*.py")):
         copy_real(source, tree / "farcall" / source.name, 0o644)
     (tree / "farcall/version.py").write_text(
