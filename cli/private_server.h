@@ -27,7 +27,7 @@ class PrivateServer {
   void Stop();
   const std::string& url() const { return url_; }
   const std::string& token() const { return token_; }
-  // Of its device: "cuda", "cpu" or "dry"; "" before Start.
+  // Of its device: "cuda", "cpu", "cpu-skip" or "dry"; "" before Start.
   const std::string& kind() const { return kind_; }
 
  private:

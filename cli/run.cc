@@ -137,16 +137,19 @@ int Run(RunFlags& flags) {
   bool is_dry = flags.device == "dry" || flags.device.rfind("dry:", 0) == 0;
   bool is_reported = is_private && (is_dry || !flags.report.empty());
   std::optional<ScratchFolder> folder;
-  if (is_reported) {
-    folder.emplace("farcall-run");
-    if (folder->path().empty())
-      return Fail("no folder for the report: TMPDIR, /tmp and /dev/shm cannot be written");
-    setenv("FARCALL_COUNTERS", folder->path().c_str(), 1);
-  }
+  const char* const no_folder =
+      "no folder for the report: TMPDIR, /tmp and /dev/shm cannot be written";
   if (is_private) {
+    folder.emplace("farcall-run");
+    if (folder->path().empty()) folder.reset();
+    if (is_reported && !folder) return Fail(no_folder);
     Status started =
-        server.Start(flags.device, flags.settings.mem, is_reported ? ServerReport(*folder) : "");
+        server.Start(flags.device, flags.settings.mem, folder ? ServerReport(*folder) : "");
     if (!started.ok()) return Fail(started.message());
+    // By its profile: what it left out has to be told.
+    is_reported = is_reported || server.kind() == "cpu-skip";
+    if (is_reported && !folder) return Fail(no_folder);
+    if (is_reported) setenv("FARCALL_COUNTERS", folder->path().c_str(), 1);
     flags.settings.endpoint = server.url();
     setenv("FARCALL_TOKEN", server.token().c_str(), 1);
   }
@@ -154,7 +157,7 @@ int Run(RunFlags& flags) {
   SetAll(ClientEnvironment(flags.settings));
   if (flags.settings.thin) TellThinLibraries();
   if (!flags.no_audit) AddAuditor();
-  if (flags.ptx_only || server.kind() == "cpu") SetAll(PtxOnlyEnvironment());
+  if (flags.ptx_only || server.kind().rfind("cpu", 0) == 0) SetAll(PtxOnlyEnvironment());
   if (server.kind() == "dry") SetAll(DryEnvironment());
   if (!flags.no_device_node) SetAll(DeviceNodeEnvironment(flags.command[0]));
   // One vGPU for all that this starts: one account of memory, one list of processes.

@@ -114,6 +114,23 @@ void AddWaits(const RunReport& report, std::string* text) {
   if (rows.size() > kMost) Line(text, "    and %zu more", rows.size() - kMost);
 }
 
+void AddSkipped(const RunReport& report, std::string* text) {
+  constexpr size_t kMost = 12;
+  if (report.skipped.empty()) return Line(text, "  KERNELS SKIPPED: none was launched");
+  Line(text,
+       "  KERNELS SKIPPED: %llu launches of %zu kernels were not executed; what depends on them is "
+       "no result",
+       static_cast<unsigned long long>(report.Skipped()), report.skipped.size());
+  std::vector<std::pair<std::string, uint64_t>> rows(report.skipped.begin(), report.skipped.end());
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  for (size_t i = 0; i < rows.size() && i < kMost; ++i) {
+    Line(text, "    %10llu  %s", static_cast<unsigned long long>(rows[i].second),
+         rows[i].first.c_str());
+  }
+  if (rows.size() > kMost) Line(text, "    and %zu more", rows.size() - kMost);
+}
+
 void AddCosts(const RunReport& report, std::string* text) {
   Line(text, "  a network would add (waits x round trip + bytes / bandwidth), in seconds:");
   std::string row;
@@ -149,6 +166,12 @@ uint64_t RunReport::Launches() const {
       all += count.calls;
     }
   }
+  return all;
+}
+
+uint64_t RunReport::Skipped() const {
+  uint64_t all = 0;
+  for (const auto& [kernel, launches] : skipped) all += launches;
   return all;
 }
 
@@ -190,6 +213,8 @@ Status ReadServerReport(const std::string& path, RunReport* report) {
                                 one.at("peak_bytes_of_all_sessions"),
                                 one.at("peak_charged_bytes")});
     }
+    for (const auto& [kernel, launches] : json.at("skipped").items())
+      report->skipped[kernel] += launches.get<uint64_t>();
   } catch (const Json::exception&) {
     return {Code::kInvalid, "the server's report '" + path + "' cannot be read"};
   }
@@ -207,6 +232,7 @@ std::string ToText(const RunReport& report) {
   } else {
     Line(&text, "  launches        %llu", static_cast<Number>(report.Launches()));
   }
+  if (report.skips()) AddSkipped(report, &text);
   Line(&text, "  processes       %llu", static_cast<Number>(report.processes));
   Line(&text, "  calls           %llu (%llu records posted)",
        static_cast<Number>(report.AllCalls()), static_cast<Number>(report.posted));
@@ -232,12 +258,14 @@ std::string ToJson(const RunReport& report) {
   Json json;
   json["device"] = report.device_name;
   json["kind"] = report.device_kind;
-  json["executed"] = report.device_kind != "dry";
+  json["executed"] = report.device_kind != "dry" && report.skipped.empty();
   json["exit_code"] = report.exit_code;
   json["wall_s"] = static_cast<double>(report.wall_ns) / 1e9;
   json["processes"] = report.processes;
   json["calls"] = report.AllCalls();
   json["launches"] = report.Launches();
+  json["skipped_launches"] = report.Skipped();
+  json["skipped"] = report.skipped;
   json["posted"] = report.posted;
   json["waits"] = report.waits;
   json["bytes_up"] = report.bytes_up;

@@ -34,9 +34,12 @@ struct RunReport {
   std::map<std::string, CallCount> calls;  // by API name
   std::set<std::string> libraries;         // whose kernels were loaded
   std::vector<DeviceUse> memory;
+  std::map<std::string, uint64_t> skipped;  // launches that were not executed, by kernel
 
   uint64_t AllCalls() const;
   uint64_t Launches() const;  // kernels and graphs
+  uint64_t Skipped() const;
+  bool skips() const { return device_kind == "cpu-skip"; }
 };
 
 // What a network adds: every wait takes the round trip once, every byte its time on the wire.

@@ -214,7 +214,13 @@ uint64_t ElfBytes(const uint8_t* elf, uint64_t limit) {
   return end;
 }
 
-const ImageEntry* ChooseEntry(const std::vector<ImageEntry>& entries, uint32_t cc, bool ptx_only) {
+const ImageEntry* ChooseEntry(const std::vector<ImageEntry>& entries, uint32_t cc,
+                              CodeTaste taste) {
+  if (taste == CodeTaste::kPtxFirst) {
+    const ImageEntry* ptx = ChooseEntry(entries, cc, CodeTaste::kPtxOnly);
+    return ptx != nullptr ? ptx : ChooseEntry(entries, cc, CodeTaste::kMachineCodeFirst);
+  }
+  const bool ptx_only = taste == CodeTaste::kPtxOnly;
   const ImageEntry* cubin = nullptr;
   const ImageEntry* ptx = nullptr;
   // Of one architecture, what was made for it in particular; who takes PTX only, and executes what

@@ -63,9 +63,12 @@ bool ParseContainer(Bytes container, std::vector<ImageEntry>* entries, std::stri
 // is read.
 uint64_t ElfBytes(const uint8_t* elf, uint64_t limit);
 
+// What a device makes of an image that holds both.
+enum class CodeTaste { kMachineCodeFirst, kPtxOnly, kPtxFirst };
+
 // The entry the driver takes for compute capability `cc` (130 for 13.0): an exact or compatible
-// cubin, else the highest PTX not above it. With `ptx_only`, cubins are passed over. nullptr = none
-// (CUDA_ERROR_NO_BINARY_FOR_GPU).
-const ImageEntry* ChooseEntry(const std::vector<ImageEntry>& entries, uint32_t cc, bool ptx_only);
+// cubin, else the highest PTX not above it; kPtxOnly passes cubins over, kPtxFirst takes one only
+// where there is no PTX. nullptr = none (CUDA_ERROR_NO_BINARY_FOR_GPU).
+const ImageEntry* ChooseEntry(const std::vector<ImageEntry>& entries, uint32_t cc, CodeTaste taste);
 
 }  // namespace farcall::cuda_abi

@@ -36,6 +36,7 @@ enum class ControlType : uint32_t {
   kAskProcesses,  // id, device, a = how many of the list the worker has already
   kUnspent,       // device, a = credit nothing lies in: the vGPU's others may count on it
   kPeak,          // device, a = the most bytes its program had in use at once; before kEnded
+  kSkipped,       // text = a kernel's name, a = its launches that were left out; before kEnded
   kEnded,         // text = why the session ended; a = bytes received, b = bytes sent
   kShare,         // id, device, a = bytes charged for it; descriptor: to be shared inside the vGPU
   kRedeem,        // id; b, c = a token

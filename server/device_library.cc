@@ -11,6 +11,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "cuda-abi/skipped_kernels.h"
+
 namespace farcall::server {
 
 namespace fs = std::filesystem;
@@ -172,7 +174,30 @@ Result<DeviceReport> ReportDevices(const DriverApi& api) {
     report.devices.push_back(Describe(api, device, count));
     DescribeContext(api, device, &report.devices.back());
   }
+  report.skips_kernels = SkippedKernels(api).has_value();
   return report;
+}
+
+std::optional<std::vector<SkippedKernel>> SkippedKernels(const DriverApi& api) {
+  CUuuid id;
+  static_assert(sizeof(id.bytes) == sizeof(cuda_abi::kSkippedKernelsTable));
+  std::memcpy(id.bytes, cuda_abi::kSkippedKernelsTable, sizeof(id.bytes));
+  const void* found = nullptr;
+  if (api.cuGetExportTable == nullptr || api.cuGetExportTable(&found, &id) != CUDA_SUCCESS ||
+      found == nullptr) {
+    return {};
+  }
+  const auto* table = static_cast<const cuda_abi::SkippedKernelsTable*>(found);
+  if (table->bytes < sizeof(*table) || table->each == nullptr) {
+    return {};
+  }
+  std::vector<SkippedKernel> kernels;
+  table->each(
+      [](const char* kernel, uint64_t launches, void* user) {
+        static_cast<std::vector<SkippedKernel>*>(user)->push_back({kernel, launches});
+      },
+      &kernels);
+  return kernels;
 }
 
 }  // namespace farcall::server

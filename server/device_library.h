@@ -3,6 +3,8 @@
 // one named by its path.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +17,10 @@ namespace farcall::server {
 // What `--device` named: "cuda", "cpu", "dry" or a path with a slash; the two in the middle with
 // the name of a profile after a colon.
 struct DeviceChoice {
-  std::string kind;  // "cuda", "cpu", "dry"; a path is "cuda" unless it is one of our devices
-  std::string path;  // for dlopen
+  // "cuda", "cpu", "dry"; a path is "cuda" unless it is one of our devices. Once probed a CPU
+  // device that skips machine code is "cpu-skip".
+  std::string kind;
+  std::string path;                        // for dlopen
   std::string profile = "";                // empty: the device's default
   const char* profile_variable = nullptr;  // where a device of ours reads it
 };
@@ -33,7 +37,15 @@ Status LoadDeviceLibrary(const std::string& path, DriverApi* api);
 struct DeviceReport {
   uint32_t driver_version = 0;
   std::vector<DeviceSnapshot> devices;
+  bool skips_kernels = false;
 };
 Result<DeviceReport> ReportDevices(const DriverApi& api);
+
+// Kernels of which launches were left out, most launches first. None: a device that has no such.
+struct SkippedKernel {
+  std::string name;
+  uint64_t launches = 0;
+};
+std::optional<std::vector<SkippedKernel>> SkippedKernels(const DriverApi& api);
 
 }  // namespace farcall::server

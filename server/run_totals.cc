@@ -44,7 +44,13 @@ std::string ToJson(const RunTotals& totals, const std::string& kind, const std::
             ", \"peak_charged_bytes\": " + std::to_string(use.charged_bytes) + "}";
     first = false;
   }
-  return text + "]}\n";
+  text += "], \"skipped\": {";
+  first = true;
+  for (const auto& [kernel, launches] : totals.skipped) {
+    text += (first ? "" : ", ") + Quoted(kernel) + ": " + std::to_string(launches);
+    first = false;
+  }
+  return text + "}}\n";
 }
 
 Status WriteReport(const std::string& path, const std::string& text) {

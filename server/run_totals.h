@@ -18,8 +18,9 @@ struct RunTotals {
     uint64_t charged_bytes = 0;          // the most the ledger held at once, unspent credit with it
   };
   uint64_t sessions = 0;
-  uint64_t bytes_up = 0, bytes_down = 0;  // as clients see it
-  std::map<int, Memory> memory;           // by device
+  uint64_t bytes_up = 0, bytes_down = 0;    // as clients see it
+  std::map<int, Memory> memory;             // by device
+  std::map<std::string, uint64_t> skipped;  // launches that were not executed, by kernel
 
   void AddPeak(int device, uint64_t bytes);
   void NoteCharged(int device, uint64_t bytes);

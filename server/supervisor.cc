@@ -164,6 +164,11 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
     totals_.bytes_down += message.b;
     return;
   }
+  if (message.type == ControlType::kSkipped) {
+    spdlog::warn("kernel {}: {} launches skipped, machine code alone", message.Text(), message.a);
+    totals_.skipped[std::string(message.Text())] += message.a;
+    return;
+  }
   if (leases_.Hear(worker.process.control, message, SteadyNow())) {
     return;
   }
@@ -419,6 +424,9 @@ int Serve(const ServeOptions& options) {
   std::fflush(stdout);
   if (devices->choice.kind == "dry") {
     spdlog::warn("dry device: no kernel is executed, nothing a program computes here is a result");
+  } else if (devices->choice.kind == "cpu-skip") {
+    spdlog::warn(
+        "sass = skip: a kernel without PTX is not executed, what depends on it is no result");
   }
   int code = supervisor.Run(door);
   if (options.report.empty()) {

@@ -180,6 +180,34 @@ class Worker {
       peak.a = bytes;
       (void)SendControl(control_.fd(), peak);
     }
+    ReportSkipped();
+  }
+
+  // Bounded: the supervisor's queue is.
+  void ReportSkipped() {
+    constexpr size_t kMostNamed = 64;
+    const auto skipped = SkippedKernels(api_);
+    if (!skipped) {
+      return;
+    }
+    ControlMessage rest;
+    rest.type = ControlType::kSkipped;
+    rest.SetText("(others)");
+    for (size_t i = 0; i < skipped->size(); ++i) {
+      const SkippedKernel& kernel = (*skipped)[i];
+      if (i >= kMostNamed) {
+        rest.a += kernel.launches;
+        continue;
+      }
+      ControlMessage message;
+      message.type = ControlType::kSkipped;
+      message.a = kernel.launches;
+      message.SetText(kernel.name);
+      (void)SendControl(control_.fd(), message);
+    }
+    if (rest.a != 0) {
+      (void)SendControl(control_.fd(), rest);
+    }
   }
 
   // What comes from the supervisor, what device code prints, and whether a client without a link
@@ -363,6 +391,7 @@ int Probe(const std::string& path) {
       Welcome welcome;
       welcome.driver_version = report->driver_version;
       welcome.devices = report->devices;
+      welcome.device_kind = report->skips_kernels ? "cpu-skip" : "";
       file = MakeMemoryFile("farcall-probe", Encode(welcome));
     }
   }

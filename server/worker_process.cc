@@ -128,7 +128,11 @@ Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus,
   if (!welcome.ok()) {
     return welcome.status();
   }
-  return ProbedDevices{choice, {welcome->driver_version, welcome->devices}};
+  ProbedDevices probed{choice, {welcome->driver_version, welcome->devices}};
+  if (!welcome->device_kind.empty()) {
+    probed.choice.kind = welcome->device_kind;
+  }
+  return probed;
 }
 
 }  // namespace

@@ -88,6 +88,10 @@ CUresult Connect() {
   if (session->welcome().device_kind == "dry") {
     fprintf(stderr,
             "farcall: DRY DEVICE: no kernel is executed, nothing computed here is a result\n");
+  } else if (session->welcome().device_kind == "cpu-skip") {
+    fprintf(stderr,
+            "farcall: SKIPPING MACHINE CODE: a kernel without PTX is not executed, what depends on "
+            "it is no result\n");
   }
   return session->ended();
 }

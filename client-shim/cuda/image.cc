@@ -76,7 +76,7 @@ std::string Holdings(const std::vector<cuda_abi::ImageEntry>& entries) {
   return text.empty() ? "nothing" : text;
 }
 
-bool Choose(std::span<const cuda_abi::ImageView> views, uint32_t cc, bool ptx_only,
+bool Choose(std::span<const cuda_abi::ImageView> views, uint32_t cc, cuda_abi::CodeTaste taste,
             std::vector<std::byte>* out, CUresult* status, std::string* error) {
   *status = CUDA_ERROR_INVALID_IMAGE;
   *error = "neither fatbin, ELF nor PTX";
@@ -90,7 +90,7 @@ bool Choose(std::span<const cuda_abi::ImageView> views, uint32_t cc, bool ptx_on
     if (view.form != cuda_abi::ImageForm::kContainer) continue;
     std::vector<cuda_abi::ImageEntry> entries;
     if (!cuda_abi::ParseContainer(view.bytes, &entries, error)) continue;
-    const cuda_abi::ImageEntry* entry = cuda_abi::ChooseEntry(entries, cc, ptx_only);
+    const cuda_abi::ImageEntry* entry = cuda_abi::ChooseEntry(entries, cc, taste);
     if (entry != nullptr) {
       *out = WrapEntry(*entry);
       return true;
@@ -101,7 +101,7 @@ bool Choose(std::span<const cuda_abi::ImageView> views, uint32_t cc, bool ptx_on
   if (!held.empty()) {
     *error = "the image holds " + held + "; the device is of compute capability " +
              std::to_string(cc / 10) + "." + std::to_string(cc % 10) +
-             (ptx_only ? " and takes PTX only" : "");
+             (taste == cuda_abi::CodeTaste::kPtxOnly ? " and takes PTX only" : "");
   }
   return false;
 }
@@ -112,7 +112,7 @@ Image::Image(std::vector<std::byte> bytes) : size_(bytes.size()), data_(std::mov
   hash_ = Sha256(data_);
 }
 
-std::shared_ptr<Image> Image::FromPointer(const void* image, uint32_t cc, bool ptx_only,
+std::shared_ptr<Image> Image::FromPointer(const void* image, uint32_t cc, cuda_abi::CodeTaste taste,
                                           CUresult* status, std::string* error) {
   std::vector<cuda_abi::ImageView> views;
   cuda_abi::Bytes magic(static_cast<const uint8_t*>(image), 4);
@@ -122,17 +122,18 @@ std::shared_ptr<Image> Image::FromPointer(const void* image, uint32_t cc, bool p
     views.push_back(cuda_abi::ViewTrustedImage(image));
   }
   std::vector<std::byte> bytes;
-  if (!Choose(views, cc, ptx_only, &bytes, status, error)) return nullptr;
+  if (!Choose(views, cc, taste, &bytes, status, error)) return nullptr;
   *status = CUDA_SUCCESS;
   return std::shared_ptr<Image>(new Image(std::move(bytes)));
 }
 
-std::shared_ptr<Image> Image::FromBytes(std::vector<std::byte> file, uint32_t cc, bool ptx_only,
-                                        CUresult* status, std::string* error) {
+std::shared_ptr<Image> Image::FromBytes(std::vector<std::byte> file, uint32_t cc,
+                                        cuda_abi::CodeTaste taste, CUresult* status,
+                                        std::string* error) {
   cuda_abi::Bytes bytes(reinterpret_cast<const uint8_t*>(file.data()), file.size());
   cuda_abi::ImageView view = cuda_abi::ViewImage(bytes, error);
   std::vector<std::byte> chosen;
-  if (!Choose({&view, 1}, cc, ptx_only, &chosen, status, error)) return nullptr;
+  if (!Choose({&view, 1}, cc, taste, &chosen, status, error)) return nullptr;
   *status = CUDA_SUCCESS;
   return std::shared_ptr<Image>(new Image(std::move(chosen)));
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client-shim/core/session_face.h"
+#include "cuda-abi/image.h"
 #include "proto/handshake.h"
 
 namespace farcall::client {
@@ -21,10 +22,12 @@ struct KernelInfo;
 class Image {
  public:
   // Chooses for `cc` (130 = 13.0); `error` is one line if there is nothing for it.
-  static std::shared_ptr<Image> FromPointer(const void* image, uint32_t cc, bool ptx_only,
-                                            CUresult* status, std::string* error);
-  static std::shared_ptr<Image> FromBytes(std::vector<std::byte> bytes, uint32_t cc, bool ptx_only,
-                                          CUresult* status, std::string* error);
+  static std::shared_ptr<Image> FromPointer(const void* image, uint32_t cc,
+                                            cuda_abi::CodeTaste taste, CUresult* status,
+                                            std::string* error);
+  static std::shared_ptr<Image> FromBytes(std::vector<std::byte> bytes, uint32_t cc,
+                                          cuda_abi::CodeTaste taste, CUresult* status,
+                                          std::string* error);
 
   // As it is, whatever it is: an input of the linker.
   static std::shared_ptr<Image> Whole(std::vector<std::byte> bytes);

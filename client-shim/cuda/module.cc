@@ -104,8 +104,10 @@ CUresult Refuse(CUresult status, const std::string& error) {
   return status;
 }
 
-bool TakesPtxOnly() {
-  return CurrentSession()->welcome().device_kind == "cpu";
+cuda_abi::CodeTaste Taste() {
+  using enum cuda_abi::CodeTaste;
+  const std::string& kind = CurrentSession()->welcome().device_kind;
+  return kind == "cpu" ? kPtxOnly : kind == "cpu-skip" ? kPtxFirst : kMachineCodeFirst;
 }
 
 // Asks the server; the answer is the function's layout and attributes.
@@ -188,7 +190,7 @@ CUresult LoadImage(const void* image, const LoadOptions& options, bool is_librar
   CUresult status = CUDA_SUCCESS;
   std::string error;
   auto found =
-      Image::FromPointer(image, ComputeCapability(TargetDevice()), TakesPtxOnly(), &status, &error);
+      Image::FromPointer(image, ComputeCapability(TargetDevice()), Taste(), &status, &error);
   CountLibrary(image);
   return found == nullptr ? Refuse(status, error)
                           : Load(std::move(found), options, is_library, module);
@@ -214,7 +216,7 @@ CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_lib
   if (read != CUDA_SUCCESS) return read;
   CUresult status = CUDA_SUCCESS;
   std::string error;
-  auto found = Image::FromBytes(std::move(bytes), ComputeCapability(TargetDevice()), TakesPtxOnly(),
+  auto found = Image::FromBytes(std::move(bytes), ComputeCapability(TargetDevice()), Taste(),
                                 &status, &error);
   return found == nullptr ? Refuse(status, error)
                           : Load(std::move(found), options, is_library, module);

@@ -15,6 +15,7 @@
 #include "cuda-abi/export_tables.h"
 #include "cuda-abi/log.h"
 #include "cuda-abi/proc_table.h"
+#include "cuda-abi/skipped_kernels.h"
 
 namespace farcall {
 
@@ -147,6 +148,11 @@ CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   memcpy(uuid, id->bytes, sizeof(uuid));
   if (memcmp(uuid, cuda_abi::kDeviceTimeTable, sizeof(uuid)) == 0) {
     *table = kDeviceKind.device_time;
+    return *table == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+  }
+  if (memcmp(uuid, cuda_abi::kSkippedKernelsTable, sizeof(uuid)) == 0) {
+    const Driver& driver = TheDriver();
+    *table = driver.initialized.load() ? kDeviceKind.skipped_kernels(driver.profile) : nullptr;
     return *table == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
   }
   *table = cuda_abi::FindExportTable(uuid);

@@ -49,7 +49,8 @@ CUresult Add(CUlinkState state, CUjitInputType type, const void* data, size_t si
     ptx.assign(static_cast<const char*>(data), strnlen(static_cast<const char*>(data), size));
   } else if (type == CU_JIT_INPUT_FATBINARY) {
     if (const CUresult result = CodeOf(data, &ptx, link->jit)) return result;
-  } else if (type == CU_JIT_INPUT_CUBIN && kDeviceKind.takes_machine_code) {
+  } else if (type == CU_JIT_INPUT_CUBIN &&
+             kDeviceKind.Taste(TheDriver().profile) != cuda_abi::CodeTaste::kPtxOnly) {
     ptx.assign(static_cast<const char*>(data), size);
   } else {
     return Refuse(*link, "an input of machine code or a library: this device executes PTX only",

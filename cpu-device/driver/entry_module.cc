@@ -27,7 +27,7 @@ CUresult CodeOf(const void* image, std::string* code, const JitOptions& jit) {
   const Profile& profile = TheDriver().profile;
   std::string error;
   const CUresult result = ExtractImage(image, static_cast<uint32_t>(profile.cc()),
-                                       kDeviceKind.takes_machine_code, code, &error);
+                                       kDeviceKind.Taste(profile), code, &error);
   if (result != CUDA_SUCCESS) {
     Log(LogLevel::kError, "kernel image: %s", error.c_str());
     jit.ReportError(error);

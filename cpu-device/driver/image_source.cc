@@ -62,8 +62,9 @@ std::string Describe(const std::vector<cuda_abi::ImageEntry>& entries) {
 
 }  // namespace
 
-CUresult ExtractImage(const void* image, uint32_t cc, bool takes_machine_code, std::string* code,
+CUresult ExtractImage(const void* image, uint32_t cc, cuda_abi::CodeTaste taste, std::string* code,
                       std::string* error) {
+  const bool takes_machine_code = taste != cuda_abi::CodeTaste::kPtxOnly;
   const cuda_abi::ImageView view = cuda_abi::ViewTrustedImage(image);
   switch (view.form) {
     case cuda_abi::ImageForm::kElf:
@@ -89,7 +90,7 @@ CUresult ExtractImage(const void* image, uint32_t cc, bool takes_machine_code, s
   }
   std::vector<cuda_abi::ImageEntry> entries;
   if (!cuda_abi::ParseContainer(view.bytes, &entries, error)) return CUDA_ERROR_INVALID_IMAGE;
-  const cuda_abi::ImageEntry* chosen = cuda_abi::ChooseEntry(entries, cc, !takes_machine_code);
+  const cuda_abi::ImageEntry* chosen = cuda_abi::ChooseEntry(entries, cc, taste);
   if (chosen == nullptr) {
     const std::string capability = std::to_string(cc / 10) + "." + std::to_string(cc % 10);
     *error = takes_machine_code

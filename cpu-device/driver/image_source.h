@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cpu-device/driver/api.h"
+#include "cuda-abi/image.h"
 
 namespace farcall::cpu_device {
 
@@ -14,7 +15,7 @@ namespace farcall::cpu_device {
 // container, PTX text or a cubin.
 //   Errors  NO_BINARY_FOR_GPU (nothing for this device), INVALID_IMAGE (not a kernel image, broken
 //   payload); reason in `error`
-CUresult ExtractImage(const void* image, uint32_t cc, bool takes_machine_code, std::string* code,
+CUresult ExtractImage(const void* image, uint32_t cc, cuda_abi::CodeTaste taste, std::string* code,
                       std::string* error);
 
 }  // namespace farcall::cpu_device

@@ -6,6 +6,8 @@
 
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
+#include "cpu-device/driver/kind.h"
+#include "cuda-abi/image.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -33,7 +35,10 @@ CUresult LoadProgram(Context& context, std::string ptx, std::shared_ptr<LoadedPr
   StartExecutor();
   auto result = std::make_shared<LoadedProgram>(context);
   result->ptx = std::move(ptx);
-  const ExecResult status = Program::Load(result->ptx, result->globals, &result->program);
+  const bool is_elf = cuda_abi::ClassifyImage({reinterpret_cast<const uint8_t*>(result->ptx.data()),
+                                               result->ptx.size()}) == cuda_abi::ImageForm::kElf;
+  const ExecResult status = (is_elf ? kDeviceKind.load_machine_code : &Program::Load)(
+      result->ptx, result->globals, &result->program);
   *error = status.message;
   if (!status.ok()) return ResultOf(status);
   *loaded = std::move(result);

@@ -5,45 +5,12 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstdlib>
 #include <thread>
 
 #include "cpu-device/driver/kind.h"
-#include "cpu-device/driver/log.h"
 
 namespace farcall::cpu_device {
 namespace {
-
-struct Capability {
-  const char* name;
-  int major, minor;
-  int threads, blocks, shared_optin, shared_total;  // per multiprocessor, KiB
-};
-
-// Limits of the architectures, as the CUDA programming guide lists them per compute capability.
-constexpr Capability kCapabilities[] = {
-    {"7.5", 7, 5, 1024, 16, 64, 64},     {"8.0", 8, 0, 2048, 32, 163, 164},
-    {"8.6", 8, 6, 1536, 16, 99, 100},    {"9.0", 9, 0, 2048, 32, 227, 228},
-    {"10.0", 10, 0, 2048, 32, 227, 228}, {"12.0", 12, 0, 1536, 24, 99, 100},
-    {"12.1", 12, 1, 1536, 24, 99, 100},  {"13.0", 13, 0, 2048, 32, 227, 228},
-};
-
-void ApplyCapability(const std::string& name, Profile* profile) {
-  for (const Capability& capability : kCapabilities) {
-    if (name != capability.name) continue;
-    profile->cc_major = capability.major;
-    profile->cc_minor = capability.minor;
-    profile->threads_per_multiprocessor = capability.threads;
-    profile->blocks_per_multiprocessor = capability.blocks;
-    profile->shared_per_block_optin = capability.shared_optin << 10;
-    profile->shared_per_multiprocessor = capability.shared_total << 10;
-    profile->clusters = capability.major >= 9;
-    profile->multicast = capability.major >= 9;  // as PTX has it
-    return;
-  }
-  Log(LogLevel::kError, "FARCALL_CPU_PROFILE=%s: want 7.5, 8.0, 8.6, 9.0, 10.0, 12.0, 12.1 or 13.0",
-      name.c_str());
-}
 
 uint64_t DefaultMemory() {
   const uint64_t ram =
@@ -69,29 +36,11 @@ bool ParseBytes(const std::string& text, uint64_t* bytes) {
   return true;
 }
 
-Profile ProfileFromEnvironment() {
+Profile HostProfile() {
   Profile profile;
   profile.multiprocessors =
       static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 4u, 64u));
-  const char* capability = getenv("FARCALL_CPU_PROFILE");
-  ApplyCapability(capability != nullptr && *capability != '\0' ? capability : "13.0", &profile);
   profile.memory_bytes = DefaultMemory();
-  if (const char* memory = getenv("FARCALL_CPU_MEM")) {
-    uint64_t bytes = 0;
-    if (ParseBytes(memory, &bytes) && bytes >= (16 << 20)) {
-      profile.memory_bytes = bytes;
-    } else {
-      Log(LogLevel::kError, "FARCALL_CPU_MEM=%s: want a size of 16MiB or more, like 8GiB", memory);
-    }
-  }
-  if (const char* devices = getenv("FARCALL_CPU_DEVICES")) {
-    const int count = atoi(devices);
-    if (count >= 1 && count <= 16) {
-      profile.devices = count;
-    } else {
-      Log(LogLevel::kError, "FARCALL_CPU_DEVICES=%s: want 1 to 16", devices);
-    }
-  }
   return profile;
 }
 

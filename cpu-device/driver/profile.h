@@ -10,6 +10,7 @@
 namespace farcall::cpu_device {
 
 struct Profile {
+  std::string card;  // of a profile that names one
   std::string name = "Farcall CPU Device";
   int cc_major = 13;
   int cc_minor = 0;
@@ -30,6 +31,8 @@ struct Profile {
   int single_to_double = 2;  // throughput
   bool clusters = false;
   bool multicast = false;  // where there are several devices
+  // Kernels of machine code alone load and are skipped; otherwise their image is refused.
+  bool skips_machine_code = false;
 
   // The engine that came with compute capability 10.
   bool decompresses() const { return cc_major >= 10; }
@@ -40,12 +43,13 @@ constexpr int kDriverVersion = 13000;
 constexpr int kMaxDecompressBytes = 4 << 20;  // of one operation
 constexpr int kWarpSize = 32;
 constexpr int kMaxThreadsPerBlock = 1024;
+constexpr int kMaxSharedPerBlock = 227 << 10;
+constexpr int kMaxDevices = 16;
+constexpr uint64_t kMinMemoryBytes = 16 << 20;
 constexpr uint64_t kVmmGranularity = 2 << 20;
 
-// The profile the environment asks for: FARCALL_CPU_PROFILE ("13.0", "12.1", "9.0", "8.0"),
-// FARCALL_CPU_MEM ("8GiB", "512MiB", bytes), FARCALL_CPU_DEVICES (1 to 16). A value it cannot read
-// is logged and left out.
-Profile ProfileFromEnvironment();
+// What this machine's memory and cores make of a profile's defaults.
+Profile HostProfile();
 
 // "8GiB", "512MiB", "64KiB" or plain bytes. false if it is none of these.
 bool ParseBytes(const std::string& text, uint64_t* bytes);

@@ -72,13 +72,14 @@ TEST(Image, ChoosesAsTheDriverDoes) {
                                     Entry(1, 75, "p"), Entry(1, 120, "q")});
   const auto entries = Parse(container);
   ASSERT_EQ(entries.size(), 5u);
-  EXPECT_EQ(ChooseEntry(entries, 89, false),
+  EXPECT_EQ(ChooseEntry(entries, 89, CodeTaste::kMachineCodeFirst),
             &entries[1]);  // the nearest cubin of its major version
-  EXPECT_EQ(ChooseEntry(entries, 80, false), &entries[0]);
-  EXPECT_EQ(ChooseEntry(entries, 100, false), &entries[3]);  // no cubin: the highest PTX not above
-  EXPECT_EQ(ChooseEntry(entries, 130, false), &entries[4]);
-  EXPECT_EQ(ChooseEntry(entries, 90, true), &entries[3]);
-  EXPECT_EQ(ChooseEntry(entries, 70, false), nullptr);
+  EXPECT_EQ(ChooseEntry(entries, 80, CodeTaste::kMachineCodeFirst), &entries[0]);
+  EXPECT_EQ(ChooseEntry(entries, 100, CodeTaste::kMachineCodeFirst),
+            &entries[3]);  // no cubin: the highest PTX not above
+  EXPECT_EQ(ChooseEntry(entries, 130, CodeTaste::kMachineCodeFirst), &entries[4]);
+  EXPECT_EQ(ChooseEntry(entries, 90, CodeTaste::kPtxOnly), &entries[3]);
+  EXPECT_EQ(ChooseEntry(entries, 70, CodeTaste::kMachineCodeFirst), nullptr);
 }
 
 TEST(ImageTest, SpecificCodeRunsWhereItSaysOnly) {
@@ -92,10 +93,10 @@ TEST(ImageTest, SpecificCodeRunsWhereItSaysOnly) {
   entries[2].flags = kArch;
   entries[3].arch = 120;
   entries[3].flags = kFamily;
-  EXPECT_EQ(ChooseEntry(entries, 90, false), &entries[1]);
-  EXPECT_EQ(ChooseEntry(entries, 121, false), &entries[3]);
+  EXPECT_EQ(ChooseEntry(entries, 90, CodeTaste::kMachineCodeFirst), &entries[1]);
+  EXPECT_EQ(ChooseEntry(entries, 121, CodeTaste::kMachineCodeFirst), &entries[3]);
   entries.pop_back();
-  EXPECT_EQ(ChooseEntry(entries, 121, false), nullptr);
+  EXPECT_EQ(ChooseEntry(entries, 121, CodeTaste::kMachineCodeFirst), nullptr);
 }
 
 TEST(Image, ReadsPayloadAndCompression) {

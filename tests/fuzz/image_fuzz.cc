@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       std::abort();
     }
   }
-  farcall::cuda_abi::ChooseEntry(entries, 130, false);
-  farcall::cuda_abi::ChooseEntry(entries, 80, true);
+  farcall::cuda_abi::ChooseEntry(entries, 130, farcall::cuda_abi::CodeTaste::kMachineCodeFirst);
+  farcall::cuda_abi::ChooseEntry(entries, 80, farcall::cuda_abi::CodeTaste::kPtxOnly);
   return 0;
 }

@@ -81,6 +81,7 @@ TEST_F(RunReportTest, WhatTheServerWritesIsRead) {
   totals.AddPeak(0, 60);
   totals.NoteCharged(0, 200);
   totals.NoteCharged(0, 150);
+  totals.skipped["scale"] = 3;
   const std::string path = folder_ + "/server.json";
   ASSERT_TRUE(server::WriteReport(path, server::ToJson(totals, "dry", "a \"card\"")).ok());
   RunReport report;
@@ -91,6 +92,7 @@ TEST_F(RunReportTest, WhatTheServerWritesIsRead) {
   EXPECT_EQ(report.memory[0].peak_bytes, 100u);
   EXPECT_EQ(report.memory[0].all_sessions_bytes, 160u);
   EXPECT_EQ(report.memory[0].charged_bytes, 200u);
+  EXPECT_EQ(report.skipped.at("scale"), 3u);
   EXPECT_FALSE(ReadServerReport(folder_ + "/absent", &report).ok());
 }
 
@@ -105,6 +107,21 @@ TEST_F(RunReportTest, TheTextSaysThatNothingWasExecuted) {
   const auto json = nlohmann::json::parse(ToJson(report));
   EXPECT_EQ(json["launches"], 5);
   EXPECT_EQ(json["cost"].size(), 12u);
+}
+
+TEST_F(RunReportTest, SkippedKernelsAreNamedAndCounted) {
+  RunReport report;
+  report.device_kind = "cpu-skip";
+  EXPECT_NE(ToText(report).find("KERNELS SKIPPED: none was launched"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(ToJson(report))["executed"], true);
+  report.skipped = {{"once", 1}, {"often", 9}};
+  const std::string text = ToText(report);
+  EXPECT_NE(text.find("KERNELS SKIPPED: 10 launches of 2 kernels"), std::string::npos);
+  EXPECT_LT(text.find("often"), text.find("once"));
+  const auto json = nlohmann::json::parse(ToJson(report));
+  EXPECT_EQ(json["executed"], false);
+  EXPECT_EQ(json["skipped_launches"], 10);
+  EXPECT_EQ(json["skipped"]["often"], 9);
 }
 
 }  // namespace
