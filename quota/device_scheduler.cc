@@ -295,6 +295,10 @@ Ns DeviceScheduler::LimitOfHolder(Ns now) {
   return std::max<Ns>(options_.lease_ns - held_ns_, 0);
 }
 
+Company DeviceScheduler::CompanyOfHolder() const {
+  return flows_.size() <= 1 ? Company::kNone : OthersWant() ? Company::kWaiting : Company::kIdle;
+}
+
 bool DeviceScheduler::OthersWant() const {
   return std::any_of(flows_.begin(), flows_.end(), [&](const auto& other) {
     return other.second.wants && other.first != holder_;

@@ -14,6 +14,7 @@
 #include "quota/token_bucket.h"
 #include "quota/use_history.h"
 #include "quota/vgpu_status.h"
+#include "quota/work_window.h"
 
 namespace farcall::quota {
 
@@ -57,8 +58,8 @@ class DeviceScheduler {
   Ns Extend(Ns now, Ns outstanding_ns = 0);
   // What the holder may still submit now that others have come; kNever: no matter.
   Ns LimitOfHolder(Ns now);
-  // Somebody else has work, of whatever class: pauses of the holder are of use to them.
-  bool OthersWant() const;
+  // Of the holder: whether others have work, of whatever class, or might have.
+  Company CompanyOfHolder() const;
   // All of the holder's work is done. If it wants more: its next piece, as with Want.
   void Release(Ns now, bool wants_more, Ns longest_ns = 0);
 
@@ -90,6 +91,7 @@ class DeviceScheduler {
   void Reweigh(Ns now);
   bool UnderCap(FlowState& state, Ns now);
   bool FitsPause(const FlowState& state, Ns now) const;
+  bool OthersWant() const;
   static bool HasFloorDue(FlowState& state, Ns now);
   // Whose turn is next, its class in `priority`. Beside a holder, only who may follow it: of its
   // class, a higher one, or with a floor to claim.

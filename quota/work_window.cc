@@ -23,7 +23,7 @@ void WorkWindow::End() {
   budget_ns_ = submitted_ns_ = 0;
 }
 
-WorkWindow::Verdict WorkWindow::Admit(uint64_t key, bool alone) const {
+WorkWindow::Verdict WorkWindow::Admit(uint64_t key) const {
   if (!has_lease_ || submitted_ns_ >= budget_ns_) {
     return Verdict::kWaitsForLease;
   }
@@ -33,7 +33,9 @@ WorkWindow::Verdict WorkWindow::Admit(uint64_t key, bool alone) const {
   if (submitted_ns_ > 0 && submitted_ns_ + cost > budget_ns_) {
     return Verdict::kWaitsForLease;
   }
-  Ns room = alone && one_piece_outstanding() ? options_.alone_ns : options_.window_ns;
+  bool may_more =
+      company_ == Company::kNone || (company_ == Company::kIdle && one_piece_outstanding());
+  Ns room = may_more ? options_.alone_ns : options_.window_ns;
   if (!drained() && (!estimate.is_known || outstanding_ns() + cost > room)) {
     return Verdict::kWaitsForRoom;
   }

@@ -15,8 +15,14 @@ struct WindowOptions {
   Ns batch_ns = 2 * kMillisecond;   // predicted; then it is closed and watched
   Ns window_ns = 4 * kMillisecond;  // outstanding, predicted: two batches keep a device fed
   uint32_t most_in_batch = 256;
-  Ns alone_ns = 20 * kMillisecond;  // outstanding, predicted, where two pieces exceed the window
+  // Where nobody waits: two pieces that exceed the window together. Where nobody else is there:
+  // all.
+  Ns alone_ns = 20 * kMillisecond;
+  Ns alone_batch_ns = 8 * kMillisecond;
 };
+
+// Who else has to do with the device now.
+enum class Company { kWaiting, kIdle, kNone };
 
 // Whoever owns it watches each closed batch and says what it took. Never more is outstanding than
 // the window, or one batch where a single piece of work exceeds it; alone, two.
@@ -34,9 +40,9 @@ class WorkWindow {
   bool spent() const { return has_lease_ && submitted_ns_ >= budget_ns_; }
   // The lease is given back.   Before: drained()
   void End();
+  void SetCompany(Company company) { company_ = company; }
 
-  // `alone`: nobody else wants the device, so a second piece may wait behind a long one.
-  Verdict Admit(uint64_t key, bool alone = false) const;
+  Verdict Admit(uint64_t key) const;
   // The piece just admitted is on its way. True: close the batch now.
   bool Submit(uint64_t key);
   // Nothing more goes into the open batch.
@@ -46,8 +52,8 @@ class WorkWindow {
   void Complete(uint64_t number, Ns busy_ns);
 
   bool batch_full() const {
-    return open_.predicted_ns >= options_.batch_ns || open_.unknown ||
-           open_.pieces >= options_.most_in_batch;
+    Ns most = company_ == Company::kNone ? options_.alone_batch_ns : options_.batch_ns;
+    return open_.predicted_ns >= most || open_.unknown || open_.pieces >= options_.most_in_batch;
   }
   bool batch_open() const { return !open_.parts.empty(); }
   bool one_piece_outstanding() const {
@@ -71,6 +77,7 @@ class WorkWindow {
   const WindowOptions options_;
   CostModel costs_;
   bool has_lease_ = false;
+  Company company_ = Company::kWaiting;
   Ns budget_ns_ = 0;
   Ns submitted_ns_ = 0;    // of the lease: measured where done, predicted where not
   Ns outstanding_ns_ = 0;  // of closed batches

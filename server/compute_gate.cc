@@ -39,7 +39,7 @@ bool ComputeGate::Admit(int device, uint64_t key) {
   Ns now = hooks_.now();
   state.idle.NoteWork(now);
   state.idle_since = 0;
-  WorkWindow::Verdict verdict = state.window.Admit(key, !state.contended);
+  WorkWindow::Verdict verdict = state.window.Admit(key);
   if (verdict == WorkWindow::Verdict::kPass) {
     state.holds_back = false;
     return true;
@@ -165,6 +165,11 @@ void ComputeGate::GiveBackIfDone(int device, Device& state, Ns now) {
        static_cast<uint64_t>(state.held_longest_ns));
 }
 
+void ComputeGate::SetCompany(Device& state, quota::Company company) {
+  state.contended = company == quota::Company::kWaiting;
+  state.window.SetCompany(company);
+}
+
 void ComputeGate::Hear(const ControlMessage& message) {
   if (message.type == ControlType::kSharing) {
     std::lock_guard lock(mutex_);
@@ -188,14 +193,14 @@ void ComputeGate::Hear(const ControlMessage& message) {
       }
     } else if (message.type == ControlType::kLease) {
       state.asked = false;
-      state.contended = message.b != 0;
+      SetCompany(state, static_cast<quota::Company>(std::min<uint64_t>(message.b, 2)));
       state.progress_at = hooks_.now();
       state.window.Grant(amount);
       if (state.window.drained() && !state.holds_back) {
         state.idle_since = hooks_.now();
       }
     } else if (state.window.has_lease()) {
-      state.contended = true;
+      SetCompany(state, static_cast<quota::Company>(std::min<uint64_t>(message.b, 2)));
       state.window.Limit(amount);
     }
   }

@@ -67,6 +67,7 @@ class ComputeGate {
 
   void Completed(int device, uint64_t batch);
   void GiveBackIfDone(int device, Device& state, quota::Ns now);
+  static void SetCompany(Device& state, quota::Company company);
   void Tell(ControlType type, int device, uint64_t a, uint64_t b = 0, uint64_t c = 0);
   quota::Ns Measure(int device, Device& state, quota::Ns now);
 

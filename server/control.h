@@ -26,9 +26,9 @@ enum class ControlType : uint32_t {
   kShareReply,    // id; a = 1 done; b, c = the token
   kRedeemReply,   // id; a = 1 done; device, b = bytes; descriptor
   kSharing,       // devices are shared by leases from now on
-  kLease,         // device, a = nanoseconds of its time that may be submitted; b = 1: others wait
+  kLease,         // device, a = nanoseconds of its time that may be submitted; b = quota::Company
   kLeaseMore,     // device, a = the same, for who holds the lease; nobody waits
-  kLeaseLimit,    // device, a = how much more of the lease there is: others wait
+  kLeaseLimit,    // device, a = how much more of the lease there is; b = quota::Company
   // worker -> supervisor
   kCharge,        // id, device (-1: host memory), a = bytes
   kRefund,        // device (-1: host memory), a = bytes

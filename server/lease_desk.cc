@@ -68,6 +68,7 @@ Status LeaseDesk::Join(const std::string& vgpu, WorkerId worker, const QuotaRequ
     shares_ = shares_ || *quota != quota::ComputeQuota();
   }
   workers_[worker] = found->second;
+  Tick(now);  // who was alone is not any more
   return {};
 }
 
@@ -118,12 +119,13 @@ void LeaseDesk::Leave(WorkerId worker, Ns now) {
   }
 }
 
-void LeaseDesk::SendTo(WorkerId worker, ControlType type, int device, Ns amount, bool others) {
+void LeaseDesk::SendTo(WorkerId worker, ControlType type, int device, Ns amount,
+                       quota::Company company) {
   ControlMessage message;
   message.type = type;
   message.device = device;
   message.a = static_cast<uint64_t>(amount);
-  message.b = others ? 1 : 0;
+  message.b = static_cast<uint64_t>(company);
   send_(worker, message);
 }
 
@@ -147,7 +149,7 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
     if (state.scheduler.holder() == flow) {
       state.want[flow].erase(worker);
       state.hold[flow].insert(worker);
-      SendTo(worker, ControlType::kLease, message.device, kJoinersLease, true);
+      SendTo(worker, ControlType::kLease, message.device, kJoinersLease);
     } else {
       state.scheduler.Want(flow, now, amount);
     }
@@ -187,35 +189,35 @@ void LeaseDesk::Give(int device, Ns now) {
       continue;
     }
     state.told_limit = DeviceScheduler::kNever;
-    bool others = state.scheduler.OthersWant();
-    state.told_others = others;
+    state.told_company = state.scheduler.CompanyOfHolder();
     Ns each = std::max<Ns>(lease->budget_ns / static_cast<Ns>(workers.size()), 1);
     for (WorkerId worker : workers) {
-      SendTo(worker, ControlType::kLease, device, each, others);
+      SendTo(worker, ControlType::kLease, device, each, state.told_company);
     }
     state.hold[lease->flow] = std::move(workers);
   }
   TellHolder(device, now);
 }
 
-// Once when others come, once when it is to end for them, and again when it is to go at once.
+// When others come, or come to have work; when it is to end for them; when it is to go at once.
 void LeaseDesk::TellHolder(int device, Ns now) {
   Device& state = devices_[static_cast<size_t>(device)];
-  if (!state.scheduler.holder() || !state.scheduler.OthersWant()) {
+  if (!state.scheduler.holder()) {
     return;
   }
+  quota::Company company = state.scheduler.CompanyOfHolder();
   Ns limit = state.scheduler.LimitOfHolder(now);
   bool is_news =
-      !state.told_others ||
+      company < state.told_company ||
       (limit != DeviceScheduler::kNever &&
        (state.told_limit == DeviceScheduler::kNever || (limit == 0 && state.told_limit != 0)));
   if (!is_news) {
     return;
   }
-  state.told_others = true;
+  state.told_company = std::min(state.told_company, company);
   state.told_limit = limit;
   for (WorkerId worker : state.hold[*state.scheduler.holder()]) {
-    SendTo(worker, ControlType::kLeaseLimit, device, limit);
+    SendTo(worker, ControlType::kLeaseLimit, device, limit, state.told_company);
   }
 }
 

@@ -51,7 +51,7 @@ class LeaseDesk {
     explicit Device(const quota::SchedulerOptions& options) : scheduler(options) {}
     quota::DeviceScheduler scheduler;
     std::map<Flow, std::set<WorkerId>> want, hold;
-    bool told_others = false;                               // the holder: others wait
+    quota::Company told_company = quota::Company::kNone;    // to the holder
     quota::Ns told_limit = quota::DeviceScheduler::kNever;  // to the holder
   };
 
@@ -61,7 +61,8 @@ class LeaseDesk {
   // `longest_ns` as DeviceScheduler::Want has it.
   void GiveBack(int device, Flow flow, WorkerId worker, bool wants_more, quota::Ns longest_ns,
                 quota::Ns now);
-  void SendTo(WorkerId worker, ControlType type, int device, quota::Ns amount, bool others = false);
+  void SendTo(WorkerId worker, ControlType type, int device, quota::Ns amount,
+              quota::Company company = quota::Company::kWaiting);
 
   const quota::ComputePolicy policy_;
   const Send send_;

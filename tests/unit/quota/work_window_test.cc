@@ -65,11 +65,27 @@ TEST(WorkWindow, LetsOneMoreLongPieceWaitWhereNobodyElseDoes) {
   EXPECT_TRUE(window.Submit(1));
   window.CloseBatch();
   EXPECT_EQ(window.Admit(1), Verdict::kWaitsForRoom);
-  EXPECT_EQ(window.Admit(1, true), Verdict::kPass);
+  window.SetCompany(Company::kIdle);
+  EXPECT_EQ(window.Admit(1), Verdict::kPass);
   window.Submit(1);
-  EXPECT_EQ(window.Admit(1, true), Verdict::kWaitsForRoom) << "two, no more";
+  EXPECT_EQ(window.Admit(1), Verdict::kWaitsForRoom) << "two, no more";
   window.CloseBatch();
-  EXPECT_EQ(window.Admit(1, true), Verdict::kWaitsForRoom);
+  EXPECT_EQ(window.Admit(1), Verdict::kWaitsForRoom);
+}
+
+// Each batch costs somebody who watches it; where nobody is there to be kept waiting, few do.
+TEST(WorkWindow, WatchesLargerBatchesWhereNobodyElseIs) {
+  WorkWindow window;
+  Teach(window, 1, 3 * kMillisecond);
+  window.Grant(kSecond);
+  window.SetCompany(Company::kNone);
+  EXPECT_FALSE(window.Submit(1));
+  EXPECT_FALSE(window.Submit(1));
+  EXPECT_TRUE(window.Submit(1)) << "9 ms";
+  window.CloseBatch();
+  EXPECT_EQ(window.Admit(1), Verdict::kPass);
+  window.SetCompany(Company::kWaiting);
+  EXPECT_EQ(window.Admit(1), Verdict::kWaitsForRoom);
 }
 
 TEST(WorkWindow, CountsWhatWasMeasured) {

@@ -16,10 +16,11 @@ using quota::Ns;
 class ComputeGateTest : public testing::Test {
  protected:
   void Hear(ControlType type, Ns amount = 0, bool others = false) {
+    using quota::Company;
     ControlMessage message;
     message.type = type;
     message.a = static_cast<uint64_t>(amount);
-    message.b = others ? 1 : 0;
+    message.b = static_cast<uint64_t>(others ? Company::kWaiting : Company::kIdle);
     gate_.Hear(message);
   }
   void Serve() {
@@ -109,7 +110,7 @@ TEST_F(ComputeGateTest, GivesAnIdleLeaseBackWhenOthersWait) {
   Take();
   Serve();
   EXPECT_TRUE(Take().empty()) << "nobody else wants it";
-  Hear(ControlType::kLeaseLimit, kMillisecond);
+  Hear(ControlType::kLeaseLimit, kMillisecond, true);
   now_ = gate_.ServeAt();
   ASSERT_NE(now_, ComputeGate::kNever);
   Serve();
