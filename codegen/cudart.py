@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Callable
 
@@ -28,7 +28,8 @@ RUNTIME = parse_headers.Library(
     ("cuda_runtime_api.h", "cuda_profiler_api.h"), (), "__CUDA_API_VERSION_INTERNAL", "^cuda[A-Z]", "cudaMalloc"
 )
 BEFORE = {"none": "kNone", "driver": "kDriver", "context": "kContext"}
-MAJORS = ("13",)
+MAJOR = "13"  # of the headers
+OLDER = ("12",)
 
 
 class CudartError(Exception):
@@ -53,7 +54,7 @@ class Entry:
 
 
 class CudartSpec:
-    def __init__(self, model: ApiModel, driver: ApiModel, data: dict, exports: list[str]):
+    def __init__(self, model: ApiModel, driver: ApiModel, data: dict, exports: dict[str, list[str]]):
         self.model, self.driver = model, driver
         self.rows: dict[str, Entry] = {}
         for before, calls in data["lowered"].items():
@@ -69,8 +70,9 @@ class CudartSpec:
         for group in data["refused"]:
             for name in group["calls"].split():
                 self._put(Entry(name, name, "refused", note=group["reason"]))
-        self.entries = [self._entry(name) for name in exports]
-        unused = sorted(set(self.rows) - {entry.base for entry in self.entries} - set(exports))
+        self.entries = [self._entry(name) for name in exports[MAJOR]]
+        self.older = {major: self._older(major, data["majors"][int(major)], exports[major]) for major in OLDER}
+        unused = sorted(set(self.rows) - {entry.base for entry in self.entries} - set(exports[MAJOR]))
         if unused:
             raise CudartError(f"{SPEC.name}: no library exports {', '.join(unused)}")
 
@@ -95,6 +97,25 @@ class CudartSpec:
                 raise CudartError(f"{SPEC.name}: {name}: the headers declare no such function")
             entry.body = self._lowered(entry) if entry.klass == "lowered" else self._by_hand(entry)
         return entry
+
+    def _older(self, major: str, deltas: dict, exports: list[str]) -> list[Entry]:
+        """The entries of a major whose headers are not here."""
+        rows = {name: Entry(name, name, "exported", note=f"major{major}.cc") for name in deltas["exported"].split()}
+        for group in deltas["refused"]:
+            rows.update({name: Entry(name, name, "refused", note=group["reason"]) for name in group["calls"].split()})
+        entries = []
+        for name in exports:
+            base = re.sub(r"_pt[ds][sz]$", "", name)
+            if name in rows:
+                entries.append(rows.pop(name))
+            elif base in deltas["same"]:
+                entry = self._entry(deltas["same"][base] + name[len(base) :])
+                entries.append(replace(entry, name=name, base=base))
+            else:
+                entries.append(self._entry(name))
+        if rows:
+            raise CudartError(f"{SPEC.name}: libcudart.so.{major} exports no {', '.join(sorted(rows))}")
+        return entries
 
     def _argument(self, entry: Entry, param) -> str:
         own = entry.side and self.model.canonical(param.type) == "CUstream_st *"
@@ -159,6 +180,10 @@ def _template(name: str) -> Callable[[Inputs], str]:
     )
 
 
+def _entries(of: Callable[[CudartSpec], list[Entry]]) -> Callable[[Inputs], str]:
+    return lambda inputs: outputs.render("cudart_entries.cc.j2", entries=of(inputs.spec), parameters=parameters)
+
+
 def export_names(major: str) -> list[str]:
     return (EXPORTS / f"libcudart.so.{major}.txt").read_text().split()
 
@@ -173,9 +198,11 @@ OUTPUTS: dict[str, Callable[[Inputs], str]] = {
     "cudart/driver_api.h": _template("cudart_driver_api.h.j2"),
     "cudart/driver_api.cc": _template("cudart_driver_api.cc.j2"),
     "cudart/hand.h": _template("cudart_hand.h.j2"),
-    "cudart/entries.cc": _template("cudart_entries.cc.j2"),
+    "cudart/entries_13.cc": _entries(lambda spec: spec.entries),
+    "cudart/entries_12.cc": _entries(lambda spec: spec.older["12"]),
     "cudart/error_names.inc": _template("cudart_errors.inc.j2"),
     "cudart/libcudart.so.13.map": exports_map("13"),
+    "cudart/libcudart.so.12.map": exports_map("12"),
 }
 
 
@@ -195,7 +222,7 @@ def tests_of() -> dict[str, str]:
 def load(include: Path, out: Path, clang: str | None = None) -> Inputs:
     model = parse_headers.load_model(include, out / "cudart_model.json", clang, RUNTIME)
     driver = parse_headers.load_model(include, out / "model.json", clang)
-    spec = CudartSpec(model, driver, yaml.safe_load(SPEC.read_text()), export_names("13"))
+    spec = CudartSpec(model, driver, yaml.safe_load(SPEC.read_text()), {major: export_names(major) for major in (MAJOR, *OLDER)})
     return Inputs(spec, yaml.safe_load(STRINGS.read_text()))
 
 

@@ -14,6 +14,7 @@ namespace {
 
 struct Primary {
   std::atomic<CUcontext> context{nullptr};
+  std::atomic<bool> flags_given{false};  // by the application, which then reads them as they are
 };
 
 int g_count = 0;
@@ -41,6 +42,12 @@ cudaError_t Bind(int device) {
   t_thread.bound_device = device;
   t_thread.reset_epoch = g_reset_epoch.load(std::memory_order_relaxed);
   return cudaSuccess;
+}
+
+cudaError_t SetFlags(int device, unsigned int flags) {
+  CUresult result = g_driver.cuDevicePrimaryCtxSetFlags_v2(device, flags);
+  if (result == CUDA_SUCCESS) g_primary[device].flags_given.store(true);
+  return FromDriver(result);
 }
 
 bool IsPrimary(CUcontext context) {
@@ -125,12 +132,8 @@ cudaError_t Call_cudaSetDevice(int device) {
 
 cudaError_t Call_cudaInitDevice(int device, unsigned int device_flags, unsigned int flags) {
   if (!Exists(device)) return cudaErrorInvalidDevice;
-  if ((flags & ~static_cast<unsigned>(cudaInitDeviceFlagsAreValid)) != 0) {
-    return cudaErrorInvalidValue;
-  }
   if ((flags & cudaInitDeviceFlagsAreValid) != 0) {
-    CUresult result = g_driver.cuDevicePrimaryCtxSetFlags_v2(device, device_flags);
-    if (result != CUDA_SUCCESS) return FromDriver(result);
+    if (cudaError_t error = SetFlags(device, device_flags); error != cudaSuccess) return error;
   }
   CUcontext context = nullptr;
   return PrimaryContext(device, &context);
@@ -140,8 +143,7 @@ cudaError_t Call_cudaSetDeviceFlags(unsigned int flags) {
   if ((flags & ~static_cast<unsigned>(cudaDeviceMask)) != 0) return cudaErrorInvalidValue;
   int device = 0;
   if (cudaError_t error = CurrentDevice(&device); error != cudaSuccess) return error;
-  // Mapping host memory is always on and no flag of the driver's.
-  return FromDriver(g_driver.cuDevicePrimaryCtxSetFlags_v2(device, flags & ~cudaDeviceMapHost));
+  return SetFlags(device, flags);
 }
 
 cudaError_t Call_cudaGetDeviceFlags(unsigned int* flags) {
@@ -150,7 +152,8 @@ cudaError_t Call_cudaGetDeviceFlags(unsigned int* flags) {
   if (cudaError_t error = CurrentDevice(&device); error != cudaSuccess) return error;
   int active = 0;
   CUresult result = g_driver.cuDevicePrimaryCtxGetState(device, flags, &active);
-  *flags |= cudaDeviceMapHost;
+  // Mapping host memory needs no flag; it is told while no other was chosen.
+  if (!g_primary[device].flags_given.load()) *flags |= cudaDeviceMapHost;
   return FromDriver(result);
 }
 
@@ -175,6 +178,7 @@ cudaError_t Call_cudaDeviceReset() {
 cudaError_t Call_cudaSetValidDevices(int* devices, int count) {
   if (count < 0 || (count > 0 && devices == nullptr)) return cudaErrorInvalidValue;
   if (cudaError_t error = NeedDriver(); error != cudaSuccess) return error;
+  if (count > g_count) return cudaErrorInvalidValue;
   std::vector<int> valid(devices, devices + count);
   if (!std::all_of(valid.begin(), valid.end(), Exists)) return cudaErrorInvalidDevice;
   std::lock_guard<std::mutex> lock(*g_retain);

@@ -58,7 +58,7 @@ cudaError_t Call_cudaDriverGetVersion(int* version) {
 
 cudaError_t Call_cudaRuntimeGetVersion(int* version) {
   if (version == nullptr) return cudaErrorInvalidValue;
-  *version = CUDART_VERSION;
+  *version = FARCALL_CUDART_VERSION;
   return cudaSuccess;
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels by symbol: attributes, names, handles.
+#include <cstring>
+
 #include "client-shim/cudart/convert.h"
 #include "client-shim/cudart/device.h"
 #include "client-shim/cudart/registry.h"
@@ -24,7 +26,7 @@ cudaError_t Call_cudaFuncGetAttributes(cudaFuncAttributes* attributes, const voi
   if (attributes == nullptr) return cudaErrorInvalidValue;
   Found found;
   if (cudaError_t error = Find(symbol, &found); error != cudaSuccess) return error;
-  *attributes = {};
+  std::memset(attributes, 0, offsetof(cudaFuncAttributes, reserved));
   CUresult result = CUDA_SUCCESS;
   auto get = [&](CUfunction_attribute attribute, auto* to) {
     int value = 0;
@@ -97,15 +99,17 @@ cudaError_t Call_cudaFuncGetParamInfo(const void* symbol, size_t index, size_t* 
 }
 
 cudaError_t Call_cudaGetFuncBySymbol(cudaFunction_t* function, const void* symbol) {
-  if (function == nullptr) return cudaErrorInvalidValue;
   CUkernel kernel = nullptr;
-  if (cudaError_t error = FindKernel(symbol, &kernel); error != cudaSuccess) return error;
+  CUfunction unwanted = nullptr;
+  if (function == nullptr) function = &unwanted;  // allowed: only asks whether there is one
+
+  if (cudaError_t error = FindKernelOfSymbol(symbol, &kernel); error != cudaSuccess) return error;
   return FromDriver(g_driver.cuKernelGetFunction(function, kernel));
 }
 
 cudaError_t Call_cudaGetKernel(cudaKernel_t* kernel, const void* symbol) {
   if (kernel == nullptr) return cudaErrorInvalidValue;
-  return FindKernel(symbol, kernel);
+  return FindKernelOfSymbol(symbol, kernel);
 }
 
 }  // namespace farcall::cudart

@@ -17,6 +17,13 @@ cudaError_t Call_cudaGraphInstantiateWithParams(Side side, cudaGraphExec_t* exec
   return FromDriver(result);
 }
 
+cudaError_t Call_cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
+                                     cudaGraphExecUpdateResultInfo* info) {
+  cudaGraphExecUpdateResultInfo unwanted;
+  return FromDriver(
+      Lower(g_driver.cuGraphExecUpdate_v2, exec, graph, info != nullptr ? info : &unwanted));
+}
+
 cudaError_t Call_cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle* handle,
                                                   cudaGraph_t graph, unsigned int value,
                                                   unsigned int flags) {

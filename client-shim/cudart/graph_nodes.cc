@@ -31,14 +31,8 @@ cudaError_t Fill(const From& from, To* to) {
   return cudaSuccess;
 }
 
-bool HasNoThreads(const cudaKernelNodeParams& p) {
-  return p.gridDim.x == 0 || p.gridDim.y == 0 || p.gridDim.z == 0 || p.blockDim.x == 0 ||
-         p.blockDim.y == 0 || p.blockDim.z == 0;
-}
-
 cudaError_t ToDriver(const cudaKernelNodeParams* from, CUDA_KERNEL_NODE_PARAMS* to) {
   if (from == nullptr) return cudaErrorInvalidValue;
-  if (HasNoThreads(*from)) return cudaErrorInvalidConfiguration;
   return Fill(*from, to);
 }
 

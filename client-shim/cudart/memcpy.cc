@@ -68,8 +68,8 @@ bool IsEmpty(const cudaExtent& extent) {
 
 cudaError_t Call_cudaMemcpy(Side side, void* dst, const void* src, size_t count,
                             cudaMemcpyKind kind) {
-  if (!IsKind(kind)) return cudaErrorInvalidMemcpyDirection;
   if (count == 0) return cudaSuccess;
+  if (!IsKind(kind)) return cudaErrorInvalidMemcpyDirection;
   const bool own = side == Side::kPerThread;
   switch (kind) {
     case cudaMemcpyHostToDevice:
@@ -89,8 +89,8 @@ cudaError_t Call_cudaMemcpy(Side side, void* dst, const void* src, size_t count,
 
 cudaError_t Call_cudaMemcpyAsync(void* dst, const void* src, size_t count, cudaMemcpyKind kind,
                                  cudaStream_t stream) {
-  if (!IsKind(kind)) return cudaErrorInvalidMemcpyDirection;
   if (count == 0) return cudaSuccess;
+  if (!IsKind(kind)) return cudaErrorInvalidMemcpyDirection;
   switch (kind) {
     case cudaMemcpyHostToDevice:
       return FromDriver(g_driver.cuMemcpyHtoDAsync_v2(Address(dst), src, count, stream));

@@ -34,6 +34,13 @@ cudaError_t Call_cudaMallocHost(void** pointer, size_t bytes) {
   return Call_cudaHostAlloc(pointer, bytes, cudaHostAllocDefault);
 }
 
+cudaError_t Call_cudaMallocManaged(void** pointer, size_t bytes, unsigned int flags) {
+  if (pointer == nullptr) return cudaErrorInvalidValue;
+  *pointer = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  return FromDriver(g_driver.cuMemAllocManaged(AsAddress(pointer), bytes, flags));
+}
+
 cudaError_t Call_cudaFree(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
   return FromDriver(g_driver.cuMemFree_v2(reinterpret_cast<CUdeviceptr>(pointer)));
@@ -65,16 +72,12 @@ cudaError_t Call_cudaMalloc3D(cudaPitchedPtr* pitched, cudaExtent extent) {
 
 cudaError_t Call_cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
-  *pointer = nullptr;
-  if (bytes == 0) return cudaSuccess;
   return FromDriver(g_driver.cuMemAllocAsync(AsAddress(pointer), bytes, stream));
 }
 
 cudaError_t Call_cudaMallocFromPoolAsync(void** pointer, size_t bytes, cudaMemPool_t pool,
                                          cudaStream_t stream) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
-  *pointer = nullptr;
-  if (bytes == 0) return cudaSuccess;
   return FromDriver(g_driver.cuMemAllocFromPoolAsync(AsAddress(pointer), bytes, pool, stream));
 }
 
@@ -96,7 +99,6 @@ cudaError_t Call_cudaPointerGetAttributes(cudaPointerAttributes* attributes, con
   if (type == 0) {
     attributes->type = cudaMemoryTypeUnregistered;
     attributes->device = cudaInvalidDeviceId;
-    attributes->hostPointer = const_cast<void*>(pointer);
     return cudaSuccess;
   }
   attributes->type = managed != 0                 ? cudaMemoryTypeManaged

@@ -9,9 +9,6 @@ namespace {
 cudaError_t PeerContext(int peer, CUcontext* context) {
   if (peer < 0 || peer >= DeviceCount()) return cudaErrorInvalidDevice;
   if (cudaError_t error = NeedContext(); error != cudaSuccess) return error;
-  int device = 0;
-  if (cudaError_t error = CurrentDevice(&device); error != cudaSuccess) return error;
-  if (device == peer) return cudaErrorInvalidDevice;
   return PrimaryContext(peer, context);
 }
 

@@ -176,7 +176,8 @@ cudaError_t Call_cudaGetDeviceProperties(cudaDeviceProp* properties, int device)
     std::memcpy(to, field.wide ? static_cast<const void*>(&wide) : &value,
                 field.wide ? sizeof(wide) : sizeof(value));
   }
-  if (result == CUDA_SUCCESS) *properties = made;
+  // The reserved tail stays as the application has it.
+  if (result == CUDA_SUCCESS) std::memcpy(properties, &made, offsetof(cudaDeviceProp, reserved));
   return FromDriver(result);
 }
 

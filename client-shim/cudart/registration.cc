@@ -30,6 +30,9 @@ cudaError_t PlaceManaged(FatBinary* binary, CUlibrary library) {
     CUresult result = g_driver.cuLibraryGetManaged(&address, &bytes, library, variable->name);
     if (result != CUDA_SUCCESS) return FromDriver(result);
     *variable->managed = reinterpret_cast<void*>(address);
+    // In host code the variable's address is this one.
+    std::lock_guard<std::mutex> lock(*g_mutex);
+    g_variables->Put(*variable->managed, variable);
   }
   return cudaSuccess;
 }
@@ -71,7 +74,12 @@ void Forget(FatBinary* binary) {
     g_kernels->Put(handle, nullptr);
     g_by_handle->erase(handle);
   }
-  for (Variable* variable : binary->variables) g_variables->Put(variable->symbol, nullptr);
+  for (Variable* variable : binary->variables) {
+    g_variables->Put(variable->symbol, nullptr);
+    if (variable->managed != nullptr && binary->library.load() != nullptr) {
+      g_variables->Put(*variable->managed, nullptr);
+    }
+  }
 }
 
 void AddVariable(void** handle, const void* symbol, const char* name, size_t bytes,
@@ -86,9 +94,11 @@ void AddVariable(void** handle, const void* symbol, const char* name, size_t byt
 }  // namespace
 
 cudaError_t FindKernel(const void* symbol, CUkernel* handle) {
-  Kernel* kernel = symbol == nullptr ? nullptr : g_kernels->Find(symbol);
-  if (kernel == nullptr) [[unlikely]]
+  if (symbol == nullptr) [[unlikely]]
     return cudaErrorInvalidDeviceFunction;
+  Kernel* kernel = g_kernels->Find(symbol);
+  if (kernel == nullptr) [[unlikely]]
+    return cudaErrorInvalidResourceHandle;
   *handle = kernel->handle.load(std::memory_order_acquire);
   if (*handle != nullptr) [[likely]]
     return cudaSuccess;
@@ -122,6 +132,11 @@ const void* SymbolOf(CUkernel handle, CUfunction function) {
   auto found = g_by_handle->find(handle);
   if (found == g_by_handle->end()) return nullptr;
   return found->second->symbol != nullptr ? found->second->symbol : found->first;
+}
+
+cudaError_t FindKernelOfSymbol(const void* symbol, CUkernel* handle) {
+  cudaError_t error = FindKernel(symbol, handle);
+  return error == cudaErrorInvalidResourceHandle ? cudaErrorInvalidDeviceFunction : error;
 }
 
 cudaError_t FindVariable(const void* symbol, CUdeviceptr* address, size_t* bytes) {
@@ -204,5 +219,5 @@ CUDART_EXPORT char __cudaInitModule(void** handle) {
 
 CUDART_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* symbol) {
   if (kernel == nullptr) return Keep(cudaErrorInvalidValue);
-  return Enter<Before::kContext>([&] { return FindKernel(symbol, kernel); });
+  return Enter<Before::kContext>([&] { return FindKernelOfSymbol(symbol, kernel); });
 }

@@ -41,8 +41,12 @@ struct FatBinary {
 };
 
 // The kernel behind a host stub or a cudaKernel_t.
-//   Errors  cudaErrorInvalidDeviceFunction, or the driver's of loading
+//   Errors  cudaErrorInvalidDeviceFunction (null, or lacking in its module),
+//   cudaErrorInvalidResourceHandle (neither of the
+//           two, so taken for a handle), or the driver's of loading
 cudaError_t FindKernel(const void* symbol, CUkernel* kernel);
+// The same where only a symbol will do: what is none is cudaErrorInvalidDeviceFunction.
+cudaError_t FindKernelOfSymbol(const void* symbol, CUkernel* kernel);
 // The host stub's address for what a graph node holds; null if there is none.
 const void* SymbolOf(CUkernel kernel, CUfunction function);
 // Lets `kernel` stand for itself where a symbol is wanted.

@@ -127,13 +127,13 @@ cudaError_t CheckReadMode(const CUDA_RESOURCE_DESC& resource, const cudaTextureD
   } else {
     return cudaSuccess;
   }
-  const bool wide = format == CU_AD_FORMAT_SIGNED_INT32 || format == CU_AD_FORMAT_UNSIGNED_INT32;
-  if (texture.readMode == cudaReadModeNormalizedFloat && (wide || format == CU_AD_FORMAT_FLOAT)) {
-    return cudaErrorInvalidNormSetting;
+  const bool linear = texture.filterMode == cudaFilterModeLinear;
+  if (texture.readMode == cudaReadModeElementType) {
+    return linear && !IsFloat(format) ? cudaErrorInvalidFilterSetting : cudaSuccess;
   }
-  if (texture.readMode == cudaReadModeElementType && !IsFloat(format) &&
-      texture.filterMode == cudaFilterModeLinear) {
-    return cudaErrorInvalidFilterSetting;
+  if (IsFloat(format)) return cudaErrorInvalidNormSetting;
+  if (format == CU_AD_FORMAT_SIGNED_INT32 || format == CU_AD_FORMAT_UNSIGNED_INT32) {
+    return linear ? cudaErrorInvalidFilterSetting : cudaErrorInvalidNormSetting;
   }
   return cudaSuccess;
 }
@@ -144,7 +144,8 @@ cudaError_t Call_cudaCreateTextureObject(cudaTextureObject_t* object,
                                          const cudaResourceDesc* resource,
                                          const cudaTextureDesc* texture,
                                          const cudaResourceViewDesc* view) {
-  if (object == nullptr || resource == nullptr || texture == nullptr) return cudaErrorInvalidValue;
+  if (object == nullptr || resource == nullptr) return cudaErrorInvalidValue;
+  if (texture == nullptr) return cudaErrorInvalidResourceHandle;
   CUDA_RESOURCE_DESC driver_resource;
   if (cudaError_t error = ToDriver(*resource, &driver_resource); error != cudaSuccess) return error;
   if (cudaError_t error = CheckReadMode(driver_resource, *texture); error != cudaSuccess) {
@@ -183,7 +184,7 @@ cudaError_t Call_cudaCreateSurfaceObject(cudaSurfaceObject_t* object,
 
 cudaError_t Call_cudaGetSurfaceObjectResourceDesc(cudaResourceDesc* resource,
                                                   cudaSurfaceObject_t object) {
-  if (resource == nullptr) return cudaErrorInvalidValue;
+  if (resource == nullptr) return cudaErrorInvalidDevice;  // as NVIDIA's answers
   CUDA_RESOURCE_DESC found;
   CUresult result = g_driver.cuSurfObjectGetResourceDesc(&found, object);
   return result != CUDA_SUCCESS ? cudart::FromDriver(result) : FromDriver(found, resource);
