@@ -207,7 +207,9 @@ OUTPUTS: dict[str, Callable[[Inputs], str]] = {
 
 
 def coverage(inputs: Inputs) -> str:
-    return outputs.render("coverage_cudart.md.j2", spec=inputs.spec, tests=tests_of())
+    today = {entry.name: entry.note for entry in inputs.spec.entries}
+    differing = [entry for entry in inputs.spec.older["12"] if today.get(entry.name) != entry.note]
+    return outputs.render("coverage_cudart.md.j2", spec=inputs.spec, differing=differing, tests=tests_of())
 
 
 def tests_of() -> dict[str, str]:

@@ -97,6 +97,15 @@ class Cudart(unittest.TestCase):
         listed = set((HERE.parents[1] / "codegen/cudart/libcudart.so.13.txt").read_text().split())
         self.assertEqual({name for name, *_ in ours}, listed)
 
+    def test_the_older_major_has_its_names_and_node(self):
+        listed = set((HERE.parents[1] / "codegen/cudart/libcudart.so.12.txt").read_text().split())
+        self.assertEqual(exported(THIN / "libcudart.so.12"), {(name, "libcudart.so.12") for name in listed})
+
+    def test_the_older_major_answers_in_its_own_layouts(self):
+        script = str(HERE / "cudart/major12.py")
+        client = Client("", sys.executable, script, environment={"LD_LIBRARY_PATH": f"{THIN}:{DEVICE}"})
+        self.assertEqual(client.wait(), 0, client.err[-5:])
+
     def test_nothing_but_libc_is_brought_in(self):
         out = subprocess.run(["readelf", "-dW", THIN / "libcudart.so.13"], capture_output=True, text=True, check=True).stdout
         needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", out))
