@@ -28,8 +28,8 @@ cudaError_t Call_cudaGetDriverEntryPointByVersion(Side side, const char* symbol,
 cudaError_t Call_cudaGetDriverEntryPoint(Side side, const char* symbol, void** function,
                                          unsigned long long flags,
                                          cudaDriverEntryPointQueryResult* status) {
-  return Call_cudaGetDriverEntryPointByVersion(side, symbol, function, FARCALL_CUDART_VERSION, flags,
-                                               status);
+  return Call_cudaGetDriverEntryPointByVersion(side, symbol, function, FARCALL_CUDART_VERSION,
+                                               flags, status);
 }
 
 }  // namespace farcall::cudart

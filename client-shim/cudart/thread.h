@@ -21,9 +21,8 @@ struct ThreadState {
   unsigned reset_epoch = 0;  // how many resets this thread has seen
 };
 
-// In the block every thread has from its start, so that reading it is one instruction; small enough
-// for a dlopen too.
-[[gnu::tls_model("initial-exec")]] inline thread_local constinit ThreadState t_thread;
+// Of the general model: the static block has little room left for a library that is loaded late.
+inline thread_local constinit ThreadState t_thread;
 
 inline cudaError_t FromDriver(CUresult result) {
   return static_cast<cudaError_t>(result);  // one numbering since CUDA 10.1

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cuda_runtime.h>
-
 #include <setjmp.h>
 
 #include <cstdio>
@@ -16,17 +15,17 @@
 extern sigjmp_buf g_back;
 
 // Evaluates a call. What it left behind is read, so the next line begins clean.
-#define T(call)                                                                                 \
-  do {                                                                                          \
-    if (sigsetjmp(g_back, 1) != 0) {                                                            \
-      std::printf("%s -> killed\n", #call);                                                     \
-      cudaGetLastError();                                                                       \
-      break;                                                                                    \
-    }                                                                                           \
-    const cudaError_t code_ = (call);                                                           \
-    const cudaError_t peeked_ = cudaPeekAtLastError(), last_ = cudaGetLastError();              \
-    std::printf("%s -> %s %s %s\n", #call, cudaGetErrorName(code_), cudaGetErrorName(peeked_),  \
-                cudaGetErrorName(last_));                                                       \
+#define T(call)                                                                                \
+  do {                                                                                         \
+    if (sigsetjmp(g_back, 1) != 0) {                                                           \
+      std::printf("%s -> killed\n", #call);                                                    \
+      cudaGetLastError();                                                                      \
+      break;                                                                                   \
+    }                                                                                          \
+    const cudaError_t code_ = (call);                                                          \
+    const cudaError_t peeked_ = cudaPeekAtLastError(), last_ = cudaGetLastError();             \
+    std::printf("%s -> %s %s %s\n", #call, cudaGetErrorName(code_), cudaGetErrorName(peeked_), \
+                cudaGetErrorName(last_));                                                      \
   } while (0)
 #define V(value) std::printf("  %s = %lld\n", #value, static_cast<long long>(value))
 #define TEXT(value) std::printf("  %s = %s\n", #value, value)
