@@ -64,7 +64,7 @@ class LibraryCall {
   template <typename T>
   T Value() {
     if constexpr (std::is_enum_v<T> || std::is_arithmetic_v<T>) {
-      return call_.in.Get<T>();
+      return call_.in.Get<std::remove_const_t<T>>();
     } else {  // a record by value
       T value{};
       std::span<const std::byte> bytes = call_.in.GetBytes();
@@ -79,7 +79,16 @@ class LibraryCall {
   // A live object of one of these kinds (LibraryKind). 0 is null if `optional`.
   template <typename T>
   T Object(std::initializer_list<uint16_t> kinds, bool optional = false) {
-    return static_cast<T>(FindObject(kinds, optional));
+    return FromNative<T>(FindObject(kinds, optional));
+  }
+  // Some libraries name their objects by numbers: kept as pointers, none of them null.
+  template <typename T>
+  static T FromNative(void* native) {
+    if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(reinterpret_cast<intptr_t>(native) - 1);
+    } else {
+      return static_cast<T>(native);
+    }
   }
   // A device address: the library's kernels use it, in the session's own context.
   template <typename T>
@@ -114,6 +123,9 @@ class LibraryCall {
   // The object the function makes: it has its name from the client.
   void NewObject(uint16_t kind);
   void Made(void* native, int status);
+  void Made(int number, int status) {
+    Made(reinterpret_cast<void*>(static_cast<intptr_t>(number) + 1), status);
+  }
   // The object `Object` found last ends: no later record finds it.
   void EndObject();
 

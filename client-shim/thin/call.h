@@ -13,6 +13,7 @@
 
 #include "client-shim/thin/handle.h"
 #include "client-shim/thin/library.h"
+#include "client-shim/thin/numbers.h"
 
 namespace farcall::thin {
 
@@ -27,6 +28,10 @@ class Call {
   // A live object of one of these kinds. The first with a State is the call's handle: its stream,
   // its pointer mode; what was set on it and not yet sent goes ahead.
   void Object(const void* handle, std::initializer_list<uint16_t> kinds, bool optional = false);
+  // The same by its number.
+  void Object(int number, std::initializer_list<uint16_t> kinds, bool optional = false) {
+    Object(ObjectOfNumber(number), kinds, optional);
+  }
   // The object that the call makes; *handle is set when it is sent.
   template <typename T>
   void New(T* handle, uint16_t kind, State* state = nullptr) {

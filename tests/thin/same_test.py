@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""same_test.py NAME: programs/NAME.py prints the same with NVIDIA's library on the CPU device here as with the thin one through a server.
+
+Exit code 77 if NVIDIA's library is not here."""
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ["FARCALL_BUILD"])
+TOOLKIT = os.environ["FARCALL_TOOLKIT_LIBRARIES"]
+
+
+def run(*command, path):
+    environment = {**os.environ, "LD_LIBRARY_PATH": path, "PYTHONPATH": str(HERE / "programs"), "FARCALL_LOG": "warn"}
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=280, env=environment)
+
+
+def main():
+    name = sys.argv[1]
+    soname = next(path.name for path in (BUILD / "lib/farcall/thin").glob(f"lib{name}.so.*"))
+    if not (pathlib.Path(TOOLKIT) / soname).exists():
+        print(f"skipped: no {soname} in {TOOLKIT}")
+        return 77
+    program = [sys.executable, HERE / "programs" / f"{name}.py"]
+    want = run(*program, path=f"{BUILD}/lib/farcall/device:{TOOLKIT}")
+    got = run(BUILD / "bin/farcall", "run", "--thin", "--device", "cpu", "--", *program, path=TOOLKIT)
+    if want.returncode != 0 or got.returncode != 0:
+        print(f"with NVIDIA's: exit code {want.returncode}\n{want.stderr}\nthin: exit code {got.returncode}\n{got.stderr}")
+        return 1
+    lines, ours = want.stdout.splitlines(), got.stdout.splitlines()
+    differ = [(theirs, line) for theirs, line in zip(lines, ours) if theirs != line]
+    for theirs, line in differ:
+        print(f"NVIDIA's: {theirs}\nthin:     {line}\n")
+    print(f"{len(lines)} lines, {len(ours)} of the thin library, {len(differ)} differ")
+    return 1 if differ or not lines or len(lines) != len(ours) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
