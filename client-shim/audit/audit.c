@@ -49,12 +49,25 @@ static void AddThin(const char* own, int length) {
   }
 }
 
+// The tree's own bin/farcall: a server started inside a program's environment wants the real libraries, not the client's.
+static bool IsOwnProgram(const char* own, int length) {
+  static const char kFolder[] = "/lib/farcall";
+  const int tail = (int)sizeof(kFolder) - 1;
+  if (length < tail || strncmp(own + length - tail, kFolder, (size_t)tail) != 0) return false;
+  char wanted[PATH_MAX], program[PATH_MAX];
+  const ssize_t read = readlink("/proc/self/exe", program, sizeof(program) - 1);
+  if (read <= 0) return false;
+  program[read] = '\0';
+  const int written = snprintf(wanted, sizeof(wanted), "%.*s/bin/farcall", length - tail, own);
+  return written > 0 && written < PATH_MAX && strcmp(program, wanted) == 0;
+}
+
 __attribute__((visibility("default"))) unsigned la_version(unsigned version) {
   Dl_info own;
   const char* slash = NULL;
   if (dladdr(&g_paths, &own) != 0 && own.dli_fname != NULL) slash = strrchr(own.dli_fname, '/');
-  if (slash != NULL) {
-    const int length = (int)(slash - own.dli_fname);
+  const int length = slash == NULL ? 0 : (int)(slash - own.dli_fname);
+  if (slash != NULL && !IsOwnProgram(own.dli_fname, length)) {
     for (int i = 0; i < kDriverCount; ++i) Add(own.dli_fname, length, kDriverNames[i]);
     const char* thin = getenv("FARCALL_THIN");
     if (thin != NULL && strcmp(thin, "1") == 0) AddThin(own.dli_fname, length);

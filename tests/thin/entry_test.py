@@ -105,6 +105,16 @@ class EntryTest(unittest.TestCase):
                            "libcublas.so.13")
         self.assertEqual(ran.stdout, "nvidia libcublas.so.13\n", ran.stderr)
 
+    def test_farcall_itself_gets_the_real_libraries(self):
+        other = self.folder / "other"
+        shutil.copytree(self.tree, other, symlinks=True)
+        shutil.copy(self.asks, other / "bin/farcall")
+        shutil.copy(self.asks, other / "bin/program")
+        for program, want in (("program", "ours"), ("farcall", "nvidia")):
+            ran = subprocess.run([other / "bin" / program, "libcublas.so.13"], capture_output=True, text=True,
+                                 env={"FARCALL_THIN": "1", "LD_AUDIT": str(other / "lib/farcall/libfarcall_audit.so")})
+            self.assertEqual(ran.stdout, f"{want} libcublas.so.13\n", ran.stderr)
+
     def test_the_search_path_alone_is_enough_without_an_rpath(self):
         plain = self.compile(self.folder / "plain", ASKS)
         line = next(line for line in self.farcall("env", "--thin").stdout.splitlines() if "LD_LIBRARY_PATH" in line)

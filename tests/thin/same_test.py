@@ -20,7 +20,8 @@ def run(*command, path):
 
 def main():
     name = sys.argv[1]
-    soname = next(path.name for path in (BUILD / "lib/farcall/thin").glob(f"lib{name}.so.*"))
+    sonames = sorted(path.name for path in (BUILD / "lib/farcall/thin").glob(f"lib{name}.so.*"))
+    soname = sonames[-1]  # of the newest major
     if not (pathlib.Path(TOOLKIT) / soname).exists():
         print(f"skipped: no {soname} in {TOOLKIT}")
         return 77
