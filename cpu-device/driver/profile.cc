@@ -7,7 +7,6 @@
 #include <climits>
 #include <thread>
 
-#include "cpu-device/driver/kind.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -209,9 +208,8 @@ bool DeviceAttribute(const Profile& p, int number, int attribute, int* value) {
     case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
       *value = p.clusters;
       break;
-    // Of one generation with clusters; no PTX that copies by tensor map is executed.
-    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
-      *value = p.clusters && !kDeviceKind.executes;
+    case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:  // of one generation with clusters
+      *value = p.clusters;
       break;
     case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
       *value = p.multicast && p.devices > 1;

@@ -325,12 +325,12 @@ ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
   result = CheckLaunch(config);
   if (!result.ok()) return result;
 
-  std::vector<uint64_t> block(info_.param_bytes / 8 + 4);
-  if (info_.param_bytes) memcpy(block.data(), params, info_.param_bytes);
-  // 16-byte aligned for vector parameters.
-  auto* aligned =
-      reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(block.data()) + 15) & ~uintptr_t{15});
-  memmove(aligned, block.data(), info_.param_bytes);
+  // Aligned for tensor maps, which need most of all that can be a parameter.
+  constexpr uintptr_t kParamAlign = 64;
+  std::vector<uint8_t> block(info_.param_bytes + 2 * kParamAlign);
+  auto* aligned = reinterpret_cast<uint8_t*>(
+      (reinterpret_cast<uintptr_t>(block.data()) + kParamAlign - 1) & ~(kParamAlign - 1));
+  if (info_.param_bytes) memcpy(aligned, params, info_.param_bytes);
 
   const ExecutorOptions& options = Options();
   uint64_t workspace[kGridWorkspaceBytes / 8] =

@@ -16,6 +16,7 @@
 #include "cpu-device/exec/fault.h"
 #include "cpu-device/exec/runtime_async.h"
 #include "cpu-device/exec/runtime_texture.h"
+#include "cpu-device/exec/tensor_map.h"
 
 namespace farcall::cpu_device {
 
@@ -185,7 +186,7 @@ void* FindRuntimeSymbol(std::string_view name) {
   for (const RuntimeSymbol& symbol : kSymbols) {
     if (symbol.name == name) return symbol.address;
   }
-  for (auto symbols : {FloatSymbols, TextureSymbols, AsyncSymbols}) {
+  for (auto symbols : {FloatSymbols, TextureSymbols, AsyncSymbols, TensorSymbols}) {
     unsigned count = 0;
     const RuntimeSymbol* more = symbols(&count);
     for (unsigned i = 0; i < count; ++i) {

@@ -114,7 +114,8 @@ bool Emitter::EmitMbarrier(const Instruction& instruction) {
 // cp.async copies at once; its groups and waits have then nothing left to do.
 bool Emitter::EmitAsyncCopy(const Instruction& instruction) {
   const auto& ops = instruction.operands;
-  if (!instruction.mods.async || instruction.Has("tensor")) return Unsupported(instruction);
+  if (!instruction.mods.async) return Unsupported(instruction);
+  if (instruction.Has("tensor")) return EmitTensorCopy(instruction);
   if (instruction.Has("bulk")) return EmitBulk(instruction);
   if (instruction.Part(2) == "mbarrier") return EmitMbarrier(instruction);
   std::string_view what = instruction.Part(2);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors of tensors for TMA: checked as CUDA's documentation has it, then a note of what was
-// asked. No code reads one.
+// Descriptors of tensors for TMA: checked as CUDA's documentation has it, then what the copies of
+// exec/runtime_tensor.cc read.
+#include "cpu-device/exec/tensor_map.h"
+
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/device.h"
@@ -11,15 +12,7 @@
 namespace farcall::cpu_device {
 namespace {
 
-constexpr uint64_t kMark = 0x70614d5979724466;  // of our own descriptors
-
-struct Note {
-  uint64_t mark = kMark, address = 0;
-  uint64_t dims_sum = 0, strides_sum = 0;  // enough to tell two of them apart
-  uint32_t type = 0, rank = 0, interleave = 0, swizzle = 0, promotion = 0, fill = 0;
-  uint32_t extent[2] = {};
-};
-static_assert(sizeof(Note) <= sizeof(CUtensorMap));
+static_assert(sizeof(TensorMap) <= sizeof(CUtensorMap));
 
 // What all kinds of descriptors have.
 struct Tensor {
@@ -130,21 +123,27 @@ CUresult Check(const Tensor& t, uint32_t least_rank) {
   return ValidKinds(t) && ValidExtents(t) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-void Write(const Tensor& t, uint32_t extent, uint32_t extent_more) {
-  Note note;
-  note.address = reinterpret_cast<uint64_t>(t.address);
-  note.dims_sum = std::accumulate(t.dims, t.dims + t.rank, uint64_t{0});
-  note.strides_sum = std::accumulate(t.strides, t.strides + (t.rank - 1), uint64_t{0});
-  note.type = t.type;
-  note.rank = t.rank;
-  note.interleave = t.interleave;
-  note.swizzle = t.swizzle;
-  note.promotion = t.promotion;
-  note.fill = t.fill;
-  note.extent[0] = extent;
-  note.extent[1] = extent_more;
-  memset(t.map, 0, sizeof(*t.map));
-  memcpy(t.map, &note, sizeof(note));
+// What is left of the fields is the kind's own.
+TensorMap MapOf(const Tensor& t) {
+  TensorMap map;
+  map.address = reinterpret_cast<uint64_t>(t.address);
+  std::copy_n(t.dims, t.rank, map.dims);
+  std::copy_n(t.strides, t.rank - 1, map.strides);
+  for (uint32_t i = 0; i < t.rank; ++i) map.steps[i] = static_cast<uint8_t>(t.steps[i]);
+  map.rank = static_cast<uint8_t>(t.rank);
+  map.type = static_cast<uint8_t>(t.type);
+  map.interleave = static_cast<uint8_t>(t.interleave);
+  map.swizzle = static_cast<uint8_t>(t.swizzle);
+  map.promotion = static_cast<uint8_t>(t.promotion);
+  const bool is_part = t.is_packed_16() || t.type == CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B;
+  map.element_bytes = is_part ? 0 : static_cast<uint8_t>(ElementBits(t.type) / 8);
+  map.fill = t.fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE ? TensorFill::kZero : TensorFill::kNan;
+  return map;
+}
+
+void Write(const TensorMap& map, CUtensorMap* to) {
+  memset(to, 0, sizeof(*to));
+  memcpy(to, &map, sizeof(map));
 }
 
 }  // namespace
@@ -170,7 +169,9 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuui
   if (interleave == CU_TENSOR_MAP_INTERLEAVE_NONE && inner_bytes % 16 != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (!ValidInner(tensor, box[0])) return CUDA_ERROR_INVALID_VALUE;
-  Write(tensor, box[0], rank > 1 ? box[1] : 0);
+  TensorMap made = MapOf(tensor);
+  for (uint32_t i = 0; i < rank; ++i) made.box[i] = static_cast<uint16_t>(box[i]);
+  Write(made, map);
   return CUDA_SUCCESS;
 }
 
@@ -191,22 +192,30 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuu
       return CUDA_ERROR_INVALID_VALUE;
   }
   if (!ValidInner(tensor, channels)) return CUDA_ERROR_INVALID_VALUE;
-  Write(tensor, channels, pixels);
+  TensorMap made = MapOf(tensor);
+  made.is_im2col = 1;
+  made.box[0] = static_cast<uint16_t>(channels);
+  made.box[1] = static_cast<uint16_t>(pixels);
+  for (uint32_t i = 0; i + 2 < rank; ++i) {
+    made.corners[i] = static_cast<int16_t>(lower[i]);
+    made.corners[3 + i] = static_cast<int16_t>(upper[i]);
+  }
+  Write(made, map);
   return CUDA_SUCCESS;
 }
 
 CUresult cuTensorMapReplaceAddress(CUtensorMap* map, void* address) {
   std::shared_ptr<Context> context;
   if (const CUresult result = CurrentContext(&context)) return result;
-  Note note;
   if (map == nullptr || address == nullptr || reinterpret_cast<uint64_t>(map) % 64 != 0 ||
       reinterpret_cast<uint64_t>(address) % 16 != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  memcpy(&note, map, sizeof(note));
-  if (note.mark != kMark) return CUDA_ERROR_INVALID_VALUE;
-  note.address = reinterpret_cast<uint64_t>(address);
-  memcpy(map, &note, sizeof(note));
+  TensorMap changed;
+  memcpy(static_cast<void*>(&changed), map, sizeof(changed));
+  if (changed.mark != kTensorMapMark) return CUDA_ERROR_INVALID_VALUE;
+  changed.address = reinterpret_cast<uint64_t>(address);
+  Write(changed, map);
   return CUDA_SUCCESS;
 }
 
