@@ -326,7 +326,9 @@ CUresult Call_cuMemGetInfo_v2(size_t* free, size_t* total) {
 
 CUresult Call_cuMemGetAddressRange_v2(CUdeviceptr* pbase, size_t* psize, CUdeviceptr dptr) {
   Allocation found;
-  if (!Memory().Find(dptr, &found) || !OnDevice(found)) return CUDA_ERROR_NOT_FOUND;
+  // The driver's own host memory has a range, too; what was registered has none.
+  if (!Memory().Find(dptr, &found) || found.kind == MemoryKind::kHostRegistered)
+    return CUDA_ERROR_NOT_FOUND;
   if (pbase != nullptr) *pbase = found.base;
   if (psize != nullptr) *psize = found.bytes;
   return CUDA_SUCCESS;

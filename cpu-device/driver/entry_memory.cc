@@ -112,7 +112,8 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr a
   std::shared_ptr<Context> context;
   if (const CUresult result = CurrentContext(&context)) return result;
   Range range;
-  if (!TheDriver().ranges.Find(address, &range) || range.on_host()) return CUDA_ERROR_NOT_FOUND;
+  if (!TheDriver().ranges.Find(address, &range) || range.kind == RangeKind::kHostRegistered)
+    return CUDA_ERROR_NOT_FOUND;
   uint64_t start = range.start, size = range.bytes;
   if (range.kind == RangeKind::kReservation) {
     auto it = range.mappings.upper_bound(address);

@@ -97,6 +97,9 @@ void TraceHost() {
   T("", cuMemHostAlloc, &host, 4096, CU_MEMHOSTALLOC_PORTABLE);
   T("bad flags", cuMemHostAlloc, &host, 4096, 0xF0);
   T("", cuMemHostGetFlags, &flags, host);
+  size_t size = 0;
+  T("of host", cuMemGetAddressRange_v2, nullptr, &size, reinterpret_cast<CUdeviceptr>(host) + 8);
+  V("size", "%zu", size);
   unsigned type = 0;
   CUcontext context = nullptr;
   T("type of host", cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,

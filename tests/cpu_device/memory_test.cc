@@ -114,6 +114,10 @@ TEST_F(DriverTest, PointersTellWhatTheyAre) {
   CUdeviceptr mapped = 0;
   ASSERT_OK(CU(cuMemHostGetDevicePointer_v2)(&mapped, pinned, 0));
   EXPECT_EQ(mapped, reinterpret_cast<CUdeviceptr>(pinned));
+  // Memory of the driver's own has a range on either side.
+  ASSERT_OK(CU(cuMemGetAddressRange_v2)(&base, &bytes, mapped + 7));
+  EXPECT_EQ(base, mapped);
+  EXPECT_EQ(bytes, 100u);
   EXPECT_OK(CU(cuMemFreeHost)(pinned));
   EXPECT_EQ(CU(cuMemFreeHost)(pinned), CUDA_ERROR_INVALID_VALUE);
 }
