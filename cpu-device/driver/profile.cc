@@ -7,7 +7,6 @@
 #include <climits>
 #include <thread>
 
-
 namespace farcall::cpu_device {
 namespace {
 
