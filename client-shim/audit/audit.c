@@ -114,7 +114,9 @@ static bool IsLeftAlone(const char* path) {
 
 __attribute__((visibility("default"))) char* la_objsearch(const char* name, uintptr_t* cookie, unsigned flag) {
   (void)cookie;
-  if (flag != LA_SER_ORIG) return IsLeftAlone(name) ? NULL : (char*)name;
+  // No file has that name: null would end the search, where an earlier failure left another errno than ENOENT.
+  static char no_file[] = "";
+  if (flag != LA_SER_ORIG) return IsLeftAlone(name) ? no_file : (char*)name;
   const char* slash = strrchr(name, '/');
   const char* base = slash == NULL ? name : slash + 1;
   if (IsDevice(name, base)) return (char*)name;

@@ -96,6 +96,12 @@ class EntryTest(unittest.TestCase):
                            LD_LIBRARY_PATH=str(self.nvidia))
         self.assertEqual(ran.stdout, "nvidia libcusparse.so.12\n", ran.stderr)
 
+    def test_a_library_left_alone_is_passed_over_whatever_failed_before(self):
+        plain = self.compile(self.folder / "plain", ASKS)
+        ran = self.farcall("run", "--endpoint", "tcp://127.0.0.1:1", "--thin", "--", plain, "/dev/null/library", "libcusparse.so.12",
+                           LD_LIBRARY_PATH=str(self.nvidia))
+        self.assertEqual(ran.stdout, "not found\nnvidia libcusparse.so.12\n", ran.stderr)
+
     def test_without_thin_or_the_auditor_the_programs_own_come(self):
         for flags in ([], ["--driver"], ["--thin", "--no-audit"]):
             self.assertEqual(self.answers("libcublas.so.13", flags=flags), ["nvidia libcublas.so.13"], flags)
