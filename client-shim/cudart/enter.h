@@ -15,7 +15,7 @@ extern std::atomic<unsigned> g_reset_epoch;  // grows with each cudaDeviceReset
 
 enum class Before { kNone, kDriver, kContext };
 
-// Loads libcuda.so.1 and initialises it, once; the error is kept and answered again.
+// Loads libcuda.so.1 and initialises it; what fails is tried again by the next call.
 cudaError_t StartDriver();
 // Makes the primary context of the thread's device current.
 cudaError_t BindContext();
