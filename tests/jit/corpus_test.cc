@@ -4,6 +4,7 @@
 
 #include "tests/jit/run_case.h"
 #include "tests/ptx/corpus/refused.h"
+#include "tests/ptx/corpus/texture_cases.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -23,6 +24,12 @@ INSTANTIATE_TEST_SUITE_P(All, CorpusTest,
                            }
                            return name;
                          });
+
+class TextureCorpusTest : public ProgramTest {};
+
+TEST_F(TextureCorpusTest, GivesTheExpectedBytes) {
+  for (const ptx_corpus::Case& c : ptx_corpus::TextureCases()) EXPECT_EQ(RunCase(c), "") << c.name;
+}
 
 class RefusalTest : public ProgramTest {};
 

@@ -2,10 +2,32 @@
 // One case of tests/ptx/corpus in the executor.
 #pragma once
 
+#include "cpu-device/texture/texture.h"
 #include "tests/jit/program_fixture.h"
 #include "tests/ptx/corpus/corpus.h"
 
 namespace farcall::cpu_device {
+
+// The object that an image is read or written through, over `place`.
+inline uint64_t MakeObject(const ptx_corpus::Image& image, uint64_t place) {
+  auto object = std::make_unique<texture::Object>();
+  object->is_surface = image.is_surface;
+  object->texels.texel = image.is_float ? texture::Texel::kFloat : texture::Texel::kU32;
+  object->texels.channels = 4;
+  object->texels.dimensions = static_cast<uint8_t>(image.dimensions);
+  object->texels.layered = image.is_layered;
+  object->texels.cubemap = image.is_cube;
+  texture::Level level;
+  level.base = reinterpret_cast<uint8_t*>(place);
+  level.width = image.width;
+  level.height = image.height;
+  level.depth = image.depth;
+  level.pitch = uint64_t{image.width} * 16;
+  level.slice = level.pitch * image.height;
+  object->texels.levels = {level};
+  object->sampler.linear = image.is_linear;
+  return texture::Register(std::move(object));
+}
 
 // Empty if it gives the bytes expected; else what went wrong.
 inline std::string RunCase(const ptx_corpus::Case& c) {
@@ -21,7 +43,7 @@ inline std::string RunCase(const ptx_corpus::Case& c) {
   // The same places again for the next case.
   static std::map<size_t, uint64_t> places;
   constexpr size_t kPlaceBytes = 1 << 20;
-  std::vector<uint64_t> buffers(c.arguments.size());
+  std::vector<uint64_t> buffers(c.arguments.size()), handles(c.arguments.size());
   for (size_t i = 0; i < c.arguments.size(); ++i) {
     const Argument& argument = c.arguments[i];
     const void* value = argument.bytes.data();
@@ -32,6 +54,10 @@ inline std::string RunCase(const ptx_corpus::Case& c) {
       buffers[i] = places[i];
       memcpy(reinterpret_cast<void*>(buffers[i]), value, bytes);
       value = &buffers[i];
+      if (argument.kind == Argument::Kind::kImage) {
+        handles[i] = MakeObject(argument.image, buffers[i]);
+        value = &handles[i];
+      }
       bytes = 8;
     }
     if (info.params[i].size_bytes != bytes) return "parameter sizes differ from the case's";
@@ -43,9 +69,12 @@ inline std::string RunCase(const ptx_corpus::Case& c) {
   config.cluster = {c.cluster.x, c.cluster.y, c.cluster.z};
   config.dynamic_shared_bytes = c.dynamic_shared_bytes;
   result = kernel->Run(config, block.data());
+  for (size_t i = 0; i < c.arguments.size(); ++i) {
+    if (handles[i] != 0) texture::Unregister(handles[i], c.arguments[i].image.is_surface);
+  }
   if (!result.ok()) return result.message;
   for (size_t i = 0; i < c.arguments.size(); ++i) {
-    if (c.arguments[i].kind != Argument::Kind::kOutput) continue;
+    if (c.arguments[i].expected.empty()) continue;
     std::string difference =
         ptx_corpus::Compare(c.arguments[i], reinterpret_cast<const uint8_t*>(buffers[i]));
     if (!difference.empty()) return "argument " + std::to_string(i) + ": " + difference;

@@ -25,11 +25,19 @@ struct Dim3 {
 // be equal otherwise.
 enum class Match { kExact, kF16, kBf16, kF32, kF64 };
 
+// What a texture or surface object reads: texels of four channels of 32 bits, row after row.
+// Coordinates are in texels and clamped.
+struct Image {
+  bool is_surface = false, is_float = true, is_linear = false, is_layered = false, is_cube = false;
+  uint32_t dimensions = 2, width = 1, height = 1, depth = 1;  // depth: or layers, or faces
+};
+
 struct Argument {
-  enum class Kind { kScalar, kInput, kOutput };
+  enum class Kind { kScalar, kInput, kOutput, kImage };
   Kind kind = Kind::kScalar;
+  Image image;                    // kImage: passed as the object's handle
   std::vector<uint8_t> bytes;     // the scalar itself, or what the buffer holds before the launch
-  std::vector<uint8_t> expected;  // kOutput: what it holds after; same size as bytes
+  std::vector<uint8_t> expected;  // kOutput, kImage: what it holds after; same size as bytes
   Match match = Match::kExact;
   double relative_tolerance =
       0;  // of kF32/kF64/kF16/kBf16; 0 = equal values (and equal zeros' signs)
