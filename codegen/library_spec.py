@@ -16,12 +16,13 @@ from model import ApiModel, Function, Param
 CODEGEN = Path(__file__).resolve().parent
 KEYS = {
     "library", "id", "headers", "functions", "first", "sonames", "needs", "status", "version", "objects",
-    "streams", "roles", "hand", "local", "file", "refused", "slow", "blocks", "cached", "namespace", "libraries", "lists",
+    "streams", "roles", "hand", "local", "file", "refused", "slow", "blocks", "cached", "namespace", "libraries", "quick", "server_include", "client_include",
 }  # fmt: skip
 STATUSES = ("type", "missing", "handle", "value", "failed", "memory", "unsupported", "internal")
 KINDS = (
     "value", "object", "object?", "new", "end", "stream", "dev", "scalar", "in", "in_bytes", "str", "out",
-    "out_bytes", "inout", "result", "result_bytes", "scalar_bytes", "null",
+    "out_bytes", "inout", "result", "result_bytes", "scalar_bytes", "host_room",
+    "update", "convert",
 )  # fmt: skip
 # Decoded first, so that an extent may name any of them.
 PLAIN = ("object", "object?", "new", "end", "stream", "value")
@@ -48,9 +49,13 @@ class Plan:
         return re.sub(r"^const\s+|\s+const$", "", text)
 
     @property
+    def value_type(self) -> str:
+        return re.sub(r"^const\s+", "", self.type)
+
+    @property
     def bytes(self) -> str:
         """How many bytes lie behind the pointer, in C++."""
-        if self.kind.endswith("_bytes"):
+        if self.kind.endswith("_bytes") or self.kind == "host_room":
             return f"static_cast<uint64_t>({self.extent})"
         one = f"sizeof({self.pointee})"
         return f"Times({self.extent}, {one})" if self.extent else one
@@ -92,7 +97,7 @@ class Call:
             return "question"
         if self.of_kind("result", "result_bytes", "inout"):
             return "wait (device pointer mode: post)"
-        return "wait" if self.of_kind("out", "out_bytes") else "post"
+        return "wait" if self.of_kind("out", "out_bytes", "update") else "post"
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,7 @@ class LibrarySpec:
         self.aliases: dict[str, tuple[str, ...]] = {}
         for name, row in self.data.get("objects", {}).items():
             also = tuple(row.get("also", ()))
-            self.aliases[name] = (f"kKind_{name}",) + tuple(f"kKind_{other}" for other in also)
+            self.aliases[name] = (f"kKind_{name}",) + tuple(other if "(" in other else f"kKind_{other}" for other in also)
         self.foreign = {
             name: (row["library"], row["kind"])
             for name, row in self.data.get("libraries", {}).items()
@@ -163,7 +168,9 @@ class LibrarySpec:
         if function.returns != self.status["type"]:
             raise LibraryError(f"{self.file}: {function.name} returns {function.returns}: write it by hand")
         call.plans = [self._plan(function, param) for param in function.params]
-        call.slow = self._listed("slow", function.name) or bool(call.of_kind("new", "end"))
+        call.slow = self._listed("slow", function.name) or (
+            bool(call.of_kind("new", "end")) and not self._listed("quick", function.name)
+        )
         call.blocks = self._listed("blocks", function.name)
         call.cached = self._listed("cached", function.name)
         return call

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "proto/library_sizes.h"
 #include "server/context.h"
 #include "server/library_desk.h"
 #include "server/session.h"
@@ -12,6 +13,8 @@ namespace farcall::server {
 
 namespace {
 constexpr uint64_t kMaxOutBytes = 512u << 10;  // of one output: a reply fits a frame
+constexpr uint64_t kMaxAnyBytes = 64;
+constexpr uint64_t kMaxHostRoomBytes = 1u << 30;
 }  // namespace
 
 std::byte* LibraryCall::Room(uint64_t bytes) {
@@ -64,6 +67,7 @@ const void* LibraryCall::GetCaptured(uint64_t bytes) {
   if (length == kLibraryOnDevice) {
     return reinterpret_cast<const void*>(call_.in.Get<uint64_t>());
   }
+  bytes = bytes == thin::kAnyBytes && length <= kMaxAnyBytes ? length : bytes;
   if (length != bytes || bytes > call_.in.remaining_bytes()) {
     call_.Lie("a host array of another length");
     return nullptr;
@@ -147,6 +151,14 @@ void* LibraryCall::MakeResult(uint64_t bytes) {
   results_.push_back(result);
   outputs_.push_back({result, bytes});
   return result;
+}
+
+void* LibraryCall::MakeHostRoom(uint64_t bytes) {
+  if (bytes > kMaxHostRoomBytes) {
+    status = status == 0 ? table_.out_of_memory : status;
+    return nullptr;
+  }
+  return bytes == 0 ? nullptr : Room(bytes);
 }
 
 void LibraryCall::NewObject(uint16_t kind) {

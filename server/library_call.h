@@ -114,10 +114,26 @@ class LibraryCall {
   T InOut(uint64_t bytes) {
     return static_cast<T>(MakeInOut(bytes));
   }
+  // The host's, read and written, whatever the pointer mode.
+  template <typename T>
+  T Update(uint64_t bytes) {
+    const void* before = GetCaptured(bytes);
+    return static_cast<T>(before == nullptr ? NoOut() : MakeOut(bytes, before));
+  }
+  // Room that lives as long as the call.
+  template <typename T>
+  T* Scratch() {
+    return reinterpret_cast<T*>(Room(sizeof(T)));
+  }
   // Room that the function's kernels write: the answer waits for the stream. Or a device address.
   template <typename T>
   T Result(uint64_t bytes) {
     return static_cast<T>(MakeResult(bytes));
+  }
+  // Room of the host's that the function works in; nothing of it comes or goes.
+  template <typename T>
+  T HostRoom(uint64_t bytes) {
+    return static_cast<T>(MakeHostRoom(bytes));
   }
   CUstream stream() const { return stream_; }
   // The object the function makes: it has its name from the client.
@@ -166,8 +182,13 @@ class LibraryCall {
   const void* GetCaptured(uint64_t bytes);
   const char* GetString();
   void* MakeOut(uint64_t bytes, const void* before);
+  void* NoOut() {
+    outputs_.push_back({nullptr, 0});
+    return nullptr;
+  }
   void* MakeInOut(uint64_t bytes);
   void* MakeResult(uint64_t bytes);
+  void* MakeHostRoom(uint64_t bytes);
   void* FindFunction(uint16_t id);
   void Encode();
 

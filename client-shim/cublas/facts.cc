@@ -13,22 +13,9 @@
 
 namespace {
 
-using farcall::thin::ServerVersion;
+using farcall::thin::VersionPart;
 
 std::atomic<cublasLogCallback> g_log_callback{nullptr};
-
-int Part(libraryPropertyType type) {
-  int64_t version = farcall::thin::Open() == 0 ? ServerVersion() : 0;
-  if (version == 0) return type == MAJOR_VERSION ? farcall::thin::kMajor : 0;
-  switch (type) {
-    case MAJOR_VERSION:
-      return static_cast<int>(version >> 20);
-    case MINOR_VERSION:
-      return static_cast<int>(version >> 10 & 1023);
-    default:
-      return static_cast<int>(version & 1023);
-  }
-}
 
 }  // namespace
 
@@ -39,19 +26,20 @@ CUBLAS_ENTRY cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int* vers
     return CUBLAS_STATUS_NOT_INITIALIZED;
   }
   if (version == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  *version = Part(MAJOR_VERSION) * 10000 + Part(MINOR_VERSION) * 100 + Part(PATCH_LEVEL);
+  *version = VersionPart(MAJOR_VERSION) * 10000 + VersionPart(MINOR_VERSION) * 100 +
+             VersionPart(PATCH_LEVEL);
   return CUBLAS_STATUS_SUCCESS;
 }
 
 CUBLAS_ENTRY cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
   if (value == nullptr || type < MAJOR_VERSION || type > PATCH_LEVEL)
     return CUBLAS_STATUS_INVALID_VALUE;
-  *value = Part(type);
+  *value = VersionPart(type);
   return CUBLAS_STATUS_SUCCESS;
 }
 
 CUBLAS_ENTRY size_t cublasGetCudartVersion() {
-  return static_cast<size_t>(Part(MAJOR_VERSION) * 1000 + Part(MINOR_VERSION) * 10);
+  return static_cast<size_t>(VersionPart(MAJOR_VERSION) * 1000 + VersionPart(MINOR_VERSION) * 10);
 }
 
 CUBLAS_ENTRY const char* cublasGetStatusName(cublasStatus_t status) {

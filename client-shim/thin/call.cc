@@ -88,10 +88,12 @@ void Call::Object(const void* handle, std::initializer_list<uint16_t> kinds, boo
   }
   if (object_ == nullptr) {
     object_ = object;
+    if (cached_ && object->state != nullptr) skip_[skipped_++] = used_bytes_;
     int entered = Channel().enter();
     if (entered != 0) [[unlikely]]
       return Refuse(StatusOf(entered));
-    state_ = static_cast<State*>(object->state);
+    // A handle of a sister library brings no state that this one could send.
+    if (id >> 56 == static_cast<uint64_t>(kLibrary.id)) state_ = static_cast<State*>(object->state);
     if (state_ != nullptr) {
       stream_ = state_->stream;
       has_stream_ = true;
@@ -158,7 +160,13 @@ int Call::Run() {
   return status;
 }
 
+int Call::Begin() {
+  return object_ != nullptr || made_ != nullptr || function_ == kLibraryOpen ? 0 : Open();
+}
+
 int Call::Post() {
+  int begun = Begin();
+  if (begun != 0) return begun;
   if (used_bytes_ > kMostBytes) return kLibrary.unsupported;
   int status = 0;
   int posted = Channel().post(base_, used_bytes_, stream_, has_stream_, &status);
@@ -172,6 +180,8 @@ int Call::Post() {
 
 int Call::Ask() {
   if (refused_ != 0) return refused_;
+  int begun = Begin();
+  if (begun != 0) return begun;
   if (used_bytes_ > kMostBytes) return kLibrary.unsupported;
   if (has_stream_ && Channel().capture_status(stream_) != 0) {
     Channel().break_capture(stream_);
@@ -217,6 +227,9 @@ int Call::Fill(const void* reply, size_t bytes) {
 std::string Call::Key() const {
   std::string key(reinterpret_cast<const char*>(base_) + offsetof(LibraryHeader, library),
                   used_bytes_ - offsetof(LibraryHeader, library));
+  for (int i = 0; i < skipped_; ++i) {
+    std::memset(key.data() + skip_[i] - offsetof(LibraryHeader, library), 0, 8);
+  }
   for (int i = 0; i < slot_count_; ++i) key.push_back(slots_[i].to != nullptr ? 1 : 0);
   return key;
 }

@@ -14,6 +14,7 @@
 #include "client-shim/thin/handle.h"
 #include "client-shim/thin/library.h"
 #include "client-shim/thin/numbers.h"
+#include "proto/codec.h"
 
 namespace farcall::thin {
 
@@ -36,7 +37,7 @@ class Call {
   template <typename T>
   void New(T* handle, uint16_t kind, State* state = nullptr) {
     static_assert(std::is_pointer_v<T>);
-    AddNew(reinterpret_cast<void**>(handle), kind, state);
+    AddNew((void**)handle, kind, state);  // it may point to const
   }
   // What the call ends: it is gone here once that is sent, whatever the server says.
   void End(const void* handle) {
@@ -55,8 +56,12 @@ class Call {
       PutRun(&value, sizeof(T));
     }
   }
+  // Ahead of the arguments of a question: the handle asked and the addresses are no part of what is
+  // asked.
+  void Cached() { cached_ = true; }
   template <typename T>
   void Device(T pointer) {
+    if (cached_ && skipped_ < kMaxSkipped) skip_[skipped_++] = AlignUp(used_bytes_, 8);
     uint64_t address = Channel().device_address(reinterpret_cast<uint64_t>(pointer));
     std::byte* at = Room(8, 8);
     std::memcpy(at, &address, 8);
@@ -66,11 +71,21 @@ class Call {
     if (on_device_ && pointer != nullptr) return PutOnDevice(pointer);
     PutCaptured(pointer, bytes);
   }
+  // Where the call itself says it is.
+  void ScalarAt(const void* pointer, uint64_t bytes, bool on_device) {
+    if (on_device && pointer != nullptr) return PutOnDevice(pointer);
+    PutCaptured(pointer, bytes);
+  }
   // A host array, captured here.
   void In(const void* pointer, uint64_t bytes) { PutCaptured(pointer, bytes); }
   void String(const char* text);
   // The host's, written at the call.
   void Out(void* pointer, uint64_t bytes);
+  // The host's in any pointer mode, read and written.
+  void Update(void* pointer, uint64_t bytes) {
+    PutCaptured(pointer, bytes);
+    AddSlot({pointer, bytes, nullptr});
+  }
   void InOut(void* pointer, uint64_t bytes);
   // In the handle's pointer mode: the host's is written once the stream has got there.
   void Result(void* pointer, uint64_t bytes);
@@ -95,6 +110,7 @@ class Call {
   static constexpr size_t kStackBytes = 1024;
   static constexpr size_t kMostBytes = 960u << 10;  // with its header it fits a frame
   static constexpr int kMaxSlots = 8;
+  static constexpr int kMaxSkipped = 12;
   struct Slot {
     void* to;
     uint64_t bytes;
@@ -109,6 +125,8 @@ class Call {
   void AddSlot(const Slot& slot);
   void AddNew(void** handle, uint16_t kind, State* state);
   int Post();
+  // What has no handle begins CUDA itself.
+  int Begin();
   void EndObject();
   int Fill(const void* reply, size_t bytes);
   // What an earlier post of the handle came to, if this call's own status is 0.
@@ -128,6 +146,9 @@ class Call {
   client::LibraryObject* ends_ = nullptr;
   Slot slots_[kMaxSlots];
   int slot_count_ = 0;
+  bool cached_ = false;
+  size_t skip_[kMaxSkipped];
+  int skipped_ = 0;
   std::byte* base_;
   size_t room_bytes_ = kStackBytes;
   size_t used_bytes_ = sizeof(LibraryHeader);

@@ -139,6 +139,14 @@ int64_t ServerVersion() {
   return g_version;
 }
 
+int VersionPart(int part) {
+  int64_t version = Open() == 0 ? g_version : 0;
+  if (version == 0) return part == 0 ? kMajor : 0;
+  return static_cast<int>(part == 0   ? version >> 20
+                          : part == 1 ? version >> 10 & 1023
+                                      : version & 1023);
+}
+
 int StatusOf(int cuda_result) {
   switch (cuda_result) {
     case 0:

@@ -37,6 +37,8 @@ const client::LibraryChannel& Channel();
 int Open();
 // Of the server's library: major << 20 | minor << 10 | patch; 0: it did not say. After Open().
 int64_t ServerVersion();
+// 0, 1, 2: major, minor, patch; what this file knows of itself if the server cannot be asked.
+int VersionPart(int part);
 
 // The library's status for a failure of ours or CUDA's. 0 for 0.
 int StatusOf(int cuda_result);

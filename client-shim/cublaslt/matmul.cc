@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls whose scalars' sizes and places their descriptor tells; handles; facts.
+#include <cublasLt.h>
+
+#include <atomic>
+#include <cstdio>
+
+#include "client-shim/thin/call.h"
+#include "proto/cublaslt_call.h"
+#include "proto/library_descriptor.h"
+#include "proto/library_sizes.h"
+
+#define LT_ENTRY extern "C" __attribute__((visibility("default")))
+
+using farcall::LibraryDescriptor;
+using farcall::cublaslt::Function;
+using farcall::cublaslt::kKind_cublasLtHandle_t;
+using farcall::thin::Call;
+using farcall::thin::DataTypeBytes;
+using farcall::thin::State;
+using farcall::thin::VersionPart;
+
+namespace {
+
+constexpr uint16_t kBlasHandle = farcall::LibraryKind(farcall::LibraryId::kCublas, 1);
+std::atomic<size_t> g_heuristics_capacity{8192};
+
+// Where alpha and beta lie, by cublasLtPointerMode_t.
+bool AlphaOnDevice(int mode) {
+  return mode != CUBLASLT_POINTER_MODE_HOST;
+}
+bool BetaOnDevice(int mode) {
+  return mode == CUBLASLT_POINTER_MODE_DEVICE || mode == CUBLASLT_POINTER_MODE_DEVICE_VECTOR;
+}
+
+template <typename Opaque>
+void Descriptor(Call& call, Opaque* opaque, bool optional = false) {
+  bool is_one = opaque != nullptr && LibraryDescriptor(opaque, sizeof(*opaque)).IsOne();
+  if (!is_one && !(optional && opaque == nullptr)) call.Refuse(CUBLAS_STATUS_INVALID_VALUE);
+  call.In(opaque, sizeof(*opaque));
+}
+
+}  // namespace
+
+LT_ENTRY cublasStatus_t cublasLtCreate(cublasLtHandle_t* lightHandle) {
+  auto* state = new State;
+  Call call(Function::cublasLtCreate);
+  call.New(lightHandle, kKind_cublasLtHandle_t, state);
+  int status = call.Run();
+  if (status != 0) delete state;
+  return static_cast<cublasStatus_t>(status);
+}
+
+LT_ENTRY cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle,
+                                       cublasLtMatmulDesc_t computeDesc, const void* alpha,
+                                       const void* A, cublasLtMatrixLayout_t Adesc, const void* B,
+                                       cublasLtMatrixLayout_t Bdesc, const void* beta,
+                                       const void* C, cublasLtMatrixLayout_t Cdesc, void* D,
+                                       cublasLtMatrixLayout_t Ddesc,
+                                       const cublasLtMatmulAlgo_t* algo, void* workspace,
+                                       size_t workspaceSizeInBytes, cudaStream_t stream) {
+  Call call(Function::cublasLtMatmul);
+  call.Object(lightHandle, {kKind_cublasLtHandle_t, kBlasHandle});
+  call.Value(workspaceSizeInBytes);
+  call.Stream(stream);
+  Descriptor(call, computeDesc);
+  int mode = CUBLASLT_POINTER_MODE_HOST;
+  uint64_t scalar_bytes = 0;
+  if (computeDesc != nullptr) {
+    LibraryDescriptor descriptor(computeDesc, sizeof(*computeDesc));
+    mode = descriptor.Value(CUBLASLT_MATMUL_DESC_POINTER_MODE, mode);
+    scalar_bytes =
+        DataTypeBytes(descriptor.Value(CUBLASLT_MATMUL_DESC_SCALE_TYPE, int{CUDA_R_32F}));
+  }
+  call.ScalarAt(alpha, scalar_bytes, AlphaOnDevice(mode));
+  call.Device(A);
+  Descriptor(call, Adesc);
+  call.Device(B);
+  Descriptor(call, Bdesc);
+  call.ScalarAt(mode == CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_ZERO ? nullptr : beta,
+                scalar_bytes, BetaOnDevice(mode));
+  call.Device(C);
+  Descriptor(call, Cdesc, true);
+  call.Device(D);
+  Descriptor(call, Ddesc);
+  call.In(algo, sizeof(*algo));
+  call.Device(workspace);
+  return static_cast<cublasStatus_t>(call.Run());
+}
+
+LT_ENTRY cublasStatus_t cublasLtMatrixTransform(
+    cublasLtHandle_t lightHandle, cublasLtMatrixTransformDesc_t transformDesc, const void* alpha,
+    const void* A, cublasLtMatrixLayout_t Adesc, const void* beta, const void* B,
+    cublasLtMatrixLayout_t Bdesc, void* C, cublasLtMatrixLayout_t Cdesc, cudaStream_t stream) {
+  Call call(Function::cublasLtMatrixTransform);
+  call.Object(lightHandle, {kKind_cublasLtHandle_t, kBlasHandle});
+  call.Stream(stream);
+  Descriptor(call, transformDesc);
+  int mode = CUBLASLT_POINTER_MODE_HOST;
+  uint64_t scalar_bytes = 0;
+  if (transformDesc != nullptr) {
+    LibraryDescriptor descriptor(transformDesc, sizeof(*transformDesc));
+    mode = descriptor.Value(CUBLASLT_MATRIX_TRANSFORM_DESC_POINTER_MODE, mode);
+    scalar_bytes =
+        DataTypeBytes(descriptor.Value(CUBLASLT_MATRIX_TRANSFORM_DESC_SCALE_TYPE, int{CUDA_R_32F}));
+  }
+  call.ScalarAt(alpha, scalar_bytes, AlphaOnDevice(mode));
+  call.Device(A);
+  Descriptor(call, Adesc);
+  call.ScalarAt(beta, scalar_bytes, BetaOnDevice(mode));
+  call.Device(B);
+  Descriptor(call, Bdesc, true);
+  call.Device(C);
+  Descriptor(call, Cdesc);
+  return static_cast<cublasStatus_t>(call.Run());
+}
+
+LT_ENTRY size_t cublasLtGetVersion() {
+  return static_cast<size_t>(VersionPart(0) * 10000 + VersionPart(1) * 100 + VersionPart(2));
+}
+LT_ENTRY size_t cublasLtGetCudartVersion() {
+  return static_cast<size_t>(VersionPart(0) * 1000 + VersionPart(1) * 10);
+}
+LT_ENTRY cublasStatus_t cublasLtGetProperty(libraryPropertyType type, int* value) {
+  if (value == nullptr || type < MAJOR_VERSION || type > PATCH_LEVEL)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  *value = VersionPart(type);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// Answers are kept by content here; the number is only remembered.
+LT_ENTRY cublasStatus_t cublasLtHeuristicsCacheGetCapacity(size_t* capacity) {
+  if (capacity == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  *capacity = g_heuristics_capacity.load();
+  return CUBLAS_STATUS_SUCCESS;
+}
+LT_ENTRY cublasStatus_t cublasLtHeuristicsCacheSetCapacity(size_t capacity) {
+  g_heuristics_capacity.store(capacity);
+  return CUBLAS_STATUS_SUCCESS;
+}
+// Of the CPU that runs the real library, which is the server's: nothing is masked.
+LT_ENTRY unsigned cublasLtDisableCpuInstructionsSetMask(unsigned) {
+  return 0;
+}
+
+LT_ENTRY cublasStatus_t cublasLtLoggerSetCallback(cublasLtLoggerCallback_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+LT_ENTRY cublasStatus_t cublasLtLoggerSetFile(FILE*) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+LT_ENTRY cublasStatus_t cublasLtLoggerOpenFile(const char*) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+LT_ENTRY cublasStatus_t cublasLtLoggerSetLevel(int) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+LT_ENTRY cublasStatus_t cublasLtLoggerSetMask(int) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+LT_ENTRY cublasStatus_t cublasLtLoggerForceDisable() {
+  return CUBLAS_STATUS_SUCCESS;
+}

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each posted or waiting function of each mathematics library: its arguments arrive equal at a fake library that writes down raw
+registers and stack. What a function takes is read from the headers' model, not from the generator's plans."""
+import ctypes
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "session"))
+sys.path.insert(0, str(ROOT / "codegen"))
+from harness import BUILD, Server  # noqa: E402
+from library_spec import CODEGEN, LibrarySpec  # noqa: E402
+
+STUB = """
+  .globl {name}
+  .type {name}, @function
+{name}:
+  mov ${index}, %eax
+  jmp farcall_fake_entry
+"""
+ENTRY = """
+farcall_fake_entry:
+  sub $120, %rsp
+  mov %rdi, 0(%rsp)
+  mov %rsi, 8(%rsp)
+  mov %rdx, 16(%rsp)
+  mov %rcx, 24(%rsp)
+  mov %r8, 32(%rsp)
+  mov %r9, 40(%rsp)
+  movq %xmm0, 48(%rsp)
+  movq %xmm1, 56(%rsp)
+  movq %xmm2, 64(%rsp)
+  movq %xmm3, 72(%rsp)
+  movq %xmm4, 80(%rsp)
+  movq %xmm5, 88(%rsp)
+  movq %xmm6, 96(%rsp)
+  movq %xmm7, 104(%rsp)
+  mov %eax, %edi
+  mov %rsp, %rsi
+  lea 128(%rsp), %rdx
+  call farcall_fake_record@PLT
+  add $120, %rsp
+  ret
+"""
+# Values by type where the function's own checks, or ours, want a real one.
+VALUES = {"cudaDataType": 0, "cudaDataType_t": 0, "cublasComputeType_t": 68, "size_t": 64}
+FLOATS = {"float": 2.5, "double": 2.5}
+LIBRARIES = {"cublas": 13, "cusolver": 12, "cusparse": 12}
+
+
+def fake(name, major, folder):
+    """Builds lib<name>.so.<major> of stubs."""
+    names = [line for line in (CODEGEN / "exports" / f"{name}.{major}.txt").read_text().split()]
+    text = "  .text\n" + ENTRY + "".join(STUB.format(name=n, index=i) for i, n in enumerate(names))
+    text += "  .section .note.GNU-stack,\"\",@progbits\n"
+    (folder / f"{name}.s").write_text(text)
+    table = ",".join(f'"{n}"' for n in names)
+    (folder / f"{name}_names.c").write_text(f"const char* const farcall_fake_names[] = {{{table}}};\n")
+    compiler = os.environ.get("FARCALL_CC", "cc")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", str(folder / f"{name}.s"), str(folder / f"{name}_names.c"),
+                    str(HERE / "recorder.c"), "-Wl,-Bsymbolic", f"-Wl,-soname,lib{name}.so.{major}", "-o",
+                    str(folder / f"lib{name}.so.{major}")], check=True)
+
+
+CALLER = """
+import ctypes, json, sys
+calls = json.load(open(sys.argv[1]))
+cuda = ctypes.CDLL("libcuda.so.1")
+library = ctypes.CDLL(sys.argv[2])
+cuda.cuInit(0)
+objects, kept, results = {}, [], []
+for name in calls["create"]:
+    handle = ctypes.c_void_p()
+    status = getattr(library, name)(ctypes.byref(handle), *[ctypes.c_void_p(0)] * 0)
+    assert status == 0 and handle.value, (name, status)
+    objects[calls["create"][name]] = handle
+if calls["set_stream"]:
+    stream = ctypes.c_void_p()
+    context = ctypes.c_void_p()
+    cuda.cuCtxGetCurrent(ctypes.byref(context))
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
+for name, arguments in calls["calls"]:
+    passed, values = [], []
+    for kind, value in arguments:
+        if kind == "object":
+            passed.append(objects[value]); values.append(0)
+        elif kind == "pointer":
+            room = ctypes.create_string_buffer(bytes((value * 7 + i) % 251 for i in range(4096)), 4096)
+            kept.append(room); passed.append(ctypes.c_void_p(ctypes.addressof(room))); values.append(ctypes.addressof(room))
+        elif kind == "float":
+            passed.append(ctypes.c_float(value)); values.append(0)
+        elif kind == "double":
+            passed.append(ctypes.c_double(value)); values.append(0)
+        elif kind == "int64":
+            passed.append(ctypes.c_int64(value)); values.append(value)
+        else:
+            passed.append(ctypes.c_int(value)); values.append(value)
+    status = getattr(library, name)(*passed)
+    results.append([name, status, values])
+cuda.cuCtxSynchronize()
+print(json.dumps(results))
+"""
+
+
+class Arguments(unittest.TestCase):
+    def plan(self, spec):
+        """What to call with what, from the headers' model."""
+        creates, calls = {}, []
+        for name, data in spec.data["objects"].items():
+            for call in spec.calls.values():
+                params = call.function.params
+                if call.served and len(params) == 1 and params[0].type == f"{name} *" and "reate" in call.name:
+                    creates.setdefault(call.name, name)
+        for call in spec.calls.values():
+            if not call.generated or call.of_kind("new", "end"):
+                continue
+            arguments = []
+            for index, param in enumerate(call.function.params):
+                kind = param.type.replace("const ", "")
+                canonical = spec.model.canonical(param.type)
+                if kind in spec.data["objects"]:
+                    if kind not in creates.values():
+                        break
+                    arguments.append(["object", kind])
+                elif "*" in canonical:
+                    arguments.append(["pointer", index + 1])
+                elif kind in FLOATS:
+                    arguments.append([kind, FLOATS[kind]])
+                elif canonical in ("cuComplex", "cuDoubleComplex", "float2", "double2"):
+                    break
+                elif kind in ("int64_t", "size_t", "uint64_t", "long long"):
+                    arguments.append(["int64", VALUES.get(kind, index + 3)])
+                else:
+                    arguments.append(["int", VALUES.get(kind, index % 4 + (2 if kind == "int" else 0))])
+            else:
+                calls.append([call.name, arguments])
+        return {"create": creates, "calls": calls, "set_stream": False}
+
+    def check_library(self, name):
+        major = LIBRARIES[name]
+        include = pathlib.Path(os.environ["FARCALL_CUDA_INCLUDE"])
+        spec = LibrarySpec(CODEGEN / "spec" / "thin" / f"{name}.yaml", include, BUILD / f"generated/{name}_model.json")
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            fake(name, major, folder)
+            calls = self.plan(spec)
+            (folder / "calls.json").write_text(json.dumps(calls))
+            log = folder / "log"
+            environment = {"FARCALL_LIBRARIES": scratch, "FARCALL_FAKE_LOG": str(log)}
+            with Server(environment=environment) as server:
+                env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
+                env |= {"LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": server.url}
+                done = subprocess.run([sys.executable, "-c", CALLER, str(folder / "calls.json"), f"lib{name}.so.{major}"],
+                                      env=env, capture_output=True, text=True, timeout=300)
+                self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+                server.stop()
+            lines = {}
+            for line in log.read_text().splitlines():
+                words = line.split()
+                lines.setdefault(words[0], []).append(words[1:])
+            wrong = []
+            for (called, status, values), (_, arguments) in zip(json.loads(done.stdout.splitlines()[-1]), calls["calls"]):
+                wrong += [f"{called}: {problem}" for problem in self.compare(status, values, arguments, lines.get(called))]
+            self.assertFalse(wrong, f"{len(wrong)} of {len(calls['calls'])}:\n" + "\n".join(wrong[:20]))
+            self.assertGreater(len(calls["calls"]), 150)
+            print(f"{name}: {len(calls['calls'])} functions", file=sys.stderr)
+
+    def compare(self, status, values, arguments, recorded):
+        if status != 0 or not recorded:
+            yield f"status {status}, recorded {bool(recorded)}"
+            return
+        words = recorded[-1]
+        integers = [int(w[1:], 16) for w in words if w[0] in "is"]
+        vectors = [int(w[1:], 16) for w in words if w[0] == "v"]
+        seen = {int(m[1]): bytes.fromhex(m[2]) for w in words if (m := re.fullmatch(r"p(\d+):(\w+)", w))}
+        integer = vector = 0
+        for (kind, argument), value in zip(arguments, values):
+            if kind in ("float", "double"):
+                code = ctypes.c_float(argument) if kind == "float" else ctypes.c_double(argument)
+                wanted = int.from_bytes(bytes(code), "little")
+                if vectors[vector] & (2 ** (8 * len(bytes(code))) - 1) != wanted:
+                    yield f"{kind} {argument} arrived as {vectors[vector]:x}"
+                vector += 1
+                continue
+            got = integers[integer]
+            if kind == "object":
+                if got >> 16 != 0x5EED:
+                    yield f"object {argument} arrived as {got:x}"
+            elif kind == "pointer":
+                content = bytes((argument * 7 + i) % 251 for i in range(16))
+                # As it was (a device address), captured (the same bytes), or room for an output (zeroes).
+                same = got == value or seen.get(integer, b"")[:2] in (content[:2], b"\0\0")
+                if not same and got != 0:
+                    yield f"pointer {argument} arrived as {got:x}, {seen.get(integer)}"
+            else:
+                bits = 64 if kind == "int64" else 32
+                if got & (2**bits - 1) != value:
+                    yield f"{kind} {value} arrived as {got:x}"
+            integer += 1
+
+    def test_cublas(self):
+        self.check_library("cublas")
+
+    def test_cusolver(self):
+        self.check_library("cusolver")
+
+    def test_cusparse(self):
+        self.check_library("cusparse")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
