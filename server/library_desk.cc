@@ -153,7 +153,15 @@ std::byte* LibraryDesk::TakeResult(CUcontext context) {
 
 void LibraryDesk::PutResult(CUcontext context, std::byte* result) {
   std::lock_guard lock(mutex_);
-  results_[context].push_back(result);
+  auto found = results_.find(context);
+  if (found != results_.end()) {
+    found->second.push_back(result);
+  }
+}
+
+void LibraryDesk::ForgetContext(CUcontext context) {
+  std::lock_guard lock(mutex_);
+  results_.erase(context);
 }
 
 }  // namespace farcall::server

@@ -48,6 +48,8 @@ class LibraryDesk {
   // Page-locked memory a kernel may write a result to. Null: none to be had.
   std::byte* TakeResult(CUcontext context);
   void PutResult(CUcontext context, std::byte* result);
+  // Such memory goes with the context it was taken in.
+  void ForgetContext(CUcontext context);
   static constexpr uint64_t kResultBytes = 256;
   static constexpr size_t kMaxObjects = 1u << 16;
 

@@ -302,6 +302,7 @@ void Session::FlushPrintf(CUcontext context) {
 }
 
 void Session::ForgetContext(CUcontext context) {
+  libraries_->ForgetContext(context);
   completion_.ForgetContext(context);
   landing_.slots().ForgetContext(context);
   readback_.ForgetContext(context);

@@ -196,8 +196,8 @@ class Session final : public LinkObserver {
   Status ServeLibrary(const RecordView& record, Turn& turn, Served* served);
   Status RunLibrary(ServeCall& call, const LibraryHeader& header, const LibraryRow& row,
                     std::span<const std::byte> body, Served* served);
-  Status SubmitLibrary(const RecordView& record, const LibraryHeader& header, const LibraryRow& row,
-                       Served* served);
+  Status SubmitLibrary(const RecordView& record, const LibraryHeader& header,
+                       const LibraryRow& row);
   void OpenLibrary(const RecordHeader& record, const LibraryHeader& header,
                    const LibraryTable& table);
   void AnswerLibrary(LibraryCall& library, const LibraryHeader& header);

@@ -106,7 +106,7 @@ Status Session::ServeLibrary(const RecordView& record, Turn& turn, Served* serve
     return {};
   }
   if (row->slow) {
-    return SubmitLibrary(record, header, *row, served);
+    return SubmitLibrary(record, header, *row);
   }
   return RunLibrary(call, header, *row, record.body, served);
 }
@@ -167,8 +167,7 @@ bool Session::IsIdle(ServeCall& call, uint64_t wire_stream) {
 
 // Creates and what waits for the device: later records that name the object wait for it.
 Status Session::SubmitLibrary(const RecordView& record, const LibraryHeader& header,
-                              const LibraryRow& row, Served* served) {
-  (void)served;
+                              const LibraryRow& row) {
   auto bytes = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
   RecordHeader copy = record.header;
   ContextState* context = contexts_[copy.context];

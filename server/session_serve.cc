@@ -245,7 +245,9 @@ void Session::Finish(ServeCall& call) {
 void Session::Answer(const RecordHeader& header, CUresult result, std::span<const std::byte> out,
                      const std::string& detail) {
   if ((header.flags & kWantReply) != 0) {
-    if (result == CUDA_SUCCESS && header.call < kFirstSessionCall) {
+    bool is_call = header.call < kFirstSessionCall ||
+                   header.call == static_cast<uint16_t>(SessionCall::kLibrary);
+    if (result == CUDA_SUCCESS && is_call) {
       TellMirrored();
     }
     outbox_.Reply(header, result, out);

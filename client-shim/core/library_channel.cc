@@ -183,8 +183,14 @@ int PostLibrary(void* body, size_t bytes, void* stream, bool has_stream, int* li
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
   PushMirrors();
-  if (!IsSync()) [[likely]]
-    return PostRecordCounted(record);
+  if (!IsSync()) [[likely]] {
+    status = PostRecordCounted(record);
+    const Context* context = Self()->current;
+    // After a sticky error every call of the context fails, a library's too.
+    return status == CUDA_SUCCESS && context->sticky.load(std::memory_order_acquire)
+               ? context->late_error.load(std::memory_order_relaxed)
+               : static_cast<int>(status);
+  }
   Reply reply;
   status = AskRecord(record, &reply);
   if (status == CUDA_SUCCESS) *library_status = LibraryStatus(reply);
@@ -225,7 +231,7 @@ void LogLine(int level, const char* line) {
 }  // namespace
 
 void NoteLibraryFailure(uint64_t object, uint16_t library, uint16_t function, int status) {
-  Log(LogLevel::kInfo, "function %u of library %u failed on the server with %d", function, library,
+  Log(LogLevel::kWarn, "function %u of library %u failed on the server with %d", function, library,
       status);
   std::lock_guard lock(g_late_mutex);
   if (Lates().size() < kMostLate) Lates().emplace(object, Late{function, status});
