@@ -21,7 +21,8 @@ constexpr char kSystemConfig[] = "/etc/farcall/server.toml";
 struct Flags {
   std::vector<std::string> listen;
   std::string device, gpus, token, token_file, memory, host_memory, config, log_level, report,
-      control, metrics, audit;
+      control, metrics, audit, pool, pool_name, pool_token_file;
+  std::vector<std::string> advertise;
   std::string max_share, max_limit, max_priority, worker_users;
   uint32_t grace_seconds = 0, max_sessions = 0;
 };
@@ -59,6 +60,22 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
   }
   if (!flags.metrics.empty()) {
     options->metrics = flags.metrics;
+  }
+  if (!flags.pool.empty()) {
+    options->pool.url = flags.pool;
+  }
+  if (!flags.pool_name.empty()) {
+    options->pool.name = flags.pool_name;
+  }
+  if (!flags.advertise.empty()) {
+    options->pool.advertise = flags.advertise;
+  }
+  if (!flags.pool_token_file.empty()) {
+    Result<std::string> token = server::ReadTokenFile(flags.pool_token_file);
+    if (!token.ok()) {
+      return token.status();
+    }
+    options->pool.join_token = *token;
   }
   for (auto [name, text, bytes] :
        {std::tuple("--mem", flags.memory, &options->memory_bytes),
@@ -146,6 +163,15 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   command->add_option("--audit", flags->audit,
                       "file to which each session's start and end, each refusal and each change of "
                       "a quota is appended (JSON lines)");
+  command->add_option("--pool", flags->pool,
+                      "join a pool (the http:// URL of its ready line): only its leases open "
+                      "sessions here");
+  command->add_option("--pool-name", flags->pool_name,
+                      "this host's name in the pool (default: the machine's)");
+  command->add_option("--pool-token-file", flags->pool_token_file,
+                      "file whose first line is the pool's join token");
+  command->add_option("--advertise", flags->advertise,
+                      "URL by which the pool's clients reach this server (default: --listen)");
   command->add_option(
       "--report", flags->report,
       "file for what was served, written at exit: sessions, bytes, peak memory (JSON)");

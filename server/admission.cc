@@ -48,7 +48,9 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, con
   if (hello.role != LinkRole::kLog || hello.session != SessionId{}) {
     return AdmitAgain(std::move(channel), nonce, hello);
   }
-  if (!options_.token.empty() && !SameBytes(HelloProof(token_key_, nonce, hello), hello.proof)) {
+  // A pool's lease stands in the place of the token.
+  if (!pool_.is_in_pool() && !options_.token.empty() &&
+      !SameBytes(HelloProof(token_key_, nonce, hello), hello.proof)) {
     spdlog::warn("{}: refused, wrong token", channel->PeerName());
     audit_.Note("session_refused", {{"from", channel->PeerName()}, {"why", "wrong token"}});
     return Turn(*channel, Code::kRefused,
@@ -66,8 +68,14 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello) 
     } else if (workers_.size() >= options_.max_sessions) {
       started = {Code::kUnavailable, "the server is full: " + std::to_string(workers_.size()) +
                                          " sessions of " + std::to_string(options_.max_sessions)};
+    } else if (pool_.is_in_pool()) {
+      Result<quota::ClaimGrant> grant = pool_.Admit(hello.lease);
+      started = grant.ok() ? StartSession(*channel, hello, &*grant) : grant.status();
+      if (grant.ok() && !started.ok()) {
+        pool_.Leave(grant->claim);
+      }
     } else {
-      started = StartSession(*channel, hello);
+      started = StartSession(*channel, hello, nullptr);
     }
   }
   if (!started.ok()) {
@@ -88,12 +96,44 @@ uint64_t Supervisor::QuotaFor(const Hello& hello, int device) const {
   return hello.quota.memory_bytes == 0 ? ceiling : std::min(ceiling, hello.quota.memory_bytes);
 }
 
-Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
+// What CUDA_VISIBLE_DEVICES says to its worker: of the server's own list, those of the session.
+std::string Supervisor::GpusOf(const Worker& worker) const {
+  if (worker.claim.empty()) {
+    return options_.gpus;
+  }
+  std::vector<std::string> listed;
+  for (size_t at = 0; at <= options_.gpus.size() && !options_.gpus.empty();) {
+    size_t comma = std::min(options_.gpus.find(',', at), options_.gpus.size());
+    listed.push_back(options_.gpus.substr(at, comma - at));
+    at = comma + 1;
+  }
+  std::string gpus;
+  for (int device : worker.devices) {
+    auto index = static_cast<size_t>(device);
+    gpus += (gpus.empty() ? "" : ",") +
+            (index < listed.size() ? listed[index] : std::to_string(device));
+  }
+  return gpus;
+}
+
+Status Supervisor::StartSession(Channel& channel, const Hello& hello,
+                                const quota::ClaimGrant* grant) {
   auto worker = std::make_unique<Worker>();
   RandomBytes(worker->session);
   RandomBytes(worker->key);
   std::string number = std::to_string(++sessions_started_);
   worker->vgpu = hello.vgpu.empty() ? "session " + number : "token " + hello.vgpu;
+  QuotaRequest compute = hello.quota;
+  if (grant != nullptr) {
+    worker->claim = grant->claim;
+    worker->vgpu = std::string(kClaimPrefix) + grant->claim;
+    worker->devices.assign(grant->devices.begin(), grant->devices.end());
+    compute = {grant->memory_bytes, grant->share_milli, grant->limit_milli, grant->priority};
+  } else {
+    for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
+      worker->devices.push_back(static_cast<int>(i));
+    }
+  }
   worker->who = "session " + number + " (" + Printable(hello.user) + "@" + Printable(hello.host) +
                 " pid " + std::to_string(hello.pid) + " " + Printable(hello.program) + ")";
   worker->number = sessions_started_;
@@ -109,6 +149,7 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
   setup.log_level = options_.log_level;
   setup.tenant = options_.token.empty() ? "open" : "token " + options_.token;
   setup.hello = hello;
+  setup.hello.lease.clear();
   Welcome& welcome = setup.welcome;
   welcome.session = worker->session;
   welcome.key = worker->key;
@@ -119,13 +160,18 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
   welcome.server_version = kServerVersion;
   welcome.server_host = HostName();
   welcome.device_kind = devices_.choice.kind;
-  welcome.devices = devices_.report.devices;
-
-  int devices = static_cast<int>(welcome.devices.size());
-  for (int device = 0; device < devices; ++device) {
-    ledger_.Open(worker->vgpu, device, QuotaFor(hello, device));
-    welcome.devices[static_cast<size_t>(device)].total_bytes =
-        ledger_.usage(worker->vgpu, device).quota_bytes;
+  for (int device : worker->devices) {
+    uint64_t quota = grant != nullptr ? grant->memory_bytes : QuotaFor(hello, device);
+    ledger_.Open(worker->vgpu, device, quota);
+    welcome.devices.push_back(devices_.report.devices[static_cast<size_t>(device)]);
+    DeviceSnapshot& snapshot = welcome.devices.back();
+    snapshot.total_bytes = ledger_.usage(worker->vgpu, device).quota_bytes;
+    std::vector<uint8_t> peers = std::move(snapshot.peer_access);
+    snapshot.peer_access.clear();
+    for (int other : worker->devices) {
+      auto index = static_cast<size_t>(other);
+      snapshot.peer_access.push_back(index < peers.size() ? peers[index] : uint8_t{0});
+    }
   }
   ledger_.Open(worker->vgpu, quota::kHostMemory, options_.host_memory_bytes);
   std::optional<uid_t> user;
@@ -136,7 +182,7 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
     user = taken.ok() ? std::optional<uid_t>(*taken) : std::nullopt;
   }
   Result<WorkerProcess> process =
-      has_user.ok() ? StartWorker({}, options_.gpus, user) : Result<WorkerProcess>(has_user);
+      has_user.ok() ? StartWorker({}, GpusOf(*worker), user) : Result<WorkerProcess>(has_user);
   int file = MakeMemoryFile("farcall-setup", Encode(setup));
   Status started = process.status();
   if (started.ok() && file < 0) {
@@ -145,7 +191,7 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
   ControlMessage message;
   message.type = ControlType::kSetup;
   if (started.ok()) {
-    started = leases_.Join(worker->vgpu, process->control, hello.quota, SteadyNow());
+    started = leases_.Join(worker->vgpu, process->control, compute, worker->devices, SteadyNow());
   }
   if (started.ok()) {
     started = SendControl(process->control, message, {channel.Descriptor(), file});
@@ -154,7 +200,7 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello) {
     close(file);
   }
   if (!started.ok()) {
-    for (int device = 0; device < devices; ++device) {
+    for (int device : worker->devices) {
       ledger_.Close(worker->vgpu, device);
     }
     ledger_.Close(worker->vgpu, quota::kHostMemory);

@@ -16,19 +16,13 @@
 #include <utility>
 #include <vector>
 
+#include "server/program_path.h"
+
 namespace farcall::server {
 
 namespace {
 
 constexpr char kProgram[] = "/libexec/farcall/farcall-control";  // beside bin/
-
-std::string ProgramPath() {
-  char path[4096];
-  ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
-  std::string found(path, length > 0 ? static_cast<size_t>(length) : 0);
-  for (int up = 0; up < 2; ++up) found.resize(std::min(found.size(), found.rfind('/')));
-  return found + kProgram;
-}
 
 // Whether somebody answers there: another server, or what a dead one left behind.
 bool IsTaken(const sockaddr_un& address) {
@@ -92,7 +86,8 @@ Status ControlDesk::Listen(const std::string& path) {
 Status ControlDesk::StartProcess() {
   std::vector<std::string> arguments = {"farcall-control", "serve"};
   if (!metrics_.empty()) arguments.push_back("--metrics=" + metrics_);
-  Result<WorkerProcess> started = StartProgram(ProgramPath(), std::move(arguments), listening_);
+  Result<WorkerProcess> started =
+      StartProgram(ProgramBeside(kProgram), std::move(arguments), listening_);
   if (!started.ok()) return started.status();
   process_ = *started;
   Watch(process_.control);

@@ -41,29 +41,32 @@ LeaseDesk::LeaseDesk(int devices, const quota::ComputePolicy& policy, Send send,
   shares_ = policy.max_limit_milli < quota::kWholeMilli;
 }
 
-Result<quota::ComputeQuota> LeaseDesk::Judge(const QuotaRequest& request, Flow flow) const {
+Result<quota::ComputeQuota> LeaseDesk::Judge(const QuotaRequest& request, Flow flow,
+                                             const std::vector<int>& devices) const {
   if (request.priority > 2) {
     return Status(Code::kInvalid, "priority: " + std::to_string(request.priority) +
                                       " is none; high, normal and low are");
   }
   uint32_t left = quota::kWholeMilli;
-  for (const Device& device : devices_) {
-    left = std::min(left, device.scheduler.ShareLeft(flow));
+  for (int device : devices) {
+    left = std::min(left, devices_[static_cast<size_t>(device)].scheduler.ShareLeft(flow));
   }
   return quota::Grant(request.share_milli, request.limit_milli, PriorityOf(request), policy_, left);
 }
 
 Status LeaseDesk::Join(const std::string& vgpu, WorkerId worker, const QuotaRequest& request,
-                       Ns now) {
+                       const std::vector<int>& devices, Ns now) {
   auto found = vgpus_.find(vgpu);
   if (found == vgpus_.end()) {
-    Result<quota::ComputeQuota> quota = Judge(request, 0);
+    Result<quota::ComputeQuota> quota = Judge(request, 0, devices);
     if (!quota.ok()) {
       return quota.status();
     }
     found = vgpus_.emplace(vgpu, ++last_flow_).first;
-    for (Device& device : devices_) {
-      device.scheduler.Add(found->second, *quota, now);
+    on_[found->second] = devices;
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      bool is_on = std::find(devices.begin(), devices.end(), static_cast<int>(i)) != devices.end();
+      devices_[i].scheduler.Add(found->second, is_on ? *quota : quota::ComputeQuota(), now);
     }
     shares_ = shares_ || *quota != quota::ComputeQuota();
   }
@@ -72,17 +75,26 @@ Status LeaseDesk::Join(const std::string& vgpu, WorkerId worker, const QuotaRequ
   return {};
 }
 
+Status LeaseDesk::Join(const std::string& vgpu, WorkerId worker, const QuotaRequest& request,
+                       Ns now) {
+  std::vector<int> all;
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    all.push_back(static_cast<int>(i));
+  }
+  return Join(vgpu, worker, request, all, now);
+}
+
 Status LeaseDesk::Change(const std::string& vgpu, const QuotaRequest& request, Ns now) {
   auto found = vgpus_.find(vgpu);
   if (found == vgpus_.end()) {
     return {Code::kInvalid, "quota: no vGPU '" + vgpu + "'"};
   }
-  Result<quota::ComputeQuota> quota = Judge(request, found->second);
+  Result<quota::ComputeQuota> quota = Judge(request, found->second, on_[found->second]);
   if (!quota.ok()) {
     return quota.status();
   }
-  for (Device& device : devices_) {
-    device.scheduler.Change(found->second, *quota, now);
+  for (int device : on_[found->second]) {
+    devices_[static_cast<size_t>(device)].scheduler.Change(found->second, *quota, now);
   }
   shares_ = shares_ || *quota != quota::ComputeQuota();
   Tick(now);
@@ -116,6 +128,7 @@ void LeaseDesk::Leave(WorkerId worker, Ns now) {
   }
   if (is_last) {
     std::erase_if(vgpus_, [flow](const auto& vgpu) { return vgpu.second == flow; });
+    on_.erase(flow);
   }
 }
 

@@ -27,8 +27,11 @@ class LeaseDesk {
   LeaseDesk(int devices, const quota::ComputePolicy& policy, Send send,
             const quota::SchedulerOptions& options = {});
 
-  // The worker works for the vGPU, whose first one says what it is to get.
+  // The worker works for the vGPU, whose first one says what it is to get on which devices.
   //   Errors  kInvalid, kRefused (quota::Grant's)
+  Status Join(const std::string& vgpu, WorkerId worker, const QuotaRequest& request,
+              const std::vector<int>& devices, quota::Ns now);
+  // The same on all devices.
   Status Join(const std::string& vgpu, WorkerId worker, const QuotaRequest& request, quota::Ns now);
   // It is gone; with the last one, the vGPU.
   void Leave(WorkerId worker, quota::Ns now);
@@ -55,7 +58,8 @@ class LeaseDesk {
     quota::Ns told_limit = quota::DeviceScheduler::kNever;  // to the holder
   };
 
-  Result<quota::ComputeQuota> Judge(const QuotaRequest& request, Flow flow) const;
+  Result<quota::ComputeQuota> Judge(const QuotaRequest& request, Flow flow,
+                                    const std::vector<int>& devices) const;
   void Give(int device, quota::Ns now);
   void TellHolder(int device, quota::Ns now);
   // `longest_ns` as DeviceScheduler::Want has it.
@@ -68,6 +72,7 @@ class LeaseDesk {
   const Send send_;
   std::vector<Device> devices_;
   std::map<std::string, Flow> vgpus_;
+  std::map<Flow, std::vector<int>> on_;  // the devices a vGPU has something of
   std::map<WorkerId, Flow> workers_;
   Flow last_flow_ = 0;
   bool shares_ = false;

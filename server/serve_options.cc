@@ -18,10 +18,11 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 19> kSettings = {
-    "listen",    "device",       "gpus",           "token",        "token_file", "mem",   "grace",
-    "lanes",     "max_share",    "max_limit",      "max_priority", "control",    "audit", "metrics",
-    "log_level", "max_sessions", "config_version", "worker_users", "host_mem"};
+constexpr std::array<std::string_view, 23> kSettings = {
+    "listen",   "device",  "gpus",      "token",           "token_file",     "mem",
+    "grace",    "lanes",   "max_share", "max_limit",       "max_priority",   "control",
+    "audit",    "metrics", "log_level", "max_sessions",    "config_version", "worker_users",
+    "host_mem", "pool",    "pool_name", "pool_token_file", "advertise"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -98,6 +99,22 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
       return {Code::kInvalid, path + ": setting 'worker_users': " + range.status().message()};
     }
     options->worker_users = *range;
+  }
+  if (name == "pool") {
+    options->pool.url = *text;
+  }
+  if (name == "pool_name") {
+    options->pool.name = *text;
+  }
+  if (name == "advertise") {
+    options->pool.advertise = {*text};
+  }
+  if (name == "pool_token_file") {
+    Result<std::string> token = ReadTokenFile(*text);
+    if (!token.ok()) {
+      return token.status();
+    }
+    options->pool.join_token = *token;
   }
   if (name == "token_file") {
     Result<std::string> token = ReadTokenFile(*text);
@@ -274,7 +291,7 @@ bool IsLoopbackUrl(std::string_view url) {
 
 Status CheckServeOptions(const ServeOptions& options) {
   for (const std::string& url : options.listen) {
-    if (options.token.empty() && !IsLoopbackUrl(url)) {
+    if (options.token.empty() && options.pool.url.empty() && !IsLoopbackUrl(url)) {
       return {Code::kInvalid,
               "listen '" + url +
                   "': an address other than the loopback needs --token-file (or --token)"};

@@ -9,6 +9,7 @@
 
 #include "proto/status.h"
 #include "quota/compute_quota.h"
+#include "server/pool_desk.h"
 #include "server/worker_users.h"
 
 namespace farcall::server {
@@ -27,6 +28,7 @@ struct ServeOptions {
   uint32_t max_sessions = 256;
   uint32_t lanes = 2;
   std::string log_level = "info";
+  PoolOptions pool;
   std::string control;  // path of the control socket; empty: by the first URL; "off": none
   std::string metrics;  // host:port for Prometheus; empty: none
   std::string audit;    // file for who had what; empty: none

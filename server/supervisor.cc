@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -25,6 +26,7 @@ namespace {
 constexpr std::chrono::seconds kStopPatience(3);
 constexpr int kTickMilliseconds = 1000;
 constexpr int kRetryMilliseconds = 10;
+constexpr int kNoDevice = -2;  // neither a device nor quota::kHostMemory
 
 sigset_t HandledSignals() {
   sigset_t signals;
@@ -51,11 +53,13 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
       token_key_(KeyOf(options.token)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       leases_(static_cast<int>(devices_.report.devices.size()), options.compute,
-              [](int control, const ControlMessage& message) {
-                (void)SendControl(control, message);  // one that does not read is buried
+              [this](int control, const ControlMessage& message) {
+                (void)Tell(control, message);  // one that does not read is buried
               }),
       users_(options.worker_users),
-      desk_(epoll_, [this](const ControlMessage& question) { AnswerControl(question); }) {
+      desk_(epoll_, [this](const ControlMessage& question) { AnswerControl(question); }),
+      pool_(epoll_, options.pool, devices_.report,
+            [this](const std::string& claim, const std::string& why) { EndClaim(claim, why); }) {
   sigset_t signals = HandledSignals();
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   Watch(signals_);
@@ -89,13 +93,14 @@ int Supervisor::Run(HandshakeServer& door) {
         }
       } else if (auto worker = workers_.find(fd); worker != workers_.end()) {
         HearWorker(*worker->second);
-      } else {
+      } else if (!pool_.Hear(fd)) {
         desk_.Hear(fd);
       }
     }
     RetryCharges();
     RetryChanges();
-    bool waits = !waiting_charges_.empty() || !waiting_changes_.empty();
+    pool_.Tick();
+    bool waits = !waiting_charges_.empty() || !waiting_changes_.empty() || KillLate();
     wait_ms = WaitForLeases(waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds);
     if (stopping_ && kill_at == Clock::time_point::max()) {
       kill_at = Clock::now() + kStopPatience;
@@ -116,6 +121,7 @@ int Supervisor::Run(HandshakeServer& door) {
 void Supervisor::HearSignal(int signal) {
   if (!draining_) {
     draining_ = true;
+    pool_.Drain();
     spdlog::info("{}: no new sessions; {} still run (once more ends them)", strsignal(signal),
                  workers_.size());
     return;
@@ -138,6 +144,7 @@ void Supervisor::HearWorker(Worker& worker) {
     std::vector<int> descriptors;
     Status received = ReceiveControl(worker.process.control, &message, &descriptors);
     if (received.ok()) {
+      message.device = HostDevice(worker, message.device);
       AnswerWorker(worker, message, &descriptors);
     }
     for (int fd : descriptors) {
@@ -287,6 +294,53 @@ void Supervisor::Send(Worker& worker, const ControlMessage& answer) {
   }
 }
 
+int Supervisor::HostDevice(const Worker& worker, int device) const {
+  if (device == quota::kHostMemory) {
+    return device;
+  }
+  bool known = device >= 0 && static_cast<size_t>(device) < worker.devices.size();
+  return known ? worker.devices[static_cast<size_t>(device)] : kNoDevice;
+}
+
+Status Supervisor::Tell(int control, ControlMessage message, int descriptor) {
+  if (auto worker = workers_.find(control); worker != workers_.end()) {
+    const std::vector<int>& devices = worker->second->devices;
+    auto own = std::find(devices.begin(), devices.end(), message.device);
+    if (own != devices.end()) {
+      message.device = static_cast<int>(own - devices.begin());
+    } else if (message.device != quota::kHostMemory) {
+      message.device = kNoDevice;
+    }
+  }
+  return descriptor < 0 ? SendControl(control, message)
+                        : SendControl(control, message, {descriptor});
+}
+
+void Supervisor::EndClaim(const std::string& claim, const std::string& why) {
+  constexpr std::chrono::seconds kPatience(1);
+  ControlMessage stop;
+  stop.type = ControlType::kStop;
+  stop.SetText(why);
+  for (auto& [control, worker] : workers_) {
+    if (worker->claim != claim || worker->kill_at != Clock::time_point::max()) {
+      continue;
+    }
+    worker->kill_at = Clock::now() + kPatience;
+    (void)SendControl(control, stop);
+  }
+}
+
+bool Supervisor::KillLate() {
+  bool some = false;
+  for (auto& [control, worker] : workers_) {
+    some = some || worker->kill_at != Clock::time_point::max();
+    if (Clock::now() >= worker->kill_at) {
+      kill(worker->process.pid, SIGKILL);
+    }
+  }
+  return some;
+}
+
 bool Supervisor::Recall(const Worker& worker, const ControlMessage& charge) {
   if (!RecallFrom(worker.vgpu, charge.device, &worker)) return false;
   waiting_charges_.push_back({worker.process.control, charge, Clock::now() + kRecallPatience});
@@ -305,7 +359,7 @@ bool Supervisor::RecallFrom(const std::string& vgpu, int device, const Worker* b
     if (other.get() == but_not || other->vgpu != vgpu || other->charges[device].bytes() == 0) {
       continue;
     }
-    asked = SendControl(control, recall).ok() || asked;
+    asked = Tell(control, recall).ok() || asked;
   }
   return asked;
 }
@@ -353,13 +407,16 @@ void Supervisor::Bury(int control) {
     users_.GiveBack(worker.vgpu);
   }
   worker.charges.clear();  // refunds
+  if (!worker.claim.empty()) {
+    pool_.Leave(worker.claim);
+  }
   for (auto at = shared_.begin(); at != shared_.end();) {
     ShareToken token = (at++)->first;
     DropHolder(token, control, true);
   }
   ++totals_.sessions;
-  for (size_t device = 0; device < devices_.report.devices.size(); ++device) {
-    ledger_.Close(worker.vgpu, static_cast<int>(device));
+  for (int device : worker.devices) {
+    ledger_.Close(worker.vgpu, device);
   }
   ledger_.Close(worker.vgpu, quota::kHostMemory);
   close(control);
@@ -407,6 +464,7 @@ int Serve(const ServeOptions& options) {
         supervisor.Admit(std::move(channel), nonce, hello);
       });
   std::string urls;
+  std::vector<std::string> listens;
   std::vector<std::string> wanted =
       options.listen.empty() ? std::vector<std::string>{kDefaultListenUrl} : options.listen;
   for (const std::string& url : wanted) {
@@ -415,9 +473,13 @@ int Serve(const ServeOptions& options) {
       return Fail(kExitCannotListen, listener.status().message());
     }
     urls += (urls.empty() ? "" : ",") + (*listener)->Url();
+    listens.push_back((*listener)->Url());
     door.Listen(std::move(*listener));
   }
   supervisor.OpenControl(urls.substr(0, urls.find(',')));
+  if (Status joined = supervisor.OpenPool(listens); !joined.ok()) {
+    return Fail(kExitFailure, joined.message());
+  }
   const DeviceReport& report = devices->report;
   std::printf("farcall: serving %zu device(s) on %s (%s: %s)\n", report.devices.size(),
               urls.c_str(), devices->choice.kind.c_str(), report.devices[0].name.c_str());

@@ -18,6 +18,7 @@
 #include "server/control_desk.h"
 #include "server/handshake_server.h"
 #include "server/lease_desk.h"
+#include "server/pool_desk.h"
 #include "server/run_totals.h"
 #include "server/serve_options.h"
 #include "server/steady_now.h"
@@ -28,6 +29,9 @@ namespace farcall::server {
 
 // `farcall serve`, from checked options to its end; the process's exit code (docs/exit-codes.md).
 int Serve(const ServeOptions& options);
+
+// The vGPU of a pool's claim is named this and the claim's id.
+inline constexpr std::string_view kClaimPrefix = "claim ";
 
 class Supervisor {
  public:
@@ -40,6 +44,8 @@ class Supervisor {
   // in the log: the server serves without it.
   void OpenControl(const std::string& url);
   Status OpenAudit() { return audit_.Open(options_.audit); }
+  // Joins the pool that the options name, as a server on `urls`.   Errors  kUnavailable
+  Status OpenPool(std::vector<std::string> urls) { return pool_.Open(std::move(urls)); }
   // What was served; after Run.
   const RunTotals& totals() const { return totals_; }
   // Serves until drained or stopped.   Thread  the process's first; its signals are blocked
@@ -56,6 +62,9 @@ class Supervisor {
     std::string client_user, client_host, program;
     uint32_t client_pid = 0;
     std::optional<uid_t> user;  // its own; none: the server's
+    std::vector<int> devices;   // the session's, by the server's numbers
+    std::string claim;          // of a pool; empty: of none
+    Clock::time_point kill_at = Clock::time_point::max();
     std::map<int, quota::Charge> charges;
     std::map<int, uint64_t> unspent;  // of them: credit nothing lies in
     Clock::time_point since;
@@ -65,7 +74,15 @@ class Supervisor {
   void AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello);
   void AdmitAgain(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
   uint64_t QuotaFor(const Hello& hello, int device) const;
-  Status StartSession(Channel& channel, const Hello& hello);
+  // `grant`: of the pool's claim it is for, nullptr without a pool.
+  Status StartSession(Channel& channel, const Hello& hello, const quota::ClaimGrant* grant);
+  std::string GpusOf(const Worker& worker) const;
+  // Its sessions are told why, and gone soon whatever they do.
+  void EndClaim(const std::string& claim, const std::string& why);
+  bool KillLate();  // true: some are still to be
+  // A session counts its own devices from 0.
+  int HostDevice(const Worker& worker, int device) const;
+  Status Tell(int control, ControlMessage message, int descriptor = -1);
   Worker* Find(const SessionId& session);
 
   // Device time: supervisor_compute.cc.
@@ -152,6 +169,7 @@ class Supervisor {
   bool stopping_ = false;
   const Clock::time_point since_ = Clock::now();
   ControlDesk desk_;
+  PoolDesk pool_;
   Audit audit_;
 };
 

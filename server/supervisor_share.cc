@@ -74,7 +74,7 @@ void Supervisor::AnswerRedeem(Worker& worker, const ControlMessage& message) {
     answer.a = 1;
     answer.device = object.device;
     answer.b = object.bytes;
-    sent = SendControl(worker.process.control, answer, {object.descriptor});
+    sent = Tell(worker.process.control, answer, object.descriptor);
   }
   if (!sent.ok()) {
     kill(worker.process.pid, SIGKILL);

@@ -12,6 +12,7 @@
 #include "server/control_path.h"
 #include "server/host_name.h"
 #include "server/supervisor.h"
+#include "server/uuid_text.h"
 #include "server/version.h"
 
 namespace farcall::server {
@@ -25,20 +26,11 @@ std::string PublicId(const std::string& vgpu) {
   constexpr std::string_view kSession = "session ";
   if (vgpu.compare(0, kSession.size(), kSession) == 0)
     return "session-" + vgpu.substr(kSession.size());
+  if (vgpu.compare(0, kClaimPrefix.size(), kClaimPrefix) == 0)
+    return vgpu.substr(kClaimPrefix.size());  // a claim's id lets nobody in
   Hash256 hash = Sha256(std::as_bytes(std::span(vgpu)));
   char text[16];
   std::snprintf(text, sizeof(text), "vgpu-%02x%02x%02x%02x", hash[0], hash[1], hash[2], hash[3]);
-  return text;
-}
-
-std::string UuidText(const std::array<uint8_t, 16>& uuid) {
-  std::string text = "GPU-";
-  for (size_t i = 0; i < uuid.size(); ++i) {
-    char byte[4];
-    std::snprintf(byte, sizeof(byte), "%02x", uuid[i]);
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += byte;
-  }
   return text;
 }
 
@@ -200,6 +192,8 @@ bool Supervisor::ChangeQuota(const ControlMessage& question, Attempt attempt) {
   if (vgpu.empty())
     return refuse(ChangeOutcome::kNoSuchVgpu,
                   "no vGPU is named '" + std::string(question.Text()) + "'; farcall ps lists them");
+  if (pool_.is_in_pool())
+    return refuse(ChangeOutcome::kRefused, "its quota is its claim's: ask the pool for another");
   if (change.memory_bytes != QuotaChange::kUnchanged) {
     for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
       int device = static_cast<int>(i);

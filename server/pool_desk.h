@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The supervisor as a host of a pool: its ledger of claims, the leases it takes, and the agent, a
+// process that speaks gRPC to the pool and only passes on what is said.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/lease_token.h"
+#include "quota/claim_ledger.h"
+#include "server/control.h"
+#include "server/device_library.h"
+#include "server/worker_process.h"
+#include "transport/channel.h"
+
+namespace farcall::server {
+
+struct PoolOptions {
+  std::string url;                     // of the pool; empty: this server is in none
+  std::string name;                    // of this host there; empty: the machine's
+  std::string join_token;              // empty: none is wanted
+  std::vector<std::string> advertise;  // where clients reach this server
+};
+
+class PoolDesk {
+ public:
+  using EndSessions = std::function<void(const std::string& claim, const std::string& why)>;
+
+  // `epoll`: the supervisor's loop, which calls Hear for what this one watches.
+  //   Thread  under the supervisor's lock
+  PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices, EndSessions end);
+  ~PoolDesk();
+
+  bool is_in_pool() const { return !options_.url.empty(); }
+  // Starts the agent.   Errors  kUnavailable
+  Status Open(std::vector<std::string> urls);
+
+  // A seat of the claim that the lease names.   Errors  kRefused (one line)
+  Result<quota::ClaimGrant> Admit(const std::string& lease);
+  // The session is over.
+  void Leave(const std::string& claim);
+
+  // Whether `fd` was this one's to hear; hears it.
+  bool Hear(int fd);
+  // What time brings: holds that are over, an agent to start again.
+  void Tick();
+  void Drain();
+
+ private:
+  Status StartAgent();
+  void Bury();
+  void Answer(const ControlMessage& question, std::vector<int>* descriptors);
+  void Report(const ControlMessage& question);
+  void HearPool(const ControlMessage& message, int file);
+  void Changed();
+  std::string ReportJson() const;
+
+  const int epoll_;
+  const PoolOptions options_;
+  const DeviceReport devices_;
+  const EndSessions end_;
+  quota::ClaimLedger ledger_;
+  const uint64_t incarnation_;
+  std::vector<std::string> urls_;
+  std::string pool_;  // its name, told with the key
+  std::optional<LeasePublicKey> key_;
+  std::map<std::string, int64_t> used_;  // ids of leases shown -> when they expire
+  WorkerProcess agent_{};
+  Clock::time_point start_again_{};
+  bool is_draining_ = false;
+};
+
+}  // namespace farcall::server
