@@ -38,6 +38,8 @@ std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientS
   add("FARCALL_SHARE", settings.share);
   add("FARCALL_LIMIT", settings.limit);
   add("FARCALL_PRIORITY", settings.priority);
+  add("FARCALL_COUNT", settings.count);
+  add("FARCALL_CLAIM", settings.claim);
   add("FARCALL_STATS", settings.stats);
   const char* before = std::getenv("LD_LIBRARY_PATH");
   std::string path = DriverLibraryFolder();

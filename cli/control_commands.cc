@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `farcall ps`, `top` and `quota`: handed to farcall-control, which brings gRPC.
+// `farcall ps`, `top` and `quota`: handed to farcall-control, which brings gRPC; `farcall pool` to
+// farcall-pool.
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,17 +16,21 @@ namespace farcall::cli {
 
 namespace {
 
-std::string ControlProgram() {
+std::string HelperProgram(const std::string& helper) {
   std::string path = OwnPath();
   for (int up = 0; up < 2; ++up)
     path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
-  return path + "/libexec/farcall/farcall-control";
+  return path + "/libexec/farcall/" + helper;
 }
 
 // Returns only if it cannot be.
 int Become(const std::string& name, std::vector<std::string> rest) {
-  std::string program = ControlProgram();
-  rest.insert(rest.begin(), {"farcall", name});
+  bool is_pool = name == "pool";
+  std::string program = HelperProgram(is_pool ? "farcall-pool" : "farcall-control");
+  if (is_pool)
+    rest.insert(rest.begin(), "farcall pool");
+  else
+    rest.insert(rest.begin(), {"farcall", name});
   std::vector<char*> arguments;
   for (std::string& argument : rest) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
@@ -41,7 +46,8 @@ void AddControlCommands(CLI::App& app, int& exit_code) {
   const std::vector<std::pair<std::string, std::string>> commands = {
       {"ps", "Lists a server's sessions"},
       {"top", "Shows devices, vGPUs and sessions, live"},
-      {"quota", "Changes running quotas"}};
+      {"quota", "Changes running quotas"},
+      {"pool", "GPUs of many hosts behind one endpoint"}};
   for (const auto& [name, does] : commands) {
     CLI::App* command = app.add_subcommand(name, does);
     command->set_help_flag();  // its own answers --help

@@ -3,7 +3,7 @@
 
 #include <sodium.h>
 
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -60,7 +60,7 @@ Status Refuse(const std::string& why) {
 LeaseSecretKey NewLeaseKey() {
   LeaseSecretKey secret;
   LeasePublicKey unused;
-  (void)sodium_init();
+  if (sodium_init() < 0) std::abort();  // no randomness, no key
   crypto_sign_keypair(unused.data(), secret.data());
   return secret;
 }

@@ -105,8 +105,9 @@ Effects Core::Apply(const Event& event, Ms now) {
 
 void Core::On(const RequestClaim& event) {
   if (auto known = by_key_.find(event.idempotency_key);
-      !event.idempotency_key.empty() && known != by_key_.end()) {
-    if (claims_.at(known->second).ask != event.ask)
+      !event.idempotency_key.empty() && known != by_key_.end() &&
+      !(event.is_run && IsOver(claims_.at(known->second).state))) {
+    if (!event.is_run && claims_.at(known->second).ask != event.ask)
       return Refuse(RefusalCode::kConflict, "this Idempotency-Key was used for another request",
                     "Idempotency-Key", "use a new key for a new request");
     effects_->claim = known->second;
@@ -222,7 +223,8 @@ void Core::Expire(Claim& claim) {
   if (IsOver(claim.state)) {
     effects_->claims.erase(claim.id);
     effects_->erased_claims.insert(claim.id);
-    if (!claim.idempotency_key.empty()) by_key_.erase(claim.idempotency_key);
+    auto key = by_key_.find(claim.idempotency_key);
+    if (key != by_key_.end() && key->second == claim.id) by_key_.erase(key);
     claims_.erase(std::string(claim.id));
     return;
   }

@@ -41,6 +41,8 @@ struct RequestClaim {
   std::string id, owner, idempotency_key;
   Ask ask;
   int64_t now_unix = 0;
+  // The key is a run's: whatever it asks for, it has one claim, and a new one after that is over.
+  bool is_run = false;
 };
 struct ReleaseClaim {
   std::string id, reason;

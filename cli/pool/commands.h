@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs of `farcall pool`.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "proto/status.h"
+
+namespace farcall::cli {
+
+void AddPoolServeCommand(CLI::App& app, int& exit_code);
+void AddPoolDevCommand(CLI::App& app, int& exit_code);
+void AddPoolVerbs(CLI::App& app, int& exit_code);
+
+// FARCALL_TOKEN, else the first line of FARCALL_TOKEN_FILE or of `file`.   Errors  kInvalid
+Status ReadPoolToken(const std::string& file, std::string* token);
+
+}  // namespace farcall::cli

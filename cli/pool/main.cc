@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// farcall-pool: what `farcall pool` becomes, and what `farcall serve --pool` starts as its agent.
+#include <cstdio>
+#include <memory>
+
+#include "cli/pool/commands.h"
+#include "pool/agent.h"
+#include "server/exit_code.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("farcall pool: GPUs of many hosts behind one endpoint", "farcall pool");
+  app.require_subcommand(1);
+  int exit_code = 0;
+  farcall::cli::AddPoolServeCommand(app, exit_code);
+  farcall::cli::AddPoolDevCommand(app, exit_code);
+  farcall::cli::AddPoolVerbs(app, exit_code);
+  auto pool = std::make_shared<std::string>();
+  CLI::App* agent = app.add_subcommand("agent", "Started by farcall serve --pool");
+  agent->group("");  // not a command of people's
+  agent->add_option("--pool", *pool)->required();
+  agent->callback([pool, &exit_code] { exit_code = farcall::pool::RunAgent(*pool); });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::fprintf(stderr, "farcall pool: %s (see farcall pool --help)\n", error.what());
+    return farcall::server::kExitUsage;
+  }
+  return exit_code;
+}

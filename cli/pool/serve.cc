@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// `farcall pool serve` and `farcall pool dev`.
+#include "pool/serve.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "cli/pool/commands.h"
+#include "pool/rest_client.h"
+#include "proto/pool.pb.h"
+#include "server/control_path.h"
+#include "server/exit_code.h"
+#include "server/program_path.h"
+#include "server/serve_options.h"
+
+namespace farcall::cli {
+
+namespace {
+
+struct Flags {
+  pool::PoolServeOptions options;
+  std::string token_file, join_token_file, placer = "pack", device = "cpu";
+  double settle_seconds = 10;
+};
+
+void AddAddresses(CLI::App* command, Flags* flags) {
+  command->add_option("--listen", flags->options.listen, "host:port of pool://")
+      ->capture_default_str();
+  command->add_option("--rest", flags->options.rest, "host:port of the REST interface")
+      ->capture_default_str();
+  command->add_option("--grpc", flags->options.grpc, "host:port of gRPC, for hosts and programs")
+      ->capture_default_str();
+  command->add_option("--placer", flags->placer, "pack (fill what is begun) or spread")
+      ->check(CLI::IsMember({"pack", "spread"}))
+      ->capture_default_str();
+}
+
+int Fail(const std::string& why) {
+  std::fprintf(stderr, "farcall pool: %s\n", why.c_str());
+  return server::kExitUsage;
+}
+
+int Serve(Flags& flags) {
+  pool::PoolServeOptions& options = flags.options;
+  if (Status read = ReadPoolToken(flags.token_file, &options.token); !read.ok())
+    return Fail(read.message());
+  if (!flags.join_token_file.empty()) {
+    Result<std::string> token = server::ReadTokenFile(flags.join_token_file);
+    if (!token.ok()) return Fail(token.status().message());
+    options.join_token = *token;
+  }
+  if (options.store.empty()) {
+    Result<std::string> folder = server::MakeControlFolder();
+    if (!folder.ok()) return Fail(folder.status().message());
+    options.store = *folder + "/pool.db";
+  }
+  options.spread = flags.placer == "spread";
+  options.timing.settle = static_cast<pool::Ms>(flags.settle_seconds * 1000);
+  return pool::ServePool(options, [](const std::string&, const std::string& line) {
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+    return true;
+  });
+}
+
+// A host on this machine, which ends with this process.
+pid_t StartHost(const std::string& url, const std::string& device) {
+  std::string program = server::ProgramBeside("/bin/farcall");
+  pid_t parent = getpid(), child = fork();
+  if (child != 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(1);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  dup2(STDERR_FILENO, STDOUT_FILENO);  // our ready line is the only one
+  execl(program.c_str(), "farcall", "serve", "--listen", "tcp://127.0.0.1:0", "--device",
+        device.c_str(), "--pool", url.c_str(), "--pool-name", "dev", "--log-level", "warn",
+        nullptr);
+  std::perror(program.c_str());
+  _exit(127);
+}
+
+bool WaitReady(const std::string& url, const std::string& token, pid_t host) {
+  while (true) {
+    pool::v1::HostList list;
+    if (pool::RestGet(url, token, "/v1/hosts", &list).ok() && list.hosts_size() != 0 &&
+        list.hosts(0).state() == "ready")
+      return true;
+    if (waitpid(host, nullptr, WNOHANG) == host) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+int Dev(Flags& flags) {
+  pool::PoolServeOptions& options = flags.options;
+  char folder[] = "/tmp/farcall-pool-XXXXXX";
+  if (mkdtemp(folder) == nullptr) return Fail("no folder in /tmp");
+  options.store = std::string(folder) + "/pool.db";
+  options.spread = flags.placer == "spread";
+  options.timing.settle = 0;  // there is nothing to settle
+  pid_t host = -1;
+  int code = pool::ServePool(options, [&](const std::string& url, const std::string& line) {
+    host = StartHost(url, flags.device);
+    if (!WaitReady(url, "", host)) {
+      std::fprintf(stderr, "farcall pool dev: the host did not start\n");
+      host = -1;
+      return false;
+    }
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+    return true;
+  });
+  if (host > 0) {
+    kill(host, SIGTERM);
+    kill(host, SIGTERM);
+    waitpid(host, nullptr, 0);
+  } else if (code == 0) {
+    code = server::kExitFailure;
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  return code;
+}
+
+}  // namespace
+
+Status ReadPoolToken(const std::string& file, std::string* token) {
+  const char* given = std::getenv("FARCALL_TOKEN");
+  const char* given_file = std::getenv("FARCALL_TOKEN_FILE");
+  std::string path = !file.empty() ? file : given_file != nullptr ? given_file : "";
+  if (file.empty() && given != nullptr && *given != '\0') {
+    *token = given;
+    return {};
+  }
+  if (path.empty()) return {};
+  Result<std::string> read = server::ReadTokenFile(path);
+  if (read.ok()) *token = *read;
+  return read.status();
+}
+
+void AddPoolServeCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("serve", "The controller of a pool");
+  AddAddresses(command, flags.get());
+  command->add_option("--store", flags->options.store,
+                      "its SQLite file (default: pool.db in /run/farcall, $XDG_RUNTIME_DIR/farcall "
+                      "or /tmp/farcall-UID: gone when the machine restarts)");
+  command->add_option("--token-file", flags->token_file,
+                      "file whose first line programs and people must know");
+  command->add_option("--join-token-file", flags->join_token_file,
+                      "file whose first line hosts must know (default: the same)");
+  command
+      ->add_option("--settle", flags->settle_seconds,
+                   "seconds after a start in which nothing expires")
+      ->check(CLI::Range(0.0, 600.0))
+      ->capture_default_str();
+  command->footer(
+      "Example: farcall pool serve --store /var/lib/farcall/pool.db --listen 0.0.0.0:7718 "
+      "--rest 0.0.0.0:7719 --grpc 0.0.0.0:7720 --token-file /etc/farcall/token");
+  command->callback([flags, &exit_code] { exit_code = Serve(*flags); });
+}
+
+void AddPoolDevCommand(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  flags->options.listen = "127.0.0.1:0";
+  flags->options.rest = "127.0.0.1:0";
+  flags->options.grpc = "127.0.0.1:0";
+  CLI::App* command = app.add_subcommand("dev", "A controller and one host on this machine");
+  AddAddresses(command, flags.get());
+  command->add_option("--device", flags->device, "of the host, as farcall serve has it")
+      ->capture_default_str();
+  command->footer("Example: farcall pool dev");
+  command->callback([flags, &exit_code] { exit_code = Dev(*flags); });
+}
+
+}  // namespace farcall::cli

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// `farcall pool request`, `release`, `list`, `drain`, `explain`: by REST.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "cli/pool/commands.h"
+#include "pool/rest_client.h"
+#include "proto/pool.pb.h"
+#include "server/exit_code.h"
+#include "server/serve_options.h"
+
+namespace farcall::cli {
+
+namespace {
+
+namespace pb = farcall::pool::v1;
+
+struct Door {
+  std::string url, token_file;
+  bool json = false;
+};
+
+std::shared_ptr<Door> AddDoor(CLI::App* command) {
+  auto door = std::make_shared<Door>();
+  command->add_option("--pool", door->url,
+                      "the pool's http:// URL (default: FARCALL_POOL, else http://127.0.0.1:7719)");
+  command->add_option("--token-file", door->token_file,
+                      "file whose first line is the pool's token");
+  command->add_flag("--json", door->json, "the answer as it came");
+  return door;
+}
+
+// Prints the answer's JSON, or leaves the answer to the caller.
+int Call(const Door& door, const std::string& method, const std::string& path,
+         const google::protobuf::Message* in, google::protobuf::Message* out) {
+  const char* given = std::getenv("FARCALL_POOL");
+  std::string url = !door.url.empty()                    ? door.url
+                    : given != nullptr && *given != '\0' ? given
+                                                         : "http://127.0.0.1:7719";
+  std::string token, json;
+  Status done = ReadPoolToken(door.token_file, &token);
+  if (done.ok()) done = pool::RestCall(url, token, method, path, in, out, &json);
+  if (!done.ok()) {
+    std::fprintf(stderr, "farcall pool: %s\n", done.message().c_str());
+    return done.code() == Code::kInvalid ? server::kExitUsage : server::kExitFailure;
+  }
+  if (door.json) std::fputs(json.c_str(), stdout);
+  return 0;
+}
+
+std::string Gib(uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f", static_cast<double>(bytes) / (1ull << 30));
+  return text;
+}
+
+void Print(const pb::Claim& claim) {
+  std::printf("%s  %-9s", claim.id().c_str(), claim.state().c_str());
+  if (!claim.host().empty()) {
+    std::printf("  %s", claim.host().c_str());
+    for (uint32_t device : claim.devices()) std::printf(":%u", device);
+    std::printf("  %s GiB", Gib(claim.memory_bytes()).c_str());
+  }
+  if (claim.request().share_milli() != 0)
+    std::printf("  %g %%", claim.request().share_milli() / 10.0);
+  if (claim.sessions() != 0) std::printf("  %u session(s)", claim.sessions());
+  if (claim.host_lost()) std::printf("  host_lost");
+  if (!claim.reason().empty()) std::printf("  (%s)", claim.reason().c_str());
+  std::printf("\n");
+}
+
+struct RequestFlags {
+  pb::ClaimRequest request;
+  std::string mem, share, limit;
+  uint32_t count = 1, seats = 0;
+  double wait = 60, lifetime = 0;
+};
+
+Status Fill(RequestFlags& flags) {
+  if (!flags.mem.empty()) {
+    Result<uint64_t> bytes = server::ParseBytes(flags.mem);
+    if (!bytes.ok()) return {Code::kInvalid, "--mem: " + bytes.status().message()};
+    flags.request.set_memory_bytes(*bytes);
+  }
+  for (auto [text, name, set] :
+       {std::tuple(&flags.share, "--share", &pb::ClaimRequest::set_share_milli),
+        {&flags.limit, "--limit", &pb::ClaimRequest::set_limit_milli}}) {
+    if (text->empty()) continue;
+    Result<uint32_t> milli = server::ParsePercent(*text);
+    if (!milli.ok()) return {Code::kInvalid, std::string(name) + ": " + milli.status().message()};
+    (flags.request.*set)(*milli);
+  }
+  flags.request.set_count(flags.count);
+  flags.request.set_max_sessions(flags.seats);
+  flags.request.set_wait_ms(static_cast<int64_t>(flags.wait * 1000));
+  flags.request.set_lifetime_ms(static_cast<int64_t>(flags.lifetime * 1000));
+  const char* user = std::getenv("USER");
+  if (flags.request.owner().empty() && user != nullptr) flags.request.set_owner(user);
+  return {};
+}
+
+int Request(const Door& door, RequestFlags& flags) {
+  if (Status filled = Fill(flags); !filled.ok()) {
+    std::fprintf(stderr, "farcall pool request: %s\n", filled.message().c_str());
+    return server::kExitUsage;
+  }
+  pb::Claim claim;
+  int code = Call(door, "POST", "/v1/claims", &flags.request, &claim);
+  if (code != 0) return code;
+  if (!door.json) Print(claim);
+  if (claim.state() != "pending" && claim.state() != "failed") return 0;
+  pb::Explanation told;
+  Door silent = door;
+  silent.json = false;
+  if (Call(silent, "POST", "/v1/claims/" + claim.id() + ":explain", nullptr, &told) == 0)
+    std::fprintf(stderr, "%s\n", told.why().c_str());
+  return 0;
+}
+
+void AddRequest(CLI::App& app, int& exit_code) {
+  CLI::App* command =
+      app.add_subcommand("request", "Asks for a claim, and waits until it is bound");
+  auto door = AddDoor(command);
+  auto flags = std::make_shared<RequestFlags>();
+  command->add_option("--mem", flags->mem,
+                      "memory on each GPU, such as 4GiB (default: a whole GPU)");
+  command->add_option("--share", flags->share, "guaranteed share, such as 30%");
+  command->add_option("--limit", flags->limit, "most of a GPU's time, such as 50%");
+  command->add_option("--count", flags->count, "GPUs, all of one host")->capture_default_str();
+  command->add_option("--seats", flags->seats, "sessions at once (default: 64)");
+  command->add_option("--wait", flags->wait, "seconds to wait for it, at most 60")
+      ->check(CLI::Range(0.0, 60.0))
+      ->capture_default_str();
+  command->add_option("--lifetime", flags->lifetime, "seconds after which it ends (default: none)");
+  command->add_option_function<std::string>(
+      "--model", [flags](const std::string& text) { flags->request.set_model(text); },
+      "part of the GPU's name");
+  command->add_option_function<std::string>(
+      "--host", [flags](const std::string& text) { flags->request.set_host(text); },
+      "this host only");
+  command->add_option_function<std::string>(
+      "--placer", [flags](const std::string& text) { flags->request.set_placer(text); },
+      "pack or spread");
+  command->footer(
+      "Example: farcall pool request --mem 4GiB --share 25%\n"
+      "         FARCALL_CLAIM=c-... FARCALL_ENDPOINT=pool://127.0.0.1:7718 ./a.out");
+  command->callback([door, flags, &exit_code] { exit_code = Request(*door, *flags); });
+}
+
+void AddOfClaim(CLI::App& app, int& exit_code, const char* name, const char* does,
+                std::function<int(const Door&, const std::string&)> run) {
+  CLI::App* command = app.add_subcommand(name, does);
+  auto door = AddDoor(command);
+  auto id = std::make_shared<std::string>();
+  command->add_option("name", *id, "its name")->required()->check([](const std::string& text) {
+    bool fine = text.find_first_not_of(
+                    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+                std::string::npos;
+    return fine ? std::string() : "'" + text + "': letters, digits and . _ -";
+  });
+  command->callback([door, id, run, &exit_code] { exit_code = run(*door, *id); });
+}
+
+int Release(const Door& door, const std::string& id) {
+  pb::Claim claim;
+  int code = Call(door, "DELETE", "/v1/claims/" + id, nullptr, &claim);
+  if (code == 0 && !door.json) Print(claim);
+  return code;
+}
+
+int Explain(const Door& door, const std::string& id) {
+  pb::Explanation told;
+  int code = Call(door, "POST", "/v1/claims/" + id + ":explain", nullptr, &told);
+  if (code == 0 && !door.json) std::printf("%s: %s\n", told.state().c_str(), told.why().c_str());
+  return code;
+}
+
+int Drain(const Door& door, const std::string& name, const char* verb) {
+  pb::Host host;
+  int code = Call(door, "POST", "/v1/hosts/" + name + ":" + verb, nullptr, &host);
+  if (code == 0 && !door.json)
+    std::printf("%s  %s  %u claim(s)\n", host.name().c_str(), host.state().c_str(), host.claims());
+  return code;
+}
+
+int List(const Door& door, bool hosts) {
+  pb::ClaimList claims;
+  pb::HostList list;
+  if (!hosts) {
+    int code = Call(door, "GET", "/v1/claims?limit=1000", nullptr, &claims);
+    if (code != 0 || door.json) return code;
+    for (const pb::Claim& claim : claims.claims()) Print(claim);
+    if (claims.claims_size() == 0) std::printf("no claims\n");
+    return 0;
+  }
+  int code = Call(door, "GET", "/v1/hosts", nullptr, &list);
+  if (code != 0 || door.json) return code;
+  for (const pb::Host& host : list.hosts()) {
+    std::printf("%s  %s%s  %u claim(s)%s\n", host.name().c_str(), host.state().c_str(),
+                host.cordoned() ? ", cordoned" : "", host.claims(),
+                host.reason().empty() ? "" : ("  (" + host.reason() + ")").c_str());
+    for (const pb::Gpu& gpu : host.gpus())
+      std::printf("  %u  %s  %s of %s GiB  %g %%  %u claim(s)\n", gpu.index(), gpu.name().c_str(),
+                  Gib(gpu.used_bytes()).c_str(), Gib(gpu.memory_bytes()).c_str(),
+                  gpu.used_milli() / 10.0, gpu.claims());
+  }
+  if (list.hosts_size() == 0) std::printf("no hosts\n");
+  return 0;
+}
+
+}  // namespace
+
+void AddPoolVerbs(CLI::App& app, int& exit_code) {
+  AddRequest(app, exit_code);
+  AddOfClaim(app, exit_code, "release", "Ends a claim", Release);
+  AddOfClaim(app, exit_code, "explain", "Says why a claim waits, or where it is", Explain);
+  for (const char* verb : {"drain", "cordon", "uncordon"})
+    AddOfClaim(
+        app, exit_code, verb,
+        *verb == 'd'   ? "Lets a host's claims end and gives it no new ones"
+        : *verb == 'c' ? "Gives a host no new claims"
+                       : "Lets a host have claims again",
+        [verb](const Door& door, const std::string& name) { return Drain(door, name, verb); });
+  CLI::App* list = app.add_subcommand("list", "Lists claims, or hosts with their GPUs");
+  auto door = AddDoor(list);
+  auto hosts = std::make_shared<bool>(false);
+  list->add_flag("--hosts", *hosts, "hosts instead of claims");
+  list->callback([door, hosts, &exit_code] { exit_code = List(*door, *hosts); });
+}
+
+}  // namespace farcall::cli

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/agent.h"
+
+#include <fcntl.h>
+#include <google/protobuf/util/json_util.h>
+#include <grpcpp/grpcpp.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <random>
+#include <span>
+#include <thread>
+
+#include "pool/rest_client.h"
+#include "proto/pool.grpc.pb.h"
+#include "server/control.h"
+#include "server/worker.h"
+
+namespace farcall::pool {
+
+namespace {
+
+namespace pb = farcall::pool::v1;
+using server::ControlMessage;
+using server::ControlType;
+
+constexpr std::chrono::milliseconds kBeat(3000);
+constexpr size_t kMaxReportBytes = 16u << 20;
+
+// The supervisor's side: one question at a time; its nudges wake whoever waits for the next beat.
+class Supervisor {
+ public:
+  explicit Supervisor(int control) : control_(control) {}
+
+  bool Report(uint64_t beat, pb::HostReport* report) {
+    ControlMessage question;
+    question.type = ControlType::kPoolBeat;
+    question.id = beat;
+    std::string text;
+    {
+      std::unique_lock lock(mutex_);
+      report_.clear();
+      wanted_ = beat;
+      if (!server::SendControl(control_, question).ok()) _exit(0);
+      if (!heard_.wait_for(lock, std::chrono::seconds(5), [&] { return !report_.empty(); }))
+        return false;
+      text = report_;
+    }
+    report->Clear();
+    if (!google::protobuf::util::JsonStringToMessage(text, report).ok()) return false;
+    report->set_beat(beat);
+    return true;
+  }
+
+  void Answer(const pb::HostAnswer& answer) {
+    std::string text;
+    google::protobuf::util::JsonPrintOptions options;
+    options.preserve_proto_field_names = true;
+    (void)google::protobuf::util::MessageToJsonString(answer, &text, options);
+    auto bytes = std::as_bytes(std::span(text));
+    int file = server::MakeMemoryFile("farcall-answer", {bytes.begin(), bytes.end()});
+    if (file < 0) return;
+    ControlMessage message;
+    message.type = ControlType::kPoolAnswer;
+    message.id = answer.beat();
+    if (!server::SendControl(control_, message, {file}).ok()) _exit(0);
+    close(file);
+  }
+
+  // Until the supervisor is gone.   Thread  of its own
+  void Listen() {
+    while (true) {
+      ControlMessage message;
+      std::vector<int> descriptors;
+      Status received = server::ReceiveControl(control_, &message, &descriptors);
+      if (received.code() == Code::kTimeout) {
+        pollfd readable{control_, POLLIN, 0};
+        poll(&readable, 1, -1);
+        continue;
+      }
+      if (!received.ok()) _exit(0);
+      if (message.type == ControlType::kPoolReport && !descriptors.empty()) {
+        auto bytes = server::ReadMemoryFile(descriptors[0], kMaxReportBytes);
+        std::lock_guard lock(mutex_);
+        if (bytes.ok() && message.id == wanted_)
+          report_.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+        heard_.notify_all();
+      }
+      if (message.type == ControlType::kPoolChanged) Nudge();
+      for (int fd : descriptors) close(fd);
+    }
+  }
+
+  void Nudge() {
+    std::lock_guard lock(mutex_);
+    nudged_ = true;
+    heard_.notify_all();
+  }
+  // Till the next beat is due, or somebody wants one now, or `over`.
+  void WaitForBeat(const std::atomic<bool>& over) {
+    std::unique_lock lock(mutex_);
+    heard_.wait_for(lock, kBeat, [&] { return nudged_ || over.load(); });
+    nudged_ = false;
+  }
+
+ private:
+  const int control_;
+  std::mutex mutex_;
+  std::condition_variable heard_;
+  std::string report_;
+  uint64_t wanted_ = 0;
+  bool nudged_ = false;
+};
+
+// One stream, as long as it lasts. Its end in words.
+std::string Stream(Supervisor& supervisor, const std::string& address, const std::string& token,
+                   uint64_t* beat) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 5000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 2000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  auto stub = pb::AgentLink::NewStub(
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+  grpc::ClientContext context;
+  if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
+  auto stream = stub->Stream(&context);
+  std::atomic<bool> over{false};
+  std::thread reader([&] {
+    pb::HostAnswer answer;
+    while (stream->Read(&answer)) {
+      if (answer.beat_now())
+        supervisor.Nudge();
+      else
+        supervisor.Answer(answer);
+    }
+    over = true;
+    supervisor.Nudge();
+  });
+  while (!over) {
+    pb::HostReport report;
+    if (supervisor.Report(++*beat, &report) && !stream->Write(report)) break;
+    supervisor.WaitForBeat(over);
+  }
+  stream->WritesDone();
+  context.TryCancel();
+  reader.join();
+  grpc::Status status = stream->Finish();
+  return status.error_message();
+}
+
+}  // namespace
+
+int RunAgent(const std::string& pool_url) {
+  fcntl(server::kControlDescriptor, F_SETFD, FD_CLOEXEC);
+  Result<std::vector<std::byte>> join =
+      server::ReadMemoryFile(server::kControlDescriptor + 1, 4096);
+  if (!join.ok()) {
+    std::fprintf(stderr, "farcall-pool agent: is started by farcall serve --pool\n");
+    return 2;
+  }
+  std::string token(reinterpret_cast<const char*>(join->data()), join->size());
+  close(server::kControlDescriptor + 1);
+  Supervisor supervisor(server::kControlDescriptor);
+  std::thread([&] { supervisor.Listen(); }).detach();
+  std::mt19937 random(std::random_device{}());
+  // The supervisor's next agent must not count again from 1 for the same incarnation.
+  auto beat = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+  std::string said;
+  while (true) {
+    pb::Info info;
+    Status asked = RestGet(pool_url, token, "/v1/pool", &info);
+    std::string why = asked.ok()
+                          ? Stream(supervisor, HostOf(pool_url) + PortOf(info.grpc()), token, &beat)
+                          : asked.message();
+    if (!why.empty() && why != said)
+      std::fprintf(stderr, "farcall serve: pool %s: %s; trying again, sessions go on\n",
+                   pool_url.c_str(), why.c_str());
+    said = why;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200 + random() % 800));
+  }
+}
+
+}  // namespace farcall::pool

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/convert.h"
+
+#include <algorithm>
+
+namespace farcall::pool {
+
+namespace {
+
+constexpr uint64_t kMostBytes = 1ull << 50;
+constexpr int kMostGpus = 64, kMostClaims = 8192, kMostEndpoints = 8;
+constexpr size_t kMostText = 256;
+constexpr uint32_t kDefaultSeats = 64;
+
+std::string_view ClassName(uint8_t priority) {
+  return priority == 1 ? "high" : priority == 2 ? "low" : "normal";
+}
+
+Refusal Wrong(std::string field, std::string message) {
+  return {RefusalCode::kInvalid, std::move(message), std::move(field), ""};
+}
+
+ClaimState StateOf(const std::string& text) {
+  for (size_t i = 0; i < kClaimStates; ++i)
+    if (ToText(static_cast<ClaimState>(i)) == text) return static_cast<ClaimState>(i);
+  return ClaimState::kFailed;
+}
+
+pb::ClaimRequest ToProto(const Ask& ask) {
+  pb::ClaimRequest request;
+  request.set_count(ask.count);
+  request.set_memory_bytes(ask.memory_bytes);
+  request.set_share_milli(ask.share_milli);
+  request.set_limit_milli(ask.limit_milli);
+  request.set_class_(std::string(ClassName(ask.priority)));
+  request.set_model(ask.model);
+  request.set_host(ask.host);
+  request.set_placer(ask.spread ? "spread" : "pack");
+  request.set_max_sessions(ask.seats);
+  request.set_queue_ms(ask.queue_ms);
+  request.set_lifetime_ms(ask.lifetime_ms);
+  request.set_on_disconnect_ms(ask.on_disconnect_ms);
+  request.set_hold_ms(ask.hold_ms);
+  return request;
+}
+
+std::string Shortened(const std::string& text) {
+  return text.substr(0, kMostText);
+}
+
+}  // namespace
+
+std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* ask) {
+  ask->count = request.count() == 0 ? 1 : request.count();
+  ask->memory_bytes = request.memory_bytes();
+  ask->share_milli = request.share_milli();
+  ask->limit_milli = request.limit_milli();
+  const std::string& name = request.class_();
+  if (!name.empty() && name != "normal" && name != "high" && name != "low")
+    return Wrong("class", "class '" + Shortened(name) + "': high, normal or low");
+  ask->priority = name == "high" ? 1 : name == "low" ? 2 : 0;
+  if (!request.placer().empty() && request.placer() != "pack" && request.placer() != "spread")
+    return Wrong("placer", "placer '" + Shortened(request.placer()) + "': pack or spread");
+  ask->spread = request.placer().empty() ? spread : request.placer() == "spread";
+  for (auto [text, field] : {std::pair(&request.model(), "model"),
+                             {&request.host(), "host"},
+                             {&request.owner(), "owner"},
+                             {&request.idempotency_key(), "idempotency_key"}})
+    if (text->size() > kMostText)
+      return Wrong(field, std::string(field) + " of " + std::to_string(text->size()) +
+                              " characters: at most " + std::to_string(kMostText));
+  ask->model = request.model();
+  ask->host = request.host();
+  ask->seats = request.max_sessions() == 0 ? kDefaultSeats : request.max_sessions();
+  ask->queue_ms = request.queue_ms();
+  ask->lifetime_ms = request.lifetime_ms();
+  ask->on_disconnect_ms = request.on_disconnect_ms();
+  if (request.hold_ms() != 0) ask->hold_ms = request.hold_ms();
+  constexpr int64_t kMostMs = 366LL * 24 * 3600 * 1000;
+  for (int64_t value : {ask->queue_ms, ask->lifetime_ms, ask->on_disconnect_ms, ask->hold_ms})
+    if (value > kMostMs)
+      return Wrong("", "a time of " + std::to_string(value) + " ms: at most a year");
+  return std::nullopt;
+}
+
+pb::Claim ToProto(const Claim& claim, const Host* host) {
+  pb::Claim told;
+  told.set_id(claim.id);
+  told.set_state(std::string(ToText(claim.state)));
+  told.set_reason(claim.reason);
+  told.set_host(claim.host);
+  for (uint32_t device : claim.devices) told.add_devices(device);
+  told.set_memory_bytes(claim.memory_bytes);
+  told.set_epoch(claim.epoch);
+  told.set_sessions(claim.sessions);
+  told.set_owner(claim.owner);
+  told.set_created(claim.created_unix);
+  told.set_revision(claim.revision);
+  told.set_host_lost(host != nullptr && host->state == HostState::kLost);
+  told.set_order(claim.order);
+  if (claim.state == ClaimState::kReleasing)
+    told.set_next_state(claim.requeues ? "pending" : std::string(ToText(claim.final_state)));
+  *told.mutable_request() = ToProto(claim.ask);
+  told.mutable_request()->set_idempotency_key(claim.idempotency_key);
+  return told;
+}
+
+Claim FromProto(const pb::Claim& stored) {
+  Claim claim;
+  (void)ToAsk(stored.request(), false, &claim.ask);
+  claim.id = stored.id();
+  claim.state = StateOf(stored.state());
+  claim.requeues = stored.next_state() == "pending";
+  if (!stored.next_state().empty() && !claim.requeues)
+    claim.final_state = StateOf(stored.next_state());
+  claim.reason = stored.reason();
+  claim.host = stored.host();
+  claim.devices.assign(stored.devices().begin(), stored.devices().end());
+  claim.memory_bytes = stored.memory_bytes();
+  claim.epoch = stored.epoch();
+  claim.owner = stored.owner();
+  claim.created_unix = stored.created();
+  claim.revision = stored.revision();
+  claim.order = stored.order();
+  claim.idempotency_key = stored.request().idempotency_key();
+  return claim;
+}
+
+pb::Gpu ToProto(const Gpu& gpu, const std::string& host, uint32_t index) {
+  pb::Gpu told;
+  told.set_index(index);
+  told.set_name(gpu.name);
+  told.set_uuid(gpu.uuid);
+  told.set_memory_bytes(gpu.memory_bytes);
+  told.set_used_bytes(gpu.used_bytes);
+  told.set_used_milli(gpu.used_milli);
+  told.set_claims(gpu.claims);
+  told.set_host(host);
+  return told;
+}
+
+pb::Host ToProto(const Host& host, Ms now) {
+  pb::Host told;
+  told.set_name(host.name);
+  told.set_state(std::string(ToText(host.state)));
+  told.set_cordoned(host.is_cordoned);
+  told.set_drains(host.drains);
+  told.set_reason(host.reason);
+  for (const std::string& url : host.endpoints) told.add_endpoints(url);
+  for (uint32_t i = 0; i < host.gpus.size(); ++i)
+    *told.add_gpus() = ToProto(host.gpus[i], host.name, i);
+  told.set_claims(static_cast<uint32_t>(host.claims.size()));
+  told.set_revision(host.revision);
+  told.set_silent_ms(now - host.heard);
+  return told;
+}
+
+Host FromProto(const pb::Host& stored) {
+  Host host;
+  host.name = stored.name();
+  host.drains = stored.drains();
+  host.is_cordoned = stored.cordoned();
+  host.reason = stored.reason();
+  host.endpoints.assign(stored.endpoints().begin(), stored.endpoints().end());
+  for (const pb::Gpu& told : stored.gpus()) {
+    Gpu gpu;
+    gpu.name = told.name();
+    gpu.uuid = told.uuid();
+    gpu.memory_bytes = told.memory_bytes();
+    host.gpus.push_back(gpu);
+  }
+  host.revision = stored.revision();
+  return host;
+}
+
+pb::Explanation ToProto(const Explanation& told) {
+  pb::Explanation out;
+  out.set_state(std::string(ToText(told.state)));
+  out.set_why(told.why);
+  out.set_place_in_queue(told.place_in_queue);
+  out.set_gpus(told.pass.gpus);
+  for (size_t i = 0; i < kFilters; ++i) {
+    auto filter = static_cast<Filter>(i);
+    if (filter == Filter::kNone || told.pass.removed[i] == 0) continue;
+    (*out.mutable_removed())[std::string(ToText(filter))] = told.pass.removed[i];
+  }
+  out.set_fits_now(told.pass.removed[static_cast<size_t>(Filter::kNone)] != 0);
+  out.set_could_ever_fit(told.pass.could_ever_fit);
+  return out;
+}
+
+pb::Grant ToProto(const Grant& grant) {
+  pb::Grant told;
+  told.set_claim(grant.claim);
+  told.set_epoch(grant.epoch);
+  for (uint32_t device : grant.devices) told.add_devices(device);
+  told.set_memory_bytes(grant.memory_bytes);
+  told.set_share_milli(grant.share_milli);
+  told.set_limit_milli(grant.limit_milli);
+  told.set_priority(grant.priority);
+  told.set_seats(grant.seats);
+  told.set_hold_ms(grant.hold_ms);
+  return told;
+}
+
+Result<HostReport> FromProto(const pb::HostReport& told) {
+  auto wrong = [](const std::string& what) { return Status(Code::kInvalid, "report: " + what); };
+  if (told.host().empty() || told.host().size() > kMostText)
+    return wrong("a host's name has 1 to " + std::to_string(kMostText) + " characters");
+  if (told.gpus_size() > kMostGpus || told.claims_size() > kMostClaims ||
+      told.endpoints_size() > kMostEndpoints)
+    return wrong(std::to_string(told.gpus_size()) + " GPUs, " + std::to_string(told.claims_size()) +
+                 " claims: too many for one host");
+  HostReport report;
+  report.host = told.host();
+  report.incarnation = told.incarnation();
+  report.beat = told.beat();
+  report.is_draining = told.draining();
+  for (const std::string& url : told.endpoints()) report.endpoints.push_back(Shortened(url));
+  for (const pb::Gpu& one : told.gpus()) {
+    Gpu gpu;
+    gpu.name = Shortened(one.name());
+    gpu.uuid = Shortened(one.uuid());
+    gpu.memory_bytes = std::min(one.memory_bytes(), kMostBytes);
+    report.gpus.push_back(gpu);
+  }
+  for (const pb::HeldClaim& one : told.claims()) {
+    ReportedClaim claim;
+    claim.claim = Shortened(one.claim());
+    claim.epoch = one.epoch();
+    claim.sessions = one.sessions();
+    claim.is_ending = one.ending();
+    claim.refused = Shortened(one.refused());
+    for (uint32_t device : one.devices())
+      if (claim.devices.size() < static_cast<size_t>(kMostGpus)) claim.devices.push_back(device);
+    claim.memory_bytes = std::min(one.memory_bytes(), kMostBytes);
+    claim.share_milli = std::min(one.share_milli(), kWholeMilli);
+    claim.limit_milli = std::min(one.limit_milli(), kWholeMilli);
+    claim.priority = static_cast<uint8_t>(std::min(one.priority(), 2u));
+    claim.seats = std::clamp(one.seats(), 1u, 4096u);
+    report.claims.push_back(claim);
+  }
+  return report;
+}
+
+}  // namespace farcall::pool

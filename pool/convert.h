@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the core's words and pool.proto's.
+#pragma once
+
+#include "pool/core/core.h"
+#include "proto/pool.pb.h"
+#include "proto/status.h"
+
+namespace farcall::pool {
+
+namespace pb = farcall::pool::v1;
+
+// What is asked for; `spread`: the pool's placer where none is named.   Errors  a field that cannot
+// be read
+std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* ask);
+pb::Claim ToProto(const Claim& claim, const Host* host);
+pb::Host ToProto(const Host& host, Ms now);
+pb::Gpu ToProto(const Gpu& gpu, const std::string& host, uint32_t index);
+pb::Explanation ToProto(const Explanation& told);
+pb::Grant ToProto(const Grant& grant);
+
+// As the store holds them.
+Claim FromProto(const pb::Claim& stored);
+Host FromProto(const pb::Host& stored);
+
+// From a host, which may say anything: bounded.   Errors  kInvalid, one line
+Result<HostReport> FromProto(const pb::HostReport& told);
+
+}  // namespace farcall::pool

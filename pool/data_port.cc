@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/data_port.h"
+
+#include <algorithm>
+#include <array>
+
+#include "proto/session_features.h"
+#include "transport/handshake.h"
+
+namespace farcall::pool {
+
+namespace {
+
+constexpr std::chrono::seconds kLongestWait(60);
+constexpr Ms kLook = 250;           // how often a waiting client is looked after
+constexpr int kMostWaiting = 1024;  // a thread each
+constexpr Ms kOnDisconnect = 30'000;
+
+SessionKey KeyOf(const std::string& token) {
+  return token.empty() ? SessionKey{} : Sha256(std::as_bytes(std::span(token)));
+}
+
+// Knowing a run's token lets a process join it, so the pool keeps its hash only.
+std::string RunName(const Hello& hello) {
+  if (hello.vgpu.empty()) return "";
+  Hash256 hash = Sha256(std::as_bytes(std::span(hello.vgpu)));
+  std::string name = "run-";
+  for (size_t i = 0; i < 16; ++i) {
+    name += "0123456789abcdef"[hash[i] >> 4];
+    name += "0123456789abcdef"[hash[i] & 15];
+  }
+  return name;
+}
+
+std::string Printable(const std::string& text) {
+  std::string clean = text.substr(0, 64);
+  std::replace_if(
+      clean.begin(), clean.end(), [](unsigned char c) { return c < 32 || c > 126; }, '?');
+  return clean;
+}
+
+Status ToStatus(const Outcome& outcome) {
+  return {outcome.http == 404 ? Code::kRefused : Code::kInvalid, outcome.error.message()};
+}
+
+bool HasGone(Channel& channel) {
+  std::array<std::byte, 64> rest;
+  Result<size_t> got = channel.TryReceive(rest);
+  return !got.ok() || *got != 0;  // nothing may come before the answer
+}
+
+}  // namespace
+
+DataPort::DataPort(Service* service, const std::string& token)
+    : service_(service),
+      wants_token_(!token.empty()),
+      key_(KeyOf(token)),
+      door_(wants_token_, [this](std::unique_ptr<Channel> channel, const Nonce& nonce,
+                                 const Hello& hello) { Admit(std::move(channel), nonce, hello); }) {
+}
+
+Status DataPort::Open(const std::string& url) {
+  Result<std::unique_ptr<Listener>> listener = Listen(url);
+  if (!listener.ok()) return listener.status();
+  std::string bound = (*listener)->Url();
+  address_ = bound.substr(bound.find("://") + 3);
+  door_.Listen(std::move(*listener));
+  return {};
+}
+
+Result<Redirect> DataPort::Judge(Channel& channel, const Nonce& nonce, const Hello& hello) {
+  if (hello.role != LinkRole::kLog || hello.session != SessionId{})
+    return Status(Code::kRefused, "this is a pool: sessions are its hosts'");
+  if (wants_token_ && !SameBytes(HelloProof(key_, nonce, hello), hello.proof))
+    return Status(Code::kRefused,
+                  "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the pool's");
+  if (!HasFeature(hello, SessionFeature::kRedirect))
+    return Status(Code::kUnsupported, "this client knows no pools: install a newer release");
+  Result<Redirect> found(
+      Status(Code::kUnavailable, std::to_string(kMostWaiting) + " programs wait already"));
+  if (waiting_.fetch_add(1) < kMostWaiting) found = Find(channel, hello);
+  waiting_.fetch_sub(1);
+  return found;
+}
+
+void DataPort::Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
+  Result<Redirect> found = Judge(*channel, nonce, hello);
+  auto deadline = Clock::now() + std::chrono::seconds(1);
+  if (found.ok())
+    (void)SendRedirect(*channel, *found, deadline);
+  else
+    (void)SendRefuse(*channel, {found.status().code(), found.status().message()}, deadline);
+  // Let the other side read it before the connection is reset.
+  std::array<std::byte, 64> rest;
+  while (Clock::now() < deadline && channel->WaitReadable(deadline))
+    if (!channel->TryReceive(rest).ok()) break;
+}
+
+Result<std::string> DataPort::ClaimOf(const Hello& hello, bool* is_own) {
+  *is_own = hello.claim.empty();
+  if (!*is_own) return hello.claim;
+  Ask ask;
+  ask.count = hello.devices == 0 ? 1 : hello.devices;
+  ask.memory_bytes = hello.quota.memory_bytes;
+  ask.share_milli = hello.quota.share_milli;
+  ask.limit_milli = hello.quota.limit_milli;
+  ask.priority = hello.quota.priority;
+  ask.spread = service_->spread();
+  ask.on_disconnect_ms = kOnDisconnect;
+  std::string id, owner = Printable(hello.user) + "@" + Printable(hello.host);
+  Outcome asked = service_->ClaimOfRun(RunName(hello), owner, ask, &id);
+  if (!asked.ok()) return ToStatus(asked);
+  return id;
+}
+
+Result<Redirect> DataPort::Lead(const std::string& id) {
+  pb::ClaimName name;
+  name.set_id(id);
+  pb::Connection connection;
+  Outcome outcome = service_->Connect(name, &connection);
+  if (!outcome.ok()) return ToStatus(outcome);
+  return Redirect{
+      {connection.endpoints().begin(), connection.endpoints().end()}, connection.token(), id};
+}
+
+Result<Redirect> DataPort::Find(Channel& channel, const Hello& hello) {
+  bool is_own = false;
+  Result<std::string> id = ClaimOf(hello, &is_own);
+  if (!id.ok()) return id.status();
+  auto give_up = [&](const std::string& why) {
+    if (is_own) service_->controller().Apply(ReleaseClaim{*id, why, {}});
+  };
+  auto end = Clock::now() + kLongestWait;
+  while (true) {
+    std::optional<Claim> claim = service_->controller().WaitBound(*id, kLook);
+    if (!claim) return Status(Code::kRefused, "there is no claim '" + Printable(*id) + "'");
+    if (IsUsable(claim->state)) return Lead(*id);
+    if (IsOver(claim->state))
+      return Status(Code::kRefused, "claim " + *id + " is " + std::string(ToText(claim->state)) +
+                                        ": " + claim->reason);
+    pb::ClaimName name;
+    name.set_id(*id);
+    pb::Explanation told;
+    service_->Explain(name, &told);
+    bool never = claim->state == ClaimState::kPending && told.gpus() != 0 && !told.could_ever_fit();
+    if (HasGone(channel)) {
+      give_up("its client has gone");
+      return Status(Code::kDisconnected, "the client has gone");
+    }
+    if (!never && Clock::now() < end) continue;
+    give_up("its client has waited long enough");
+    return Status(Code::kQuotaExceeded, "no place in the pool: " + told.why());
+  }
+}
+
+}  // namespace farcall::pool

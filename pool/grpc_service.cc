@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/grpc_service.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include "proto/handshake.h"
+#include "proto/pool.grpc.pb.h"
+
+namespace farcall::pool {
+
+namespace {
+
+constexpr int kMaxMessageBytes = 4 << 20;
+constexpr int kMaxThreads = 64;
+
+grpc::Status ToGrpc(const Outcome& outcome) {
+  switch (outcome.http) {
+    case 200:
+      return grpc::Status::OK;
+    case 400:
+      return {grpc::StatusCode::INVALID_ARGUMENT, outcome.error.message()};
+    case 404:
+      return {grpc::StatusCode::NOT_FOUND, outcome.error.message()};
+    case 409:
+      return {grpc::StatusCode::FAILED_PRECONDITION, outcome.error.message()};
+    default:
+      return {grpc::StatusCode::INTERNAL, outcome.error.message()};
+  }
+}
+
+bool HasToken(const std::multimap<grpc::string_ref, grpc::string_ref>& metadata,
+              const std::string& token) {
+  if (token.empty()) return true;
+  auto found = metadata.find("authorization");
+  if (found == metadata.end()) return false;
+  std::string given(found->second.data(), found->second.size()), right = "Bearer " + token;
+  Hash256 a = Sha256(std::as_bytes(std::span(given))), b = Sha256(std::as_bytes(std::span(right)));
+  return SameBytes(a, b);
+}
+
+const grpc::Status kWrongToken(grpc::StatusCode::UNAUTHENTICATED,
+                               "the token is wrong: send 'authorization: Bearer TOKEN'");
+
+}  // namespace
+
+class GrpcDoor::ClaimsService final : public v1::Claims::Service {
+ public:
+  ClaimsService(farcall::pool::Service* service, std::string token)
+      : service_(service), token_(std::move(token)) {}
+
+#define FARCALL_POOL_CALL(Name, Request_, Answer)                                          \
+  grpc::Status Name(grpc::ServerContext* context, const Request_* request, Answer* answer) \
+      override {                                                                           \
+    if (!HasToken(context->client_metadata(), token_)) return kWrongToken;                 \
+    return ToGrpc(service_->Name(*request, answer));                                       \
+  }
+  FARCALL_POOL_CALL(Request, v1::ClaimRequest, v1::Claim)
+  FARCALL_POOL_CALL(Get, v1::ClaimName, v1::Claim)
+  FARCALL_POOL_CALL(List, v1::ListClaimsRequest, v1::ClaimList)
+  FARCALL_POOL_CALL(Release, v1::ClaimName, v1::Claim)
+  FARCALL_POOL_CALL(Renew, v1::ClaimName, v1::Claim)
+  FARCALL_POOL_CALL(Explain, v1::ClaimName, v1::Explanation)
+  FARCALL_POOL_CALL(Connect, v1::ClaimName, v1::Connection)
+  FARCALL_POOL_CALL(Plan, v1::ClaimRequest, v1::Explanation)
+#undef FARCALL_POOL_CALL
+
+ private:
+  farcall::pool::Service* const service_;
+  const std::string token_;
+};
+
+class GrpcDoor::HostsService final : public v1::Hosts::Service {
+ public:
+  HostsService(farcall::pool::Service* service, std::string token)
+      : service_(service), token_(std::move(token)) {}
+  grpc::Status List(grpc::ServerContext* context, const v1::ListHostsRequest*,
+                    v1::HostList* answer) override {
+    if (!HasToken(context->client_metadata(), token_)) return kWrongToken;
+    return ToGrpc(service_->ListHosts(answer));
+  }
+  grpc::Status Drain(grpc::ServerContext* c, const v1::HostName* n, v1::Host* h) override {
+    return Set(c, n, SetHost::Verb::kDrain, h);
+  }
+  grpc::Status Cordon(grpc::ServerContext* c, const v1::HostName* n, v1::Host* h) override {
+    return Set(c, n, SetHost::Verb::kCordon, h);
+  }
+  grpc::Status Uncordon(grpc::ServerContext* c, const v1::HostName* n, v1::Host* h) override {
+    return Set(c, n, SetHost::Verb::kUncordon, h);
+  }
+
+ private:
+  grpc::Status Set(grpc::ServerContext* context, const v1::HostName* name, SetHost::Verb verb,
+                   v1::Host* host) {
+    if (!HasToken(context->client_metadata(), token_)) return kWrongToken;
+    return ToGrpc(service_->ChangeHost(*name, verb, host));
+  }
+  farcall::pool::Service* const service_;
+  const std::string token_;
+};
+
+// A host's stream. It lives until gRPC is done with it; the controller's answers hold it meanwhile.
+class GrpcDoor::AgentStream final : public grpc::ServerBidiReactor<v1::HostReport, v1::HostAnswer>,
+                                    public std::enable_shared_from_this<GrpcDoor::AgentStream> {
+ public:
+  AgentStream(LinkService* link, bool may_in);
+  void Begin() {
+    self_ = shared_from_this();
+    if (may_in_)
+      StartRead(&report_);
+    else
+      End(kWrongToken);
+  }
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnDone() override;
+  void Send(v1::HostAnswer answer);
+  void Nudge() {
+    v1::HostAnswer answer;
+    answer.set_beat_now(true);
+    Send(std::move(answer));
+  }
+
+ private:
+  void Answer(const Effects& effects, uint64_t beat);
+  void End(const grpc::Status& status) {
+    std::lock_guard lock(mutex_);
+    if (is_over_) return;
+    is_over_ = true;
+    Finish(status);
+  }
+
+  LinkService* const link_;
+  const bool may_in_;
+  std::shared_ptr<AgentStream> self_;
+  v1::HostReport report_;
+  std::string host_;
+  uint64_t incarnation_ = 0;
+  std::mutex mutex_;
+  std::deque<v1::HostAnswer> out_;
+  bool is_over_ = false;
+};
+
+class GrpcDoor::LinkService final : public v1::AgentLink::CallbackService {
+ public:
+  LinkService(farcall::pool::Service* service, const Options& options)
+      : service_(service), options_(options) {}
+  grpc::ServerBidiReactor<v1::HostReport, v1::HostAnswer>* Stream(
+      grpc::CallbackServerContext* context) override {
+    auto stream = std::make_shared<AgentStream>(
+        this, HasToken(context->client_metadata(), options_.join_token));
+    stream->Begin();
+    return stream.get();
+  }
+  void Nudge(const std::string& host) {
+    std::shared_ptr<AgentStream> stream;
+    {
+      std::lock_guard lock(mutex_);
+      auto found = streams_.find(host);
+      if (found != streams_.end()) stream = found->second.lock();
+    }
+    if (stream != nullptr) stream->Nudge();
+  }
+  void Note(const std::string& host, const std::shared_ptr<AgentStream>& stream) {
+    std::lock_guard lock(mutex_);
+    streams_[host] = stream;
+  }
+  farcall::pool::Service& service() { return *service_; }
+  const Options& options() const { return options_; }
+
+ private:
+  farcall::pool::Service* const service_;
+  const Options options_;
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<AgentStream>> streams_;
+};
+
+GrpcDoor::AgentStream::AgentStream(LinkService* link, bool may_in) : link_(link), may_in_(may_in) {}
+
+void GrpcDoor::AgentStream::OnReadDone(bool ok) {
+  if (!ok) return End(grpc::Status::OK);
+  Result<HostReport> report = FromProto(report_);
+  if (!report.ok()) return End({grpc::StatusCode::INVALID_ARGUMENT, report.status().message()});
+  if (!host_.empty() && host_ != report->host)
+    return End({grpc::StatusCode::INVALID_ARGUMENT, "a stream is of one host"});
+  host_ = report->host;
+  incarnation_ = report->incarnation;
+  uint64_t beat = report->beat;
+  auto self = shared_from_this();
+  link_->service().controller().Post(std::move(*report), [self, beat](Effects& effects) {
+    if (effects.refusal)
+      return self->End({grpc::StatusCode::FAILED_PRECONDITION, effects.refusal->message});
+    self->link_->Note(self->host_, self);
+    self->Answer(effects, beat);
+  });
+  StartRead(&report_);
+}
+
+void GrpcDoor::AgentStream::Answer(const Effects& effects, uint64_t beat) {
+  v1::HostAnswer answer;
+  answer.set_beat(beat);
+  answer.set_term(link_->service().controller().term());
+  answer.set_pool(link_->options().pool);
+  std::string key;
+  for (uint8_t byte : link_->options().key) {
+    key += "0123456789abcdef"[byte >> 4];
+    key += "0123456789abcdef"[byte & 15];
+  }
+  answer.set_key(key);
+  if (effects.answer)
+    for (const Grant& grant : *effects.answer) *answer.add_grants() = ToProto(grant);
+  Send(std::move(answer));
+}
+
+void GrpcDoor::AgentStream::Send(v1::HostAnswer answer) {
+  constexpr size_t kMostWaiting = 64;  // it does not read
+  std::lock_guard lock(mutex_);
+  if (is_over_ || out_.size() >= kMostWaiting) return;
+  out_.push_back(std::move(answer));
+  if (out_.size() == 1) StartWrite(&out_.front());
+}
+
+void GrpcDoor::AgentStream::OnWriteDone(bool ok) {
+  std::lock_guard lock(mutex_);
+  out_.pop_front();
+  if (ok && !is_over_ && !out_.empty()) StartWrite(&out_.front());
+}
+
+void GrpcDoor::AgentStream::OnDone() {
+  if (!host_.empty()) link_->service().controller().Post(HostClosed{host_, incarnation_}, nullptr);
+  self_.reset();
+}
+
+GrpcDoor::GrpcDoor(Service* service, Options options)
+    : service_(service), options_(std::move(options)) {}
+
+GrpcDoor::~GrpcDoor() {
+  Close();
+}
+
+Status GrpcDoor::Open() {
+  claims_ = std::make_unique<ClaimsService>(service_, options_.token);
+  hosts_ = std::make_unique<HostsService>(service_, options_.token);
+  link_ = std::make_unique<LinkService>(service_, options_);
+  LinkService* link = link_.get();
+  service_->controller().OnNudge([link](const std::string& host) { link->Nudge(host); });
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(options_.address, grpc::InsecureServerCredentials(), &port_);
+  builder.RegisterService(claims_.get());
+  builder.RegisterService(hosts_.get());
+  builder.RegisterService(link_.get());
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 5000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 2000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+  grpc::ResourceQuota quota("farcall-pool");
+  quota.SetMaxThreads(kMaxThreads);
+  builder.SetResourceQuota(quota);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port_ == 0)
+    return {Code::kUnavailable, "gRPC: cannot listen on " + options_.address};
+  return {};
+}
+
+void GrpcDoor::Close() {
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+}
+
+}  // namespace farcall::pool

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gRPC door: Claims and Hosts for programs, AgentLink for GPU hosts.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "pool/service.h"
+
+namespace grpc {
+class Server;
+}
+
+namespace farcall::pool {
+
+class GrpcDoor {
+ public:
+  struct Options {
+    std::string address;     // host:port; port 0: any
+    std::string token;       // of users; empty: none is wanted
+    std::string join_token;  // of hosts
+    std::string pool;
+    LeasePublicKey key{};
+  };
+  GrpcDoor(Service* service, Options options);
+  ~GrpcDoor();
+
+  //   Errors  kUnavailable
+  Status Open();
+  int port() const { return port_; }
+  void Close();
+
+ private:
+  class ClaimsService;
+  class HostsService;
+  class LinkService;
+  class AgentStream;
+
+  Service* const service_;
+  const Options options_;
+  std::unique_ptr<ClaimsService> claims_;
+  std::unique_ptr<HostsService> hosts_;
+  std::unique_ptr<LinkService> link_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+};
+
+}  // namespace farcall::pool

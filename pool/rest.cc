@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/rest.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <httplib.h>
+
+#include <charconv>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "proto/handshake.h"
+
+namespace farcall::pool {
+
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using Json = nlohmann::json;
+
+constexpr size_t kMaxBody = 1 << 20;
+constexpr int kThreads = 48, kMaxWatchers = 24;
+constexpr time_t kPatienceSeconds = 10, kKeepAliveSeconds = 1;
+
+std::string ToJson(const Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string text;
+  (void)google::protobuf::util::MessageToJsonString(message, &text, options);
+  return text;
+}
+
+void Say(httplib::Response& response, int status, const Message& message) {
+  response.status = status;
+  response.set_content(ToJson(message) + "\n", "application/json");
+}
+
+void Say(httplib::Response& response, const Outcome& outcome) {
+  Say(response, outcome.http, outcome.error);
+}
+
+// A row: the verb, the path with {id}, what comes in, what goes out.
+struct Route {
+  const char *method, *path;
+  const Message *in, *out;  // prototypes
+  const char* name_field;   // of `in`, what {id} is; nullptr: the path has none
+  std::function<Outcome(Service&, const Message&, Message*)> run;
+};
+
+template <typename In, typename Out>
+Route MakeRoute(const char* method, const char* path, const char* name_field,
+                Outcome (Service::*call)(const In&, Out*)) {
+  return {method,
+          path,
+          &In::default_instance(),
+          &Out::default_instance(),
+          name_field,
+          [call](Service& service, const Message& in, Message* out) {
+            return (service.*call)(static_cast<const In&>(in), static_cast<Out*>(out));
+          }};
+}
+
+Route HostRoute(const char* path, SetHost::Verb verb) {
+  return {"POST",
+          path,
+          &pb::HostName::default_instance(),
+          &pb::Host::default_instance(),
+          "name",
+          [verb](Service& service, const Message& in, Message* out) {
+            return service.ChangeHost(static_cast<const pb::HostName&>(in), verb,
+                                      static_cast<pb::Host*>(out));
+          }};
+}
+
+template <typename Out>
+Route PlainRoute(const char* path, Outcome (Service::*call)(Out*)) {
+  return {"GET",
+          path,
+          &pb::ListHostsRequest::default_instance(),
+          &Out::default_instance(),
+          nullptr,
+          [call](Service& service, const Message&, Message* out) {
+            return (service.*call)(static_cast<Out*>(out));
+          }};
+}
+
+const std::vector<Route>& Routes() {
+  using Verb = SetHost::Verb;
+  static const auto* routes = new std::vector<Route>{
+      MakeRoute("POST", "/v1/claims", nullptr, &Service::Request),
+      MakeRoute("GET", "/v1/claims", nullptr, &Service::List),
+      MakeRoute("POST", "/v1/claims:plan", nullptr, &Service::Plan),
+      MakeRoute("GET", "/v1/claims/{id}", "id", &Service::Get),
+      MakeRoute("DELETE", "/v1/claims/{id}", "id", &Service::Release),
+      MakeRoute("POST", "/v1/claims/{id}:renew", "id", &Service::Renew),
+      MakeRoute("POST", "/v1/claims/{id}:explain", "id", &Service::Explain),
+      MakeRoute("POST", "/v1/claims/{id}:connect", "id", &Service::Connect),
+      PlainRoute("/v1/hosts", &Service::ListHosts),
+      PlainRoute("/v1/gpus", &Service::ListGpus),
+      PlainRoute("/v1/pool", &Service::GetInfo),
+      HostRoute("/v1/hosts/{id}:drain", Verb::kDrain),
+      HostRoute("/v1/hosts/{id}:cordon", Verb::kCordon),
+      HostRoute("/v1/hosts/{id}:uncordon", Verb::kUncordon),
+  };
+  return *routes;
+}
+
+std::string Pattern(std::string path) {
+  size_t at = path.find("{id}");
+  if (at != std::string::npos) path.replace(at, 4, R"(([A-Za-z0-9._-]{1,128}))");
+  return path;
+}
+
+// A query's or header's value into the field of that name.
+bool SetField(Message* message, const std::string& name, const std::string& value) {
+  const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(name);
+  if (field == nullptr || field->is_repeated()) return false;
+  const google::protobuf::Reflection* reflection = message->GetReflection();
+  auto number = [&](auto* into) {
+    auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *into);
+    return error == std::errc() && end == value.data() + value.size();
+  };
+  uint64_t u64 = 0;
+  uint32_t u32 = 0;
+  int64_t i64 = 0;
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING:
+      reflection->SetString(message, field, value);
+      return true;
+    case FieldDescriptor::CPPTYPE_UINT64:
+      if (!number(&u64)) return false;
+      reflection->SetUInt64(message, field, u64);
+      return true;
+    case FieldDescriptor::CPPTYPE_UINT32:
+      if (!number(&u32)) return false;
+      reflection->SetUInt32(message, field, u32);
+      return true;
+    case FieldDescriptor::CPPTYPE_INT64:
+      if (!number(&i64)) return false;
+      reflection->SetInt64(message, field, i64);
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The request's message, from body, query, path and headers.
+Outcome ReadMessage(const Route& route, const httplib::Request& request, Message* in) {
+  if (!request.body.empty()) {
+    auto parsed = google::protobuf::util::JsonStringToMessage(request.body, in);
+    if (!parsed.ok())
+      return Failed(400, "invalid", "the body: " + std::string(parsed.message().substr(0, 300)),
+                    "body", "its fields are those of /openapi.json");
+  }
+  for (const auto& [name, value] : request.params)
+    if (!SetField(in, name, value))
+      return Failed(400, "invalid",
+                    "query '" + name.substr(0, 64) + "=" + value.substr(0, 64) + "'",
+                    name.substr(0, 64), "its names are those of /openapi.json");
+  if (std::string match = request.get_header_value("If-Match"); !match.empty()) {
+    std::erase(match, '"');
+    if (!SetField(in, "if_revision", match))
+      return Failed(400, "invalid", "If-Match '" + match.substr(0, 64) + "': a revision",
+                    "If-Match");
+  }
+  if (std::string key = request.get_header_value("Idempotency-Key"); !key.empty())
+    SetField(in, "idempotency_key", key);
+  if (route.name_field != nullptr) SetField(in, route.name_field, request.matches[1].str());
+  return {};
+}
+
+void Serve(const Route& route, Service& service, const httplib::Request& request,
+           httplib::Response& response) {
+  std::unique_ptr<Message> in(route.in->New()), out(route.out->New());
+  Outcome outcome = ReadMessage(route, request, in.get());
+  if (outcome.ok()) outcome = route.run(service, *in, out.get());
+  if (!outcome.ok()) return Say(response, outcome);
+  if (const FieldDescriptor* revision = out->GetDescriptor()->FindFieldByName("revision"))
+    response.set_header(
+        "ETag", "\"" + std::to_string(out->GetReflection()->GetUInt64(*out, revision)) + "\"");
+  Say(response,
+      std::strcmp(route.method, "POST") == 0 && route.in == &pb::ClaimRequest::default_instance() &&
+              route.out == &pb::Claim::default_instance()
+          ? 201
+          : 200,
+      *out);
+}
+
+std::string TypeName(const FieldDescriptor* field) {
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "boolean";
+    case FieldDescriptor::CPPTYPE_INT32:
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return "integer";
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return "object";
+    default:
+      return "string";  // 64-bit numbers too: JSON has none
+  }
+}
+
+void Describe(const Descriptor* message, Json* schemas) {
+  if (schemas->contains(message->name())) return;
+  Json& schema = (*schemas)[message->name()];
+  schema = {{"type", "object"}, {"properties", Json::object()}};
+  Json properties = Json::object();
+  for (int i = 0; i < message->field_count(); ++i) {
+    const FieldDescriptor* field = message->field(i);
+    Json type = {{"type", TypeName(field)}};
+    if (field->is_map()) {
+      type = {{"type", "object"}, {"additionalProperties", {{"type", "integer"}}}};
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      type = {{"$ref", "#/components/schemas/" + field->message_type()->name()}};
+      Describe(field->message_type(), schemas);
+    }
+    if (field->is_repeated() && !field->is_map()) type = {{"type", "array"}, {"items", type}};
+    properties[field->name()] = type;
+  }
+  (*schemas)[message->name()]["properties"] = properties;
+}
+
+}  // namespace
+
+std::string OpenApi() {
+  Json schemas = Json::object(), paths = Json::object();
+  auto content = [](const Message* message) {
+    return Json{
+        {"application/json",
+         {{"schema", {{"$ref", "#/components/schemas/" + message->GetDescriptor()->name()}}}}}};
+  };
+  for (const Route& route : Routes()) {
+    Describe(route.in->GetDescriptor(), &schemas);
+    Describe(route.out->GetDescriptor(), &schemas);
+    std::string method = route.method;
+    std::transform(method.begin(), method.end(), method.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    Json& operation = paths[route.path][method];
+    operation["responses"]["200"] = {{"description", "done"}, {"content", content(route.out)}};
+    operation["responses"]["default"] = {{"description", "an error"},
+                                         {"content", content(&pb::Error::default_instance())}};
+    if (route.name_field != nullptr)
+      operation["parameters"] = {
+          {{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}}};
+    if (method == "post") operation["requestBody"] = {{"content", content(route.in)}};
+  }
+  Describe(pb::Error::descriptor(), &schemas);
+  Describe(pb::EventList::descriptor(), &schemas);
+  paths["/v1/events"]["get"]["responses"]["200"] = {
+      {"description", "events; with watch=1 as server-sent events"},
+      {"content", content(&pb::EventList::default_instance())}};
+  Json all = {{"openapi", "3.0.3"},
+              {"info", {{"title", "Farcall pool"}, {"version", "1"}}},
+              {"paths", paths},
+              {"components", {{"schemas", schemas}}}};
+  return all.dump(2);
+}
+
+RestDoor::RestDoor(Service* service, std::string token)
+    : service_(service), token_(std::move(token)), server_(std::make_unique<httplib::Server>()) {}
+
+RestDoor::~RestDoor() {
+  Close();
+}
+
+void RestDoor::AddRoutes() {
+  for (const Route& route : Routes()) {
+    auto handler = [this, &route](const httplib::Request& request, httplib::Response& response) {
+      Serve(route, *service_, request, response);
+    };
+    std::string pattern = Pattern(route.path), method = route.method;
+    if (method == "GET") server_->Get(pattern.c_str(), handler);
+    if (method == "DELETE") server_->Delete(pattern.c_str(), handler);
+    if (method == "POST") server_->Post(pattern.c_str(), handler);
+  }
+}
+
+void RestDoor::AddEvents() {
+  server_->Get("/v1/events", [this](const httplib::Request& request, httplib::Response& response) {
+    uint64_t after = 0;
+    std::string given = request.has_header("Last-Event-ID")
+                            ? request.get_header_value("Last-Event-ID")
+                            : request.get_param_value("after");
+    std::from_chars(given.data(), given.data() + given.size(), after);
+    if (request.get_param_value("watch") != "1") {
+      pb::EventList list;
+      for (pb::Event& event : service_->controller().EventsAfter(after, 0))
+        *list.add_events() = std::move(event);
+      return Say(response, 200, list);
+    }
+    if (watchers_.fetch_add(1) >= kMaxWatchers) {
+      watchers_.fetch_sub(1);
+      return Say(response, Failed(429, "too_many", "24 watchers are served at once", "watch"));
+    }
+    auto seen = std::make_shared<uint64_t>(after);
+    response.set_chunked_content_provider(
+        "text/event-stream",
+        [this, seen](size_t, httplib::DataSink& sink) {
+          constexpr Ms kSilence = 2000;  // then a comment shows whether anybody still listens
+          std::string text;
+          for (const pb::Event& event : service_->controller().EventsAfter(*seen, kSilence)) {
+            *seen = event.number();
+            std::string json = ToJson(event);
+            text += "id: " + std::to_string(event.number()) + "\ndata: " + json + "\n\n";
+          }
+          if (text.empty()) text = ": still here\n\n";
+          return sink.write(text.data(), text.size());
+        },
+        [this](bool) { watchers_.fetch_sub(1); });
+  });
+}
+
+void RestDoor::AddProbes() {
+  auto text = [](const char* type, auto make) {
+    return [type, make](const httplib::Request&, httplib::Response& response) {
+      response.set_content(make(), type);
+    };
+  };
+  server_->Get("/healthz", text("text/plain", [] { return std::string("ok\n"); }));
+  server_->Get("/readyz", text("text/plain", [this] {
+                 pb::HostList list;  // answered by the core: it is alive and its store too
+                 service_->ListHosts(&list);
+                 return std::string("ready\n");
+               }));
+  server_->Get("/metrics",
+               text("text/plain; version=0.0.4", [this] { return service_->Metrics(); }));
+  server_->Get("/openapi.json", text("application/json", [] { return OpenApi() + "\n"; }));
+}
+
+Status RestDoor::Open(const std::string& host, int port) {
+  server_->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  server_->set_payload_max_length(kMaxBody);
+  server_->set_read_timeout(kPatienceSeconds);
+  server_->set_write_timeout(kPatienceSeconds);
+  server_->set_keep_alive_timeout(kKeepAliveSeconds);
+  server_->set_tcp_nodelay(true);
+  // Another controller on the same address must not go unseen.
+  server_->set_socket_options([](socket_t socket) {
+    int yes = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  });
+  std::string wanted = "Bearer " + token_;
+  server_->set_pre_routing_handler(
+      [this, wanted](const httplib::Request& request, httplib::Response& response) {
+        static const std::set<std::string> open = {"/healthz", "/readyz", "/v1/pool"};
+        if (token_.empty() || open.count(request.path) != 0)
+          return httplib::Server::HandlerResponse::Unhandled;
+        std::string given = request.get_header_value("Authorization");
+        Hash256 a = Sha256(std::as_bytes(std::span(given))),
+                b = Sha256(std::as_bytes(std::span(wanted)));
+        if (SameBytes(a, b)) return httplib::Server::HandlerResponse::Unhandled;
+        Say(response, Failed(401, "unauthenticated", "the token is wrong", "Authorization",
+                             "send 'Authorization: Bearer TOKEN'"));
+        return httplib::Server::HandlerResponse::Handled;
+      });
+  server_->set_error_handler([](const httplib::Request& request, httplib::Response& response) {
+    if (!response.body.empty()) return;
+    Say(response, Failed(response.status, response.status == 404 ? "not_found" : "invalid",
+                         request.method.substr(0, 16) + " " + request.path.substr(0, 128) +
+                             ": cannot be answered (" + std::to_string(response.status) + ")",
+                         "", "/openapi.json lists what can"));
+  });
+  AddRoutes();
+  AddEvents();
+  AddProbes();
+  port_ = port == 0 ? server_->bind_to_any_port(host.c_str())
+                    : (server_->bind_to_port(host.c_str(), port) ? port : -1);
+  if (port_ <= 0)
+    return {Code::kUnavailable, "REST: cannot listen on " + host + ":" + std::to_string(port)};
+  thread_ = std::thread([this] { server_->listen_after_bind(); });
+  return {};
+}
+
+void RestDoor::Close() {
+  server_->stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace farcall::pool

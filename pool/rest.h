@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The REST door: a table of routes over the same handlers as gRPC, JSON by protobuf's own mapping.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "pool/service.h"
+
+namespace httplib {
+class Server;
+}
+
+namespace farcall::pool {
+
+class RestDoor {
+ public:
+  //   token  of users; empty: none is wanted
+  RestDoor(Service* service, std::string token);
+  ~RestDoor();
+
+  //   Errors  kUnavailable
+  Status Open(const std::string& host, int port);
+  int port() const { return port_; }
+  void Close();
+
+ private:
+  void AddRoutes();
+  void AddEvents();
+  void AddProbes();
+
+  Service* const service_;
+  const std::string token_;
+  std::unique_ptr<httplib::Server> server_;
+  std::thread thread_;
+  int port_ = 0;
+  std::atomic<int> watchers_{0};
+};
+
+// The contract, made from the routes and the messages' descriptors.
+std::string OpenApi();
+
+}  // namespace farcall::pool

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/rest_client.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <httplib.h>
+
+#include "proto/pool.pb.h"
+
+namespace farcall::pool {
+
+namespace {
+
+constexpr time_t kPatienceSeconds = 70;  // a request may wait for a minute
+
+}  // namespace
+
+std::string HostOf(const std::string& url) {
+  size_t at = url.find("://");
+  std::string rest = at == std::string::npos ? url : url.substr(at + 3);
+  return rest.substr(0, rest.rfind(':'));
+}
+
+std::string PortOf(const std::string& address) {
+  size_t colon = address.rfind(':');
+  return colon == std::string::npos ? "" : address.substr(colon);
+}
+
+Status RestCall(const std::string& url, const std::string& token, const std::string& method,
+                const std::string& path, const google::protobuf::Message* in,
+                google::protobuf::Message* out, std::string* json) {
+  if (url.compare(0, 7, "http://") != 0)
+    return {
+        Code::kInvalid,
+        "pool '" + url + "': write http://host:port, as farcall pool serve's ready line has it"};
+  httplib::Client client(url);
+  client.set_connection_timeout(5);
+  client.set_read_timeout(kPatienceSeconds);
+  httplib::Request request;
+  request.method = method;
+  request.path = path;
+  if (!token.empty()) request.headers.emplace("Authorization", "Bearer " + token);
+  if (in != nullptr) {
+    (void)google::protobuf::util::MessageToJsonString(*in, &request.body);
+    request.headers.emplace("Content-Type", "application/json");
+  }
+  httplib::Result result = client.send(request);
+  if (!result)
+    return {Code::kUnavailable, "pool " + url + ": " + httplib::to_string(result.error())};
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;  // of a newer pool
+  if (result->status >= 300) {
+    v1::Error error;
+    if (!google::protobuf::util::JsonStringToMessage(result->body, &error, options).ok())
+      return {Code::kRefused, "pool " + url + ": HTTP " + std::to_string(result->status)};
+    return {Code::kRefused,
+            error.message() + (error.hint().empty() ? "" : " (" + error.hint() + ")")};
+  }
+  if (json != nullptr) *json = result->body;
+  auto parsed = google::protobuf::util::JsonStringToMessage(result->body, out, options);
+  return parsed.ok() ? Status() : Status(Code::kMalformed, "pool " + url + ": not a pool's answer");
+}
+
+}  // namespace farcall::pool

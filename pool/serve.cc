@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/serve.h"
+
+#include <signal.h>
+
+#include <cstdio>
+
+#include "pool/data_port.h"
+#include "pool/grpc_service.h"
+#include "pool/rest.h"
+#include "server/exit_code.h"
+#include "server/serve_options.h"
+#include "transport/url.h"
+
+namespace farcall::pool {
+
+namespace {
+
+int Fail(int code, const std::string& message) {
+  std::fprintf(stderr, "farcall pool: %s\n", message.c_str());
+  return code;
+}
+
+Status CheckAddress(const std::string& address, bool has_token, HostPort* parsed) {
+  Result<Url> url = ParseUrl("tcp://" + address);
+  if (!url.ok()) return url.status();
+  Result<HostPort> parts = ParseHostPort(*url);
+  if (!parts.ok()) return parts.status();
+  if (!has_token && !server::IsLoopbackUrl("tcp://" + address))
+    return {Code::kInvalid,
+            "listen '" + address + "': an address other than the loopback needs --token-file"};
+  *parsed = *parts;
+  return {};
+}
+
+}  // namespace
+
+int ServePool(const PoolServeOptions& options,
+              const std::function<bool(const std::string&, const std::string&)>& ready) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  HostPort data, rest, grpc;
+  for (auto [address, parsed] :
+       {std::pair(&options.listen, &data), {&options.rest, &rest}, {&options.grpc, &grpc}})
+    if (Status checked = CheckAddress(*address, !options.token.empty(), parsed); !checked.ok())
+      return Fail(server::kExitUsage, checked.message());
+
+  Loaded loaded;
+  Result<std::unique_ptr<Store>> store = Store::Open(options.store, &loaded);
+  if (!store.ok()) return Fail(server::kExitFailure, store.status().message());
+  Controller controller(std::move(*store), loaded, options.timing);
+  Service service(&controller, {loaded.pool, loaded.key, options.spread, "", ""});
+  GrpcDoor grpc_door(&service, {options.grpc, options.token,
+                                options.join_token.empty() ? options.token : options.join_token,
+                                loaded.pool, PublicHalf(loaded.key)});
+  RestDoor rest_door(&service, options.token);
+  DataPort data_port(&service, options.token);
+  Status opened = data_port.Open("tcp://" + options.listen);
+  if (opened.ok()) opened = grpc_door.Open();
+  if (opened.ok()) controller.Start();
+  if (opened.ok()) {
+    service.SetAddresses(FormatHostPort(grpc.host, static_cast<uint16_t>(grpc_door.port())),
+                         "pool://" + data_port.address());
+    opened = rest_door.Open(rest.host, rest.port);
+  }
+  if (!opened.ok()) return Fail(server::kExitCannotListen, opened.message());
+  std::string url = "http://" + FormatHostPort(rest.host, static_cast<uint16_t>(rest_door.port()));
+  std::string line = "farcall: pool on pool://" + data_port.address() + ", REST on " + url;
+  if (ready(url, line)) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+  }
+  std::fflush(nullptr);
+  controller.Stop();  // first: whoever waits in a door waits for it
+  rest_door.Close();
+  grpc_door.Close();
+  data_port.Close();
+  return 0;
+}
+
+}  // namespace farcall::pool

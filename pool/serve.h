@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// `farcall pool serve`: store, core and doors in one process.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "pool/core/core.h"
+#include "proto/status.h"
+
+namespace farcall::pool {
+
+struct PoolServeOptions {
+  std::string listen = "127.0.0.1:7718";  // host:port of pool://
+  std::string rest = "127.0.0.1:7719";
+  std::string grpc = "127.0.0.1:7720";
+  std::string store;       // path of the SQLite file
+  std::string token;       // of users
+  std::string join_token;  // of hosts; empty: `token`
+  bool spread = false;
+  Timing timing;
+};
+
+// Serves until a signal; the process's exit code. `ready` is called with the REST URL and the ready
+// line once all doors are open; false ends it.
+int ServePool(const PoolServeOptions& options,
+              const std::function<bool(const std::string& url, const std::string& line)>& ready);
+
+}  // namespace farcall::pool

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What outlives a controller: SQLite, WAL, synchronous=FULL. A commit counts only under the newest
+// term: a controller that another has followed finds that out at its next one.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/lease_token.h"
+#include "proto/status.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace farcall::pool {
+
+struct Batch {
+  // Table ("claim", "host"), key, value; an empty value erases.
+  struct Write {
+    const char* table;
+    std::string key, value;
+  };
+  std::vector<Write> writes;
+};
+
+struct Loaded {
+  std::vector<std::string> claims, hosts;  // values
+  std::string pool;                        // its name, made at the first start
+  LeaseSecretKey key{};
+  uint64_t term = 0;  // this controller's
+};
+
+class Store {
+ public:
+  // Opens, or makes, the file (readable for its user alone) and raises the term.
+  //   Errors  kUnavailable, one line
+  static Result<std::unique_ptr<Store>> Open(const std::string& path, Loaded* loaded);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // All of it or nothing; of an empty batch only the term is compared.
+  //   Errors  kRefused (another controller has taken over), kUnavailable (the disk)
+  Status Commit(const Batch& batch);
+
+ private:
+  explicit Store(sqlite3* db) : db_(db) {}
+  Status Run(const char* sql);
+  Status Prepare(const char* sql, sqlite3_stmt** statement);
+  Status Migrate();
+  Status Load(Loaded* loaded);
+  Result<uint64_t> Term();
+  Status Write(const Batch& batch);
+  Status Failed(const char* what) const;
+
+  sqlite3* db_;
+  sqlite3_stmt *term_ = nullptr, *put_claim_ = nullptr, *put_host_ = nullptr,
+               *drop_claim_ = nullptr, *drop_host_ = nullptr;
+  uint64_t own_term_ = 0;
+};
+
+}  // namespace farcall::pool
