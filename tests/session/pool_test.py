@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pool of real hosts on the CPU device: claims, leases, pool://, a controller that dies, drains, quotas."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+
+from fake_pool import FakePool
+from harness import FARCALL, HERE, Client, Server, run, until
+
+MIB, GIB = 1 << 20, 1 << 30
+
+
+class Pool:
+    def __init__(self, store, *flags, token=None, rest="127.0.0.1:0", grpc="127.0.0.1:0", listen="127.0.0.1:0"):
+        env = dict(os.environ)
+        env.pop("FARCALL_TOKEN", None)
+        if token:
+            env["FARCALL_TOKEN"] = token
+        self.token = token
+        self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
+        self.process = subprocess.Popen([str(FARCALL), "pool", "serve", "--store", str(store), "--listen", listen, "--rest", rest,
+                                         "--grpc", grpc, "--settle", "1", *flags],
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
+        line = self.process.stdout.readline()
+        found = re.search(r"^farcall: pool on (pool://\S+), REST on (http://\S+)$", line)
+        assert found, f"no ready line but {line!r}; log: {self.log_text()}"
+        self.endpoint, self.url = found.groups()
+
+    def log_text(self):
+        return pathlib.Path(self.log.name).read_text()
+
+    def addresses(self):
+        return {"listen": self.endpoint[7:], "rest": self.url[7:], "grpc": self.get("/v1/pool")["grpc"]}
+
+    def call(self, method, path, body=None, headers=None):
+        """(status, answer)"""
+        headers = dict(headers or {})
+        if self.token:
+            headers.setdefault("Authorization", "Bearer " + self.token)
+        request = urllib.request.Request(self.url + path, method=method, headers=headers,
+                                         data=None if body is None else json.dumps(body).encode())
+        try:
+            with urllib.request.urlopen(request, timeout=80) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+    def get(self, path):
+        status, answer = self.call("GET", path)
+        assert status == 200, answer
+        return answer
+
+    def post(self, path, **body):
+        status, answer = self.call("POST", path, body)
+        assert status in (200, 201), answer
+        return answer
+
+    def claim(self, id):
+        return self.get("/v1/claims/" + id)
+
+    def hosts(self):
+        return {host["name"]: host for host in self.get("/v1/hosts")["hosts"]}
+
+    def stop(self, how=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+            self.process.wait(timeout=20)
+        self.process.stdout.close()
+
+
+class PoolTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.store = pathlib.Path(folder.name, "pool.db")
+
+    def serve(self, *flags, **options):
+        pool = Pool(self.store, *flags, **options)
+        self.addCleanup(pool.stop)
+        return pool
+
+    def host(self, pool, name, *flags, **options):
+        server = Server("--pool", pool.url, "--pool-name", name, *flags, **options)
+        self.addCleanup(server.stop)
+        until(lambda: pool.hosts().get(name, {}).get("state") == "ready", what=f"{name} in the pool")
+        return server
+
+    def teller(self, pool, **environment):
+        client = Client(pool.endpoint, sys.executable, HERE / "programs/teller.py", stdin=subprocess.PIPE, environment=environment)
+        client.wait_line("ready")
+        self.addCleanup(client.kill)
+        return client
+
+    @staticmethod
+    def say(client, line):
+        told = len(client.out)
+        client.process.stdin.write(line + "\n")
+        client.process.stdin.flush()
+        until(lambda: len(client.out) > told or client.process.poll() is not None, what=line)
+        return client.out[-1]
+
+    def test_an_unmodified_program_gets_what_it_asked_for_and_gives_it_back(self):
+        pool = self.serve()
+        self.host(pool, "one")
+        client = self.teller(pool, FARCALL_MEM="256MiB", FARCALL_SHARE="25%", FARCALL_VGPU="a run")
+        claim = until(lambda: [c for c in pool.get("/v1/claims")["claims"] if c["state"] == "active"], what="an active claim")[0]
+        self.assertEqual((claim["memory_bytes"], claim["request"]["share_milli"], claim["host"]), (str(256 * MIB), 250, "one"))
+        self.assertEqual(self.say(client, f"take {200 * MIB}"), "code 0")
+        self.assertEqual(self.say(client, f"take {100 * MIB}"), "code 2")
+        # Another process of the run has the same claim, and its memory.
+        other = self.teller(pool, FARCALL_MEM="256MiB", FARCALL_SHARE="25%", FARCALL_VGPU="a run")
+        self.assertEqual(self.say(other, f"take {100 * MIB}"), "code 2")
+        self.assertEqual(pool.get("/v1/claims")["total"], 1)
+        until(lambda: pool.claim(claim["id"])["sessions"] == 2, what="two sessions")
+        for each in (client, other):
+            each.process.stdin.close()
+            each.wait()
+        until(lambda: pool.claim(claim["id"])["state"] == "idle", what="idle")
+        self.assertEqual(pool.call("DELETE", "/v1/claims/" + claim["id"])[0], 200)
+        until(lambda: pool.claim(claim["id"])["state"] == "released", what="released")
+        self.assertEqual(pool.get("/v1/gpus")["gpus"][0]["used_bytes"], "0")
+
+    def test_releasing_a_claim_ends_its_sessions_with_the_cause(self):
+        pool = self.serve()
+        host = self.host(pool, "one")
+        claim = pool.post("/v1/claims", memory_bytes=str(256 * MIB), wait_ms="20000")
+        self.assertEqual(claim["state"], "bound")
+        client = self.teller(pool, FARCALL_CLAIM=claim["id"])
+        self.assertEqual(len(host.workers()), 2)  # its agent is a child too
+        pool.call("DELETE", "/v1/claims/" + claim["id"])
+        until(lambda: pool.claim(claim["id"])["state"] == "released", what="released")
+        self.assertEqual(len(host.workers()), 1)
+        self.assertNotEqual(self.say(client, "take 1048576"), "code 0")
+        self.assertIn("the pool has released claim " + claim["id"], "\n".join(client.err))
+
+    def test_sessions_outlive_a_killed_controller_and_its_follower_knows_them(self):
+        pool = self.serve()
+        host = self.host(pool, "one")
+        client = self.teller(pool, FARCALL_MEM="256MiB")
+        workers = host.workers()
+        addresses = pool.addresses()
+        pool.stop(signal.SIGKILL)
+        self.assertEqual(self.say(client, f"take {100 * MIB}"), "code 0")
+        again = self.serve(**addresses)
+        claim = until(lambda: [c for c in again.get("/v1/claims")["claims"] if c["sessions"] == 1], what="its session")[0]
+        self.assertEqual(claim["state"], "active")
+        self.assertGreater(int(again.get("/v1/pool")["term"]), 1)
+        self.assertEqual(host.workers(), workers)
+        self.assertEqual(self.say(client, f"take {100 * MIB}"), "code 0")
+        until(lambda: again.hosts()["one"]["state"] == "ready", what="ready")
+        self.assertEqual(again.post("/v1/claims", memory_bytes=str(256 * MIB), wait_ms="20000")["state"], "bound")
+
+    def test_a_second_controller_on_the_same_store_fences_the_first(self):
+        first = self.serve()
+        self.host(first, "one")
+        second = self.serve()
+        self.assertEqual(first.process.wait(timeout=20), 3)
+        self.assertIn("another controller has taken the store over (term 2, this one's is 1)", first.log_text())
+        self.assertEqual(second.get("/v1/pool")["term"], "2")
+
+    def test_leases_open_one_session_at_their_host_in_their_epoch(self):
+        pool = self.serve()
+        one = self.host(pool, "one")
+        two = self.host(pool, "two")
+        claim = pool.post("/v1/claims", memory_bytes=str(64 * MIB), host="one", max_sessions=1, wait_ms="20000")
+        path = f"/v1/claims/{claim['id']}:connect"
+        lease = pool.post(path)
+        self.assertEqual((claim["host"], lease["endpoints"]), ("one", [one.url]))
+
+        def shown(server, text, **options):
+            fake = FakePool(server.url, text)
+            self.addCleanup(fake.close)
+            client = Client(fake.endpoint, sys.executable, HERE / "programs/teller.py", **options)
+            self.addCleanup(client.kill)
+            return client
+
+        def refused(server, text):
+            client = shown(server, text)
+            client.wait()
+            return "\n".join(client.err)
+        direct = run(one.url, sys.executable, HERE / "programs/teller.py")
+        self.assertIn("this server belongs to a pool", "\n".join(direct.err))
+        forged = lease["token"][:-8] + ("A" if lease["token"][-8] != "A" else "B") + lease["token"][-7:]
+        self.assertIn("is not signed by this host's pool", refused(one, forged))
+        self.assertIn("is no v4.public token", refused(one, "v4.local.x"))
+        self.assertIn("is for host 'one', this is 'two'", refused(two, lease["token"]))
+        holder = shown(one, lease["token"], stdin=subprocess.PIPE)
+        holder.wait_line("ready")
+        self.assertIn("has been shown before", refused(one, lease["token"]))
+        self.assertIn("all its 1 seat(s) are taken", refused(one, pool.post(path)["token"]))
+        holder.process.stdin.close()
+        holder.wait()
+        until(lambda: pool.claim(claim["id"])["state"] == "idle", what="idle")
+        old = pool.post(path)["token"]
+        # Moved and come back: its epoch is another.
+        pool.post("/v1/hosts/one:drain")
+        until(lambda: pool.claim(claim["id"])["state"] == "pending", what="pending")
+        pool.post("/v1/hosts/one:uncordon")
+        until(lambda: pool.claim(claim["id"])["state"] == "bound", what="bound")
+        self.assertIn("the lease is of epoch 1, the claim's is 2", refused(one, old))
+        pool.call("DELETE", "/v1/claims/" + claim["id"])
+        until(lambda: pool.claim(claim["id"])["state"] == "released", what="released")
+        self.assertIn("this host does not hold it", refused(one, old))
+
+    def test_claims_wait_their_turn_and_are_explained(self):
+        pool = self.serve()
+        self.host(pool, "one")
+        total = int(pool.get("/v1/gpus")["gpus"][0]["memory_bytes"])
+        first = pool.post("/v1/claims", memory_bytes=str(total - 64 * MIB), wait_ms="20000")
+        large = pool.post("/v1/claims", memory_bytes=str(512 * MIB))
+        small = pool.post("/v1/claims", memory_bytes=str(64 * MIB), wait_ms="20000")
+        self.assertEqual((first["state"], pool.claim(large["id"])["state"], small["state"]), ("bound", "pending", "bound"))
+        told = pool.post(f"/v1/claims/{large['id']}:explain")
+        self.assertEqual((told["place_in_queue"], told["removed"], told["could_ever_fit"]), (1, {"memory": 1}, True))
+        never = run(pool.endpoint, sys.executable, HERE / "programs/teller.py", environment={"FARCALL_MEM": "4TiB"})
+        self.assertIn("none could ever take it", "\n".join(never.err))
+        pool.call("DELETE", "/v1/claims/" + first["id"])
+        until(lambda: pool.claim(large["id"])["state"] == "bound", what="the large one's turn")
+
+    def test_rest_says_what_is_wrong(self):
+        pool = self.serve(token="secret")
+        self.assertEqual(pool.call("GET", "/v1/claims", headers={"Authorization": "Bearer wrong"})[0], 401)
+        self.assertEqual(pool.call("POST", "/v1/claims", {"share_milli": 2000}),
+                         (400, {"code": "invalid", "message": "share 2000: 0 to 1000 thousandths of a GPU", "field": "share_milli", "hint": ""}))
+        status, error = pool.call("POST", "/v1/claims", {"shares": 1})
+        self.assertEqual((status, error["field"]), (400, "body"))
+        self.assertEqual(pool.call("GET", "/v1/claims/none")[0], 404)
+        self.assertEqual(pool.call("GET", "/nowhere")[1]["code"], "not_found")
+        key = {"Idempotency-Key": "once"}
+        first = pool.call("POST", "/v1/claims", {"memory_bytes": "1"}, key)[1]
+        self.assertEqual(pool.call("POST", "/v1/claims", {"memory_bytes": "1"}, key)[1]["id"], first["id"])
+        self.assertEqual(pool.call("POST", "/v1/claims", {"memory_bytes": "2"}, key)[0], 409)
+        self.assertEqual(pool.call("DELETE", "/v1/claims/" + first["id"], headers={"If-Match": '"999"'})[0], 409)
+        self.assertEqual(set(pool.get("/openapi.json")["paths"]) & {"/v1/claims", "/v1/hosts/{id}:drain"}, {"/v1/claims", "/v1/hosts/{id}:drain"})
+        refused = run(pool.endpoint, sys.executable, HERE / "programs/teller.py", token="wrong")
+        self.assertIn("the token is wrong", "\n".join(refused.err))
+
+    def test_draining_closes_a_host_and_lets_its_sessions_end(self):
+        pool = self.serve("--placer", "spread")
+        self.host(pool, "one")
+        self.host(pool, "two")
+        client = self.teller(pool, FARCALL_MEM="64MiB")
+        claim = until(lambda: [c for c in pool.get("/v1/claims")["claims"] if c["state"] == "active"], what="active")[0]
+        busy, other = claim["host"], {"one": "two", "two": "one"}[claim["host"]]
+        self.assertEqual(pool.post(f"/v1/hosts/{busy}:drain")["state"], "draining")
+        for _ in range(3):
+            self.assertEqual(pool.post("/v1/claims", memory_bytes=str(64 * MIB), wait_ms="20000")["host"], other)
+        self.assertEqual(self.say(client, "take 1048576"), "code 0")
+        pool.call("DELETE", "/v1/claims/" + claim["id"])
+        until(lambda: pool.hosts()[busy]["state"] == "drained", what="drained")
+        self.assertEqual(pool.post(f"/v1/hosts/{busy}:uncordon")["state"], "ready")
+
+    def test_a_claim_sees_its_devices_only(self):
+        pool = self.serve()
+        self.host(pool, "one", device="dry", environment={"FARCALL_DRY_DEVICES": "3"})
+        program = HERE / "programs/devices.py"
+        uuids = [gpu["uuid"] for gpu in pool.get("/v1/gpus")["gpus"]]
+        taken = pool.post("/v1/claims", memory_bytes="0", wait_ms="20000")
+        self.assertEqual(taken["devices"], [0])
+        two = pool.post("/v1/claims", memory_bytes=str(GIB), count=2, wait_ms="20000")
+        self.assertEqual(two["devices"], [1, 2])
+        client = run(pool.endpoint, sys.executable, program, environment={"FARCALL_CLAIM": two["id"]})
+        seen = json.loads(client.out[-1])
+        self.assertEqual([uuid.replace("-", "") for uuid in seen["uuids"]], [uuid[4:].replace("-", "") for uuid in uuids[1:]])
+
+    def test_two_programs_share_by_25_and_75_on_two_hosts(self):
+        pool = self.serve("--placer", "spread")
+        hosts = {name: self.host(pool, name) for name in ("one", "two")}
+        clients = [self.teller(pool, FARCALL_MEM=mem, FARCALL_SHARE=share) for mem, share in (("256MiB", "25%"), ("512MiB", "75%"))]
+        claims = until(lambda: [c for c in pool.get("/v1/claims")["claims"] if c["state"] == "active"][1:] and pool.get("/v1/claims")["claims"],
+                       what="two active claims")
+        self.assertEqual(sorted((c["request"]["share_milli"], c["memory_bytes"]) for c in claims), [(250, str(256 * MIB)), (750, str(512 * MIB))])
+        self.assertEqual({c["host"] for c in claims}, set(hosts))
+        for client, bytes in zip(clients, (200 * MIB, 400 * MIB)):
+            self.assertEqual(self.say(client, f"take {bytes}"), "code 0")
+
+    def test_the_command_line_requests_lists_explains_and_releases(self):
+        pool = self.serve()
+        self.host(pool, "one")
+
+        def farcall(*command):
+            done = subprocess.run([FARCALL, "pool", *command, "--pool", pool.url], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+        claim = json.loads(farcall("request", "--mem", "64MiB", "--share", "30%", "--json"))
+        self.assertEqual((claim["state"], claim["request"]["share_milli"]), ("bound", 300))
+        self.assertIn(f"{claim['id']}  bound", farcall("list"))
+        self.assertIn("one  ready", farcall("list", "--hosts"))
+        self.assertEqual(farcall("explain", claim["id"]), "bound: on one\n")
+        self.assertIn(claim["id"], farcall("release", claim["id"]))
+        until(lambda: pool.claim(claim["id"])["state"] == "released", what="released")
+        self.assertIn("drain", farcall("drain", "one"))
+
+    def test_dev_is_a_pool_in_one_command(self):
+        process = subprocess.Popen([FARCALL, "pool", "dev"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            endpoint = re.search(r"pool on (pool://\S+),", process.stdout.readline()).group(1)
+            client = run(endpoint, sys.executable, HERE / "programs/teller.py")
+            self.assertEqual((client.process.returncode, client.out), (0, ["ready"]))
+        finally:
+            process.terminate()
+            self.assertEqual(process.wait(timeout=20), 0)
+            process.stdout.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
