@@ -155,7 +155,8 @@ Outcome ReadMessage(const Route& route, const httplib::Request& request, Message
       return Failed(400, "invalid", "the body: " + std::string(parsed.message().substr(0, 300)),
                     "body", "its fields are those of /openapi.json");
   }
-  for (const auto& [name, value] : request.params)
+  // curl calls a body a form unless told otherwise, and then the library has put it there too.
+  for (const auto& [name, value] : request.body.empty() ? request.params : httplib::Params())
     if (!SetField(in, name, value))
       return Failed(400, "invalid",
                     "query '" + name.substr(0, 64) + "=" + value.substr(0, 64) + "'",

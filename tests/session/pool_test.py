@@ -154,7 +154,7 @@ class PoolTest(unittest.TestCase):
         self.assertEqual(claim["state"], "active")
         self.assertGreater(int(again.get("/v1/pool")["term"]), 1)
         self.assertEqual(host.workers(), workers)
-        self.assertEqual(self.say(client, f"take {100 * MIB}"), "code 0")
+        self.assertEqual(self.say(client, f"take {20 * MIB}"), "code 0")
         until(lambda: again.hosts()["one"]["state"] == "ready", what="ready")
         self.assertEqual(again.post("/v1/claims", memory_bytes=str(256 * MIB), wait_ms="20000")["state"], "bound")
 
