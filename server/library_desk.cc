@@ -83,8 +83,8 @@ LoadedLibrary* LibraryDesk::Load(const LibraryTable& table, int major, std::stri
   }
   const char* said = dlerror();
   missing_[slot] = std::string(table.name) + ": no " + looked_for +
-                   " in the loader's path, a toolkit or NVIDIA's packages; name its folder with "
-                   "--libraries" +
+                   " in the loader's path, a toolkit or NVIDIA's packages; name its folder in "
+                   "the server's FARCALL_LIBRARIES" +
                    (said == nullptr ? "" : std::string(": ") + said);
   std::fprintf(stderr, "farcall: %s\n", missing_[slot].c_str());
   *why = missing_[slot];
