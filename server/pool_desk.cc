@@ -61,6 +61,14 @@ std::string Text(const Json& object, const char* name) {
   return field != object.end() && field->is_string() ? field->get<std::string>() : std::string();
 }
 
+using Placements = std::vector<std::pair<std::string, uint64_t>>;  // claims and their epochs
+
+Placements PlacementsIn(const quota::ClaimLedger& ledger) {
+  Placements placements;
+  for (const auto& [name, held] : ledger.held()) placements.emplace_back(name, held.grant.epoch);
+  return placements;
+}
+
 quota::ClaimGrant GrantOf(const Json& object) {
   quota::ClaimGrant grant;
   grant.claim = Text(object, "claim");
@@ -203,7 +211,7 @@ void PoolDesk::HearPool(const ControlMessage& message, int file) {
   if (auto told = answer.find("grants"); told != answer.end() && told->is_array())
     for (const Json& grant : *told)
       if (grant.is_object()) grants.push_back(GrantOf(grant));
-  size_t held_before = ledger_.held().size();
+  Placements held_before = PlacementsIn(ledger_);
   Result<std::vector<std::string>> ends =
       ledger_.Answer(message.id, Number(answer, "term"), grants, SteadyNow());
   if (!ends.ok()) return spdlog::warn("pool: {}", ends.status().message());
@@ -217,7 +225,7 @@ void PoolDesk::HearPool(const ControlMessage& message, int file) {
   for (const std::string& claim : *ends) end_(claim, "the pool has released claim " + claim);
   for (const auto& [name, refusal] : ledger_.refused())
     spdlog::warn("pool: claim {} refused: {}", name, refusal.why);
-  if (!ends->empty() || held_before != ledger_.held().size() || !ledger_.refused().empty())
+  if (!ends->empty() || held_before != PlacementsIn(ledger_) || !ledger_.refused().empty())
     Changed();
 }
 

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// A host's side of its pool: what an answer brings that the pool has to hear of at once.
+#include "server/pool_desk.h"
+
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+
+namespace farcall::server {
+namespace {
+
+using Json = nlohmann::json;
+using Claims = std::vector<std::pair<std::string, uint64_t>>;  // and their epochs
+
+constexpr uint64_t kGib = 1ull << 30;
+
+DeviceReport OneDevice() {
+  DeviceReport report;
+  report.devices.resize(1);
+  report.devices[0].total_bytes = kGib;
+  return report;
+}
+
+// The test is the agent: it has the control socket of the one that the desk started.
+class PoolDeskTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/farcall-desk-XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+    std::string path = folder_ + "/agent";
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, path.c_str());
+    listener_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    ASSERT_EQ(listen(listener_, 1), 0);
+    PoolOptions options;
+    options.url = path;
+    options.name = "host";
+    desk_ = std::make_unique<PoolDesk>(epoll_, options, OneDevice(),
+                                       [](const std::string&, const std::string&) {});
+    Status opened = desk_->Open({"tcp://host:1"});
+    ASSERT_TRUE(opened.ok()) << opened.message();
+    int agent = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    ASSERT_GE(agent, 0);
+    ControlMessage message;
+    std::vector<int> descriptors;
+    Status received = ReceiveControl(agent, &message, &descriptors);
+    close(agent);
+    ASSERT_TRUE(received.ok()) << received.message();
+    ASSERT_EQ(descriptors.size(), 1u);
+    control_ = descriptors[0];
+  }
+  void TearDown() override {
+    desk_.reset();
+    for (int fd : {control_, listener_, epoll_})
+      if (fd >= 0) close(fd);
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+
+  void Say(ControlType type, const std::string& text = "") {
+    ControlMessage message;
+    message.type = type;
+    message.id = beat_;
+    int file = -1;
+    if (!text.empty()) {
+      auto bytes = std::as_bytes(std::span(text));
+      file = MakeMemoryFile("farcall-test", {bytes.begin(), bytes.end()});
+    }
+    Status sent =
+        file < 0 ? SendControl(control_, message) : SendControl(control_, message, {file});
+    if (file >= 0) close(file);
+    ASSERT_TRUE(sent.ok()) << sent.message();
+    epoll_event event{};
+    ASSERT_EQ(epoll_wait(epoll_, &event, 1, -1), 1);
+    ASSERT_TRUE(desk_->Hear(event.data.fd));
+  }
+  // What the desk has said since.
+  std::vector<ControlType> Told() {
+    std::vector<ControlType> told;
+    while (true) {
+      char byte;
+      if (recv(control_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) return told;
+      ControlMessage message;
+      std::vector<int> descriptors;
+      if (!ReceiveControl(control_, &message, &descriptors).ok()) return told;
+      for (int fd : descriptors) close(fd);
+      told.push_back(message.type);
+    }
+  }
+  // A heartbeat, answered by `claims`, each of half the device. Whether the desk wants the next at
+  // once.
+  bool WantsAnother(const Claims& claims) {
+    ++beat_;
+    Say(ControlType::kPoolBeat);
+    EXPECT_EQ(Told(), std::vector<ControlType>{ControlType::kPoolReport});
+    Json grants = Json::array();
+    for (const auto& [name, epoch] : claims)
+      grants.push_back({{"claim", name},
+                        {"epoch", std::to_string(epoch)},
+                        {"devices", {0}},
+                        {"memory_bytes", std::to_string(kGib / 2)},
+                        {"seats", 1},
+                        {"hold_ms", "86400000"}});
+    Say(ControlType::kPoolAnswer, Json{{"term", "1"}, {"grants", grants}}.dump());
+    std::vector<ControlType> told = Told();
+    EXPECT_TRUE(told.empty() || told == std::vector<ControlType>{ControlType::kPoolChanged});
+    return !told.empty();
+  }
+
+  std::string folder_;
+  const int epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  int listener_ = -1, control_ = -1;
+  uint64_t beat_ = 0;
+  std::unique_ptr<PoolDesk> desk_;
+};
+
+TEST_F(PoolDeskTest, ReportsAtOnceWhatAnAnswerChanged) {
+  EXPECT_FALSE(WantsAnother({}));
+  EXPECT_TRUE(WantsAnother({{"a", 1}, {"b", 1}})) << "two came";
+  EXPECT_FALSE(WantsAnother({{"a", 1}, {"b", 1}})) << "both stay";
+  EXPECT_TRUE(WantsAnother({{"a", 1}})) << "one went";
+}
+
+TEST_F(PoolDeskTest, ReportsAtOnceWhenAsManyCameAsWent) {
+  EXPECT_TRUE(WantsAnother({{"a", 1}, {"b", 1}}));
+  EXPECT_TRUE(WantsAnother({{"a", 1}, {"c", 1}})) << "b went, c came";
+  EXPECT_FALSE(WantsAnother({{"a", 1}, {"c", 1}}));
+}
+
+TEST_F(PoolDeskTest, ReportsAtOnceWhenAClaimHasANewEpoch) {
+  EXPECT_TRUE(WantsAnother({{"a", 1}}));
+  EXPECT_TRUE(WantsAnother({{"a", 2}})) << "the old one has ended";
+  EXPECT_TRUE(WantsAnother({{"a", 2}})) << "the new one is held";
+  EXPECT_FALSE(WantsAnother({{"a", 2}}));
+}
+
+}  // namespace
+}  // namespace farcall::server
