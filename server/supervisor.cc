@@ -3,7 +3,6 @@
 #include "server/supervisor.h"
 
 #include <signal.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -12,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -28,6 +26,12 @@ constexpr int kTickMilliseconds = 1000;
 constexpr int kRetryMilliseconds = 10;
 constexpr int kNoDevice = -2;  // neither a device nor quota::kHostMemory
 
+SessionKey KeyOf(const std::string& token) {
+  return token.empty() ? SessionKey{} : Sha256(std::as_bytes(std::span(token)));
+}
+
+}  // namespace
+
 sigset_t HandledSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -35,17 +39,6 @@ sigset_t HandledSignals() {
   sigaddset(&signals, SIGINT);
   return signals;
 }
-
-SessionKey KeyOf(const std::string& token) {
-  return token.empty() ? SessionKey{} : Sha256(std::as_bytes(std::span(token)));
-}
-
-int Fail(int code, const std::string& message) {
-  std::fprintf(stderr, "farcall serve: %s\n", message.c_str());
-  return code;
-}
-
-}  // namespace
 
 Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
     : options_(options),
@@ -422,81 +415,6 @@ void Supervisor::Bury(int control) {
   close(control);
   close(worker.process.pid_fd);
   workers_.erase(found);
-}
-
-int Serve(const ServeOptions& options) {
-  auto logger = spdlog::stderr_color_mt("farcall");
-  spdlog::set_default_logger(logger);
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
-  spdlog::set_level(spdlog::level::from_str(options.log_level));
-
-  if (Status checked = CheckServeOptions(options); !checked.ok()) {
-    return Fail(kExitUsage, checked.message());
-  }
-  Result<std::vector<DeviceChoice>> choices = DeviceChoices(options.device);
-  if (!choices.ok()) {
-    return Fail(kExitUsage, choices.status().message());
-  }
-  for (const DeviceChoice& choice : *choices) {
-    // The probe and the workers inherit it.
-    if (!choice.profile.empty()) {
-      setenv(choice.profile_variable, choice.profile.c_str(), 1);
-    }
-  }
-  sigset_t signals = HandledSignals();
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-  bool separate = options.worker_users.count != 0;
-  Result<ProbedDevices> devices =
-      ProbeDevices(*choices, options.gpus,
-                   separate ? std::optional<uid_t>(options.worker_users.first) : std::nullopt);
-  if (!devices.ok()) {
-    return Fail(kExitNoDevice, devices.status().message());
-  }
-
-  Supervisor supervisor(options, *devices);
-  if (Status audited = supervisor.OpenAudit(); !audited.ok()) {
-    return Fail(kExitUsage, audited.message());
-  }
-  HandshakeServer door(
-      !options.token.empty(),
-      [&supervisor](std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
-        supervisor.Admit(std::move(channel), nonce, hello);
-      });
-  std::string urls;
-  std::vector<std::string> listens;
-  std::vector<std::string> wanted =
-      options.listen.empty() ? std::vector<std::string>{kDefaultListenUrl} : options.listen;
-  for (const std::string& url : wanted) {
-    Result<std::unique_ptr<Listener>> listener = Listen(url);
-    if (!listener.ok()) {
-      return Fail(kExitCannotListen, listener.status().message());
-    }
-    urls += (urls.empty() ? "" : ",") + (*listener)->Url();
-    listens.push_back((*listener)->Url());
-    door.Listen(std::move(*listener));
-  }
-  supervisor.OpenControl(urls.substr(0, urls.find(',')));
-  if (Status joined = supervisor.OpenPool(listens); !joined.ok()) {
-    return Fail(kExitFailure, joined.message());
-  }
-  const DeviceReport& report = devices->report;
-  std::printf("farcall: serving %zu device(s) on %s (%s: %s)\n", report.devices.size(),
-              urls.c_str(), devices->choice.kind.c_str(), report.devices[0].name.c_str());
-  std::fflush(stdout);
-  if (devices->choice.kind == "dry") {
-    spdlog::warn("dry device: no kernel is executed, nothing a program computes here is a result");
-  } else if (devices->choice.kind == "cpu-skip") {
-    spdlog::warn(
-        "sass = skip: a kernel without PTX is not executed, what depends on it is no result");
-  }
-  int code = supervisor.Run(door);
-  if (options.report.empty()) {
-    return code;
-  }
-  Status written = WriteReport(
-      options.report, ToJson(supervisor.totals(), devices->choice.kind, report.devices[0].name));
-  return written.ok() ? code : Fail(kExitFailure, written.message());
 }
 
 }  // namespace farcall::server

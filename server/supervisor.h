@@ -3,6 +3,8 @@
 // loads a driver.
 #pragma once
 
+#include <signal.h>
+
 #include <atomic>
 #include <map>
 #include <memory>
@@ -29,6 +31,8 @@ namespace farcall::server {
 
 // `farcall serve`, from checked options to its end; the process's exit code (docs/exit-codes.md).
 int Serve(const ServeOptions& options);
+// What a supervisor reads from a descriptor: blocked in all its threads.
+sigset_t HandledSignals();
 
 // The vGPU of a pool's claim is named this and the claim's id.
 inline constexpr std::string_view kClaimPrefix = "claim ";
