@@ -3,6 +3,7 @@
 // and SQLite with synchronous=FULL. Prints a table; what it compares with is docs/pool.md's goals.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +47,7 @@ Process Start(std::vector<std::string> arguments) {
   Process process;
   process.pid = fork();
   if (process.pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // none outlives a run that is broken off
     dup2(ends[1], STDOUT_FILENO);
     dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
     std::vector<char*> words = {program.data()};
@@ -137,7 +139,7 @@ void MeasureClaims(const std::string& folder, int requests) {
     bound_by_hello.push_back(Timed([&] { Redirected(endpoint, "", "run " + std::to_string(i)); }));
   Row("HELLO -> REDIRECT, bound claim", redirect, "p99 <= 2 ms");
   Row("request -> bound, by REST", bound, "p99 <= 30 ms");
-  Row("HELLO -> claim bound -> REDIRECT", bound_by_hello, "");
+  Row("HELLO -> new claim -> REDIRECT, none ends", bound_by_hello, "");
   Stop(host);
   Stop(controller);
 }
@@ -184,6 +186,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: pool [REQUESTS]\n");
     return 2;
   }
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   char folder[] = "/tmp/farcall-pool-bench-XXXXXX";
   if (mkdtemp(folder) == nullptr) return 1;
   std::printf("%-46s %11s %11s   %s\n", "one after the other, loopback", "p50", "p99", "goal");
