@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "cpu-device/exec/cluster.h"
 #include "cpu-device/exec/fault.h"
@@ -100,7 +101,7 @@ bool Block::Start(const BlockShape& shape, LaunchContext* launch, const uint32_t
   for (uint32_t w = 0; w < warp_count_; ++w) {
     Warp& warp = warps_[w];
     warp.live = warp.ready = LowMask(shape.threads - w * kWarpSize);
-    warp.yielded = warp.group_count = 0;
+    warp.yielded = warp.stepped = warp.group_count = 0;
   }
   std::fill(std::begin(barriers_), std::end(barriers_), Barrier{});
   chunk_ = 0;
@@ -179,6 +180,7 @@ void Block::RunWarp(uint32_t w) {
       } else {
         OnSuspend(w, lane);
       }
+      if (!warp.ready) warp.ready = std::exchange(warp.stepped, 0);
     }
   } while (ReleaseConverged(w));
 }
@@ -188,6 +190,9 @@ void Block::OnSuspend(uint32_t w, uint32_t lane) {
   switch (t.wait) {
     case Wait::kYield:
       warps_[w].yielded |= 1u << lane;
+      return;
+    case Wait::kLockstep:
+      warps_[w].stepped |= 1u << lane;
       return;
     case Wait::kBarrier:
       progress_ = true;

@@ -90,7 +90,7 @@ class Block {
     uint32_t mask, site, arrived;
   };
   struct Warp {
-    uint32_t live = 0, ready = 0, yielded = 0;
+    uint32_t live = 0, ready = 0, yielded = 0, stepped = 0;
     uint32_t group_count = 0;
     Group groups[kWarpSize];
   };

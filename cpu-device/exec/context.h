@@ -9,7 +9,7 @@
 
 namespace farcall::cpu_device {
 
-inline constexpr uint32_t kCodegenVersion = 7;
+inline constexpr uint32_t kCodegenVersion = 8;
 inline constexpr uint32_t kWarpSize = 32;
 inline constexpr uint32_t kMaxThreadsPerBlock = 1024;
 inline constexpr uint32_t kBarrierCount = 16;
@@ -94,7 +94,8 @@ enum class Wait : uint32_t {
   kReduxMinF,
   kReduxMaxF,  // c: bit 0 abs, bit 1 NaN
   kElect,
-  kMma,  // value: address of the lane's MatrixWords, c: MatrixForm, packed
+  kMma,       // value: address of the lane's MatrixWords, c: MatrixForm, packed
+  kLockstep,  // until the warp's other threads have come as far, or to another wait; no mask
 };
 enum class BarrierReduce : uint32_t { kNone, kAnd, kOr, kPopc };
 

@@ -211,6 +211,11 @@ bool Emitter::EmitStore(const Instruction& instruction) {
   }
   Value* pointer = Address(instruction, ops[0], space, bytes * count);
   if (!pointer) return false;
+  // Volatile shared memory is how the threads of a warp talk without a barrier, as if all made each
+  // step at once: they read what was there before one writes, and what all wrote afterwards.
+  const bool lockstep =
+      coroutine_ && !outlined_ && IsShared(space) && mods.semantics == Semantics::kVolatile;
+  if (lockstep) Suspend(Wait::kLockstep);
   llvm::StoreInst* store = b_.CreateAlignedStore(value, pointer, llvm::Align(bytes * count));
   if (IsParam(space)) store->setAlignment(llvm::Align(std::min(8u, bytes)));
   if (mods.semantics > Semantics::kWeak && !IsParam(space)) {
@@ -222,6 +227,7 @@ bool Emitter::EmitStore(const Instruction& instruction) {
       store->setVolatile(true);
     }
   }
+  if (lockstep) Suspend(Wait::kLockstep);
   return !mods.async || EmitBytesHaveCome(instruction, ops.back(), space, Int64(bytes * count));
 }
 

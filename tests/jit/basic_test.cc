@@ -57,6 +57,56 @@ TEST_F(BasicTest, VectorAddEqualsTheHostsSums) {
   for (int i = 0; i < kCount; ++i) ASSERT_EQ(c[i], a[i] + b[i]) << i;
 }
 
+// A warp in lockstep: all read word 0 before thread 0 clears it, and sums need no bar.warp.sync.
+TEST_F(BasicTest, VolatileSharedMemoryIsSeenAsByAWarpInLockstep) {
+  Kernel* kernel = Find(Load(R"(
+.version 9.0
+.target sm_75
+.address_size 64
+.visible .entry lockstep(.param .u64 out)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<12>;
+  .reg .b64 %rd<4>;
+  .shared .align 4 .b8 words[512];
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, words;
+  shl.b32 %r3, %r1, 2;
+  add.u32 %r4, %r2, %r3;
+  add.u32 %r5, %r1, 5;
+  st.volatile.shared.u32 [%r4], %r5;
+  bar.warp.sync -1;
+  ld.volatile.shared.u32 %r6, [words];
+  st.volatile.shared.u32 [%r4], %r1;
+  mov.u32 %r7, 16;
+again:
+  shl.b32 %r8, %r7, 2;
+  add.u32 %r8, %r4, %r8;
+  ld.volatile.shared.u32 %r9, [%r4];
+  ld.volatile.shared.u32 %r10, [%r8];
+  add.u32 %r9, %r9, %r10;
+  st.volatile.shared.u32 [%r4], %r9;
+  shr.u32 %r7, %r7, 1;
+  setp.ne.u32 %p1, %r7, 0;
+  @%p1 bra again;
+  ld.volatile.shared.u32 %r9, [words];
+  mul.wide.u32 %rd2, %r1, 8;
+  add.u64 %rd2, %rd1, %rd2;
+  st.global.v2.u32 [%rd2], {%r6, %r9};
+  ret;
+}
+)"),
+                        "lockstep");
+  ASSERT_NE(kernel, nullptr);
+  DeviceArray<uint32_t> out(64);
+  EXPECT_RUNS(Run(kernel, {1}, {32}, out.address()));
+  for (int i = 0; i < 32; ++i) {
+    EXPECT_EQ(out[2 * i], 5u) << i;
+    EXPECT_EQ(out[2 * i + 1], 31u * 32 / 2) << i;
+  }
+}
+
 TEST_F(BasicTest, KernelInfoTellsTheParameterLayout) {
   Kernel* kernel = Find(Load(kVectorAdd), "vector_add");
   ASSERT_NE(kernel, nullptr);
