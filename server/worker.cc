@@ -186,6 +186,9 @@ class Worker {
   // Bounded: the supervisor's queue is.
   void ReportSkipped() {
     constexpr size_t kMostNamed = 64;
+    if (setup_.device_kind != "cpu-skip") {
+      return;
+    }
     const auto skipped = SkippedKernels(api_);
     if (!skipped) {
       return;

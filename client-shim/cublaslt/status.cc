@@ -2,50 +2,14 @@
 // The texts of statuses, which are cuBLAS's.
 #include <cublasLt.h>
 
+#include "client-shim/cublas/status_text.h"
+
 #define CUBLAS_ENTRY extern "C" __attribute__((visibility("default")))
 
 CUBLAS_ENTRY const char* cublasLtGetStatusName(cublasStatus_t status) {
-  switch (status) {
-#define NAME(code) \
-  case code:       \
-    return #code;
-    NAME(CUBLAS_STATUS_SUCCESS)
-    NAME(CUBLAS_STATUS_NOT_INITIALIZED)
-    NAME(CUBLAS_STATUS_ALLOC_FAILED)
-    NAME(CUBLAS_STATUS_INVALID_VALUE)
-    NAME(CUBLAS_STATUS_ARCH_MISMATCH)
-    NAME(CUBLAS_STATUS_MAPPING_ERROR)
-    NAME(CUBLAS_STATUS_EXECUTION_FAILED)
-    NAME(CUBLAS_STATUS_INTERNAL_ERROR)
-    NAME(CUBLAS_STATUS_NOT_SUPPORTED)
-    NAME(CUBLAS_STATUS_LICENSE_ERROR)
-#undef NAME
-  }
-  return "";
+  return farcall::thin::CublasStatusName(status);
 }
 
 CUBLAS_ENTRY const char* cublasLtGetStatusString(cublasStatus_t status) {
-  switch (status) {
-    case CUBLAS_STATUS_SUCCESS:
-      return "success";
-    case CUBLAS_STATUS_NOT_INITIALIZED:
-      return "the library was not initialized";
-    case CUBLAS_STATUS_ALLOC_FAILED:
-      return "memory could not be allocated";
-    case CUBLAS_STATUS_INVALID_VALUE:
-      return "an argument has a value that is not allowed";
-    case CUBLAS_STATUS_ARCH_MISMATCH:
-      return "the device lacks what the function needs";
-    case CUBLAS_STATUS_MAPPING_ERROR:
-      return "device memory could not be reached";
-    case CUBLAS_STATUS_EXECUTION_FAILED:
-      return "the function failed on the device";
-    case CUBLAS_STATUS_INTERNAL_ERROR:
-      return "an internal operation failed";
-    case CUBLAS_STATUS_NOT_SUPPORTED:
-      return "the function is not supported";
-    case CUBLAS_STATUS_LICENSE_ERROR:
-      return "a licence is missing";
-  }
-  return "an unknown status";
+  return farcall::thin::CublasStatusText(status);
 }
