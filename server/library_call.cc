@@ -172,11 +172,11 @@ void LibraryCall::NewObject(uint16_t kind) {
   desk_.NoteNamed(wire);
 }
 
-void LibraryCall::Made(void* native, int made) {
+void LibraryCall::Made(const void* native, int made) {
   status = made;
   LibraryObject object;
   object.wire = new_object_;
-  object.native = made == 0 ? native : nullptr;
+  object.native = made == 0 ? const_cast<void*>(native) : nullptr;
   object.status = made;
   object.context = call_.context == nullptr ? nullptr : call_.context->native;
   if (!desk_.Add(object) && status == 0) {

@@ -138,7 +138,7 @@ class LibraryCall {
   CUstream stream() const { return stream_; }
   // The object the function makes: it has its name from the client.
   void NewObject(uint16_t kind);
-  void Made(void* native, int status);
+  void Made(const void* native, int status);
   void Made(int number, int status) {
     Made(reinterpret_cast<void*>(static_cast<intptr_t>(number) + 1), status);
   }
