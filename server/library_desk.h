@@ -65,7 +65,5 @@ class LibraryDesk {
 
 // Where lib<name>.so.<major> may lie, best first.
 std::vector<std::string> LibraryCandidates(const std::string& file);
-// Folders named by the configuration, ahead of all others.
-void SetLibraryFolders(const std::vector<std::string>& folders);
 
 }  // namespace farcall::server

@@ -19,11 +19,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::vector<std::string>& ConfiguredFolders() {
-  static auto* folders = new std::vector<std::string>;
-  return *folders;
-}
-
 std::vector<std::string> Split(const char* list) {
   std::vector<std::string> parts;
   std::string text = list == nullptr ? "" : list;
@@ -76,15 +71,8 @@ void AddPackages(const std::string& file, std::vector<std::string>* out) {
 
 }  // namespace
 
-void SetLibraryFolders(const std::vector<std::string>& folders) {
-  ConfiguredFolders() = folders;
-}
-
 std::vector<std::string> LibraryCandidates(const std::string& file) {
   std::vector<std::string> found;
-  for (const std::string& folder : ConfiguredFolders()) {
-    AddIfThere(fs::path(folder) / file, &found);
-  }
   for (const std::string& folder : Split(std::getenv("FARCALL_LIBRARIES"))) {
     AddIfThere(fs::path(folder) / file, &found);
   }
@@ -104,7 +92,6 @@ std::vector<std::string> LibraryCandidates(const std::string& file) {
       toolkits.push_back(fs::canonical(nvcc, error).parent_path().parent_path());
     }
   }
-  toolkits.emplace_back("/usr/local/cuda");
   for (const fs::path& toolkit : toolkits) {
     AddIfThere(toolkit / "lib64" / file, &found);
     AddIfThere(toolkit / "targets/x86_64-linux/lib" / file, &found);

@@ -15,7 +15,10 @@ sys.path.insert(0, str(HERE.parent / "session"))
 from harness import BUILD, Server  # noqa: E402
 
 NVCC = shutil.which("nvcc")
-TOOLKIT = pathlib.Path(NVCC).resolve().parent.parent / "lib64" if NVCC else pathlib.Path("/usr/local/cuda/lib64")
+if NVCC is None:
+    print("skipped: no nvcc, whose toolkit has what the server would run")
+    sys.exit(77)
+TOOLKIT = pathlib.Path(NVCC).resolve().parent.parent / "lib64"
 REAL = TOOLKIT / "libcublas.so.13"
 if not REAL.exists():
     print(f"skipped: no {REAL}: what the server would run")
