@@ -15,6 +15,7 @@ import yaml
 
 import outputs
 import parse_headers
+from files import write_if_changed
 from model import ApiModel, Function
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -228,12 +229,6 @@ def load(include: Path, out: Path, clang: str | None = None) -> Inputs:
     return Inputs(spec, yaml.safe_load(STRINGS.read_text()))
 
 
-def _write_if_changed(path: Path, text: str) -> None:
-    if not path.is_file() or path.read_text() != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--include", type=Path, help="folder of cuda_runtime_api.h")
@@ -249,13 +244,13 @@ def main() -> int:
     try:
         inputs = load(arguments.include, arguments.out)
         if arguments.update:
-            _write_if_changed(COVERAGE, coverage(inputs))
+            write_if_changed(COVERAGE, coverage(inputs))
         elif arguments.check:
             if not COVERAGE.is_file() or COVERAGE.read_text() != coverage(inputs):
                 raise CudartError(f"{COVERAGE.name} is stale: run codegen/cudart.py --update")
         else:
             for path, render in OUTPUTS.items():
-                _write_if_changed(arguments.out / path, render(inputs))
+                write_if_changed(arguments.out / path, render(inputs))
             if arguments.stamp:
                 arguments.stamp.write_text("")
     except (CudartError, parse_headers.ParseError) as error:

@@ -16,6 +16,7 @@ import outputs
 import parse_headers
 import procs
 import spec as spec_file
+from files import write_if_changed
 
 ROOT = Path(__file__).resolve().parent.parent
 CODEGEN = Path(__file__).resolve().parent
@@ -88,7 +89,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.check or arguments.update:
         return _committed(inputs, arguments.update)
     for path, render in outputs.OUTPUTS.items():
-        _write_if_changed(arguments.out / path, render(inputs))
+        write_if_changed(arguments.out / path, render(inputs))
     if arguments.depfile:
         _write_depfile(arguments.depfile, arguments.stamp, model.headers)
     if arguments.stamp:
@@ -109,7 +110,7 @@ def _committed(inputs: outputs.Inputs, update: bool) -> int:
     for path, render in committed.COMMITTED.items():
         text = render(inputs)
         if update:
-            _write_if_changed(ROOT / path, text)
+            write_if_changed(ROOT / path, text)
         elif not (ROOT / path).is_file() or (ROOT / path).read_text() != text:
             stale.append(path)
     if stale:
@@ -133,14 +134,6 @@ def _load(model) -> outputs.Inputs:
     return outputs.Inputs(
         model, ids, procs.proc_rows(model, overrides), spec_file.load_spec(SPEC, model)
     )
-
-
-def _write_if_changed(path: Path, text: str) -> None:
-    """Keeps the time of an unchanged file, so that nothing that includes it is rebuilt."""
-    if path.is_file() and path.read_text() == text:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
 
 
 def _write_depfile(depfile: Path, stamp: Path, headers: list[str]) -> None:

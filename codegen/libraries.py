@@ -8,9 +8,12 @@ import argparse
 import sys
 from pathlib import Path
 
+import yaml
+
 import ids as id_list
 import outputs
 import parse_headers
+from files import write_if_changed
 from library_spec import CODEGEN, Call, LibraryError, LibrarySpec
 
 ROOT = CODEGEN.parent
@@ -83,12 +86,6 @@ def coverage(specs: list[LibrarySpec]) -> str:
     return outputs.render("coverage_thin.md.j2", sections=sections)
 
 
-def _write_if_changed(path: Path, text: str) -> None:
-    if not path.is_file() or path.read_text() != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
 def _load(name: str, arguments: argparse.Namespace) -> LibrarySpec:
     cache = arguments.out / f"{name}_model.json"
     return LibrarySpec(CODEGEN / "spec" / "thin" / f"{name}.yaml", arguments.include, cache)
@@ -99,7 +96,7 @@ def _add_ids(name: str, arguments: argparse.Namespace) -> None:
     if not path.exists():
         id_list.append_ids(path, [])
     data_only = LibrarySpec.__new__(LibrarySpec)
-    data_only.data = __import__("yaml").safe_load((CODEGEN / "spec" / "thin" / f"{name}.yaml").read_text())
+    data_only.data = yaml.safe_load((CODEGEN / "spec" / "thin" / f"{name}.yaml").read_text())
     library = parse_headers.Library(
         tuple(data_only.data["headers"]), (), "FARCALL_READS_HEADERS", data_only.data["functions"],
         data_only.data["first"],
@@ -143,14 +140,14 @@ def main() -> int:
     if arguments.update or arguments.check:
         text = coverage(specs)
         if arguments.update:
-            _write_if_changed(COVERAGE, text)
+            write_if_changed(COVERAGE, text)
         elif not COVERAGE.is_file() or COVERAGE.read_text() != text:
             print(f"codegen: {COVERAGE.name} is stale: run codegen/libraries.py --update", file=sys.stderr)
             return 1
         return 0
     for spec in specs:
         for path, template in files(spec).items():
-            _write_if_changed(arguments.out / path, render(spec, path, template))
+            write_if_changed(arguments.out / path, render(spec, path, template))
     if arguments.stamp:
         arguments.stamp.write_text("")
     return 0

@@ -16,6 +16,7 @@ import yaml
 import ids as id_list
 import outputs
 import parse_headers
+from files import write_if_changed
 from model import ApiModel, Function, Param
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -226,12 +227,6 @@ def load(include: Path, model_cache: Path, clang: str | None = None) -> Inputs:
     return Inputs(NvmlSpec(model, yaml.safe_load(SPEC.read_text())), ids)
 
 
-def _write_if_changed(path: Path, text: str) -> None:
-    if not path.is_file() or path.read_text() != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--include", type=Path, help="folder of nvml.h")
@@ -256,14 +251,14 @@ def main() -> int:
         print(f"codegen: {error}", file=sys.stderr)
         return 1
     if arguments.update:
-        _write_if_changed(COVERAGE, coverage(inputs))
+        write_if_changed(COVERAGE, coverage(inputs))
     elif arguments.check:
         if not COVERAGE.is_file() or COVERAGE.read_text() != coverage(inputs):
             print(f"codegen: {COVERAGE.name} is stale: run codegen/nvml.py --update", file=sys.stderr)
             return 1
     else:
         for path, render in OUTPUTS.items():
-            _write_if_changed(arguments.out / path, render(inputs))
+            write_if_changed(arguments.out / path, render(inputs))
         if arguments.stamp:
             arguments.stamp.write_text("")
     return 0
