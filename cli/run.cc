@@ -130,13 +130,14 @@ int Run(RunFlags& flags) {
     flags.settings.endpoint = settings.Find("endpoint").value;
   if (!flags.settings.endpoint.empty() && !flags.device.empty())
     return Fail("give --endpoint or --device, not both");
+  // Before the server, which writes into it as its last act.
+  std::optional<ScratchFolder> folder;
   PrivateServer server;
   bool is_private = flags.settings.endpoint.empty();
   if (!is_private && !flags.report.empty())
     return Fail("--report needs a server of this run's own: leave the endpoint out");
   bool is_dry = flags.device == "dry" || flags.device.rfind("dry:", 0) == 0;
   bool is_reported = is_private && (is_dry || !flags.report.empty());
-  std::optional<ScratchFolder> folder;
   const char* const no_folder =
       "no folder for the report: TMPDIR, /tmp and /dev/shm cannot be written";
   if (is_private) {

@@ -41,6 +41,10 @@ class Run(unittest.TestCase):
         found = run("--device", "cpu", program="import shutil; print(json.dumps(os.path.realpath(shutil.which('ptxas'))))")
         self.assertEqual(found, str(PTXAS.resolve()))
 
+    def test_nobody_hears_of_a_private_server(self):
+        done = subprocess.run([FARCALL, "run", "--device", "cpu", "--", "true"], capture_output=True, text=True, timeout=120)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
     def test_a_private_dry_device_lets_xla_time_nothing(self):
         env = run("--device", "dry", program=ENVIRONMENT)
         self.assertEqual(env["XLA_FLAGS"], "--xla_gpu_autotune_level=0")
