@@ -38,6 +38,7 @@ std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientS
   add("FARCALL_SHARE", settings.share);
   add("FARCALL_LIMIT", settings.limit);
   add("FARCALL_PRIORITY", settings.priority);
+  add("FARCALL_NET", settings.net);
   add("FARCALL_COUNT", settings.count);
   add("FARCALL_CLAIM", settings.claim);
   add("FARCALL_STATS", settings.stats);

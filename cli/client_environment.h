@@ -14,7 +14,7 @@ std::string DriverLibraryFolder();
 std::string OwnPath();
 
 struct ClientSettings {
-  std::string endpoint, mem, share, limit, priority, stats, count, claim;
+  std::string endpoint, mem, share, limit, priority, net, stats, count, claim;
   bool thin = false;
 };
 // Names and values, LD_LIBRARY_PATH with what the environment holds already.

@@ -194,6 +194,8 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   command->add_option("--limit", flags->settings.limit, "most of the device's time, such as 50%");
   command->add_option("--priority", flags->settings.priority, "high, normal or low")
       ->check(CLI::IsMember({"high", "normal", "low"}));
+  command->add_option("--net", flags->settings.net,
+                      "bytes a second on the network, both ways together, such as 100MB/s");
   command->add_option("--count", flags->settings.count, "of a pool: how many devices, 1 to 64");
   command->add_option("--claim", flags->settings.claim, "of a pool: the claim to use");
   command->add_flag("--no-audit", flags->no_audit,

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "cli/commands.h"
+#include "proto/byte_rate.h"
 #include "server/exit_code.h"
 #include "server/serve_options.h"
 #include "server/supervisor.h"
@@ -23,7 +24,7 @@ struct Flags {
   std::string device, gpus, token, token_file, memory, host_memory, config, log_level, report,
       control, metrics, audit, pool, pool_name, pool_token_file;
   std::vector<std::string> advertise;
-  std::string max_share, max_limit, max_priority, worker_users;
+  std::string max_share, max_limit, max_priority, max_net, worker_users;
   uint32_t grace_seconds = 0, max_sessions = 0;
 };
 
@@ -94,6 +95,9 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
       return {Code::kInvalid, std::string(name) + ": " + set.message()};
     }
   }
+  if (!flags.max_net.empty() && !ParseByteRate(flags.max_net, &options->max_net_bytes_per_s)) {
+    return {Code::kInvalid, "--max-net '" + flags.max_net + "': " + kByteRateForm};
+  }
   if (!flags.worker_users.empty()) {
     Result<server::UserRange> range = server::ParseUserRange(flags.worker_users);
     if (!range.ok()) {
@@ -141,6 +145,9 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
       "share of a device's time a vGPU may be promised, such as 50% (default: all)");
   command->add_option("--max-limit", flags->max_limit,
                       "most of a device's time a vGPU gets, such as 80% (default: all)");
+  command->add_option("--max-net", flags->max_net,
+                      "bytes a second that a vGPU gets of the network, both ways together, such as "
+                      "500MB/s (default: no bound)");
   command->add_option("--max-priority", flags->max_priority,
                       "highest class a client may ask for: high (default), normal or low");
   command->add_option("--grace", flags->grace_seconds, "seconds a session outlives its lost link")

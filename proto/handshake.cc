@@ -166,6 +166,7 @@ void WalkHello(Io& io, T& value) {
   io.Appended(value.devices);
   io.AppendedText(value.claim);
   io.AppendedText(value.lease);
+  io.Appended(value.quota.net_bytes_per_s);
 }
 
 template <typename Io, typename T>

@@ -55,7 +55,8 @@ struct QuotaRequest {
   uint64_t memory_bytes = 0;
   uint32_t share_milli = 0;
   uint32_t limit_milli = 0;
-  uint8_t priority = 0;  // 0 normal, 1 high, 2 low
+  uint8_t priority = 0;          // 0 normal, 1 high, 2 low
+  uint64_t net_bytes_per_s = 0;  // both directions together
 };
 
 struct Hello {

@@ -194,6 +194,9 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello,
     started = leases_.Join(worker->vgpu, process->control, compute, worker->devices, SteadyNow());
   }
   if (started.ok()) {
+    started = net_.Join(worker->vgpu, process->control, compute.net_bytes_per_s, SteadyNow());
+  }
+  if (started.ok()) {
     started = SendControl(process->control, message, {channel.Descriptor(), file});
   }
   if (file >= 0) {
@@ -206,6 +209,7 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello,
     ledger_.Close(worker->vgpu, quota::kHostMemory);
     if (process.ok()) {
       leases_.Leave(process->control, SteadyNow());
+      net_.Leave(process->control);
       close(process->control);
     }  // the worker sees the end and goes; init reaps it
     if (user) {
@@ -223,6 +227,7 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello,
   audit_.Note("session_started", std::move(fields));
   workers_[control] = std::move(worker);
   Watch(control);
+  net_.Begin(control);
   EngageNew(control);
   return {};
 }

@@ -29,6 +29,8 @@ enum class ControlType : uint32_t {
   kLease,         // device, a = nanoseconds of its time that may be submitted; b = quota::Company
   kLeaseMore,     // device, a = the same, for who holds the lease; nobody waits
   kLeaseLimit,    // device, a = how much more of the lease there is; b = quota::Company
+  kNetLimit,      // a = 1: the vGPU has a network budget, its bytes are to be asked for; 0: none
+  kNetBytes,      // a = bytes that may cross the session's connections
   // worker -> supervisor
   kCharge,        // id, device (-1: host memory), a = bytes
   kRefund,        // device (-1: host memory), a = bytes
@@ -44,6 +46,8 @@ enum class ControlType : uint32_t {
   kWantLease,     // device, a = what the first piece of work takes at most, as far as known
   kLeaseUse,      // device, a = device time used, b = left of the lease, c = outstanding
   kLeaseDone,     // device, a = 1: it wants the next, for a piece that takes b at most
+  kWantNetBytes,  // it has none left
+  kNetUse,        // a = bytes received, b = bytes sent, c = nanoseconds waited for bytes, so far
   kProbe,         // a probe's answer: a memfd with its report; text = why there is none
   // farcall-control -> supervisor
   kAskStatus,  // id
@@ -74,9 +78,11 @@ static_assert(sizeof(ControlMessage) == 280);
 // What a vGPU's quota becomes; kUnchanged: what it was.
 struct QuotaChange {
   static constexpr uint64_t kUnchanged = ~0ull;
-  uint64_t memory_bytes = kUnchanged;  // on each device
+  static constexpr uint64_t kNetUnchanged = (1ull << 56) - 1;  // it has 56 bits of a message
+  uint64_t memory_bytes = kUnchanged;                          // on each device
   uint32_t share_milli = ~0u, limit_milli = ~0u;
-  uint8_t priority = 0xFF;  // as QuotaRequest has it
+  uint8_t priority = 0xFF;                   // as QuotaRequest has it
+  uint64_t net_bytes_per_s = kNetUnchanged;  // 0: the server's ceiling
 
   bool ChangesCompute() const {
     return share_milli != ~0u || limit_milli != ~0u || priority != 0xFF;
@@ -84,11 +90,11 @@ struct QuotaChange {
   void PutInto(ControlMessage* message) const {
     message->a = memory_bytes;
     message->b = static_cast<uint64_t>(limit_milli) << 32 | share_milli;
-    message->c = priority;
+    message->c = net_bytes_per_s << 8 | priority;
   }
   static QuotaChange Of(const ControlMessage& message) {
     return {message.a, static_cast<uint32_t>(message.b), static_cast<uint32_t>(message.b >> 32),
-            static_cast<uint8_t>(message.c)};
+            static_cast<uint8_t>(message.c), message.c >> 8};
   }
 };
 enum class ChangeOutcome : uint64_t { kDone, kNoSuchVgpu, kInvalid, kRefused };

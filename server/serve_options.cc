@@ -12,17 +12,18 @@
 #include <fstream>
 #include <limits>
 
+#include "proto/byte_rate.h"
 #include "proto/nearest.h"
 
 namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 23> kSettings = {
+constexpr std::array<std::string_view, 24> kSettings = {
     "listen",   "device",  "gpus",      "token",           "token_file",     "mem",
     "grace",    "lanes",   "max_share", "max_limit",       "max_priority",   "control",
     "audit",    "metrics", "log_level", "max_sessions",    "config_version", "worker_users",
-    "host_mem", "pool",    "pool_name", "pool_token_file", "advertise"};
+    "host_mem", "pool",    "pool_name", "pool_token_file", "advertise",      "max_net"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -128,6 +129,9 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
     if (!set.ok()) {
       return {Code::kInvalid, path + ": setting '" + std::string(name) + "': " + set.message()};
     }
+  }
+  if (name == "max_net" && !ParseByteRate(*text, &options->max_net_bytes_per_s)) {
+    return Wrong(path, name, std::string("a budget: ") + kByteRateForm);
   }
   if (is_size) {
     Result<uint64_t> bytes = ParseBytes(*text);

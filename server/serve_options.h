@@ -24,6 +24,7 @@ struct ServeOptions {
   uint64_t memory_bytes = 0;  // per vGPU and device: default and ceiling; 0: the whole device
   uint64_t host_memory_bytes = uint64_t{4} << 30;  // locked for a vGPU on this machine, at most
   quota::ComputePolicy compute;                    // what a vGPU may have of a device's time
+  uint64_t max_net_bytes_per_s = 0;  // of a vGPU, both directions together; 0: no bound
   uint32_t grace_seconds = 60;
   uint32_t max_sessions = 256;
   uint32_t lanes = 2;

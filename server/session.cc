@@ -13,6 +13,7 @@
 
 #include "proto/call_id.h"
 #include "server/current_context.h"
+#include "server/event_clock.h"
 #include "server/library_desk.h"
 
 namespace farcall::server {
@@ -304,6 +305,9 @@ void Session::FlushPrintf(CUcontext context) {
 void Session::ForgetContext(CUcontext context) {
   libraries_->ForgetContext(context);
   completion_.ForgetContext(context);
+  if (options_.clock != nullptr) {
+    options_.clock->ForgetContext(context);
+  }
   landing_.slots().ForgetContext(context);
   readback_.ForgetContext(context);
   small_readback_.ForgetContext(context);

@@ -36,6 +36,7 @@
 
 namespace farcall::server {
 
+class EventClock;
 class LibraryCall;
 class LibraryDesk;
 class NvmlDesk;
@@ -57,6 +58,7 @@ struct SessionOptions {
   bool client_takes_mirrors = true;
   std::shared_ptr<NvmlDesk> nvml;  // null: NVML's questions are not answered
   ComputeGate* gate = nullptr;     // null: no work is held; outlives the session
+  EventClock* clock = nullptr;     // null: nobody measures device time by events; outlives it
 };
 
 class Session final : public LinkObserver {
@@ -223,6 +225,10 @@ class Session final : public LinkObserver {
   void FenceDevice(int device, std::function<void()> done);
   // The gate's key of work that it has to admit; 0: none, or nothing is gated.
   uint64_t GatedWork(const RecordView& record, const ContextState* context) const;
+  // Whether gated work may go; what became of it then.
+  bool AdmitWork(ContextState& context, uint64_t work);
+  void NoteStalledWork(int device);
+  void NoteSubmittedWork(int device, uint64_t work);
   void DeleteExtras();
   void SpinForCompletions();
   Clock::time_point NextDeadline() const;

@@ -116,7 +116,7 @@ Status Session::RunLibrary(ServeCall& call, const LibraryHeader& header, const L
   bool gated = options_.gate != nullptr && options_.gate->engaged() && header.stream != 0;
   uint64_t work = gated ? WorkOf(header, body) : 0;
   work = captures_.load() > 0 ? ~work : work;
-  if (gated && !options_.gate->Admit(call.context->device, work)) {
+  if (gated && !AdmitWork(*call.context, work)) {
     *served = Served::kStalled;
     return {};
   }
@@ -134,12 +134,15 @@ Status Session::RunLibrary(ServeCall& call, const LibraryHeader& header, const L
     row.serve(library);
   }
   if (call.stalled && !call.lie()) {
+    if (gated) {
+      NoteStalledWork(call.context->device);
+    }
     *served = Served::kStalled;
     return {};
   }
   FARCALL_TRY(call.LieStatus());
-  if (gated && options_.gate->Submitted(call.context->device, work)) {
-    ServeGate();
+  if (gated) {
+    NoteSubmittedWork(call.context->device, work);
   }
   AnswerLibrary(library, header);
   return {};

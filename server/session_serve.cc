@@ -5,6 +5,7 @@
 
 #include "proto/call_id.h"
 #include "server/current_context.h"
+#include "server/event_clock.h"
 #include "server/gated_calls.h"
 #include "server/session.h"
 
@@ -168,7 +169,7 @@ Status Session::ServeCallRecord(const RecordView& record, Turn& turn, Served* se
   }
   if (call.result == CUDA_SUCCESS) {
     uint64_t work = GatedWork(record, call.context);
-    if (work != 0 && !options_.gate->Admit(call.context->device, work)) {
+    if (work != 0 && !AdmitWork(*call.context, work)) {
       *served = Served::kStalled;
       return {};
     }
@@ -181,12 +182,15 @@ Status Session::ServeCallRecord(const RecordView& record, Turn& turn, Served* se
     }
     FARCALL_TRY(row->serve(call));
     if (call.stalled && !call.lie()) {
+      if (work != 0) {
+        NoteStalledWork(call.context->device);
+      }
       *served = Served::kStalled;
       return {};
     }
     FARCALL_TRY(call.LieStatus());
-    if (work != 0 && options_.gate->Submitted(call.context->device, work)) {
-      ServeGate();
+    if (work != 0) {
+      NoteSubmittedWork(call.context->device, work);
     }
   }
   NoteCapture(static_cast<CallId>(header.call), call.result);
@@ -201,6 +205,32 @@ uint64_t Session::GatedWork(const RecordView& record, const ContextState* contex
   uint64_t key = WorkKey(record);
   // Captured, it costs nothing now: that must not be learnt for when it runs.
   return key != 0 && captures_.load() > 0 ? ~key : key;
+}
+
+bool Session::AdmitWork(ContextState& context, uint64_t work) {
+  if (!options_.gate->Admit(context.device, work)) {
+    return false;
+  }
+  if (options_.clock != nullptr) {
+    MakeCurrent(&context);
+    options_.clock->Begin(context.device, context.native);
+  }
+  return true;
+}
+
+void Session::NoteStalledWork(int device) {
+  if (options_.clock != nullptr) {
+    options_.clock->Cancel(device);
+  }
+}
+
+void Session::NoteSubmittedWork(int device, uint64_t work) {
+  if (options_.clock != nullptr) {
+    options_.clock->Submitted(device);
+  }
+  if (options_.gate->Submitted(device, work)) {
+    ServeGate();
+  }
 }
 
 void Session::ServeGate() {

@@ -2,6 +2,7 @@
 // Contexts and streams as the session tracks them: which have work, and waiting for it.
 #include <algorithm>
 
+#include "server/event_clock.h"
 #include "server/session.h"
 
 namespace farcall::server {
@@ -178,10 +179,24 @@ void Session::FenceDevice(int device, std::function<void()> done) {
       contexts.push_back(context.get());
     }
   }
+  std::shared_ptr<EventClock::Batch> timed;
+  if (options_.clock != nullptr) {
+    timed = options_.clock->Close(device);
+  }
   auto all = std::make_shared<Countdown>(static_cast<int>(contexts.size()) + 1,
-                                         [done = std::move(done)](CUresult) { done(); });
+                                         [this, device, timed, done = std::move(done)](CUresult) {
+                                           if (timed != nullptr) {
+                                             options_.clock->Reached(device, *timed);
+                                           }
+                                           done();
+                                         });
   for (ContextState* context : contexts) {
     MakeCurrent(context);
+    for (StreamState* stream : context->active) {
+      if (timed != nullptr && !capturing(stream->native)) {
+        options_.clock->End(*timed, context->native, stream->native);
+      }
+    }
     CUresult result = CUDA_SUCCESS;  // an error is the application's to find
     if (!Fence(
             *context, [all](CUresult) { all->Reach(CUDA_SUCCESS); }, &result)) {

@@ -49,6 +49,10 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
               [this](int control, const ControlMessage& message) {
                 (void)Tell(control, message);  // one that does not read is buried
               }),
+      net_(options.max_net_bytes_per_s,
+           [this](int control, const ControlMessage& message) {
+             (void)Tell(control, message);  // one that does not read is buried
+           }),
       users_(options.worker_users),
       desk_(epoll_, [this](const ControlMessage& question) { AnswerControl(question); }),
       pool_(epoll_, options.pool, devices_.report,
@@ -169,7 +173,8 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
     totals_.skipped[std::string(message.Text())] += message.a;
     return;
   }
-  if (leases_.Hear(worker.process.control, message, SteadyNow())) {
+  if (leases_.Hear(worker.process.control, message, SteadyNow()) ||
+      net_.Hear(worker.process.control, message, SteadyNow())) {
     return;
   }
   if (message.type == ControlType::kRedeem) {
@@ -396,6 +401,7 @@ void Supervisor::Bury(int control) {
   fields["cause"] = cause;
   audit_.Note("session_ended", std::move(fields));
   leases_.Leave(control, SteadyNow());
+  net_.Leave(control);
   if (worker.user) {
     users_.GiveBack(worker.vgpu);
   }

@@ -20,6 +20,7 @@
 #include "server/control_desk.h"
 #include "server/handshake_server.h"
 #include "server/lease_desk.h"
+#include "server/net_desk.h"
 #include "server/pool_desk.h"
 #include "server/run_totals.h"
 #include "server/serve_options.h"
@@ -140,6 +141,7 @@ class Supervisor {
   std::mutex mutex_;  // all below
   quota::MemoryLedger ledger_;
   LeaseDesk leases_;
+  NetDesk net_;
   WorkerUsers users_;
   bool engaged_ = false;  // workers take leases
   Workers workers_;

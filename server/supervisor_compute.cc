@@ -38,8 +38,10 @@ void Supervisor::EngageNew(int control) {
 int Supervisor::WaitForLeases(int wait_ms) {
   quota::Ns now = SteadyNow();
   leases_.Tick(now);
-  quota::Ns at = leases_.WakeAt(now);
-  if (at == quota::DeviceScheduler::kNever) {
+  net_.Tick(now);
+  quota::Ns at = std::min(leases_.WakeAt(now), net_.WakeAt(now));
+  static_assert(quota::DeviceScheduler::kNever == NetDesk::kNever);
+  if (at == NetDesk::kNever) {
     return wait_ms;
   }
   auto until_ms = static_cast<int>((at - now + quota::kMillisecond - 1) / quota::kMillisecond);

@@ -122,6 +122,11 @@ nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
   told["host_memory_used_bytes"] = host.charged_bytes;
   told["host_memory_quota_bytes"] = host.quota_bytes;
   PutCompute(vgpu, compute, &told);
+  NetDesk::Use net = net_.UseOf(vgpu);
+  told["net_bytes_per_s"] = net.bytes_per_s;
+  told["net_bytes_in"] = net.bytes_in;
+  told["net_bytes_out"] = net.bytes_out;
+  told["net_waited_ns"] = net.waited_ns;
   for (const Worker* member : members) {
     told["sessions"].push_back({{"number", member->number},
                                 {"user", member->client_user},
@@ -212,13 +217,20 @@ bool Supervisor::ChangeQuota(const ControlMessage& question, Attempt attempt) {
       return false;
     }
   }
+  auto refuse_for = [&](const Status& why) {
+    return refuse(why.code() == Code::kInvalid ? ChangeOutcome::kInvalid : ChangeOutcome::kRefused,
+                  why.message());
+  };
+  bool changes_net = change.net_bytes_per_s != QuotaChange::kNetUnchanged;
+  if (changes_net) {  // all or nothing: what the other changes meet is not known yet
+    Status allowed = net_.Check(change.net_bytes_per_s);
+    if (!allowed.ok()) return refuse_for(allowed);
+  }
   if (change.ChangesCompute()) {
     Status changed = ChangeCompute(vgpu, change);
-    if (!changed.ok())
-      return refuse(
-          changed.code() == Code::kInvalid ? ChangeOutcome::kInvalid : ChangeOutcome::kRefused,
-          changed.message());
+    if (!changed.ok()) return refuse_for(changed);
   }
+  if (changes_net) (void)net_.Change(vgpu, change.net_bytes_per_s, SteadyNow());
   if (change.memory_bytes != QuotaChange::kUnchanged) {
     for (size_t i = 0; i < devices_.report.devices.size(); ++i)
       (void)ledger_.SetQuota(vgpu, static_cast<int>(i), change.memory_bytes);
@@ -234,6 +246,8 @@ void Supervisor::NoteChange(std::string_view id, const QuotaChange& change) {
   if (change.memory_bytes != QuotaChange::kUnchanged) fields["memory_bytes"] = change.memory_bytes;
   if (change.share_milli != ~0u) fields["share_milli"] = change.share_milli;
   if (change.limit_milli != ~0u) fields["limit_milli"] = change.limit_milli;
+  if (change.net_bytes_per_s != QuotaChange::kNetUnchanged)
+    fields["net_bytes_per_s"] = change.net_bytes_per_s;
   if (change.priority < kClasses.size()) fields["priority"] = kClasses[change.priority];
   spdlog::info("quota set: {}", Dump(fields));
   audit_.Note("quota_set", std::move(fields));

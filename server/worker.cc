@@ -23,6 +23,8 @@
 #include "server/compute_gate.h"
 #include "server/control_client.h"
 #include "server/device_library.h"
+#include "server/event_clock.h"
+#include "server/net_pacer.h"
 #include "server/nvml_desk.h"
 #include "server/sandbox.h"
 #include "server/session.h"
@@ -39,6 +41,7 @@ using std::chrono::seconds;
 
 constexpr size_t kMaxSetupBytes = kMaxWelcomeBytes + kMaxHelloBytes + 4096;
 constexpr size_t kMaxKnownImages = 32768;
+constexpr int kTellMilliseconds = 1000;  // what has crossed the network
 
 // A worker speaks for a stranger: it gains no privileges and leaves no core of a tenant's memory
 // behind.
@@ -102,7 +105,12 @@ void Tell(int control, const std::string& why, const Link::Counters& wire = {}) 
 class Worker {
  public:
   Worker(WorkerSetup setup, int socket)
-      : setup_(std::move(setup)), channel_(AdoptSocket(socket)), control_(kControlDescriptor) {}
+      : setup_(std::move(setup)),
+        channel_(AdoptSocket(socket)),
+        control_(kControlDescriptor),
+        pacer_([control = control_.fd()](
+                   const ControlMessage& message) { (void)SendControl(control, message); },
+               SteadyNow) {}
 
   void Run() {
     Status opened = Open();
@@ -146,6 +154,7 @@ class Worker {
 #endif
     gate_ = MakeGate(options.devices);
     options.gate = gate_.get();
+    options.clock = clock_.get();
     auto session = std::make_unique<Session>(api_, options, control_);
     bool has_vmm = true;
     for (const DeviceSnapshot& device : welcome.devices) {
@@ -163,7 +172,7 @@ class Worker {
     client_fd_ = WatchClient(setup_.hello, channel_->PeerName());
     output_fd_ = options.output_fd;
     FARCALL_TRY(SendWelcome(*channel_, welcome, Clock::now() + seconds(10)));
-    session->link().AttachLog(std::move(channel_), 0, 0);
+    session->link().AttachLog(NetPacer::Pace(std::move(channel_), pacer_, /*is_log=*/true), 0, 0);
     session_ = std::move(session);
     open_.store(true);
     if (sharing_.load()) {  // may have come between
@@ -217,12 +226,14 @@ class Worker {
   // still lives.
   void Control() {
     bool client_died = false;
+    Clock::time_point told_at = Clock::now();
     while (true) {
       bool open = open_.load();
       pollfd watched[3] = {{control_.fd(), POLLIN, 0},
                            {open ? output_fd_ : -1, POLLIN, 0},
                            {open && !client_died ? client_fd_ : -1, POLLIN, 0}};
-      poll(watched, 3, !open ? 5 : client_died ? 20 : 1000);
+      poll(watched, 3, !open ? 5 : client_died ? 20 : kTellMilliseconds);
+      TellNetUse(&told_at);
       if (watched[0].revents != 0 && !Receive()) {
         break;
       }
@@ -244,6 +255,17 @@ class Worker {
     }
   }
 
+  void TellNetUse(Clock::time_point* told_at) {
+    ControlMessage use;
+    if (Clock::now() - *told_at < std::chrono::milliseconds(kTellMilliseconds)) {
+      return;
+    }
+    *told_at = Clock::now();
+    if (pacer_.Tell(&use)) {
+      (void)SendControl(control_.fd(), use);
+    }
+  }
+
   bool Receive() {
     ControlMessage message;
     std::vector<int> descriptors;
@@ -254,6 +276,10 @@ class Worker {
       for (int fd : descriptors) {
         close(fd);
       }
+      return true;
+    }
+    if (message.type == ControlType::kNetLimit || message.type == ControlType::kNetBytes) {
+      pacer_.Hear(message);
       return true;
     }
     if (message.type == ControlType::kSharing) {
@@ -288,6 +314,10 @@ class Worker {
     };
     hooks.now = SteadyNow;
     hooks.used = BusyClock(api_);
+    if (!hooks.used && EventClock::CanMeasure(api_)) {
+      clock_ = std::make_unique<EventClock>(api_);
+      hooks.used = [clock = clock_.get()](int device) { return clock->used(device); };
+    }
     return std::make_unique<ComputeGate>(devices, std::move(hooks));
   }
 
@@ -339,16 +369,20 @@ class Worker {
       return;
     }
     if (is_lane) {
-      link.AttachLane(static_cast<uint32_t>(message.a), std::move(channel));
+      link.AttachLane(static_cast<uint32_t>(message.a),
+                      NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/false));
     } else {
-      link.AttachLog(std::move(channel), message.a, message.b);
+      link.AttachLog(NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/true), message.a,
+                     message.b);
     }
   }
 
   WorkerSetup setup_;
   std::unique_ptr<Channel> channel_;
   ControlClient control_;
+  NetPacer pacer_;
   DriverApi api_;
+  std::unique_ptr<EventClock> clock_;  // none: the device counts by itself
   std::unique_ptr<ComputeGate> gate_;
   std::unique_ptr<Session> session_;
   std::atomic<bool> sharing_{false};

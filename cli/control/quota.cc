@@ -6,6 +6,7 @@
 #include "cli/control/client.h"
 #include "cli/control/commands.h"
 #include "cli/control/view.h"
+#include "proto/byte_rate.h"
 #include "proto/percent.h"
 #include "server/serve_options.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 struct QuotaFlags {
   ControlTarget target;
-  std::string vgpu, memory, share, limit, priority;
+  std::string vgpu, memory, share, limit, priority, net;
   bool json = false;
 };
 
@@ -38,6 +39,13 @@ Status Read(const QuotaFlags& flags, pb::SetQuotaRequest* request) {
     request->set_limit_milli(milli);
   }
   if (!flags.priority.empty()) request->set_priority(flags.priority);
+  if (!flags.net.empty()) {
+    uint64_t bytes_per_s = 0;
+    if (flags.net != "0" && !ParseByteRate(flags.net, &bytes_per_s))
+      return {Code::kInvalid,
+              "--net '" + flags.net + "': " + kByteRateForm + "; 0 for what the server allows"};
+    request->set_net_bytes_per_s(bytes_per_s);
+  }
   return {};
 }
 
@@ -80,6 +88,8 @@ void AddQuotaCommand(CLI::App& app, int& exit_code) {
   command->add_option("--limit", flags->limit, "the most it may use of it, such as 50%");
   command->add_option("--priority", flags->priority, "high, normal or low")
       ->check(CLI::IsMember({"high", "normal", "low"}));
+  command->add_option("--net", flags->net,
+                      "bytes a second on the network, such as 100MB/s; 0: what the server allows");
   command->add_option("--endpoint", flags->target.endpoint,
                       "the server, by the URL that it listens on, on this machine");
   command->add_option("--control", flags->target.path, "its control socket");

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "proto/byte_rate.h"
+
 namespace farcall::cli {
 
 namespace {
@@ -32,6 +34,12 @@ std::string NameOf(const std::string& program) {
 
 std::string UsedOfQuota(const pb::VgpuDevice& device) {
   return BytesText(device.used_bytes()) + "/" + BytesText(device.quota_bytes());
+}
+
+// What has crossed, and its budget a second.
+std::string NetText(const pb::Vgpu& vgpu) {
+  std::string used = BytesText(vgpu.net_bytes_in() + vgpu.net_bytes_out());
+  return vgpu.net_bytes_per_s() == 0 ? used : used + " of " + ByteRateText(vgpu.net_bytes_per_s());
 }
 
 std::string StateOf(const pb::VgpuDevice& device) {
@@ -119,7 +127,8 @@ std::string DeviceTable(const pb::ServerStatus& status) {
 
 std::string VgpuTable(const pb::ServerStatus& status) {
   std::vector<Row> rows = {{"VGPU", "OWNER", "DEVICE", "SESSIONS", "PRIORITY", "SHARE", "LIMIT",
-                            "WANTED", "GOT", "DEVICE TIME", "MEMORY", "QUEUED", "STATE"}};
+                            "WANTED", "GOT", "DEVICE TIME", "MEMORY", "QUEUED", "NETWORK",
+                            "STATE"}};
   for (const pb::Vgpu& vgpu : status.vgpus()) {
     for (const pb::VgpuDevice& device : vgpu.devices()) {
       rows.push_back({vgpu.id(), Printable(vgpu.owner()), std::to_string(device.device()),
@@ -129,7 +138,7 @@ std::string VgpuTable(const pb::ServerStatus& status) {
                       vgpu.limit_milli() == 0 ? "-" : MilliText(vgpu.limit_milli()),
                       MilliText(device.share_wanted_milli()), MilliText(device.share_got_milli()),
                       DeviceTimeText(device.device_ns()), UsedOfQuota(device),
-                      BytesText(device.queued_bytes()), StateOf(device)});
+                      BytesText(device.queued_bytes()), NetText(vgpu), StateOf(device)});
     }
   }
   return rows.size() == 1 ? "no vGPUs\n" : Table(rows);

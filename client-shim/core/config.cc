@@ -9,6 +9,7 @@
 
 #include "client-shim/core/log.h"
 #include "client-shim/core/settings.h"
+#include "proto/byte_rate.h"
 #include "proto/percent.h"
 
 namespace farcall::client {
@@ -77,12 +78,15 @@ bool ParseCount(const std::string& text, uint32_t* count) {
 void LoadQuota(const Settings& settings, Config* config) {
   Setting mem = settings.Find("mem"), share = settings.Find("share");
   Setting limit = settings.Find("limit"), priority = settings.Find("priority");
+  Setting net = settings.Find("net");
   if (!mem.value.empty() && !ParseBytes(mem.value, &config->quota.memory_bytes))
     config->error = Wrong(mem, "mem", "is no size; write 4GiB or 512MiB");
   if (!share.value.empty() && !ParseMilli(share.value, &config->quota.share_milli))
     config->error = Wrong(share, "share", "is no share; write 30%");
   if (!limit.value.empty() && !ParseMilli(limit.value, &config->quota.limit_milli))
     config->error = Wrong(limit, "limit", "is no share; write 50%");
+  if (!net.value.empty() && !ParseByteRate(net.value, &config->quota.net_bytes_per_s))
+    config->error = Wrong(net, "net", std::string("is no budget; ") + kByteRateForm);
   if (priority.value == "high") {
     config->quota.priority = 1;
   } else if (priority.value == "low") {

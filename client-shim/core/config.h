@@ -15,7 +15,7 @@ struct Config {
   std::string vgpu;             // FARCALL_VGPU: shared by the processes of one `farcall run`
   std::string claim;            // FARCALL_CLAIM: of a pool, the claim to use
   uint32_t devices = 0;         // FARCALL_COUNT: of a pool, how many devices to ask for
-  QuotaRequest quota;           // FARCALL_MEM, FARCALL_SHARE, FARCALL_LIMIT, FARCALL_PRIORITY
+  QuotaRequest quota;           // FARCALL_MEM, _SHARE, _LIMIT, _PRIORITY, _NET
   std::string stats_file;       // FARCALL_STATS
   std::string counters_folder;  // FARCALL_COUNTERS, of `farcall run`
   std::string cache_dir;  // FARCALL_CACHE_DIR, else $XDG_CACHE_HOME/farcall or ~/.cache/farcall; ""

@@ -92,6 +92,29 @@ void AddServer(const pb::ServerStatus& status, std::vector<MetricFamily>* famili
     families->push_back(std::move(*family));
 }
 
+// Of a vGPU, on whatever devices.
+void AddNetwork(const pb::ServerStatus& status, std::vector<MetricFamily>* families) {
+  MetricFamily bytes = Family("farcall_vgpu_network_bytes_total",
+                              "Bytes that its sessions received and sent", MetricType::Counter);
+  MetricFamily limit = Family("farcall_vgpu_network_limit_bytes_per_second",
+                              "Budget for both directions together; 0: none", MetricType::Gauge);
+  MetricFamily waits =
+      Family("farcall_vgpu_network_throttled_seconds_total",
+             "Time with bytes to move and none left of the budget", MetricType::Counter);
+  for (const pb::Vgpu& vgpu : status.vgpus()) {
+    Labels labels = {{"vgpu", vgpu.id()}, {"owner", vgpu.owner()}};
+    for (auto [direction, count] :
+         {std::pair("in", vgpu.net_bytes_in()), std::pair("out", vgpu.net_bytes_out())}) {
+      Labels with = labels;
+      with.push_back({"direction", direction});
+      Add(&bytes, std::move(with), static_cast<double>(count));
+    }
+    Add(&limit, labels, static_cast<double>(vgpu.net_bytes_per_s()));
+    Add(&waits, labels, static_cast<double>(vgpu.net_waited_ns()) / kNsPerSecond);
+  }
+  for (MetricFamily* family : {&bytes, &limit, &waits}) families->push_back(std::move(*family));
+}
+
 }  // namespace
 
 std::vector<MetricFamily> FamiliesOf(const pb::ServerStatus& status) {
@@ -126,6 +149,7 @@ std::vector<MetricFamily> FamiliesOf(const pb::ServerStatus& status) {
     }
   });
   families.push_back(std::move(waits));
+  AddNetwork(status, &families);
   return families;
 }
 

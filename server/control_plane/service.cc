@@ -5,6 +5,8 @@
 #include <chrono>
 #include <thread>
 
+#include "proto/byte_rate.h"
+
 namespace farcall::control_plane {
 
 namespace {
@@ -35,8 +37,8 @@ grpc::Status Wrong(const std::string& text) {
 
 grpc::Status Read(const pb::SetQuotaRequest& request, server::QuotaChange* change) {
   if (!request.has_memory_bytes() && !request.has_share_milli() && !request.has_limit_milli() &&
-      !request.has_priority())
-    return Wrong("nothing to change: give memory, share, limit or priority");
+      !request.has_priority() && !request.has_net_bytes_per_s())
+    return Wrong("nothing to change: give memory, share, limit, priority or network");
   if (request.has_memory_bytes()) {
     change->memory_bytes = request.memory_bytes();
     if (change->memory_bytes == server::QuotaChange::kUnchanged)
@@ -49,6 +51,11 @@ grpc::Status Read(const pb::SetQuotaRequest& request, server::QuotaChange* chang
     if (asked > kWholeMilli)
       return Wrong("share or limit " + std::to_string(asked) + ": 0 to 1000 thousandths");
     *into = asked;
+  }
+  if (request.has_net_bytes_per_s()) {
+    change->net_bytes_per_s = request.net_bytes_per_s();
+    if (change->net_bytes_per_s > kMostBytesPerSecond)
+      return Wrong("network " + std::to_string(change->net_bytes_per_s) + ": bytes a second");
   }
   if (request.has_priority()) {
     const std::string& name = request.priority();

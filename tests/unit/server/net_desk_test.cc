@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Network budgets: the supervisor lends, workers' connections take.
+#include "server/net_desk.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "server/net_pacer.h"
+#include "transport/channel.h"
+
+namespace farcall::server {
+namespace {
+
+using quota::kMillisecond;
+using quota::kSecond;
+using quota::Ns;
+
+class NetDeskTest : public testing::Test {
+ protected:
+  static ControlMessage Want() {
+    ControlMessage message;
+    message.type = ControlType::kWantNetBytes;
+    return message;
+  }
+  uint64_t LentTo(int worker) {
+    uint64_t bytes = 0;
+    for (const auto& [to, message] : sent_)
+      if (to == worker && message.type == ControlType::kNetBytes) bytes += message.a;
+    return bytes;
+  }
+
+  std::vector<std::pair<int, ControlMessage>> sent_;
+  NetDesk desk_{1'000'000'000, [this](int worker, const ControlMessage& message) {
+                  sent_.emplace_back(worker, message);
+                }};
+};
+
+TEST_F(NetDeskTest, WhoAsksForNothingGetsTheCeiling) {
+  ASSERT_TRUE(desk_.Join("a", 1, 0, 0).ok());
+  EXPECT_EQ(desk_.UseOf("a").bytes_per_s, 1'000'000'000u);
+  EXPECT_EQ(desk_.Join("b", 2, 2'000'000'000, 0).code(), Code::kRefused);
+  EXPECT_EQ(desk_.Join("b", 2, 5, 0).code(), Code::kInvalid);
+}
+
+TEST_F(NetDeskTest, SessionsOfAVgpuShareOneBudget) {
+  ASSERT_TRUE(desk_.Join("a", 1, 100'000'000, 0).ok());
+  ASSERT_TRUE(desk_.Join("a", 2, 0, 0).ok());
+  ASSERT_TRUE(desk_.Join("b", 3, 300'000'000, 0).ok());
+  for (Ns now = 0; now < 10 * kSecond; now += kMillisecond) {
+    for (int worker : {1, 2, 3}) desk_.Hear(worker, Want(), now);
+    desk_.Tick(now);
+  }
+  EXPECT_NEAR(static_cast<double>(LentTo(1) + LentTo(2)), 1e9, 3e7);
+  EXPECT_NEAR(static_cast<double>(LentTo(1)), static_cast<double>(LentTo(2)), 2e6);
+  EXPECT_NEAR(static_cast<double>(LentTo(3)), 3e9, 9e7);
+}
+
+TEST_F(NetDeskTest, AskingTwiceGivesNoSecondPlaceInTheQueue) {
+  ASSERT_TRUE(desk_.Join("a", 1, 100'000'000, 0).ok());
+  ASSERT_TRUE(desk_.Join("a", 2, 0, 0).ok());
+  for (int i = 0; i < 100; ++i) desk_.Hear(1, Want(), 0);
+  desk_.Hear(2, Want(), 0);
+  desk_.Tick(20 * kMillisecond);
+  EXPECT_EQ(LentTo(1), LentTo(2));
+}
+
+TEST_F(NetDeskTest, ChangesWhileItRuns) {
+  ASSERT_TRUE(desk_.Join("a", 1, 100'000'000, 0).ok());
+  ASSERT_TRUE(desk_.Change("a", 200'000'000, 0).ok());
+  EXPECT_EQ(desk_.Change("a", 2'000'000'000, 0).code(), Code::kRefused);
+  EXPECT_EQ(desk_.UseOf("a").bytes_per_s, 200'000'000u);
+  EXPECT_EQ(desk_.Change("nobody", 0, 0).code(), Code::kInvalid);
+}
+
+TEST_F(NetDeskTest, CountsWhatSessionsSayAlsoWhenTheyHaveGone) {
+  ASSERT_TRUE(desk_.Join("a", 1, 0, 0).ok());
+  ASSERT_TRUE(desk_.Join("a", 2, 0, 0).ok());
+  ControlMessage use;
+  use.type = ControlType::kNetUse;
+  use.a = 10;
+  use.b = 20;
+  desk_.Hear(1, use, 0);
+  use.a = 5;  // less than before: a lie
+  desk_.Hear(1, use, 0);
+  desk_.Leave(1);
+  use.b = 7;
+  desk_.Hear(2, use, 0);
+  EXPECT_EQ(desk_.UseOf("a").bytes_in, 15u);
+  EXPECT_EQ(desk_.UseOf("a").bytes_out, 27u);
+}
+
+class NetPacerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string url = "inproc://net_pacer_test_" +
+                      std::string(testing::UnitTest::GetInstance()->current_test_info()->name());
+    auto soon = Clock::now() + std::chrono::seconds(5);
+    auto listener = Listen(url);
+    ASSERT_TRUE(listener.ok());
+    auto near = Dial(url, soon);
+    ASSERT_TRUE(near.ok());
+    near_ = std::move(*near);
+    auto far = (*listener)->Accept(soon);
+    ASSERT_TRUE(far.ok());
+    far_ = std::move(*far);
+  }
+  void Hear(ControlType type, uint64_t a) {
+    ControlMessage message;
+    message.type = type;
+    message.a = a;
+    pacer_.Hear(message);
+  }
+  static size_t Send(Channel& channel, size_t bytes) {
+    std::vector<std::byte> data(bytes);
+    std::array<std::span<const std::byte>, 1> parts = {data};
+    Result<size_t> sent = channel.TrySend(parts);
+    return sent.ok() ? *sent : 0;
+  }
+  bool IsReady() const {
+    pollfd fd{pacer_.descriptor(), POLLIN, 0};
+    return poll(&fd, 1, 0) == 1;
+  }
+
+  Ns now_ = kSecond;
+  int asked_ = 0;
+  NetPacer pacer_{[this](const ControlMessage&) { ++asked_; }, [this] { return now_; }};
+  std::unique_ptr<Channel> near_, far_;
+};
+
+TEST_F(NetPacerTest, WithoutABudgetAllPassesAndIsCounted) {
+  auto lane = NetPacer::Pace(std::move(near_), pacer_, false);
+  EXPECT_EQ(Send(*lane, 1000), 1000u);
+  ControlMessage use;
+  EXPECT_TRUE(pacer_.Tell(&use));
+  EXPECT_EQ(use.b, 1000u);
+  EXPECT_FALSE(pacer_.Tell(&use));
+  EXPECT_EQ(asked_, 0);
+}
+
+TEST_F(NetPacerTest, NoByteMoreThanWasLentInEitherDirection) {
+  auto lane = NetPacer::Pace(std::move(near_), pacer_, false);
+  Hear(ControlType::kNetLimit, 1);
+  EXPECT_EQ(asked_, 1);
+  EXPECT_FALSE(IsReady());
+  EXPECT_EQ(Send(*lane, 1000), 0u);
+  Hear(ControlType::kNetBytes, 300);
+  EXPECT_TRUE(IsReady());
+  EXPECT_EQ(Send(*lane, 200), 200u);
+  EXPECT_EQ(Send(*far_, 1000), 1000u);
+  std::array<std::byte, 1000> into;
+  EXPECT_EQ(*lane->TryReceive(into), 100u);
+  EXPECT_EQ(*lane->TryReceive(into), 0u);
+  EXPECT_FALSE(IsReady());
+  EXPECT_EQ(asked_, 2);  // once for each time that nothing was left
+  now_ += 40 * kMillisecond;
+  Hear(ControlType::kNetBytes, 5000);
+  EXPECT_EQ(*lane->TryReceive(into), 900u);
+  ControlMessage use;
+  pacer_.Tell(&use);
+  EXPECT_EQ(use.c, static_cast<uint64_t>(40 * kMillisecond));
+}
+
+TEST_F(NetPacerTest, TheLogMayBeALittleInDebtAndALaneMayNot) {
+  auto log = NetPacer::Pace(std::move(near_), pacer_, true);
+  Hear(ControlType::kNetLimit, 1);
+  EXPECT_EQ(Send(*log, 1000), 1000u);
+  EXPECT_EQ(pacer_.MayPass(false), 0u);
+  size_t more = 0;
+  for (int i = 0; i < 100; ++i) more += Send(*log, 1000);
+  EXPECT_EQ(more + 1000, 65536u);
+  Hear(ControlType::kNetBytes, 1000);  // pays a part of it
+  EXPECT_FALSE(IsReady());
+  EXPECT_EQ(Send(*log, 5000), 1000u);
+}
+
+TEST_F(NetPacerTest, WhoWaitsForTheBudgetHearsTheWakeAndTheEnd) {
+  auto lane = NetPacer::Pace(std::move(near_), pacer_, false);
+  Hear(ControlType::kNetLimit, 1);
+  EXPECT_FALSE(lane->WaitWritable(Clock::now()));
+  NetPacer other([](const ControlMessage&) {}, [] { return Ns{0}; });
+  EXPECT_FALSE(lane->WaitReadable(Clock::time_point::max(), other.descriptor()));
+  lane->Close();
+  EXPECT_TRUE(lane->WaitReadable(Clock::time_point::max(), -1));
+  std::array<std::byte, 1> into;
+  EXPECT_FALSE(lane->TryReceive(into).ok());
+}
+
+TEST_F(NetPacerTest, ALimitThatIsLiftedLetsAllPass) {
+  auto lane = NetPacer::Pace(std::move(near_), pacer_, false);
+  Hear(ControlType::kNetLimit, 1);
+  EXPECT_EQ(Send(*lane, 10), 0u);
+  Hear(ControlType::kNetLimit, 0);
+  EXPECT_TRUE(IsReady());
+  EXPECT_EQ(Send(*lane, 1000), 1000u);
+}
+
+}  // namespace
+}  // namespace farcall::server
