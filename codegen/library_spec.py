@@ -17,12 +17,13 @@ CODEGEN = Path(__file__).resolve().parent
 KEYS = {
     "library", "id", "headers", "functions", "first", "sonames", "needs", "status", "version", "objects",
     "streams", "roles", "hand", "local", "file", "refused", "slow", "blocks", "cached", "namespace", "libraries", "quick", "server_include", "client_include",
+    "contents", "fresh", "tried", "custom",
 }  # fmt: skip
 STATUSES = ("type", "missing", "handle", "value", "failed", "memory", "unsupported", "internal")
 KINDS = (
     "value", "object", "object?", "new", "end", "stream", "dev", "scalar", "in", "in_bytes", "str", "out",
     "out_bytes", "inout", "result", "result_bytes", "scalar_bytes", "host_room",
-    "update", "convert",
+    "update", "convert", "any_bytes",
 )  # fmt: skip
 # Decoded first, so that an extent may name any of them.
 PLAIN = ("object", "object?", "new", "end", "stream", "value")
@@ -55,7 +56,7 @@ class Plan:
     @property
     def bytes(self) -> str:
         """How many bytes lie behind the pointer, in C++."""
-        if self.kind.endswith("_bytes") or self.kind == "host_room":
+        if self.kind.endswith("_bytes") or self.kind == "host_room":  # any_bytes: the client's side only
             return f"static_cast<uint64_t>({self.extent})"
         one = f"sizeof({self.pointee})"
         return f"Times({self.extent}, {one})" if self.extent else one
@@ -65,7 +66,13 @@ class Plan:
 class Call:
     function: Function
     plans: list[Plan] = field(default_factory=list)
-    how: str = "generated"  # generated; hand: the client's side; local: nothing leaves; refused
+    # generated; hand: the client's side; custom: both sides by hand; local: nothing leaves; refused;
+    # create, set, destroy: of a descriptor whose content is sent once (client-shim/thin/content.h)
+    how: str = "generated"
+    partner: str = ""  # create: what destroys such an object
+    fresh: bool = False
+    tried: bool = False
+    handles: tuple[str, ...] = ()  # types whose objects have a stream
     slow: bool = False
     blocks: bool = False
     cached: bool = False
@@ -80,24 +87,61 @@ class Call:
 
     @property
     def served(self) -> bool:
-        return self.how in ("generated", "hand")
+        return self.how in ("generated", "hand", "create", "set", "destroy")
+
+    @property
+    def in_table(self) -> bool:
+        return self.served or self.how == "custom"
+
+    @property
+    def target(self) -> str:
+        """Of a setter: the descriptor it changes."""
+        return next(plan.name for plan in self.plans if plan.kind in ("object", "object?"))
+
+    @property
+    def described(self) -> str:
+        """The descriptors of the call, for an expression of the client's."""
+        return "{" + ", ".join(plan.name for plan in self.of_kind("object", "object?") if plan.type not in self.handles) + "}"
 
     @property
     def ordered(self) -> list[Plan]:
-        return sorted(self.plans, key=lambda plan: PLAIN.index(plan.kind) >= 3 if plan.kind in PLAIN else 2)
+        """Handles, objects, values, pointers, and last the pointers whose extents name others."""
+        pointers = [plan.name for plan in self.plans if plan.kind not in PLAIN]
+
+        def rank(plan: Plan) -> int:
+            if plan.kind in PLAIN:
+                handle = plan.kind == "object" and plan.type in self.handles
+                return -1 if handle else int(PLAIN.index(plan.kind) >= 3)
+            return 3 if set(re.findall(r"\w+", plan.extent)) & set(pointers) else 2
+
+        return sorted(self.plans, key=rank)
+
+    @property
+    def plain(self) -> list[Plan]:
+        return [plan for plan in self.ordered if plan.kind in PLAIN]
+
+    @property
+    def pointers(self) -> list[Plan]:
+        return [plan for plan in self.ordered if plan.kind not in PLAIN]
 
     def of_kind(self, *kinds: str) -> list[Plan]:
         return [plan for plan in self.plans if plan.kind in kinds]
 
     @property
     def klass(self) -> str:
+        if self.how == "custom":
+            return "by hand"
+        if self.how in ("create", "destroy"):
+            return "local"
+        if self.how == "set":
+            return "question" if not self.fresh else "wait"
         if not self.served:
             return self.how
         if self.cached:
             return "question"
         if self.of_kind("result", "result_bytes", "inout"):
             return "wait (device pointer mode: post)"
-        return "wait" if self.of_kind("out", "out_bytes", "update") else "post"
+        return "wait" if self.of_kind("out", "out_bytes", "update") else "post, the first of its like waits" if self.tried else "post"
 
 
 @dataclass(frozen=True)
@@ -108,6 +152,7 @@ class Object:
     set_stream: str = ""
     set_mode: str = ""
     mode_type: str = ""
+    content: bool = False
 
 
 class LibrarySpec:
@@ -135,7 +180,8 @@ class LibrarySpec:
             self.model = parse_headers.load_model(include, model_cache, clang, library)
         self.objects = {
             name: Object(
-                name, row["kind"], f"k{self.constant}_{name}", row.get("stream", ""), *row.get("mode", ("", ""))
+                name, row["kind"], f"k{self.constant}_{name}", row.get("stream", ""), *row.get("mode", ("", "")),
+                content=row.get("content", False),
             )
             for name, row in self.data.get("objects", {}).items()
         }
@@ -151,6 +197,14 @@ class LibrarySpec:
         if include is not None:
             for function in self.model.functions.values():
                 self.calls[function.name] = self._call(function)
+            self._pair()
+
+    def _pair(self) -> None:
+        """What makes an object of contents, with what destroys one."""
+        ends = {self._object_type(call.of_kind("end")[0]): call.name for call in self.calls.values() if call.how == "destroy"}
+        for call in self.calls.values():
+            if call.how == "create":
+                call.partner = ends[self._object_type(call.of_kind("new")[0])]
 
     def _listed(self, key: str, name: str) -> bool:
         return any(re.fullmatch(pattern, name) for pattern in self.data.get(key, ()))
@@ -163,11 +217,23 @@ class LibrarySpec:
         if self._listed("refused", function.name):
             call.how = "refused"
             return call
+        if self._listed("custom", function.name):
+            call.how = "custom"
+            call.slow = self._listed("slow", function.name)
+            return call
         if self._listed("hand", function.name):
             call.how = "hand"
         if function.returns != self.status["type"]:
             raise LibraryError(f"{self.file}: {function.name} returns {function.returns}: write it by hand")
         call.plans = [self._plan(function, param) for param in function.params]
+        call.handles = tuple(name for name, row in self.objects.items() if row.set_stream)
+        if self._listed("contents", function.name):
+            call.how = "set"
+            call.fresh = self._listed("fresh", function.name)
+        for plan in call.of_kind("new", "end"):
+            if call.how == "generated" and self.objects[self._object_type(plan)].content:
+                call.how = "create" if plan.kind == "new" else "destroy"
+        call.tried = self._listed("tried", function.name)
         call.slow = self._listed("slow", function.name) or (
             bool(call.of_kind("new", "end")) and not self._listed("quick", function.name)
         )
@@ -186,7 +252,7 @@ class LibrarySpec:
             kinds = self.aliases[self._object_type(param)]
         return Plan(param.name, param.type, kind, extent, kinds)
 
-    def _object_type(self, param: Param) -> str:
+    def _object_type(self, param: Param | Plan) -> str:
         return re.sub(r"\bconst\b|\*|\[\]", "", param.type).strip()
 
     def _role(self, function: Function, param: Param) -> str:

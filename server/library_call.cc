@@ -14,6 +14,7 @@ namespace farcall::server {
 namespace {
 constexpr uint64_t kMaxOutBytes = 512u << 10;  // of one output: a reply fits a frame
 constexpr uint64_t kMaxAnyBytes = 64;
+constexpr uint64_t kMostScalarBytes = 32;
 constexpr uint64_t kMaxHostRoomBytes = 1u << 30;
 }  // namespace
 
@@ -60,6 +61,9 @@ void* LibraryCall::FindObject(std::initializer_list<uint16_t> kinds, bool option
 }
 
 const void* LibraryCall::GetCaptured(uint64_t bytes) {
+  if (call_.stalled || status != 0) {
+    return nullptr;  // not to be run: `bytes` may come from an object that is not there
+  }
   auto length = call_.in.Get<uint64_t>();
   if (length == kLibraryNull) {
     return nullptr;
@@ -67,12 +71,14 @@ const void* LibraryCall::GetCaptured(uint64_t bytes) {
   if (length == kLibraryOnDevice) {
     return reinterpret_cast<const void*>(call_.in.Get<uint64_t>());
   }
-  bytes = bytes == thin::kAnyBytes && length <= kMaxAnyBytes ? length : bytes;
+  const bool any = bytes == thin::kAnyBytes && length <= kMaxAnyBytes;
+  bytes = any ? length : bytes;
   if (length != bytes || bytes > call_.in.remaining_bytes()) {
     call_.Lie("a host array of another length");
     return nullptr;
   }
-  std::byte* room = Room(bytes);
+  // Of any length: the function may read more than this client says.
+  std::byte* room = Room(any ? std::max(bytes, kMostScalarBytes) : bytes);
   for (uint64_t done = 0; done < bytes;) {
     if (bytes - done >= 8) {
       auto word = call_.in.Get<uint64_t>();
@@ -161,21 +167,40 @@ void* LibraryCall::MakeHostRoom(uint64_t bytes) {
   return bytes == 0 ? nullptr : Room(bytes);
 }
 
-void LibraryCall::NewObject(uint16_t kind) {
+uint64_t LibraryCall::TakeName(uint16_t kind) {
   auto wire = call_.in.Get<uint64_t>();
   if (LibraryObjectKind(wire) != kind || LibraryObjectSerial(wire) == 0 ||
       desk_.Find(wire) != nullptr) {
-    return call_.Lie("a new object of another kind, or one of that name");
+    call_.Lie("a new object of another kind, or one of that name");
+    return 0;
+  }
+  desk_.NoteNamed(wire);
+  return wire;
+}
+
+void LibraryCall::NewObject(uint16_t kind) {
+  uint64_t wire = TakeName(kind);
+  if (wire == 0) {
+    return;
   }
   new_object_ = wire;
   first_object_ = first_object_ == 0 ? wire : first_object_;
-  desk_.NoteNamed(wire);
 }
 
 void LibraryCall::Made(const void* native, int made) {
   status = made;
+  Keep(new_object_, native, made);
+}
+
+void LibraryCall::Say(const void* data, uint64_t bytes) {
+  std::byte* room = Room(bytes);
+  std::memcpy(room, data, bytes);
+  outputs_.push_back({room, bytes});
+}
+
+void LibraryCall::Keep(uint64_t wire, const void* native, int made) {
   LibraryObject object;
-  object.wire = new_object_;
+  object.wire = wire;
   object.native = made == 0 ? const_cast<void*>(native) : nullptr;
   object.status = made;
   object.context = call_.context == nullptr ? nullptr : call_.context->native;
@@ -192,7 +217,7 @@ void LibraryCall::EndObject() {
 }
 
 bool LibraryCall::Ready() {
-  if (!call_.lie() && !call_.stalled && !call_.in.Done()) {
+  if (!call_.lie() && !call_.stalled && status == 0 && !call_.in.Done()) {
     call_.Lie("arguments of another length");
   }
   return !call_.lie() && !call_.stalled && call_.result == CUDA_SUCCESS && status == 0;

@@ -142,6 +142,11 @@ class LibraryCall {
   void Made(int number, int status) {
     Made(reinterpret_cast<void*>(static_cast<intptr_t>(number) + 1), status);
   }
+  // Several at once, by hand: the name that the client gave, and what was made.
+  uint64_t TakeName(uint16_t kind);
+  void Keep(uint64_t wire, const void* native, int status);
+  // By hand: an output that the client did not ask for by a flag.
+  void Say(const void* data, uint64_t bytes);
   // The object `Object` found last ends: no later record finds it.
   void EndObject();
 
@@ -201,7 +206,7 @@ class LibraryCall {
   uint64_t new_object_ = 0;
   LibraryObject* object_ = nullptr;
   std::vector<std::unique_ptr<std::byte[]>> room_;
-  alignas(16) std::array<std::byte, 64> small_;
+  alignas(16) std::array<std::byte, 128> small_;
   size_t small_used_ = 0;
   std::vector<Output> outputs_;
   std::vector<std::byte*> results_;

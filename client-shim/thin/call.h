@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "client-shim/thin/handle.h"
 #include "client-shim/thin/library.h"
@@ -17,6 +18,9 @@
 #include "proto/codec.h"
 
 namespace farcall::thin {
+
+struct Content;
+struct Described;
 
 class Call {
  public:
@@ -43,6 +47,10 @@ class Call {
   void End(const void* handle) {
     if (refused_ == 0) ends_ = Channel().find_object(handle);
   }
+  // The descriptor that the call changes (content.h).
+  void Target(const void* handle, uint16_t kind);
+  // After what tells one use of the function from another: Try() waits for the first of each.
+  void EndOfLike() { like_bytes_ = used_bytes_; }
   void Stream(void* stream) {
     stream_ = stream;
     has_stream_ = true;
@@ -62,6 +70,7 @@ class Call {
   template <typename T>
   void Device(T pointer) {
     if (cached_ && skipped_ < kMaxSkipped) skip_[skipped_++] = AlignUp(used_bytes_, 8);
+    nulls_ = nulls_ << 1 | (pointer == nullptr ? 1 : 0);
     uint64_t address = Channel().device_address(reinterpret_cast<uint64_t>(pointer));
     std::byte* at = Room(8, 8);
     std::memcpy(at, &address, 8);
@@ -103,13 +112,20 @@ class Call {
   // Waits if it has outputs, else posts.
   int Run();
   int Ask();
+  // The same where no value of the device's comes back: it has its place in a capture.
+  int AskAnywhere() { return refused_ != 0 ? refused_ : AskServer(); }
+  // As Run, but the first call of its like is asked, so that what the library refuses is told by
+  // the call that it refuses.
+  int Try();
+  // Changes the target: what that comes to is asked once for each content.
+  int Set(bool fresh = false);
   // As Ask; the same question is asked once in a session.
   int Question();
 
  private:
   static constexpr size_t kStackBytes = 1024;
   static constexpr size_t kMostBytes = 960u << 10;  // with its header it fits a frame
-  static constexpr int kMaxSlots = 8;
+  static constexpr int kMaxSlots = 16;
   static constexpr int kMaxSkipped = 12;
   struct Slot {
     void* to;
@@ -127,6 +143,7 @@ class Call {
   int Post();
   // What has no handle begins CUDA itself.
   int Begin();
+  int AskServer();
   void EndObject();
   int Fill(const void* reply, size_t bytes);
   // What an earlier post of the handle came to, if this call's own status is 0.
@@ -146,6 +163,12 @@ class Call {
   client::LibraryObject* ends_ = nullptr;
   Slot slots_[kMaxSlots];
   int slot_count_ = 0;
+  Described* target_ = nullptr;
+  size_t target_at_ = 0;
+  std::vector<std::shared_ptr<Content>> named_;
+  const void* last_named_ = nullptr;
+  size_t like_bytes_ = 0;
+  uint64_t nulls_ = 0;  // a bit for each pointer
   bool cached_ = false;
   size_t skip_[kMaxSkipped];
   int skipped_ = 0;

@@ -24,6 +24,7 @@ struct State {
   // Settings that no list holds; a call is about to be sent.
   virtual void BeforeCall(client::LibraryObject* object) { (void)object; }
 
+  bool is_handle = true;  // it has a stream, and its calls tell late failures
   void* stream = nullptr;
   int pointer_mode = 0;  // 1: device
   // The setter's arguments; nothing is sent before the next call.

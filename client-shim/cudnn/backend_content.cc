@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "client-shim/cudnn/backend.h"
+#include "proto/cudnn_sizes.h"
+
+namespace farcall::thin {
+
+namespace {
+
+using cudnn::Function;
+using cudnn::kKind_cudnnBackendDescriptor_t;
+
+constexpr size_t kMostContents = 1u << 15;
+constexpr size_t kMostProbes = 1u << 14;
+
+struct Contents {
+  std::mutex mutex;
+  std::unordered_map<std::string, BackendContentRef> by_key;
+  std::unordered_map<std::string, int> probes;
+};
+
+Contents& TheContents() {
+  static auto* contents = new Contents;
+  return *contents;
+}
+
+template <typename T>
+void Append(std::string* key, const T& value) {
+  key->append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+std::string Shape(const BackendStep& step) {
+  std::string key;
+  Append(&key, step.attribute);
+  Append(&key, step.type);
+  Append(&key, step.count);
+  key.push_back(step.is_null ? 1 : 0);
+  return key;
+}
+
+std::string KeyOf(const BackendStep& step) {
+  std::string key = Shape(step);
+  key += step.bytes;
+  for (uint64_t id : step.ids) Append(&key, id);
+  return key;
+}
+
+std::string KeyOf(int32_t type, const std::vector<BackendStep>& steps) {
+  std::string key;
+  Append(&key, type);
+  for (const BackendStep& step : steps) {
+    std::string one = KeyOf(step);
+    Append(&key, one.size());
+    key += one;
+  }
+  return key;
+}
+
+// What a program sets freely; the rest are enumerations and flags, few of each.
+bool IsFree(int type) {
+  switch (type) {
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_INT32:
+    case CUDNN_TYPE_FLOAT:
+    case CUDNN_TYPE_DOUBLE:
+    case CUDNN_TYPE_VOID_PTR:
+    case CUDNN_TYPE_CHAR:
+    case CUDNN_TYPE_FRACTION:
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
+      return true;
+    default:
+      return false;
+  }
+}
+
+int64_t FirstInt(const std::vector<BackendStep>& steps, int attribute, int64_t otherwise) {
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    if (step->attribute != attribute || step->bytes.empty()) continue;
+    int64_t value = 0;
+    std::memcpy(&value, step->bytes.data(), std::min(sizeof(value), step->bytes.size()));
+    return value;
+  }
+  return otherwise;
+}
+
+// A tensor that a variant pack holds as a host's scalar, and those of what is named.
+void NoteByValue(BackendContent* content) {
+  for (const BackendStep& step : content->steps) {
+    for (const BackendContentRef& named : step.contents) {
+      if (named != nullptr)
+        content->by_value.insert(named->by_value.begin(), named->by_value.end());
+    }
+  }
+  if (content->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR) return;
+  if (FirstInt(content->steps, CUDNN_ATTR_TENSOR_IS_BY_VALUE, 0) == 0) return;
+  uint64_t bytes =
+      CudnnTypeBytes(static_cast<int>(FirstInt(content->steps, CUDNN_ATTR_TENSOR_DATA_TYPE, -1)));
+  for (const BackendStep& step : content->steps) {
+    if (step.attribute != CUDNN_ATTR_TENSOR_DIMENSIONS) continue;
+    for (size_t at = 0; at + 8 <= step.bytes.size(); at += 8) {
+      int64_t dimension = 0;
+      std::memcpy(&dimension, step.bytes.data() + at, 8);
+      bytes = Times(dimension, bytes);
+    }
+  }
+  content->by_value[FirstInt(content->steps, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0)] = bytes;
+}
+
+// Those that nothing refers to go when there are too many.
+void Tidy(Contents* contents, std::vector<BackendContentRef>* gone) {
+  if (contents->by_key.size() < kMostContents) return;
+  for (auto it = contents->by_key.begin(); it != contents->by_key.end();) {
+    if (it->second.use_count() == 1) {
+      gone->push_back(std::move(it->second));
+      it = contents->by_key.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+// What the library says of a descriptor, and not what became of the device or the session.
+bool IsVerdict(int status) {
+  return status == 0 || (status >= 2000 && status < 4000);
+}
+
+thread_local std::string t_last_error;
+
+}  // namespace
+
+void SetLastError(const std::string& text) {
+  t_last_error = text;
+}
+const std::string& LastError() {
+  return t_last_error;
+}
+
+BackendContent::~BackendContent() {
+  if (object == nullptr) return;
+  Call call(Function::cudnnBackendDestroyDescriptor);
+  call.Object(object, {kKind_cudnnBackendDescriptor_t});
+  call.Run();
+  Channel().end_object(object);
+}
+
+void PutStep(Call& call, const BackendStep& step) {
+  call.Value(step.attribute);
+  call.Value(step.type);
+  call.Value(step.count);
+  if (step.type == CUDNN_TYPE_HANDLE || step.type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+    for (uint64_t id : step.ids) call.Value(id);
+    return;
+  }
+  call.In(step.is_null ? nullptr : step.bytes.data(), step.bytes.size());
+}
+
+int FinalizeContent(int32_t type, const std::vector<BackendStep>& steps, BackendContentRef* out) {
+  Contents& contents = TheContents();
+  std::string key = KeyOf(type, steps);
+  {
+    std::lock_guard lock(contents.mutex);
+    auto found = contents.by_key.find(key);
+    if (found != contents.by_key.end()) {
+      *out = found->second;
+      SetLastError((*out)->text);
+      return (*out)->status;
+    }
+  }
+  auto content = std::make_shared<BackendContent>();
+  content->type = type;
+  content->steps = steps;
+  void* made = nullptr;
+  Call call(Function::cudnnBackendFinalize);
+  call.New(&made, kKind_cudnnBackendDescriptor_t);
+  call.Value(type);
+  call.Value(static_cast<uint32_t>(steps.size()));
+  for (const BackendStep& step : steps) PutStep(call, step);
+  call.OutText(&content->text);
+  content->status = call.Ask();
+  SetLastError(content->text);
+  if (content->status == 0) {
+    content->object = static_cast<client::LibraryObject*>(made);
+    NoteByValue(content.get());
+  } else if (made != nullptr) {
+    Channel().end_object(static_cast<client::LibraryObject*>(made));
+  }
+  *out = content;
+  if (!IsVerdict(content->status)) return content->status;
+  std::vector<BackendContentRef> gone;  // ends outside the lock
+  std::lock_guard lock(contents.mutex);
+  Tidy(&contents, &gone);
+  *out = contents.by_key.emplace(std::move(key), std::move(content)).first->second;
+  return (*out)->status;
+}
+
+int ProbeStep(int32_t type, const BackendStep& step) {
+  Contents& contents = TheContents();
+  std::string kind(reinterpret_cast<const char*>(&type), sizeof(type));
+  std::string shape = kind + (IsFree(step.type) ? Shape(step) : KeyOf(step));
+  std::string whole = kind + KeyOf(step) + "=";
+  {
+    std::lock_guard lock(contents.mutex);
+    for (const std::string& key : {shape, whole}) {
+      auto found = contents.probes.find(key);
+      if (found != contents.probes.end()) return found->second;
+    }
+  }
+  std::string text;
+  Call call(Function::cudnnBackendSetAttribute);
+  call.Value(type);
+  PutStep(call, step);
+  call.OutText(&text);
+  int status = call.Ask();
+  SetLastError(text);
+  std::lock_guard lock(contents.mutex);
+  // A refusal may be of these values; the next ones are asked again.
+  if (IsVerdict(status) && contents.probes.size() < kMostProbes)
+    contents.probes.emplace(status == 0 ? shape : whole, status);
+  return status;
+}
+
+BackendAnswer AskContent(const BackendContentRef& content, int32_t attribute, int32_t type,
+                         int64_t requested, BackendForm form, const std::vector<int32_t>& types) {
+  std::string key;
+  for (int64_t part : {int64_t{attribute}, int64_t{type}, requested, int64_t{form}})
+    Append(&key, part);
+  for (int32_t wanted : types) Append(&key, wanted);
+  {
+    std::lock_guard lock(content->mutex);
+    auto found = content->answers.find(key);
+    if (found != content->answers.end()) return found->second;
+  }
+  BackendAnswer answer;
+  Call call(Function::cudnnBackendGetAttribute);
+  call.Object(content->object, {kKind_cudnnBackendDescriptor_t});
+  call.Value(attribute);
+  call.Value(type);
+  call.Value(requested);
+  call.Value(static_cast<uint32_t>(form));
+  std::vector<client::LibraryObject*> slots;
+  if (form == kBackendObjects) {
+    call.Value(static_cast<uint32_t>(types.size()));
+    for (int32_t wanted : types) {
+      client::LibraryObject* slot =
+          Channel().new_object(static_cast<uint8_t>(kLibrary.id),
+                               static_cast<uint8_t>(kKind_cudnnBackendDescriptor_t), nullptr);
+      if (slot == nullptr) {
+        for (client::LibraryObject* taken : slots) Channel().end_object(taken);
+        answer.status = kLibrary.memory;
+        return answer;
+      }
+      slots.push_back(slot);
+      call.Value(wanted);
+      call.Value(slot->id.load());
+    }
+  }
+  std::string count;
+  call.OutText(&count);
+  call.OutText(&answer.bytes);
+  call.OutText(&answer.text);
+  answer.status = call.Ask();
+  std::memcpy(&answer.count, count.data(), std::min(count.size(), sizeof(answer.count)));
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (answer.status != 0 || static_cast<int64_t>(i) >= answer.count) {
+      Channel().end_object(slots[i]);
+      continue;
+    }
+    auto made = std::make_shared<BackendContent>();
+    made->object = slots[i];
+    made->type = types[i];
+    made->by_value = content->by_value;
+    answer.made.push_back(std::move(made));
+  }
+  if (!IsVerdict(answer.status)) return answer;
+  std::lock_guard lock(content->mutex);
+  return content->answers.emplace(std::move(key), std::move(answer)).first->second;
+}
+
+}  // namespace farcall::thin
