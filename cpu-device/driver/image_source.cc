@@ -1,53 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu-device/driver/image_source.h"
 
-#include <lz4.h>
-#include <zstd.h>
-
-#include <climits>
 #include <set>
 #include <vector>
 
+#include "cpu-device/images/unpack.h"
 #include "cuda-abi/image.h"
 
 namespace farcall::cpu_device {
 namespace {
-
-constexpr uint64_t kMaxCodeBytes = 1ull << 30;
-
-bool Unpack(const cuda_abi::ImageEntry& entry, std::string* text, std::string* error) {
-  const auto* data = reinterpret_cast<const char*>(entry.payload.data());
-  const uint64_t size = entry.uncompressed_bytes;
-  if (size > kMaxCodeBytes) {
-    *error =
-        "an image of " + std::to_string(size) + " bytes, at most " + std::to_string(kMaxCodeBytes);
-    return false;
-  }
-  text->resize(size);
-  bool ok = true;
-  if (entry.compression == cuda_abi::Compression::kZstd) {
-    const size_t got = ZSTD_decompress(text->data(), size, data, entry.payload.size());
-    ok = !ZSTD_isError(got) && got == size;
-  } else if (entry.compression == cuda_abi::Compression::kLz4) {
-    const int got =
-        entry.payload.size() > INT_MAX
-            ? -1
-            : LZ4_decompress_safe(data, text->data(), static_cast<int>(entry.payload.size()),
-                                  static_cast<int>(size));
-    ok = got >= 0 && static_cast<uint64_t>(got) == size;
-  } else {
-    text->assign(data, entry.payload.size());
-  }
-  if (!ok) {
-    *error = "a compressed image for sm_" + std::to_string(entry.arch) + " does not unpack to " +
-             std::to_string(size) + " bytes";
-    return false;
-  }
-  if (entry.kind == cuda_abi::EntryKind::kPtx) {
-    while (!text->empty() && text->back() == '\0') text->pop_back();
-  }
-  return true;
-}
 
 std::string Describe(const std::vector<cuda_abi::ImageEntry>& entries) {
   std::set<std::string> found;
@@ -99,7 +60,7 @@ CUresult ExtractImage(const void* image, uint32_t cc, cuda_abi::CodeTaste taste,
                        Describe(entries) + "; this device executes PTX only";
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
-  return Unpack(*chosen, code, error) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+  return images::Unpack(*chosen, code, error) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
 }
 
 }  // namespace farcall::cpu_device

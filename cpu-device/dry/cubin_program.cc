@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cpu-device/driver/sparse.h"
-#include "cpu-device/dry/cubin.h"
+#include "cpu-device/images/cubin.h"
 
 namespace farcall::cpu_device::dry {
 namespace {
@@ -42,9 +42,10 @@ class CubinProgram final : public Program {
 
   ExecResult Load(std::string_view image) {
     const auto* data = reinterpret_cast<const uint8_t*>(image.data());
-    Cubin cubin;
+    images::Cubin cubin;
     std::string error;
-    if (!ReadCubin({data, image.size()}, &cubin, &error)) return {ExecStatus::kInvalidImage, error};
+    if (!images::ReadCubin({data, image.size()}, &cubin, &error))
+      return {ExecStatus::kInvalidImage, error};
     if (!RunsHere(cubin)) {
       return {ExecStatus::kNoBinary,
               "a cubin for sm_" + std::to_string(cubin.arch) + (cubin.arch_specific ? "a" : "") +
@@ -67,13 +68,13 @@ class CubinProgram final : public Program {
 
  private:
   // Machine code runs on its own major version, at its minor or a later one.
-  bool RunsHere(const Cubin& cubin) const {
+  bool RunsHere(const images::Cubin& cubin) const {
     if (cubin.arch_specific) return cubin.arch == cc_;
     return cubin.arch / 10 == cc_ / 10 && cubin.arch <= cc_;
   }
 
-  ExecResult Place(const Cubin& cubin) {
-    for (const CubinVariable& variable : cubin.variables) {
+  ExecResult Place(const images::Cubin& cubin) {
+    for (const images::CubinVariable& variable : cubin.variables) {
       const uint64_t bytes = std::max<uint64_t>(variable.size_bytes, 1);
       const uint64_t address = memory_.Allocate(bytes, variable.align_bytes);
       if (address == 0) {
@@ -88,7 +89,7 @@ class CubinProgram final : public Program {
       }
     }
     for (size_t i = 0; i < cubin.variables.size(); ++i) {
-      for (const CubinFixup& fixup : cubin.variables[i].fixups) {
+      for (const images::CubinFixup& fixup : cubin.variables[i].fixups) {
         const uint64_t value = globals_[fixup.target].address + static_cast<uint64_t>(fixup.addend);
         memcpy(reinterpret_cast<void*>(globals_[i].address + fixup.offset), &value,
                fixup.size_bytes);

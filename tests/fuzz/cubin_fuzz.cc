@@ -3,11 +3,11 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "cpu-device/dry/cubin.h"
+#include "cpu-device/images/cubin.h"
 
 namespace {
 
-using farcall::cpu_device::dry::Cubin;
+using farcall::cpu_device::images::Cubin;
 
 void CheckKernels(const Cubin& cubin) {
   for (const auto& kernel : cubin.kernels) {
@@ -37,7 +37,7 @@ void CheckVariables(const Cubin& cubin, const uint8_t* data, size_t size) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Cubin cubin;
   std::string error;
-  if (!farcall::cpu_device::dry::ReadCubin({data, size}, &cubin, &error)) return 0;
+  if (!farcall::cpu_device::images::ReadCubin({data, size}, &cubin, &error)) return 0;
   CheckKernels(cubin);
   CheckVariables(cubin, data, size);
   return 0;

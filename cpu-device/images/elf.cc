@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu-device/dry/elf.h"
+#include "cpu-device/images/elf.h"
 
-namespace farcall::cpu_device::dry {
+namespace farcall::cpu_device::images {
 namespace {
 
 constexpr uint64_t kSectionBytes = 64, kSymbolBytes = 24;
@@ -130,4 +130,4 @@ bool ReadElf(Bytes file, ElfFile* elf, std::string* error) {
   return ReadSections(file, elf, error) && ReadSymbols(elf, error);
 }
 
-}  // namespace farcall::cpu_device::dry
+}  // namespace farcall::cpu_device::images

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace farcall::cpu_device::dry {
+namespace farcall::cpu_device::images {
 
 using Bytes = std::span<const uint8_t>;
 
@@ -50,4 +50,4 @@ struct ElfFile {
 //   Errors  false with a reason in `error`
 bool ReadElf(Bytes file, ElfFile* elf, std::string* error);
 
-}  // namespace farcall::cpu_device::dry
+}  // namespace farcall::cpu_device::images

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu-device/dry/cubin.h"
+#include "cpu-device/images/cubin.h"
 
 #include <algorithm>
 #include <map>
 #include <string_view>
 #include <unordered_map>
 
-#include "cpu-device/dry/elf.h"
+#include "cpu-device/images/elf.h"
 
-namespace farcall::cpu_device::dry {
+namespace farcall::cpu_device::images {
 namespace {
 
 constexpr uint16_t kCudaMachine = 190;
@@ -303,4 +303,4 @@ bool ReadCubin(std::span<const uint8_t> image, Cubin* cubin, std::string* error)
   return CubinReader(elf, cubin).Read(error);
 }
 
-}  // namespace farcall::cpu_device::dry
+}  // namespace farcall::cpu_device::images

@@ -10,7 +10,7 @@
 
 #include "cpu-device/exec/program.h"
 
-namespace farcall::cpu_device::dry {
+namespace farcall::cpu_device::images {
 
 // A pointer to another variable inside a variable's initial bytes.
 struct CubinFixup {
@@ -42,4 +42,4 @@ bool IsElf(std::span<const uint8_t> image);
 //   Errors  false with a reason in `error`
 bool ReadCubin(std::span<const uint8_t> image, Cubin* cubin, std::string* error);
 
-}  // namespace farcall::cpu_device::dry
+}  // namespace farcall::cpu_device::images
