@@ -71,7 +71,7 @@ CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::str
   bytes = (bytes + kChunkGranularityBytes - 1) / kChunkGranularityBytes * kChunkGranularityBytes;
   const auto credit = static_cast<int64_t>(bytes);
   broker_.use().Unspent(device, credit);
-  if (Status charged = broker_.Charge(device, bytes); !charged.ok()) {
+  if (Status charged = Charge(device, bytes); !charged.ok()) {
     broker_.use().Unspent(device, -credit);
     *detail = charged.message();
     return Regrant(device, bytes, range) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -212,7 +212,7 @@ CUresult DeviceMemory::AllocateByDriver(int device, uint64_t bytes, uint16_t con
   if (bytes == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (Status charged = broker_.Charge(device, bytes); !charged.ok()) {
+  if (Status charged = Charge(device, bytes); !charged.ok()) {
     *detail = charged.message();
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -275,28 +275,60 @@ void DeviceMemory::FreeContext(uint16_t context) {
       ++object;
       continue;
     }
-    broker_.Refund(object->second.device, object->second.bytes);
-    object = objects_.erase(object);
+    object = DropObject(object);
   }
+}
+
+Status DeviceMemory::Charge(int device, uint64_t bytes) {
+  Status charged = broker_.Charge(device, bytes);
+  return charged.ok() || !AwaitLeaving() ? charged : broker_.Charge(device, bytes);
 }
 
 CUresult DeviceMemory::ChargeObject(int device, uint64_t bytes, uint16_t context, uint64_t owner,
                                     std::string* detail) {
-  if (Status charged = broker_.Charge(device, bytes); !charged.ok()) {
+  if (Status charged = Charge(device, bytes); !charged.ok()) {
     *detail = charged.message();
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   std::lock_guard lock(mutex_);
-  objects_[owner] = {device, bytes, context};
+  objects_.insert({owner, {device, bytes, context}});
   return CUDA_SUCCESS;
+}
+
+std::multimap<uint64_t, DeviceMemory::Object>::iterator DeviceMemory::DropObject(
+    std::multimap<uint64_t, Object>::iterator object) {
+  broker_.Refund(object->second.device, object->second.bytes);
+  if (object->second.leaving) {
+    --leaving_;
+    left_.notify_all();
+  }
+  return objects_.erase(object);
+}
+
+void DeviceMemory::ObjectLeaves(uint64_t owner) {
+  std::lock_guard lock(mutex_);
+  auto [object, end] = objects_.equal_range(owner);
+  for (; object != end; ++object) {
+    if (!object->second.leaving) {
+      object->second.leaving = true;
+      ++leaving_;
+    }
+  }
+}
+
+bool DeviceMemory::AwaitLeaving() {
+  constexpr std::chrono::seconds kPatience{5};
+  std::unique_lock lock(mutex_);
+  const size_t before = leaving_;
+  left_.wait_for(lock, kPatience, [this] { return leaving_ == 0; });
+  return leaving_ != before;
 }
 
 void DeviceMemory::RefundObject(uint64_t owner) {
   std::lock_guard lock(mutex_);
-  auto object = objects_.find(owner);
-  if (object != objects_.end()) {
-    broker_.Refund(object->second.device, object->second.bytes);
-    objects_.erase(object);
+  auto [object, end] = objects_.equal_range(owner);
+  while (object != end) {
+    object = DropObject(object);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -76,10 +77,18 @@ class DeviceMemory {
   };
   CUresult ExportAllocation(uint64_t address, Export* out, std::string* detail);
 
-  // Memory of an object that has no address here (an array), charged under its wire handle.
+  // Memory of an object that has no address here (an array, a module's variables), charged under
+  // its wire handle. `context`: it ends with that one; kNoContext: with its owner alone.
+  static constexpr uint16_t kNoContext = 0xFFFF;
   CUresult ChargeObject(int device, uint64_t bytes, uint16_t context, uint64_t owner,
                         std::string* detail);
   void RefundObject(uint64_t owner);
+  // `owner` is going: its memory comes back when the driver is done with it, and RefundObject says
+  // so. Who asks what is free, or finds too little, waits for that with AwaitLeaving, but not for
+  // ever: a kernel may run wild.
+  void ObjectLeaves(uint64_t owner);
+  // Whether anything came back.   Thread  any that runs no driver callback
+  bool AwaitLeaving();
 
   // Memory that is the session's without being an allocation (module globals).
   void AddForeign(uint64_t address, uint64_t bytes, uint64_t owner);
@@ -115,7 +124,18 @@ class DeviceMemory {
     uint64_t owner = 0;
   };
 
+  struct Object {
+    int device = 0;
+    uint64_t bytes = 0;
+    uint16_t context = 0;
+    bool leaving = false;
+  };
+
+  std::multimap<uint64_t, Object>::iterator DropObject(
+      std::multimap<uint64_t, Object>::iterator object);
   uint64_t TakeRange(uint64_t bytes);
+  // Once more if memory that was leaving came back.
+  Status Charge(int device, uint64_t bytes);
   void PutRange(uint64_t base, uint64_t bytes);
   CUresult MapChunk(int device, uint64_t base, uint64_t bytes, Chunk* chunk);
   void DropChunk(uint64_t base, const Chunk& chunk);
@@ -141,12 +161,9 @@ class DeviceMemory {
   std::map<uint64_t, Export> exports_;   // by allocation
   std::set<std::pair<int, int>> peers_;  // owner, accessor
   std::multimap<uint64_t, Foreign> foreign_;
-  struct Object {
-    int device = 0;
-    uint64_t bytes = 0;
-    uint16_t context = 0;
-  };
-  std::map<uint64_t, Object> objects_;  // by owner
+  std::multimap<uint64_t, Object> objects_;  // by owner
+  size_t leaving_ = 0;                       // of these
+  std::condition_variable left_;
 };
 
 }  // namespace farcall::server

@@ -69,8 +69,10 @@ Status Serve_cuMemGetInfo_v2(ServeCall& call) {
     return call.LieStatus();
   }
   // Behind the grants under way: what the ledger has charged, the client has been told of.
+  // And behind modules that go: their memory is free for who asks after the unloading.
   call.parked = true;
   call.session.OnMemoryHelper([&session = call.session, device, header = call.header] {
+    session.memory().AwaitLeaving();
     quota::Usage usage = session.memory().Query(device);
     Builder out;
     out.Put<uint64_t>(session.memory().AvailableBytes(device, usage));

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "cpu-device/images/variables.h"
 #include "server/context.h"
 #include "server/current_context.h"
 #include "server/driver_api.h"
@@ -54,6 +55,33 @@ bool MayPrint(const std::vector<std::byte>& image) {
          memmem(image.data(), image.size(), kPrintf.data(), kPrintf.size()) != nullptr;
 }
 
+// A module's variables lie on its context's device; a library's on each device that uses it, which
+// any may. false: the quota does not hold them, and call.result says so.
+bool ChargeVariables(ServeCall& call, const std::vector<std::byte>& image, uint64_t wire,
+                     bool is_library) {
+  Session& session = call.session;
+  const int first = is_library ? 0 : call.context->device;
+  const int end = is_library ? session.options().devices : first + 1;
+  const uint16_t context = is_library ? DeviceMemory::kNoContext : call.context->slot;
+  const cuda_abi::Bytes bytes(reinterpret_cast<const uint8_t*>(image.data()), image.size() - 1);
+  for (int device = first; device < end; ++device) {
+    int major = 0, minor = 0;
+    call.api.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+    call.api.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    const uint64_t variables = cpu_device::images::VariableBytes(
+        bytes, static_cast<uint32_t>(major * 10 + minor), session.options().code_taste);
+    if (variables == 0) {
+      continue;
+    }
+    call.result = session.memory().ChargeObject(device, variables, context, wire, &call.detail);
+    if (call.result != CUDA_SUCCESS) {
+      session.memory().RefundObject(wire);
+      return false;
+    }
+  }
+  return true;
+}
+
 // The common part of both loads; `load` calls the driver.
 template <typename Load>
 Status LoadImage(ServeCall& call, HandleKind kind, Load load) {
@@ -79,10 +107,16 @@ Status LoadImage(ServeCall& call, HandleKind kind, Load load) {
   if (request.want_logs) {
     request.jit.AddLogs();
   }
+  if (!ChargeVariables(call, *image, request.wire, kind == HandleKind::kLibrary)) {
+    request.jit.EncodeLogs(call.out);
+    return {};
+  }
   void* native = nullptr;
   call.result = load(*image, request, &native);
   if (call.result == CUDA_SUCCESS) {
     call.Insert(kind, request.wire, native);
+  } else {
+    call.session.memory().RefundObject(request.wire);
   }
   request.jit.EncodeLogs(call.out);
   call.session.images().Forget(request.hash);
@@ -208,14 +242,17 @@ Status Serve_cuModuleUnload(ServeCall& call) {
   }
   Session& session = call.session;
   session.memory().RemoveForeign(wire);
+  session.memory().ObjectLeaves(wire);
   KillFunctions(session, HandleKind::kFunction, wire);
   call.Erase(HandleKind::kModule, wire);
   // Unloading waits for the context's work: the helper does the waiting.
-  auto unload = [&session, &api = call.api, module, native = call.context->native,
+  auto unload = [&session, &api = call.api, module, native = call.context->native, wire,
                  header = call.header](CUresult) {
-    session.OnHelper([&session, &api, module, native, header] {
+    session.OnHelper([&session, &api, module, native, wire, header] {
       CurrentContext::Set(api, native);
-      session.Answer(header, api.cuModuleUnload(module), {});
+      const CUresult result = api.cuModuleUnload(module);
+      session.memory().RefundObject(wire);
+      session.Answer(header, result, {});
     });
   };
   CUresult idle = CUDA_SUCCESS;
@@ -237,12 +274,15 @@ Status Serve_cuLibraryUnload(ServeCall& call) {
   }
   Session& session = call.session;
   session.memory().RemoveForeign(wire);
+  session.memory().ObjectLeaves(wire);
   session.mirrors().Abandon(wire);
   KillFunctions(session, HandleKind::kKernel, wire);
   call.Erase(HandleKind::kLibrary, wire);
   call.parked = true;
-  session.OnHelper([&session, &api = call.api, library, header = call.header] {
-    session.Answer(header, api.cuLibraryUnload(library), {});
+  session.OnHelper([&session, &api = call.api, library, wire, header = call.header] {
+    const CUresult result = api.cuLibraryUnload(library);
+    session.memory().RefundObject(wire);
+    session.Answer(header, result, {});
   });
   return {};
 }

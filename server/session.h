@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda-abi/image.h"
 #include "proto/call_id.h"
 #include "proto/handshake.h"
 #include "proto/library_call.h"
@@ -59,6 +60,7 @@ struct SessionOptions {
   std::shared_ptr<NvmlDesk> nvml;  // null: NVML's questions are not answered
   ComputeGate* gate = nullptr;     // null: no work is held; outlives the session
   EventClock* clock = nullptr;     // null: nobody measures device time by events; outlives it
+  cuda_abi::CodeTaste code_taste = cuda_abi::CodeTaste::kMachineCodeFirst;
 };
 
 class Session final : public LinkObserver {

@@ -43,6 +43,13 @@ constexpr size_t kMaxSetupBytes = kMaxWelcomeBytes + kMaxHelloBytes + 4096;
 constexpr size_t kMaxKnownImages = 32768;
 constexpr int kTellMilliseconds = 1000;  // what has crossed the network
 
+// What a device of this kind takes of an image that holds machine code and PTX.
+cuda_abi::CodeTaste TasteOf(const std::string& device_kind) {
+  if (device_kind == "cpu") return cuda_abi::CodeTaste::kPtxOnly;
+  if (device_kind == "cpu-skip") return cuda_abi::CodeTaste::kPtxFirst;
+  return cuda_abi::CodeTaste::kMachineCodeFirst;
+}
+
 // A worker speaks for a stranger: it gains no privileges and leaves no core of a tenant's memory
 // behind.
 void Confine() {
@@ -152,6 +159,7 @@ class Worker {
 #ifdef FARCALL_NVML
     options.nvml = std::make_shared<NvmlDesk>(setup_.device_path, welcome.devices, control_);
 #endif
+    options.code_taste = TasteOf(setup_.device_kind);
     gate_ = MakeGate(options.devices);
     options.gate = gate_.get();
     options.clock = clock_.get();

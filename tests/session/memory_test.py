@@ -85,6 +85,11 @@ class Memory(unittest.TestCase):
                 with self.subTest(case):
                     self.passes(server, "mirrored", case)
 
+    def test_declared_variables_are_charged(self):
+        for device in ("cpu", "dry:t4"):  # of PTX, of machine code
+            with self.subTest(device), Server("--mem", "64MiB", device=device) as server:
+                self.passes(server, "declared")
+
     def test_managed_variables(self):
         with Server() as server:
             client = self.passes(server, "variables")
