@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cpu-device/driver/api.h"
@@ -13,6 +12,7 @@
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/jit_options.h"
 #include "cpu-device/driver/kind.h"
+#include "cpu-device/driver/link_text.h"
 #include "cpu-device/driver/log.h"
 #include "cpu-device/driver/registry.h"
 
@@ -68,56 +68,6 @@ CUresult Add(CUlinkState state, CUjitInputType type, const void* data, size_t si
   return CUDA_SUCCESS;
 }
 
-// What follows a directive of the header on its line, and the line's place; empty: there is none.
-std::string_view Directive(std::string_view ptx, std::string_view name, size_t* at) {
-  for (size_t line = 0; line < ptx.size();) {
-    const size_t end = std::min(ptx.find('\n', line), ptx.size());
-    const size_t word = ptx.find_first_not_of(" \t\r", line);
-    if (word < end && ptx.substr(word, name.size()) == name) {
-      *at = word;
-      return ptx.substr(word + name.size(), end - word - name.size());
-    }
-    line = end + 1;
-  }
-  return {};
-}
-
-int Digits(std::string_view text) {
-  int value = 0;
-  for (const char c : text) {
-    if (c == ',' || c == '/') break;
-    if (c >= '0' && c <= '9') value = value * 10 + (c - '0');
-  }
-  return value;
-}
-
-// One module of several: the newest version and target hold for all, the headers of the others
-// become comments. Symbols of one name in two inputs are for the parser to judge.
-std::string Together(const std::vector<std::string>& inputs) {
-  size_t first = 0;
-  int newest = 0;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    size_t at = 0;
-    const int version = Digits(Directive(inputs[i], ".target", &at)) * 1000 +
-                        Digits(Directive(inputs[i], ".version", &at));
-    if (version > newest) {
-      newest = version;
-      first = i;
-    }
-  }
-  std::string whole = inputs[first];
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (i == first) continue;
-    std::string rest = inputs[i];
-    for (const std::string_view name : {".version", ".target", ".address_size"}) {
-      size_t at = 0;
-      if (!Directive(rest, name, &at).empty()) rest.insert(at, "//");
-    }
-    whole += "\n" + rest;
-  }
-  return whole;
-}
-
 }  // namespace
 }  // namespace farcall::cpu_device
 
@@ -156,7 +106,7 @@ CUresult cuLinkComplete(CUlinkState state, void** image, size_t* bytes) {
   if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(link->mutex);
   if (link->inputs.empty()) return CUDA_ERROR_INVALID_VALUE;
-  if (link->ptx.empty()) link->ptx = Together(link->inputs);
+  if (link->ptx.empty()) link->ptx = LinkText(link->inputs);
   *image = link->ptx.data();
   if (bytes != nullptr) *bytes = link->ptx.size() + 1;
   return CUDA_SUCCESS;

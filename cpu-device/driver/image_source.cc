@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "cpu-device/driver/link_text.h"
 #include "cpu-device/images/unpack.h"
 #include "cuda-abi/image.h"
 
@@ -19,6 +20,24 @@ std::string Describe(const std::vector<cuda_abi::ImageEntry>& entries) {
   std::string text;
   for (const std::string& one : found) text += (text.empty() ? "" : ", ") + one;
   return text.empty() ? "nothing" : text;
+}
+
+// The PTX of a program of several translation units (-rdc=true): each has a container of its own
+// beside the wrapper's, which holds what nvlink made of their machine code. False: none has any.
+bool LinkUnits(const void* wrapper, uint32_t cc, std::string* code, std::string* error) {
+  std::vector<std::string> units;
+  for (const cuda_abi::ImageView& view : cuda_abi::ViewTrustedWrapper(wrapper)) {
+    std::vector<cuda_abi::ImageEntry> entries;
+    if (!cuda_abi::ParseContainer(view.bytes, &entries, error)) return false;
+    const cuda_abi::ImageEntry* chosen =
+        cuda_abi::ChooseEntry(entries, cc, cuda_abi::CodeTaste::kPtxOnly);
+    if (chosen == nullptr) continue;
+    units.emplace_back();
+    if (!images::Unpack(*chosen, &units.back(), error)) return false;
+  }
+  if (units.empty()) return false;
+  *code = LinkText(units);
+  return true;
 }
 
 }  // namespace
@@ -52,6 +71,7 @@ CUresult ExtractImage(const void* image, uint32_t cc, cuda_abi::CodeTaste taste,
   std::vector<cuda_abi::ImageEntry> entries;
   if (!cuda_abi::ParseContainer(view.bytes, &entries, error)) return CUDA_ERROR_INVALID_IMAGE;
   const cuda_abi::ImageEntry* chosen = cuda_abi::ChooseEntry(entries, cc, taste);
+  if (chosen == nullptr && LinkUnits(image, cc, code, error)) return CUDA_SUCCESS;
   if (chosen == nullptr) {
     const std::string capability = std::to_string(cc / 10) + "." + std::to_string(cc % 10);
     *error = takes_machine_code

@@ -30,4 +30,8 @@ check per_thread_stream 0 -default-stream per-thread
 check debug 0 -G
 source=$(dirname "$source")/managed.cu
 check managed 0
+source=$(dirname "$source")/units.cu
+other=$(dirname "$source")/units_other.cu
+check units 0 -rdc=true "$other"
+check units_ptx 0 -rdc=true -gencode arch=compute_80,code=compute_80 "$other"
 exit $failed
