@@ -154,6 +154,7 @@ const std::vector<Case>& AllCases() {
     AddWarpCases(&all);
     AddControlCases(&all);
     AddMatrixCases(&all);
+    AddWmmaCases(&all);
     AddAsyncCases(&all);
     AddLibraryCases(&all);
     AddMpfrCases(&all);

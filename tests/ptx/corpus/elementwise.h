@@ -127,6 +127,7 @@ void AddAtomicCases(std::vector<Case>* out);
 void AddWarpCases(std::vector<Case>* out);
 void AddControlCases(std::vector<Case>* out);
 void AddMatrixCases(std::vector<Case>* out);
+void AddWmmaCases(std::vector<Case>* out);
 void AddAsyncCases(std::vector<Case>* out);
 void AddLibraryCases(std::vector<Case>* out);
 void AddMpfrCases(std::vector<Case>* out);
