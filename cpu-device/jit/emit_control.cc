@@ -4,6 +4,7 @@
 
 #include "cpu-device/exec/function_ids.h"
 #include "cpu-device/jit/emitter.h"
+#include "cpu-device/jit/spin_loop.h"
 
 namespace farcall::cpu_device::jit {
 
@@ -36,7 +37,7 @@ void Emitter::PollCancel() {
 void Emitter::BranchTo(uint32_t target) {
   if (target <= index_) {
     PollCancel();
-    if (coroutine_ && !outlined_ && IsSpinLoop(target, index_)) Yield();
+    if (coroutine_ && !outlined_ && IsSpinLoop(*scope_->function, target, index_)) Yield();
   }
   b_.CreateBr(scope_->blocks[target]);
 }

@@ -62,20 +62,6 @@ bool Emitter::Suspends(const Instruction& instruction) {
   }
 }
 
-// A loop that waits for what another thread writes: it must let that thread run.
-bool Emitter::IsSpinLoop(uint32_t first, uint32_t last) const {
-  for (uint32_t i = first; i <= last; ++i) {
-    const Instruction& instruction = scope_->function->body[i];
-    if (instruction.Is(Opcode::kNanosleep)) return true;
-    if (instruction.Is(Opcode::kAtom)) return true;
-    if (instruction.Is(Opcode::kLd) && instruction.mods.semantics != ptx::Semantics::kNone &&
-        instruction.mods.semantics != ptx::Semantics::kWeak) {
-      return true;
-    }
-  }
-  return false;
-}
-
 bool Emitter::ContainsSuspend(const ptx::Function& function) const {
   for (size_t i = 0; i < function.body.size(); ++i) {
     const Instruction& instruction = function.body[i];

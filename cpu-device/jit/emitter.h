@@ -62,7 +62,6 @@ class Emitter {
   bool EmitBody(Scope* scope);   // from the current block; ends in scope->return_block
   bool Emit(const Instruction& instruction);
   bool Dispatch(const Instruction& instruction);
-  bool IsSpinLoop(uint32_t first, uint32_t last) const;
   static bool Suspends(const Instruction& instruction);
   bool DispatchMutated(const Instruction& instruction);  // of mutate.cc, tests only
   bool Unsupported(const Instruction& instruction, const std::string& why = "");

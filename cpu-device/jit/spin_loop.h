@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which loops wait for what another thread writes.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu-device/ptx/module.h"
+
+namespace farcall::cpu_device::jit {
+
+// Whether the loop of the instructions `first` to `last` (its branch back) may end by what another
+// thread does: it sleeps, reads what others write, or decides by what an atomic operation or a load
+// beside one gave it. A loop that only counts with atomics is none.
+bool IsSpinLoop(const ptx::Function& function, uint32_t first, uint32_t last);
+
+}  // namespace farcall::cpu_device::jit
