@@ -29,8 +29,10 @@ ExecutorOptions& MutableOptions() {
 }
 
 unsigned PoolThreads() {
-  unsigned wanted = Options().pool_threads;
-  return wanted ? wanted : std::max(1u, std::thread::hardware_concurrency());
+  // Asked once: the count is read from a file of the kernel's.
+  static const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  const unsigned wanted = Options().pool_threads;
+  return wanted ? wanted : cores;
 }
 
 struct Grid {

@@ -16,39 +16,44 @@ void ForEachLane(uint32_t lanes, F f) {
 }
 
 // PTX ISA, shfl: c holds the clamp in bits 0-4 and the segment mask in bits 8-12.
-void Shuffle(ThreadContext* warp, uint32_t lanes, Wait mode) {
+template <Wait mode>
+void ShuffleAs(ThreadContext* warp, uint32_t lanes) {
   uint64_t operand[kWarpSize];
   ForEachLane(lanes, [&](uint32_t lane) { operand[lane] = warp[lane].value; });
   ForEachLane(lanes, [&](uint32_t lane) {
     ThreadContext& t = warp[lane];
-    uint32_t b = t.b & 31, clamp = t.c & 31, segment = t.c >> 8 & 31;
-    int32_t max_lane = static_cast<int32_t>((lane & segment) | (clamp & ~segment));
-    int32_t min_lane = static_cast<int32_t>(lane & segment);
+    const uint32_t b = t.b & 31, clamp = t.c & 31, segment = t.c >> 8 & 31;
+    const auto max_lane = static_cast<int32_t>((lane & segment) | (clamp & ~segment));
     int32_t j = 0;
-    bool in_range = false;
-    switch (mode) {
-      case Wait::kShflUp:
-        j = static_cast<int32_t>(lane) - static_cast<int32_t>(b);
-        in_range = j >= max_lane;
-        break;
-      case Wait::kShflDown:
-        j = static_cast<int32_t>(lane + b);
-        in_range = j <= max_lane;
-        break;
-      case Wait::kShflBfly:
-        j = static_cast<int32_t>(lane ^ b);
-        in_range = j <= max_lane;
-        break;
-      default:
-        j = min_lane | static_cast<int32_t>(b & ~segment);
-        in_range = j <= max_lane;
+    if constexpr (mode == Wait::kShflUp) {
+      j = static_cast<int32_t>(lane) - static_cast<int32_t>(b);
+    } else if constexpr (mode == Wait::kShflDown) {
+      j = static_cast<int32_t>(lane + b);
+    } else if constexpr (mode == Wait::kShflBfly) {
+      j = static_cast<int32_t>(lane ^ b);
+    } else {
+      j = static_cast<int32_t>((lane & segment) | (b & ~segment));
     }
+    const bool in_range = mode == Wait::kShflUp ? j >= max_lane : j <= max_lane;
     if (!in_range) j = static_cast<int32_t>(lane);
     t.predicate = in_range;
     // A source outside the group is undefined by PTX. 0 is what programs that sum over a partial
     // warp (cuda-samples' reduction) rely on.
     t.value = (lanes >> j & 1) ? operand[j] : 0;
   });
+}
+
+void Shuffle(ThreadContext* warp, uint32_t lanes, Wait mode) {
+  switch (mode) {
+    case Wait::kShflUp:
+      return ShuffleAs<Wait::kShflUp>(warp, lanes);
+    case Wait::kShflDown:
+      return ShuffleAs<Wait::kShflDown>(warp, lanes);
+    case Wait::kShflBfly:
+      return ShuffleAs<Wait::kShflBfly>(warp, lanes);
+    default:
+      return ShuffleAs<Wait::kShflIdx>(warp, lanes);
+  }
 }
 
 void Vote(ThreadContext* warp, uint32_t lanes, Wait mode) {
