@@ -44,7 +44,9 @@ SharedWindow::~SharedWindow() {
   if (reserved_) munmap(reserved_, kReserved);
 }
 
-uint8_t* SharedWindow::Place(uint64_t bytes) {
+uint8_t* SharedWindow::Place(uint64_t bytes, uint64_t align) {
+  const uint64_t mask = std::max<uint64_t>(align, 128) - 1;
+  bytes = (bytes + mask) & ~mask;
   if (bytes > kCapacity) return nullptr;
   if (!reserved_) {
     void* at =
@@ -56,14 +58,14 @@ uint8_t* SharedWindow::Place(uint64_t bytes) {
     }
     reserved_ = static_cast<uint8_t*>(at);
   }
-  return reserved_ + kCapacity - ((bytes + 127) & ~uint64_t{127});
+  return reserved_ + kCapacity - bytes;
 }
 
 bool Block::Start(const BlockShape& shape, LaunchContext* launch, const uint32_t ctaid[3],
                   uint32_t smid) {
   shape_ = shape;
   context_.launch = launch;
-  context_.shared = shared_.Place(shape.shared_bytes);
+  context_.shared = shared_.Place(shape.shared_bytes, shape.shared_align);
   context_.shared_bytes = shape.shared_bytes;
   // The loop form reuses one thread's local memory for all: no thread outlives its turn.
   context_.local_threads = shape.loop ? 1 : shape.threads;
@@ -166,6 +168,7 @@ void Block::RunWarp(uint32_t w) {
   Warp& warp = warps_[w];
   ThreadContext* base = &threads_[w * kWarpSize];
   do {
+    Together together;
     while (warp.ready) {
       uint32_t lane = std::countr_zero(warp.ready);
       warp.ready &= warp.ready - 1;
@@ -177,12 +180,52 @@ void Block::RunWarp(uint32_t w) {
       }
       if (*static_cast<void**>(t.frame) == nullptr) {
         OnExit(w, lane);
-      } else {
+      } else if (!Joins(&together, w, lane)) {
         OnSuspend(w, lane);
       }
       if (!warp.ready) warp.ready = std::exchange(warp.stepped, 0);
+      if (!warp.ready) Deliver(&together, w);
     }
   } while (ReleaseConverged(w));
+}
+
+// The usual ways to wait, taken for the lanes of a warp at once: at the block's own barrier, and at
+// an operation of the whole warp.
+bool Block::Joins(Together* together, uint32_t w, uint32_t lane) {
+  const ThreadContext& t = threads_[w * kWarpSize + lane];
+  if (t.wait == Wait::kBarrier) {
+    if (t.a != 0 || t.b != 0 || t.c != 0) return false;
+    together->at_barrier |= 1u << lane;
+    return true;
+  }
+  const Warp& warp = warps_[w];
+  if (t.wait < Wait::kWarpSync || t.wait == Wait::kLockstep || (warp.live & ~t.mask)) return false;
+  if (together->in_operation == 0) {
+    together->wait = t.wait;
+    together->mask = t.mask;
+  } else if (together->wait != t.wait || together->mask != t.mask) {
+    return false;
+  }
+  together->in_operation |= 1u << lane;
+  return true;
+}
+
+// All lanes have run that could. Those that did not come together are filed one by one.
+void Block::Deliver(Together* together, uint32_t w) {
+  Warp& warp = warps_[w];
+  if (const uint32_t lanes = std::exchange(together->in_operation, 0)) {
+    progress_ = true;
+    if (lanes == warp.live && warp.group_count == 0) {
+      RunWarpOperation(&threads_[w * kWarpSize], lanes);
+      warp.ready = lanes;
+    } else {
+      for (uint32_t rest = lanes; rest; rest &= rest - 1) JoinGroup(w, std::countr_zero(rest));
+    }
+  }
+  if (const uint32_t lanes = std::exchange(together->at_barrier, 0)) {
+    progress_ = true;
+    ArriveTogether(w, lanes);
+  }
 }
 
 void Block::OnSuspend(uint32_t w, uint32_t lane) {
@@ -235,10 +278,7 @@ void Block::ArriveAtBarrier(uint32_t w, uint32_t lane, bool waits) {
     RaiseFault(ExecStatus::kTrap, "barrier %u does not exist, a block has %u", t.a, kBarrierCount);
   }
   Barrier& barrier = barriers_[t.a];
-  if (!(barrier.warps >> w & 1)) {
-    barrier.warps |= 1u << w;
-    barrier.padding += kWarpSize - std::popcount(warps_[w].live);
-  }
+  Enter(&barrier, w);
   ++barrier.arrived;
   if (t.b) barrier.expected = t.b;
   if (waits) {
@@ -246,6 +286,22 @@ void Block::ArriveAtBarrier(uint32_t w, uint32_t lane, bool waits) {
     barrier.reduce = static_cast<BarrierReduce>(t.c);
     barrier.true_count += t.value != 0;
   }
+  ReleaseIfComplete(barrier);
+}
+
+void Block::Enter(Barrier* barrier, uint32_t w) {
+  if (barrier->warps >> w & 1) return;
+  barrier->warps |= 1u << w;
+  barrier->padding += kWarpSize - std::popcount(warps_[w].live);
+}
+
+// At barrier 0, all threads of the block expected.
+void Block::ArriveTogether(uint32_t w, uint32_t lanes) {
+  Barrier& barrier = barriers_[0];
+  Enter(&barrier, w);
+  barrier.arrived += std::popcount(lanes);
+  barrier.waiting[w] |= lanes;
+  barrier.reduce = BarrierReduce::kNone;
   ReleaseIfComplete(barrier);
 }
 

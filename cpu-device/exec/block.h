@@ -34,9 +34,9 @@ class SharedWindow {
   SharedWindow(const SharedWindow&) = delete;
   SharedWindow& operator=(const SharedWindow&) = delete;
   ~SharedWindow();
-  // Begin of a window of that many bytes, 128-byte aligned; nullptr if there is no address space or
-  // `bytes` is too large.
-  uint8_t* Place(uint64_t bytes);
+  // Begin of a window of that many bytes, aligned to `align` and 128 bytes; nullptr if there is no
+  // address space or `bytes` is too large.
+  uint8_t* Place(uint64_t bytes, uint64_t align);
 
   static constexpr uint64_t kCapacity = 256 << 10;
   static constexpr uint64_t kReserved = (uint64_t{4} << 30) + kCapacity + (64 << 10);
@@ -50,7 +50,7 @@ struct BlockShape {
   LoopEntry loop = nullptr;  // one of the two
   CoroutineEntry coroutine = nullptr;
   uint32_t threads = 0;
-  uint64_t shared_bytes = 0;
+  uint64_t shared_bytes = 0, shared_align = 1;
   uint64_t local_bytes = 0;  // per thread
 };
 
@@ -95,7 +95,18 @@ class Block {
     Group groups[kWarpSize];
   };
 
+  // Lanes of a warp that have suspended since it was last looked at, all for the same.
+  struct Together {
+    uint32_t at_barrier = 0, in_operation = 0;
+    uint32_t mask = 0;         // of the operation
+    Wait wait = Wait::kYield;  // it
+  };
+
   void RunWarp(uint32_t warp);
+  bool Joins(Together* together, uint32_t warp, uint32_t lane);
+  void Deliver(Together* together, uint32_t warp);
+  void Enter(Barrier* barrier, uint32_t warp);
+  void ArriveTogether(uint32_t warp, uint32_t lanes);
   void OnSuspend(uint32_t warp, uint32_t lane);
   void OnExit(uint32_t warp, uint32_t lane);
   void ArriveAtBarrier(uint32_t warp, uint32_t lane, bool waits);

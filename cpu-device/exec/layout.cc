@@ -25,12 +25,15 @@ class LayoutBuilder {
     if (!error_.empty()) return error_;
     uint32_t align = 16;
     for (const Variable* variable : dynamic_) align = std::max(align, variable->align);
+    layout_->shared_align = std::max(layout_->shared_align, align);
+    layout_->shared_align = std::min(layout_->shared_align, kMostAlign);
+    layout_->local_align = std::min(layout_->local_align, kMostAlign);
     layout_->static_shared_bytes = shared_;
     layout_->dynamic_shared_offset = AlignUp(shared_, align);
     for (const Variable* variable : dynamic_) {
       layout_->shared_offset[variable] = layout_->dynamic_shared_offset;
     }
-    layout_->local_bytes = AlignUp(local_, 16);
+    layout_->local_bytes = AlignUp(local_, layout_->local_align);
     return "";
   }
 
@@ -112,6 +115,7 @@ class LayoutBuilder {
       }
       return;
     }
+    layout_->shared_align = std::max(layout_->shared_align, variable->align);
     shared_ = AlignUp(shared_, variable->align);
     layout_->shared_offset[variable] = shared_;
     shared_ += static_cast<uint32_t>(variable->size_bytes);
@@ -121,6 +125,7 @@ class LayoutBuilder {
   void PlaceLocals(const Function& function) {
     for (const auto& variable : function.locals) {
       if (variable->space != Space::kLocal) continue;
+      layout_->local_align = std::max(layout_->local_align, variable->align);
       local_ = AlignUp(local_, std::max(variable->align, 1u));
       layout_->local_offset[variable.get()] = local_;
       local_ += static_cast<uint32_t>(variable->size_bytes);

@@ -13,6 +13,8 @@
 
 namespace farcall::cpu_device {
 
+inline constexpr uint32_t kMostAlign = 4096;  // of a window: a page
+
 struct KernelLayout {
   std::vector<const ptx::Function*> functions;  // reachable, the entry first
   std::unordered_set<const ptx::Function*> recursive;
@@ -22,6 +24,8 @@ struct KernelLayout {
   uint32_t static_shared_bytes = 0;
   uint32_t dynamic_shared_offset = 0;  // where `extern .shared x[]` begins
   uint32_t local_bytes = 0;
+  // The strictest of the variables there, as far as windows are aligned.
+  uint32_t shared_align = 16, local_align = 16;
   bool needs_local_stack = false;  // alloca or recursion
   bool has_indirect_calls = false;
   bool uses_grid_workspace = false;  // %envreg1, %envreg2

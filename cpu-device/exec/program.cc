@@ -373,7 +373,10 @@ ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
   shape.shared_bytes = launch.total_shared;
   uint64_t stack =
       layout_.needs_local_stack ? std::max<uint64_t>(options.stack_bytes, 16 << 10) : 0;
-  shape.local_bytes = (std::min(layout_.local_bytes + stack, kMaxLocalBytes) + 63) & ~uint64_t{63};
+  shape.shared_align = layout_.shared_align;
+  // Of a power of two, like every alignment.
+  const uint64_t mask = std::max<uint64_t>(layout_.local_align, 64) - 1;
+  shape.local_bytes = (std::min(layout_.local_bytes + stack, kMaxLocalBytes) + mask) & ~mask;
   return RunGrid(shape, &launch);
 }
 

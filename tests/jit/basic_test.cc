@@ -57,6 +57,46 @@ TEST_F(BasicTest, VectorAddEqualsTheHostsSums) {
   for (int i = 0; i < kCount; ++i) ASSERT_EQ(c[i], a[i] + b[i]) << i;
 }
 
+// As on a GPU, whose windows begin at a multiple of everything: generic addresses of local and of
+// shared variables have the alignment that PTX gives them, in every thread.
+TEST_F(BasicTest, LocalAndSharedVariablesAreAlignedAsDeclared) {
+  Kernel* kernel = Find(Load(R"(
+.version 9.0
+.target sm_75
+.address_size 64
+.visible .entry aligned(.param .u64 out)
+{
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<8>;
+  .local .align 256 .b8 mine[8];
+  .shared .align 4 .b8 before[4];
+  .shared .align 1024 .b8 ours[8];
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  st.shared.u32 [before], %r1;
+  st.local.u32 [mine], %r1;
+  bar.sync 0;
+  mov.u64 %rd2, mine;
+  cvta.local.u64 %rd2, %rd2;
+  and.b64 %rd2, %rd2, 255;
+  mov.u64 %rd3, ours;
+  cvta.shared.u64 %rd3, %rd3;
+  and.b64 %rd3, %rd3, 1023;
+  or.b64 %rd2, %rd2, %rd3;
+  mul.wide.u32 %rd4, %r1, 8;
+  add.u64 %rd4, %rd1, %rd4;
+  st.global.u64 [%rd4], %rd2;
+  ret;
+}
+)"),
+                        "aligned");
+  ASSERT_NE(kernel, nullptr);
+  constexpr int kCount = 64;
+  DeviceArray<uint64_t> out(std::vector<uint64_t>(kCount, 1));
+  EXPECT_RUNS(Run(kernel, {1}, {kCount}, out.address()));
+  for (int i = 0; i < kCount; ++i) EXPECT_EQ(out[i], 0u) << i;
+}
+
 // A warp in lockstep: all read word 0 before thread 0 clears it, and sums need no bar.warp.sync.
 TEST_F(BasicTest, VolatileSharedMemoryIsSeenAsByAWarpInLockstep) {
   Kernel* kernel = Find(Load(R"(
