@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Builds all public cuda-samples by their own CMake files, with PTX, and runs each on the CPU device alone.
+
+  device.py --samples DIR [--build build/release] [--out build/samples-device] [--only NAME,NAME] [--limit S] [--keep] [--no-build]
+
+DIR is a checkout of the public cuda-samples repository; it is copied to OUT/src, with one change: what is compiled for a list of
+architectures becomes PTX of ARCH alone. What CMake leaves out (OpenGL, Vulkan, MPI, other platforms) or does not compile counts as not built.
+Arguments are those of the repository's own test_args.json; a sample with several runs passes if all do. A sample that passes is run
+again on the dry device, which executes no kernel: `noticed` says whether its own check fails then.
+exclusions.tsv lists what no software device can pass, a cause each; exit 1 if anything else fails. --keep writes the table into docs/results/cpu-device/.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "tools")]
+import run  # noqa: E402
+
+ARCH = 90
+EXCLUSIONS = HERE / "exclusions.tsv"
+ROWS = ROOT / "docs/results/cpu-device/samples.tsv"
+PAGE = ROOT / "docs/results/cpu-device/samples.md"
+FOLDER = re.compile(r"^\d_")
+
+
+def rewrite(text):
+    """PTX of one architecture in the place of machine code of many."""
+    text = re.sub(r"set\(CMAKE_CUDA_ARCHITECTURES [^)]*\)", f"set(CMAKE_CUDA_ARCHITECTURES {ARCH}-virtual)", text)
+    text = re.sub(r"foreach\((\w+) \$\{CMAKE_CUDA_ARCHITECTURES\}\)", rf"foreach(\1 {ARCH})", text)
+    text = re.sub(r"code=sm_(\$\{\w+\}|\d+)", r"code=compute_\1", text)
+    return re.sub(r"([-=])sm_(\d+)", rf"\1compute_{ARCH}", text) if "-ptx" not in text else text
+
+
+def copy(args):
+    source = args.out / "src"
+    for name in ("Common", "Samples", "cmake", "bin"):
+        if (args.samples / name).is_dir() and not (source / name).exists():
+            shutil.copytree(args.samples / name, source / name, symlinks=True)
+    for name in ("CMakeLists.txt", "test_args.json"):
+        shutil.copy(args.samples / name, source / name)
+    for file in [source / "CMakeLists.txt", *source.glob("Samples/**/CMakeLists.txt")]:
+        text = file.read_text(errors="replace")
+        if (changed := rewrite(text)) != text:
+            file.write_text(changed)
+    return source
+
+
+def build(args):
+    source, tree = copy(args), args.out / "tree"
+    libraries = ";".join(str(args.toolkit / name) for name in ("lib64", "lib", "nvvm/lib64"))
+    configure = ["cmake", "-S", source, "-B", tree, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_CUDA_COMPILER={args.nvcc}",
+                 f"-DCMAKE_LIBRARY_PATH={libraries}"]
+    # A sample that cannot be configured, for want of a library, stops all of them: it is left out, the rest tried again.
+    for _ in range(20):
+        done = subprocess.run(configure, capture_output=True, text=True, errors="replace")
+        (args.out / "configure.log").write_text(done.stdout + done.stderr)
+        if done.returncode == 0:
+            break
+        lacking = set(re.findall(r"CMake Error at Samples/(\w+)/(\w+)/CMakeLists|in directory \S*/src/Samples/(\w+)/(\S+)", done.stdout + done.stderr))
+        if not lacking:
+            sys.exit(f"cmake failed: see {args.out / 'configure.log'}")
+        for group, name in ((a or c, b or d) for a, b, c, d in lacking):
+            parent = source / "Samples" / group / "CMakeLists.txt"
+            parent.write_text(re.sub(rf"(?m)^\s*add_subdirectory\({re.escape(name)}\)", f"# no {name}", parent.read_text()))
+    with open(args.out / "build.log", "w") as log:
+        subprocess.run(["ninja", "-C", tree, "-k", "0", f"-j{args.jobs}"], stdout=log, stderr=log, check=False)
+
+
+def samples(args):
+    """(name, folder in the tree) of all that the repository has."""
+    base = args.out / "src/Samples"
+    for group in sorted(p for p in base.iterdir() if p.is_dir() and FOLDER.match(p.name)):
+        for file in sorted(group.glob("**/CMakeLists.txt")):
+            if "add_executable" in file.read_text(errors="replace"):
+                yield file.parent.name, args.out / "tree/Samples" / file.parent.relative_to(base)
+
+
+def program_of(name, folder):
+    found = [p for p in (folder.iterdir() if folder.is_dir() else []) if p.is_file() and os.access(p, os.X_OK)]
+    return next((p for p in found if p.name == name), found[0] if len(found) == 1 else None)
+
+
+def runs_of(args, name):
+    told = json.loads((args.out / "src/test_args.json").read_text()).get(name, {})
+    runs = [one.get("args", []) for one in told.get("runs", []) if not one.get("skip")]
+    return runs or [told.get("args", [])], told.get("min_gpus", 1)
+
+
+def once(args, program, arguments, device, devices):
+    kept = {k: os.environ[k] for k in ("PATH", "HOME", "LANG", "TMPDIR") if k in os.environ}
+    env = kept | {"LD_LIBRARY_PATH": f"{device}:{args.toolkit}/lib64:{args.toolkit}/nvvm/lib64", "FARCALL_CPU_DEVICES": str(devices),
+                  "LIBNVVM_HOME": f"{args.toolkit}/nvvm"}
+    start = time.monotonic()
+    try:
+        done = subprocess.run([str(program), *arguments], cwd=program.parent, env=env, capture_output=True, text=True, errors="replace",
+                              timeout=args.limit, stdin=subprocess.DEVNULL)
+        code, output = done.returncode, done.stdout + done.stderr
+    except subprocess.TimeoutExpired as expired:
+        code, output = "limit", (expired.stdout or b"").decode(errors="replace")
+    return code, output, time.monotonic() - start
+
+
+def last_line(output):
+    said = [line.strip() for line in output.splitlines() if re.search(r"error|fail|not supported|exit|waiv|mismatch", line, re.I)]
+    lines = said or [line.strip() for line in output.splitlines() if line.strip()] or [""]
+    return lines[-1].replace("\t", " ")[:160]
+
+
+def measure(args, name, program):
+    """One row: result, seconds, noticed, note."""
+    if program is None:
+        return "not built", 0, "", ""
+    runs, devices = runs_of(args, name)
+    total, worst, note = 0, "pass", ""
+    for number, arguments in enumerate(runs, 1):
+        code, output, wall_s = once(args, program, arguments, args.build / "lib/farcall/device", devices)
+        (args.out / "logs").mkdir(exist_ok=True)
+        (args.out / "logs" / f"{name}.{number}.txt").write_text(f"{code}\n{output}")
+        total += wall_s
+        verdict = run.verdict(code, output)
+        if verdict != "pass" and worst == "pass":
+            worst, note = verdict, f"{'run %d: ' % number if len(runs) > 1 else ''}exit {code}: {last_line(output)}"
+            break
+    noticed = ""
+    if worst == "pass":
+        code, output, _ = once(args, program, runs[0], args.build / "lib/farcall/device/dry", devices)
+        noticed = "no" if run.verdict(code, output) == "pass" else "yes"
+    return worst, round(total, 1), noticed, note
+
+
+def exclusions():
+    rows = (line.split("\t") for line in EXCLUSIONS.read_text().splitlines() if line and line[0] != "#")
+    return dict(rows)
+
+
+def page(rows):
+    out, excluded = [], exclusions()
+    built = [r for r in rows if r[1] != "not built"]
+    counted = [r for r in built if r[0] not in excluded]
+    good = [r for r in counted if r[1] == "pass"]
+    seen = [r for r in good if r[3] == "yes"]
+    out.append("# Public cuda-samples on the CPU device\n\n`tests/samples/device.py --keep` writes this page: every sample, by its own CMake file, as PTX, on the device alone.\n\n")
+    out.append(f"{len(rows)} samples, {len(built)} of them built, {len(built) - len(counted)} of these excluded (`tests/samples/exclusions.tsv`); "
+               f"of the other {len(counted)}, {len(good)} pass ({100 * len(good) / max(1, len(counted)):.1f} %). "
+               f"{len(seen)} of these fail by their own check on the dry device, which executes nothing.\n\n")
+    out.append("| sample | result | s | noticed | note |\n|---|---|---|---|---|\n")
+    for name, result, wall_s, noticed, note in rows:
+        if result == "not built":
+            continue
+        if name in excluded and result != "pass":
+            result, note = f"excluded ({result})", excluded[name]
+        out.append(f"| {name} | {result} | {wall_s} | {noticed} | {note.replace('|', '/')} |\n")
+    lacking = sorted(r[0] for r in rows if r[1] == "not built")
+    out.append(f"\nNot built ({len(lacking)}): {', '.join(lacking)}.\n")
+    return "".join(out)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/samples-device")
+    parser.add_argument("--nvcc", default=shutil.which("nvcc") or "nvcc")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--limit", type=int, default=120, help="seconds that one run may take")
+    parser.add_argument("--only", default="", help="comma list of names; other samples' kept rows stay")
+    parser.add_argument("--no-build", action="store_true")
+    parser.add_argument("--keep", action="store_true")
+    args = parser.parse_args()
+    args.samples, args.build, args.out = args.samples.resolve(), args.build.resolve(), args.out.resolve()
+    args.toolkit = pathlib.Path(args.nvcc).resolve().parents[1]
+    (args.out / "src").mkdir(parents=True, exist_ok=True)
+    if not args.no_build:
+        build(args)
+    kept = {}
+    if ROWS.exists():
+        kept = {line.split("\t")[0]: line.split("\t") for line in ROWS.read_text().splitlines()}
+    only, rows = set(filter(None, args.only.split(","))), []
+    for name, folder in samples(args):
+        if only and name not in only:
+            if name in kept:
+                rows.append(kept[name])
+            continue
+        rows.append([name, *map(str, measure(args, name, program_of(name, folder)))])
+        print("\t".join(rows[-1]), flush=True)
+    if args.keep:
+        ROWS.write_text("".join("\t".join(row) + "\n" for row in rows))
+        PAGE.write_text(page(rows))
+    bad = [row[0] for row in rows if row[1] not in ("pass", "not built") and row[0] not in exclusions()]
+    print(f"{len(bad)} fail{': ' if bad else ''}{', '.join(bad)}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
