@@ -35,7 +35,8 @@ double SmallFloat(uint32_t bits, int exponent_bits, int mantissa_bits, bool has_
   return negative ? -value : value;
 }
 
-// To the nearest, ties to even.
+}  // namespace
+
 uint32_t ToHalf(double value) {
   uint32_t sign = std::signbit(value) ? 0x8000u : 0;
   double size = std::fabs(value);
@@ -50,7 +51,7 @@ uint32_t ToHalf(double value) {
   return sign + ((static_cast<uint32_t>(exponent + 13)) << 10) + mantissa;  // a carry is right
 }
 
-double Decode(MatrixType type, uint64_t bits) {
+double DecodeElement(MatrixType type, uint64_t bits) {
   auto word = static_cast<uint32_t>(bits);
   switch (type) {
     case MatrixType::kF16:
@@ -81,6 +82,8 @@ double Decode(MatrixType type, uint64_t bits) {
   }
   return 0;
 }
+
+namespace {
 
 uint64_t Encode(MatrixType type, double value, bool saturates) {
   switch (type) {
@@ -136,15 +139,15 @@ struct Product {
 void Spread(const MatrixForm& form, uint32_t lane, const MatrixWords& words, Product* p) {
   for (uint32_t i = 0; i < form.m * form.k / kWarpSize; ++i) {
     Place at = PlaceOf(form, Role::kA, lane, i);
-    p->a[at.row * form.k + at.column] = Decode(form.a, Element(words.a, form.a, i));
+    p->a[at.row * form.k + at.column] = DecodeElement(form.a, Element(words.a, form.a, i));
   }
   for (uint32_t i = 0; i < form.k * form.n / kWarpSize; ++i) {
     Place at = PlaceOf(form, Role::kB, lane, i);
-    p->b[at.row * form.n + at.column] = Decode(form.b, Element(words.b, form.b, i));
+    p->b[at.row * form.n + at.column] = DecodeElement(form.b, Element(words.b, form.b, i));
   }
   for (uint32_t i = 0; i < form.m * form.n / kWarpSize; ++i) {
     Place at = PlaceOf(form, Role::kC, lane, i);
-    p->d[at.row * form.n + at.column] = Decode(form.c, Element(words.c, form.c, i));
+    p->d[at.row * form.n + at.column] = DecodeElement(form.c, Element(words.c, form.c, i));
   }
 }
 

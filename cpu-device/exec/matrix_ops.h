@@ -76,6 +76,10 @@ struct MatrixForm {
   }
 };
 
+// An element's value from its bits; to a half, to the nearest, ties to even.
+double DecodeElement(MatrixType type, uint64_t bits);
+uint32_t ToHalf(double value);
+
 struct ThreadContext;
 // All lanes of the warp stand in one mma; a lane that is not in `lanes` counts as zeros.
 void MultiplyMatrices(ThreadContext* warp, uint32_t lanes);

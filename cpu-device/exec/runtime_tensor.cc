@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// cp.async.bulk.tensor in tile mode: a box of a tensor to shared memory, or back, element by
-// element.
+// cp.async.bulk.tensor and its reductions in tile mode: a box of a tensor to shared memory, or
+// back, element by element; tensormap.replace.
 #include <bit>
 #include <cstring>
+#include <iterator>
 
 #include "cpu-device/exec/cluster.h"
 #include "cpu-device/exec/fault.h"
@@ -36,7 +37,7 @@ void Fill(const TensorMap& map, uint8_t* at) {
   at[map.element_bytes - 1] = 0x7f;
 }
 
-const TensorMap& MapAt(BlockContext* block, uint64_t address, uint32_t rank, uint32_t line) {
+const TensorMap& AnyMapAt(BlockContext* block, uint64_t address, uint32_t line) {
   if (address % 64 != 0) {
     RaiseFault(ExecStatus::kMisaligned,
                "a tensor map at 0x%llx: want a multiple of 64 (PTX line %u)",
@@ -48,6 +49,11 @@ const TensorMap& MapAt(BlockContext* block, uint64_t address, uint32_t rank, uin
     RaiseFault(ExecStatus::kTrap, "no tensor map at 0x%llx (PTX line %u)",
                static_cast<unsigned long long>(address), line);
   }
+  return *map;
+}
+
+const TensorMap& MapAt(BlockContext* block, uint64_t address, uint32_t rank, uint32_t line) {
+  const TensorMap* map = &AnyMapAt(block, address, line);
   if (map->rank != rank || map->is_im2col != 0 || map->element_bytes == 0 || map->interleave != 0 ||
       map->swizzle > kLastPlainSwizzle) {
     RaiseFault(
@@ -57,6 +63,66 @@ const TensorMap& MapAt(BlockContext* block, uint64_t address, uint32_t rank, uin
         map->rank, map->is_im2col, map->type, map->interleave, map->swizzle, rank, line);
   }
   return *map;
+}
+
+// The bytes of an element of PTX's types, and CUtensorMapDataType's number of it.
+struct ElementKind {
+  uint8_t bytes, type;
+};
+// In PTX's order: u8 u16 u32 s32 u64 s64 f16 f32 f32.ftz f64 bf16 tf32 tf32.ftz.
+constexpr ElementKind kElementKinds[] = {{1, 0}, {2, 1},  {4, 2}, {4, 3}, {8, 4},  {8, 5}, {2, 6},
+                                         {4, 7}, {4, 10}, {8, 8}, {2, 9}, {4, 11}, {4, 12}};
+
+// What is wrong, or null. A map that does not fit in the end is refused by the copy that uses it.
+const char* ReplaceField(TensorMap* map, TensorField field, uint32_t at, uint64_t value) {
+  const bool by_element = field == TensorField::kBox || field == TensorField::kDim ||
+                          field == TensorField::kStep || field == TensorField::kStride;
+  if (by_element && at >= kMaxTensorRank - (field == TensorField::kStride ? 1 : 0)) {
+    return "a tensor has at most 5 dimensions, and a stride less";
+  }
+  switch (field) {
+    case TensorField::kAddress:
+      map->address = value;
+      return value % 16 == 0 ? nullptr : "want a multiple of 16";
+    case TensorField::kRank:
+      if (value >= kMaxTensorRank) return "want a rank of 1 to 5, less one";
+      map->rank = static_cast<uint8_t>(value + 1);
+      return nullptr;
+    case TensorField::kBox:
+      if (value == 0 || value > 256) return "want 1 to 256";
+      map->box[at] = static_cast<uint16_t>(value);
+      return nullptr;
+    case TensorField::kDim:
+      if (value == 0) return "want 1 or more";
+      map->dims[at] = value;
+      return nullptr;
+    case TensorField::kStride:
+      if (value % 16 != 0 || value >= uint64_t{1} << 40) return "want a multiple of 16 below 2^40";
+      map->strides[at] = value;
+      return nullptr;
+    case TensorField::kStep:
+      if (value == 0 || value > 8) return "want 1 to 8";
+      map->steps[at] = static_cast<uint8_t>(value);
+      return nullptr;
+    case TensorField::kType:
+      if (value >= std::size(kElementKinds)) return "want 0 to 12";
+      map->element_bytes = kElementKinds[value].bytes;
+      map->type = kElementKinds[value].type;
+      return nullptr;
+    case TensorField::kInterleave:
+      if (value > 2) return "want 0 to 2";
+      map->interleave = static_cast<uint8_t>(value);
+      return nullptr;
+    case TensorField::kSwizzle:
+      if (value > 3) return "want 0 to 3";
+      map->swizzle = static_cast<uint8_t>(value);
+      return nullptr;
+    case TensorField::kFill:
+      if (value > 1) return "want 0 or 1";
+      map->fill = value == 0 ? TensorFill::kZero : TensorFill::kNan;
+      return nullptr;
+  }
+  return "no such field";
 }
 
 struct Box {
@@ -77,7 +143,9 @@ Box BoxOf(const TensorMap& map) {
 
 // `shared` is where shared address `base` lies, and the box from there on.
 void CopyBox(BlockContext* block, const TensorMap& map, const Box& box, const int32_t* coordinates,
-             uint8_t* shared, uint64_t base, bool store, uint32_t line) {
+             uint8_t* shared, uint64_t base, uint32_t what, uint32_t line) {
+  const bool store = (what & kTensorStore) != 0;
+  const auto reduce = static_cast<TensorReduce>(what >> kTensorReduceShift);
   const uint64_t element = map.element_bytes;
   for (uint64_t n = 0; n < box.elements; ++n) {
     uint64_t rest = n, offset = 0;
@@ -96,7 +164,11 @@ void CopyBox(BlockContext* block, const TensorMap& map, const Box& box, const in
     }
     auto* there = reinterpret_cast<uint8_t*>(map.address + offset);
     CheckAccess(block, map.address + offset, static_cast<uint32_t>(element), line);
-    memcpy(store ? there : here, store ? here : there, element);
+    if (reduce == TensorReduce::kNone) {
+      memcpy(store ? there : here, store ? here : there, element);
+    } else if (const char* error = ReduceTensorElement(map.type, reduce, there, here)) {
+      RaiseFault(ExecStatus::kTrap, "%s; this one is %u (PTX line %u)", error, map.type, line);
+    }
   }
 }
 
@@ -130,7 +202,7 @@ uint32_t fc_rt_tensor_copy(BlockContext* block, uint64_t map_address, const int3
   const uint64_t bytes = box.elements * map.element_bytes;
   const uint64_t held = map.swizzle == 0 ? bytes : (bytes + kLineBytes - 1) & ~(kLineBytes - 1);
   uint8_t* at = SharedOf(block, shared, held, (what & kTensorAnyBlock) != 0, line);
-  CopyBox(block, map, box, coordinates, at, shared & kOffsetMask, (what & kTensorStore) != 0, line);
+  CopyBox(block, map, box, coordinates, at, shared & kOffsetMask, what, line);
   return static_cast<uint32_t>(bytes);
 }
 
@@ -151,11 +223,23 @@ void fc_rt_tensor_multicast(BlockContext* block, uint64_t map, const int32_t* co
   }
 }
 
+// tensormap.replace: `map` lies in global or, as a host address, in shared memory.
+void fc_rt_tensormap_replace(BlockContext* block, uint64_t address, uint32_t field, uint32_t at,
+                             uint64_t value, uint32_t line) {
+  TensorMap& map = const_cast<TensorMap&>(AnyMapAt(block, address, line));
+  const char* error = ReplaceField(&map, static_cast<TensorField>(field), at, value);
+  if (error != nullptr) {
+    RaiseFault(ExecStatus::kTrap, "tensormap.replace of element %u by %llu: %s (PTX line %u)", at,
+               static_cast<unsigned long long>(value), error, line);
+  }
+}
+
 }  // extern "C"
 
 const RuntimeSymbol kSymbols[] = {
     {"fc_rt_tensor_copy", reinterpret_cast<void*>(fc_rt_tensor_copy)},
     {"fc_rt_tensor_multicast", reinterpret_cast<void*>(fc_rt_tensor_multicast)},
+    {"fc_rt_tensormap_replace", reinterpret_cast<void*>(fc_rt_tensormap_replace)},
 };
 
 }  // namespace

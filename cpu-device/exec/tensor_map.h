@@ -35,7 +35,28 @@ enum TensorCopy : uint32_t {
   kTensorRankMask = 7,
   kTensorStore = 1u << 3,     // from shared memory into the tensor
   kTensorAnyBlock = 1u << 4,  // shared::cluster
+  kTensorReduceShift = 8,     // a TensorReduce: a store that combines
 };
+enum class TensorReduce : uint32_t { kNone, kAdd, kMin, kMax, kInc, kDec, kAnd, kOr, kXor };
+
+// tensormap.replace's fields, for fc_rt_tensormap_replace; numbers of ours.
+enum class TensorField : uint32_t {
+  kAddress,
+  kRank,
+  kBox,
+  kDim,
+  kStride,
+  kStep,
+  kType,
+  kInterleave,
+  kSwizzle,
+  kFill,
+};
+
+// Combines one element of a tensor of `type` (CUtensorMapDataType) with another, atomically.
+//   Errors  the text, if such elements have no such operation
+const char* ReduceTensorElement(uint32_t type, TensorReduce reduce, uint8_t* there,
+                                const uint8_t* here);
 
 const RuntimeSymbol* TensorSymbols(unsigned* count);
 

@@ -135,6 +135,8 @@ bool Emitter::Dispatch(const Instruction& instruction) {
     case Opcode::kTex:
     case Opcode::kTld4:
       return EmitTexture(instruction);
+    case Opcode::kTensormap:
+      return EmitTensorMap(instruction);
     case Opcode::kSuld:
     case Opcode::kSust:
       return EmitSurface(instruction);

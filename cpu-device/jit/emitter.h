@@ -192,6 +192,7 @@ class Emitter {
                          Value* bytes);
   bool EmitBulk(const Instruction& instruction);
   bool EmitTensorCopy(const Instruction& instruction);
+  bool EmitTensorMap(const Instruction& instruction);
   bool EmitBulkReduction(const Instruction& instruction, Value* to, Value* from, Value* bytes);
   bool EmitClusterAddress(const Instruction& instruction);
   bool EmitClusterBarrier(const Instruction& instruction);

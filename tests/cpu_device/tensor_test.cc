@@ -15,7 +15,8 @@ constexpr uint32_t kSharedBytes = 8192;
 
 // k(map, data): thread 0 copies the box at `coordinates` to shared memory (or shared memory, which
 // holds `data`, to the box); all of shared memory then goes to `data`.
-std::string Kernel(const std::vector<int>& coordinates, bool store, bool multicast = false) {
+std::string Kernel(const std::vector<int>& coordinates, bool store, bool multicast = false,
+                   const std::string& reduce = "") {
   std::string at, rank = std::to_string(coordinates.size()) + "d";
   for (int c : coordinates) at += (at.empty() ? "" : ", ") + std::to_string(c);
   std::string text =
@@ -32,9 +33,12 @@ std::string Kernel(const std::vector<int>& coordinates, bool store, bool multica
       "  add.u32 %r3, %r3, 4;\n  setp.lt.u32 %p1, %r3, 8192;\n  @%p1 bra FILL;\n";
   const std::string box = "[%rd1, {" + at + "}]";
   if (store) {
-    text += "  fence.proxy.async.shared::cta;\n  cp.async.bulk.tensor." + rank +
-            ".global.shared::cta.tile.bulk_group " + box +
-            ", [%r1];\n  cp.async.bulk.commit_group;\n  cp.async.bulk.wait_group 0;\n";
+    text +=
+        "  fence.proxy.async.shared::cta;\n  cp." +
+        (reduce.empty() ? "async.bulk.tensor." + rank + ".global.shared::cta"
+                        : "reduce.async.bulk.tensor." + rank + ".global.shared::cta." + reduce) +
+        ".tile.bulk_group " + box +
+        ", [%r1];\n  cp.async.bulk.commit_group;\n  cp.async.bulk.wait_group 0;\n";
   } else {
     text += "  mbarrier.init.shared.b64 [%r2], 1;\n";
     if (multicast) {
@@ -109,7 +113,8 @@ void Walk(const Tensor& t, const std::vector<int>& at,
 }
 
 class TensorTest : public DriverTest {
- protected:
+ public:
+  using DriverTest::Allocate;
   CUresult Encode(const Tensor& t, CUdeviceptr address, CUtensorMap* map) {
     const std::vector<cuuint64_t> strides = t.Strides();
     return CU(cuTensorMapEncodeTiled)(
@@ -247,7 +252,158 @@ TEST_F(TensorTest, MulticastFillsEveryBlockOfTheMask) {
   }
 }
 
+uint16_t HalfOf(int value) {
+  int exponent = 0;
+  if (value == 0) return 0;
+  while (value >> (exponent + 1) != 0) ++exponent;
+  return static_cast<uint16_t>((exponent + 15) << 10 | ((value << (10 - exponent)) & 1023));
+}
+uint16_t BfloatOf(int value) {
+  const auto number = static_cast<float>(value);
+  uint32_t bits;
+  memcpy(&bits, &number, sizeof(bits));
+  return static_cast<uint16_t>(bits >> 16);
+}
+
+// Combines the box at (5, 2) of a tensor with shared memory, twice, where `make` gives an element
+// of a small number and `both` the number that comes of two.
+template <typename T>
+void CheckReduction(TensorTest* test, CUtensorMapDataType type, const std::string& reduce,
+                    const std::function<T(int)>& make, const std::function<int(int, int)>& both) {
+  SCOPED_TRACE(reduce + " " + std::to_string(type));
+  const Tensor t{type, sizeof(T), {40, 9}, {16, 4}, {1, 1}};
+  const std::vector<int> at = {30, 2};
+  auto number = [](uint64_t i, int salt) { return static_cast<int>((i * 7 + salt) % 11); };
+  std::vector<T> tensor(t.Bytes() / sizeof(T)), shared(kSharedBytes / sizeof(T));
+  for (size_t i = 0; i < tensor.size(); ++i) tensor[i] = make(number(i, 3));
+  for (size_t i = 0; i < shared.size(); ++i) shared[i] = make(number(i, 5));
+  const CUdeviceptr address = test->Allocate(t.Bytes()), data = test->Allocate(kSharedBytes);
+  ASSERT_OK(CU(cuMemcpyHtoD_v2)(address, tensor.data(), t.Bytes()));
+  ASSERT_OK(CU(cuMemcpyHtoD_v2)(data, shared.data(), kSharedBytes));
+  alignas(64) CUtensorMap map;
+  ASSERT_OK(test->Encode(t, address, &map));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK(test->Launch(Kernel(at, true, false, reduce), map, data));
+  }
+  Walk(t, at, [&](int64_t to, uint64_t from) {
+    if (to < 0) return;
+    const int with = number(from / sizeof(T), 5),
+              place = number(static_cast<uint64_t>(to) / sizeof(T), 3);
+    tensor[static_cast<size_t>(to) / sizeof(T)] = make(both(both(place, with), with));
+  });
+  std::vector<T> after(tensor.size());
+  ASSERT_OK(CU(cuMemcpyDtoH_v2)(after.data(), address, t.Bytes()));
+  EXPECT_EQ(after, tensor);
+}
+
+TEST_F(TensorTest, ReductionsCombineEachElement) {
+  using Both = std::function<int(int, int)>;
+  const std::vector<std::pair<std::string, Both>> all = {
+      {"add", [](int a, int b) { return a + b; }},
+      {"min", [](int a, int b) { return std::min(a, b); }},
+      {"max", [](int a, int b) { return std::max(a, b); }},
+      {"and", [](int a, int b) { return a & b; }},
+      {"or", [](int a, int b) { return a | b; }},
+      {"xor", [](int a, int b) { return a ^ b; }},
+      {"inc", [](int a, int b) { return a >= b ? 0 : a + 1; }},
+      {"dec", [](int a, int b) { return a == 0 || a > b ? b : a - 1; }}};
+  for (const auto& [name, both] : all) {
+    CheckReduction<uint32_t>(
+        this, CU_TENSOR_MAP_DATA_TYPE_UINT32, name, [](int v) { return v; }, both);
+    if (name == "inc" || name == "dec") continue;
+    CheckReduction<int32_t>(
+        this, CU_TENSOR_MAP_DATA_TYPE_INT32, name, [](int v) { return v - 5; },
+        name == "add" ? Both([](int a, int b) { return a + b - 5; })
+        : name == "min" || name == "max"
+            ? both
+            : Both([&, f = both](int a, int b) { return f(a - 5, b - 5) + 5; }));
+    CheckReduction<uint64_t>(
+        this, CU_TENSOR_MAP_DATA_TYPE_UINT64, name, [](int v) { return v; }, both);
+    if (name == "and" || name == "or" || name == "xor") continue;
+    CheckReduction<uint16_t>(this, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, name, HalfOf, both);
+    CheckReduction<uint16_t>(this, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, name, BfloatOf, both);
+  }
+  const Both sum = [](int a, int b) { return a + b; };
+  CheckReduction<float>(
+      this, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, "add", [](int v) { return 0.5f * v; }, sum);
+  CheckReduction<double>(
+      this, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, "add", [](int v) { return 0.5 * v; }, sum);
+}
+
+// A map changed field by field in shared memory, and copied out, is the one that the host makes.
+TEST_F(TensorTest, AMapReplacedFieldByFieldIsThatOfTheHost) {
+  const Tensor from{CU_TENSOR_MAP_DATA_TYPE_INT32, 4, {32, 8}, {16, 4}, {1, 1}};
+  const Tensor to{CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+                  8,
+                  {64, 10, 3},
+                  {2, 5, 1},
+                  {1, 3, 2},
+                  CU_TENSOR_MAP_SWIZZLE_32B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA};
+  const CUdeviceptr place = Allocate(to.Bytes()), out = Allocate(128);
+  alignas(64) CUtensorMap map, want;
+  ASSERT_OK(Encode(from, Allocate(from.Bytes()), &map));
+  ASSERT_OK(Encode(to, place, &want));
+  std::string text =
+      ".version 8.6\n.target sm_90a\n.address_size 64\n"
+      ".visible .entry k(.param .align 64 .b8 map[128], .param .u64 out)\n{\n"
+      "  .reg .pred %p<2>;\n  .reg .b32 %r<4>;\n  .reg .b64 %rd<8>;\n  .shared .align 128 .b8 "
+      "own[128];\n"
+      "  mov.b64 %rd1, map;\n  cvta.param.u64 %rd1, %rd1;\n  ld.param.u64 %rd2, [out];\n"
+      "  mov.u32 %r1, own;\n  mov.u32 %r2, 0;\n"
+      "COPY:\n  cvt.u64.u32 %rd3, %r2;\n  add.u64 %rd4, %rd1, %rd3;\n  ld.u32 %r3, [%rd4];\n"
+      "  add.u32 %r3, %r3, 0;\n  add.u32 %r0, %r1, %r2;\n  st.shared.u32 [%r0], %r3;\n"
+      "  add.u32 %r2, %r2, 4;\n  setp.lt.u32 %p1, %r2, 128;\n  @%p1 bra COPY;\n";
+  auto replace = [&](const std::string& field, const std::string& type, const std::string& rest) {
+    text += "  tensormap.replace.tile." + field + ".shared::cta.b1024." + type + " [%r1], " + rest +
+            ";\n";
+  };
+  text += "  mov.u64 %rd5, " + std::to_string(place) + ";\n";
+  replace("global_address", "b64", "%rd5");
+  replace("rank", "b32", "2");
+  const std::vector<cuuint64_t> strides = to.Strides();
+  for (int i = 0; i < 3; ++i) {
+    const std::string at = std::to_string(i) + ", ";
+    replace("box_dim", "b32", at + std::to_string(to.box[i]));
+    replace("global_dim", "b32", at + std::to_string(to.dims[i]));
+    replace("element_stride", "b32", at + std::to_string(to.steps[i]));
+    if (i < 2) replace("global_stride", "b64", at + std::to_string(strides[i]));
+  }
+  replace("elemtype", "b32", "9");  // .f64
+  replace("interleave_layout", "b32", "0");
+  replace("swizzle_mode", "b32", "1");
+  replace("fill_mode", "b32", "1");
+  text +=
+      "  tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned "
+      "[%rd2], "
+      "[%r1], 128;\n  ret;\n}\n";
+  ASSERT_OK(Launch(text, map, out));
+  CUtensorMap got;
+  ASSERT_OK(CU(cuMemcpyDtoH_v2)(&got, out, sizeof(got)));
+  EXPECT_EQ(memcmp(&got, &want, sizeof(got)), 0);
+}
+
 // Each breaks its context.
+TEST_F(TensorTest, AFieldThatNoMapCanHaveEndsTheKernel) {
+  const Tensor t{CU_TENSOR_MAP_DATA_TYPE_INT32, 4, {32, 8}, {16, 4}, {1, 1}};
+  alignas(64) CUtensorMap map;
+  ASSERT_OK(Encode(t, Allocate(t.Bytes()), &map));
+  const CUdeviceptr there = Allocate(128);
+  ASSERT_OK(CU(cuMemcpyHtoD_v2)(there, &map, sizeof(map)));
+  EXPECT_EQ(Launch(".version 8.6\n.target sm_90a\n.address_size 64\n"
+                   ".visible .entry k(.param .align 64 .b8 map[128], .param .u64 out)\n{\n"
+                   "  .reg .b64 %rd<2>;\n  ld.param.u64 %rd1, [out];\n"
+                   "  tensormap.replace.tile.box_dim.global.b1024.b32 [%rd1], 5, 8;\n  ret;\n}\n",
+                   map, there),
+            CUDA_ERROR_LAUNCH_FAILED);
+}
+TEST_F(TensorTest, AReductionThatTheTypeHasNotEndsTheKernel) {
+  const Tensor t{CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, {32, 8}, {16, 4}, {1, 1}};
+  alignas(64) CUtensorMap map;
+  ASSERT_OK(Encode(t, Allocate(t.Bytes()), &map));
+  EXPECT_EQ(Launch(Kernel({0, 0}, true, false, "xor"), map, Allocate(kSharedBytes)),
+            CUDA_ERROR_LAUNCH_FAILED);
+}
 TEST_F(TensorTest, AMapThatIsNoneEndsTheKernel) {
   alignas(64) CUtensorMap map;
   memset(&map, 0x11, sizeof(map));

@@ -16,17 +16,28 @@
 #include "tests/jit/run_case.h"
 #include "tests/ptx/corpus/corpus.h"
 #include "tests/ptx/corpus/refused.h"
+#include "tests/ptx/corpus/texture_cases.h"
 
 namespace farcall::cpu_device {
 namespace {
 
 using differential::AllForms;
 using differential::Form;
-using ptx_corpus::AllCases;
 using ptx_corpus::Case;
 
 constexpr size_t kTriedCases = 25;  // of those that use a mnemonic
 constexpr uint64_t kTriedSeeds = 12;
+
+// What the JIT is tried with: textures too, which the interpreter does not do.
+const std::vector<Case>& Cases() {
+  static const std::vector<Case>* cases = [] {
+    auto* all = new std::vector<Case>(ptx_corpus::AllCases());
+    const std::vector<Case>& images = ptx_corpus::TextureCases();
+    all->insert(all->end(), images.begin(), images.end());
+    return all;
+  }();
+  return *cases;
+}
 
 struct Row {
   std::string refused;  // why it does not run
@@ -59,9 +70,9 @@ void PoisonSharedMemory() {
 // Of each mnemonic the cases that use it, its own first.
 std::map<std::string, std::vector<size_t>> Users() {
   std::map<std::string, std::vector<size_t>> own, others;
-  for (size_t i = 0; i < AllCases().size(); ++i) {
+  for (size_t i = 0; i < Cases().size(); ++i) {
     ptx::Module module;
-    if (!ptx::Parse(AllCases()[i].ptx, &module).ok() || !module.EnsureAll().ok()) continue;
+    if (!ptx::Parse(Cases()[i].ptx, &module).ok() || !module.EnsureAll().ok()) continue;
     std::set<std::string> used;
     for (const auto& function : module.functions) {
       for (const ptx::Instruction& instruction : function->body) {
@@ -69,7 +80,7 @@ std::map<std::string, std::vector<size_t>> Users() {
       }
     }
     for (const std::string& mnemonic : used) {
-      const bool is_own = AllCases()[i].name.rfind(mnemonic, 0) == 0;
+      const bool is_own = Cases()[i].name.rfind(mnemonic, 0) == 0;
       (is_own ? own : others)[mnemonic].push_back(i);
       own[mnemonic];
     }
@@ -85,7 +96,7 @@ std::map<std::string, std::vector<size_t>> Users() {
 void AskOracle(const std::string& mnemonic, const std::vector<size_t>& cases, Row* row) {
   static std::map<size_t, std::string> plain;  // what a case says when nothing is spoilt
   for (size_t i : cases) {
-    if (plain.find(i) == plain.end()) plain[i] = RunCase(AllCases()[i]);
+    if (plain.find(i) == plain.end()) plain[i] = RunCase(Cases()[i]);
     if (!plain[i].empty()) {
       row->refused = plain[i];
       continue;
@@ -93,8 +104,8 @@ void AskOracle(const std::string& mnemonic, const std::vector<size_t>& cases, Ro
     row->refused.clear();
     PoisonSharedMemory();
     Mutation mutation(mnemonic);
-    if (RunCase(AllCases()[i]).empty()) continue;
-    row->oracle = AllCases()[i].name;
+    if (RunCase(Cases()[i]).empty()) continue;
+    row->oracle = Cases()[i].name;
     return;
   }
 }

@@ -54,10 +54,10 @@ const std::vector<Refusal>& AllRefusals() {
         // copies by tensor map, several devices
         {"cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes",
          "[%r0], [%rd0, {%r1, %r2, %r4}], [%r3], {%h0}"},
-        {"cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group",
-         "[%rd0, {%r1}], [%r0]"},
+        {"cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.im2col_no_offs.bulk_group",
+         "[%rd0, {%r1, %r2, %r3}], [%r0]"},
         {"cp.async.bulk.global.shared::cta.bulk_group.cp_mask", "[%rd0], [%r0], 16, %h0"},
-        {"tensormap.replace.tile.rank.global.b1024.b32", "[%rd0], 2"},
+        {"tensormap.replace.tile.swizzle_atomicity.global.b1024.b32", "[%rd0], 0"},
         {"st.bulk.weak.shared::cta", "[%r0], 16, 0"},
         {"multimem.ld_reduce.relaxed.sys.global.add.u32", "%r0, [%rd0]"},
         {"multimem.ld_reduce.relaxed.sys.global.add.acc::f32.bf16x2", "%r0, [%rd0]"},
