@@ -286,7 +286,9 @@ CUresult cuSurfObjectCreate(CUsurfObject* out, const CUDA_RESOURCE_DESC* resourc
     return CUDA_ERROR_INVALID_VALUE;
   const auto array = Arrays().Find(resource->res.array.hArray);
   if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if ((array->shape.Flags & CUDA_ARRAY3D_SURFACE_LDST) == 0) return CUDA_ERROR_INVALID_VALUE;
+  // Levels of a mipmap are bound without: programs fill one from the other.
+  if (!array->is_level && (array->shape.Flags & CUDA_ARRAY3D_SURFACE_LDST) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   auto object = std::make_unique<texture::Object>();
   bool normalized = false;
   if (const CUresult result = SetTexels(*resource, &object->texels, &normalized)) return result;

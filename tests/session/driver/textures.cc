@@ -253,6 +253,13 @@ void Levels(Kernels& kernels) {
                                 CU_TRSF_NORMALIZED_COORDINATES);
   got = kernels.Run("fetchlevel", nearest, {{.5f, .5f, .25f}, {.5f, .5f, .75f}});
   EXPECT(got[0].x == 0 && got[1].x == 8);
+  // A level is written through a surface although its mipmap was not made for that.
+  CUarray last = nullptr;
+  CUsurfObject surface = 0;
+  CHECK(D(cuMipmappedArrayGetLevel)(&last, mipmap, 2));
+  const CUDA_RESOURCE_DESC level = Resource(last);
+  CHECK(D(cuSurfObjectCreate)(&surface, &level));
+  CHECK(D(cuSurfObjectDestroy)(surface));
   CHECK(D(cuMipmappedArrayDestroy)(mipmap));
 }
 
