@@ -10,6 +10,7 @@
 #include "cpu-device/driver/api.h"
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
+#include "cpu-device/driver/image_source.h"
 #include "cpu-device/driver/jit_options.h"
 #include "cpu-device/driver/kind.h"
 #include "cpu-device/driver/link_text.h"
@@ -49,11 +50,20 @@ CUresult Add(CUlinkState state, CUjitInputType type, const void* data, size_t si
     ptx.assign(static_cast<const char*>(data), strnlen(static_cast<const char*>(data), size));
   } else if (type == CU_JIT_INPUT_FATBINARY) {
     if (const CUresult result = CodeOf(data, &ptx, link->jit)) return result;
+  } else if (type == CU_JIT_INPUT_OBJECT || type == CU_JIT_INPUT_LIBRARY) {
+    std::string error;
+    std::vector<std::string> units;
+    const auto cc = static_cast<uint32_t>(TheDriver().profile.cc());
+    const cuda_abi::Bytes file(static_cast<const uint8_t*>(data), size);
+    if (!ExtractHostCode(file, cc, &units, &error))
+      return Refuse(*link, error, CUDA_ERROR_NO_BINARY_FOR_GPU);
+    if (units.size() > 1) units = {LinkText(units)};
+    ptx = std::move(units.front());
   } else if (type == CU_JIT_INPUT_CUBIN &&
              kDeviceKind.Taste(TheDriver().profile) != cuda_abi::CodeTaste::kPtxOnly) {
     ptx.assign(static_cast<const char*>(data), size);
   } else {
-    return Refuse(*link, "an input of machine code or a library: this device executes PTX only",
+    return Refuse(*link, "an input of machine code: this device executes PTX only",
                   CUDA_ERROR_NO_BINARY_FOR_GPU);
   }
   const bool machine_code = ptx.compare(0, 4,

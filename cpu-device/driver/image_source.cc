@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpu-device/driver/link_text.h"
+#include "cpu-device/images/host_object.h"
 #include "cpu-device/images/unpack.h"
 #include "cuda-abi/image.h"
 
@@ -22,18 +23,24 @@ std::string Describe(const std::vector<cuda_abi::ImageEntry>& entries) {
   return text.empty() ? "nothing" : text;
 }
 
+// Adds the container's PTX for `cc`, if it has any.
+bool AddPtx(cuda_abi::Bytes container, uint32_t cc, std::vector<std::string>* units,
+            std::string* error) {
+  std::vector<cuda_abi::ImageEntry> entries;
+  if (!cuda_abi::ParseContainer(container, &entries, error)) return false;
+  const cuda_abi::ImageEntry* chosen =
+      cuda_abi::ChooseEntry(entries, cc, cuda_abi::CodeTaste::kPtxOnly);
+  if (chosen == nullptr) return true;
+  units->emplace_back();
+  return images::Unpack(*chosen, &units->back(), error);
+}
+
 // The PTX of a program of several translation units (-rdc=true): each has a container of its own
 // beside the wrapper's, which holds what nvlink made of their machine code. False: none has any.
 bool LinkUnits(const void* wrapper, uint32_t cc, std::string* code, std::string* error) {
   std::vector<std::string> units;
   for (const cuda_abi::ImageView& view : cuda_abi::ViewTrustedWrapper(wrapper)) {
-    std::vector<cuda_abi::ImageEntry> entries;
-    if (!cuda_abi::ParseContainer(view.bytes, &entries, error)) return false;
-    const cuda_abi::ImageEntry* chosen =
-        cuda_abi::ChooseEntry(entries, cc, cuda_abi::CodeTaste::kPtxOnly);
-    if (chosen == nullptr) continue;
-    units.emplace_back();
-    if (!images::Unpack(*chosen, &units.back(), error)) return false;
+    if (!AddPtx(view.bytes, cc, &units, error)) return false;
   }
   if (units.empty()) return false;
   *code = LinkText(units);
@@ -81,6 +88,18 @@ CUresult ExtractImage(const void* image, uint32_t cc, cuda_abi::CodeTaste taste,
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
   return images::Unpack(*chosen, code, error) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+}
+
+bool ExtractHostCode(cuda_abi::Bytes file, uint32_t cc, std::vector<std::string>* units,
+                     std::string* error) {
+  std::vector<cuda_abi::Bytes> containers;
+  if (!images::ContainersOfHostCode(file, &containers, error)) return false;
+  for (const cuda_abi::Bytes container : containers) {
+    if (!AddPtx(container, cc, units, error)) return false;
+  }
+  if (units->empty())
+    *error = "a host object or library without PTX for this device, which executes PTX only";
+  return !units->empty();
 }
 
 }  // namespace farcall::cpu_device

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cpu-device/driver/api.h"
 #include "cuda-abi/image.h"
@@ -17,5 +18,11 @@ namespace farcall::cpu_device {
 //   payload); reason in `error`
 CUresult ExtractImage(const void* image, uint32_t cc, cuda_abi::CodeTaste taste, std::string* code,
                       std::string* error);
+
+// The PTX that a device of `cc` takes from an object file or an archive of them, as nvcc makes
+// them: a text for each that has any.
+//   Errors  false with a reason in `error`: no such file, or none has PTX
+bool ExtractHostCode(cuda_abi::Bytes file, uint32_t cc, std::vector<std::string>* units,
+                     std::string* error);
 
 }  // namespace farcall::cpu_device

@@ -2,6 +2,8 @@
 #include "cpu-device/driver/link_text.h"
 
 #include <algorithm>
+#include <cctype>
+#include <map>
 #include <string_view>
 
 namespace farcall::cpu_device {
@@ -30,9 +32,91 @@ int Digits(std::string_view text) {
   return value;
 }
 
+bool InName(char c) {
+  return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$';
+}
+
+// Calls `each(place, word)` for names, directives (with their dot), numbers and single characters;
+// comments and strings are left out.
+template <typename Each>
+void ForEachWord(std::string_view ptx, const Each& each) {
+  for (size_t at = 0; at < ptx.size();) {
+    const std::string_view rest = ptx.substr(at);
+    size_t length = 1;
+    if (rest.substr(0, 2) == "//") {
+      length = std::min(rest.find('\n'), rest.size());
+    } else if (rest.substr(0, 2) == "/*") {
+      length = std::min(rest.find("*/"), rest.size() - 2) + 2;
+    } else if (rest[0] == '"') {
+      length = std::min(rest.find('"', 1), rest.size() - 1) + 1;
+    } else if (isspace(static_cast<unsigned char>(rest[0]))) {
+      length = 1;
+    } else {
+      while (length < rest.size() && (InName(rest[0]) || rest[0] == '.' || rest[0] == '%') &&
+             InName(rest[length])) {
+        ++length;
+      }
+      each(at, rest.substr(0, length));
+    }
+    at += length;
+  }
+}
+
+// The names that a module declares outside of functions, and whether its own alone: those without
+// .visible, .extern, .weak and .common.
+std::map<std::string_view, bool> ModuleNames(std::string_view ptx) {
+  std::map<std::string_view, bool> names;
+  bool linked = false, named = false, is_variable = false, is_function = false;
+  int braces = 0, parentheses = 0;
+  ForEachWord(ptx, [&](size_t, std::string_view word) {
+    const char c = word[0];
+    braces += c == '{' ? 1 : c == '}' ? -1 : 0;
+    parentheses += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (braces > 0) return;
+    if (c == ';' || (c == '}' && !is_variable)) {
+      linked = named = is_variable = is_function = false;
+    } else if (c == '.') {
+      linked |= word == ".visible" || word == ".extern" || word == ".weak" || word == ".common";
+      is_variable |= word == ".global" || word == ".const" || word == ".shared";
+      is_function |= word == ".func";
+    } else if (!named && (is_variable || is_function) && parentheses == 0 && InName(c) &&
+               !isdigit(static_cast<unsigned char>(c))) {
+      named = true;
+      names[word] = !linked;
+    }
+  });
+  return names;
+}
+
+// Every unit with the names of its own that another has too made its own in writing.
+std::vector<std::string> Apart(const std::vector<std::string>& inputs) {
+  std::vector<std::map<std::string_view, bool>> names;
+  std::map<std::string_view, int> units;
+  for (const std::string& input : inputs) {
+    names.push_back(ModuleNames(input));
+    for (const auto& [name, own] : names.back()) ++units[name];
+  }
+  std::vector<std::string> apart;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    std::string text;
+    size_t copied = 0;
+    ForEachWord(inputs[i], [&](size_t at, std::string_view word) {
+      const auto found = names[i].find(word);
+      if (found == names[i].end() || !found->second || units[word] < 2) return;
+      text.append(inputs[i], copied, at + word.size() - copied);
+      text += "$unit" + std::to_string(i);
+      copied = at + word.size();
+    });
+    apart.push_back(text + inputs[i].substr(copied));
+  }
+  return apart;
+}
+
 }  // namespace
 
-std::string LinkText(const std::vector<std::string>& inputs) {
+std::string LinkText(const std::vector<std::string>& units) {
+  if (units.size() == 1) return units.front();
+  const std::vector<std::string> inputs = Apart(units);
   size_t first = 0;
   int newest = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -173,6 +173,122 @@ TEST_F(ModuleTest, TheLinkerPutsInputsTogether) {
   EXPECT_OK(CU(cuLinkDestroy)(link));
 }
 
+// Names without linkage are their unit's own: both have a `value` and a `step`, in comments and
+// strings as well.
+TEST_F(DriverTest, LinkedUnitsKeepTheirOwnNamesApart) {
+  auto unit = [](const std::string& kernel, const std::string& number) {
+    return ".version 7.0\n.target sm_70\n.address_size 64\n// .global value\n.global .align 4 .u32 "
+           "value[2] = {" +
+           number + ", 7};\n.func (.reg .u32 out) step (.reg .u32 in) { add.u32 out, in, " +
+           number + "; ret; }\n.visible .entry " + kernel +
+           "(.param .u64 p)\n{\n.reg .b32 %r<4>;\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, "
+           "[p];\nld.global.u32 %r1, [value];\n"
+           "call (%r2), step, (%r1);\nst.global.u32 [%rd1], %r2;\nret;\n}\n";
+  };
+  const std::string one = unit("one", "10"), two = unit("two", "20");
+  CUlinkState link = nullptr;
+  ASSERT_OK(CU(cuLinkCreate_v2)(0, nullptr, nullptr, &link));
+  for (const std::string& text : {one, two}) {
+    ASSERT_OK(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()),
+                                   text.size() + 1, "unit", 0, nullptr, nullptr));
+  }
+  void* image = nullptr;
+  size_t bytes = 0;
+  ASSERT_OK(CU(cuLinkComplete)(link, &image, &bytes));
+  CUmodule linked = nullptr;
+  ASSERT_OK(CU(cuModuleLoadData)(&linked, image));
+  CUdeviceptr out = Allocate(4);
+  for (const auto& [name, want] : {std::pair{"one", 20u}, std::pair{"two", 40u}}) {
+    CUfunction function = nullptr;
+    ASSERT_OK(CU(cuModuleGetFunction)(&function, linked, name));
+    void* params[] = {&out};
+    ASSERT_OK(CU(cuLaunchKernel)(function, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+    uint32_t got = 0;
+    ASSERT_OK(CU(cuMemcpyDtoH_v2)(&got, out, sizeof(got)));
+    EXPECT_EQ(got, want) << name;
+  }
+  EXPECT_OK(CU(cuLinkDestroy)(link));
+}
+
+// An archive as nvcc's tools make them: a table, then an object whose section of images holds PTX.
+std::string ArchiveOf(const std::string& ptx) {
+  std::string payload = ptx + std::string(8 - ptx.size() % 8, '\0');
+  std::string entry(64, '\0'), container(16, '\0');
+  const auto put = [](std::string* text, size_t at, uint64_t value, size_t bytes) {
+    memcpy(text->data() + at, &value, bytes);
+  };
+  put(&entry, 0, 1, 2);  // PTX
+  put(&entry, 2, 0x0101, 2);
+  put(&entry, 4, 64, 4);
+  put(&entry, 8, payload.size(), 8);
+  put(&entry, 0x1a, 7, 2);
+  put(&entry, 0x1c, 70, 4);
+  put(&entry, 0x28, 0x11, 8);
+  put(&container, 0, 0xBA55ED50, 4);
+  put(&container, 4, 1, 2);
+  put(&container, 6, 16, 2);
+  put(&container, 8, entry.size() + payload.size(), 8);
+  const std::string images = container + entry + payload, names("\0__nv_relfatbin\0.names\0", 23);
+  // Header, images, names, then the sections' table: none, images, names.
+  std::string elf(64, '\0'), table(3 * 64, '\0');
+  memcpy(elf.data(),
+         "\x7f"
+         "ELF\2\1\1",
+         7);
+  put(&elf, 18, 62, 2);
+  put(&elf, 40, 64 + images.size() + names.size(), 8);
+  put(&elf, 58, 64, 2);
+  put(&elf, 60, 3, 2);
+  put(&elf, 62, 2, 2);
+  const auto section = [&](size_t i, uint32_t name, uint32_t type, uint64_t at, uint64_t bytes) {
+    put(&table, i * 64, name, 4);
+    put(&table, i * 64 + 4, type, 4);
+    put(&table, i * 64 + 24, at, 8);
+    put(&table, i * 64 + 32, bytes, 8);
+  };
+  section(1, 1, 1, 64, images.size());
+  section(2, 16, 3, 64 + images.size(), names.size());
+  const std::string object = elf + images + names + table;
+  const auto member = [](const std::string& name, const std::string& bytes) {
+    char header[61];
+    snprintf(header, sizeof(header), "%-16s%-12d%-6d%-6d%-8o%-10zu`\n", name.c_str(), 0, 0, 0,
+             0644u, bytes.size());
+    return header + bytes + (bytes.size() % 2 != 0 ? "\n" : "");
+  };
+  return "!<arch>\n" + member("/", "odd") + member("unit.o/", object);
+}
+
+TEST_F(DriverTest, ALibraryOfHostObjectsIsLinkedByItsPtx) {
+  const std::string head = ".version 7.0\n.target sm_70\n.address_size 64\n";
+  const std::string caller =
+      head + ".extern .func helper;\n.visible .entry k() { call.uni helper; ret; }\n";
+  const std::string archive = ArchiveOf(head + ".visible .func helper { ret; }\n");
+  CUlinkState link = nullptr;
+  ASSERT_OK(CU(cuLinkCreate_v2)(0, nullptr, nullptr, &link));
+  ASSERT_OK(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, const_cast<char*>(caller.c_str()),
+                                 caller.size() + 1, "k.ptx", 0, nullptr, nullptr));
+  ASSERT_OK(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_LIBRARY, const_cast<char*>(archive.data()),
+                                 archive.size(), "lib.a", 0, nullptr, nullptr));
+  void* image = nullptr;
+  size_t bytes = 0;
+  ASSERT_OK(CU(cuLinkComplete)(link, &image, &bytes));
+  CUmodule linked = nullptr;
+  CUfunction function = nullptr;
+  ASSERT_OK(CU(cuModuleLoadData)(&linked, image));
+  ASSERT_OK(CU(cuModuleGetFunction)(&function, linked, "k"));
+  ASSERT_OK(CU(cuLaunchKernel)(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
+  EXPECT_OK(CU(cuCtxSynchronize)());
+  // Cut anywhere before the byte that pads its last member, it is refused.
+  for (size_t cut = 1; cut + 1 < archive.size(); cut += 3) {
+    const std::string part = archive.substr(0, cut);
+    EXPECT_EQ(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_LIBRARY, const_cast<char*>(part.data()),
+                                   part.size(), "cut.a", 0, nullptr, nullptr),
+              CUDA_ERROR_NO_BINARY_FOR_GPU)
+        << cut;
+  }
+  EXPECT_OK(CU(cuLinkDestroy)(link));
+}
+
 // Each block writes its neighbour's number, which it reads from the neighbour's shared memory.
 TEST_F(DriverTest, BlocksOfAClusterShareTheirMemory) {
   const char* ptx = R"(.version 8.6
