@@ -71,7 +71,7 @@ def render(spec: LibrarySpec, path: str, template: str) -> str:
         there = {call.name for call in calls if call.how != "refused"}
         values["soname"] = spec.sonames[major]
         values["names"] = sorted(set(names))
-        values["refused"] = sorted(set(names) - there)
+        values["refused"] = sorted(name for name in set(names) - there if not spec.by_hand(name))
         values["major"] = major
     return outputs.render(template, **values)
 
@@ -81,7 +81,7 @@ def coverage(specs: list[LibrarySpec]) -> str:
     for spec in specs:
         newest = max(spec.sonames)
         declared = set(spec.model.functions)
-        unknown = sorted(name for name in exports(spec.name, newest) if name not in declared)
+        unknown = sorted(name for name in exports(spec.name, newest) if name not in declared and not spec.by_hand(name))
         sections.append({"spec": spec, "calls": sorted(spec.calls.values(), key=lambda c: c.name), "tier3": unknown})
     return outputs.render("coverage_thin.md.j2", sections=sections)
 

@@ -18,6 +18,7 @@ KEYS = {
     "library", "id", "headers", "functions", "first", "sonames", "needs", "status", "version", "objects",
     "streams", "roles", "hand", "local", "file", "refused", "slow", "blocks", "cached", "namespace", "libraries", "quick", "server_include", "client_include",
     "contents", "fresh", "tried", "custom",
+    "apart", "contextless", "names", "server_version",
 }  # fmt: skip
 STATUSES = ("type", "missing", "handle", "value", "failed", "memory", "unsupported", "internal")
 KINDS = (
@@ -68,6 +69,7 @@ class Call:
     plans: list[Plan] = field(default_factory=list)
     # generated; hand: the client's side; custom: both sides by hand; local: nothing leaves; refused;
     # create, set, destroy: of a descriptor whose content is sent once (client-shim/thin/content.h)
+    # apart: both sides by hand, on the toolchain's helper (server/toolchain/)
     how: str = "generated"
     partner: str = ""  # create: what destroys such an object
     fresh: bool = False
@@ -135,6 +137,8 @@ class Call:
             return "local"
         if self.how == "set":
             return "question" if not self.fresh else "wait"
+        if self.how == "apart":
+            return "wait"
         if not self.served:
             return self.how
         if self.cached:
@@ -209,10 +213,17 @@ class LibrarySpec:
     def _listed(self, key: str, name: str) -> bool:
         return any(re.fullmatch(pattern, name) for pattern in self.data.get(key, ()))
 
+    def by_hand(self, name: str) -> bool:
+        """A name that no header declares and client-shim/<library>/ defines."""
+        return self._listed("names", name)
+
     def _call(self, function: Function) -> Call:
         call = Call(function)
         if self._listed("local", function.name):
             call.how = "local"
+            return call
+        if self._listed("apart", function.name):
+            call.how = "apart"
             return call
         if self._listed("refused", function.name):
             call.how = "refused"

@@ -36,6 +36,16 @@ static_assert(sizeof(LibraryHeader) == 16);
 // Function 0 of each library: {} -> {i64 version, string path}. Loads it.
 inline constexpr uint16_t kLibraryOpen = 0;
 
+// Of any library: bytes too many for one record (a source, an image) go ahead in pieces, and what
+// is too long for a reply is taken in pieces. Blobs are named by the client, by the server from
+// kServerBlob on; both live until dropped, or till the last piece is taken.
+inline constexpr uint16_t kLibraryPut = 0xFFF0;   // a post {u64 blob, bytes}: at its end
+inline constexpr uint16_t kLibraryDrop = 0xFFF1;  // a post {u64 blob}
+inline constexpr uint16_t kLibraryTake = 0xFFF2;  // {u64 blob, u64 from} -> {bytes}
+inline constexpr uint64_t kServerBlob = uint64_t{1} << 63;
+inline constexpr uint64_t kBlobPieceBytes = 256u << 10;
+inline constexpr uint64_t kMaxBlobBytes = 256u << 20;  // of a session, all together
+
 // A scalar or host array is a run of bytes, or one of these in place of its length.
 inline constexpr uint64_t kLibraryNull = ~uint64_t{0};          // a null pointer
 inline constexpr uint64_t kLibraryOnDevice = ~uint64_t{0} - 1;  // a u64 device address follows

@@ -241,6 +241,18 @@ bool LibraryCall::HasNewMode() {
   return true;
 }
 
+void LibraryCall::PutOutput(const void* data, uint64_t bytes) {
+  std::byte* room = Room(bytes);
+  if (bytes != 0) {
+    std::memcpy(room, data, bytes);
+  }
+  outputs_.push_back({room, bytes});
+}
+
+LibraryBlobs& LibraryCall::blobs() {
+  return desk_.blobs();
+}
+
 void* LibraryCall::FindFunction(uint16_t id) {
   void* found = desk_.Function(table_, id);
   if (found == nullptr && status == 0) {

@@ -26,6 +26,7 @@ struct LibraryObject {
   CUcontext context = nullptr;  // it was made in
 };
 
+class LibraryBlobs;
 class LibraryDesk;
 class LibraryCall;
 struct LibraryTable;
@@ -35,6 +36,7 @@ struct LibraryRow {
   void (*serve)(LibraryCall& call) = nullptr;  // null: this build has none
   bool slow = false;    // on the libraries' helper: it may take long, or wait for the device
   bool blocks = false;  // waits for its stream: served once that is idle
+  bool apart = false;   // in no context, on the toolchain's helper
 };
 
 // One library, generated from its headers.
@@ -169,6 +171,10 @@ class LibraryCall {
     status = said;
     return said == 0;
   }
+
+  // ---- by hand: an output of any length, after those before it
+  void PutOutput(const void* data, uint64_t bytes);
+  LibraryBlobs& blobs();
 
   // ---- for the session
   void Finish();

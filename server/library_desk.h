@@ -14,6 +14,7 @@
 
 #include "proto/library_call.h"
 #include "server/driver_api.h"
+#include "server/library_blobs.h"
 #include "server/library_call.h"
 
 namespace farcall::server {
@@ -51,6 +52,7 @@ class LibraryDesk {
   // Such memory goes with the context it was taken in.
   void ForgetContext(CUcontext context);
   static constexpr uint64_t kResultBytes = 256;
+  LibraryBlobs& blobs() { return blobs_; }
   static constexpr size_t kMaxObjects = 1u << 16;
 
  private:
@@ -60,6 +62,7 @@ class LibraryDesk {
   std::array<std::string, static_cast<size_t>(LibraryId::kLast) + 1> missing_;
   std::unordered_map<uint64_t, std::unique_ptr<LibraryObject>> objects_;
   uint64_t highest_serial_ = 0;
+  LibraryBlobs blobs_;
   std::map<CUcontext, std::vector<std::byte*>> results_;
 };
 

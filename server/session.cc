@@ -74,6 +74,10 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
         outbox_.Flush();
         Wake();
       }),
+      toolchain_helper_([this] {
+        outbox_.Flush();
+        Wake();
+      }),
       nvml_helper_([] {}) {
   completion_.OnReached([this](uint64_t stream_key, uint64_t order) {
     if (mirrors_.bytes() != 0) {
@@ -86,7 +90,9 @@ Session::~Session() {
   EndHostCalls();
   landing_.Stop();
   nvml_helper_.Stop();
+  leaving_.store(true);
   library_helper_.Stop();
+  toolchain_helper_.Stop();
   helper_.Stop();
   memory_helper_.Stop();
   completion_.Stop();

@@ -142,13 +142,19 @@ class Session final : public LinkObserver {
   bool holds_records() const { return !side_.empty(); }
   // What the record being served must not overtake.
   const Footprint& ahead() const { return side_.ahead(); }
+  // Machine code does not run on the device.
+  bool prefers_ptx() const {
+    return options_.code_taste != cuda_abi::CodeTaste::kMachineCodeFirst;
+  }
+  // The session ends: what runs long must stop.
+  bool leaving() const { return leaving_.load(); }
   bool helper_busy() const { return helper_.busy(); }
   // An object of a library may be in the making.
   bool libraries_busy() const { return library_helper_.busy(); }
   // Something goes on outside the issue thread.
   bool busy_beside_log() const {
-    return nvml_helper_.busy() || library_helper_.busy() || helper_.busy() ||
-           memory_helper_.busy() || !completion_.idle();
+    return nvml_helper_.busy() || library_helper_.busy() || toolchain_helper_.busy() ||
+           helper_.busy() || memory_helper_.busy() || !completion_.idle();
   }
   void OnHelper(std::function<void()> task) { helper_.Submit(std::move(task)); }
   void OnMemoryHelper(std::function<void()> task) { memory_helper_.Submit(std::move(task)); }
@@ -200,6 +206,8 @@ class Session final : public LinkObserver {
   Status ServeLibrary(const RecordView& record, Turn& turn, Served* served);
   Status RunLibrary(ServeCall& call, const LibraryHeader& header, const LibraryRow& row,
                     std::span<const std::byte> body, Served* served);
+  Status SubmitApart(const RecordView& record, const LibraryHeader& header, const LibraryRow& row);
+  void ServeLibraryBlob(ServeCall& call, const LibraryHeader& header);
   Status SubmitLibrary(const RecordView& record, const LibraryHeader& header,
                        const LibraryRow& row);
   void OpenLibrary(const RecordHeader& record, const LibraryHeader& header,
@@ -288,6 +296,8 @@ class Session final : public LinkObserver {
   Helper helper_;
   Helper memory_helper_;
   Helper library_helper_;
+  Helper toolchain_helper_;
+  std::atomic<bool> leaving_{false};
   Helper nvml_helper_;  // a driver may measure for a while before it answers
   std::atomic<int> nvml_asked_{0};
 };

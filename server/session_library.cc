@@ -73,6 +73,62 @@ void Session::OpenLibrary(const RecordHeader& record, const LibraryHeader& heade
   });
 }
 
+void Session::ServeLibraryBlob(ServeCall& call, const LibraryHeader& header) {
+  LibraryBlobs& blobs = libraries_->blobs();
+  const auto blob = call.in.Get<uint64_t>();
+  if (header.function == kLibraryTake) {
+    const auto from = call.in.Get<uint64_t>();
+    std::string piece;
+    if (!call.in.Done()) {
+      return call.Lie("a blob's piece");
+    }
+    if (!blobs.Take(blob, from, &piece)) {
+      call.result = CUDA_ERROR_INVALID_VALUE;
+    }
+    call.out.Put<int32_t>(0);
+    call.out.Put<uint32_t>(0);
+    call.out.PutString(piece);
+    return Finish(call);
+  }
+  std::span<const std::byte> bytes;
+  if (header.function == kLibraryPut) {
+    bytes = call.in.GetBytes();
+  }
+  if (!call.in.Done()) {
+    return call.Lie("a blob's bytes");
+  }
+  if (header.function == kLibraryDrop) {
+    blobs.Drop(blob);
+  } else {
+    blobs.Append(blob, bytes);  // what is too large is missed by the call that names it
+  }
+  call.out.Put<int32_t>(0);
+  call.out.Put<uint32_t>(0);
+  Finish(call);
+}
+
+// Compilers: they know no context and no stream, and nothing on the log waits for them.
+Status Session::SubmitApart(const RecordView& record, const LibraryHeader& header,
+                            const LibraryRow& row) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
+  toolchain_helper_.Submit([this, bytes, copy = record.header, header, &row] {
+    Turn turn;
+    ServeCall call(*this, api_, copy, *bytes, turn);
+    LibraryHeader again{};
+    ReadHeader(call.in, &again);
+    call.on_helper = true;
+    LibraryCall library(call, *libraries_,
+                        *FindLibraryTable(static_cast<LibraryId>(header.library)), header, nullptr);
+    row.serve(library);
+    Status status = call.LieStatus();
+    if (!status.ok()) {
+      return Stop(status);
+    }
+    AnswerLibrary(library, header);
+  });
+  return {};
+}
+
 Status Session::ServeLibrary(const RecordView& record, Turn& turn, Served* served) {
   ServeCall call(*this, api_, record.header, record.body, turn);
   LibraryHeader header{};
@@ -86,9 +142,16 @@ Status Session::ServeLibrary(const RecordView& record, Turn& turn, Served* serve
     OpenLibrary(record.header, header, *table);
     return {};
   }
+  if (table != nullptr && header.function >= kLibraryPut && header.function <= kLibraryTake) {
+    ServeLibraryBlob(call, header);
+    return call.LieStatus();
+  }
   if (row == nullptr || row->serve == nullptr) {
     Answer(record.header, CUDA_ERROR_NOT_SUPPORTED, {}, "no such function of that library");
     return {};
+  }
+  if (row->apart) {
+    return SubmitApart(record, header, *row);
   }
   if ((header.stream == 0 || row->slow) && !side_.ahead().empty()) {
     turn.touched.everything = turn.blocked = true;

@@ -110,6 +110,29 @@ void EndObject(LibraryObject* object) {
   FreeSlots().push_back(object);
 }
 
+// The session, if there is one that runs libraries.
+CUresult CheckSession() {
+  Life life = g_life.load(std::memory_order_acquire);
+  if (life != Life::kReady) [[unlikely]]
+    return life == Life::kLeft ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
+  Session* session = g_session.load(std::memory_order_relaxed);
+  if (session->ended() != CUDA_SUCCESS) [[unlikely]]
+    return session->ended();
+  if (!HasFeature(session->welcome(), SessionFeature::kLibraries)) [[unlikely]] {
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true))
+      Log(LogLevel::kWarn,
+          "the server runs no mathematics libraries: it is older than this client");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  return CUDA_SUCCESS;
+}
+
+int BeginLibrary() {
+  CUresult status = Initialise();
+  return status == CUDA_SUCCESS ? CheckSession() : status;
+}
+
 // A library of CUDA's works without cuInit and without a current context: as cudart would.
 int EnterLibrary() {
   Context* current = Self()->current;
@@ -122,21 +145,11 @@ int EnterLibrary() {
     if (status == CUDA_SUCCESS) status = Call_cuCtxSetCurrent(primary);
     if (status != CUDA_SUCCESS) return status;
   }
-  Life life = g_life.load(std::memory_order_acquire);
-  if (life != Life::kReady) [[unlikely]]
-    return life == Life::kLeft ? CUDA_ERROR_DEINITIALIZED : CUDA_ERROR_NOT_INITIALIZED;
-  Session* session = g_session.load(std::memory_order_relaxed);
-  if (session->ended() != CUDA_SUCCESS) [[unlikely]]
-    return session->ended();
+  CUresult ready = CheckSession();
+  if (ready != CUDA_SUCCESS) [[unlikely]]
+    return ready;
   if (!Self()->current->alive.load(std::memory_order_relaxed))
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  if (!HasFeature(session->welcome(), SessionFeature::kLibraries)) [[unlikely]] {
-    static std::atomic<bool> said{false};
-    if (!said.exchange(true))
-      Log(LogLevel::kWarn,
-          "the server runs no mathematics libraries: it is older than this client");
-    return CUDA_ERROR_NOT_SUPPORTED;
-  }
   return CUDA_SUCCESS;
 }
 
@@ -187,7 +200,8 @@ int PostLibrary(void* body, size_t bytes, void* stream, bool has_stream, int* li
     status = PostRecordCounted(record);
     const Context* context = Self()->current;
     // After a sticky error every call of the context fails, a library's too.
-    return status == CUDA_SUCCESS && context->sticky.load(std::memory_order_acquire)
+    return status == CUDA_SUCCESS && context != nullptr &&
+                   context->sticky.load(std::memory_order_acquire)
                ? context->late_error.load(std::memory_order_relaxed)
                : static_cast<int>(status);
   }
@@ -241,6 +255,7 @@ void NoteLibraryFailure(uint64_t object, uint16_t library, uint16_t function, in
 const LibraryChannel* TheLibraryChannel() {
   static constexpr LibraryChannel kChannel = {sizeof(LibraryChannel),
                                               EnterLibrary,
+                                              BeginLibrary,
                                               PostLibrary,
                                               AskLibrary,
                                               OnDevice,

@@ -29,6 +29,8 @@ struct LibraryChannel {
   // Initialises CUDA; if no context is current on this thread, device 0's primary one becomes it.
   // 0, or a CUresult.
   int (*enter)();
+  // Initialises CUDA, no more.
+  int (*begin)();
   // One record. `body` begins with a LibraryHeader, whose stream is set here from the application's
   // `stream` if `has_stream`. 0, or a CUresult; *status: the library's, if the call was waited for
   // (FARCALL_SYNC), else 0.

@@ -124,7 +124,7 @@ const client::LibraryChannel& Channel() {
 int Open() {
   const client::LibraryChannel* channel = FindChannel();
   if (channel == nullptr) return kLibrary.missing;
-  int entered = channel->enter();
+  int entered = kLibrary.contextless ? channel->begin() : channel->enter();
   if (entered != 0) return entered == 2 ? kLibrary.memory : kLibrary.missing;
   if (g_open.load(std::memory_order_acquire)) [[likely]]
     return 0;

@@ -23,6 +23,7 @@ struct LibraryInfo {
   int memory;
   int unsupported;
   int internal;
+  bool contextless = false;  // a compiler: works in no context
 };
 extern const LibraryInfo kLibrary;
 extern const int kMajor;

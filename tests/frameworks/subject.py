@@ -16,6 +16,7 @@ object, goes to FARCALL_SUBJECT_RESULT; without that, lines go to stdout.
 import contextlib
 import json
 import os
+import re
 import sys
 import traceback
 
@@ -129,11 +130,19 @@ def _run(function):
     return row
 
 
+def _mapped():
+    """Files that are named as CUDA's libraries, whoever made them."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        files = {line.split(None, 5)[5].strip() for line in maps if line.count("/")}
+    named = re.compile(r"lib(cuda|cublas|cudnn|cufft|cusparse|cusolver|curand|nvrtc|nvJitLink|nccl|nvshmem|cupti|cufile|nvToolsExt|nvidia-ml)\w*[-.\w]*\.so")
+    return sorted(path for path in files if named.match(os.path.basename(path)))
+
+
 def _keep(rows, running=None):
     path = os.environ.get("FARCALL_SUBJECT_RESULT")
     if path:
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({"checks": rows, "notes": _notes, "running": running}, file)
+            json.dump({"checks": rows, "notes": _notes, "running": running, "mapped": _mapped()}, file)
 
 
 def main():

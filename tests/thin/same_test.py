@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""same_test.py NAME: programs/NAME.py prints the same with NVIDIA's library on the CPU device here as with the thin one through a server.
+"""same_test.py NAME [DEVICE]: programs/NAME.py prints the same with NVIDIA's library on the CPU device here as with the thin one through a server.
 
 Exit code 77 if NVIDIA's library is not here."""
 import os
@@ -20,14 +20,15 @@ def run(*command, path):
 
 def main():
     name = sys.argv[1]
-    sonames = sorted(path.name for path in (BUILD / "lib/farcall/thin").glob(f"lib{name}.so.*"))
+    device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
+    sonames = sorted(path.name for path in (BUILD / "lib/farcall/thin").glob("lib*.so.*") if path.name.lower().startswith(f"lib{name}.so"))
     soname = sonames[-1]  # of the newest major
     if not (pathlib.Path(TOOLKIT) / soname).exists():
         print(f"skipped: no {soname} in {TOOLKIT}")
         return 77
     program = [sys.executable, HERE / "programs" / f"{name}.py"]
     want = run(*program, path=f"{BUILD}/lib/farcall/device:{TOOLKIT}")
-    got = run(BUILD / "bin/farcall", "run", "--thin", "--device", "cpu", "--", *program, path=TOOLKIT)
+    got = run(BUILD / "bin/farcall", "run", "--thin", "--device", device, "--", *program, path=TOOLKIT)
     if want.returncode != 0 or got.returncode != 0:
         print(f"with NVIDIA's: exit code {want.returncode}\n{want.stderr}\nthin: exit code {got.returncode}\n{got.stderr}")
         return 1

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// One program to the server and what came of it back. The server's side: server/toolchain/nvrtc.cc.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <unordered_map>
+
+#include "client-shim/core/log.h"
+#include "client-shim/nvrtc/program.h"
+#include "client-shim/thin/blobs.h"
+#include "client-shim/thin/call.h"
+#include "proto/nvrtc_call.h"
+#include "proto/toolchain.h"
+
+namespace farcall::nvrtc_client {
+
+namespace {
+
+using thin::Call;
+
+constexpr uint64_t kMostCachedBytes = 64u << 20;
+constexpr int kMostRounds = 64;
+
+// Outcomes by content: frameworks compile the same kernel in many places.
+struct Cache {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::shared_ptr<const Outcome>> outcomes;
+  // One copy of each header, so that a key names it by its address.
+  std::unordered_map<std::string_view, std::shared_ptr<const std::string>> texts;
+  uint64_t bytes = 0;
+};
+Cache& TheCache() {
+  static auto* cache = new Cache;
+  return *cache;
+}
+
+// The client's part of the options is done here, the rest goes on.
+struct Options {
+  std::vector<std::string> folders, first;  // -I; headers before the source
+  std::vector<std::string> rest;
+  std::string refused;
+};
+
+// The value of `option` if it is this one, in one piece or with the next; null otherwise.
+const char* ValueOf(const std::vector<std::string>& options, size_t* at, const char* name,
+                    bool may_join) {
+  const std::string& option = options[*at];
+  const size_t length = std::strlen(name);
+  if (option.compare(0, length, name) != 0) return nullptr;
+  const char* rest = option.c_str() + length;
+  if (*rest == '=') return rest + 1;
+  if (*rest == ' ') return rest + std::strspn(rest, " ");
+  if (*rest != 0) return may_join ? rest : nullptr;
+  return *at + 1 < options.size() ? options[++*at].c_str() : nullptr;
+}
+
+Options Sort(const std::vector<std::string>& options) {
+  Options sorted;
+  for (size_t i = 0; i < options.size(); ++i) {
+    const char* value = nullptr;
+    if ((value = ValueOf(options, &i, "--include-path", false)) != nullptr ||
+        (value = ValueOf(options, &i, "-include-path", false)) != nullptr ||
+        (value = ValueOf(options, &i, "-I", true)) != nullptr) {
+      sorted.folders.emplace_back(value);
+    } else if ((value = ValueOf(options, &i, "--pre-include", false)) != nullptr ||
+               (value = ValueOf(options, &i, "-pre-include", false)) != nullptr ||
+               (value = ValueOf(options, &i, "-include", false)) != nullptr) {
+      sorted.first.emplace_back(value);
+    } else if (options[i] == "--pch" || options[i] == "-pch") {
+      // Saves time alone, and would be a file of the machine that compiles.
+    } else {
+      sorted.rest.push_back(options[i]);
+    }
+  }
+  return sorted;
+}
+
+// What one try sends: the program with every file that it names.
+class Job {
+ public:
+  Job(const Program& program, const Options& options)
+      : program_(program), includes_(options.folders, Names(program)), options_(options.rest) {
+    source_ = includes_.Rewrite(program.source, FolderOf(program.name));
+    for (const Header& header : program.headers) {
+      own_.push_back({header.name, std::make_shared<const std::string>(
+                                       includes_.Rewrite(*header.text, FolderOf(header.name)))});
+    }
+    for (const std::string& name : options.first) {
+      const std::string found = includes_.Add(name, "", true);
+      options_.push_back("--pre-include=" + (found.empty() ? name : found));
+    }
+  }
+
+  std::shared_ptr<const Outcome> Run(bool* server_headers) {
+    for (int round = 0;; ++round) {
+      if (includes_.too_many()) return Alone(NVRTC_ERROR_OUT_OF_MEMORY, kTooMany);
+      std::shared_ptr<const Outcome> outcome = Once(*server_headers);
+      if (outcome->status != NVRTC_ERROR_COMPILATION || round == kMostRounds) return outcome;
+      std::string missing, from;
+      if (!FindMissing(outcome->log, &from, &missing)) return outcome;
+      if (includes_.AddSpelled(missing, FolderOf(from))) continue;
+      // A container without CUDA's headers: those beside the server's NVRTC.
+      if (*server_headers) return outcome;
+      std::shared_ptr<const Outcome> with = Once(true);
+      if (FindMissing(with->log, &from, &missing) && !includes_.AddSpelled(missing, FolderOf(from)))
+        return outcome;
+      *server_headers = true;
+      if (with->status != NVRTC_ERROR_COMPILATION) return with;
+    }
+  }
+
+  static std::shared_ptr<const Outcome> Alone(nvrtcResult status, const std::string& log) {
+    auto outcome = std::make_shared<Outcome>();
+    outcome->status = status;
+    outcome->log = log;
+    outcome->images[kPtx].bytes.assign(1, 0);
+    return outcome;
+  }
+
+ private:
+  static constexpr const char* kTooMany =
+      "farcall: the program includes too many files: at most 8192 with 64 MiB in all cross to the "
+      "server\n";
+
+  static std::set<std::string> Names(const Program& program) {
+    std::set<std::string> names;
+    for (const Header& header : program.headers) names.insert(header.name);
+    return names;
+  }
+
+  // `one.h(3): catastrophic error: could not open source file "two.h" (...)`
+  static bool FindMissing(const std::string& log, std::string* from, std::string* missing) {
+    static constexpr char kSays[] = "not open source file \"";
+    const size_t says = log.find(kSays);
+    if (says == std::string::npos) return false;
+    const size_t begin = says + sizeof(kSays) - 1;
+    const size_t end = log.find('"', begin);
+    const size_t line = log.rfind('\n', says) + 1;  // npos + 1: the first
+    const size_t bracket = log.find('(', line);
+    if (end == std::string::npos || bracket == std::string::npos || bracket > says) return false;
+    *missing = log.substr(begin, end - begin);
+    *from = log.substr(line, bracket - line);
+    return true;
+  }
+
+  std::vector<Header> AllHeaders() const {
+    std::vector<Header> all = own_;
+    all.insert(all.end(), includes_.headers().begin(), includes_.headers().end());
+    Cache& cache = TheCache();
+    std::lock_guard lock(cache.mutex);
+    for (Header& header : all) {
+      auto [text, is_new] = cache.texts.try_emplace(*header.text, header.text);
+      if (is_new) cache.bytes += header.text->size();
+      header.text = text->second;
+    }
+    return all;
+  }
+
+  std::string Key(const std::vector<Header>& headers, bool server_headers) const {
+    std::string key(1, server_headers ? '1' : '0');
+    auto add = [&key](std::string_view text) {
+      key += std::to_string(text.size()) + ":";
+      key += text;
+    };
+    add(source_);
+    add(program_.name);
+    for (const std::string& option : options_) add(option);
+    key += '|';
+    for (const std::string& expression : program_.expressions) add(expression);
+    key += '|';
+    for (const Header& header : headers) {
+      add(header.name);
+      const std::string* text = header.text.get();
+      key.append(reinterpret_cast<const char*>(&text), sizeof(text));
+    }
+    return key;
+  }
+
+  std::shared_ptr<const Outcome> Once(bool server_headers) {
+    const std::vector<Header> headers = AllHeaders();
+    std::string key = Key(headers, server_headers);
+    Cache& cache = TheCache();
+    {
+      std::lock_guard lock(cache.mutex);
+      auto found = cache.outcomes.find(key);
+      if (found != cache.outcomes.end()) return found->second;
+    }
+    auto outcome = std::make_shared<Outcome>();
+    int status = Ask(headers, server_headers, outcome.get());
+    if (status != 0) {
+      return Alone(static_cast<nvrtcResult>(status),
+                   "farcall: the server did not compile this: its answer is on standard error\n");
+    }
+    Remember(std::move(key), outcome);
+    return outcome;
+  }
+
+  static void Remember(std::string key, std::shared_ptr<const Outcome> outcome) {
+    uint64_t bytes = key.size() + outcome->log.size();
+    for (const Image& image : outcome->images) bytes += image.bytes.size();
+    Cache& cache = TheCache();
+    std::lock_guard lock(cache.mutex);
+    if (cache.bytes + bytes > kMostCachedBytes) {
+      cache.outcomes.clear();
+      cache.texts.clear();
+      cache.bytes = 0;
+      return;  // a key names texts that are no longer kept
+    }
+    cache.bytes += bytes;
+    cache.outcomes.emplace(std::move(key), std::move(outcome));
+  }
+
+  int Ask(const std::vector<Header>& headers, bool server_headers, Outcome* outcome) const {
+    Call call(nvrtc::Function::nvrtcCompileProgram);
+    thin::CallTexts texts(call);
+    call.Value<uint32_t>(static_cast<uint32_t>(headers.size()));
+    call.Value<uint32_t>(static_cast<uint32_t>(options_.size()));
+    call.Value<uint32_t>(static_cast<uint32_t>(program_.expressions.size()));
+    call.Value<uint32_t>(server_headers ? nvrtc::kServerHeaders : 0);
+    texts.Put(source_);
+    texts.Put(program_.name);
+    for (const Header& header : headers) texts.PutKept(header.text);
+    for (const Header& header : headers) texts.Put(header.name);
+    for (const std::string& option : options_) texts.Put(option);
+    for (const std::string& expression : program_.expressions) texts.Put(expression);
+    thin::LongAnswer answer;
+    answer.Await(call);
+    int status = call.Ask();
+    if (status == 0) status = answer.Complete();
+    return status != 0 ? status : Read(answer.bytes, outcome);
+  }
+
+  int Read(const std::string& bytes, Outcome* outcome) const {
+    Reader in(std::as_bytes(std::span(bytes)));
+    outcome->status = static_cast<nvrtcResult>(in.Get<int32_t>());
+    const bool is_whole = in.Get<uint32_t>() != 0;
+    outcome->log = in.GetString();
+    outcome->images[kPtx].bytes.assign(1, 0);
+    for (int kind = 0; is_whole && kind < kImageKinds; ++kind) {
+      outcome->images[kind].status = static_cast<nvrtcResult>(in.Get<int32_t>());
+      in.Get<uint32_t>();
+      outcome->images[kind].bytes = in.GetString();
+    }
+    for (size_t i = 0; is_whole && i < program_.expressions.size(); ++i) {
+      LoweredName& lowered = outcome->lowered[program_.expressions[i]];
+      lowered.status = static_cast<nvrtcResult>(in.Get<int32_t>());
+      in.Get<uint32_t>();
+      lowered.name = in.GetString();
+    }
+    return in.Done() ? 0 : thin::kLibrary.internal;
+  }
+
+  const Program& program_;
+  Includes includes_;
+  std::string source_;
+  std::vector<Header> own_;
+  std::vector<std::string> options_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Outcome> Compile(const Program& program,
+                                       const std::vector<std::string>& options) {
+  static std::atomic<bool> server_headers{false};
+  bool with = server_headers.load();
+  std::shared_ptr<const Outcome> outcome = Job(program, Sort(options)).Run(&with);
+  if (with) server_headers.store(true);
+  return outcome;
+}
+
+}  // namespace farcall::nvrtc_client

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/thin/blobs.h"
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+
+namespace farcall::thin {
+
+namespace {
+
+constexpr uint64_t kInlineBytes = 16u << 10;
+constexpr uint64_t kMostInlineBytes = 256u << 10;  // in one record
+constexpr uint64_t kMostKeptBytes = 64u << 20;     // at the server, between calls
+
+std::atomic<uint64_t> g_last_blob{0};
+
+struct Kept {
+  std::shared_ptr<const std::string> text;
+  uint64_t blob;
+};
+struct KeptTexts {
+  std::mutex mutex;
+  std::unordered_map<std::string_view, Kept> by_text;
+  uint64_t bytes = 0;
+  int users = 0;  // calls that may name one
+};
+KeptTexts& TheKept() {
+  static auto* kept = new KeptTexts;
+  return *kept;
+}
+
+uint64_t Send(std::string_view text, int* status) {
+  const uint64_t blob = ++g_last_blob;
+  size_t sent = 0;
+  do {
+    std::string_view piece = text.substr(sent, kBlobPieceBytes);
+    Call put(kLibraryPut);
+    put.Value<uint64_t>(blob);
+    put.In(piece.data(), piece.size());
+    *status = put.Run();
+    sent += piece.size();
+  } while (*status == 0 && sent < text.size());
+  return blob;
+}
+
+void Drop(uint64_t blob) {
+  Call drop(kLibraryDrop);
+  drop.Value<uint64_t>(blob);
+  drop.Run();
+}
+
+}  // namespace
+
+CallTexts::CallTexts(Call& call) : call_(call) {
+  std::lock_guard lock(TheKept().mutex);
+  ++TheKept().users;
+}
+
+CallTexts::~CallTexts() {
+  for (uint64_t blob : blobs_) Drop(blob);
+  KeptTexts& kept = TheKept();
+  std::lock_guard lock(kept.mutex);
+  if (--kept.users != 0 || kept.bytes < kMostKeptBytes) return;
+  for (const auto& [text, one] : kept.by_text) Drop(one.blob);
+  kept.by_text.clear();
+  kept.bytes = 0;
+}
+
+void CallTexts::PutInline(std::string_view text) {
+  inline_bytes_ += text.size();
+  call_.Value<uint64_t>(0);
+  call_.In(text.data() == nullptr ? "" : text.data(), text.size());
+}
+
+void CallTexts::Put(std::string_view text) {
+  if (text.size() <= kInlineBytes && inline_bytes_ + text.size() <= kMostInlineBytes) {
+    return PutInline(text);
+  }
+  int status = 0;
+  blobs_.push_back(Send(text, &status));
+  if (status != 0) return call_.Refuse(status);
+  PutBlob(blobs_.back());
+}
+
+void CallTexts::PutKept(const std::shared_ptr<const std::string>& text) {
+  constexpr uint64_t kTinyBytes = 64;
+  if (text->size() <= kTinyBytes && inline_bytes_ + kTinyBytes <= kMostInlineBytes) {
+    return PutInline(*text);
+  }
+  KeptTexts& kept = TheKept();
+  std::lock_guard lock(kept.mutex);
+  auto found = kept.by_text.find(*text);
+  if (found == kept.by_text.end()) {
+    int status = 0;
+    const uint64_t blob = Send(*text, &status);
+    if (status != 0) return call_.Refuse(status);
+    found = kept.by_text.emplace(*text, Kept{text, blob}).first;  // views what it keeps
+    kept.bytes += text->size();
+  }
+  PutBlob(found->second.blob);
+}
+
+void LongAnswer::Await(Call& call) {
+  call.OutValue(&head);
+  call.OutText(&bytes);
+}
+
+int LongAnswer::Complete() {
+  if (head.blob == 0) return bytes.size() == head.bytes ? 0 : kLibrary.internal;
+  bytes.clear();
+  while (bytes.size() < head.bytes) {
+    std::string piece;
+    Call take(kLibraryTake);
+    take.Value<uint64_t>(head.blob);
+    take.Value<uint64_t>(bytes.size());
+    take.OutText(&piece);
+    int status = take.Ask();
+    if (status != 0) return status;
+    if (piece.empty()) return kLibrary.internal;
+    bytes += piece;
+  }
+  return 0;
+}
+
+}  // namespace farcall::thin
