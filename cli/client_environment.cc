@@ -28,6 +28,24 @@ std::string DriverLibraryFolder() {
   return access((path + "/libcuda.so.1").c_str(), R_OK) == 0 ? path : std::string();
 }
 
+namespace {
+
+// For programs that look for CUDA's headers to compile with (CuPy) where there are none: a folder
+// that stands for the server's. Empty: there are some, or the user has said where.
+std::string HeadersFolder() {
+  for (const char* name : {"CUDA_PATH", "CUDA_HOME"}) {
+    if (std::getenv(name) != nullptr) return "";
+  }
+  if (access("/usr/local/cuda/include/cuda_runtime.h", R_OK) == 0) return "";
+  std::string folder = DriverLibraryFolder() + "/../../share/farcall/cuda";
+  char* real = realpath(folder.c_str(), nullptr);
+  folder = real == nullptr ? "" : real;
+  free(real);
+  return folder;
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientSettings& settings) {
   std::vector<std::pair<std::string, std::string>> environment;
   auto add = [&](const char* name, const std::string& value) {
@@ -49,6 +67,7 @@ std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientS
   add("FARCALL_THIN", settings.thin ? "1" : "0");
   if (before != nullptr && *before != '\0') path += ":" + std::string(before);
   add("LD_LIBRARY_PATH", path);
+  if (settings.thin) add("CUDA_PATH", HeadersFolder());
   return environment;
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One program to the server and what came of it back. The server's side: server/toolchain/nvrtc.cc.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -38,7 +40,7 @@ Cache& TheCache() {
 struct Options {
   std::vector<std::string> folders, first;  // -I; headers before the source
   std::vector<std::string> rest;
-  std::string refused;
+  bool server_headers = false;  // -I names the folder that stands for them
 };
 
 // The value of `option` if it is this one, in one piece or with the next; null otherwise.
@@ -61,7 +63,12 @@ Options Sort(const std::vector<std::string>& options) {
     if ((value = ValueOf(options, &i, "--include-path", false)) != nullptr ||
         (value = ValueOf(options, &i, "-include-path", false)) != nullptr ||
         (value = ValueOf(options, &i, "-I", true)) != nullptr) {
-      sorted.folders.emplace_back(value);
+      // client-shim/nvrtc/headers
+      if (access((std::string(value) + "/.farcall-server").c_str(), F_OK) == 0) {
+        sorted.server_headers = true;
+      } else {
+        sorted.folders.emplace_back(value);
+      }
     } else if ((value = ValueOf(options, &i, "--pre-include", false)) != nullptr ||
                (value = ValueOf(options, &i, "-pre-include", false)) != nullptr ||
                (value = ValueOf(options, &i, "-include", false)) != nullptr) {
@@ -262,8 +269,9 @@ class Job {
 std::shared_ptr<const Outcome> Compile(const Program& program,
                                        const std::vector<std::string>& options) {
   static std::atomic<bool> server_headers{false};
-  bool with = server_headers.load();
-  std::shared_ptr<const Outcome> outcome = Job(program, Sort(options)).Run(&with);
+  const Options sorted = Sort(options);
+  bool with = server_headers.load() || sorted.server_headers;
+  std::shared_ptr<const Outcome> outcome = Job(program, sorted).Run(&with);
   if (with) server_headers.store(true);
   return outcome;
 }
