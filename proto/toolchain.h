@@ -16,6 +16,9 @@
 
 namespace farcall::nvrtc {
 
-inline constexpr uint32_t kServerHeaders = 1;  // CUDA's headers on the server, after the program's
+// The program may include, after its own, CUDA's headers on the server; and CCCL, which must not be
+// mixed with another version's.
+inline constexpr uint32_t kServerHeaders = 1;
+inline constexpr uint32_t kServerCccl = 2;
 
 }  // namespace farcall::nvrtc

@@ -96,23 +96,33 @@ class Job {
       const std::string found = includes_.Add(name, "", true);
       options_.push_back("--pre-include=" + (found.empty() ? name : found));
     }
+    AddKnownMacros();
   }
 
-  std::shared_ptr<const Outcome> Run(bool* server_headers) {
+  // `server`: which of the server's headers it may include; grows by what it turns out to need.
+  std::shared_ptr<const Outcome> Run(uint32_t* server) {
+    uint32_t flags = *server;
+    std::shared_ptr<const Outcome> without;  // what to say if the server lacks it as well
+    std::string lacked;
     for (int round = 0;; ++round) {
       if (includes_.too_many()) return Alone(NVRTC_ERROR_OUT_OF_MEMORY, kTooMany);
-      std::shared_ptr<const Outcome> outcome = Once(*server_headers);
-      if (outcome->status != NVRTC_ERROR_COMPILATION || round == kMostRounds) return outcome;
+      std::shared_ptr<const Outcome> outcome = Once(flags);
       std::string missing, from;
-      if (!FindMissing(outcome->log, &from, &missing)) return outcome;
-      if (includes_.AddSpelled(missing, FolderOf(from))) continue;
+      const bool misses =
+          outcome->status == NVRTC_ERROR_COMPILATION && FindMissing(outcome->log, &from, &missing);
+      if (lacked.empty() || missing != lacked) *server = flags;
+      if (!misses || round == kMostRounds) return outcome;
+      if (missing == lacked) return without;
+      if (includes_.AddSpelled(missing, FolderOf(from))) {
+        NoteMacro(from, missing);
+        continue;
+      }
       // A container without CUDA's headers: those beside the server's NVRTC.
-      if (*server_headers) return outcome;
-      std::shared_ptr<const Outcome> with = Once(true);
-      if (FindMissing(with->log, &from, &missing) && !includes_.AddSpelled(missing, FolderOf(from)))
-        return outcome;
-      *server_headers = true;
-      if (with->status != NVRTC_ERROR_COMPILATION) return with;
+      const uint32_t wanted = IsCccl(missing) ? nvrtc::kServerCccl : nvrtc::kServerHeaders;
+      if ((flags & wanted) != 0) return outcome;
+      flags |= wanted;
+      without = outcome;
+      lacked = missing;
     }
   }
 
@@ -133,6 +143,40 @@ class Job {
     std::set<std::string> names;
     for (const Header& header : program.headers) names.insert(header.name);
     return names;
+  }
+
+  static bool IsCccl(const std::string& name) {
+    static constexpr const char* kFolders[] = {"cuda/", "cub/", "thrust/", "nv/"};
+    return std::any_of(std::begin(kFolders), std::end(kFolders),
+                       [&](const char* folder) { return name.rfind(folder, 0) == 0; });
+  }
+
+  // Names that macros made, by the file that included them: not to be missed a second time.
+  struct Macros {
+    std::mutex mutex;
+    std::map<std::string, std::set<std::string>> by_file;
+  };
+  static Macros& TheMacros() {
+    static auto* macros = new Macros;
+    return *macros;
+  }
+  static void NoteMacro(const std::string& from, const std::string& name) {
+    Macros& macros = TheMacros();
+    constexpr size_t kMost = 4096;
+    std::lock_guard lock(macros.mutex);
+    if (macros.by_file.size() < kMost) macros.by_file[from].insert(name);
+  }
+  void AddKnownMacros() {
+    Macros& macros = TheMacros();
+    std::lock_guard lock(macros.mutex);
+    if (macros.by_file.empty()) return;
+    for (size_t i = 0; i < includes_.headers().size(); ++i) {  // it grows
+      auto known = macros.by_file.find(includes_.headers()[i].name);
+      if (known == macros.by_file.end()) continue;
+      for (const std::string& name : known->second) {
+        includes_.AddSpelled(name, FolderOf(known->first));
+      }
+    }
   }
 
   // `one.h(3): catastrophic error: could not open source file "two.h" (...)`
@@ -163,8 +207,8 @@ class Job {
     return all;
   }
 
-  std::string Key(const std::vector<Header>& headers, bool server_headers) const {
-    std::string key(1, server_headers ? '1' : '0');
+  std::string Key(const std::vector<Header>& headers, uint32_t server) const {
+    std::string key(1, static_cast<char>('0' + server));
     auto add = [&key](std::string_view text) {
       key += std::to_string(text.size()) + ":";
       key += text;
@@ -183,9 +227,9 @@ class Job {
     return key;
   }
 
-  std::shared_ptr<const Outcome> Once(bool server_headers) {
+  std::shared_ptr<const Outcome> Once(uint32_t server) {
     const std::vector<Header> headers = AllHeaders();
-    std::string key = Key(headers, server_headers);
+    std::string key = Key(headers, server);
     Cache& cache = TheCache();
     {
       std::lock_guard lock(cache.mutex);
@@ -193,7 +237,7 @@ class Job {
       if (found != cache.outcomes.end()) return found->second;
     }
     auto outcome = std::make_shared<Outcome>();
-    int status = Ask(headers, server_headers, outcome.get());
+    int status = Ask(headers, server, outcome.get());
     if (status != 0) {
       return Alone(static_cast<nvrtcResult>(status),
                    "farcall: the server did not compile this: its answer is on standard error\n");
@@ -217,13 +261,13 @@ class Job {
     cache.outcomes.emplace(std::move(key), std::move(outcome));
   }
 
-  int Ask(const std::vector<Header>& headers, bool server_headers, Outcome* outcome) const {
+  int Ask(const std::vector<Header>& headers, uint32_t server, Outcome* outcome) const {
     Call call(nvrtc::Function::nvrtcCompileProgram);
     thin::CallTexts texts(call);
     call.Value<uint32_t>(static_cast<uint32_t>(headers.size()));
     call.Value<uint32_t>(static_cast<uint32_t>(options_.size()));
     call.Value<uint32_t>(static_cast<uint32_t>(program_.expressions.size()));
-    call.Value<uint32_t>(server_headers ? nvrtc::kServerHeaders : 0);
+    call.Value<uint32_t>(server);
     texts.Put(source_);
     texts.Put(program_.name);
     for (const Header& header : headers) texts.PutKept(header.text);
@@ -268,11 +312,11 @@ class Job {
 
 std::shared_ptr<const Outcome> Compile(const Program& program,
                                        const std::vector<std::string>& options) {
-  static std::atomic<bool> server_headers{false};
+  static std::atomic<uint32_t> needed{0};
   const Options sorted = Sort(options);
-  bool with = server_headers.load() || sorted.server_headers;
-  std::shared_ptr<const Outcome> outcome = Job(program, sorted).Run(&with);
-  if (with) server_headers.store(true);
+  uint32_t server = needed.load() | (sorted.server_headers ? nvrtc::kServerHeaders : 0);
+  std::shared_ptr<const Outcome> outcome = Job(program, sorted).Run(&server);
+  needed.fetch_or(server);
   return outcome;
 }
 

@@ -27,39 +27,50 @@ using Texts = std::vector<std::shared_ptr<const std::string>>;
 
 // CUDA's headers beside this NVRTC: a toolkit's, or NVIDIA's packages'. What the client has comes
 // with its program; these are for containers that have none.
-std::vector<std::string> HeaderFolders(const fs::path& library) {
-  std::vector<std::string> folders;
+struct HeaderFolders {
+  std::vector<std::string> cuda, cccl;
+};
+HeaderFolders FindHeaders(const fs::path& library) {
+  HeaderFolders folders;
   for (const char* to : {"../include", "../../include", "../../../include",
                          "../../cuda_runtime/include", "../../cuda_cccl/include"}) {
     std::error_code error;
     const fs::path folder = fs::weakly_canonical(library / to, error);
     if (fs::exists(folder / "cuda_fp16.h", error)) {
-      folders.push_back(folder.string());
+      folders.cuda.push_back(folder.string());
     }
     for (const fs::path& cccl : {folder / "cccl", folder}) {
       if (fs::exists(cccl / "cuda/std/version", error)) {
-        folders.push_back(cccl.string());
+        folders.cccl.push_back(cccl.string());
       }
     }
   }
   return folders;
 }
 
-void ConfineThisThread(const std::string& library, const std::vector<std::string>& headers) {
+bool Begins(const std::string& text, const char* with) {
+  return text.rfind(with, 0) == 0;
+}
+
+void ConfineThisThread(const std::string& library, const HeaderFolders& headers) {
   thread_local bool confined = false;
   if (confined) return;
   confined = true;
-  std::vector<std::string> folders = headers;
-  folders.push_back(library);
+  // NVRTC opens this when it first compiles, wherever the loader then looks.
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(library, error)) {
+    if (Begins(entry.path().filename().string(), "libnvrtc-builtins.so.")) {
+      dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+    }
+  }
+  std::vector<std::string> folders = {library};
+  folders.insert(folders.end(), headers.cuda.begin(), headers.cuda.end());
+  folders.insert(folders.end(), headers.cccl.begin(), headers.cccl.end());
   Status status = ConfineReads(folders);
   if (!status.ok()) {
     std::fprintf(stderr, "farcall: a program compiled here may read what this worker may: %s\n",
                  status.message().c_str());
   }
-}
-
-bool Begins(const std::string& text, const char* with) {
-  return text.rfind(with, 0) == 0;
 }
 
 // Options that name a file or a folder of the machine NVRTC runs on. The client answers them
@@ -103,14 +114,14 @@ bool AskForPtx(std::string* option) {
 struct Program {
   std::shared_ptr<const std::string> source, name;
   Texts headers, header_names, options, expressions;
-  bool server_headers = false;  // beside the program's own
+  uint32_t flags = 0;
 };
 
 bool ReadProgram(LibraryCall& call, Program* program) {
   const auto headers = call.Value<uint32_t>();
   const auto options = call.Value<uint32_t>();
   const auto expressions = call.Value<uint32_t>();
-  program->server_headers = (call.Value<uint32_t>() & farcall::nvrtc::kServerHeaders) != 0;
+  program->flags = call.Value<uint32_t>();
   program->source = GetText(call);
   program->name = GetText(call);
   program->headers = GetTexts(call, headers);
@@ -165,12 +176,11 @@ class Job {
     auto create = FARCALL_NVRTC(nvrtcCreateProgram);
     auto destroy = FARCALL_NVRTC(nvrtcDestroyProgram);
     if (!ChooseOptions() || create == nullptr || destroy == nullptr) return;
-    const std::vector<std::string> folders = HeaderFolders(FolderOfFunction((void*)create));
-    ConfineThisThread(FolderOfFunction((void*)create), folders);
-    for (const std::string& folder :
-         program_.server_headers ? folders : std::vector<std::string>()) {
-      options_.push_back("-I" + folder);
-    }
+    const std::string library = FolderOfFunction(reinterpret_cast<void*>(create));
+    const HeaderFolders headers = FindHeaders(library);
+    ConfineThisThread(library, headers);
+    AddFolders(headers.cuda, farcall::nvrtc::kServerHeaders);
+    AddFolders(headers.cccl, farcall::nvrtc::kServerCccl);
     nvrtcProgram made = nullptr;
     nvrtcResult status =
         create(&made, program_.source->c_str(), program_.name->c_str(),
@@ -193,6 +203,13 @@ class Job {
       to_ptx_ |= call_.base().session.prefers_ptx() && AskForPtx(&options_.back());
     }
     return true;
+  }
+
+  void AddFolders(const std::vector<std::string>& folders, uint32_t flag) {
+    if ((program_.flags & flag) == 0) return;
+    for (const std::string& folder : folders) {
+      options_.push_back("-I" + folder);
+    }
   }
 
   void Compile(nvrtcProgram made) {
