@@ -24,8 +24,9 @@ struct Flags {
   std::string device, gpus, token, token_file, memory, host_memory, config, log_level, report,
       control, metrics, audit, pool, pool_name, pool_token_file;
   std::vector<std::string> advertise;
-  std::string max_share, max_limit, max_priority, max_net, worker_users;
-  uint32_t grace_seconds = 0, max_sessions = 0;
+  std::string max_share, max_limit, max_priority, max_net, worker_users, oversubscribe,
+      swap_host_memory;
+  uint32_t park_after_seconds = 0, grace_seconds = 0, max_sessions = 0;
 };
 
 Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* options) {
@@ -53,6 +54,16 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
     options->log_level = flags.log_level;
   }
   options->report = flags.report;
+  if (command.count("--park-after") != 0) {
+    options->park_after_seconds = flags.park_after_seconds;
+  }
+  if (!flags.oversubscribe.empty()) {
+    Result<uint32_t> factor = server::ParseFactor(flags.oversubscribe);
+    if (!factor.ok()) {
+      return {Code::kInvalid, "--oversubscribe " + factor.status().message()};
+    }
+    options->oversubscribe_milli = *factor;
+  }
   if (!flags.control.empty()) {
     options->control = flags.control;
   }
@@ -80,6 +91,7 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
   }
   for (auto [name, text, bytes] :
        {std::tuple("--mem", flags.memory, &options->memory_bytes),
+        std::tuple("--swap-host-mem", flags.swap_host_memory, &options->swap_host_bytes),
         std::tuple("--host-mem", flags.host_memory, &options->host_memory_bytes)}) {
     Result<uint64_t> parsed = text.empty() ? *bytes : server::ParseBytes(text);
     if (!parsed.ok()) {
@@ -150,6 +162,16 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
                       "500MB/s (default: no bound)");
   command->add_option("--max-priority", flags->max_priority,
                       "highest class a client may ask for: high (default), normal or low");
+  command->add_option("--oversubscribe", flags->oversubscribe,
+                      "lend so many times a device's memory: sessions that idle are swapped to "
+                      "this machine's (default: 1)");
+  command->add_option("--swap-host-mem", flags->swap_host_memory,
+                      "this machine's memory for what is swapped out (default: half of it)");
+  command
+      ->add_option("--park-after", flags->park_after_seconds,
+                   "a session that idles so many seconds leaves the device until it works again "
+                   "(default: 0, it stays)")
+      ->check(CLI::Range(0, 86400));
   command->add_option("--grace", flags->grace_seconds, "seconds a session outlives its lost link")
       ->default_str("60");
   command->add_option("--max-sessions", flags->max_sessions, "sessions at once")

@@ -68,6 +68,10 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello) 
     } else if (workers_.size() >= options_.max_sessions) {
       started = {Code::kUnavailable, "the server is full: " + std::to_string(workers_.size()) +
                                          " sessions of " + std::to_string(options_.max_sessions)};
+    } else if (swap_ != nullptr && !swap_->takes_more()) {
+      started = {Code::kUnavailable,
+                 "the server swaps memory most of its time: it takes no new sessions until less of "
+                 "it is wanted"};
     } else if (pool_.is_in_pool()) {
       Result<quota::ClaimGrant> grant = pool_.Admit(hello.lease);
       started = grant.ok() ? StartSession(*channel, hello, &*grant) : grant.status();
@@ -148,6 +152,7 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello,
   setup.device_kind = devices_.choice.kind;
   setup.log_level = options_.log_level;
   setup.tenant = options_.token.empty() ? "open" : "token " + options_.token;
+  setup.swaps = swap_ != nullptr;
   setup.hello = hello;
   setup.hello.lease.clear();
   Welcome& welcome = setup.welcome;
@@ -226,6 +231,7 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello,
   fields["from"] = channel.PeerName();
   audit_.Note("session_started", std::move(fields));
   workers_[control] = std::move(worker);
+  JoinSwap(*workers_[control]);
   Watch(control);
   net_.Begin(control);
   EngageNew(control);

@@ -31,6 +31,8 @@ enum class ControlType : uint32_t {
   kLeaseLimit,    // device, a = how much more of the lease there is; b = quota::Company
   kNetLimit,      // a = 1: the vGPU has a network budget, its bytes are to be asked for; 0: none
   kNetBytes,      // a = bytes that may cross the session's connections
+  kSwapOut,       // its memory leaves the device; a = nanoseconds its work has to end
+  kSwapIn,        // and comes back; a = 1: host memory that it lay in is kept for the next time
   // worker -> supervisor
   kCharge,        // id, device (-1: host memory), a = bytes
   kRefund,        // device (-1: host memory), a = bytes
@@ -48,10 +50,16 @@ enum class ControlType : uint32_t {
   kLeaseDone,     // device, a = 1: it wants the next, for a piece that takes b at most
   kWantNetBytes,  // it has none left
   kNetUse,        // a = bytes received, b = bytes sent, c = nanoseconds waited for bytes, so far
+  kIdle,          // a = 1: nothing of its on any device since a while, 0: it works again
+  kWantIn,        // a record waits for its memory
+  kMoved,         // device, a = bytes of it that are out now; before kSwapDone
+  kSwapDone,      // a = a SwapOutcome, b = nanoseconds it took, c = bytes that moved
+  kDeviceFull,    // device, a = bytes that the device refused though there was to be room
   kProbe,         // a probe's answer: a memfd with its report; text = why there is none
   // farcall-control -> supervisor
   kAskStatus,  // id
   kSetQuota,   // id, text = the vGPU's id; a, b, c: QuotaChange
+  kPark,       // id, text = the vGPU's id: its memory leaves the device; answer: kSetQuotaReply
   // a pool's agent -> supervisor
   kPoolBeat,    // id: it is about to report to the pool
   kPoolAnswer,  // id = of the report it answers; descriptor: a memfd with PoolAnswer as JSON
@@ -97,6 +105,9 @@ struct QuotaChange {
             static_cast<uint8_t>(message.c), message.c >> 8};
   }
 };
+// How kSwapOut and kSwapIn ended: kStayed: its work did not end in time, or nothing could be
+// copied; kNoRoom: the device refused.
+enum class SwapOutcome : uint64_t { kOut, kStayed, kIn, kNoRoom };
 enum class ChangeOutcome : uint64_t { kDone, kNoSuchVgpu, kInvalid, kRefused };
 
 // An entry of kProcesses, packed into `text`.

@@ -49,7 +49,12 @@ Status ControlClient::Charge(int device, uint64_t bytes) {
   question.type = ControlType::kCharge;
   question.device = device;
   question.a = bytes;
-  FARCALL_TRY(Ask(question, &answer));
+  waiting_charges_.fetch_add(1);  // TakeAnswer takes it off: what follows the answer counts as work
+  Status asked = Ask(question, &answer);
+  if (!asked.ok()) {
+    waiting_charges_.fetch_sub(1);
+    return asked;
+  }
   if (answer.a == 1) {
     use().Charged(device, static_cast<int64_t>(bytes));
     return {};
@@ -64,6 +69,17 @@ void ControlClient::Refund(int device, uint64_t bytes) {
   message.device = device;
   message.a = bytes;
   (void)SendControl(fd_, message);  // a supervisor that is gone has no ledger
+}
+
+bool ControlClient::NoteDeviceFull(int device, uint64_t bytes) {
+  if (!swaps_) {
+    return false;
+  }
+  ControlMessage message;
+  message.type = ControlType::kDeviceFull;
+  message.device = device;
+  message.a = bytes;
+  return SendControl(fd_, message).ok();
 }
 
 quota::Usage ControlClient::Query(int device) {
@@ -141,6 +157,9 @@ bool ControlClient::TakeAnswer(const ControlMessage& message, std::vector<int>* 
   auto place = waiting_.find(message.id);
   if (place == waiting_.end()) {
     return true;
+  }
+  if (message.type == ControlType::kChargeReply) {
+    waiting_charges_.fetch_sub(1);
   }
   place->second.answer = message;
   if (!descriptors->empty()) {

@@ -3,6 +3,7 @@
 // on.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -25,6 +26,10 @@ class ControlClient final : public MemoryBroker {
   Status Redeem(const ShareToken& token, Shared* shared) override;
   void DropShared(const ShareToken& token) override;
   std::vector<ProcessUse> Processes(int device) override;
+  int waiting_charges() const override { return waiting_charges_.load(); }
+  bool NoteDeviceFull(int device, uint64_t bytes) override;
+  // The server swaps: a charge may wait for room.   Before the first charge
+  void SetSwaps() { swaps_ = true; }
 
   // Hands an answer to whoever waits for it, with the descriptor that came with it; false: the
   // message is no answer.
@@ -47,6 +52,8 @@ class ControlClient final : public MemoryBroker {
   std::map<uint64_t, Waiting> waiting_;
   uint64_t last_id_ = 0;
   bool ended_ = false;
+  std::atomic<int> waiting_charges_{0};
+  bool swaps_ = false;
 };
 
 }  // namespace farcall::server

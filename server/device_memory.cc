@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "server/host_slabs.h"
 #include "server/share_list.h"
 #include "server/user_memory.h"
 
@@ -32,7 +33,10 @@ auto AtOrBefore(Map& map, uint64_t address) {
 
 CUresult DeviceMemory::MapChunk(int device, uint64_t base, uint64_t bytes, Chunk* chunk) {
   CUmemAllocationProp properties = PinnedProperties(device, true);
-  *chunk = {bytes, 0, device, 0, true, false, false, {}};
+  *chunk = {};
+  chunk->bytes = bytes;
+  chunk->device = device;
+  chunk->exportable = true;
   CUresult result = api_.cuMemCreate(&chunk->handle, bytes, &properties, 0);
   if (result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_VALUE) {
     // A device that cannot export its memory still can have it.
@@ -57,11 +61,15 @@ CUresult DeviceMemory::MapChunk(int device, uint64_t base, uint64_t bytes, Chunk
 }
 
 void DeviceMemory::DropChunk(uint64_t base, const Chunk& chunk) {
+  if (chunk.out != nullptr) {
+    return chunk.out->Put(chunk.slab);
+  }
   api_.cuMemUnmap(base, chunk.bytes);
   api_.cuMemRelease(chunk.handle);
 }
 
 CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::string* detail) {
+  constexpr int kTries = 3;
   uint64_t room = CreditHalf(window_).bytes;
   if (!has_window() || bytes == 0 || bytes > room) {
     *detail = "device memory: asked " + std::to_string(bytes) + " bytes, the window has " +
@@ -69,45 +77,41 @@ CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::str
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   bytes = (bytes + kChunkGranularityBytes - 1) / kChunkGranularityBytes * kChunkGranularityBytes;
+  bool device_refused = false;
+  CUresult result = GrantNew(device, bytes, range, detail, &device_refused);
+  for (int i = 1; i < kTries && device_refused && broker_.NoteDeviceFull(device, bytes); ++i) {
+    result = GrantNew(device, bytes, range, detail, &device_refused);
+  }
+  return result == CUDA_SUCCESS || !Regrant(device, bytes, range) ? result : CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::GrantNew(int device, uint64_t bytes, Window* range, std::string* detail,
+                                bool* device_refused) {
   const auto credit = static_cast<int64_t>(bytes);
+  *device_refused = false;
   broker_.use().Unspent(device, credit);
   if (Status charged = Charge(device, bytes); !charged.ok()) {
     broker_.use().Unspent(device, -credit);
     *detail = charged.message();
-    return Regrant(device, bytes, range) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    return CUDA_ERROR_OUT_OF_MEMORY;
   }
   std::unique_lock lock(mutex_);
   uint64_t base = TakeRange(bytes);
   lock.unlock();  // the driver may take long to map; the range is ours
-  CUresult result = base == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-  uint64_t mapped = 0;
   std::map<uint64_t, Chunk> made;
-  while (result == CUDA_SUCCESS && mapped < bytes) {
-    uint64_t step = std::min(bytes - mapped, kLargestChunkBytes);
-    Chunk chunk;
-    result = MapChunk(device, base + mapped, step, &chunk);
-    if (result != CUDA_SUCCESS) {
-      break;
-    }
-    made[base + mapped] = chunk;
-    mapped += step;
-  }
+  CUresult result = base == 0 ? CUDA_ERROR_OUT_OF_MEMORY : MapChunks(device, base, bytes, &made);
+  lock.lock();
   if (result != CUDA_SUCCESS) {
-    for (const auto& [at, chunk] : made) {
-      DropChunk(at, chunk);
-    }
-    lock.lock();
     if (base != 0) {
       PutRange(base, bytes);
     }
+    *device_refused = base != 0 && result == CUDA_ERROR_OUT_OF_MEMORY;
     broker_.Refund(device, bytes);
     broker_.use().Unspent(device, -credit);
     *detail = "device memory: the device refused " + std::to_string(bytes) + " bytes (code " +
               std::to_string(result) + ")";
-    lock.unlock();
-    return Regrant(device, bytes, range) ? CUDA_SUCCESS : result;
+    return result;
   }
-  lock.lock();
   for (const auto& [owner, accessor] : peers_) {
     for (auto chunk = made.begin(); owner == device && chunk != made.end(); ++chunk) {
       CUmemAccessDesc access = FullAccess(accessor);
@@ -117,6 +121,24 @@ CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::str
   chunks_.merge(made);
   AddCredit(base, bytes, device);
   *range = {base, bytes};
+  return CUDA_SUCCESS;
+}
+
+CUresult DeviceMemory::MapChunks(int device, uint64_t base, uint64_t bytes,
+                                 std::map<uint64_t, Chunk>* made) {
+  for (uint64_t mapped = 0; mapped < bytes;) {
+    uint64_t step = std::min(bytes - mapped, kLargestChunkBytes);
+    Chunk chunk;
+    CUresult result = MapChunk(device, base + mapped, step, &chunk);
+    if (result != CUDA_SUCCESS) {
+      for (const auto& [at, before] : *made) {
+        DropChunk(at, before);
+      }
+      return result;
+    }
+    (*made)[base + mapped] = chunk;
+    mapped += step;
+  }
   return CUDA_SUCCESS;
 }
 
@@ -336,7 +358,7 @@ CUresult DeviceMemory::AllowPeer(int owner, int accessor) {
   std::lock_guard lock(mutex_);
   CUmemAccessDesc access = FullAccess(accessor);
   for (const auto& [base, chunk] : chunks_) {
-    if (chunk.device != owner) {
+    if (chunk.device != owner || chunk.out != nullptr) {
       continue;
     }
     CUresult result = api_.cuMemSetAccess(base, chunk.bytes, &access, 1);

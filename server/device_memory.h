@@ -20,6 +20,8 @@
 
 namespace farcall::server {
 
+class HostSlabs;
+
 // Physical memory is charged, created, mapped, and only then granted: an allocation inside credit
 // is bookkeeping.
 //   Thread  any
@@ -94,6 +96,19 @@ class DeviceMemory {
   void AddForeign(uint64_t address, uint64_t bytes, uint64_t owner);
   void RemoveForeign(uint64_t owner);
 
+  // ---- swapping: device_memory_swap.cc. Nothing of the session runs meanwhile.   Thread  one
+  struct Moved {
+    uint64_t bytes = 0;
+    CUresult result = CUDA_SUCCESS;  // of the first chunk that could not
+  };
+  // Copies chunks into `slabs` and gives their memory back to the devices; the addresses stay
+  // taken. What others may have mapped stays, and what lies on a device without a context.
+  Moved MoveOut(const std::map<int, CUcontext>& contexts, HostSlabs& slabs);
+  // And back to where they were. Those that came before one did not stay in.
+  Moved MoveIn(const std::map<int, CUcontext>& contexts, HostSlabs& slabs);
+  // Of a device's chunks, what is out.   Thread  any
+  uint64_t out_bytes(int device) const;
+
   // Whether the whole range is the session's.
   bool Contains(uint64_t address, uint64_t bytes) const;
   quota::Usage Query(int device) { return broker_.Query(device); }
@@ -107,7 +122,9 @@ class DeviceMemory {
     bool exportable = false;
     bool being_shared = false;  // stays until that is settled
     bool shared = false;
-    ShareToken token;  // if shared
+    ShareToken token;          // if shared
+    HostSlabs* out = nullptr;  // not on the device: its bytes are in a slab of these
+    std::byte* slab = nullptr;
   };
   struct Span {
     uint64_t end = 0;
@@ -138,7 +155,12 @@ class DeviceMemory {
   Status Charge(int device, uint64_t bytes);
   void PutRange(uint64_t base, uint64_t bytes);
   CUresult MapChunk(int device, uint64_t base, uint64_t bytes, Chunk* chunk);
+  CUresult MapChunks(int device, uint64_t base, uint64_t bytes, std::map<uint64_t, Chunk>* made);
+  CUresult GrantNew(int device, uint64_t bytes, Window* range, std::string* detail,
+                    bool* device_refused);
   void DropChunk(uint64_t base, const Chunk& chunk);
+  Moved MoveDeviceOut(int device, CUstream stream, HostSlabs& slabs);
+  Moved MoveDeviceIn(int device, CUstream stream, HostSlabs& slabs);
   // All of it has been returned: its memory and its charge go.
   std::map<uint64_t, Chunk>::iterator RetireChunk(std::map<uint64_t, Chunk>::iterator chunk);
   CUresult ShareChunk(uint64_t base, ShareToken* token, uint64_t* bytes, std::string* detail);

@@ -44,6 +44,10 @@ class MemoryBroker {
   virtual void DropShared(const ShareToken& token);
   // The processes of the vGPU that hold some of the device's memory and run on this one's host.
   virtual std::vector<ProcessUse> Processes(int device) { return {}; }
+  // Threads that wait in Charge: what they do goes on when there is room.   Thread  any
+  virtual int waiting_charges() const { return 0; }
+  // The device refused what was charged. True: others have made room by the next charge's answer.
+  virtual bool NoteDeviceFull(int device, uint64_t bytes) { return false; }
   UseMeter& use() { return use_; }
 
  private:

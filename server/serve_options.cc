@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 
@@ -19,11 +21,13 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 24> kSettings = {
-    "listen",   "device",  "gpus",      "token",           "token_file",     "mem",
-    "grace",    "lanes",   "max_share", "max_limit",       "max_priority",   "control",
-    "audit",    "metrics", "log_level", "max_sessions",    "config_version", "worker_users",
-    "host_mem", "pool",    "pool_name", "pool_token_file", "advertise",      "max_net"};
+constexpr std::array<std::string_view, 27> kSettings = {
+    "listen",        "device",          "gpus",         "token",         "token_file",
+    "mem",           "grace",           "lanes",        "max_share",     "max_limit",
+    "max_priority",  "control",         "audit",        "metrics",       "log_level",
+    "max_sessions",  "config_version",  "worker_users", "host_mem",      "pool",
+    "pool_name",     "pool_token_file", "advertise",    "oversubscribe", "park_after",
+    "swap_host_mem", "max_net"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -62,7 +66,7 @@ Status ReadListen(const std::string& path, const toml::node& value, ServeOptions
 Status ReadText(const std::string& path, std::string_view name, const toml::node& value,
                 ServeOptions* options) {
   auto text = value.value_exact<std::string>();
-  bool is_size = name == "mem" || name == "host_mem";
+  bool is_size = name == "mem" || name == "host_mem" || name == "swap_host_mem";
   if (is_size && !text) {
     auto bytes = value.value_exact<int64_t>();
     if (!bytes || *bytes < 0) {
@@ -139,7 +143,9 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
       return {Code::kInvalid,
               path + ": setting '" + std::string(name) + "': " + bytes.status().message()};
     }
-    (name == "mem" ? options->memory_bytes : options->host_memory_bytes) = *bytes;
+    (name == "mem"        ? options->memory_bytes
+     : name == "host_mem" ? options->host_memory_bytes
+                          : options->swap_host_bytes) = *bytes;
   }
   return {};
 }
@@ -171,6 +177,15 @@ Status ReadServeConfig(const std::string& path, ServeOptions* options) {
       FARCALL_TRY(ReadNumber(path, name, value, 0, 86400, &options->grace_seconds));
     } else if (name == "max_sessions") {
       FARCALL_TRY(ReadNumber(path, name, value, 1, 4096, &options->max_sessions));
+    } else if (name == "park_after") {
+      FARCALL_TRY(ReadNumber(path, name, value, 0, 86400, &options->park_after_seconds));
+    } else if (name == "oversubscribe") {
+      std::optional<double> number = value.value<double>();
+      Result<uint32_t> factor = ParseFactor(number ? std::to_string(*number) : "");
+      if (!factor.ok()) {
+        return Wrong(path, name, "a number from 1 to 16, such as 1.8");
+      }
+      options->oversubscribe_milli = *factor;
     } else if (name == "lanes") {
       FARCALL_TRY(ReadNumber(path, name, value, 1, 8, &options->lanes));
     } else if (name != "config_version") {
@@ -193,6 +208,16 @@ Result<std::string> ReadTokenFile(const std::string& path) {
     return Status(Code::kInvalid, "token file '" + path + "': its first line is empty");
   }
   return token;
+}
+
+Result<uint32_t> ParseFactor(std::string_view text) {
+  const std::string number(text);
+  char* end = nullptr;
+  double factor = std::strtod(number.c_str(), &end);
+  if (number.empty() || *end != '\0' || !(factor >= 1 && factor <= 16)) {
+    return Status(Code::kInvalid, "'" + number + "': write a number from 1 to 16, such as 1.8");
+  }
+  return static_cast<uint32_t>(std::lround(factor * 1000));
 }
 
 Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePolicy* policy) {

@@ -24,7 +24,10 @@ struct ServeOptions {
   uint64_t memory_bytes = 0;  // per vGPU and device: default and ceiling; 0: the whole device
   uint64_t host_memory_bytes = uint64_t{4} << 30;  // locked for a vGPU on this machine, at most
   quota::ComputePolicy compute;                    // what a vGPU may have of a device's time
-  uint64_t max_net_bytes_per_s = 0;  // of a vGPU, both directions together; 0: no bound
+  uint64_t max_net_bytes_per_s = 0;     // of a vGPU, both directions together; 0: no bound
+  uint32_t oversubscribe_milli = 1000;  // of a device's memory, what is lent in all
+  uint64_t swap_host_bytes = 0;         // for what is not on its device; 0: half of the host's
+  uint32_t park_after_seconds = 0;      // who idles so long leaves the device; 0: nobody does
   uint32_t grace_seconds = 60;
   uint32_t max_sessions = 256;
   uint32_t lanes = 2;
@@ -36,6 +39,9 @@ struct ServeOptions {
   UserRange
       worker_users;    // each vGPU's workers have one of these ids; none: they run as the server
   std::string report;  // file for what was served, written at exit; empty: none
+
+  // Sessions' memory may leave their devices.
+  bool swaps() const { return oversubscribe_milli > 1000 || park_after_seconds != 0; }
 };
 
 // Reads a TOML file into `options`.
@@ -52,6 +58,9 @@ Result<uint64_t> ParseBytes(std::string_view text);
 // "30%", "12.5%" in thousandths, more than none; "high", "normal", "low".   Errors  kInvalid
 Result<uint32_t> ParsePercent(std::string_view text);
 Result<quota::Priority> ParsePriority(std::string_view text);
+
+// "1.8" in thousandths, 1 to 16.   Errors  kInvalid
+Result<uint32_t> ParseFactor(std::string_view text);
 
 // One of max_share, max_limit, max_priority.   Errors  kInvalid
 Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePolicy* policy);

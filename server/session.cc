@@ -88,6 +88,9 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
 
 Session::~Session() {
   EndHostCalls();
+  if (options_.swap != nullptr) {
+    options_.swap->Stop();
+  }
   landing_.Stop();
   nvml_helper_.Stop();
   leaving_.store(true);
@@ -166,6 +169,9 @@ Status Session::Run() {
       break;
     }
     ServeGate();
+    if (options_.swap != nullptr) {
+      options_.swap->Serve(*this);
+    }
   }
   Status reason = status;
   {
@@ -184,11 +190,14 @@ Status Session::Run() {
 }
 
 Clock::time_point Session::NextDeadline() const {
-  auto deadline = Clock::now() + milliseconds(1000);
-  if (options_.gate == nullptr || !options_.gate->engaged()) {
-    return deadline;
+  quota::Ns at = ComputeGate::kNever;
+  if (options_.gate != nullptr && options_.gate->engaged()) {
+    at = options_.gate->ServeAt();
   }
-  quota::Ns at = options_.gate->ServeAt();
+  if (options_.swap != nullptr) {
+    at = std::min(at, options_.swap->ServeAt());
+  }
+  auto deadline = Clock::now() + milliseconds(1000);
   return at == ComputeGate::kNever
              ? deadline
              : std::min(deadline, Clock::time_point(std::chrono::nanoseconds(at)));
@@ -310,6 +319,9 @@ void Session::FlushPrintf(CUcontext context) {
 
 void Session::ForgetContext(CUcontext context) {
   libraries_->ForgetContext(context);
+  if (options_.swap != nullptr) {
+    options_.swap->ForgetContext(context);
+  }
   completion_.ForgetContext(context);
   if (options_.clock != nullptr) {
     options_.clock->ForgetContext(context);

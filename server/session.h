@@ -26,6 +26,7 @@
 #include "server/helper.h"
 #include "server/image_store.h"
 #include "server/landing.h"
+#include "server/memory_swap.h"
 #include "server/mirror_work.h"
 #include "server/mirrors.h"
 #include "server/outbox.h"
@@ -61,9 +62,10 @@ struct SessionOptions {
   ComputeGate* gate = nullptr;     // null: no work is held; outlives the session
   EventClock* clock = nullptr;     // null: nobody measures device time by events; outlives it
   cuda_abi::CodeTaste code_taste = cuda_abi::CodeTaste::kMachineCodeFirst;
+  MemorySwap* swap = nullptr;  // null: its memory never leaves the device; outlives the session
 };
 
-class Session final : public LinkObserver {
+class Session final : public LinkObserver, private SwapGround {
  public:
   Session(const DriverApi& api, const SessionOptions& options, MemoryBroker& broker);
   ~Session() override;
@@ -233,6 +235,13 @@ class Session final : public LinkObserver {
   void EndOfFrame();
   void ServeGate();
   void FenceDevice(int device, std::function<void()> done);
+  // Whether the record may be served while the session's memory is where it is.
+  bool AdmitsMemory(const RecordHeader& header);
+  // ---- SwapGround
+  void FenceAll(std::function<void()> done) override;
+  bool Quiet() override;
+  std::map<int, CUcontext> Contexts() override;
+  DeviceMemory& SwappedMemory() override { return memory_; }
   // The gate's key of work that it has to admit; 0: none, or nothing is gated.
   uint64_t GatedWork(const RecordView& record, const ContextState* context) const;
   // Whether gated work may go; what became of it then.

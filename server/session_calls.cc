@@ -39,6 +39,9 @@ Status Session::ServeSessionCall(const RecordView& record, Turn& turn, Served* s
         return Malformed(header, "kReturnCredit of " + std::to_string(bytes) +
                                      " bytes that are no unspent credit");
       }
+      if (options_.swap != nullptr) {
+        options_.swap->NoteReturn(*this);
+      }
       return {};
     }
     case SessionCall::kFenceFrees: {
@@ -94,7 +97,9 @@ void Session::ServeNeedCredit(const RecordHeader& header, int device, uint64_t b
   // A program that allocates goes on allocating: as much again as it has taken so far, so that one
   // that grows asks seldom. A refusal of the surplus is none.
   uint64_t free_bytes = memory_.Query(device).free_bytes();
-  uint64_t ahead = std::min({memory_.granted_bytes(device), kMaxCreditAheadBytes, free_bytes / 8}) /
+  // Where others may have to leave for it, no more than is asked.
+  uint64_t most_ahead = options_.swap == nullptr ? kMaxCreditAheadBytes : 0;
+  uint64_t ahead = std::min({memory_.granted_bytes(device), most_ahead, free_bytes / 8}) /
                    kChunkGranularityBytes * kChunkGranularityBytes;
   if (ahead != 0 && bytes <= free_bytes - ahead) {
     result = memory_.Grant(device, bytes + ahead, &range, &detail);

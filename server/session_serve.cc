@@ -15,6 +15,9 @@ Status Session::ServeBacklog() {
   if (side_.empty() && backlog_.empty()) {
     return {};
   }
+  if (!side_.empty() && options_.swap != nullptr && !options_.swap->Admit()) {
+    return {};
+  }
   FARCALL_TRY(ServeSideQueue());
   while (!backlog_.empty()) {
     Waiting& next = backlog_.front();
@@ -86,6 +89,10 @@ bool Session::MoveAside(const RecordView& record) {
 }
 
 Status Session::ServeRecord(const RecordView& record, Served* served) {
+  if (options_.swap != nullptr && !AdmitsMemory(record.header)) {
+    *served = Served::kStalled;
+    return {};
+  }
   if (record.header.call >= kFirstSessionCall) {
     return ServeSessionCall(record, head_, served);
   }

@@ -60,6 +60,7 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
   sigset_t signals = HandledSignals();
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   Watch(signals_);
+  swap_ = MakeSwapDesk();
 }
 
 Supervisor::~Supervisor() {
@@ -99,6 +100,7 @@ int Supervisor::Run(HandshakeServer& door) {
     pool_.Tick();
     bool waits = !waiting_charges_.empty() || !waiting_changes_.empty() || KillLate();
     wait_ms = WaitForLeases(waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds);
+    wait_ms = WaitForSwaps(wait_ms);
     if (stopping_ && kill_at == Clock::time_point::max()) {
       kill_at = Clock::now() + kStopPatience;
     }
@@ -177,6 +179,9 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
       net_.Hear(worker.process.control, message, SteadyNow())) {
     return;
   }
+  if (HearSwap(worker, message)) {
+    return;
+  }
   if (message.type == ControlType::kRedeem) {
     return AnswerRedeem(worker, message);
   }
@@ -202,7 +207,9 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
     if (AnswerCharge(worker, message, is_host) || Recall(worker, message)) {
       return;
     }
-    AnswerCharge(worker, message, true);
+    if (!AnswerCharge(worker, message, true)) {  // for room
+      waiting_charges_.push_back({worker.process.control, message, Clock::now()});
+    }
   } else if (message.type == ControlType::kAskUsage) {
     answer.type = ControlType::kUsage;
     Reply(worker, answer, message.device);
@@ -238,7 +245,14 @@ bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool
   ControlMessage answer;
   answer.type = ControlType::kChargeReply;
   answer.id = charge.id;
-  Result<quota::Charge> reserved = ledger_.Reserve(worker.vgpu, charge.device, charge.a);
+  std::string why;
+  SwapDesk::Room room = RoomFor(worker, charge, &why);
+  if (room == SwapDesk::Room::kComes) {
+    return false;
+  }
+  Result<quota::Charge> reserved = room == SwapDesk::Room::kNever
+                                       ? Result<quota::Charge>(Status(Code::kQuotaExceeded, why))
+                                       : ledger_.Reserve(worker.vgpu, charge.device, charge.a);
   if (reserved.ok()) {
     worker.charges[charge.device].Merge(std::move(*reserved));
     if (charge.device != quota::kHostMemory) {
@@ -246,7 +260,7 @@ bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool
     }
     answer.a = 1;
   } else {
-    if (!is_last_try) {
+    if (!is_last_try && room == SwapDesk::Room::kThere) {
       return false;
     }
     answer.SetText(reserved.status().message());
@@ -402,6 +416,9 @@ void Supervisor::Bury(int control) {
   audit_.Note("session_ended", std::move(fields));
   leases_.Leave(control, SteadyNow());
   net_.Leave(control);
+  if (swap_ != nullptr) {
+    swap_->Leave(control);
+  }
   if (worker.user) {
     users_.GiveBack(worker.vgpu);
   }

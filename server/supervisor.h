@@ -25,6 +25,7 @@
 #include "server/run_totals.h"
 #include "server/serve_options.h"
 #include "server/steady_now.h"
+#include "server/swap_desk.h"
 #include "server/worker_process.h"
 #include "server/worker_users.h"
 
@@ -99,6 +100,17 @@ class Supervisor {
   static void Engage(int control);
   int WaitForLeases(int wait_ms);
 
+  // Memory beyond the devices': supervisor_swap.cc.
+  std::unique_ptr<SwapDesk> MakeSwapDesk();
+  void JoinSwap(const Worker& worker);
+  bool HearSwap(Worker& worker, const ControlMessage& message);
+  SwapDesk::Room RoomFor(Worker& worker, const ControlMessage& charge, std::string* why);
+  int WaitForSwaps(int wait_ms);
+  void ParkVgpu(const ControlMessage& question);
+  void RetryParks();
+  void PutSwap(const std::vector<const Worker*>& members, nlohmann::json* told) const;
+  void PutSwapTotals(nlohmann::json* status) const;
+
   void HearWorker(Worker& worker);
   void AnswerWorker(Worker& worker, const ControlMessage& message, std::vector<int>* descriptors);
   // Asks the other sessions of the worker's vGPU for unspent credit; false if there are none.
@@ -142,6 +154,8 @@ class Supervisor {
   quota::MemoryLedger ledger_;
   LeaseDesk leases_;
   NetDesk net_;
+  std::unique_ptr<SwapDesk> swap_;     // null: memory stays where it is
+  std::vector<ControlMessage> parks_;  // asked for, under way
   WorkerUsers users_;
   bool engaged_ = false;  // workers take leases
   Workers workers_;

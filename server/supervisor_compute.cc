@@ -61,6 +61,11 @@ Status Supervisor::ChangeCompute(const std::string& vgpu, const QuotaChange& cha
   request.priority = change.priority != 0xFF ? change.priority : OnTheWire(now.priority);
   FARCALL_TRY(leases_.Change(vgpu, request, SteadyNow()));
   EngageIfShared();
+  for (const quota::VgpuStatus& status : leases_.Statuses(SteadyNow())) {
+    if (swap_ != nullptr && status.vgpu == vgpu) {
+      swap_->SetPriority(vgpu, status.quota.priority);
+    }
+  }
   return {};
 }
 

@@ -97,6 +97,7 @@ std::string Supervisor::StatusJson() const {
               [](const Worker* a, const Worker* b) { return a->number < b->number; });
     status["vgpus"].push_back(VgpuJson(vgpu, members, compute));
   }
+  PutSwapTotals(&status);
   return Dump(status);
 }
 
@@ -136,6 +137,7 @@ nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
                                 {"age_ms", MillisecondsSince(member->since)},
                                 {"worker_pid", member->process.pid}});
   }
+  PutSwap(members, &told);
   return told;
 }
 
@@ -156,6 +158,7 @@ void Supervisor::AnswerControl(const ControlMessage& question) {
       waiting_changes_.push_back({question, Clock::now() + kRecallPatience});
     return;
   }
+  if (question.type == ControlType::kPark) return ParkVgpu(question);
   if (question.type != ControlType::kAskStatus) return;
   std::string text = StatusJson();
   auto bytes = std::as_bytes(std::span(text));

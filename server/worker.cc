@@ -163,6 +163,11 @@ class Worker {
     gate_ = MakeGate(options.devices);
     options.gate = gate_.get();
     options.clock = clock_.get();
+    if (setup_.swaps) {
+      control_.SetSwaps();
+      swap_ = MakeSwap(options.devices);
+      options.swap = swap_.get();
+    }
     auto session = std::make_unique<Session>(api_, options, control_);
     bool has_vmm = true;
     for (const DeviceSnapshot& device : welcome.devices) {
@@ -297,6 +302,10 @@ class Worker {
       HearGate(message);
       return true;
     }
+    if (message.type == ControlType::kSwapOut || message.type == ControlType::kSwapIn) {
+      HearSwap(message);
+      return true;
+    }
     if ((message.type == ControlType::kResume || message.type == ControlType::kLane) &&
         !descriptors.empty()) {
       Attach(message, AdoptSocket(descriptors[0]));
@@ -327,6 +336,31 @@ class Worker {
       hooks.used = [clock = clock_.get()](int device) { return clock->used(device); };
     }
     return std::make_unique<ComputeGate>(devices, std::move(hooks));
+  }
+
+  std::unique_ptr<MemorySwap> MakeSwap(int devices) {
+    SwapHooks hooks;
+    int control = control_.fd();
+    hooks.tell = [control](const ControlMessage& message) { (void)SendControl(control, message); };
+    hooks.wake = [this] {
+      if (open_.load()) {
+        session_->Wake();
+      }
+    };
+    hooks.now = SteadyNow;
+    hooks.end = [this](const Status& why) { session_->Stop(why); };
+    return std::make_unique<MemorySwap>(api_, devices, std::move(hooks));
+  }
+
+  // One that is only being opened has nothing to move yet.
+  void HearSwap(const ControlMessage& message) {
+    if (open_.load()) {
+      return swap_->Hear(message);
+    }
+    ControlMessage stays;
+    stays.type = ControlType::kSwapDone;
+    stays.a = static_cast<uint64_t>(SwapOutcome::kStayed);
+    (void)SendControl(control_.fd(), stays);
   }
 
   static bool IsLeaseMessage(ControlType type) {
@@ -392,6 +426,7 @@ class Worker {
   DriverApi api_;
   std::unique_ptr<EventClock> clock_;  // none: the device counts by itself
   std::unique_ptr<ComputeGate> gate_;
+  std::unique_ptr<MemorySwap> swap_;
   std::unique_ptr<Session> session_;
   std::atomic<bool> sharing_{false};
   std::atomic<bool> open_{false};

@@ -13,6 +13,7 @@ std::vector<std::byte> Encode(const WorkerSetup& setup) {
   out.PutString(setup.log_level);
   out.PutString(setup.tenant);
   out.Put<uint64_t>(setup.first_credit_bytes);
+  out.Put<uint8_t>(setup.swaps ? 1 : 0);
   std::vector<std::byte> hello = farcall::Encode(setup.hello),
                          welcome = farcall::Encode(setup.welcome);
   out.PutBytes(hello.data(), hello.size());
@@ -28,6 +29,7 @@ Result<WorkerSetup> DecodeWorkerSetup(std::span<const std::byte> bytes) {
   setup.log_level = in.GetString();
   setup.tenant = in.GetString();
   setup.first_credit_bytes = in.Get<uint64_t>();
+  setup.swaps = in.Get<uint8_t>() != 0;
   std::span<const std::byte> hello = in.GetBytes(), welcome = in.GetBytes();
   if (!in.Done()) {
     return Status(Code::kMalformed, "worker setup: unreadable");

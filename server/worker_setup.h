@@ -15,6 +15,7 @@ struct WorkerSetup {
   std::string log_level;
   std::string tenant;  // whose images these are
   uint64_t first_credit_bytes = 32u << 20;
+  bool swaps = false;  // its memory may have to leave the device
   Hello hello;
   Welcome welcome;  // complete but for what the worker alone knows: windows, images
 };

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who is swapped out for whom: sessions that need more than a device, on one whose moves take time.
+#include "server/swap_desk.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace farcall::server {
+namespace {
+
+using quota::kMillisecond;
+using quota::kSecond;
+using quota::Ns;
+using quota::Priority;
+
+constexpr uint64_t kMiB = 1u << 20;
+constexpr uint64_t kDevice = 1024 * kMiB;
+
+class SwapDeskTest : public testing::Test {
+ protected:
+  struct Worker {
+    uint64_t held = 0, out = 0;
+    ControlType moves = ControlType::kNone;
+    Ns done_at = 0;
+    bool is_stubborn = false;  // its work does not end
+  };
+
+  void Start(uint64_t host_bytes = 4 * kDevice, Ns park_after = 0, uint64_t lent = 4 * kDevice) {
+    SwapOptions options;
+    options.budget_bytes = {kDevice};
+    options.lent_bytes = {lent};
+    options.host_bytes = host_bytes;
+    options.park_after_ns = park_after;
+    SwapDesk::Ledger ledger;
+    ledger.held = [this](int worker, int) { return workers_[worker].held; };
+    ledger.held_by_all = [this](int) {
+      uint64_t total = 0;
+      for (const auto& [id, worker] : workers_) total += worker.held;
+      return total;
+    };
+    desk_ =
+        std::make_unique<SwapDesk>(options, ledger, [this](int id, const ControlMessage& message) {
+          Worker& worker = workers_[id];
+          EXPECT_EQ(worker.moves, ControlType::kNone) << "one move at a time";
+          worker.moves = message.type;
+          uint64_t bytes = message.type == ControlType::kSwapOut ? worker.held : worker.out;
+          worker.done_at = now_ + static_cast<Ns>(bytes / 10);  // 10 GB/s
+        });
+  }
+  void Join(int id, Priority priority = Priority::kNormal) {
+    workers_[id] = {};
+    desk_->Join(id, "vgpu " + std::to_string(id), priority, now_);
+  }
+  void Say(int id, ControlType type, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0) {
+    ControlMessage message;
+    message.type = type;
+    message.a = a;
+    message.b = b;
+    message.c = c;
+    ASSERT_TRUE(desk_->Hear(id, message, now_));
+  }
+  // True: it was charged.
+  bool Take(int id, uint64_t bytes) {
+    last_ = desk_->Ask(id, 0, bytes, now_, &why_);
+    workers_[id].held += last_ == SwapDesk::Room::kThere ? bytes : 0;
+    return last_ == SwapDesk::Room::kThere;
+  }
+  void Finish(int id, Worker& worker) {
+    bool leaves = std::exchange(worker.moves, ControlType::kNone) == ControlType::kSwapOut;
+    if (leaves && worker.is_stubborn) {
+      return Say(id, ControlType::kSwapDone, static_cast<uint64_t>(SwapOutcome::kStayed));
+    }
+    uint64_t moved = leaves ? worker.held : worker.out;
+    worker.out = leaves ? worker.held : 0;
+    Say(id, ControlType::kMoved, worker.out);
+    Say(id, ControlType::kSwapDone,
+        static_cast<uint64_t>(leaves ? SwapOutcome::kOut : SwapOutcome::kIn), moved / 10, moved);
+  }
+  void Check() const {
+    uint64_t resident = 0, out = 0;
+    for (const auto& [id, worker] : workers_) {
+      resident += worker.moves == ControlType::kSwapIn ? worker.held : worker.held - worker.out;
+      out += worker.out;
+    }
+    ASSERT_LE(resident, kDevice);
+    ASSERT_LE(out, desk_->options().host_bytes);
+  }
+  void Run(
+      Ns time, const std::function<bool()>& until = [] { return false; }) {
+    for (Ns end = now_ + time; now_ < end && !until(); now_ += kMillisecond) {
+      for (auto& [id, worker] : workers_) {
+        if (worker.moves != ControlType::kNone && now_ >= worker.done_at) Finish(id, worker);
+      }
+      desk_->Tick(now_);
+      Check();
+    }
+  }
+  bool IsIn(int id) const {
+    const Worker& worker = workers_.at(id);
+    return worker.out == 0 && worker.moves == ControlType::kNone;
+  }
+
+  Ns now_ = kSecond;
+  std::map<int, Worker> workers_;
+  std::unique_ptr<SwapDesk> desk_;
+  SwapDesk::Room last_ = SwapDesk::Room::kThere;
+  std::string why_;
+};
+
+TEST_F(SwapDeskTest, WhatFitsIsNeverMoved) {
+  Start();
+  Join(1);
+  Join(2);
+  EXPECT_TRUE(Take(1, kDevice / 2));
+  EXPECT_TRUE(Take(2, kDevice / 2));
+  Run(10 * kSecond);
+  EXPECT_TRUE(IsIn(1) && IsIn(2));
+  EXPECT_EQ(desk_->totals_out().count, 0u);
+}
+
+TEST_F(SwapDeskTest, AnIdleOneLeavesForOneThatGrows) {
+  Start();
+  Join(1);
+  Join(2);
+  ASSERT_TRUE(Take(1, 800 * kMiB));
+  Say(1, ControlType::kIdle, 1);
+  Run(10 * kSecond);
+  EXPECT_FALSE(Take(2, 800 * kMiB));
+  EXPECT_EQ(last_, SwapDesk::Room::kComes);
+  Run(kSecond, [&] { return Take(2, 800 * kMiB); });
+  EXPECT_EQ(workers_[2].held, 800 * kMiB);
+  EXPECT_EQ(workers_[1].out, 800 * kMiB);
+  EXPECT_EQ(desk_->Of(1, now_).state, "swapped");
+}
+
+TEST_F(SwapDeskTest, WhoWorksKeepsItsQuantumThenTheyTakeTurns) {
+  Start();
+  Join(1);
+  Join(2);
+  ASSERT_TRUE(Take(1, 800 * kMiB));
+  Run(100 * kMillisecond);
+  EXPECT_FALSE(Take(2, 800 * kMiB));
+  Run(500 * kMillisecond);
+  EXPECT_TRUE(IsIn(1)) << "its quantum is a second at least";
+  Run(30 * kSecond, [&] { return Take(2, 800 * kMiB); });
+  ASSERT_EQ(workers_[2].held, 800 * kMiB);
+  uint64_t before = desk_->totals_in().count;
+  for (int turn = 0; turn < 6; ++turn) {
+    int waits = IsIn(1) ? 2 : 1;
+    Say(waits, ControlType::kWantIn);
+    Run(70 * kSecond, [&] { return IsIn(waits); });
+    ASSERT_TRUE(IsIn(waits)) << "turn " << turn;
+  }
+  EXPECT_EQ(desk_->totals_in().count - before, 6u);
+}
+
+TEST_F(SwapDeskTest, AHigherClassIsNotMovedForALowerOne) {
+  Start();
+  Join(1, Priority::kHigh);
+  Join(2);
+  ASSERT_TRUE(Take(1, 800 * kMiB));
+  Say(1, ControlType::kIdle, 1);
+  Run(60 * kSecond);
+  EXPECT_FALSE(Take(2, 800 * kMiB));
+  Run(60 * kSecond);
+  EXPECT_TRUE(IsIn(1));
+}
+
+TEST_F(SwapDeskTest, WhatCanNeverBeIsRefusedAtOnce) {
+  Start(kDevice / 2, 0, kDevice + kDevice / 2);
+  Join(1);
+  Join(2);
+  EXPECT_FALSE(Take(1, kDevice + 2 * kMiB));
+  EXPECT_EQ(last_, SwapDesk::Room::kNever);
+  EXPECT_NE(why_.find("at once"), std::string::npos) << why_;
+  ASSERT_TRUE(Take(1, kDevice));
+  EXPECT_FALSE(Take(2, kDevice / 2 + 2 * kMiB));
+  EXPECT_EQ(last_, SwapDesk::Room::kNever);
+  EXPECT_NE(why_.find("lends"), std::string::npos) << why_;
+}
+
+TEST_F(SwapDeskTest, WhereNobodyMayLeaveNobodyWaits) {
+  Start(kDevice / 2);
+  Join(1);
+  Join(2);
+  ASSERT_TRUE(Take(1, 800 * kMiB)) << "more than the host takes";
+  EXPECT_FALSE(Take(2, 400 * kMiB));
+  EXPECT_EQ(last_, SwapDesk::Room::kNever);
+  EXPECT_NE(why_.find("at most"), std::string::npos) << why_;
+}
+
+TEST_F(SwapDeskTest, WhoseWorkDoesNotEndStaysAndIsAskedAgainLater) {
+  Start();
+  Join(1);
+  Join(2);
+  ASSERT_TRUE(Take(1, 800 * kMiB));
+  workers_[1].is_stubborn = true;
+  Say(1, ControlType::kIdle, 1);
+  Run(10 * kSecond);
+  EXPECT_FALSE(Take(2, 800 * kMiB));
+  Run(3 * kSecond);
+  EXPECT_TRUE(IsIn(1));
+  workers_[1].is_stubborn = false;
+  Run(10 * kSecond, [&] { return Take(2, 800 * kMiB); });
+  EXPECT_EQ(workers_[2].held, 800 * kMiB);
+}
+
+TEST_F(SwapDeskTest, NobodyWaitsForOneThatIsGone) {
+  Start();
+  Join(1);
+  Join(2);
+  ASSERT_TRUE(Take(1, 800 * kMiB));
+  Say(1, ControlType::kIdle, 1);
+  Run(10 * kSecond);
+  EXPECT_FALSE(Take(2, 800 * kMiB));
+  desk_->Tick(now_);
+  ASSERT_EQ(workers_[1].moves, ControlType::kSwapOut);
+  workers_.erase(1);  // killed amid its move
+  desk_->Leave(1);
+  Run(kSecond, [&] { return Take(2, 800 * kMiB); });
+  EXPECT_EQ(workers_[2].held, 800 * kMiB);
+  EXPECT_EQ(desk_->host_bytes_used(), 0u);
+}
+
+TEST_F(SwapDeskTest, ParkedOnRequestAndAfterAWhile) {
+  Start(4 * kDevice, 5 * kSecond);
+  Join(1);
+  ASSERT_TRUE(Take(1, 100 * kMiB));
+  ASSERT_TRUE(desk_->Park("vgpu 1").ok());
+  EXPECT_EQ(desk_->ParkedYet("vgpu 1"), SwapDesk::Parked::kPending);
+  Run(kSecond);
+  EXPECT_EQ(desk_->ParkedYet("vgpu 1"), SwapDesk::Parked::kDone);
+  EXPECT_EQ(desk_->resident_bytes(0), 0u);
+  EXPECT_EQ(desk_->Of(1, now_).state, "parked");
+  Say(1, ControlType::kWantIn);
+  Run(kSecond);
+  EXPECT_TRUE(IsIn(1));
+  Say(1, ControlType::kIdle, 1);
+  Run(4 * kSecond);
+  EXPECT_TRUE(IsIn(1));
+  Run(2 * kSecond);
+  EXPECT_EQ(workers_[1].out, 100 * kMiB);
+}
+
+TEST_F(SwapDeskTest, HostMemoryHasItsLimit) {
+  Start(100 * kMiB);
+  Join(1);
+  ASSERT_TRUE(Take(1, 200 * kMiB));
+  Status parked = desk_->Park("vgpu 1");
+  EXPECT_EQ(parked.code(), Code::kRefused);
+  EXPECT_NE(parked.message().find("swap_host_mem"), std::string::npos) << parked.message();
+  EXPECT_TRUE(IsIn(1));
+}
+
+TEST_F(SwapDeskTest, ADeviceThatRefusesHoldsLessThanItSaid) {
+  Start();
+  Join(1);
+  Join(2);
+  ASSERT_TRUE(Take(1, 500 * kMiB));
+  Say(1, ControlType::kIdle, 1);
+  Run(10 * kSecond);
+  Say(2, ControlType::kDeviceFull, 300 * kMiB);
+  EXPECT_FALSE(Take(2, 300 * kMiB)) << "there is no room but what others have";
+  Run(kSecond, [&] { return Take(2, 300 * kMiB); });
+  EXPECT_EQ(workers_[1].out, 500 * kMiB);
+}
+
+// Sessions that work, pause, grow, shrink, die: the device and the host are never over, and nobody
+// waits for ever.
+TEST_F(SwapDeskTest, RandomSessionsAllGetTheirTurn) {
+  for (uint32_t seed = 1; seed <= 40; ++seed) {
+    std::mt19937 random(seed);
+    workers_.clear();
+    Start(8 * kDevice, random() % 2 == 0 ? 0 : 3 * kSecond, 8 * kDevice);
+    std::map<int, Ns> waits_since;
+    int last = 0;
+    for (int i = 0; i < 4; ++i) Join(++last);
+    for (int step = 0; step < 400; ++step) {
+      int id = std::next(workers_.begin(), random() % workers_.size())->first;
+      Worker& worker = workers_[id];
+      bool is_out = worker.out != 0 && worker.moves == ControlType::kNone;
+      switch (random() % 6) {
+        case 0:
+          if (worker.held < 700 * kMiB) Take(id, (random() % 150 + 1) * 2 * kMiB);
+          break;
+        case 1:
+          if (IsIn(id)) {
+            worker.held -= std::min<uint64_t>(worker.held, (random() % 100) * 2 * kMiB);
+          }
+          break;
+        case 2:
+          if (is_out) {
+            Say(id, ControlType::kWantIn);
+            waits_since.try_emplace(id, now_);
+          }
+          break;
+        case 3:
+          if (random() % 8 == 0) {
+            desk_->Withdraw(id);
+            desk_->Leave(id);
+            workers_.erase(id);
+            waits_since.erase(id);
+            Join(++last);
+          }
+          break;
+        default:
+          Say(id, ControlType::kIdle, random() % 2);
+      }
+      Run((random() % 500) * kMillisecond);
+      if (HasFatalFailure()) FAIL() << "seed " << seed << " step " << step;
+      for (auto wait = waits_since.begin(); wait != waits_since.end();) {
+        ASSERT_LT(now_ - wait->second, 240 * kSecond)
+            << "seed " << seed << " worker " << wait->first;
+        wait = IsIn(wait->first) ? waits_since.erase(wait) : std::next(wait);
+      }
+      for (auto& [other, state] : workers_) desk_->Withdraw(other);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace farcall::server
