@@ -9,6 +9,72 @@
 namespace farcall::cpu_device {
 namespace {
 
+// What the driver gives to the device runtime's library (libcudadevrt.a) for grids that wait: a
+// handle is the launch's workspace, whose second word counts blocks as cooperative groups do. The
+// first block adds what makes the top bit turn once all have come.
+constexpr char kGridCallPrefix[] = "__cuda_syscall_CGS_";
+constexpr char kGridCalls[] = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .func (.param .b64 out) __cuda_syscall_CGS_get_intrinsic_handle(.param .b32 scope)
+{
+  .reg .b32 %high, %low;
+  .reg .b64 %handle;
+  mov.u32 %high, %envreg1;
+  mov.u32 %low, %envreg2;
+  mov.b64 %handle, {%low, %high};
+  st.param.b64 [out], %handle;
+  ret;
+}
+.visible .func (.param .b32 out) __cuda_syscall_CGS_sync(.param .b64 handle, .param .b32 flags)
+{
+  .reg .pred %one_thread, %not_first, %first_block, %waits;
+  .reg .b32 %flag, %r<10>;
+  .reg .b64 %workspace;
+  ld.param.b64 %workspace, [handle];
+  ld.param.b32 %flag, [flags];
+  and.b32 %flag, %flag, 1;
+  setp.ne.u32 %one_thread, %flag, 0;
+  @%one_thread bra ARRIVE;
+  bar.sync 0;
+  mov.u32 %r0, %tid.x;
+  mov.u32 %r1, %tid.y;
+  mov.u32 %r2, %tid.z;
+  or.b32 %r0, %r0, %r1;
+  or.b32 %r0, %r0, %r2;
+  setp.ne.u32 %not_first, %r0, 0;
+  @%not_first bra JOIN;
+ARRIVE:
+  mov.u32 %r0, %nctaid.x;
+  mov.u32 %r1, %nctaid.y;
+  mov.u32 %r2, %nctaid.z;
+  mul.lo.u32 %r0, %r0, %r1;
+  mul.lo.u32 %r0, %r0, %r2;
+  mov.u32 %r3, %ctaid.x;
+  mov.u32 %r4, %ctaid.y;
+  mov.u32 %r5, %ctaid.z;
+  or.b32 %r3, %r3, %r4;
+  or.b32 %r3, %r3, %r5;
+  setp.eq.u32 %first_block, %r3, 0;
+  mov.u32 %r6, 2147483649;
+  sub.u32 %r6, %r6, %r0;
+  selp.b32 %r6, %r6, 1, %first_block;
+  atom.acq_rel.gpu.add.u32 %r7, [%workspace+4], %r6;
+WAIT:
+  ld.acquire.gpu.u32 %r8, [%workspace+4];
+  xor.b32 %r8, %r8, %r7;
+  setp.ge.s32 %waits, %r8, 0;
+  @%waits bra WAIT;
+  @%one_thread bra DONE;
+JOIN:
+  bar.sync 0;
+DONE:
+  st.param.b32 [out], 0;
+  ret;
+}
+)";
+
 // What follows a directive of the header on its line, and the line's place; empty: there is none.
 std::string_view Directive(std::string_view ptx, std::string_view name, size_t* at) {
   for (size_t line = 0; line < ptx.size();) {
@@ -116,7 +182,12 @@ std::vector<std::string> Apart(const std::vector<std::string>& inputs) {
 
 std::string LinkText(const std::vector<std::string>& units) {
   if (units.size() == 1) return units.front();
-  const std::vector<std::string> inputs = Apart(units);
+  std::vector<std::string> inputs = Apart(units);
+  for (const std::string& unit : units) {
+    if (unit.find(kGridCallPrefix) == std::string::npos) continue;
+    inputs.emplace_back(kGridCalls);
+    break;
+  }
   size_t first = 0;
   int newest = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {

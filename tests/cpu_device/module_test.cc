@@ -210,6 +210,73 @@ TEST_F(DriverTest, LinkedUnitsKeepTheirOwnNamesApart) {
   EXPECT_OK(CU(cuLinkDestroy)(link));
 }
 
+// What libcudadevrt.a calls for a grid that waits: every block counts, then every block sees all.
+TEST_F(DriverTest, TheGridsBarrierOfTheDeviceRuntimeWaitsForAllBlocks) {
+  const std::string head = ".version 7.0\n.target sm_70\n.address_size 64\n";
+  const std::string kernel = head + R"(
+.extern .func (.param .b64 out) __cuda_syscall_CGS_get_intrinsic_handle(.param .b32 scope);
+.extern .func (.param .b32 out) __cuda_syscall_CGS_sync(.param .b64 handle, .param .b32 flags);
+.visible .entry k(.param .u64 p)
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<8>;
+  .reg .b64 %rd<8>;
+  .param .b32 scope;
+  .param .b64 found;
+  .param .b64 handle;
+  .param .b32 flags;
+  .param .b32 code;
+  ld.param.u64 %rd1, [p];
+  mov.u32 %r6, 0;
+AGAIN:
+  atom.global.add.u32 %r1, [%rd1], 1;
+  st.param.b32 [scope], 1;
+  call.uni (found), __cuda_syscall_CGS_get_intrinsic_handle, (scope);
+  ld.param.b64 %rd2, [found];
+  st.param.b64 [handle], %rd2;
+  st.param.b32 [flags], 0;
+  call.uni (code), __cuda_syscall_CGS_sync, (handle, flags);
+  ld.param.b32 %r2, [code];
+  ld.relaxed.gpu.global.u32 %r3, [%rd1];
+  add.u32 %r3, %r3, %r2;
+  call.uni (code), __cuda_syscall_CGS_sync, (handle, flags);
+  add.u32 %r6, %r6, 1;
+  setp.lt.u32 %p1, %r6, 3;
+  @%p1 bra AGAIN;
+  mov.u32 %r4, %ctaid.x;
+  mul.wide.u32 %rd3, %r4, 4;
+  add.u64 %rd3, %rd3, %rd1;
+  st.global.u32 [%rd3+4], %r3;
+  ret;
+}
+)";
+  const std::string other = head + ".visible .func unused { ret; }\n";
+  CUlinkState link = nullptr;
+  ASSERT_OK(CU(cuLinkCreate_v2)(0, nullptr, nullptr, &link));
+  for (const std::string& text : {kernel, other}) {
+    ASSERT_OK(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()),
+                                   text.size() + 1, "unit", 0, nullptr, nullptr));
+  }
+  void* image = nullptr;
+  size_t bytes = 0;
+  ASSERT_OK(CU(cuLinkComplete)(link, &image, &bytes));
+  CUmodule linked = nullptr;
+  CUfunction function = nullptr;
+  ASSERT_OK(CU(cuModuleLoadData)(&linked, image));
+  ASSERT_OK(CU(cuModuleGetFunction)(&function, linked, "k"));
+  constexpr unsigned kBlocks = 3, kThreads = 40;
+  CUdeviceptr out = Allocate(4 * (1 + kBlocks));
+  ASSERT_OK(CU(cuMemsetD8_v2)(out, 0, 4 * (1 + kBlocks)));
+  void* params[] = {&out};
+  ASSERT_OK(
+      CU(cuLaunchCooperativeKernel)(function, kBlocks, 1, 1, kThreads, 1, 1, 0, nullptr, params));
+  ASSERT_OK(CU(cuCtxSynchronize)());
+  uint32_t got[1 + kBlocks] = {};
+  ASSERT_OK(CU(cuMemcpyDtoH_v2)(got, out, sizeof(got)));
+  for (uint32_t value : got) EXPECT_EQ(value, 3 * kBlocks * kThreads);
+  EXPECT_OK(CU(cuLinkDestroy)(link));
+}
+
 // An archive as nvcc's tools make them: a table, then an object whose section of images holds PTX.
 std::string ArchiveOf(const std::string& ptx) {
   std::string payload = ptx + std::string(8 - ptx.size() % 8, '\0');
