@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs test modules of a package and writes a JSON line per test as it ends, so that a crash loses one test: OUT MODULE..."""
+import importlib
 import json
 import sys
+import types
 import unittest
 
 import pytest
@@ -51,7 +53,32 @@ class Told(unittest.TextTestResult):
             self.tell(test, "failed", err)
 
 
+class OfFunction(unittest.FunctionTestCase):
+    """A test that is a plain function, as pytest has them, by its whole name."""
+
+    def __init__(self, name, function):
+        super().__init__(function)
+        self.name = name
+
+    def id(self):
+        return self.name
+
+
+def load(name):
+    module, _, last = name.rpartition(".")
+    owner = sys.modules.get(module)
+    if owner is None and last.startswith("test_"):
+        try:
+            owner = importlib.import_module(module)
+        except ImportError:  # a class's name, or what the loader tells better
+            owner = None
+    function = getattr(owner, last, None)
+    if isinstance(owner, types.ModuleType) and isinstance(function, types.FunctionType):
+        return OfFunction(name, function)
+    return unittest.defaultTestLoader.loadTestsFromName(name)
+
+
 if __name__ == "__main__":
     with open(sys.argv[1], "a", encoding="utf-8") as out:
-        tests = unittest.defaultTestLoader.loadTestsFromNames(sys.argv[2:])
+        tests = unittest.TestSuite(load(name) for name in sys.argv[2:])
         unittest.TextTestRunner(verbosity=2, resultclass=Told).run(tests)
