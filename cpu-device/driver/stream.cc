@@ -17,8 +17,8 @@ namespace farcall::cpu_device {
 namespace {
 
 constexpr auto kIdleThreadLife = std::chrono::seconds(10);
-// How often a stream's thread looks for more work before it sleeps, about three microseconds in all:
-// to be woken costs a burst of short kernels more than they do.
+// How often a stream's thread looks for more work before it sleeps, about three microseconds in
+// all: to be woken costs a burst of short kernels more than they do.
 constexpr int kLooks = 20;
 
 std::atomic<uint64_t> g_next_id{1};
