@@ -17,9 +17,9 @@ import struct
 from seed_graphs import (add_node, child_node, conditional, device_copy, edges, event_node, host_node,
     memory_operations, memset_node)
 from seed_records import (BUSY, CHUNK_BYTES, CREDIT_BYTES, FENCE_FREES, FRESH, GOODBYE, HEARTBEAT, HOST, HOST_DONE,
-    HOST_WINDOW, HOST_WINDOW_END, IDS, IMAGE, MEMORY, MIRROR_DOWN, MIRROR_UP, MOST_BODY, MOST_ITEMS, NAMED_IMAGE,
+    HOST_WINDOW, HOST_WINDOW_END, IDS, IMAGE, LIBRARY_DROP, LIBRARY_PUT, LIBRARY_TAKE, MEMORY, MIRROR_DOWN, MIRROR_UP, MOST_BODY, MOST_ITEMS, NAMED_IMAGE,
     NEED_CREDIT, NOT_READY, NVML, OUT_OF_MEMORY, PREPARED, RECORD, RESERVED, RETURN_CREDIT, SAME_FRAME, WANT_REPLY,
-    alloc, answer, Body, box, call_ids, chunk, download, free_memory, green, handle, image, item, launch, link_input,
+    alloc, answer, Body, box, call_ids, chunk, download, free_memory, green, handle, image, item, launch, library, link_input,
     load, named, nvml, of, resource, shape, texture, upload)
 
 
@@ -142,6 +142,22 @@ def lent_and_mirrored():
         "sparse_array_lies": (PREPARED, [create, sparse, array_mapping(stream, handle("array", 40), memory, offset=CHUNK_BYTES)]),
         "decompress": (PREPARED, [alloc(), item("cuMemBatchDecompressAsync", squeeze)]),
         "peers": (PREPARED, [item("cuCtxEnablePeerAccess", Body().put("i", 1)), alloc(), item("cuCtxEnablePeerAccess", Body().put("i", 9))]),
+    }
+
+
+def libraries():
+    """Blobs, and compilations that lie of what follows: none gets as far as loading a library."""
+    compiles, links = call_ids("nvrtc")["nvrtcCompileProgram"], call_ids("nvjitlink")["nvJitLinkComplete"]
+    put = [library(LIBRARY_PUT, Body().put("Q", 1).run(b"int x;"), flags=0), library(LIBRARY_PUT, Body().put("Q", 1).run(b"int y;")),
+           library(LIBRARY_PUT, Body().put("Q", 2).run(b""), number=8, flags=0)]
+    counts = Body().put("I", 1 << 31, 1, 1, 0)
+    return {
+        "library_blobs": (PREPARED, [*put, library(LIBRARY_TAKE, Body().put("Q", 1, 4)), library(LIBRARY_TAKE, Body().put("Q", 1, 99)),
+                                     library(LIBRARY_TAKE, Body().put("Q", 1, 12)), library(LIBRARY_TAKE, Body().put("Q", 1, 0)),
+                                     library(LIBRARY_DROP, Body().put("Q", 2), flags=0), library(LIBRARY_DROP, Body().put("Q", 2)),
+                                     library(LIBRARY_PUT, Body().put("Q", 1 << 63).run(b"the server's")), library(LIBRARY_PUT, Body().put("Q", 3, 1 << 40))]),
+        "library_lies": (PREPARED, [*put, library(compiles, counts.put("Q", 1, 2)), library(links, Body().put("I", 1, 1 << 30).put("Q", 1), number=8)]),
+        "library_unknown": (FRESH, [library(0, number=0), library(0, number=200), library(LIBRARY_DROP, number=200), library(0xFFFF), library(0x1234)]),
     }
 
 
@@ -310,7 +326,7 @@ def main():
             with open(os.path.join(args.out, name), "wb") as file:
                 file.write(steps)
         return
-    inputs = {} if args.recording else by_hand() | driver_rest() | lent_and_mirrored()
+    inputs = {} if args.recording else by_hand() | libraries() | driver_rest() | lent_and_mirrored()
     for path in args.recording:
         mode, items = from_recording(path)
         name = hashlib.sha256(b"".join(items)).hexdigest()[:8]

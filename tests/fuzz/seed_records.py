@@ -12,6 +12,7 @@ CHUNK, DEVICE = 0xFFFF, 0xFFFE
 FRESH, PREPARED = 0, 1  # modes
 NEED_CREDIT, RETURN_CREDIT, FENCE_FREES, HOST_DONE, HOST_WINDOW, NAMED_IMAGE = 0xF010, 0xF011, 0xF012, 0xF013, 0xF014, 0xF015
 NVML, HOST_WINDOW_END, MIRROR_UP, MIRROR_DOWN = 0xF016, 0xF017, 0xF01A, 0xF01B
+LIBRARY, LIBRARY_PUT, LIBRARY_DROP, LIBRARY_TAKE = 0xF01C, 0xFFF0, 0xFFF1, 0xFFF2  # proto/library_call.h
 HEARTBEAT, GOODBYE = 0xF000, 0xF001
 MEMORY = 0x200000000000
 RESERVED = MEMORY + (32 << 20)  # the half of the window that programs map themselves
@@ -135,6 +136,11 @@ def nvml(calls, *runs):
             question.run(run)
         body.run(question)
     return item(NVML, body, context=0)
+
+
+def library(function, body=b"", number=7, stream=0, flags=WANT_REPLY):
+    """A call of a mathematics library; by default of NVRTC."""
+    return item(LIBRARY, Body().put("Q", stream).put("B", number, 13).put("H", function).put("I", 0) + bytes(body), flags)
 
 
 def shape(body, width=8, height=8, depth=0, fmt=0x20, channels=1, flags=0):
