@@ -112,7 +112,7 @@ def once(args, program, arguments, device, devices):
 def last_line(output):
     said = [line.strip() for line in output.splitlines() if re.search(r"error|fail|not supported|exit|waiv|mismatch", line, re.I)]
     lines = said or [line.strip() for line in output.splitlines() if line.strip()] or [""]
-    return lines[-1].replace("\t", " ")[:160]
+    return re.sub(r"/\S*/", "", lines[-1]).replace("\t", " ")[:160]  # no paths of this machine
 
 
 def measure(args, name, program):
@@ -128,7 +128,8 @@ def measure(args, name, program):
         total += wall_s
         verdict = run.verdict(code, output)
         if verdict != "pass" and worst == "pass":
-            worst, note = verdict, f"{'run %d: ' % number if len(runs) > 1 else ''}exit {code}: {last_line(output)}"
+            said = f"not done within {args.limit} s" if verdict == "limit" else f"exit {code}: {last_line(output)}"
+            worst, note = verdict, f"run {number}: {said}" if len(runs) > 1 else said
             break
     noticed = ""
     if worst == "pass":
@@ -142,7 +143,7 @@ def exclusions():
     return dict(rows)
 
 
-def page(rows):
+def page(rows, left):
     out, excluded = [], exclusions()
     built = [r for r in rows if r[1] != "not built"]
     counted = [r for r in built if r[0] not in excluded]
@@ -160,7 +161,10 @@ def page(rows):
             result, note = f"excluded ({result})", excluded[name]
         out.append(f"| {name} | {result} | {wall_s} | {noticed} | {note.replace('|', '/')} |\n")
     lacking = sorted(r[0] for r in rows if r[1] == "not built")
-    out.append(f"\nNot built ({len(lacking)}): {', '.join(lacking)}.\n")
+    if lacking:
+        out.append(f"\nNot built ({len(lacking)}): {', '.join(lacking)}.\n")
+    if left:
+        out.append(f"\nNot run so far ({len(left)}): {', '.join(left)}.\n")
     return "".join(out)
 
 
@@ -194,7 +198,8 @@ def main():
         print("\t".join(rows[-1]), flush=True)
     if args.keep:
         ROWS.write_text("".join("\t".join(row) + "\n" for row in rows))
-        PAGE.write_text(page(rows))
+        ran = {row[0] for row in rows}
+        PAGE.write_text(page(rows, sorted(name for name, _ in samples(args) if name not in ran)))
     bad = [row[0] for row in rows if row[1] not in ("pass", "not built") and row[0] not in exclusions()]
     print(f"{len(bad)} fail{': ' if bad else ''}{', '.join(bad)}")
     return 1 if bad else 0
