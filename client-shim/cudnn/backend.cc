@@ -55,16 +55,28 @@ cudnnStatus_t Capture(const void* elements, BackendStep* step) {
       Backend* named = descriptor == nullptr ? nullptr : FindBackend(descriptor);
       if (descriptor != nullptr && named == nullptr)
         return Bad(CUDNN_STATUS_BAD_PARAM, "a descriptor that is none");
-      if (named != nullptr && named->content == nullptr)
-        return Bad(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a descriptor that is not finalized");
       step->handles.push_back(descriptor);
       step->contents.push_back(named == nullptr ? nullptr : named->content);
-      step->ids.push_back(named == nullptr ? 0 : named->content->object->id.load());
+      step->ids.push_back(
+          step->contents.back() == nullptr ? 0 : step->contents.back()->object->id.load());
     }
     return CUDNN_STATUS_SUCCESS;
   }
   step->bytes.assign(static_cast<const char*>(elements), count * BackendElementBytes(step->type));
   return CUDNN_STATUS_SUCCESS;
+}
+
+// Whether each descriptor that it names is finalized by now; what was not when it was set is taken
+// up here.
+bool Resolve(BackendStep* step) {
+  for (size_t i = 0; i < step->contents.size(); ++i) {
+    if (step->contents[i] != nullptr || step->handles[i] == nullptr) continue;
+    Backend* named = FindBackend(step->handles[i]);
+    if (named == nullptr || named->content == nullptr) return false;
+    step->contents[i] = named->content;
+    step->ids[i] = named->content->object->id.load();
+  }
+  return true;
 }
 
 const BackendStep* StepOf(const std::vector<BackendStep>& steps, int attribute) {
@@ -222,7 +234,7 @@ CUDNN_ENTRY cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
   step.count = elementCount;
   cudnnStatus_t captured = Capture(arrayOfElements, &step);
   if (captured != CUDNN_STATUS_SUCCESS) return captured;
-  int status = ProbeStep(backend->type, step);
+  int status = Resolve(&step) ? ProbeStep(backend->type, step) : 0;
   if (status != 0) return Code(status);
   std::erase_if(backend->steps,
                 [&](const BackendStep& old) { return old.attribute == step.attribute; });
@@ -242,6 +254,9 @@ CUDNN_ENTRY cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
       return Bad(CUDNN_STATUS_BAD_PARAM, "as many pointers as unique ids are wanted");
     backend->finalized = true;
     return CUDNN_STATUS_SUCCESS;
+  }
+  for (BackendStep& step : backend->steps) {
+    if (!Resolve(&step)) return Bad(CUDNN_STATUS_BAD_PARAM, "it names one that is not finalized");
   }
   BackendContentRef content;
   int status = FinalizeContent(backend->type, backend->steps, &content);

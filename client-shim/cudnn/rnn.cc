@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
 
 #include "client-shim/cudnn/types.h"
 #include "client-shim/thin/content.h"
@@ -11,10 +14,24 @@
 
 #define CUDNN_ENTRY extern "C" __attribute__((visibility("default"))) cudnnStatus_t
 
+namespace client = farcall::client;
 using namespace farcall::cudnn;
 using namespace farcall::thin;
 
 namespace {
+
+// Where a network's matrix and bias lie in its space, and what they are.
+struct Weights {
+  struct Tensor {
+    int64_t offset = -1;  // there are none
+    cudnnDataType_t type{};
+    int count = 0;  // of dimensions
+    int dims[CUDNN_DIM_MAX] = {};
+    int strides[CUDNN_DIM_MAX] = {};
+  };
+  Tensor matrix;
+  Tensor bias;
+};
 
 // A tensor of the server's alone, which a call there fills.
 class FilledTensor {
@@ -34,20 +51,15 @@ class FilledTensor {
   FilledTensor(const FilledTensor&) = delete;
   int status() const { return status_; }
   const void* get() const { return tensor_; }
-  // The program's descriptor becomes what this one is.
-  int CopyTo(cudnnTensorDescriptor_t to) const {
-    cudnnDataType_t type{};
-    int count = 0;
-    int dims[CUDNN_DIM_MAX] = {};
-    int strides[CUDNN_DIM_MAX] = {};
-    int status = cudnnGetTensorNdDescriptor(static_cast<cudnnTensorDescriptor_t>(tensor_),
-                                            CUDNN_DIM_MAX, &type, &count, dims, strides);
-    if (status != 0) return status;
-    if (count == 0) {  // there are no such weights
-      Described* described = FindDescribed(to, kKind_cudnnTensorDescriptor_t);
-      return described == nullptr ? CUDNN_STATUS_BAD_PARAM : ResetDescribed(described);
-    }
-    return cudnnSetTensorNdDescriptor(to, type, count, dims, strides);
+  int Describe(Weights::Tensor* is) const {
+    Call call(Function::cudnnGetTensorNdDescriptor);
+    call.Object(tensor_, {kKind_cudnnTensorDescriptor_t});
+    call.Value(int{CUDNN_DIM_MAX});
+    call.Out(&is->type, sizeof(is->type));
+    call.Out(&is->count, sizeof(is->count));
+    call.Out(is->dims, sizeof(is->dims));
+    call.Out(is->strides, sizeof(is->strides));
+    return call.AskAnywhere();
   }
 
  private:
@@ -55,33 +67,101 @@ class FilledTensor {
   int status_ = 0;
 };
 
+struct Places {
+  std::mutex mutex;
+  std::map<std::string, Weights> by_question;
+};
+constexpr size_t kMostPlaces = 1u << 15;
+constexpr uint32_t kMatrix = 1;
+constexpr uint32_t kBias = 2;
+
+int64_t OffsetOf(const void* at, const void* space) {
+  return at == nullptr ? -1
+                       : static_cast<const std::byte*>(at) - static_cast<const std::byte*>(space);
+}
+
+Places& ThePlaces() {
+  static auto* places = new Places;
+  return *places;
+}
+
+// The same for every space of that size, and asked once.
+int WeightsOf(cudnnHandle_t handle, cudnnRNNDescriptor_t network, int32_t layer, size_t bytes,
+              const void* space, int32_t line, uint32_t wanted, Weights* weights) {
+  const client::LibraryObject* object = farcall::thin::Find(network, kKind_cudnnRNNDescriptor_t);
+  std::string key;
+  for (uint64_t part : {object == nullptr ? 0 : object->id.load(), static_cast<uint64_t>(layer),
+                        static_cast<uint64_t>(bytes), static_cast<uint64_t>(line),
+                        static_cast<uint64_t>(wanted), uint64_t{space == nullptr}})
+    key.append(reinterpret_cast<const char*>(&part), sizeof(part));
+  Places& places = ThePlaces();
+  if (farcall::thin::Find(handle, kKind_cudnnHandle_t) != nullptr) {
+    std::lock_guard lock(places.mutex);
+    auto found = places.by_question.find(key);
+    if (found != places.by_question.end()) {
+      *weights = found->second;
+      return 0;
+    }
+  }
+  FilledTensor matrix, bias;
+  if (matrix.status() != 0 || bias.status() != 0) return kLibrary.missing;
+  void* matrix_at = nullptr;
+  void* bias_at = nullptr;
+  const bool has_matrix = (wanted & kMatrix) != 0, has_bias = (wanted & kBias) != 0;
+  Call call(Function::cudnnGetRNNWeightParams);
+  call.Object(handle, {kKind_cudnnHandle_t});
+  call.Object(network, {kKind_cudnnRNNDescriptor_t}, true);
+  call.Object(has_matrix ? matrix.get() : nullptr, {kKind_cudnnTensorDescriptor_t}, true);
+  call.Object(has_bias ? bias.get() : nullptr, {kKind_cudnnTensorDescriptor_t}, true);
+  call.Value(layer);
+  call.Value(bytes);
+  call.Value(line);
+  call.Device(space);
+  call.Out(has_matrix ? &matrix_at : nullptr, sizeof(matrix_at));
+  call.Out(has_bias ? &bias_at : nullptr, sizeof(bias_at));
+  int status = call.AskAnywhere();
+  if (status == 0 && has_matrix) status = matrix.Describe(&weights->matrix);
+  if (status == 0 && has_bias) status = bias.Describe(&weights->bias);
+  weights->matrix.offset = OffsetOf(matrix_at, space);
+  weights->bias.offset = OffsetOf(bias_at, space);
+  std::lock_guard lock(places.mutex);
+  if (status == 0 && places.by_question.size() < kMostPlaces)
+    places.by_question.emplace(std::move(key), *weights);
+  return status;
+}
+
+// The program's descriptor becomes that.
+int Describe(const Weights::Tensor& is, cudnnTensorDescriptor_t tensor) {
+  if (tensor == nullptr) return 0;
+  if (is.count != 0)
+    return cudnnSetTensorNdDescriptor(tensor, is.type, is.count, is.dims, is.strides);
+  Described* described = FindDescribed(tensor, kKind_cudnnTensorDescriptor_t);
+  return described == nullptr ? CUDNN_STATUS_BAD_PARAM : ResetDescribed(described);
+}
+
+void* AtOffset(const void* space, int64_t offset) {
+  return offset < 0 ? nullptr : static_cast<std::byte*>(const_cast<void*>(space)) + offset;
+}
+
 }  // namespace
 
-// Weights lie where the library says in the space: the same for every space of that size, so the
-// answer to one is kept as an offset.
 CUDNN_ENTRY cudnnGetRNNWeightParams(cudnnHandle_t handle, cudnnRNNDescriptor_t rnnDesc,
                                     int32_t pseudoLayer, size_t weightSpaceSize,
                                     const void* weightSpace, int32_t linLayerID,
                                     cudnnTensorDescriptor_t mDesc, void** mAddr,
                                     cudnnTensorDescriptor_t bDesc, void** bAddr) {
-  FilledTensor matrix, bias;
-  if (matrix.status() != 0 || bias.status() != 0)
-    return static_cast<cudnnStatus_t>(std::max(matrix.status(), bias.status()));
-  Call call(Function::cudnnGetRNNWeightParams);
-  call.Object(handle, {kKind_cudnnHandle_t});
-  call.Object(rnnDesc, {kKind_cudnnRNNDescriptor_t}, true);
-  call.Object(mDesc == nullptr ? nullptr : matrix.get(), {kKind_cudnnTensorDescriptor_t}, true);
-  call.Object(bDesc == nullptr ? nullptr : bias.get(), {kKind_cudnnTensorDescriptor_t}, true);
-  call.Value(pseudoLayer);
-  call.Value(weightSpaceSize);
-  call.Value(linLayerID);
-  call.Device(weightSpace);
-  call.Out(mAddr, sizeof(*mAddr));
-  call.Out(bAddr, sizeof(*bAddr));
-  int status = call.AskAnywhere();
-  if (status == 0 && mDesc != nullptr) status = matrix.CopyTo(mDesc);
-  if (status == 0 && bDesc != nullptr) status = bias.CopyTo(bDesc);
-  return static_cast<cudnnStatus_t>(status);
+  if ((mAddr == nullptr) != (mDesc == nullptr) || (bAddr == nullptr) != (bDesc == nullptr))
+    return CUDNN_STATUS_BAD_PARAM;
+  uint32_t wanted = (mDesc == nullptr ? 0u : kMatrix) | (bDesc == nullptr ? 0u : kBias);
+  Weights weights{};
+  int status = WeightsOf(handle, rnnDesc, pseudoLayer, weightSpaceSize, weightSpace, linLayerID,
+                         wanted, &weights);
+  if (status == 0) status = Describe(weights.matrix, mDesc);
+  if (status == 0) status = Describe(weights.bias, bDesc);
+  if (status != 0) return static_cast<cudnnStatus_t>(status);
+  if (mAddr != nullptr) *mAddr = AtOffset(weightSpace, weights.matrix.offset);
+  if (bAddr != nullptr) *bAddr = AtOffset(weightSpace, weights.bias.offset);
+  return CUDNN_STATUS_SUCCESS;
 }
 
 // As generated, but for the dropout descriptor, which is the program's own.

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """same_test.py NAME [DEVICE]: programs/NAME.py prints the same with NVIDIA's library on the CPU device here as with the thin one through a server.
+The library is NAME's up to an underline.
 
 Exit code 77 if NVIDIA's library is not here."""
 import os
@@ -21,7 +22,8 @@ def run(*command, path):
 def main():
     name = sys.argv[1]
     device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
-    sonames = sorted(path.name for path in (BUILD / "lib/farcall/thin").glob("lib*.so.*") if path.name.lower().startswith(f"lib{name}.so"))
+    library = name.split("_")[0]
+    sonames = sorted(path.name for path in (BUILD / "lib/farcall/thin").glob("lib*.so.*") if path.name.lower().startswith(f"lib{library}.so"))
     soname = sonames[-1]  # of the newest major
     if not (pathlib.Path(TOOLKIT) / soname).exists():
         print(f"skipped: no {soname} in {TOOLKIT}")
