@@ -98,7 +98,7 @@ class Call:
     @property
     def target(self) -> str:
         """Of a setter: the descriptor it changes."""
-        return next(plan.name for plan in self.plans if plan.kind in ("object", "object?"))
+        return next(plan.name for plan in self.of_kind("object", "object?") if plan.type not in self.handles)
 
     @property
     def described(self) -> str:

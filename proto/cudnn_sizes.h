@@ -57,6 +57,8 @@ constexpr uint64_t CountOf(int count) {
 
 // Of labels, by the lengths of their runs.
 inline uint64_t SumOf(const int* lengths, int count) {
+  constexpr int kMost = 1 << 18;  // more fit no record: the call is refused
+  if (count > kMost) return ~uint64_t{0};
   uint64_t sum = 0;
   for (int i = 0; lengths != nullptr && i < count; ++i) {
     if (lengths[i] > 0) sum += static_cast<uint64_t>(lengths[i]);

@@ -28,12 +28,12 @@ static int Peek(uint64_t address, unsigned char* out, size_t bytes) {
 
 int farcall_fake_record(uint64_t index, const struct Frame* frame, const uint64_t* stack) {
   const char* name = farcall_fake_names[index];
-  char line[8192];
+  char line[16384];
   int at = snprintf(line, sizeof(line), "%s", name);
   for (int i = 0; i < 6; ++i) at += snprintf(line + at, sizeof(line) - at, " i%llx", (unsigned long long)frame->integer[i]);
   for (int i = 0; i < 8; ++i) at += snprintf(line + at, sizeof(line) - at, " v%llx", (unsigned long long)frame->vector[i]);
-  for (int i = 0; i < 24; ++i) at += snprintf(line + at, sizeof(line) - at, " s%llx", (unsigned long long)stack[i]);
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 40; ++i) at += snprintf(line + at, sizeof(line) - at, " s%llx", (unsigned long long)stack[i]);
+  for (int i = 0; i < 46; ++i) {
     unsigned char bytes[16];
     uint64_t word = i < 6 ? frame->integer[i] : stack[i - 6];
     if (!Peek(word, bytes, sizeof(bytes))) continue;
