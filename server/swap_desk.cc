@@ -65,21 +65,22 @@ bool SwapDesk::waits(const Member& member) const {
 
 void SwapDesk::EndPause(Member& member, Ns now) {
   if (std::exchange(member.idle, false)) {
-    auto change = static_cast<double>(now - member.idle_since - member.pause_ns);
-    member.pause_ns += static_cast<Ns>(kLastPart * change);
+    Ns pause = now - member.idle_since;
+    double part = member.pause_ns == 0 ? 1 : kLastPart;
+    member.pause_ns += static_cast<Ns>(part * static_cast<double>(pause - member.pause_ns));
   }
 }
 
-// Two who pause often would else swap at each pause. To be worth it, one must last for the way out
-// and in of both.
+// Two who pause often would else swap at each pause. To be worth it, one must last for its own way
+// out and the other's in.
 Ns SwapDesk::IdleSince(WorkerId worker, const Member& member, uint64_t comes_bytes, Ns now) const {
   Ns moves = CostOf(MovableOnAll(worker, member) + comes_bytes);
   Ns pause = std::max(member.pause_ns, now - member.idle_since);
-  if (member.idle && pause >= 2 * moves) {
+  if (member.idle && pause >= moves) {
     return member.idle_since;
   }
-  // Who works leaves when the quantum is over that pays for its move and the other's.
-  Ns quantum = watch_.Quantum(moves);
+  // Who works leaves when the quantum is over that pays for both ways of both.
+  Ns quantum = watch_.Quantum(2 * moves);
   return now - member.in_since >= quantum ? member.in_since + quantum : quota::SwapCandidate::kBusy;
 }
 
