@@ -21,5 +21,6 @@ std::vector<Figure> MeasureAlone(double scale);
 std::vector<Figure> MeasureCaps(double scale);
 std::vector<Figure> MeasurePriority(double scale);
 std::vector<Figure> MeasureMix(double scale);
+std::vector<Figure> MeasureSwap(double scale);
 
 }  // namespace farcall::sharing

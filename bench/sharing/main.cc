@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
   std::vector<Figure> all;
   for (auto measure : {farcall::sharing::MeasureShares, farcall::sharing::MeasureAlone,
                        farcall::sharing::MeasureCaps, farcall::sharing::MeasurePriority,
-                       farcall::sharing::MeasureMix}) {
+                       farcall::sharing::MeasureMix, farcall::sharing::MeasureSwap}) {
     std::vector<Figure> figures = measure(scale);
     Print(figures);
     all.insert(all.end(), figures.begin(), figures.end());

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/sharing/swap_trial.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "server/swap_desk.h"
+
+namespace farcall::sharing {
+
+namespace {
+
+using quota::kMillisecond;
+using quota::kSecond;
+using quota::Ns;
+using server::ControlMessage;
+using server::ControlType;
+using server::SwapDesk;
+using server::SwapOutcome;
+
+constexpr Ns kStep = kMillisecond;
+constexpr Ns kIdleTold = 10 * kMillisecond;   // as server/memory_swap.cc waits
+constexpr Ns kLongest = 24 * 3600 * kSecond;  // of a trial
+
+class SwapSimulation {
+ public:
+  explicit SwapSimulation(const SwapTrial& trial)
+      : trial_(trial),
+        desk_(OptionsOf(trial),
+              {[this](int worker, int) { return workers_[static_cast<size_t>(worker)].held; },
+               [this](int) {
+                 uint64_t total = 0;
+                 for (const Worker& worker : workers_) total += worker.held;
+                 return total;
+               }},
+              [this](int worker, const ControlMessage& message) {
+                Begin(workers_[static_cast<size_t>(worker)], message);
+              }) {
+    for (const SwapJob& job : trial.jobs) {
+      Worker worker;
+      worker.job = job;
+      desk_.Join(static_cast<int>(workers_.size()), std::to_string(workers_.size()),
+                 quota::Priority::kNormal, now_);
+      workers_.push_back(worker);
+    }
+  }
+
+  SwapResult Run() {
+    SwapResult result;
+    for (const SwapJob& job : trial_.jobs) {
+      result.serial_ns += (job.device_ns + job.host_ns) * job.turns;
+    }
+    size_t running = workers_.size();
+    for (; running != 0 && now_ < kLongest; now_ += kStep) {
+      running = 0;
+      on_device_ = 0;
+      for (const Worker& worker : workers_) on_device_ += Works(worker) ? 1 : 0;
+      for (size_t i = 0; i < workers_.size(); ++i) {
+        Step(static_cast<int>(i), workers_[i]);
+        running += workers_[i].turns < workers_[i].job.turns ? 1 : 0;
+      }
+      desk_.Tick(now_);
+    }
+    result.finished = running == 0;
+    result.ended_at = now_ - kSecond;
+    result.moves = desk_.totals_out().count + desk_.totals_in().count;
+    result.moving_ns = desk_.totals_out().ns + desk_.totals_in().ns;
+    return result;
+  }
+
+ private:
+  struct Worker {
+    SwapJob job;
+    uint64_t held = 0, out = 0;
+    int turns = 0;
+    bool on_host = false;
+    Ns done_ns = 0;   // of the phase
+    Ns quiet_ns = 0;  // without work on the device
+    bool told_idle = false, asked = false;
+    ControlType moves = ControlType::kNone;
+    Ns moves_until = 0;
+    uint64_t moved = 0;
+  };
+
+  static server::SwapOptions OptionsOf(const SwapTrial& trial) {
+    server::SwapOptions options;
+    options.budget_bytes = {trial.device_bytes};
+    options.lent_bytes = {trial.device_bytes * trial.jobs.size()};
+    options.host_bytes = trial.host_bytes;
+    return options;
+  }
+
+  void Say(int id, ControlType type, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0) {
+    ControlMessage message;
+    message.type = type;
+    message.a = a;
+    message.b = b;
+    message.c = c;
+    desk_.Hear(id, message, now_);
+  }
+
+  void Begin(Worker& worker, const ControlMessage& message) {
+    worker.moves = message.type;
+    worker.moved = message.type == ControlType::kSwapOut ? worker.held : worker.out;
+    worker.moves_until =
+        now_ + static_cast<Ns>(static_cast<double>(worker.moved) / trial_.bytes_per_ns);
+  }
+
+  void End(int id, Worker& worker) {
+    bool left = std::exchange(worker.moves, ControlType::kNone) == ControlType::kSwapOut;
+    worker.out = left ? worker.held : 0;
+    worker.asked = worker.asked && left;
+    auto took = static_cast<uint64_t>(static_cast<double>(worker.moved) / trial_.bytes_per_ns);
+    Say(id, ControlType::kMoved, worker.out);
+    Say(id, ControlType::kSwapDone,
+        static_cast<uint64_t>(left ? SwapOutcome::kOut : SwapOutcome::kIn), took, worker.moved);
+  }
+
+  bool IsIn(const Worker& worker) const {
+    return worker.moves == ControlType::kNone && worker.out == 0 && worker.held == worker.job.bytes;
+  }
+  bool Works(const Worker& worker) const {
+    return !worker.on_host && IsIn(worker) && worker.turns < worker.job.turns;
+  }
+
+  // Those that are on the device at once divide it.
+  void Step(int id, Worker& worker) {
+    if (worker.moves != ControlType::kNone && now_ >= worker.moves_until) {
+      End(id, worker);
+    }
+    if (worker.turns == worker.job.turns) {
+      return;
+    }
+    if (worker.held == 0) {
+      std::string why;
+      bool there = desk_.Ask(id, 0, worker.job.bytes, now_, &why) == SwapDesk::Room::kThere;
+      worker.held = there ? worker.job.bytes : 0;
+      return;
+    }
+    if (worker.on_host) {
+      worker.done_ns += kStep;
+      worker.quiet_ns += kStep;
+      if (!worker.told_idle && worker.quiet_ns >= kIdleTold && IsIn(worker)) {
+        worker.told_idle = true;
+        Say(id, ControlType::kIdle, 1);
+      }
+      return NextPhase(id, worker, worker.job.host_ns);
+    }
+    if (IsIn(worker)) {
+      if (std::exchange(worker.told_idle, false)) {
+        Say(id, ControlType::kIdle, 0);
+      }
+      worker.quiet_ns = 0;
+      worker.done_ns += kStep / std::max(on_device_, 1);
+      NextPhase(id, worker, worker.job.device_ns);
+    } else if (worker.moves == ControlType::kNone && !std::exchange(worker.asked, true)) {
+      Say(id, ControlType::kWantIn);
+    }
+  }
+
+  void NextPhase(int id, Worker& worker, Ns length) {
+    if (worker.done_ns < length) {
+      return;
+    }
+    worker.done_ns = 0;
+    worker.turns += worker.on_host ? 1 : 0;
+    worker.on_host = !worker.on_host;
+    if (worker.turns == worker.job.turns) {
+      worker.held = worker.out = 0;
+      desk_.Leave(id);
+    }
+  }
+
+  const SwapTrial trial_;
+  std::vector<Worker> workers_;
+  Ns now_ = kSecond;
+  int on_device_ = 0;
+  SwapDesk desk_;
+};
+
+}  // namespace
+
+SwapResult Run(const SwapTrial& trial) {
+  return SwapSimulation(trial).Run();
+}
+
+}  // namespace farcall::sharing
