@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `farcall ps`, `top` and `quota`: handed to farcall-control, which brings gRPC; `farcall pool` to
-// farcall-pool.
+// `farcall ps`, `top`, `quota` and `park`: handed to farcall-control, which brings gRPC; `farcall
+// pool` to farcall-pool.
 #include <unistd.h>
 
 #include <cerrno>
@@ -47,6 +47,7 @@ void AddControlCommands(CLI::App& app, int& exit_code) {
       {"ps", "Lists a server's sessions"},
       {"top", "Shows devices, vGPUs and sessions, live"},
       {"quota", "Changes running quotas"},
+      {"park", "Moves a vGPU's memory off its devices until it works again"},
       {"pool", "GPUs of many hosts behind one endpoint"}};
   for (const auto& [name, does] : commands) {
     CLI::App* command = app.add_subcommand(name, does);

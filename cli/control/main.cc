@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// farcall-control: what of `farcall` speaks gRPC. `farcall ps`, `top` and `quota` become it;
-// `farcall serve` starts it as its control service.
+// farcall-control: what of `farcall` speaks gRPC. `farcall ps`, `top`, `quota` and `park` become
+// it; `farcall serve` starts it as its control service.
 #include <cstdio>
 #include <string>
 
@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   farcall::cli::AddPsCommand(app, exit_code);
   farcall::cli::AddTopCommand(app, exit_code);
   farcall::cli::AddQuotaCommand(app, exit_code);
+  farcall::cli::AddParkCommand(app, exit_code);
   AddServeCommand(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -47,6 +47,20 @@ std::string StateOf(const pb::VgpuDevice& device) {
   return device.waits_for().empty() ? "idle" : "waits: " + device.waits_for();
 }
 
+// Of a session's memory.
+std::string StateOf(const pb::Session& session, const pb::VgpuDevice& device) {
+  if (session.waits_for_memory()) return "waits: swap";
+  bool is_there = session.memory_state().empty() || session.memory_state() == "resident";
+  return is_there ? StateOf(device) : session.memory_state();
+}
+
+// Of what is charged: where it is.
+std::string OnDeviceAndOff(const pb::VgpuDevice& device) {
+  return BytesText(device.charged_bytes() -
+                   std::min(device.charged_bytes(), device.swapped_bytes())) +
+         "+" + BytesText(device.swapped_bytes());
+}
+
 }  // namespace
 
 std::string Table(const std::vector<Row>& rows) {
@@ -109,7 +123,7 @@ std::string SessionTable(const pb::ServerStatus& status) {
                         std::to_string(device.device()),
                         Printable(session.user() + "@" + session.host()),
                         std::to_string(session.pid()), NameOf(session.program()),
-                        AgeText(session.age_ms()), UsedOfQuota(device), StateOf(device)});
+                        AgeText(session.age_ms()), UsedOfQuota(device), StateOf(session, device)});
       }
     }
   }
@@ -118,10 +132,16 @@ std::string SessionTable(const pb::ServerStatus& status) {
 
 std::string DeviceTable(const pb::ServerStatus& status) {
   std::vector<Row> rows = {{"DEVICE", "NAME", "MEMORY CHARGED"}};
-  for (const pb::Device& device : status.devices())
+  if (status.has_swap()) rows[0].insert(rows[0].end(), {"RESIDENT", "SWAP SPACE"});
+  for (const pb::Device& device : status.devices()) {
     rows.push_back(
         {std::to_string(device.index()), device.name(),
          BytesText(device.memory_charged_bytes()) + "/" + BytesText(device.memory_bytes())});
+    if (status.has_swap())
+      rows.back().insert(rows.back().end(), {BytesText(device.memory_resident_bytes()),
+                                             BytesText(status.swap().host_used_bytes()) + "/" +
+                                                 BytesText(status.swap().host_bytes())});
+  }
   return Table(rows);
 }
 
@@ -129,6 +149,7 @@ std::string VgpuTable(const pb::ServerStatus& status) {
   std::vector<Row> rows = {{"VGPU", "OWNER", "DEVICE", "SESSIONS", "PRIORITY", "SHARE", "LIMIT",
                             "WANTED", "GOT", "DEVICE TIME", "MEMORY", "QUEUED", "NETWORK",
                             "STATE"}};
+  if (status.has_swap()) rows[0].insert(rows[0].end() - 1, "ON+OFF");
   for (const pb::Vgpu& vgpu : status.vgpus()) {
     for (const pb::VgpuDevice& device : vgpu.devices()) {
       rows.push_back({vgpu.id(), Printable(vgpu.owner()), std::to_string(device.device()),
@@ -139,6 +160,7 @@ std::string VgpuTable(const pb::ServerStatus& status) {
                       MilliText(device.share_wanted_milli()), MilliText(device.share_got_milli()),
                       DeviceTimeText(device.device_ns()), UsedOfQuota(device),
                       BytesText(device.queued_bytes()), NetText(vgpu), StateOf(device)});
+      if (status.has_swap()) rows.back().insert(rows.back().end() - 1, OnDeviceAndOff(device));
     }
   }
   return rows.size() == 1 ? "no vGPUs\n" : Table(rows);

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace farcall::control_plane {
@@ -62,6 +63,8 @@ const std::vector<VgpuFigure>& VgpuFigures() {
        [](const pb::VgpuDevice& d) { return d.share_got_milli() / kMilliPerOne; }},
       {"farcall_vgpu_queued_bytes", "Records that wait in the server", MetricType::Gauge,
        [](const pb::VgpuDevice& d) { return static_cast<double>(d.queued_bytes()); }},
+      {"farcall_vgpu_memory_swapped_bytes", "Charged, but not on the device now", MetricType::Gauge,
+       [](const pb::VgpuDevice& d) { return static_cast<double>(d.swapped_bytes()); }},
       // By the names of a common exporter, so that its dashboards show something.
       {"vGPU_device_memory_usage_in_bytes", "As farcall_vgpu_memory_used_bytes", MetricType::Gauge,
        [](const pb::VgpuDevice& d) { return static_cast<double>(d.used_bytes()); }},
@@ -115,6 +118,39 @@ void AddNetwork(const pb::ServerStatus& status, std::vector<MetricFamily>* famil
   for (MetricFamily* family : {&bytes, &limit, &waits}) families->push_back(std::move(*family));
 }
 
+// Of a server that swaps.
+void AddSwap(const pb::ServerStatus& status, std::vector<MetricFamily>* families) {
+  if (!status.has_swap()) return;
+  const pb::SwapFigures& swap = status.swap();
+  MetricFamily resident = Family("farcall_device_memory_resident_bytes",
+                                 "Of what is charged, on the device", MetricType::Gauge);
+  for (const pb::Device& device : status.devices())
+    Add(&resident, {{"device", std::to_string(device.index())}, {"uuid", device.uuid()}},
+        static_cast<double>(device.memory_resident_bytes()));
+  families->push_back(std::move(resident));
+  for (auto [name, help, value] :
+       {std::tuple("farcall_swap_host_bytes", "Host memory for what is not on its device",
+                   swap.host_bytes()),
+        std::tuple("farcall_swap_host_used_bytes", "Of it, in use", swap.host_used_bytes())}) {
+    MetricFamily family = Family(name, help, MetricType::Gauge);
+    Add(&family, {}, static_cast<double>(value));
+    families->push_back(std::move(family));
+  }
+  for (auto [name, help, out, in] :
+       {std::tuple("farcall_swaps_total", "Sessions whose memory left the device or came back",
+                   static_cast<double>(swap.outs()), static_cast<double>(swap.ins())),
+        std::tuple("farcall_swap_bytes_total", "What moved with them",
+                   static_cast<double>(swap.out_bytes()), static_cast<double>(swap.in_bytes())),
+        std::tuple("farcall_swap_seconds_total", "Time that took",
+                   static_cast<double>(swap.out_ns()) / kNsPerSecond,
+                   static_cast<double>(swap.in_ns()) / kNsPerSecond)}) {
+    MetricFamily family = Family(name, help, MetricType::Counter);
+    Add(&family, {{"direction", "out"}}, out);
+    Add(&family, {{"direction", "in"}}, in);
+    families->push_back(std::move(family));
+  }
+}
+
 }  // namespace
 
 std::vector<MetricFamily> FamiliesOf(const pb::ServerStatus& status) {
@@ -123,6 +159,7 @@ std::vector<MetricFamily> FamiliesOf(const pb::ServerStatus& status) {
   Add(&up, {{"version", status.version()}, {"kind", status.device_kind()}}, 1);
   families.push_back(std::move(up));
   AddServer(status, &families);
+  AddSwap(status, &families);
   auto each = [&](const std::function<void(const Labels&, const pb::VgpuDevice&)>& use) {
     for (const pb::Vgpu& vgpu : status.vgpus())
       for (const pb::VgpuDevice& device : vgpu.devices())

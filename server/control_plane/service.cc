@@ -99,11 +99,20 @@ grpc::Status ControlService::SetQuota(grpc::ServerContext*, const pb::SetQuotaRe
   grpc::Status read = Read(*request, &change);
   if (!read.ok()) return read;
   farcall::Status set = supervisor_->SetQuota(request->vgpu(), change);
-  if (!set.ok()) return ToGrpc(set);
+  return set.ok() ? ShowVgpu(request->vgpu(), answer) : ToGrpc(set);
+}
+
+grpc::Status ControlService::Park(grpc::ServerContext*, const pb::ParkRequest* request,
+                                  pb::Vgpu* answer) {
+  farcall::Status parked = supervisor_->Park(request->vgpu());
+  return parked.ok() ? ShowVgpu(request->vgpu(), answer) : ToGrpc(parked);
+}
+
+grpc::Status ControlService::ShowVgpu(const std::string& id, pb::Vgpu* answer) {
   Result<pb::ServerStatus> status = supervisor_->Status();
   if (!status.ok()) return ToGrpc(status.status());
   for (pb::Vgpu& vgpu : *status->mutable_vgpus())
-    if (vgpu.id() == request->vgpu()) *answer = std::move(vgpu);
+    if (vgpu.id() == id) *answer = std::move(vgpu);
   return grpc::Status::OK;
 }
 

@@ -17,8 +17,12 @@ class ControlService final : public pb::Control::Service {
                            grpc::ServerWriter<pb::ServerStatus>* writer) override;
   grpc::Status SetQuota(grpc::ServerContext* context, const pb::SetQuotaRequest* request,
                         pb::Vgpu* answer) override;
+  grpc::Status Park(grpc::ServerContext* context, const pb::ParkRequest* request,
+                    pb::Vgpu* answer) override;
 
  private:
+  grpc::Status ShowVgpu(const std::string& id, pb::Vgpu* answer);
+
   SupervisorClient* const supervisor_;
 };
 

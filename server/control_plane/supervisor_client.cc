@@ -14,23 +14,40 @@ namespace {
 using server::ControlMessage;
 using server::ControlType;
 
-constexpr int kPatienceMs = 5000;
+constexpr int kParkPatienceMs = 60000;  // tens of GiB are on their way
 constexpr size_t kMaxStatusBytes = 16u << 20;
+
+farcall::Status OutcomeOf(const ControlMessage& answer) {
+  std::string why(answer.Text());
+  switch (static_cast<server::ChangeOutcome>(answer.a)) {
+    case server::ChangeOutcome::kDone:
+      return {};
+    case server::ChangeOutcome::kNoSuchVgpu:
+      return {Code::kUnavailable, why};
+    case server::ChangeOutcome::kInvalid:
+      return {Code::kInvalid, why};
+    case server::ChangeOutcome::kRefused:
+      return {Code::kRefused, why};
+  }
+  return {Code::kInternal, "an answer of another release"};
+}
 
 }  // namespace
 
 // The supervisor answers in the order in which it can, so an answer to a question given up may
 // come before this one's.
 farcall::Status SupervisorClient::Ask(ControlMessage question, ControlMessage* answer,
-                                      std::vector<std::byte>* bytes) {
+                                      std::vector<std::byte>* bytes, int patience_ms) {
   std::lock_guard lock(mutex_);
   question.id = ++asked_;
   FARCALL_TRY(server::SendControl(control_, question));
   while (true) {
     pollfd readable{control_, POLLIN, 0};
-    int ready = poll(&readable, 1, kPatienceMs);
+    int ready = poll(&readable, 1, patience_ms);
     if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return {Code::kTimeout, "the server did not answer within 5 s"};
+    if (ready <= 0)
+      return {Code::kTimeout,
+              "the server did not answer within " + std::to_string(patience_ms / 1000) + " s"};
     std::vector<int> descriptors;
     farcall::Status received = server::ReceiveControl(control_, answer, &descriptors);
     Result<std::vector<std::byte>> content(std::vector<std::byte>{});
@@ -67,18 +84,16 @@ farcall::Status SupervisorClient::SetQuota(const std::string& vgpu,
   change.PutInto(&question);
   std::vector<std::byte> bytes;
   FARCALL_TRY(Ask(question, &answer, &bytes));
-  std::string why(answer.Text());
-  switch (static_cast<server::ChangeOutcome>(answer.a)) {
-    case server::ChangeOutcome::kDone:
-      return {};
-    case server::ChangeOutcome::kNoSuchVgpu:
-      return {Code::kUnavailable, why};
-    case server::ChangeOutcome::kInvalid:
-      return {Code::kInvalid, why};
-    case server::ChangeOutcome::kRefused:
-      return {Code::kRefused, why};
-  }
-  return {Code::kInternal, "an answer of another release"};
+  return OutcomeOf(answer);
+}
+
+farcall::Status SupervisorClient::Park(const std::string& vgpu) {
+  ControlMessage question, answer;
+  question.type = ControlType::kPark;
+  question.SetText(vgpu);
+  std::vector<std::byte> bytes;
+  FARCALL_TRY(Ask(question, &answer, &bytes, kParkPatienceMs));
+  return OutcomeOf(answer);
 }
 
 }  // namespace farcall::control_plane

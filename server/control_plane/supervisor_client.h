@@ -22,10 +22,13 @@ class SupervisorClient {
   Result<pb::ServerStatus> Status();
   //   Errors  as Status, and kInvalid, kRefused, kUnavailable (no such vGPU)
   farcall::Status SetQuota(const std::string& vgpu, const server::QuotaChange& change);
+  // Returns once its memory has left.   Errors  as SetQuota
+  farcall::Status Park(const std::string& vgpu);
 
  private:
+  static constexpr int kPatienceMs = 5000;
   farcall::Status Ask(server::ControlMessage question, server::ControlMessage* answer,
-                      std::vector<std::byte>* bytes);
+                      std::vector<std::byte>* bytes, int patience_ms = kPatienceMs);
 
   const int control_;
   std::mutex mutex_;
