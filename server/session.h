@@ -145,9 +145,7 @@ class Session final : public LinkObserver, private SwapGround {
   // What the record being served must not overtake.
   const Footprint& ahead() const { return side_.ahead(); }
   // Machine code does not run on the device.
-  bool prefers_ptx() const {
-    return options_.code_taste != cuda_abi::CodeTaste::kMachineCodeFirst;
-  }
+  bool prefers_ptx() const { return options_.code_taste != cuda_abi::CodeTaste::kMachineCodeFirst; }
   // The session ends: what runs long must stop.
   bool leaving() const { return leaving_.load(); }
   bool helper_busy() const { return helper_.busy(); }
