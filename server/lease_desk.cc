@@ -168,6 +168,7 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
     }
   } else if (message.type == ControlType::kLeaseUse) {
     state.scheduler.Charge(flow, amount, now);
+    state.progress_at = holds ? now : state.progress_at;
     bool alone = state.want[flow].empty() && state.scheduler.holder() == flow;
     if (alone && holds && message.b < static_cast<uint64_t>(kNearlySpent)) {
       if (Ns more = state.scheduler.Extend(now, ToNs(message.c))) {
@@ -176,6 +177,9 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
     }
   } else if (message.type == ControlType::kLeaseDone && holds) {
     GiveBack(message.device, flow, worker, message.a != 0, ToNs(message.b), now);
+  } else if (message.type == ControlType::kLeaseDone && message.a != 0) {
+    state.want[flow].insert(worker);  // of a lease that was taken from it
+    state.scheduler.Want(flow, now, ToNs(message.b));
   }
   Give(message.device, now);
   return true;
@@ -203,6 +207,7 @@ void LeaseDesk::Give(int device, Ns now) {
     }
     state.told_limit = DeviceScheduler::kNever;
     state.told_company = state.scheduler.CompanyOfHolder();
+    state.progress_at = now;
     Ns each = std::max<Ns>(lease->budget_ns / static_cast<Ns>(workers.size()), 1);
     for (WorkerId worker : workers) {
       SendTo(worker, ControlType::kLease, device, each, state.told_company);
@@ -234,8 +239,29 @@ void LeaseDesk::TellHolder(int device, Ns now) {
   }
 }
 
+bool LeaseDesk::OthersWant(const Device& state, Flow holder) {
+  return std::any_of(state.want.begin(), state.want.end(), [holder](const auto& want) {
+    return want.first != holder && !want.second.empty();
+  });
+}
+
+// What runs cannot be stopped, but the driver gives others their turns beside it. The holder gets
+// no lease before it has given this one back, and pays then for what it has run.
+void LeaseDesk::LetOthersIn(int device, Ns now) {
+  Device& state = devices_[static_cast<size_t>(device)];
+  auto holder = state.scheduler.holder();
+  if (!holder || now - state.progress_at < kRunaway || !OthersWant(state, *holder)) {
+    return;
+  }
+  for (WorkerId worker : std::exchange(state.hold[*holder], {})) {
+    SendTo(worker, ControlType::kLeaseLimit, device, 0);
+  }
+  state.scheduler.Release(now, !state.want[*holder].empty());
+}
+
 void LeaseDesk::Tick(Ns now) {
   for (size_t i = 0; i < devices_.size(); ++i) {
+    LetOthersIn(static_cast<int>(i), now);
     Give(static_cast<int>(i), now);
   }
 }
@@ -244,6 +270,10 @@ Ns LeaseDesk::WakeAt(Ns now) {
   Ns at = DeviceScheduler::kNever;
   for (Device& device : devices_) {
     at = std::min(at, device.scheduler.WakeAt(now));
+    auto holder = device.scheduler.holder();
+    if (holder && OthersWant(device, *holder)) {
+      at = std::min(at, std::max(device.progress_at + kRunaway, now));
+    }
   }
   return at;
 }

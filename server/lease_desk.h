@@ -56,11 +56,16 @@ class LeaseDesk {
     std::map<Flow, std::set<WorkerId>> want, hold;
     quota::Company told_company = quota::Company::kNone;    // to the holder
     quota::Ns told_limit = quota::DeviceScheduler::kNever;  // to the holder
+    quota::Ns progress_at = 0;  // of the holder: it got the lease, or something was done
   };
 
   Result<quota::ComputeQuota> Judge(const QuotaRequest& request, Flow flow,
                                     const std::vector<int>& devices) const;
   void Give(int device, quota::Ns now);
+  // A kernel that does not end keeps the others out no longer than this.
+  static constexpr quota::Ns kRunaway = quota::kSecond;
+  static bool OthersWant(const Device& state, Flow holder);
+  void LetOthersIn(int device, quota::Ns now);
   void TellHolder(int device, quota::Ns now);
   // `longest_ns` as DeviceScheduler::Want has it.
   void GiveBack(int device, Flow flow, WorkerId worker, bool wants_more, quota::Ns longest_ns,

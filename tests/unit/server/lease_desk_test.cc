@@ -80,6 +80,53 @@ TEST_F(LeaseDeskTest, TellsAHigherClassThatOthersWait) {
   EXPECT_GT(sent[0].amount, quota::kSecond) << "as long as it likes";
 }
 
+TEST_F(LeaseDeskTest, AKernelThatDoesNotEndKeepsNobodyOut) {
+  Join("a", 1);
+  Join("b", 2);
+  Hear(1, ControlType::kWantLease);
+  Hear(2, ControlType::kWantLease);
+  Take();
+  Ns wake = desk_.WakeAt(now_);
+  EXPECT_LE(wake, now_ + quota::kSecond);
+  now_ += quota::kSecond - 1;
+  desk_.Tick(now_);
+  EXPECT_TRUE(TakeLeases().empty());
+  now_ += 1;
+  desk_.Tick(now_);
+  auto sent = Take();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[0].worker, 1);
+  EXPECT_EQ(sent[0].type, ControlType::kLeaseLimit);
+  EXPECT_EQ(sent[0].amount, 0) << "nothing more may go";
+  EXPECT_EQ(sent[1].worker, 2);
+  EXPECT_EQ(sent[1].type, ControlType::kLease);
+  // It ends after all: what it ran is charged, and it waits its turn.
+  Hear(1, ControlType::kLeaseUse, 3 * quota::kSecond);
+  Hear(1, ControlType::kLeaseDone, 1);
+  EXPECT_TRUE(TakeLeases().empty());
+  for (int turn = 0; turn < 5; ++turn) {
+    Hear(2, ControlType::kLeaseUse, 4 * kMillisecond);
+    Hear(2, ControlType::kLeaseDone, 1);
+    sent = TakeLeases();
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(sent[0].worker, 2) << "the other owes three seconds";
+  }
+  Hear(2, ControlType::kLeaseDone, 0);
+  sent = TakeLeases();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].worker, 1);
+}
+
+TEST_F(LeaseDeskTest, WhoIsAloneRunsAsLongAsItLikes) {
+  Join("a", 1);
+  Join("b", 2);
+  Hear(1, ControlType::kWantLease);
+  Take();
+  now_ += 100 * quota::kSecond;
+  desk_.Tick(now_);
+  EXPECT_TRUE(Take().empty());
+}
+
 // Told to go at once for the higher one, it would have come back with nothing done, for ever.
 TEST_F(LeaseDeskTest, LetsALowerClassUseTheLeaseOfItsFloor) {
   Join("a", 1, {.priority = 1});
