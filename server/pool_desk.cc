@@ -25,6 +25,9 @@ using Json = nlohmann::json;
 
 constexpr char kProgram[] = "/libexec/farcall/farcall-pool";
 constexpr std::chrono::seconds kRestartPause(2);
+// A pool that proposes the same again at each report hears of it no oftener than this, and by the
+// usual reports.
+constexpr std::chrono::seconds kRefusalPause(1);
 constexpr size_t kMaxAnswerBytes = 16u << 20;
 constexpr size_t kMaxUsedLeases = 100'000;
 constexpr int64_t kNsPerMs = 1'000'000;
@@ -225,8 +228,9 @@ void PoolDesk::HearPool(const ControlMessage& message, int file) {
   for (const std::string& claim : *ends) end_(claim, "the pool has released claim " + claim);
   for (const auto& [name, refusal] : ledger_.refused())
     spdlog::warn("pool: claim {} refused: {}", name, refusal.why);
-  if (!ends->empty() || held_before != PlacementsIn(ledger_) || !ledger_.refused().empty())
-    Changed();
+  bool tells_refusal = !ledger_.refused().empty() && Clock::now() >= next_refusal_;
+  if (tells_refusal) next_refusal_ = Clock::now() + kRefusalPause;
+  if (!ends->empty() || held_before != PlacementsIn(ledger_) || tells_refusal) Changed();
 }
 
 Result<quota::ClaimGrant> PoolDesk::Admit(const std::string& token) {

@@ -70,7 +70,7 @@ class PoolDesk {
   std::optional<LeasePublicKey> key_;
   std::map<std::string, int64_t> used_;  // ids of leases shown -> when they expire
   WorkerProcess agent_{};
-  Clock::time_point start_again_{};
+  Clock::time_point start_again_{}, next_refusal_{};
   bool is_draining_ = false;
 };
 

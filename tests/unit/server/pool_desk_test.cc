@@ -145,5 +145,15 @@ TEST_F(PoolDeskTest, ReportsAtOnceWhenAClaimHasANewEpoch) {
   EXPECT_FALSE(WantsAnother({{"a", 2}}));
 }
 
+TEST_F(PoolDeskTest, APoolThatProposesWhatIsRefusedDoesNotMakeItReportAllTheTime) {
+  const Claims too_much = {{"a", 1}, {"b", 1}, {"c", 1}};
+  EXPECT_TRUE(WantsAnother(too_much)) << "two came, one was refused";
+  auto start = Clock::now();
+  int wanted = 0;
+  for (int i = 0; i < 200; ++i) wanted += WantsAnother(too_much) ? 1 : 0;
+  auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - start).count();
+  EXPECT_LE(wanted, seconds + 1);
+}
+
 }  // namespace
 }  // namespace farcall::server
