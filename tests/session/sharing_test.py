@@ -58,6 +58,13 @@ class Sharing(unittest.TestCase):
             self.assertAlmostEqual(small, 0.25, delta=0.05)
             self.assertAlmostEqual(large, 0.75, delta=0.05)
 
+    def test_shares_hold_where_time_is_measured_by_events(self):
+        """As on a driver that keeps no count: the CPU device does not say what it used."""
+        with Server(environment={"FARCALL_CPU_DEVICE_TIME": "off"}) as server:
+            small, large = split(self.tenants(server, {"share": "25%"}, {"share": "75%"}), 60)
+            self.assertAlmostEqual(small, 0.25, delta=0.08)
+            self.assertAlmostEqual(large, 0.75, delta=0.08)
+
     # Equals get half each. How much more is the higher one's depends on how soon it is back with work: other load of the machine
     # delays it, and what it leaves is the lower one's (an idle machine: 0.9; two builds beside it: 0.7).
     ABOVE = 0.62

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Network budgets: bytes a second of a vGPU, seen by an observer outside our counters. The bound is one-sided: a slow
+machine moves fewer bytes in the same time, never more."""
+import json
+import pathlib
+import subprocess
+import tempfile
+import time
+import unittest
+
+from harness import FARCALL, Client, Server, run, until
+
+MIB = 1 << 20
+
+
+class Network(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.control = pathlib.Path(folder.name) / "control.sock"
+        self.clients = []
+
+    def tearDown(self):
+        for client in self.clients:
+            client.kill()
+
+    def farcall(self, *command, code=0):
+        said = subprocess.run([FARCALL, *command, "--control", self.control], capture_output=True, text=True)
+        self.assertEqual(said.returncode, code, said.stderr)
+        return said.stdout + said.stderr
+
+    def vgpus(self):
+        return json.loads(self.farcall("ps", "--json"))["vgpus"]
+
+    def test_a_budget_bounds_the_bytes_and_nobody_elses(self):
+        rate, copied = 4_000_000, 8 * MIB  # up and down
+        with Server() as server:
+            start = time.monotonic()
+            limited = Client(server.url, "big_copy", copied // MIB, environment={"FARCALL_NET": "4MB/s"})
+            self.clients.append(limited)
+            until(lambda: server.workers(), 60, "its session")
+            free = run(server.url, "big_copy", copied // MIB)
+            self.assertEqual(free.out, ["right"], free.err)
+            self.assertEqual(limited.wait(), 0, limited.err)
+            self.assertEqual(limited.out, ["right"])
+            seconds = time.monotonic() - start
+            # Half a second's worth for the burst, what is lent and the log's debt.
+            self.assertLess(2 * copied, rate * (seconds + 0.5))
+
+    def test_it_is_changed_and_shown_while_it_runs(self):
+        with Server("--control", str(self.control), "--max-net", "1GB/s") as server:
+            client = Client(server.url, "progress", environment={"FARCALL_NET": "50MB/s"})
+            self.clients.append(client)
+            until(lambda: client.out, 120, "the program runs")
+            until(lambda: int(self.vgpus()[0]["net_bytes_in"]) > 0 and int(self.vgpus()[0]["net_bytes_out"]) > 0, 30, "its bytes")
+            vgpu, = self.vgpus()
+            self.assertEqual(vgpu["net_bytes_per_s"], "50000000")
+            self.assertIn("of 20MB/s", self.farcall("quota", "set", vgpu["id"], "--net", "20MB/s"))
+            self.assertEqual(self.vgpus()[0]["net_bytes_per_s"], "20000000")
+            self.assertIn("the server allows 1000MB/s", self.farcall("quota", "set", vgpu["id"], "--net", "2GB/s", code=1))
+            self.assertIn("write 100MB/s", self.farcall("quota", "set", vgpu["id"], "--net", "fast", code=2))
+            self.assertEqual(self.vgpus()[0]["net_bytes_per_s"], "20000000")
+            self.farcall("quota", "set", vgpu["id"], "--net", "0")
+            self.assertEqual(self.vgpus()[0]["net_bytes_per_s"], "1000000000")
+            done = int(client.out[-1])
+            until(lambda: int(client.out[-1]) > done + 10, 120, "it goes on")
+
+    def test_what_cannot_be_is_refused(self):
+        with Server("--max-net", "10MB/s") as server:
+            for wants, why in (("20MB/s", "network: asked 20MB/s, the server allows 10MB/s"), ("fast", "write 100MB/s"),
+                               ("10B/s", "at least 100KB/s")):
+                client = run(server.url, "progress", environment={"FARCALL_NET": wants})
+                self.assertNotEqual(client.process.returncode, 0)
+                self.assertIn(why, "\n".join(client.err))
+        tried = subprocess.run([FARCALL, "serve", "--listen", "tcp://127.0.0.1:0", "--max-net", "much"], capture_output=True, text=True)
+        self.assertEqual((tried.returncode, tried.stderr.count("\n")), (2, 1), tried.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
