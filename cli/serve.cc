@@ -25,7 +25,7 @@ struct Flags {
       control, metrics, audit, pool, pool_name, pool_token_file;
   std::vector<std::string> advertise;
   std::string max_share, max_limit, max_priority, max_net, worker_users, oversubscribe,
-      swap_host_memory;
+      swap_host_memory, worker_memory, mode;
   uint32_t park_after_seconds = 0, grace_seconds = 0, max_sessions = 0;
 };
 
@@ -92,7 +92,8 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
   for (auto [name, text, bytes] :
        {std::tuple("--mem", flags.memory, &options->memory_bytes),
         std::tuple("--swap-host-mem", flags.swap_host_memory, &options->swap_host_bytes),
-        std::tuple("--host-mem", flags.host_memory, &options->host_memory_bytes)}) {
+        std::tuple("--host-mem", flags.host_memory, &options->host_memory_bytes),
+        std::tuple("--worker-memory", flags.worker_memory, &options->worker_memory_bytes)}) {
     Result<uint64_t> parsed = text.empty() ? *bytes : server::ParseBytes(text);
     if (!parsed.ok()) {
       return {Code::kInvalid, std::string(name) + ": " + parsed.status().message()};
@@ -106,6 +107,13 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
     if (!set.ok()) {
       return {Code::kInvalid, std::string(name) + ": " + set.message()};
     }
+  }
+  if (!flags.mode.empty()) {
+    Result<server::DeviceModes> modes = server::ParseModes(flags.mode);
+    if (!modes.ok()) {
+      return {Code::kInvalid, "--mode " + modes.status().message()};
+    }
+    options->modes = *modes;
   }
   if (!flags.max_net.empty() && !ParseByteRate(flags.max_net, &options->max_net_bytes_per_s)) {
     return {Code::kInvalid, "--max-net '" + flags.max_net + "': " + kByteRateForm};
@@ -142,6 +150,9 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
                    "auto, cuda, cpu, dry (cpu:PROFILE, dry:PROFILE), or the path of a libcuda.so.1")
       ->default_str("auto");
   command->add_option("--gpus", flags->gpus, "which devices, as CUDA_VISIBLE_DEVICES lists them");
+  command->add_option("--mode", flags->mode,
+                      "how vGPUs share a device: slice (default), exclusive, mps or mig; by device "
+                      "as 0=exclusive,1=slice");
   command->add_option("--token", flags->token,
                       "what clients must know (others on this machine can see it: better a file)");
   command->add_option("--token-file", flags->token_file, "file whose first line is the token");
@@ -180,6 +191,10 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   command->add_option("--worker-users", flags->worker_users,
                       "range of user ids, such as 700000-700255: a vGPU's workers run as one of "
                       "its own (needs root; no caches on disk then)");
+  command->add_option(
+      "--worker-memory", flags->worker_memory,
+      "this machine's memory that the workers of a vGPU may take, such as 16GiB, in a "
+      "cgroup of theirs (needs root or a delegated cgroup of version 2)");
   command->add_option("--config", flags->config,
                       "settings (TOML); default /etc/farcall/server.toml if it exists");
   command->add_option("--log-level", flags->log_level, "off, error, warn, info, debug, trace")

@@ -11,6 +11,7 @@
 
 #include "server/host_name.h"
 #include "server/supervisor.h"
+#include "server/uuid_text.h"
 #include "server/version.h"
 #include "server/worker_setup.h"
 #include "transport/handshake.h"
@@ -61,25 +62,34 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, con
 
 void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello) {
   Status started;
+  std::optional<quota::ClaimGrant> grant;
   {
     std::lock_guard lock(mutex_);
-    if (draining_) {
-      started = {Code::kUnavailable, "the server is draining: it takes no new sessions"};
-    } else if (workers_.size() >= options_.max_sessions) {
-      started = {Code::kUnavailable, "the server is full: " + std::to_string(workers_.size()) +
-                                         " sessions of " + std::to_string(options_.max_sessions)};
-    } else if (swap_ != nullptr && !swap_->takes_more()) {
-      started = {Code::kUnavailable,
-                 "the server swaps memory most of its time: it takes no new sessions until less of "
-                 "it is wanted"};
-    } else if (pool_.is_in_pool()) {
-      Result<quota::ClaimGrant> grant = pool_.Admit(hello.lease);
-      started = grant.ok() ? StartSession(*channel, hello, &*grant) : grant.status();
-      if (grant.ok() && !started.ok()) {
-        pool_.Leave(grant->claim);
+    started = CheckRoom();
+    if (started.ok() && pool_.is_in_pool()) {
+      Result<quota::ClaimGrant> granted = pool_.Admit(hello.lease);
+      started = granted.status();
+      if (granted.ok()) {
+        grant = std::move(*granted);
       }
-    } else {
-      started = StartSession(*channel, hello, nullptr);
+    }
+  }
+  const quota::ClaimGrant* claim = grant ? &*grant : nullptr;
+  // A daemon may have to be started for it: nobody else waits meanwhile.
+  std::string group = started.ok() ? MpsGroupOf(claim) : "";
+  if (!group.empty()) {
+    started = EnsureMps(group, claim);
+  }
+  {
+    std::lock_guard lock(mutex_);
+    if (started.ok()) {
+      started = CheckRoom();
+    }
+    if (started.ok()) {
+      started = StartSession(*channel, hello, claim);
+    }
+    if (!started.ok() && grant) {
+      pool_.Leave(grant->claim);
     }
   }
   if (!started.ok()) {
@@ -88,6 +98,22 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello) 
     return Turn(*channel, started.code(), started.message());
   }
   channel->Abandon();  // the worker has it now
+}
+
+Status Supervisor::CheckRoom() const {
+  if (draining_) {
+    return {Code::kUnavailable, "the server is draining: it takes no new sessions"};
+  }
+  if (workers_.size() >= options_.max_sessions) {
+    return {Code::kUnavailable, "the server is full: " + std::to_string(workers_.size()) +
+                                    " sessions of " + std::to_string(options_.max_sessions)};
+  }
+  if (swap_ != nullptr && !swap_->takes_more()) {
+    return {Code::kUnavailable,
+            "the server swaps memory most of its time: it takes no new sessions until less of it "
+            "is wanted"};
+  }
+  return {};
 }
 
 uint64_t Supervisor::CeilingOf(int device) const {
@@ -102,6 +128,17 @@ uint64_t Supervisor::QuotaFor(const Hello& hello, int device) const {
 
 // What CUDA_VISIBLE_DEVICES says to its worker: of the server's own list, those of the session.
 std::string Supervisor::GpusOf(const Worker& worker) const {
+  bool is_mps = !worker.mps_group.empty();
+  if (is_mps || !devices_.visible.empty()) {
+    std::string names;
+    for (int device : worker.devices) {
+      auto index = static_cast<size_t>(device);
+      // A daemon's clients count its devices: only their UUIDs mean the same to both.
+      names += (names.empty() ? "" : ",") +
+               (is_mps ? UuidText(devices_.report.devices[index].uuid) : devices_.visible[index]);
+    }
+    return names;
+  }
   if (worker.claim.empty()) {
     return options_.gpus;
   }
@@ -133,11 +170,15 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello,
     worker->vgpu = std::string(kClaimPrefix) + grant->claim;
     worker->devices.assign(grant->devices.begin(), grant->devices.end());
     compute = {grant->memory_bytes, grant->share_milli, grant->limit_milli, grant->priority};
+  } else if (options_.modes.Any(DeviceMode::kMig)) {
+    worker->devices.push_back(PickInstance(worker->vgpu));
   } else {
     for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
       worker->devices.push_back(static_cast<int>(i));
     }
   }
+  worker->mps_group = MpsGroupOf(grant);
+  FARCALL_TRY(PlaceSession(*worker));
   worker->who = "session " + number + " (" + Printable(hello.user) + "@" + Printable(hello.host) +
                 " pid " + std::to_string(hello.pid) + " " + Printable(hello.program) + ")";
   worker->number = sessions_started_;
@@ -187,7 +228,9 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello,
     user = taken.ok() ? std::optional<uid_t>(*taken) : std::nullopt;
   }
   Result<WorkerProcess> process =
-      has_user.ok() ? StartWorker({}, GpusOf(*worker), user) : Result<WorkerProcess>(has_user);
+      has_user.ok()
+          ? StartWorker({}, GpusOf(*worker), user, MpsEnvironment(*worker, compute, grant, hello))
+          : Result<WorkerProcess>(has_user);
   int file = MakeMemoryFile("farcall-setup", Encode(setup));
   Status started = process.status();
   if (started.ok() && file < 0) {
@@ -201,6 +244,10 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello,
   if (started.ok()) {
     started = net_.Join(worker->vgpu, process->control, compute.net_bytes_per_s, SteadyNow());
   }
+  bool in_cgroup = started.ok();
+  if (started.ok()) {  // before it has done anything
+    started = cgroups_.Add(worker->vgpu, process->pid, compute.share_milli);
+  }
   if (started.ok()) {
     started = SendControl(process->control, message, {channel.Descriptor(), file});
   }
@@ -212,6 +259,9 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello,
       ledger_.Close(worker->vgpu, device);
     }
     ledger_.Close(worker->vgpu, quota::kHostMemory);
+    if (in_cgroup) {
+      cgroups_.Drop(worker->vgpu);
+    }
     if (process.ok()) {
       leases_.Leave(process->control, SteadyNow());
       net_.Leave(process->control);

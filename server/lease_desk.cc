@@ -114,6 +114,7 @@ void LeaseDesk::Leave(WorkerId worker, Ns now) {
     auto device = static_cast<int>(i);
     Device& state = devices_[i];
     state.want[flow].erase(worker);
+    state.late.erase(worker);
     if (state.hold[flow].count(worker) != 0) {
       GiveBack(device, flow, worker, false, 0, now);
     } else if (state.want[flow].empty() && state.scheduler.holder() != flow) {
@@ -177,8 +178,9 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
     }
   } else if (message.type == ControlType::kLeaseDone && holds) {
     GiveBack(message.device, flow, worker, message.a != 0, ToNs(message.b), now);
-  } else if (message.type == ControlType::kLeaseDone && message.a != 0) {
-    state.want[flow].insert(worker);  // of a lease that was taken from it
+  } else if (message.type == ControlType::kLeaseDone && state.late.erase(worker) != 0 &&
+             message.a != 0) {
+    state.want[flow].insert(worker);
     state.scheduler.Want(flow, now, ToNs(message.b));
   }
   Give(message.device, now);
@@ -254,6 +256,7 @@ void LeaseDesk::LetOthersIn(int device, Ns now) {
     return;
   }
   for (WorkerId worker : std::exchange(state.hold[*holder], {})) {
+    state.late.insert(worker);
     SendTo(worker, ControlType::kLeaseLimit, device, 0);
   }
   state.scheduler.Release(now, !state.want[*holder].empty());

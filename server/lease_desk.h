@@ -56,6 +56,7 @@ class LeaseDesk {
     std::map<Flow, std::set<WorkerId>> want, hold;
     quota::Company told_company = quota::Company::kNone;    // to the holder
     quota::Ns told_limit = quota::DeviceScheduler::kNever;  // to the holder
+    std::set<WorkerId> late;    // their lease was taken from them, and has not come back
     quota::Ns progress_at = 0;  // of the holder: it got the lease, or something was done
   };
 

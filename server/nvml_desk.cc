@@ -3,12 +3,12 @@
 
 #include <dlfcn.h>
 
-#include <cstdio>
 #include <filesystem>
 
 #include "proto/nvml_call.h"
 #include "proto/wire.h"
 #include "server/nvml_answer.h"
+#include "server/uuid_text.h"
 
 namespace farcall::server {
 
@@ -21,25 +21,13 @@ bool IsOfTenant(std::span<const std::byte> question) {
   return call < kNvmlCallCount && kNvmlTable[call].of_tenant;
 }
 
-std::string UuidText(const std::array<uint8_t, 16>& uuid) {
-  std::string text = "GPU-";
-  char digits[3];
-  for (size_t i = 0; i < uuid.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    std::snprintf(digits, sizeof(digits), "%02x", uuid[i]);
-    text += digits;
-  }
-  return text;
-}
+}  // namespace
 
-// Beside a libcuda.so.1 named by its folder; else where the system has it, as it had libcuda.
-std::string LibraryPath(const std::string& device_path) {
+std::string NvmlPath(const std::string& device_path) {
   constexpr const char* kName = "libnvidia-ml.so.1";
   if (device_path.find('/') == std::string::npos) return kName;
   return (std::filesystem::path(device_path).parent_path() / kName).string();
 }
-
-}  // namespace
 
 bool SplitNvmlQuestions(std::span<const std::byte> body, NvmlQuestions* questions) {
   Reader in(body);
@@ -62,7 +50,7 @@ NvmlDesk::~NvmlDesk() = default;
 void NvmlDesk::Load() {
   loaded_ = true;
   unavailable_ = NVML_ERROR_NOT_SUPPORTED;  // a device without a library says nothing of itself
-  void* library = dlopen(LibraryPath(device_path_).c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(NvmlPath(device_path_).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return;
   LoadNvmlApi(library, api_.get());
   if (api_->nvmlInit_v2 == nullptr) return;
@@ -74,9 +62,12 @@ void NvmlDesk::Load() {
   unavailable_ = NVML_SUCCESS;
   for (size_t i = 0; i < devices_.size() && api_->nvmlDeviceGetHandleByUUID != nullptr; ++i) {
     nvmlDevice_t handle = nullptr;
-    if (api_->nvmlDeviceGetHandleByUUID(UuidText(devices_[i].uuid).c_str(), &handle) ==
-        NVML_SUCCESS) {
-      handles_[i] = handle;
+    for (const char* kind : {"GPU-", "MIG-"}) {  // CUDA's UUID does not say which
+      std::string uuid = kind + UuidText(devices_[i].uuid).substr(4);
+      if (api_->nvmlDeviceGetHandleByUUID(uuid.c_str(), &handle) == NVML_SUCCESS) {
+        handles_[i] = handle;
+        break;
+      }
     }
   }
 }

@@ -19,6 +19,10 @@ struct NvmlApi;
 
 inline constexpr uint32_t kMaxNvmlQuestions = 512;
 
+// The libnvidia-ml.so.1 beside a libcuda.so.1 that is named by its folder; else the system's, as
+// libcuda is.
+std::string NvmlPath(const std::string& device_path);
+
 using NvmlQuestions = std::vector<std::span<const std::byte>>;
 
 // The body of a kNvml message. False: no such body.

@@ -60,16 +60,37 @@ int Serve(const ServeOptions& options) {
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   bool separate = options.worker_users.count != 0;
-  Result<ProbedDevices> devices =
-      ProbeDevices(*choices, options.gpus,
-                   separate ? std::optional<uid_t>(options.worker_users.first) : std::nullopt);
+  std::optional<uid_t> user;
+  if (separate) {
+    user = options.worker_users.first;
+  }
+  const bool in_pool = !options.pool.url.empty();
+  const bool is_mig = options.modes.Any(DeviceMode::kMig);
+  // Before a driver is asked that knows nothing of instances.
+  Status can = is_mig ? CheckModes(options.modes, 1, choices->front().kind, in_pool) : Status();
+  if (!can.ok()) {
+    return Fail(kExitUsage, can.message());
+  }
+  Result<ProbedDevices> devices = is_mig ? ProbeMigDevices(*choices, options.gpus, user)
+                                         : ProbeDevices(*choices, options.gpus, user);
   if (!devices.ok()) {
     return Fail(kExitNoDevice, devices.status().message());
+  }
+  can = CheckModes(options.modes, static_cast<int>(devices->report.devices.size()),
+                   devices->choice.kind, in_pool);
+  if (!can.ok()) {
+    return Fail(kExitUsage, can.message());
   }
 
   Supervisor supervisor(options, *devices);
   if (Status audited = supervisor.OpenAudit(); !audited.ok()) {
     return Fail(kExitUsage, audited.message());
+  }
+  if (Status bounded = supervisor.OpenCgroups(); !bounded.ok()) {
+    return Fail(kExitUsage, "--worker-memory: " + bounded.message());
+  }
+  if (Status ready = supervisor.OpenMps(); !ready.ok()) {
+    return Fail(kExitNoDevice, ready.message());
   }
   HandshakeServer door(
       !options.token.empty(),

@@ -21,13 +21,13 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 27> kSettings = {
+constexpr std::array<std::string_view, 29> kSettings = {
     "listen",        "device",          "gpus",         "token",         "token_file",
     "mem",           "grace",           "lanes",        "max_share",     "max_limit",
     "max_priority",  "control",         "audit",        "metrics",       "log_level",
     "max_sessions",  "config_version",  "worker_users", "host_mem",      "pool",
     "pool_name",     "pool_token_file", "advertise",    "oversubscribe", "park_after",
-    "swap_host_mem", "max_net"};
+    "swap_host_mem", "max_net",         "mode",         "worker_memory"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -66,7 +66,8 @@ Status ReadListen(const std::string& path, const toml::node& value, ServeOptions
 Status ReadText(const std::string& path, std::string_view name, const toml::node& value,
                 ServeOptions* options) {
   auto text = value.value_exact<std::string>();
-  bool is_size = name == "mem" || name == "host_mem" || name == "swap_host_mem";
+  bool is_size =
+      name == "mem" || name == "host_mem" || name == "swap_host_mem" || name == "worker_memory";
   if (is_size && !text) {
     auto bytes = value.value_exact<int64_t>();
     if (!bytes || *bytes < 0) {
@@ -134,6 +135,13 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
       return {Code::kInvalid, path + ": setting '" + std::string(name) + "': " + set.message()};
     }
   }
+  if (name == "mode") {
+    Result<DeviceModes> modes = ParseModes(*text);
+    if (!modes.ok()) {
+      return {Code::kInvalid, path + ": setting 'mode': " + modes.status().message()};
+    }
+    options->modes = *modes;
+  }
   if (name == "max_net" && !ParseByteRate(*text, &options->max_net_bytes_per_s)) {
     return Wrong(path, name, std::string("a budget: ") + kByteRateForm);
   }
@@ -143,9 +151,10 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
       return {Code::kInvalid,
               path + ": setting '" + std::string(name) + "': " + bytes.status().message()};
     }
-    (name == "mem"        ? options->memory_bytes
-     : name == "host_mem" ? options->host_memory_bytes
-                          : options->swap_host_bytes) = *bytes;
+    (name == "mem"             ? options->memory_bytes
+     : name == "host_mem"      ? options->host_memory_bytes
+     : name == "worker_memory" ? options->worker_memory_bytes
+                               : options->swap_host_bytes) = *bytes;
   }
   return {};
 }
@@ -329,6 +338,10 @@ Status CheckServeOptions(const ServeOptions& options) {
   if (std::find(kLogLevels.begin(), kLogLevels.end(), options.log_level) == kLogLevels.end()) {
     return {Code::kInvalid,
             "log level '" + options.log_level + "': choose off, error, warn, info, debug or trace"};
+  }
+  if (options.modes.Any(DeviceMode::kMps) && options.worker_users.count != 0) {
+    return {Code::kInvalid,
+            "mode mps: an MPS server has clients of one user, so it goes without --worker-users"};
   }
   if (options.worker_users.count != 0 && geteuid() != 0) {
     return {Code::kInvalid,

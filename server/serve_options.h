@@ -9,6 +9,7 @@
 
 #include "proto/status.h"
 #include "quota/compute_quota.h"
+#include "server/device_mode.h"
 #include "server/pool_desk.h"
 #include "server/worker_users.h"
 
@@ -19,11 +20,14 @@ inline constexpr char kDefaultListenUrl[] = "tcp://127.0.0.1:7717";
 struct ServeOptions {
   std::vector<std::string> listen;  // empty: kDefaultListenUrl
   std::string device = "auto";
-  std::string gpus;           // as CUDA_VISIBLE_DEVICES has it; empty: all
+  std::string gpus;  // as CUDA_VISIBLE_DEVICES has it; empty: all
+  DeviceModes modes;
   std::string token;          // empty: none wanted
   uint64_t memory_bytes = 0;  // per vGPU and device: default and ceiling; 0: the whole device
   uint64_t host_memory_bytes = uint64_t{4} << 30;  // locked for a vGPU on this machine, at most
-  quota::ComputePolicy compute;                    // what a vGPU may have of a device's time
+  // Of a vGPU's workers on this machine, by a cgroup; 0: no bound.
+  uint64_t worker_memory_bytes = 0;
+  quota::ComputePolicy compute;         // what a vGPU may have of a device's time
   uint64_t max_net_bytes_per_s = 0;     // of a vGPU, both directions together; 0: no bound
   uint32_t oversubscribe_milli = 1000;  // of a device's memory, what is lent in all
   uint64_t swap_host_bytes = 0;         // for what is not on its device; 0: half of the host's

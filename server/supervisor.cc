@@ -54,6 +54,7 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
              (void)Tell(control, message);  // one that does not read is buried
            }),
       users_(options.worker_users),
+      cgroups_(options.worker_memory_bytes),
       desk_(epoll_, [this](const ControlMessage& question) { AnswerControl(question); }),
       pool_(epoll_, options.pool, devices_.report,
             [this](const std::string& claim, const std::string& why) { EndClaim(claim, why); }) {
@@ -347,7 +348,7 @@ bool Supervisor::KillLate() {
   for (auto& [control, worker] : workers_) {
     some = some || worker->kill_at != Clock::time_point::max();
     if (Clock::now() >= worker->kill_at) {
-      kill(worker->process.pid, SIGKILL);
+      Kill(*worker);
     }
   }
   return some;
@@ -422,10 +423,12 @@ void Supervisor::Bury(int control) {
   if (worker.user) {
     users_.GiveBack(worker.vgpu);
   }
+  cgroups_.Drop(worker.vgpu);
   worker.charges.clear();  // refunds
   if (!worker.claim.empty()) {
     pool_.Leave(worker.claim);
   }
+  const std::string group = worker.claim.empty() ? "" : worker.mps_group;
   for (auto at = shared_.begin(); at != shared_.end();) {
     ShareToken token = (at++)->first;
     DropHolder(token, control, true);
@@ -438,6 +441,12 @@ void Supervisor::Bury(int control) {
   close(control);
   close(worker.process.pid_fd);
   workers_.erase(found);
+  bool is_last = !group.empty() && std::none_of(workers_.begin(), workers_.end(), [&](auto& other) {
+    return other.second->mps_group == group;
+  });
+  if (is_last) {
+    mps_->Release(group);
+  }
 }
 
 }  // namespace farcall::server

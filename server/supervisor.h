@@ -20,12 +20,14 @@
 #include "server/control_desk.h"
 #include "server/handshake_server.h"
 #include "server/lease_desk.h"
+#include "server/mps_desk.h"
 #include "server/net_desk.h"
 #include "server/pool_desk.h"
 #include "server/run_totals.h"
 #include "server/serve_options.h"
 #include "server/steady_now.h"
 #include "server/swap_desk.h"
+#include "server/worker_cgroups.h"
 #include "server/worker_process.h"
 #include "server/worker_users.h"
 
@@ -49,6 +51,11 @@ class Supervisor {
   // Opens the control socket for a server that listens on `url`. One that cannot be opened is said
   // in the log: the server serves without it.
   void OpenControl(const std::string& url);
+  // Mode mps: finds NVIDIA's control daemon, and starts it where all sessions are one group.
+  //   Errors  kUnavailable
+  Status OpenMps();
+  // Errors  kUnavailable
+  Status OpenCgroups() { return cgroups_.is_wanted() ? cgroups_.Open() : Status(); }
   Status OpenAudit() { return audit_.Open(options_.audit); }
   // Joins the pool that the options name, as a server on `urls`.   Errors  kUnavailable
   Status OpenPool(std::vector<std::string> urls) { return pool_.Open(std::move(urls)); }
@@ -67,9 +74,11 @@ class Supervisor {
     uint64_t number = 0;
     std::string client_user, client_host, program;
     uint32_t client_pid = 0;
-    std::optional<uid_t> user;  // its own; none: the server's
-    std::vector<int> devices;   // the session's, by the server's numbers
-    std::string claim;          // of a pool; empty: of none
+    std::optional<uid_t> user;   // its own; none: the server's
+    std::vector<int> devices;    // the session's, by the server's numbers
+    std::string claim;           // of a pool; empty: of none
+    std::string mps_group;       // empty: it is no MPS client
+    bool is_terminated = false;  // by MPS, before it is killed
     Clock::time_point kill_at = Clock::time_point::max();
     std::map<int, quota::Charge> charges;
     std::map<int, uint64_t> unspent;  // of them: credit nothing lies in
@@ -82,6 +91,7 @@ class Supervisor {
   uint64_t QuotaFor(const Hello& hello, int device) const;
   // `grant`: of the pool's claim it is for, nullptr without a pool.
   Status StartSession(Channel& channel, const Hello& hello, const quota::ClaimGrant* grant);
+  Status CheckRoom() const;
   std::string GpusOf(const Worker& worker) const;
   // Its sessions are told why, and gone soon whatever they do.
   void EndClaim(const std::string& claim, const std::string& why);
@@ -91,13 +101,26 @@ class Supervisor {
   Status Tell(int control, ControlMessage message, int descriptor = -1);
   Worker* Find(const SessionId& session);
 
+  // How devices are shared: supervisor_modes.cc.
+  Status PlaceSession(const Worker& worker) const;
+  Status ExclusiveOf(const Worker& worker) const;
+  int PickInstance(const std::string& vgpu) const;
+  std::string MpsGroupOf(const quota::ClaimGrant* grant) const;
+  Status EnsureMps(const std::string& group, const quota::ClaimGrant* grant);
+  std::vector<std::string> MpsEnvironment(const Worker& worker, const QuotaRequest& compute,
+                                          const quota::ClaimGrant* grant, const Hello& hello);
+  void EndMpsGroup(const std::string& group, const std::string& why);
+  size_t SessionsOf(const std::string& group);
+  void Kill(Worker& worker);
+  DeviceMode ModeOf(int device) const { return options_.modes.Of(device); }
+
   // Device time: supervisor_compute.cc.
   void EngageNew(int control);
   void EngageIfShared();
   Status ChangeCompute(const std::string& vgpu, const QuotaChange& change);
   void PutCompute(const std::string& vgpu, const std::vector<quota::VgpuStatus>& all,
                   nlohmann::json* told) const;
-  static void Engage(int control);
+  void Engage(int control);
   int WaitForLeases(int wait_ms);
 
   // Memory beyond the devices': supervisor_swap.cc.
@@ -157,6 +180,7 @@ class Supervisor {
   std::unique_ptr<SwapDesk> swap_;     // null: memory stays where it is
   std::vector<ControlMessage> parks_;  // asked for, under way
   WorkerUsers users_;
+  WorkerCgroups cgroups_;
   bool engaged_ = false;  // workers take leases
   Workers workers_;
   // For credit on its way back from sessions.
@@ -191,6 +215,7 @@ class Supervisor {
   ControlDesk desk_;
   PoolDesk pool_;
   Audit audit_;
+  std::unique_ptr<MpsDesk> mps_;  // last: its thread uses the above
 };
 
 }  // namespace farcall::server

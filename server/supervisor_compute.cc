@@ -9,7 +9,12 @@
 
 namespace farcall::server {
 
+// Clients of MPS run at once: what each may have, the driver holds them to.
 void Supervisor::Engage(int control) {
+  auto worker = workers_.find(control);
+  if (worker != workers_.end() && !worker->second->mps_group.empty()) {
+    return;
+  }
   ControlMessage message;
   message.type = ControlType::kSharing;
   (void)SendControl(control, message);
@@ -49,6 +54,13 @@ int Supervisor::WaitForLeases(int wait_ms) {
 }
 
 Status Supervisor::ChangeCompute(const std::string& vgpu, const QuotaChange& change) {
+  for (const auto& [control, worker] : workers_) {
+    if (worker->vgpu == vgpu && !worker->mps_group.empty()) {
+      return {Code::kRefused,
+              "its device is in mode mps, where share, limit and class hold from a process's start "
+              "on"};
+    }
+  }
   quota::ComputeQuota now;
   for (const quota::VgpuStatus& status : leases_.Statuses(SteadyNow())) {
     if (status.vgpu == vgpu) {

@@ -87,6 +87,7 @@ std::string Supervisor::StatusJson() const {
          {"name", device.name},
          {"uuid", UuidText(device.uuid)},
          {"memory_bytes", device.total_bytes},
+         {"mode", ToText(ModeOf(static_cast<int>(i)))},
          {"memory_charged_bytes", ledger_.charged_on_device(static_cast<int>(i))}});
   }
   std::map<std::string, std::vector<const Worker*>> vgpus;

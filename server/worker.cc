@@ -24,6 +24,7 @@
 #include "server/control_client.h"
 #include "server/device_library.h"
 #include "server/event_clock.h"
+#include "server/mig_devices.h"
 #include "server/net_pacer.h"
 #include "server/nvml_desk.h"
 #include "server/sandbox.h"
@@ -484,6 +485,28 @@ int Probe(const std::string& path) {
   return loaded.ok() ? 0 : 1;
 }
 
+// Their UUIDs, one a line.
+int ProbeMig(const std::string& path) {
+  CatchOutput();
+  const char* gpus = std::getenv("CUDA_VISIBLE_DEVICES");
+  Result<std::vector<std::string>> found = MigDevices(path, gpus == nullptr ? "" : gpus);
+  ControlMessage answer;
+  answer.type = ControlType::kProbe;
+  answer.SetText(found.status().message());
+  if (!found.ok()) {
+    (void)SendControl(kControlDescriptor, answer);
+    return 1;
+  }
+  std::string text;
+  for (const std::string& uuid : *found) {
+    text += uuid + "\n";
+  }
+  auto bytes = std::as_bytes(std::span(text));
+  int file = MakeMemoryFile("farcall-mig", {bytes.begin(), bytes.end()});
+  (void)SendControl(kControlDescriptor, answer, {file});
+  return 0;
+}
+
 }  // namespace
 
 int WorkerMain(const std::vector<std::string>& arguments) {
@@ -491,7 +514,8 @@ int WorkerMain(const std::vector<std::string>& arguments) {
     return 2;
   }  // not started by a supervisor
   Confine();
-  bool probes = arguments.size() >= 2 && arguments[0] == "probe";
+  bool probes_mig = arguments.size() >= 2 && arguments[0] == "probe-mig";
+  bool probes = probes_mig || (arguments.size() >= 2 && arguments[0] == "probe");
   size_t user = probes ? 2 : 0;
   if (arguments.size() == user + 2 && arguments[user] == "as") {
     Status became = BecomeUser(static_cast<uid_t>(std::stoul(arguments[user + 1])));
@@ -506,7 +530,7 @@ int WorkerMain(const std::vector<std::string>& arguments) {
       std::fprintf(stderr, "farcall worker: warning: not confined: %s\n", denied.message().c_str());
     }
   }
-  int code = probes ? Probe(arguments[1]) : Serve();
+  int code = probes_mig ? ProbeMig(arguments[1]) : probes ? Probe(arguments[1]) : Serve();
   _exit(code);  // the driver's own teardown is the kernel's work: nothing of the session is to
                 // outlive it
 }

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "server/control.h"
@@ -24,13 +25,15 @@ namespace {
 
 constexpr int kProbeMilliseconds = 60000;
 
-std::vector<std::string> WorkerEnvironment(const std::string& gpus) {
-  std::vector<std::string> environment;
+std::vector<std::string> WorkerEnvironment(const std::string& gpus,
+                                           const std::vector<std::string>& more) {
+  std::vector<std::string> environment = more;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     std::string text = *entry;
     // The token is the supervisor's business; so is which devices there are.
     if (text.rfind("FARCALL_TOKEN", 0) == 0 ||
-        (!gpus.empty() && text.rfind("CUDA_VISIBLE_DEVICES=", 0) == 0)) {
+        (!gpus.empty() && text.rfind("CUDA_VISIBLE_DEVICES=", 0) == 0) ||
+        (!more.empty() && text.rfind("CUDA_MPS_", 0) == 0)) {
       continue;
     }
     environment.push_back(std::move(text));
@@ -92,9 +95,10 @@ Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments
   return process;
 }
 
-Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus,
-                            std::optional<uid_t> user) {
-  Result<WorkerProcess> started = StartWorker({"probe", choice.path}, gpus, user);
+// What a process of ours answers that loads the library: a memory file of `limit` bytes at most.
+Result<std::vector<std::byte>> Question(const char* what, const DeviceChoice& choice,
+                                        const std::string& gpus, std::optional<uid_t> user) {
+  Result<WorkerProcess> started = StartWorker({what, choice.path}, gpus, user);
   if (!started.ok()) {
     return started.status();
   }
@@ -121,6 +125,12 @@ Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus,
   for (int fd : descriptors) {
     close(fd);
   }
+  return bytes;
+}
+
+Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus,
+                            std::optional<uid_t> user) {
+  Result<std::vector<std::byte>> bytes = Question("probe", choice, gpus, user);
   if (!bytes.ok()) {
     return bytes.status();
   }
@@ -128,7 +138,7 @@ Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus,
   if (!welcome.ok()) {
     return welcome.status();
   }
-  ProbedDevices probed{choice, {welcome->driver_version, welcome->devices}};
+  ProbedDevices probed{choice, {welcome->driver_version, welcome->devices}, {}};
   if (!welcome->device_kind.empty()) {
     probed.choice.kind = welcome->device_kind;
   }
@@ -138,17 +148,17 @@ Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus,
 }  // namespace
 
 Result<WorkerProcess> StartWorker(std::vector<std::string> arguments, const std::string& gpus,
-                                  std::optional<uid_t> user) {
+                                  std::optional<uid_t> user, const std::vector<std::string>& more) {
   arguments.insert(arguments.begin(), {"farcall", "worker"});
   if (user) {
     arguments.insert(arguments.end(), {"as", std::to_string(*user)});
   }
-  return Spawn("/proc/self/exe", std::move(arguments), WorkerEnvironment(gpus), -1);
+  return Spawn("/proc/self/exe", std::move(arguments), WorkerEnvironment(gpus, more), -1);
 }
 
 Result<WorkerProcess> StartProgram(const std::string& path, std::vector<std::string> arguments,
                                    int inherited) {
-  return Spawn(path.c_str(), std::move(arguments), WorkerEnvironment(""), inherited);
+  return Spawn(path.c_str(), std::move(arguments), WorkerEnvironment("", {}), inherited);
 }
 
 Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices,
@@ -169,6 +179,36 @@ Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices,
     why += (why.empty() ? "" : "; ") + choice.kind + ": " + found.status().message();
   }
   return Status(Code::kUnavailable, "no device: " + why);
+}
+
+Result<ProbedDevices> ProbeMigDevices(const std::vector<DeviceChoice>& choices,
+                                      const std::string& gpus, std::optional<uid_t> user) {
+  Result<std::vector<std::byte>> bytes = Question("probe-mig", choices.front(), gpus, user);
+  if (!bytes.ok()) {
+    return bytes.status();
+  }
+  std::string uuids(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  ProbedDevices all;
+  for (size_t at = 0; at < uuids.size();) {
+    size_t end = std::min(uuids.find('\n', at), uuids.size());
+    std::string uuid = uuids.substr(at, end - at);
+    at = end + 1;
+    // A process sees one instance, so each is asked by its own.
+    Result<ProbedDevices> one = ProbeDevices({choices.front()}, uuid, user);
+    if (!one.ok() || one->report.devices.size() != 1) {
+      return Status(Code::kUnavailable,
+                    "mode mig: " + uuid + ": " +
+                        (one.ok() ? "more devices than one" : one.status().message()));
+    }
+    if (all.visible.empty()) {
+      all.choice = one->choice;
+      all.report.driver_version = one->report.driver_version;
+    }
+    all.report.devices.push_back(one->report.devices[0]);
+    all.report.devices.back().peer_access.assign(1, 0);
+    all.visible.push_back(uuid);
+  }
+  return all;
 }
 
 }  // namespace farcall::server

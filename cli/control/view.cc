@@ -131,11 +131,11 @@ std::string SessionTable(const pb::ServerStatus& status) {
 }
 
 std::string DeviceTable(const pb::ServerStatus& status) {
-  std::vector<Row> rows = {{"DEVICE", "NAME", "MEMORY CHARGED"}};
+  std::vector<Row> rows = {{"DEVICE", "NAME", "MODE", "MEMORY CHARGED"}};
   if (status.has_swap()) rows[0].insert(rows[0].end(), {"RESIDENT", "SWAP SPACE"});
   for (const pb::Device& device : status.devices()) {
     rows.push_back(
-        {std::to_string(device.index()), device.name(),
+        {std::to_string(device.index()), device.name(), device.mode(),
          BytesText(device.memory_charged_bytes()) + "/" + BytesText(device.memory_bytes())});
     if (status.has_swap())
       rows.back().insert(rows.back().end(), {BytesText(device.memory_resident_bytes()),

@@ -22,6 +22,27 @@ def as_user(user, *command):
                           capture_output=True, text=True)
 
 
+def cgroup_folder():
+    """Where a server started here would make its workers' cgroups; a text that says why it may not."""
+    mounts = [line.split() for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
+    mount = next((pathlib.Path(words[1]) for words in mounts if words[2] == "cgroup2"), None)
+    if mount is None:
+        return "cgroups of version 2 are not mounted"
+    own = next(line[3:] for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))
+    folder = mount / own.strip("/")
+    lacking = {"memory", "pids", "cpu"} - set((folder / "cgroup.controllers").read_text().split())
+    if lacking:
+        return f"{folder} has no controller {sorted(lacking)[0]}"
+    if not os.access(folder / "cgroup.subtree_control", os.W_OK):
+        return f"{folder} may not be written"
+    if own != "/":
+        return f"{folder} has other processes than a server"
+    return folder
+
+
+CGROUPS = cgroup_folder()
+
+
 class Isolation(unittest.TestCase):
     def setUp(self):
         self.clients = []
@@ -95,6 +116,24 @@ class Isolation(unittest.TestCase):
             self.assertEqual(tried.returncode, 2, tried.stderr)
             self.assertIn(f"--worker-users: {why}", tried.stderr)
             self.assertEqual(tried.stderr.count("\n"), 1)
+
+    @unittest.skipIf(isinstance(CGROUPS, str), CGROUPS)
+    def test_the_workers_of_a_vgpu_have_a_cgroup(self):
+        with Server("--worker-memory", "6GiB") as server:
+            self.start(server, 2)
+            folders = [CGROUPS / pathlib.Path(f"/proc/{pid}/cgroup").read_text().split("0::/")[1].strip() for pid in server.workers()]
+            self.assertEqual(len(set(folders)), 2, "two vGPUs")
+            for folder in folders:
+                self.assertEqual((folder / "memory.max").read_text().strip(), str(6 << 30))
+                self.assertEqual((folder / "pids.max").read_text().strip(), "4096")
+        self.assertFalse(folders[0].exists())
+
+    @unittest.skipIf(not isinstance(CGROUPS, str), "they may be made here")
+    def test_a_bound_that_cannot_be_kept_is_refused(self):
+        tried = subprocess.run([BUILD / "bin/farcall", "serve", "--device", "cpu", "--worker-memory", "6GiB", "--listen",
+                                "tcp://127.0.0.1:0"], capture_output=True, text=True)
+        self.assertEqual(tried.returncode, 2, tried.stderr)
+        self.assertIn("--worker-memory: cgroup: ", tried.stderr)
 
     def test_no_variable_of_a_tenant_moves_its_quota(self):
         """Neither FARCALL_*, nor the driver's, nor MPS's own: the ledger is the supervisor's."""

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written where, in a folder that stands for the kernel's.
+#include "server/worker_cgroups.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+namespace farcall::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+class WorkerCgroupsTest : public testing::Test {
+ protected:
+  WorkerCgroupsTest() {
+    char folder[] = "/tmp/farcall-cgroups-XXXXXX";
+    mount_ = mkdtemp(folder);
+  }
+  ~WorkerCgroupsTest() override { fs::remove_all(mount_); }
+
+  // The kernel makes these with each folder; here they come first, since the code makes none.
+  void MakeGroup(const std::string& path, const std::string& controllers) {
+    fs::create_directories(path);
+    Put(path + "/cgroup.controllers", controllers);
+    Put(path + "/cgroup.subtree_control", "");
+    Put(path + "/cgroup.procs", "");
+  }
+  static void Put(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+  static std::string Get(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  std::string mount_;
+};
+
+TEST_F(WorkerCgroupsTest, WithoutTheControllersItSaysWhichLacks) {
+  MakeGroup(mount_ + "/user", "cpuset memory");
+  WorkerCgroups groups(1 << 20);
+  Status opened = groups.OpenAt(mount_, "/user");
+  EXPECT_EQ(opened.code(), Code::kUnavailable);
+  EXPECT_NE(opened.message().find("no controller 'pids'"), std::string::npos) << opened.message();
+}
+
+TEST_F(WorkerCgroupsTest, InTheRootControllersArePassedOnAndFoldersMade) {
+  MakeGroup(mount_, "cpu io memory pids");
+  WorkerCgroups groups(1 << 20);
+  // A plain folder has no files of the kernel's, so the last step cannot be done.
+  Status opened = groups.OpenAt(mount_, "/");
+  EXPECT_EQ(Get(mount_ + "/cgroup.subtree_control"), "+memory +pids +cpu");
+  EXPECT_TRUE(fs::exists(mount_ + "/farcall-workers-" + std::to_string(getpid())));
+  EXPECT_EQ(opened.code(), Code::kUnavailable);
+}
+
+TEST_F(WorkerCgroupsTest, NothingIsDoneWhereNothingIsWanted) {
+  WorkerCgroups groups(0);
+  EXPECT_FALSE(groups.is_wanted());
+  EXPECT_TRUE(groups.Add("a", getpid(), 0).ok());
+  groups.Drop("a");
+}
+
+}  // namespace
+}  // namespace farcall::server
