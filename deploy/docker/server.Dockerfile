@@ -8,7 +8,7 @@
 FROM debian:12 AS build
 WORKDIR /src
 COPY . .
-RUN ./scripts/build release --target farcall farcall_shim_cuda farcall_cpu_device farcall_ptxjit \
+RUN ./scripts/build release --target product \
  && cmake --install build/release --prefix /opt/farcall --strip
 
 FROM debian:12-slim
