@@ -24,12 +24,12 @@
 #include "server/control_client.h"
 #include "server/device_library.h"
 #include "server/event_clock.h"
-#include "server/mig_devices.h"
 #include "server/net_pacer.h"
 #include "server/nvml_desk.h"
 #include "server/sandbox.h"
 #include "server/session.h"
 #include "server/steady_now.h"
+#include "server/worker_probe.h"
 #include "server/worker_setup.h"
 #include "server/worker_users.h"
 #include "transport/handshake.h"
@@ -458,55 +458,6 @@ int Serve() {
   return 0;
 }
 
-int Probe(const std::string& path) {
-  CatchOutput();
-  DriverApi api;
-  ControlMessage answer;
-  answer.type = ControlType::kProbe;
-  int file = -1;
-  Status loaded = LoadDeviceLibrary(path, &api);
-  if (loaded.ok()) {
-    Result<DeviceReport> report = ReportDevices(api);
-    loaded = report.status();
-    if (report.ok()) {
-      Welcome welcome;
-      welcome.driver_version = report->driver_version;
-      welcome.devices = report->devices;
-      welcome.device_kind = report->skips_kernels ? "cpu-skip" : "";
-      file = MakeMemoryFile("farcall-probe", Encode(welcome));
-    }
-  }
-  answer.SetText(loaded.message());
-  if (file >= 0) {
-    (void)SendControl(kControlDescriptor, answer, {file});
-  } else {
-    (void)SendControl(kControlDescriptor, answer);
-  }
-  return loaded.ok() ? 0 : 1;
-}
-
-// Their UUIDs, one a line.
-int ProbeMig(const std::string& path) {
-  CatchOutput();
-  const char* gpus = std::getenv("CUDA_VISIBLE_DEVICES");
-  Result<std::vector<std::string>> found = MigDevices(path, gpus == nullptr ? "" : gpus);
-  ControlMessage answer;
-  answer.type = ControlType::kProbe;
-  answer.SetText(found.status().message());
-  if (!found.ok()) {
-    (void)SendControl(kControlDescriptor, answer);
-    return 1;
-  }
-  std::string text;
-  for (const std::string& uuid : *found) {
-    text += uuid + "\n";
-  }
-  auto bytes = std::as_bytes(std::span(text));
-  int file = MakeMemoryFile("farcall-mig", {bytes.begin(), bytes.end()});
-  (void)SendControl(kControlDescriptor, answer, {file});
-  return 0;
-}
-
 }  // namespace
 
 int WorkerMain(const std::vector<std::string>& arguments) {
@@ -530,7 +481,12 @@ int WorkerMain(const std::vector<std::string>& arguments) {
       std::fprintf(stderr, "farcall worker: warning: not confined: %s\n", denied.message().c_str());
     }
   }
-  int code = probes_mig ? ProbeMig(arguments[1]) : probes ? Probe(arguments[1]) : Serve();
+  if (probes) {
+    CatchOutput();
+  }
+  int code = probes_mig ? ProbeMigDevices(arguments[1])
+             : probes   ? ProbeDevices(arguments[1])
+                        : Serve();
   _exit(code);  // the driver's own teardown is the kernel's work: nothing of the session is to
                 // outlive it
 }

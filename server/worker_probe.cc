@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/worker_probe.h"
+
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "proto/handshake.h"
+#include "server/control.h"
+#include "server/device_library.h"
+#include "server/mig_devices.h"
+
+namespace farcall::server {
+
+int ProbeDevices(const std::string& path) {
+  DriverApi api;
+  ControlMessage answer;
+  answer.type = ControlType::kProbe;
+  int file = -1;
+  Status loaded = LoadDeviceLibrary(path, &api);
+  if (loaded.ok()) {
+    Result<DeviceReport> report = ReportDevices(api);
+    loaded = report.status();
+    if (report.ok()) {
+      Welcome welcome;
+      welcome.driver_version = report->driver_version;
+      welcome.devices = report->devices;
+      welcome.device_kind = report->skips_kernels ? "cpu-skip" : "";
+      file = MakeMemoryFile("farcall-probe", Encode(welcome));
+    }
+  }
+  answer.SetText(loaded.message());
+  if (file >= 0) {
+    (void)SendControl(kControlDescriptor, answer, {file});
+  } else {
+    (void)SendControl(kControlDescriptor, answer);
+  }
+  return loaded.ok() ? 0 : 1;
+}
+
+int ProbeMigDevices(const std::string& path) {
+  const char* gpus = std::getenv("CUDA_VISIBLE_DEVICES");
+  Result<std::vector<std::string>> found = MigDevices(path, gpus == nullptr ? "" : gpus);
+  ControlMessage answer;
+  answer.type = ControlType::kProbe;
+  answer.SetText(found.status().message());
+  if (!found.ok()) {
+    (void)SendControl(kControlDescriptor, answer);
+    return 1;
+  }
+  std::string text;
+  for (const std::string& uuid : *found) {
+    text += uuid + "\n";
+  }
+  auto bytes = std::as_bytes(std::span(text));
+  int file = MakeMemoryFile("farcall-mig", {bytes.begin(), bytes.end()});
+  (void)SendControl(kControlDescriptor, answer, {file});
+  return 0;
+}
+
+}  // namespace farcall::server
