@@ -9,6 +9,7 @@
 #include "server/control.h"
 #include "server/device_library.h"
 #include "server/mig_devices.h"
+#include "server/worker.h"
 
 namespace farcall::server {
 
