@@ -13,7 +13,7 @@ RUN ./scripts/build release --target product \
 
 FROM debian:12-slim
 RUN apt-get update \
- && apt-get install -y --no-install-recommends libstdc++6 libzstd1 liblz4-1 zlib1g libgrpc++1.51 libprotobuf32 libprometheus-cpp-pull1.0 \
+ && apt-get install -y --no-install-recommends libstdc++6 libzstd1 liblz4-1 zlib1g libgrpc++1.51 libprotobuf32 libprometheus-cpp-pull1.0 libsqlite3-0 libcpp-httplib0.11 \
  && rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt/farcall /opt/farcall
 # compute: libcuda; utility: NVML.
