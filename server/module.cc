@@ -65,11 +65,10 @@ bool ChargeVariables(ServeCall& call, const std::vector<std::byte>& image, uint6
   const uint16_t context = is_library ? DeviceMemory::kNoContext : call.context->slot;
   const cuda_abi::Bytes bytes(reinterpret_cast<const uint8_t*>(image.data()), image.size() - 1);
   for (int device = first; device < end; ++device) {
-    int major = 0, minor = 0;
-    call.api.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
-    call.api.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    const auto& known = session.options().compute_capabilities;
+    const auto at = static_cast<size_t>(device);
     const uint64_t variables = cpu_device::images::VariableBytes(
-        bytes, static_cast<uint32_t>(major * 10 + minor), session.options().code_taste);
+        bytes, at < known.size() ? known[at] : 0, session.options().code_taste);
     if (variables == 0) {
       continue;
     }

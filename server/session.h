@@ -47,6 +47,8 @@ struct LibraryTable;
 
 struct SessionOptions {
   int devices = 0;
+  std::vector<uint32_t>
+      compute_capabilities;  // by device: 130 for 13.0; what is missing counts as 0
   uint32_t grace_ms = 60000;
   uint32_t heartbeat_ms = 1000;
   uint32_t lanes = 2;

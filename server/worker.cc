@@ -44,13 +44,6 @@ constexpr size_t kMaxSetupBytes = kMaxWelcomeBytes + kMaxHelloBytes + 4096;
 constexpr size_t kMaxKnownImages = 32768;
 constexpr int kTellMilliseconds = 1000;  // what has crossed the network
 
-// What a device of this kind takes of an image that holds machine code and PTX.
-cuda_abi::CodeTaste TasteOf(const std::string& device_kind) {
-  if (device_kind == "cpu") return cuda_abi::CodeTaste::kPtxOnly;
-  if (device_kind == "cpu-skip") return cuda_abi::CodeTaste::kPtxFirst;
-  return cuda_abi::CodeTaste::kMachineCodeFirst;
-}
-
 // A worker speaks for a stranger: it gains no privileges and leaves no core of a tenant's memory
 // behind.
 void Confine() {
@@ -149,6 +142,9 @@ class Worker {
     Welcome& welcome = setup_.welcome;
     SessionOptions options;
     options.devices = static_cast<int>(welcome.devices.size());
+    for (const DeviceSnapshot& device : welcome.devices) {
+      options.compute_capabilities.push_back(CapabilityOf(device));
+    }
     options.grace_ms = welcome.grace_ms;
     options.heartbeat_ms = welcome.heartbeat_ms;
     options.lanes = welcome.lanes;

@@ -2,6 +2,8 @@
 // The setup's codec: HELLO and WELCOME are kept as the wire has them.
 #include "server/worker_setup.h"
 
+#include <cuda.h>
+
 #include "proto/codec.h"
 
 namespace farcall::server {
@@ -45,6 +47,19 @@ Result<WorkerSetup> DecodeWorkerSetup(std::span<const std::byte> bytes) {
   setup.hello = std::move(*said);
   setup.welcome = std::move(*answer);
   return setup;
+}
+
+uint32_t CapabilityOf(const DeviceSnapshot& device) {
+  if (device.attributes.size() <= CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) return 0;
+  const int major = device.attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR];
+  const int minor = device.attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
+  return static_cast<uint32_t>(major * 10 + minor);
+}
+
+cuda_abi::CodeTaste TasteOf(const std::string& device_kind) {
+  if (device_kind == "cpu") return cuda_abi::CodeTaste::kPtxOnly;
+  if (device_kind == "cpu-skip") return cuda_abi::CodeTaste::kPtxFirst;
+  return cuda_abi::CodeTaste::kMachineCodeFirst;
 }
 
 }  // namespace farcall::server

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda-abi/image.h"
 #include "proto/handshake.h"
 #include "proto/status.h"
 
@@ -22,5 +23,10 @@ struct WorkerSetup {
 
 std::vector<std::byte> Encode(const WorkerSetup& setup);
 Result<WorkerSetup> DecodeWorkerSetup(std::span<const std::byte> bytes);
+
+// The compute capability of a device, 130 for 13.0.
+uint32_t CapabilityOf(const DeviceSnapshot& device);
+// What a device of this kind takes of an image that holds machine code and PTX.
+cuda_abi::CodeTaste TasteOf(const std::string& device_kind);
 
 }  // namespace farcall::server
