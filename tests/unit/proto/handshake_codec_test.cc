@@ -33,8 +33,9 @@ Hello FullHello() {
   return hello;
 }
 
-// Of a HELLO: devices with its padding, no claim and no lease.
-constexpr size_t kOfMinor2Bytes = 8 + 8 + 8;
+// Of a HELLO, what came after its features: devices with its padding, no claim, no lease, the
+// budget of the network.
+constexpr size_t kAfterFeaturesBytes = 8 + 8 + 8 + 8;
 
 Welcome FullWelcome() {
   Welcome welcome;
@@ -131,7 +132,7 @@ TEST(HandshakeCodecTest, WhatIsSaidToAPoolComesBackWhole) {
 TEST(HandshakeCodecTest, NoTruncationDecodes) {
   constexpr size_t kAppendedBytes = 8 + 7;
   std::vector<std::byte> hello = Encode(FullHello()), welcome = Encode(FullWelcome());
-  for (size_t bytes = 0; bytes + kAppendedBytes + kOfMinor2Bytes < hello.size(); ++bytes) {
+  for (size_t bytes = 0; bytes + kAppendedBytes + kAfterFeaturesBytes < hello.size(); ++bytes) {
     EXPECT_EQ(DecodeHello(std::span(hello).first(bytes)).status().code(), Code::kMalformed)
         << bytes;
   }
@@ -150,7 +151,7 @@ TEST(HandshakeCodecTest, APeerThatDoesNotTellOfFeaturesHasNone) {
   EXPECT_TRUE(HasFeature(*DecodeHello(sent), SessionFeature::kMirrors));
   EXPECT_TRUE(HasFeature(*DecodeWelcome(answered), SessionFeature::kMirrors));
   EXPECT_FALSE(HasFeature(*DecodeWelcome(answered), SessionFeature::kNvml));
-  Result<Hello> older = DecodeHello(std::span(sent).first(sent.size() - kOfMinor2Bytes - 8));
+  Result<Hello> older = DecodeHello(std::span(sent).first(sent.size() - kAfterFeaturesBytes - 8));
   ASSERT_TRUE(older.ok());
   EXPECT_EQ(older->features, 0u);
   EXPECT_EQ(older->shim_driver_version, hello.shim_driver_version);
