@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <sstream>
 
 #include "cli/thin_libraries.h"
 
@@ -30,13 +31,25 @@ std::string DriverLibraryFolder() {
 
 namespace {
 
+// Whether the nvcc on PATH has its headers beside it.
+bool HasToolkit() {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (access((folder + "/nvcc").c_str(), X_OK) == 0 &&
+        access((folder + "/../include/cuda_runtime.h").c_str(), R_OK) == 0)
+      return true;
+  }
+  return false;
+}
+
 // For programs that look for CUDA's headers to compile with (CuPy) where there are none: a folder
 // that stands for the server's. Empty: there are some, or the user has said where.
 std::string HeadersFolder() {
   for (const char* name : {"CUDA_PATH", "CUDA_HOME"}) {
     if (std::getenv(name) != nullptr) return "";
   }
-  if (access("/usr/local/cuda/include/cuda_runtime.h", R_OK) == 0) return "";
+  if (HasToolkit()) return "";
   std::string folder = DriverLibraryFolder() + "/../../share/farcall/cuda";
   char* real = realpath(folder.c_str(), nullptr);
   folder = real == nullptr ? "" : real;
