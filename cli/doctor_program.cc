@@ -88,6 +88,10 @@ void TellLibraries(const std::vector<LibraryLookup>& lookups, bool thin, Finding
   if (thin) {
     for (const std::string& name : FindThinLibraries(ThinLibraryFolder()).ours) ours.insert(name);
   }
+  std::set<std::string> loaded;  // of ours, by name
+  for (const LibraryLookup& lookup : lookups) {
+    if (!lookup.file.empty() && IsOurs(lookup.file)) loaded.insert(FileName(lookup.name));
+  }
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   bool driver = false;
   for (const LibraryLookup& lookup : lookups) {
@@ -104,7 +108,9 @@ void TellLibraries(const std::vector<LibraryLookup>& lookups, bool thin, Finding
                     {"ours", is_ours}});
     std::string line = lookup.name + (lookup.by_dlopen ? ", opened by " : ", needed by ") +
                        FileName(lookup.wanted_by);
-    if (lookup.file.empty()) {
+    if (lookup.file.empty() && should_be && loaded.count(FileName(lookup.name)) > 0) {
+      findings.Say(true, line + ": the one that is loaded (ours)");
+    } else if (lookup.file.empty()) {
       // Many programs ask for one name after another: not found is an answer.
       findings.Say(!should_be, line + ": not found", Remedy(lookup));
     } else {
