@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "proto/priority.h"
+
 namespace farcall::pool {
 
 namespace {
@@ -11,10 +13,6 @@ constexpr uint64_t kMostBytes = 1ull << 50;
 constexpr int kMostGpus = 64, kMostClaims = 8192, kMostEndpoints = 8;
 constexpr size_t kMostText = 256;
 constexpr uint32_t kDefaultSeats = 64;
-
-std::string_view ClassName(uint8_t priority) {
-  return priority == 1 ? "high" : priority == 2 ? "low" : "normal";
-}
 
 Refusal Wrong(std::string field, std::string message) {
   return {RefusalCode::kInvalid, std::move(message), std::move(field), ""};
@@ -32,7 +30,7 @@ pb::ClaimRequest ToProto(const Ask& ask) {
   request.set_memory_bytes(ask.memory_bytes);
   request.set_share_milli(ask.share_milli);
   request.set_limit_milli(ask.limit_milli);
-  request.set_class_(std::string(ClassName(ask.priority)));
+  request.set_class_(std::string(PriorityName(ask.priority)));
   request.set_model(ask.model);
   request.set_host(ask.host);
   request.set_placer(ask.spread ? "spread" : "pack");
@@ -56,9 +54,9 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* 
   ask->share_milli = request.share_milli();
   ask->limit_milli = request.limit_milli();
   const std::string& name = request.class_();
-  if (!name.empty() && name != "normal" && name != "high" && name != "low")
-    return Wrong("class", "class '" + Shortened(name) + "': high, normal or low");
-  ask->priority = name == "high" ? 1 : name == "low" ? 2 : 0;
+  const std::optional<uint8_t> priority = PriorityNumber(name.empty() ? "normal" : name);
+  if (!priority) return Wrong("class", "class '" + Shortened(name) + "': high, normal or low");
+  ask->priority = *priority;
   if (!request.placer().empty() && request.placer() != "pack" && request.placer() != "spread")
     return Wrong("placer", "placer '" + Shortened(request.placer()) + "': pack or spread");
   ask->spread = request.placer().empty() ? spread : request.placer() == "spread";

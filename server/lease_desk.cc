@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "proto/priority.h"
+
 namespace farcall::server {
 
 namespace {
@@ -20,15 +22,23 @@ Ns ToNs(uint64_t told) {
 }
 
 quota::Priority PriorityOf(const QuotaRequest& request) {
-  return request.priority == 1   ? quota::Priority::kHigh
-         : request.priority == 2 ? quota::Priority::kLow
-                                 : quota::Priority::kNormal;
+  switch (static_cast<WirePriority>(request.priority)) {
+    case WirePriority::kHigh:
+      return quota::Priority::kHigh;
+    case WirePriority::kLow:
+      return quota::Priority::kLow;
+    default:
+      return quota::Priority::kNormal;
+  }
 }
 
 }  // namespace
 
 uint8_t OnTheWire(quota::Priority priority) {
-  return priority == quota::Priority::kHigh ? 1 : priority == quota::Priority::kLow ? 2 : 0;
+  const WirePriority number = priority == quota::Priority::kHigh  ? WirePriority::kHigh
+                              : priority == quota::Priority::kLow ? WirePriority::kLow
+                                                                  : WirePriority::kNormal;
+  return static_cast<uint8_t>(number);
 }
 
 LeaseDesk::LeaseDesk(int devices, const quota::ComputePolicy& policy, Send send,

@@ -74,9 +74,7 @@ class Leases final : public Policy {
       QuotaRequest request;
       request.share_milli = quota.share_milli;
       request.limit_milli = quota.limit_milli;
-      request.priority = quota.priority == quota::Priority::kHigh  ? 1
-                         : quota.priority == quota::Priority::kLow ? 2
-                                                                   : 0;
+      request.priority = server::OnTheWire(quota.priority);
       Status joined = desk_.Join(std::to_string(i), static_cast<int>(i), request, 0);
       if (!joined.ok()) {
         std::fprintf(stderr, "sharing: tenant %zu: %s\n", i, joined.message().c_str());

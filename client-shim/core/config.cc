@@ -11,6 +11,7 @@
 #include "client-shim/core/settings.h"
 #include "proto/byte_rate.h"
 #include "proto/percent.h"
+#include "proto/priority.h"
 
 namespace farcall::client {
 
@@ -87,11 +88,9 @@ void LoadQuota(const Settings& settings, Config* config) {
     config->error = Wrong(limit, "limit", "is no share; write 50%");
   if (!net.value.empty() && !ParseByteRate(net.value, &config->quota.net_bytes_per_s))
     config->error = Wrong(net, "net", std::string("is no budget; ") + kByteRateForm);
-  if (priority.value == "high") {
-    config->quota.priority = 1;
-  } else if (priority.value == "low") {
-    config->quota.priority = 2;
-  } else if (!priority.value.empty() && priority.value != "normal") {
+  if (std::optional<uint8_t> number = PriorityNumber(priority.value)) {
+    config->quota.priority = *number;
+  } else if (!priority.value.empty()) {
     config->error = Wrong(priority, "priority", "must be high, normal or low");
   }
 }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "proto/byte_rate.h"
+#include "proto/priority.h"
 
 namespace farcall::control_plane {
 
@@ -59,9 +60,9 @@ grpc::Status Read(const pb::SetQuotaRequest& request, server::QuotaChange* chang
   }
   if (request.has_priority()) {
     const std::string& name = request.priority();
-    if (name != "normal" && name != "high" && name != "low")
-      return Wrong("priority '" + name.substr(0, 32) + "': high, normal or low");
-    change->priority = name == "normal" ? 0 : name == "high" ? 1 : 2;
+    const std::optional<uint8_t> number = PriorityNumber(name);
+    if (!number) return Wrong("priority '" + name.substr(0, 32) + "': high, normal or low");
+    change->priority = *number;
   }
   return grpc::Status::OK;
 }
