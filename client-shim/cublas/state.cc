@@ -83,12 +83,8 @@ using farcall::cublas::Set;
 using farcall::cublas::StateOf;
 
 CUBLAS_ENTRY cublasCreate_v2(cublasHandle_t* handle) {
-  auto* state = new HandleState;
-  Call call(Function::cublasCreate_v2);
-  call.New(handle, kKind_cublasHandle_t, state);
-  int status = call.Run();
-  if (status != 0) delete state;
-  return static_cast<cublasStatus_t>(status);
+  return static_cast<cublasStatus_t>(farcall::thin::MakeObject(
+      Function::cublasCreate_v2, handle, kKind_cublasHandle_t, new HandleState));
 }
 
 CUBLAS_ENTRY cublasSetStream_v2(cublasHandle_t handle, cudaStream_t streamId) {

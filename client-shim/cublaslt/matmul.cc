@@ -17,6 +17,7 @@ using farcall::cublaslt::Function;
 using farcall::cublaslt::kKind_cublasLtHandle_t;
 using farcall::thin::Call;
 using farcall::thin::DataTypeBytes;
+using farcall::thin::MakeObject;
 using farcall::thin::State;
 using farcall::thin::VersionPart;
 
@@ -33,6 +34,22 @@ bool BetaOnDevice(int mode) {
   return mode == CUBLASLT_POINTER_MODE_DEVICE || mode == CUBLASLT_POINTER_MODE_DEVICE_VECTOR;
 }
 
+// How alpha and beta are given.
+struct Scalars {
+  int mode = CUBLASLT_POINTER_MODE_HOST;
+  uint64_t bytes = 0;  // of each, on the host
+};
+
+template <typename Opaque, typename Attribute>
+Scalars ScalarsOf(Opaque* opaque, Attribute mode, Attribute type) {
+  Scalars scalars;
+  if (opaque == nullptr) return scalars;
+  LibraryDescriptor descriptor(opaque, sizeof(*opaque));
+  scalars.mode = descriptor.Value(mode, scalars.mode);
+  scalars.bytes = DataTypeBytes(descriptor.Value(type, int{CUDA_R_32F}));
+  return scalars;
+}
+
 template <typename Opaque>
 void Descriptor(Call& call, Opaque* opaque, bool optional = false) {
   bool is_one = opaque != nullptr && LibraryDescriptor(opaque, sizeof(*opaque)).IsOne();
@@ -43,12 +60,8 @@ void Descriptor(Call& call, Opaque* opaque, bool optional = false) {
 }  // namespace
 
 LT_ENTRY cublasStatus_t cublasLtCreate(cublasLtHandle_t* lightHandle) {
-  auto* state = new State;
-  Call call(Function::cublasLtCreate);
-  call.New(lightHandle, kKind_cublasLtHandle_t, state);
-  int status = call.Run();
-  if (status != 0) delete state;
-  return static_cast<cublasStatus_t>(status);
+  return static_cast<cublasStatus_t>(
+      MakeObject(Function::cublasLtCreate, lightHandle, kKind_cublasLtHandle_t, new State));
 }
 
 LT_ENTRY cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle,
@@ -64,14 +77,8 @@ LT_ENTRY cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle,
   call.Value(workspaceSizeInBytes);
   call.Stream(stream);
   Descriptor(call, computeDesc);
-  int mode = CUBLASLT_POINTER_MODE_HOST;
-  uint64_t scalar_bytes = 0;
-  if (computeDesc != nullptr) {
-    LibraryDescriptor descriptor(computeDesc, sizeof(*computeDesc));
-    mode = descriptor.Value(CUBLASLT_MATMUL_DESC_POINTER_MODE, mode);
-    scalar_bytes =
-        DataTypeBytes(descriptor.Value(CUBLASLT_MATMUL_DESC_SCALE_TYPE, int{CUDA_R_32F}));
-  }
+  auto [mode, scalar_bytes] =
+      ScalarsOf(computeDesc, CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_MATMUL_DESC_SCALE_TYPE);
   call.ScalarAt(alpha, scalar_bytes, AlphaOnDevice(mode));
   call.Device(A);
   Descriptor(call, Adesc);
@@ -96,14 +103,8 @@ LT_ENTRY cublasStatus_t cublasLtMatrixTransform(
   call.Object(lightHandle, {kKind_cublasLtHandle_t, kBlasHandle});
   call.Stream(stream);
   Descriptor(call, transformDesc);
-  int mode = CUBLASLT_POINTER_MODE_HOST;
-  uint64_t scalar_bytes = 0;
-  if (transformDesc != nullptr) {
-    LibraryDescriptor descriptor(transformDesc, sizeof(*transformDesc));
-    mode = descriptor.Value(CUBLASLT_MATRIX_TRANSFORM_DESC_POINTER_MODE, mode);
-    scalar_bytes =
-        DataTypeBytes(descriptor.Value(CUBLASLT_MATRIX_TRANSFORM_DESC_SCALE_TYPE, int{CUDA_R_32F}));
-  }
+  auto [mode, scalar_bytes] = ScalarsOf(transformDesc, CUBLASLT_MATRIX_TRANSFORM_DESC_POINTER_MODE,
+                                        CUBLASLT_MATRIX_TRANSFORM_DESC_SCALE_TYPE);
   call.ScalarAt(alpha, scalar_bytes, AlphaOnDevice(mode));
   call.Device(A);
   Descriptor(call, Adesc);

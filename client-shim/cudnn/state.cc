@@ -17,6 +17,7 @@ using farcall::cudnn::Function;
 using farcall::cudnn::kKind_cudnnHandle_t;
 using farcall::thin::Call;
 using farcall::thin::LastError;
+using farcall::thin::MakeObject;
 using farcall::thin::SetLastError;
 using farcall::thin::State;
 using farcall::thin::StateOf;
@@ -61,12 +62,8 @@ Callback& TheCallback() {
 }  // namespace
 
 CUDNN_EXPORT cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
-  auto* state = new State;
-  Call call(Function::cudnnCreate);
-  call.New(handle, kKind_cudnnHandle_t, state);
-  int status = call.Run();
-  if (status != 0) delete state;
-  return static_cast<cudnnStatus_t>(status);
+  return static_cast<cudnnStatus_t>(
+      MakeObject(Function::cudnnCreate, handle, kKind_cudnnHandle_t, new State));
 }
 
 CUDNN_EXPORT cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t streamId) {

@@ -19,12 +19,8 @@ namespace {
 
 template <typename Handle>
 cusolverStatus_t Create(Handle* handle, uint16_t kind, Function function) {
-  auto* state = new State;
-  Call call(function);
-  call.New(handle, kind, state);
-  int status = call.Run();
-  if (status != 0) delete state;
-  return static_cast<cusolverStatus_t>(status);
+  return static_cast<cusolverStatus_t>(
+      farcall::thin::MakeObject(function, handle, kind, new State));
 }
 
 cusolverStatus_t SetStream(const void* handle, uint16_t kind, cudaStream_t stream) {

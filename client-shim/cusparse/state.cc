@@ -43,13 +43,9 @@ T Get(cusparseMatDescr_t descr, T MatDescr::*member) {
   return state == nullptr ? MatDescr().*member : state->*member;
 }
 
-template <typename Handle, typename StateType>
-cusparseStatus_t Create(Handle* handle, uint16_t kind, Function function, StateType* state) {
-  Call call(function);
-  call.New(handle, kind, state);
-  int status = call.Run();
-  if (status != 0) delete state;
-  return static_cast<cusparseStatus_t>(status);
+template <typename Handle>
+cusparseStatus_t Create(Handle* handle, uint16_t kind, Function function, State* state) {
+  return static_cast<cusparseStatus_t>(farcall::thin::MakeObject(function, handle, kind, state));
 }
 
 }  // namespace

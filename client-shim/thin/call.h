@@ -179,4 +179,15 @@ class Call {
   alignas(16) std::byte stack_[kStackBytes];
 };
 
+// Makes an object of which nothing else is told. Returns the library's status; the object owns
+// `state` if that is 0.
+template <typename Function, typename T>
+int MakeObject(Function function, T* handle, uint16_t kind, State* state) {
+  Call call(function);
+  call.New(handle, kind, state);
+  int status = call.Run();
+  if (status != 0) delete state;
+  return status;
+}
+
 }  // namespace farcall::thin
