@@ -2,6 +2,7 @@
 // Modules and libraries: loading images from the store, and what is in them.
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <string>
 
 #include "cpu-device/images/variables.h"
@@ -64,11 +65,17 @@ bool ChargeVariables(ServeCall& call, const std::vector<std::byte>& image, uint6
   const int end = is_library ? session.options().devices : first + 1;
   const uint16_t context = is_library ? DeviceMemory::kNoContext : call.context->slot;
   const cuda_abi::Bytes bytes(reinterpret_cast<const uint8_t*>(image.data()), image.size() - 1);
+  const auto& capabilities = session.options().compute_capabilities;
+  std::map<uint32_t, uint64_t> read;  // by capability: devices are often alike
   for (int device = first; device < end; ++device) {
-    const auto& known = session.options().compute_capabilities;
     const auto at = static_cast<size_t>(device);
-    const uint64_t variables = cpu_device::images::VariableBytes(
-        bytes, at < known.size() ? known[at] : 0, session.options().code_taste);
+    const uint32_t capability = at < capabilities.size() ? capabilities[at] : 0;
+    auto [found, is_new] = read.try_emplace(capability);
+    if (is_new) {
+      found->second =
+          cpu_device::images::VariableBytes(bytes, capability, session.options().code_taste);
+    }
+    const uint64_t variables = found->second;
     if (variables == 0) {
       continue;
     }
