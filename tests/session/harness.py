@@ -80,6 +80,11 @@ class Server:
         self.stop()
 
 
+def waits_but_for_memory(stats):
+    """Round trips less those of cuMemAlloc, which waits or not by what has been granted ahead so far: that is timing."""
+    return stats["round_trips"] - stats["calls"].get("cuMemAlloc_v2", {}).get("waited", 0)
+
+
 class Client:
     """A running program against an endpoint, its lines collected."""
 
