@@ -17,7 +17,7 @@ class LinkHandle final : public Link {
     core_->AttachLog(std::move(channel), seq, chunks);
   }
   void AttachLane(uint32_t lane, std::unique_ptr<Channel> channel) override {
-    core_->AttachLane(lane, std::move(channel));
+    core_->AttachLane(lane, std::move(channel), 0);
   }
   Status OpenLanes() override { return core_->OpenLanes(); }
   uint64_t received_seq() const override { return core_->received_seq(); }

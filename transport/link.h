@@ -101,6 +101,7 @@ class Link {
   // resumed one on.
   virtual void AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_received_seq,
                          uint64_t peer_received_chunks) = 0;
+  // Closes the channel while the log is lost: lanes belong to one connection of it.
   virtual void AttachLane(uint32_t lane, std::unique_ptr<Channel> channel) = 0;
   // Client: dials the lanes if not yet open. Cheap when open.
   virtual Status OpenLanes() = 0;

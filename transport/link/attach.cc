@@ -80,14 +80,18 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
   }
 }
 
-void LinkCore::AttachLane(uint32_t index, std::unique_ptr<Channel> channel) {
+void LinkCore::AttachLane(uint32_t index, std::unique_ptr<Channel> channel, uint64_t generation) {
   if (index >= lanes_.size()) {
     return channel->Close();
   }
   Lane& lane = *lanes_[index];
   std::lock_guard turn(lane.writer);
   std::lock_guard lock(mutex_);
-  if (phase_ >= Phase::kClosing) {
+  // A lane belongs to the log's connection that it was dialled for. One that comes after a break
+  // would outlive it: the next log starts all chunks again, in the middle of what this lane
+  // carries.
+  bool late = phase_ == Phase::kDetached || (generation != 0 && generation != generation_);
+  if (phase_ >= Phase::kClosing || late) {
     return channel->Close();
   }
   if (lane.channel != nullptr) {
@@ -139,8 +143,8 @@ bool LinkCore::DialLanes(Lock& lock) {
   for (uint32_t i = 0; i < lanes_.size(); ++i) {
     lock.unlock();
     Result<Link::Reconnected> lane = reconnect_(LinkRole::kLane, i, 0, 0);
-    if (lane.ok() && generation == generation_) {
-      AttachLane(i, std::move(lane->channel));
+    if (lane.ok()) {
+      AttachLane(i, std::move(lane->channel), generation);
     }
     lock.lock();
     if (generation != generation_ || phase_ != Phase::kAttached) {

@@ -45,7 +45,8 @@ class LinkCore {
   // attach.cc
   void AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_received_seq,
                  uint64_t peer_received_chunks);
-  void AttachLane(uint32_t index, std::unique_ptr<Channel> channel);
+  // `generation` of the log's connection that it was dialled for; 0: not known to this side.
+  void AttachLane(uint32_t index, std::unique_ptr<Channel> channel, uint64_t generation);
   Status OpenLanes();
   void Abandon();
   // service.cc
