@@ -30,6 +30,8 @@ struct StreamState {
   bool per_thread = false;
 
   bool is_default = false;  // the legacy default stream
+  std::shared_ptr<std::atomic<int>>
+      readback_slots;  // that its copies to the host hold; null: never
 };
 
 struct EventState {

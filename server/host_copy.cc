@@ -35,6 +35,31 @@ void FinishUpload(ServeCall& call, StreamState& stream, uint64_t transfer, uint6
   }
 }
 
+// A slot for a copy to the host, counted to its stream until GiveBack. Those of a stream that
+// stands still may hold all of the pool, so a stream that has none gets one from the heap; and what
+// waits for one holds up only what is ordered with it. Empty: the call is stalled.
+SlotPool::Slot TakeReadbackSlot(ServeCall& call, SlotPool& pool, StreamState& stream) {
+  if (stream.readback_slots == nullptr) {
+    stream.readback_slots = std::make_shared<std::atomic<int>>(0);
+  }
+  SlotPool::Slot slot = pool.Take(call.session.backlog_full() || *stream.readback_slots == 0);
+  if (slot) {
+    ++*stream.readback_slots;
+    return slot;
+  }
+  call.turn.awaits_bytes =
+      !stream.is_default && !stream.per_thread && !call.session.capturing(stream.native);
+  call.stalled = true;
+  return slot;
+}
+
+using HeldSlots = std::shared_ptr<std::atomic<int>>;
+
+void GiveBack(SlotPool& pool, SlotPool::Slot slot, const HeldSlots& held) {
+  --*held;
+  pool.Put(slot);
+}
+
 }  // namespace
 
 Status UploadInline(ServeCall& call, StreamState& stream, std::span<const std::byte> bytes,
@@ -123,11 +148,11 @@ struct Readback {
   std::atomic<bool> failed{false};
 };
 
-void SendPiece(Session& session, SlotPool& pool, SlotPool::Slot slot,
+void SendPiece(Session& session, SlotPool& pool, SlotPool::Slot slot, const HeldSlots& held,
                const std::shared_ptr<Readback>& readback, uint64_t offset, uint64_t bytes,
                bool last, CUresult result) {
-  auto give_back = [&session, &pool, slot] {
-    pool.Put(slot);
+  auto give_back = [&session, &pool, slot, held] {
+    GiveBack(pool, slot, held);
     session.Wake();
   };
   if (result == CUDA_SUCCESS && !readback->failed) {
@@ -155,32 +180,31 @@ Status ReadInline(ServeCall& call, StreamState& stream, uint64_t bytes, const Co
     return call.Malformed("bytes in a reply");
   }
   SlotPool& pool = session.small_readback();
-  SlotPool::Slot slot = pool.Take(session.backlog_full());
+  SlotPool::Slot slot = TakeReadbackSlot(call, pool, stream);
   if (!slot) {
-    call.stalled = true;
     return {};
   }
   pool.Pin(slot.data, stream.context->native);
   call.result = copy(slot.data, 0, bytes);
   if (call.result == CUDA_SUCCESS) {
-    call.result =
-        session.completion().Add(stream.key, stream.context->native, stream.native, false,
-                                 [&session, &pool, slot, bytes, native = stream.context->native,
-                                  header = call.header](CUresult result) {
-                                   Builder out;
-                                   if (result == CUDA_SUCCESS) {
-                                     out.PutBytes(slot.data, bytes);
-                                   }
-                                   session.FlushPrintf(native);
-                                   session.Answer(header, result, out.bytes());
-                                   pool.Put(slot);
-                                   session.Wake();
-                                 });
+    call.result = session.completion().Add(
+        stream.key, stream.context->native, stream.native, false,
+        [&session, &pool, slot, bytes, held = stream.readback_slots,
+         native = stream.context->native, header = call.header](CUresult result) {
+          Builder out;
+          if (result == CUDA_SUCCESS) {
+            out.PutBytes(slot.data, bytes);
+          }
+          session.FlushPrintf(native);
+          session.Answer(header, result, out.bytes());
+          GiveBack(pool, slot, held);
+          session.Wake();
+        });
   }
   if (call.result == CUDA_SUCCESS) {
     call.parked = true;
   } else {
-    pool.Put(slot);
+    GiveBack(pool, slot, stream.readback_slots);
   }
   return {};
 }
@@ -199,10 +223,9 @@ Status ReadInChunks(ServeCall& call, StreamState& stream, uint64_t bytes, uint64
     uint64_t offset = call.turn.progress;
     uint64_t piece = std::min<uint64_t>(bytes - offset, kMaxChunkBytes);
     SlotPool& pool = piece <= kMaxInlineBytes ? session.small_readback() : session.readback();
-    SlotPool::Slot slot = pool.Take(session.backlog_full());
+    SlotPool::Slot slot = TakeReadbackSlot(call, pool, stream);
     if (!slot) {
-      call.stalled = true;  // goes on from `progress` once the client has acknowledged a piece
-      return {};
+      return {};  // goes on from `progress` once the client has acknowledged a piece
     }
     pool.Pin(slot.data, stream.context->native);
     bool last = offset + piece == bytes;
@@ -210,12 +233,13 @@ Status ReadInChunks(ServeCall& call, StreamState& stream, uint64_t bytes, uint64
     if (call.result == CUDA_SUCCESS) {
       call.result = session.completion().Add(
           stream.key, stream.context->native, stream.native, true,
-          [&session, &pool, slot, readback, offset, piece, last](CUresult result) {
-            SendPiece(session, pool, slot, readback, offset, piece, last, result);
+          [&session, &pool, slot, held = stream.readback_slots, readback, offset, piece,
+           last](CUresult result) {
+            SendPiece(session, pool, slot, held, readback, offset, piece, last, result);
           });
     }
     if (call.result != CUDA_SUCCESS) {
-      pool.Put(slot);
+      GiveBack(pool, slot, stream.readback_slots);
       if (readback->failed.exchange(true)) {
         call.parked = true;
       }  // a piece before has told of its own failure

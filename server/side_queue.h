@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records taken out of the log because bytes they use are still on their way, and those behind them
-// that touch the same streams or events. Everything else passes them by.
+// Records taken out of the log because bytes or room they use are still to come, and those behind
+// them that touch the same streams or events. Everything else passes them by.
 #pragma once
 
 #include <cstdint>

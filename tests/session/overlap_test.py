@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Work that does not need an upload's bytes passes it: the lanes stand still, the log goes on."""
+"""Copies and the work that does not need them: uploads whose lanes stand still, downloads of a stream that does."""
 import subprocess
 import unittest
 
@@ -22,6 +22,12 @@ class Overlap(unittest.TestCase):
             self.assertEqual(client.wait(), 0, client.out + client.err)
             self.assertIn("ok", client.out)
             proxy.close()
+
+    def test_a_stream_that_stands_still_does_not_hold_up_others_downloads(self):
+        with Server() as server:
+            client = Client(server.url, "downloads")
+            self.assertEqual(client.wait(), 0, client.out + client.err)
+            self.assertEqual(client.out, ["ok"])
 
 
 if __name__ == "__main__":
