@@ -29,16 +29,21 @@ class Chunk {
       FARCALL_NCCL_TRY(comm_.Await(stream_, Flag::kFree, i, number_ - kSlots));
     return ncclSuccess;
   }
-  ncclResult_t Publish() { return RaiseAll(Flag::kReady); }
+  // `bytes` of the slot are for rank `reader`, or for all if it is < 0.
+  ncclResult_t Publish(uint64_t bytes, int reader = -1) {
+    return RaiseAll(Flag::kReady, bytes, reader);
+  }
   ncclResult_t AwaitData(int from) { return comm_.Await(stream_, Flag::kReady, from, number_); }
-  ncclResult_t Release() { return RaiseAll(Flag::kFree); }
+  ncclResult_t Release() { return RaiseAll(Flag::kFree, 0, -1); }
 
   CUdeviceptr Slot(int of) const { return comm_.Slot(of, number_); }
 
  private:
-  ncclResult_t RaiseAll(Flag flag) {
-    for (int i = 0; i < comm_.ranks(); ++i)
-      FARCALL_NCCL_TRY(comm_.Raise(stream_, flag, i, number_));
+  ncclResult_t RaiseAll(Flag flag, uint64_t bytes, int reader) {
+    for (int i = 0; i < comm_.ranks(); ++i) {
+      const bool reads = reader < 0 || reader == i;
+      FARCALL_NCCL_TRY(comm_.Raise(stream_, flag, i, number_, reads ? bytes : 0));
+    }
     return ncclSuccess;
   }
 
@@ -83,7 +88,7 @@ ncclResult_t ReduceTo(Communicator& comm, const Buffers& buffers, const Reductio
     FARCALL_NCCL_TRY(chunk.AwaitRoom());
     FARCALL_NCCL_TRY(Place(comm, chunk.Slot(comm.rank()), buffers.send + done * element, count,
                            buffers.type, reduction, stream));
-    FARCALL_NCCL_TRY(chunk.Publish());
+    FARCALL_NCCL_TRY(chunk.Publish(count * element, root));
     if (root < 0 || root == comm.rank()) {
       for (int i = 0; i < comm.ranks(); ++i) FARCALL_NCCL_TRY(chunk.AwaitData(i));
       FARCALL_NCCL_TRY(ReduceSlots(comm, chunk, 0, buffers.receive + done * element, count,
@@ -122,7 +127,7 @@ ncclResult_t ReduceScatter(Communicator& comm, const Buffers& buffers, const Red
                              buffers.send + (i * buffers.count + done) * element, count,
                              buffers.type, reduction, stream));
     }
-    FARCALL_NCCL_TRY(chunk.Publish());
+    FARCALL_NCCL_TRY(chunk.Publish(ranks * count * element));
     for (int i = 0; i < comm.ranks(); ++i) FARCALL_NCCL_TRY(chunk.AwaitData(i));
     FARCALL_NCCL_TRY(ReduceSlots(comm, chunk, static_cast<uint64_t>(comm.rank()) * count * element,
                                  buffers.receive + done * element, count, buffers.type, reduction,
@@ -141,7 +146,7 @@ ncclResult_t Broadcast(Communicator& comm, const Buffers& buffers, int root, CUs
     FARCALL_NCCL_TRY(chunk.AwaitRoom());
     if (comm.rank() == root)
       FARCALL_NCCL_TRY(Copy(chunk.Slot(root), buffers.send + done, now, stream));
-    FARCALL_NCCL_TRY(chunk.Publish());
+    FARCALL_NCCL_TRY(chunk.Publish(comm.rank() == root ? now : 0));
     FARCALL_NCCL_TRY(chunk.AwaitData(root));
     if (comm.rank() == root) {
       FARCALL_NCCL_TRY(Copy(buffers.receive + done, buffers.send + done, now, stream));
@@ -161,7 +166,7 @@ ncclResult_t AllGather(Communicator& comm, const Buffers& buffers, CUstream stre
     Chunk chunk(comm, stream);
     FARCALL_NCCL_TRY(chunk.AwaitRoom());
     FARCALL_NCCL_TRY(Copy(chunk.Slot(comm.rank()), buffers.send + done, now, stream));
-    FARCALL_NCCL_TRY(chunk.Publish());
+    FARCALL_NCCL_TRY(chunk.Publish(now));
     for (int i = 0; i < comm.ranks(); ++i) {
       FARCALL_NCCL_TRY(chunk.AwaitData(i));
       FARCALL_NCCL_TRY(Copy(buffers.receive + static_cast<uint64_t>(i) * bytes + done,
@@ -181,7 +186,7 @@ ncclResult_t SendChunk(Communicator& comm, const Transfer& transfer, uint64_t do
   FARCALL_NCCL_TRY(comm.Await(stream, Flag::kPeerFree, transfer.peer, number - kSlots));
   FARCALL_NCCL_TRY(Copy(comm.PeerSlot(comm.rank(), transfer.peer, number), transfer.address + done,
                         bytes, stream));
-  return comm.Raise(stream, Flag::kPeerReady, transfer.peer, number);
+  return comm.Raise(stream, Flag::kPeerReady, transfer.peer, number, bytes);
 }
 
 ncclResult_t ReceiveChunk(Communicator& comm, const Transfer& transfer, uint64_t done,

@@ -54,10 +54,12 @@ CUdeviceptr Communicator::FlagAddress(int region, Flag flag, int of) const {
 }
 
 CUdeviceptr Communicator::Slot(int of, uint32_t chunk) const {
+  if (Relayed(of)) return relay_->Slots(of) + (chunk % kSlots) * kChunkBytes;
   return peers_[of].region + FlagBytes() + (chunk % kSlots) * kChunkBytes;
 }
 
 CUdeviceptr Communicator::PeerSlot(int from, int to, uint32_t chunk) const {
+  if (Relayed(from)) return relay_->PeerSlots(from) + (chunk % kSlots) * kPeerChunkBytes;
   return peers_[from].region + FlagBytes() + kSlots * kChunkBytes +
          (static_cast<size_t>(to) * kSlots + chunk % kSlots) * kPeerChunkBytes;
 }
@@ -72,8 +74,6 @@ ncclResult_t Communicator::Create(const ncclUniqueId& id, int rank, int ranks,
   std::vector<std::string> described;
   FARCALL_NCCL_TRY(made->bootstrap_->AllGather(made->Describe(), &described));
   FARCALL_NCCL_TRY(made->OpenPeers(described));
-  // No flag is raised in a region that its reader has not opened yet, or may still fail to.
-  FARCALL_NCCL_TRY(made->bootstrap_->AllGather("", &described));
   *created = std::move(made);
   return ncclSuccess;
 }
@@ -116,6 +116,7 @@ ncclResult_t Communicator::OpenPeers(const std::vector<std::string>& described) 
   Description own;
   std::memcpy(&own, described[rank_].data(), sizeof(own));
   peers_.resize(ranks_);
+  std::vector<bool> unreached(ranks_);
   for (int i = 0; i < ranks_; ++i) {
     Description peer;
     if (described[i].size() != sizeof(peer))
@@ -127,25 +128,25 @@ ncclResult_t Communicator::OpenPeers(const std::vector<std::string>& described) 
       peers_[i].region = peer.region;
       continue;
     }
-    CUresult opened = FindDriver()->cuIpcOpenMemHandle_v2(&peers_[i].region, peer.handle,
-                                                          CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
-    if (opened != CUDA_SUCCESS) {
-      CudaFailure("cuIpcOpenMemHandle", opened);
-      return Fail(ncclSystemError,
-                  "rank %d cannot open the device memory of rank %d: ranks must share one server, "
-                  "and one vGPU there "
-                  "(farcall run, or FARCALL_VGPU)",
-                  rank_, i);
-    }
-    peers_[i].opened = true;
+    peers_[i].opened =
+        FindDriver()->cuIpcOpenMemHandle_v2(&peers_[i].region, peer.handle,
+                                            CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == CUDA_SUCCESS;
+    unreached[i] = !peers_[i].opened;
   }
-  return ncclSuccess;
+  // Also the meeting after which every region has been opened by all who raise flags in it.
+  std::vector<FlagAddresses> own_flags(ranks_);
+  for (int i = 0; i < ranks_; ++i) {
+    for (size_t flag = 0; flag < kFlags; ++flag)
+      own_flags[i][flag] = FlagAddress(rank_, static_cast<Flag>(flag), i);
+  }
+  return Relay::Open(*bootstrap_, rank_, unreached, own_flags, &relay_);
 }
 
 Communicator::~Communicator() {
   const Driver& driver = *FindDriver();
   if (context_ == nullptr) return;
   InContext in(context_);
+  relay_.reset();
   for (const Peer& peer : peers_) {
     if (peer.opened) driver.cuIpcCloseMemHandle(peer.region);
   }
@@ -171,7 +172,12 @@ ncclResult_t Communicator::End(CUstream stream) {
   return ncclSuccess;
 }
 
-ncclResult_t Communicator::Raise(CUstream stream, Flag flag, int at, uint32_t value) {
+ncclResult_t Communicator::Raise(CUstream stream, Flag flag, int at, uint32_t value,
+                                 uint64_t bytes) {
+  if (Relayed(at)) {
+    const CUdeviceptr slot = flag == Flag::kReady ? Slot(rank_, value) : PeerSlot(rank_, at, value);
+    return relay_->Raise(stream, at, flag, value, slot, bytes);
+  }
   FARCALL_NCCL_CUDA(cuStreamWriteValue32_v2, stream, FlagAddress(at, flag, rank_), value,
                     CU_STREAM_WRITE_VALUE_DEFAULT);
   return ncclSuccess;
@@ -208,6 +214,7 @@ ncclResult_t Communicator::Quiesce(bool together) {
 void Communicator::Abort() {
   if (aborted_) return;
   aborted_ = true;
+  if (relay_ != nullptr) relay_->Shutdown();
   const Driver& driver = *FindDriver();
   CUstream stream = nullptr;
   // Not behind what waits. A value half the range ahead of every chunk is at or past all of them.
@@ -220,7 +227,8 @@ void Communicator::Abort() {
 
 ncclResult_t Communicator::AsyncError() {
   if (aborted_ || left_) return ncclSuccess;
-  return bootstrap_->AllPresent() ? ncclSuccess : ncclRemoteError;
+  const bool relayed = relay_ == nullptr || relay_->AllPresent();
+  return bootstrap_->AllPresent() && relayed ? ncclSuccess : ncclRemoteError;
 }
 
 }  // namespace farcall::nccl

@@ -6,7 +6,8 @@
 // is sent is copied into a slot of one's own region; a flag in every reader's region says that it
 // is there; readers copy or reduce from it, and say in the sender's region that the slot is free.
 // Flags are written and waited for in stream order, so a collective is posts to the streams, and no
-// thread waits. A flag holds the number of the last chunk; numbers wrap.
+// thread waits. A flag holds the number of the last chunk; numbers wrap. Ranks whose region cannot
+// be opened are reached through the clients (relay.h).
 #pragma once
 
 #include <cuda.h>
@@ -19,14 +20,10 @@
 #include "client-shim/nccl/api.h"
 #include "client-shim/nccl/bootstrap.h"
 #include "client-shim/nccl/kernels.h"
+#include "client-shim/nccl/layout.h"
+#include "client-shim/nccl/relay.h"
 
 namespace farcall::nccl {
-
-inline constexpr uint32_t kSlots = 2;
-inline constexpr size_t kChunkBytes = 2u << 20;        // of a collective
-inline constexpr size_t kPeerChunkBytes = 256u << 10;  // of a send to one rank
-
-enum class Flag { kReady, kFree, kPeerReady, kPeerFree };
 
 class Communicator {
  public:
@@ -52,8 +49,8 @@ class Communicator {
   ncclResult_t End(CUstream stream);
 
   // Flags, in stream order. Raise sets the flag of this rank in `at`'s region, Await waits for the
-  // one of `from` in ours.
-  ncclResult_t Raise(CUstream stream, Flag flag, int at, uint32_t value);
+  // one of `from` in ours. `bytes`: how much of the slot that the flag tells of rank `at` reads.
+  ncclResult_t Raise(CUstream stream, Flag flag, int at, uint32_t value, uint64_t bytes = 0);
   ncclResult_t Await(CUstream stream, Flag flag, int from, uint32_t value);
 
   // Numbers of the chunk that comes next.
@@ -77,6 +74,7 @@ class Communicator {
   ncclResult_t OpenRegion();
   std::string Describe();
   ncclResult_t OpenPeers(const std::vector<std::string>& described);
+  bool Relayed(int rank) const { return relay_ != nullptr && relay_->Reaches(rank); }
   CUdeviceptr FlagAddress(int region, Flag flag, int of) const;
   size_t FlagBytes() const;
   size_t RegionBytes() const;
@@ -95,6 +93,7 @@ class Communicator {
   Kernels kernels_;
   CUdeviceptr region_ = 0;
   std::vector<Peer> peers_;
+  std::unique_ptr<Relay> relay_;  // null: every rank's region is open
   std::vector<CUdeviceptr> scalars_;
   CUevent last_ = nullptr;
   bool has_last_ = false;

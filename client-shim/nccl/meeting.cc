@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The meeting point's own side: one thread that gathers what each rank sends in a round, and gives
 // all of it to all.
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +15,7 @@
 #include "client-shim/nccl/bootstrap.h"
 #include "client-shim/nccl/bootstrap_wire.h"
 #include "client-shim/nccl/error.h"
+#include "client-shim/nccl/sockets.h"
 
 namespace farcall::nccl {
 
@@ -123,9 +119,8 @@ class Meeting {
     Hello hello;
     if (guest.rank >= 0 || payload.size() != sizeof(hello)) return false;
     std::memcpy(&hello, payload.data(), sizeof(hello));
-    unsigned differs = 0;
-    for (size_t i = 0; i < kSecretBytes; ++i) differs |= hello.secret[i] ^ secret_[i];
-    if (differs != 0 || hello.ranks < 1 || hello.ranks > kMaxRanks || hello.rank >= hello.ranks)
+    if (!SameSecret(hello.secret, secret_) || hello.ranks < 1 || hello.ranks > kMaxRanks ||
+        hello.rank >= hello.ranks)
       return false;
     auto same = [&](const std::unique_ptr<Guest>& other) {
       return other->rank == static_cast<int>(hello.rank);
@@ -180,73 +175,12 @@ class Meeting {
   std::vector<std::unique_ptr<Guest>> guests_;
 };
 
-// This host's addresses, loopback last: ranks elsewhere must not try it first.
-void ListAddresses(MeetingId* id) {
-  std::vector<MeetingAddress> near, far;
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) == 0) {
-    for (ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-      if (entry->ifa_addr == nullptr || !(entry->ifa_flags & IFF_UP)) continue;
-      MeetingAddress address = {};
-      address.family = static_cast<uint8_t>(entry->ifa_addr->sa_family);
-      if (address.family == AF_INET) {
-        std::memcpy(address.bytes, &reinterpret_cast<sockaddr_in*>(entry->ifa_addr)->sin_addr, 4);
-      } else if (address.family == AF_INET6) {
-        const auto& ip6 = reinterpret_cast<sockaddr_in6*>(entry->ifa_addr)->sin6_addr;
-        if (IN6_IS_ADDR_LINKLOCAL(&ip6)) continue;
-        std::memcpy(address.bytes, &ip6, 16);
-      } else {
-        continue;
-      }
-      (entry->ifa_flags & IFF_LOOPBACK ? near : far).push_back(address);
-    }
-    freeifaddrs(list);
-  }
-  // Room for one of loopback whatever there is.
-  if (near.size() > 1) near.erase(near.begin() + 1, near.end());
-  const size_t room = kMaxAddresses - near.size();
-  if (far.size() > room) far.erase(far.begin() + static_cast<long>(room), far.end());
-  far.insert(far.end(), near.begin(), near.end());
-  id->count = static_cast<uint8_t>(far.size());
-  std::copy(far.begin(), far.end(), id->addresses);
-}
-
-int Listen(uint16_t* port) {
-  int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  sockaddr_storage address = {};
-  socklen_t bytes = sizeof(sockaddr_in6);
-  int off = 0;
-  if (listener >= 0 && setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0) {
-    address.ss_family = AF_INET6;
-  } else {
-    if (listener >= 0) close(listener);
-    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    address.ss_family = AF_INET;
-    bytes = sizeof(sockaddr_in);
-  }
-  if (listener < 0) return -1;
-  if (bind(listener, reinterpret_cast<sockaddr*>(&address), bytes) != 0 ||
-      listen(listener, 1024) != 0 ||
-      getsockname(listener, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
-    close(listener);
-    return -1;
-  }
-  // The port lies at the same place in both.
-  *port = ntohs(reinterpret_cast<sockaddr_in*>(&address)->sin_port);
-  return listener;
-}
-
 }  // namespace
 
 ncclResult_t OpenMeeting(ncclUniqueId* unique_id) {
   MeetingId id = {};
-  std::memcpy(id.magic, kIdMagic, sizeof(id.magic));
-  if (getrandom(id.secret, sizeof(id.secret), 0) != static_cast<ssize_t>(sizeof(id.secret)))
-    return Fail(ncclSystemError, "no random bytes for a unique id");
-  int listener = Listen(&id.port);
-  if (listener < 0)
-    return Fail(ncclSystemError, "no socket for the ranks to meet at: %s", std::strerror(errno));
-  ListAddresses(&id);
+  int listener = -1;
+  FARCALL_NCCL_TRY(ListenAnywhere(&id, &listener));
   // Signals belong to the application's threads.
   sigset_t all, before;
   sigfillset(&all);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Communicators of threads and of processes; ranks that leave, meet nobody, or are on another server."""
+"""Communicators of threads and of processes; ranks that leave, or are on another server."""
 import os
 import pathlib
 import subprocess
@@ -14,7 +14,7 @@ import harness  # noqa: E402
 PROGRAMS = harness.BUILD / "tests/nccl"
 
 
-class CollectivesTest(unittest.TestCase):
+class Ranks(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.server = harness.Server()
@@ -39,6 +39,8 @@ class CollectivesTest(unittest.TestCase):
             code, out, err = self.finish(process)
             self.assertEqual((code, out), (0, "PASS\n"), err)
 
+
+class OneServer(Ranks):
     def test_ranks_that_are_threads(self):
         for ranks in (1, 3):
             with self.subTest(ranks=ranks):
@@ -68,17 +70,36 @@ print("PASS")
 """
         self.all_pass([self.start(sys.executable, "-c", program)])
 
-    def test_ranks_of_two_accounts_are_refused(self):
-        with tempfile.TemporaryDirectory() as folder:
-            ranks = [self.start("collectives", "rank", i, 2, f"{folder}/id", vgpu=f"account{i}") for i in range(2)]
-            results = [self.finish(rank) for rank in ranks]
-        self.assertTrue(all(code == 1 for code, _, _ in results), results)
-        self.assertIn("ranks must share one server, and one vGPU there", "".join(err for _, _, err in results))
-
     def test_a_rank_that_dies_is_told_and_the_rest_can_abort(self):
         with tempfile.TemporaryDirectory() as folder:
             stays = self.start("leaves", "stays", f"{folder}/id")
             dies = self.start("leaves", "dies", f"{folder}/id")
+            self.assertEqual(self.finish(dies)[0], 9)
+            self.all_pass([stays])
+
+
+class Relayed(Ranks):
+    def test_ranks_of_two_accounts_exchange_through_their_clients(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ranks = [self.start("collectives", "rank", i, 2, f"{folder}/id", vgpu=f"account{i}") for i in range(2)]
+            results = [self.finish(rank) for rank in ranks]
+        for code, out, err in results:
+            self.assertEqual((code, out), (0, "PASS\n"), err)
+            self.assertIn("has no server in common with 1 of 2 ranks", err)
+
+    def test_ranks_on_two_servers(self):
+        other = harness.Server()
+        self.addCleanup(other.stop)
+        with tempfile.TemporaryDirectory() as folder:
+            servers = (self.server, other, self.server)
+            self.all_pass([self.start("collectives", "rank", i, 3, f"{folder}/id", server=server) for i, server in enumerate(servers)])
+
+    def test_a_rank_on_another_server_that_dies_is_told(self):
+        other = harness.Server()
+        self.addCleanup(other.stop)
+        with tempfile.TemporaryDirectory() as folder:
+            stays = self.start("leaves", "stays", f"{folder}/id")
+            dies = self.start("leaves", "dies", f"{folder}/id", server=other)
             self.assertEqual(self.finish(dies)[0], 9)
             self.all_pass([stays])
 
