@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cli/thin_libraries.h"
+#include "client-shim/core/settings.h"
 
 namespace farcall::cli {
 
@@ -57,7 +58,27 @@ std::string HeadersFolder() {
   return folder;
 }
 
+// XLA's switch, unless the user has set it or keeps switches in a file.
+std::string XlaDataFlags() {
+  const char* before = std::getenv("XLA_FLAGS");
+  std::string flags = before == nullptr ? "" : before;
+  const std::string folder = CudaDataRoot();
+  const size_t first = flags.find_first_not_of(" \t\n");
+  if (folder.empty() || flags.find("--xla_gpu_cuda_data_dir") != std::string::npos ||
+      (first != std::string::npos && flags[first] != '-')) {
+    return "";
+  }
+  return flags + (flags.empty() ? "" : " ") + "--xla_gpu_cuda_data_dir=" + folder;
+}
+
 }  // namespace
+
+std::string CudaDataRoot() {
+  const auto settings = client::Settings::Load(client::Settings::Files());
+  const std::string cache = settings.CacheFolder();
+  return cache.empty() || settings.Find("libdevice").value == "0" ? ""
+                                                                  : client::CudaDataFolder(cache);
+}
 
 std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientSettings& settings) {
   std::vector<std::pair<std::string, std::string>> environment;
@@ -80,7 +101,10 @@ std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientS
   add("FARCALL_THIN", settings.thin ? "1" : "0");
   if (before != nullptr && *before != '\0') path += ":" + std::string(before);
   add("LD_LIBRARY_PATH", path);
-  if (settings.thin) add("CUDA_PATH", HeadersFolder());
+  if (settings.thin) {
+    add("CUDA_PATH", HeadersFolder());
+    add("XLA_FLAGS", XlaDataFlags());
+  }
   return environment;
 }
 

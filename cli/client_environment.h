@@ -13,6 +13,10 @@ std::string DriverLibraryFolder();
 // The path of this binary.
 std::string OwnPath();
 
+// The folder that XLA is told for its CUDA data: in the user's cache, filled by the program that
+// needs it (client-shim/cudart/libdevice.h). "": switched off, or no cache.
+std::string CudaDataRoot();
+
 struct ClientSettings {
   std::string endpoint, mem, share, limit, priority, net, stats, count, claim;
   bool thin = false;

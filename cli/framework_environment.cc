@@ -66,7 +66,7 @@ std::string XlaFlags(std::initializer_list<const char*> wanted) {
 
 }  // namespace
 
-Variables PtxOnlyEnvironment() {
+Variables PtxOnlyEnvironment(bool thin) {
   Variables variables;
   auto add = [&](const char* name, const std::string& value) {
     if (Variable(name).empty() && !value.empty()) variables.emplace_back(name, value);
@@ -77,7 +77,9 @@ Variables PtxOnlyEnvironment() {
   // XLA looks into the folder that JAX names before it looks along PATH.
   std::string folder = FolderOf(Helper("ptx-only/bin/ptxas"));
   if (!folder.empty()) variables.emplace_back("PATH", folder + ":" + Variable("PATH"));
-  add("CUDA_ROOT", FolderOf(folder));
+  // Where JAX then finds libdevice as well, and the ptxas along PATH.
+  const std::string data = thin ? CudaDataRoot() : "";
+  add("CUDA_ROOT", data.empty() ? FolderOf(folder) : data);
   add("CUPY_COMPILE_WITH_PTX", "1");
   add("NVIDIA_TF32_OVERRIDE", "0");
   variables.emplace_back("XLA_FLAGS", XlaFlags({kNoTiming, "--xla_gpu_enable_triton_gemm=false"}));

@@ -13,7 +13,8 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 
 // For a device that takes PTX only (docs/client.md): a ptxas that hands it through, CuPy's
 // switch, no tensor cores, no timing of kernels by XLA. What the user has set stays.
-Variables PtxOnlyEnvironment();
+// `thin`: what XLA looks for in its own folder of CUDA's comes from the server.
+Variables PtxOnlyEnvironment(bool thin);
 
 // For a dry device: XLA compares the results of the kernels that it times, and here there are none.
 Variables DryEnvironment();

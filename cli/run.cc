@@ -158,7 +158,8 @@ int Run(RunFlags& flags) {
   SetAll(ClientEnvironment(flags.settings));
   if (flags.settings.thin) TellThinLibraries();
   if (!flags.no_audit) AddAuditor();
-  if (flags.ptx_only || server.kind().rfind("cpu", 0) == 0) SetAll(PtxOnlyEnvironment());
+  if (flags.ptx_only || server.kind().rfind("cpu", 0) == 0)
+    SetAll(PtxOnlyEnvironment(flags.settings.thin));
   if (server.kind() == "dry") SetAll(DryEnvironment());
   if (!flags.no_device_node) SetAll(DeviceNodeEnvironment(flags.command[0]));
   // One vGPU for all that this starts: one account of memory, one list of processes.

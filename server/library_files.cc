@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "server/library_desk.h"
+#include "server/toolkit_files.h"
 
 namespace farcall::server {
 
@@ -46,8 +47,36 @@ void AddIfThere(const fs::path& file, std::vector<std::string>* out) {
   }
 }
 
-// site-packages of the interpreters on PATH and of the active environment: nvidia/<package>/lib.
-void AddPackages(const std::string& file, std::vector<std::string>* out) {
+}  // namespace
+
+std::vector<std::string> LibraryFolders() {
+  std::vector<std::string> folders = Split(std::getenv("FARCALL_LIBRARIES"));
+  for (std::string& folder : Split(std::getenv("LD_LIBRARY_PATH"))) {
+    folders.push_back(std::move(folder));
+  }
+  return folders;
+}
+
+std::vector<std::string> ToolkitFolders() {
+  std::vector<std::string> toolkits;
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
+    if (const char* home = std::getenv(name)) {
+      toolkits.emplace_back(home);
+    }
+  }
+  std::error_code error;
+  for (const std::string& folder : Split(std::getenv("PATH"))) {
+    fs::path nvcc = fs::path(folder) / "nvcc";
+    if (fs::is_regular_file(nvcc, error)) {
+      toolkits.push_back(fs::canonical(nvcc, error).parent_path().parent_path().string());
+    }
+  }
+  return toolkits;
+}
+
+// In site-packages of the interpreters on PATH and of the active environment.
+std::vector<std::string> PackageFolders() {
+  std::vector<std::string> packages;
   std::vector<fs::path> prefixes;
   if (const char* venv = std::getenv("VIRTUAL_ENV")) {
     prefixes.emplace_back(venv);
@@ -62,41 +91,26 @@ void AddPackages(const std::string& file, std::vector<std::string>* out) {
       }
       for (const char* site : {"site-packages", "dist-packages"}) {
         for (const auto& package : fs::directory_iterator(python.path() / site / "nvidia", error)) {
-          AddIfThere(package.path() / "lib" / file, out);
+          packages.push_back(package.path().string());
         }
       }
     }
   }
+  return packages;
 }
-
-}  // namespace
 
 std::vector<std::string> LibraryCandidates(const std::string& file) {
   std::vector<std::string> found;
-  for (const std::string& folder : Split(std::getenv("FARCALL_LIBRARIES"))) {
-    AddIfThere(fs::path(folder) / file, &found);
+  for (const fs::path folder : LibraryFolders()) {
+    AddIfThere(folder / file, &found);
   }
-  for (const std::string& folder : Split(std::getenv("LD_LIBRARY_PATH"))) {
-    AddIfThere(fs::path(folder) / file, &found);
-  }
-  std::vector<fs::path> toolkits;
-  for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
-    if (const char* home = std::getenv(name)) {
-      toolkits.emplace_back(home);
-    }
-  }
-  std::error_code error;
-  for (const std::string& folder : Split(std::getenv("PATH"))) {
-    fs::path nvcc = fs::path(folder) / "nvcc";
-    if (fs::is_regular_file(nvcc, error)) {
-      toolkits.push_back(fs::canonical(nvcc, error).parent_path().parent_path());
-    }
-  }
-  for (const fs::path& toolkit : toolkits) {
+  for (const fs::path toolkit : ToolkitFolders()) {
     AddIfThere(toolkit / "lib64" / file, &found);
     AddIfThere(toolkit / "targets/x86_64-linux/lib" / file, &found);
   }
-  AddPackages(file, &found);
+  for (const fs::path package : PackageFolders()) {
+    AddIfThere(package / "lib" / file, &found);
+  }
   found.push_back(file);  // as the loader finds it
   return found;
 }

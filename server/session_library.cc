@@ -4,6 +4,7 @@
 #include "server/current_context.h"
 #include "server/library_desk.h"
 #include "server/session.h"
+#include "server/toolkit_files.h"
 
 namespace farcall::server {
 
@@ -33,6 +34,27 @@ uint64_t WorkOf(const LibraryHeader& header, std::span<const std::byte> body) {
     key ^= key >> 29;
   }
   return key | 1;
+}
+
+// What a toolkit here has beside its libraries, in pieces; read on a helper.
+std::function<void()> AnswerFile(ServeCall& call) {
+  const auto file = call.in.Get<uint32_t>();
+  call.in.Get<uint32_t>();
+  const auto from = call.in.Get<uint64_t>();
+  if (!call.in.Done()) {
+    call.Lie("a file's piece");
+  }
+  return [&session = call.session, header = call.header, file, from] {
+    uint64_t whole = 0;
+    std::string piece;
+    Status read = ReadToolkitFile(static_cast<LibraryFile>(file), from, &whole, &piece);
+    Builder out;
+    out.Put<int32_t>(read.ok() ? 0 : 1);
+    out.Put<uint32_t>(0);
+    out.Put<uint64_t>(whole);
+    out.PutString(read.ok() ? piece : read.message());
+    session.Answer(header, CUDA_SUCCESS, out.bytes());
+  };
 }
 
 }  // namespace
@@ -144,6 +166,13 @@ Status Session::ServeLibrary(const RecordView& record, Turn& turn, Served* serve
   }
   if (table != nullptr && header.function >= kLibraryPut && header.function <= kLibraryTake) {
     ServeLibraryBlob(call, header);
+    return call.LieStatus();
+  }
+  if (table != nullptr && header.function == kLibraryFile) {
+    std::function<void()> answer = AnswerFile(call);
+    if (!call.lie()) {
+      library_helper_.Submit(std::move(answer));
+    }
     return call.LieStatus();
   }
   if (row == nullptr || row->serve == nullptr) {

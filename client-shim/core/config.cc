@@ -114,12 +114,7 @@ Config* Load() {
   config->stats_file = settings.Find("stats").value;
   config->counters_folder = Get("FARCALL_COUNTERS");
   config->sync = LoadFlag(settings, "sync", config);
-  config->cache_dir = settings.Find("cache_dir").value;
-  if (config->cache_dir.empty()) {
-    std::string base = Get("XDG_CACHE_HOME");
-    if (base.empty() && !Get("HOME").empty()) base = Get("HOME") + "/.cache";
-    if (!base.empty()) config->cache_dir = base + "/farcall";
-  }
+  config->cache_dir = settings.CacheFolder();
   LoadQuota(settings, config);
   if (!settings.error().empty()) config->error = settings.error();
   return config;

@@ -59,7 +59,7 @@ bool Read(const std::string& path, std::string* text, std::string* error) {
 const std::vector<std::string_view>& Settings::Names() {
   static const auto* names = new std::vector<std::string_view>{
       "endpoint", "token", "token_file", "log",       "log_file", "sync",  "stats", "mem",
-      "share",    "limit", "priority",   "cache_dir", "claim",    "count", "net"};
+      "share",    "limit", "priority",   "cache_dir", "claim",    "count", "net",   "libdevice"};
   return *names;
 }
 
@@ -78,6 +78,14 @@ Settings Settings::Load(const std::vector<std::string>& files) {
     if (!settings.LoadFile(path)) break;
   }
   return settings;
+}
+
+std::string Settings::CacheFolder() const {
+  std::string folder = Find("cache_dir").value;
+  if (!folder.empty()) return folder;
+  std::string base = Variable("XDG_CACHE_HOME"), home = Variable("HOME");
+  if (base.empty() && !home.empty()) base = home + "/.cache";
+  return base.empty() ? "" : base + "/farcall";
 }
 
 bool Settings::LoadFile(const std::string& path) {

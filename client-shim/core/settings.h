@@ -26,6 +26,8 @@ class Settings {
   // `name` as the files spell it: "token_file" is FARCALL_TOKEN_FILE in the environment.
   Setting Find(std::string_view name) const;
   static const std::vector<std::string_view>& Names();
+  // FARCALL_CACHE_DIR, else $XDG_CACHE_HOME/farcall or ~/.cache/farcall; "": none.
+  std::string CacheFolder() const;
   // One line if a file cannot be used: the file, what is wrong, what would be right.
   const std::string& error() const { return error_; }
 
@@ -34,5 +36,11 @@ class Settings {
   std::map<std::string, Setting, std::less<>> from_files_;
   std::string error_;
 };
+
+// Where in a cache the server's nvvm/libdevice is kept (server_file.h): what XLA calls its CUDA
+// data directory.
+inline std::string CudaDataFolder(const std::string& cache) {
+  return cache + "/cuda";
+}
 
 }  // namespace farcall::client

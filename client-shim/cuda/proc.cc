@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "client-shim/core/cuda_data.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/core/library_channel.h"
 #include "client-shim/core/log.h"
@@ -116,6 +117,10 @@ CUresult Call_cuGetExportTable(const void** ppExportTable, const CUuuid* pExport
   std::memcpy(uuid, pExportTableId->bytes, sizeof(uuid));
   if (std::memcmp(uuid, kNvmlChannelId, sizeof(uuid)) == 0) {
     *ppExportTable = TheNvmlChannel();
+    return CUDA_SUCCESS;
+  }
+  if (std::memcmp(uuid, kCudaDataId, sizeof(uuid)) == 0) {
+    *ppExportTable = TheCudaDataTable();
     return CUDA_SUCCESS;
   }
   if (std::memcmp(uuid, kLibraryChannelId, sizeof(uuid)) == 0) {

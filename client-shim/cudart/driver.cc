@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "client-shim/cudart/device.h"
+#include "client-shim/cudart/libdevice.h"
 #include "client-shim/cudart/refuse.h"
 #include "cudart/hand.h"
 
@@ -35,9 +36,7 @@ cudaError_t Load() {
   return cudaSuccess;
 }
 
-}  // namespace
-
-cudaError_t StartDriver() {
+cudaError_t Start() {
   std::lock_guard<std::mutex> lock(*g_start);
   if (g_driver_ready.load(std::memory_order_relaxed)) return cudaSuccess;
   if (cudaError_t error = Load(); error != cudaSuccess) return error;
@@ -46,6 +45,14 @@ cudaError_t StartDriver() {
   if (cudaError_t error = FindDevices(); error != cudaSuccess) return error;
   g_driver_ready.store(true, std::memory_order_release);
   return cudaSuccess;
+}
+
+}  // namespace
+
+cudaError_t StartDriver() {
+  cudaError_t error = Start();
+  if (error == cudaSuccess) OfferLibdevice();
+  return error;
 }
 
 cudaError_t Call_cudaDriverGetVersion(int* version) {
@@ -59,6 +66,7 @@ cudaError_t Call_cudaDriverGetVersion(int* version) {
 cudaError_t Call_cudaRuntimeGetVersion(int* version) {
   if (version == nullptr) return cudaErrorInvalidValue;
   *version = FARCALL_CUDART_VERSION;
+  OfferLibdevice();  // of the runtime XLA's platform asks this alone before it compiles
   return cudaSuccess;
 }
 

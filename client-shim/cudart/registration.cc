@@ -3,6 +3,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "client-shim/cudart/libdevice.h"
 #include "client-shim/cudart/refuse.h"
 #include "client-shim/cudart/registry.h"
 #include "client-shim/cudart/symbol_table.h"
@@ -159,6 +160,7 @@ using namespace farcall::cudart;
 #define CUDART_EXPORT extern "C" __attribute__((visibility("default")))
 
 CUDART_EXPORT void** __cudaRegisterFatBinary(void* wrapper) {
+  OfferLibdevice();  // ahead of XLA's reading its flags, when it is XLA that is being loaded
   auto* binary = new FatBinary;
   binary->wrapper = wrapper;
   return reinterpret_cast<void**>(binary);
