@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <unordered_map>
 
@@ -16,15 +17,10 @@ using cudnn::kKind_cudnnBackendDescriptor_t;
 constexpr size_t kMostContents = 1u << 15;
 constexpr size_t kMostProbes = 1u << 14;
 
-struct Contents {
-  std::mutex mutex;
-  std::unordered_map<std::string, BackendContentRef> by_key;
-  std::unordered_map<std::string, int> probes;
-};
+using Contents = BackendContents;
 
 Contents& TheContents() {
-  static auto* contents = new Contents;
-  return *contents;
+  return TheBackendContents();
 }
 
 template <typename T>
@@ -45,17 +41,6 @@ std::string KeyOf(const BackendStep& step) {
   std::string key = Shape(step);
   key += step.bytes;
   for (uint64_t id : step.ids) Append(&key, id);
-  return key;
-}
-
-std::string KeyOf(int32_t type, const std::vector<BackendStep>& steps) {
-  std::string key;
-  Append(&key, type);
-  for (const BackendStep& step : steps) {
-    std::string one = KeyOf(step);
-    Append(&key, one.size());
-    key += one;
-  }
   return key;
 }
 
@@ -87,7 +72,39 @@ int64_t FirstInt(const std::vector<BackendStep>& steps, int attribute, int64_t o
   return otherwise;
 }
 
-// A tensor that a variant pack holds as a host's scalar, and those of what is named.
+// Those that nothing refers to go when there are too many.
+void Tidy(Contents* contents, std::vector<BackendContentRef>* gone) {
+  if (contents->by_key.size() < kMostContents) return;
+  for (auto it = contents->by_key.begin(); it != contents->by_key.end();) {
+    if (it->second.use_count() == 1) {
+      gone->push_back(std::move(it->second));
+      it = contents->by_key.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+thread_local std::string t_last_error;
+
+}  // namespace
+
+BackendContents& TheBackendContents() {
+  static auto* contents = new BackendContents;
+  return *contents;
+}
+
+std::string KeyOf(int32_t type, const std::vector<BackendStep>& steps) {
+  std::string key;
+  Append(&key, type);
+  for (const BackendStep& step : steps) {
+    std::string one = KeyOf(step);
+    Append(&key, one.size());
+    key += one;
+  }
+  return key;
+}
+
 void NoteByValue(BackendContent* content) {
   for (const BackendStep& step : content->steps) {
     for (const BackendContentRef& named : step.contents) {
@@ -110,27 +127,23 @@ void NoteByValue(BackendContent* content) {
   content->by_value[FirstInt(content->steps, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0)] = bytes;
 }
 
-// Those that nothing refers to go when there are too many.
-void Tidy(Contents* contents, std::vector<BackendContentRef>* gone) {
-  if (contents->by_key.size() < kMostContents) return;
-  for (auto it = contents->by_key.begin(); it != contents->by_key.end();) {
-    if (it->second.use_count() == 1) {
-      gone->push_back(std::move(it->second));
-      it = contents->by_key.erase(it);
-    } else {
-      ++it;
-    }
-  }
-}
-
-// What the library says of a descriptor, and not what became of the device or the session.
 bool IsVerdict(int status) {
   return status == 0 || (status >= 2000 && status < 4000);
 }
 
-thread_local std::string t_last_error;
+std::string QuestionKey(int32_t attribute, int32_t type, int64_t requested, BackendForm form,
+                        const std::vector<int32_t>& types) {
+  std::string key;
+  for (int64_t part : {int64_t{attribute}, int64_t{type}, requested, int64_t{form}})
+    Append(&key, part);
+  for (int32_t wanted : types) Append(&key, wanted);
+  return key;
+}
 
-}  // namespace
+client::LibraryObject* NewBackendSlot() {
+  return Channel().new_object(static_cast<uint8_t>(kLibrary.id),
+                              static_cast<uint8_t>(kKind_cudnnBackendDescriptor_t), nullptr);
+}
 
 void SetLastError(const std::string& text) {
   t_last_error = text;
@@ -158,6 +171,66 @@ void PutStep(Call& call, const BackendStep& step) {
   call.In(step.is_null ? nullptr : step.bytes.data(), step.bytes.size());
 }
 
+namespace {
+
+void PutDescriptor(Call& call, uint64_t name, const BackendContent& content) {
+  call.Value(name);
+  call.Value(content.type);
+  call.Value(static_cast<uint32_t>(content.steps.size()));
+  for (const BackendStep& step : content.steps) PutStep(call, step);
+}
+
+int Settle(BackendContent* content, client::LibraryObject* slot, int status) {
+  if (status == 0) {
+    content->object = slot;
+  } else {
+    Channel().end_object(slot);
+  }
+  return status;
+}
+
+int PostFinalize(BackendContent* content) {
+  client::LibraryObject* slot = NewBackendSlot();
+  if (slot == nullptr) return kLibrary.memory;
+  Call call(Function::cudnnBackendFinalize);
+  PutDescriptor(call, slot->id.load(), *content);
+  return Settle(content, slot, call.Run());
+}
+
+// An older server has no answers ahead: its refusal of the record is no verdict.
+std::atomic<bool> g_answers_ahead{true};
+
+int AskFinalize(const BackendContentRef& content) {
+  client::LibraryObject* slot = NewBackendSlot();
+  if (slot == nullptr) return kLibrary.memory;
+  const uint64_t name = slot->id.load();
+  if (g_answers_ahead.load(std::memory_order_relaxed)) {
+    Nexts nexts(content, name);
+    if (!nexts.empty()) {
+      std::string answers;
+      Call call(Function::cudnnBackendInitialize);
+      PutDescriptor(call, name, *content);
+      nexts.Put(call);
+      call.OutText(&content->text);
+      call.OutText(&answers);
+      int status = call.Ask();
+      if (status != kLibrary.unsupported || !answers.empty()) {
+        status = Settle(content.get(), slot, status);
+        if (status == 0) NoteByValue(content.get());
+        nexts.Take(answers);
+        return status;
+      }
+      g_answers_ahead.store(false, std::memory_order_relaxed);
+    }
+  }
+  Call call(Function::cudnnBackendFinalize);
+  PutDescriptor(call, name, *content);
+  call.OutText(&content->text);
+  return Settle(content.get(), slot, call.Ask());
+}
+
+}  // namespace
+
 int FinalizeContent(int32_t type, const std::vector<BackendStep>& steps, BackendContentRef* out) {
   Contents& contents = TheContents();
   std::string key = KeyOf(type, steps);
@@ -173,26 +246,23 @@ int FinalizeContent(int32_t type, const std::vector<BackendStep>& steps, Backend
   auto content = std::make_shared<BackendContent>();
   content->type = type;
   content->steps = steps;
-  void* made = nullptr;
-  Call call(Function::cudnnBackendFinalize);
-  call.New(&made, kKind_cudnnBackendDescriptor_t);
-  call.Value(type);
-  call.Value(static_cast<uint32_t>(steps.size()));
-  for (const BackendStep& step : steps) PutStep(call, step);
-  call.OutText(&content->text);
-  content->status = call.Ask();
-  SetLastError(content->text);
-  if (content->status == 0) {
-    content->object = static_cast<client::LibraryObject*>(made);
-    NoteByValue(content.get());
-  } else if (made != nullptr) {
-    Channel().end_object(static_cast<client::LibraryObject*>(made));
+  const std::string kind = PlainKind(type, steps);
+  bool plain = false;
+  {
+    std::lock_guard lock(contents.mutex);
+    content->habits = &contents.habits[type];
+    plain = !kind.empty() && contents.plain.contains(kind);
   }
+  content->status = plain ? PostFinalize(content.get()) : AskFinalize(content);
+  if (content->status == 0) NoteByValue(content.get());
+  SetLastError(content->text);
   *out = content;
   if (!IsVerdict(content->status)) return content->status;
   std::vector<BackendContentRef> gone;  // ends outside the lock
   std::lock_guard lock(contents.mutex);
   Tidy(&contents, &gone);
+  if (content->status == 0 && !kind.empty()) contents.plain.insert(kind);
+  if (!plain) NoteFinalize(type, steps);
   *out = contents.by_key.emplace(std::move(key), std::move(content)).first->second;
   return (*out)->status;
 }
@@ -225,10 +295,7 @@ int ProbeStep(int32_t type, const BackendStep& step) {
 
 BackendAnswer AskContent(const BackendContentRef& content, int32_t attribute, int32_t type,
                          int64_t requested, BackendForm form, const std::vector<int32_t>& types) {
-  std::string key;
-  for (int64_t part : {int64_t{attribute}, int64_t{type}, requested, int64_t{form}})
-    Append(&key, part);
-  for (int32_t wanted : types) Append(&key, wanted);
+  std::string key = QuestionKey(attribute, type, requested, form, types);
   {
     std::lock_guard lock(content->mutex);
     auto found = content->answers.find(key);
@@ -245,9 +312,7 @@ BackendAnswer AskContent(const BackendContentRef& content, int32_t attribute, in
   if (form == kBackendObjects) {
     call.Value(static_cast<uint32_t>(types.size()));
     for (int32_t wanted : types) {
-      client::LibraryObject* slot =
-          Channel().new_object(static_cast<uint8_t>(kLibrary.id),
-                               static_cast<uint8_t>(kKind_cudnnBackendDescriptor_t), nullptr);
+      client::LibraryObject* slot = NewBackendSlot();
       if (slot == nullptr) {
         for (client::LibraryObject* taken : slots) Channel().end_object(taken);
         answer.status = kLibrary.memory;
@@ -264,6 +329,12 @@ BackendAnswer AskContent(const BackendContentRef& content, int32_t attribute, in
   call.OutText(&answer.text);
   answer.status = call.Ask();
   std::memcpy(&answer.count, count.data(), std::min(count.size(), sizeof(answer.count)));
+  Habit* habit = nullptr;
+  if (IsVerdict(answer.status)) {
+    std::lock_guard lock(TheContents().mutex);
+    habit = NoteQuestion(content->habits, {attribute, type, requested, form, types, {}, false, {}});
+    for (size_t i = 0; habit != nullptr && i < slots.size(); ++i) habit->of_made[i];
+  }
   for (size_t i = 0; i < slots.size(); ++i) {
     if (answer.status != 0 || static_cast<int64_t>(i) >= answer.count) {
       Channel().end_object(slots[i]);
@@ -273,6 +344,7 @@ BackendAnswer AskContent(const BackendContentRef& content, int32_t attribute, in
     made->object = slots[i];
     made->type = types[i];
     made->by_value = content->by_value;
+    if (habit != nullptr) made->habits = &habit->of_made.find(i)->second;
     answer.made.push_back(std::move(made));
   }
   if (!IsVerdict(answer.status)) return answer;

@@ -93,6 +93,56 @@ print(json.dumps(0))
         self.assertEqual(counts[1]["posted"] - counts[0]["posted"], 40)
         self.assertEqual(finals[0], finals[1])
 
+    def test_a_new_shape_is_one_wait_once_its_like_was_built(self):
+        counts = []
+        for shapes in (2, 12):
+            found, lines, count = self.run_client(f"""
+def built(channels):
+    status, plan = planned(0, lambda own: plain(own, channels))
+    return status, get(plan, 402, INT64, 1)
+print(json.dumps([built(2 + i) for i in range({shapes})]))
+""")
+            self.assertEqual(found, [[0, [0, 1, [64]]]] * shapes)
+            counts.append(waits_but_for_memory(count))
+            self.assertEqual(lines.count("finalize 5"), shapes)
+        self.assertEqual(counts[1] - counts[0], 10, counts)
+
+    def test_what_is_refused_ahead_is_told_where_it_is_met(self):
+        found, lines, _ = self.run_client("""
+text = ctypes.create_string_buffer(100)
+def told(engine, channels):
+    status = planned(engine, lambda own: plain(own, channels))[0]
+    cudnn.cudnnGetLastErrorString(text, 100)
+    return [status, text.value.decode()]
+print(json.dumps([told(engine, channels) for channels in (2, 3, 4) for engine in (13, 0)]))
+""")
+        self.assertEqual(found, [[3000, "the fake refuses it"], [0, ""]] * 3)
+
+    def test_nothing_is_asked_ahead_for_a_handle_that_is_gone(self):
+        found, _, _ = self.run_client("""
+codes = []
+for channels in range(2, 6):
+    own = c_void_p()
+    assert cudnn.cudnnCreate(byref(own)) == 0
+    codes.append(planned(0, lambda _: plain(own, channels))[0])
+    assert cudnn.cudnnDestroy(own) == 0
+print(json.dumps(codes + [planned(0, lambda own: plain(own, 9))[0]]))
+""")
+        self.assertEqual(found, [0] * 5)
+
+    def test_sizes_that_are_not_ordinary_are_asked(self):
+        found, lines, _ = self.run_client("""
+tensor(1, (2, 3, 4, 5), packed((2, 3, 4, 5)))
+codes = []
+for dims, strides in (((2, 3, 4, -5), (60, 20, 5, 1)), ((2, 3, 4, 5), (1, 1, 1, 1)), ((2, 3, 4, 1 << 21), (60, 20, 5, 1)), ((4, 3, 2, 5), (30, 10, 5, 1))):
+    own = make(TENSOR)
+    codes += [put(own, *step) for step in ((901, DATA_TYPE, 0), (902, INT64, *dims), (903, INT64, *strides), (906, INT64, 1), (900, INT64, 16),
+                                           (907, BOOLEAN, False), (908, BOOLEAN, False))]
+    codes.append(cudnn.cudnnBackendFinalize(own))
+print(json.dumps(codes))
+""")
+        self.assertEqual([found[7::8], set(found)], [[3002, 0, 0, 0], {0, 3002}])
+
     def test_a_refusal_is_told_where_it_is_met(self):
         found, _, _ = self.run_client("""
 refused = planned(13)[0]

@@ -11,6 +11,7 @@ enum { kTensor = 17, kEngine = 2, kConfig = 3, kPlan = 5, kPack = 16, kMost = 64
 struct Descriptor {
   int type;
   int is_final;
+  int is_bad;
   int64_t engine;
   int64_t ids[kMost];
   void* pointers[kMost];
@@ -65,6 +66,9 @@ int cudnnBackendSetAttribute(void* of, int attribute, int type, int64_t count, c
     memcpy(descriptor->ids, elements, (size_t)count * 8);
     descriptor->count = count;
   }
+  if (descriptor->type == kTensor && attribute == 902) {
+    for (int64_t i = 0; i < count; ++i) descriptor->is_bad |= ((const int64_t*)elements)[i] < 1;
+  }
   if (descriptor->type == kPack && attribute == 1001) memcpy(descriptor->pointers, elements, (size_t)count * 8);
   return 0;
 }
@@ -75,6 +79,7 @@ int cudnnBackendFinalize(void* of) {
   snprintf(line, sizeof(line), "finalize %d", descriptor->type);
   Say(line);
   descriptor->is_final = 1;
+  if (descriptor->is_bad) return 3002;
   return descriptor->type == kPlan && descriptor->engine == 13 ? 3000 : 0;
 }
 
