@@ -132,12 +132,7 @@ std::string Stream(Supervisor& supervisor, const std::string& address, const std
   std::atomic<bool> over{false};
   std::thread reader([&] {
     pb::HostAnswer answer;
-    while (stream->Read(&answer)) {
-      if (answer.beat_now())
-        supervisor.Nudge();
-      else
-        supervisor.Answer(answer);
-    }
+    while (stream->Read(&answer)) supervisor.Answer(answer);
     over = true;
     supervisor.Nudge();
   });

@@ -50,7 +50,12 @@ Core LoadCore(const Loaded& loaded, const Timing& timing) {
 }  // namespace
 
 Controller::Controller(std::unique_ptr<Store> store, const Loaded& loaded, const Timing& timing)
-    : store_(std::move(store)), term_(loaded.term), core_(LoadCore(loaded, timing)) {}
+    : store_(std::move(store)), term_(loaded.term), core_(LoadCore(loaded, timing)) {
+  // No number of another controller's life is one of this.
+  last_change_ = term_ << 32;
+  for (const auto& [id, claim] : core_.claims())
+    if (std::optional<Seat> seat = SeatOf(claim)) seats_[id] = std::move(*seat);
+}
 
 Controller::~Controller() {
   Stop();
@@ -91,44 +96,138 @@ void Controller::Loop() {
   }
 }
 
+Controller::Touched Controller::ApplyAll(const std::vector<Item>& items, std::vector<Effects>* all,
+                                         Ms now) {
+  Touched touched;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!items[i].event) continue;
+    touched.has_tick = touched.has_tick || std::holds_alternative<Tick>(*items[i].event);
+    Effects& effects = (*all)[i] = core_.Apply(*items[i].event, now);
+    touched.claims.insert(effects.claims.begin(), effects.claims.end());
+    touched.hosts.insert(effects.hosts.begin(), effects.hosts.end());
+    touched.erased.insert(effects.erased_claims.begin(), effects.erased_claims.end());
+    late_.insert(effects.told_claims.begin(), effects.told_claims.end());
+    for (const auto* shown : {&effects.claims, &effects.told_claims, &effects.shown_claims})
+      touched.shown_claims.insert(shown->begin(), shown->end());
+    for (const auto* shown : {&effects.hosts, &effects.shown_hosts})
+      touched.shown_hosts.insert(shown->begin(), shown->end());
+    // The latest says all.
+    for (auto& [host, answer] : effects.pushes) touched.pushes[host] = answer;
+  }
+  return touched;
+}
+
+Batch Controller::Writes(Touched& touched, Ms now) {
+  if (touched.has_tick || !touched.claims.empty() || !touched.hosts.empty() ||
+      !touched.erased.empty())
+    touched.claims.merge(late_), late_.clear();
+  Batch batch;
+  for (const std::string& id : touched.claims)
+    if (const Claim* claim = core_.Find(id))
+      batch.writes.push_back({"claim", id, ToProto(*claim, nullptr).SerializeAsString()});
+  for (const std::string& id : touched.erased)
+    if (core_.Find(id) == nullptr) batch.writes.push_back({"claim", id, ""});
+  for (const std::string& name : touched.hosts)
+    batch.writes.push_back(
+        {"host", name, ToProto(core_.hosts().at(name), now).SerializeAsString()});
+  return batch;
+}
+
 void Controller::Handle(std::vector<Item> items) {
   Ms now = SteadyMs();
   std::vector<Effects> all(items.size());
-  std::set<std::string> claims, hosts, erased, beats;
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (!items[i].event) continue;
-    all[i] = core_.Apply(*items[i].event, now);
-    claims.insert(all[i].claims.begin(), all[i].claims.end());
-    hosts.insert(all[i].hosts.begin(), all[i].hosts.end());
-    erased.insert(all[i].erased_claims.begin(), all[i].erased_claims.end());
-    beats.insert(all[i].beats.begin(), all[i].beats.end());
-  }
-  Batch batch;
-  for (const std::string& id : claims)
-    if (const Claim* claim = core_.Find(id))
-      batch.writes.push_back({"claim", id, ToProto(*claim, nullptr).SerializeAsString()});
-  for (const std::string& id : erased)
-    if (core_.Find(id) == nullptr) batch.writes.push_back({"claim", id, ""});
-  for (const std::string& name : hosts)
-    batch.writes.push_back(
-        {"host", name, ToProto(core_.hosts().at(name), now).SerializeAsString()});
-  Status stored = store_->Commit(batch);
+  Touched touched = ApplyAll(items, &all, now);
+  Status stored = store_->Commit(Writes(touched, now));
   if (!stored.ok()) {
     // What was decided cannot be undone here and was told to nobody: the next start has the truth.
     std::fprintf(stderr, "farcall pool: %s; ending (sessions go on)\n", stored.message().c_str());
     std::fflush(nullptr);
     _exit(kExitFenced);
   }
+  Publish(touched, now);
   for (const Effects& effects : all) Note(effects);
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].read) items[i].read(core_, now);
     if (items[i].done) items[i].done(all[i]);
   }
-  if (nudge_)
-    for (const std::string& host : beats) nudge_(host);
+  if (push_)
+    for (const auto& [host, answer] : touched.pushes) push_(host, answer);
   std::lock_guard lock(mutex_);
-  if (!batch.writes.empty()) ++changes_;
+  if (!touched.shown_claims.empty() || !touched.shown_hosts.empty() || !touched.erased.empty())
+    ++changes_;
   changed_.notify_all();
+}
+
+std::optional<Controller::Seat> Controller::SeatOf(const Claim& claim) const {
+  auto host = core_.hosts().find(claim.host);
+  if (!IsUsable(claim.state) || host == core_.hosts().end()) return std::nullopt;
+  return Seat{claim.id, claim.host, claim.epoch, host->second.endpoints};
+}
+
+void Controller::Publish(const Touched& touched, Ms now) {
+  std::set<std::string> moved = touched.shown_claims;
+  for (const std::string& name : touched.hosts) {  // its endpoints may be others
+    const Host& host = core_.hosts().at(name);
+    moved.insert(host.claims.begin(), host.claims.end());
+  }
+  {
+    std::lock_guard lock(seats_mutex_);
+    for (const std::string& id : moved) {
+      const Claim* claim = core_.Find(id);
+      std::optional<Seat> seat = claim == nullptr ? std::nullopt : SeatOf(*claim);
+      if (seat)
+        seats_[id] = std::move(*seat);
+      else
+        seats_.erase(id);
+    }
+  }
+  std::lock_guard lock(mutex_);
+  auto add = [&](const char* kind) {
+    auto change = std::make_shared<v1::Change>();
+    change->set_number(++last_change_);
+    change->set_kind(kind);
+    change_log_.push_back(change);
+    if (change_log_.size() > kMostEvents) change_log_.pop_front();
+    return change;
+  };
+  for (const std::string& id : touched.shown_claims) {
+    const Claim* claim = core_.Find(id);
+    if (claim == nullptr) continue;
+    auto host = core_.hosts().find(claim->host);
+    *add("claim")->mutable_claim() =
+        ToProto(*claim, host == core_.hosts().end() ? nullptr : &host->second);
+  }
+  for (const std::string& id : touched.erased)
+    if (core_.Find(id) == nullptr) add("claim_gone")->mutable_claim()->set_id(id);
+  for (const std::string& name : touched.shown_hosts)
+    *add("host")->mutable_host() = ToProto(core_.hosts().at(name), now);
+}
+
+std::optional<Controller::Seat> Controller::FindSeat(const std::string& id) const {
+  std::shared_lock lock(seats_mutex_);
+  auto found = seats_.find(id);
+  return found == seats_.end() ? std::nullopt : std::optional(found->second);
+}
+
+uint64_t Controller::LastChange() {
+  std::lock_guard lock(mutex_);
+  return last_change_;
+}
+
+bool Controller::is_stopping() {
+  std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+std::optional<Controller::Changes> Controller::ChangesAfter(uint64_t number, Ms longest) {
+  std::unique_lock lock(mutex_);
+  uint64_t first = last_change_ - change_log_.size();  // before the oldest that is kept
+  if (number < first || number > last_change_) return std::nullopt;
+  changed_.wait_for(lock, std::chrono::milliseconds(longest),
+                    [&] { return last_change_ > number || stopping_; });
+  first = last_change_ - change_log_.size();
+  if (number < first) return std::nullopt;
+  return Changes(change_log_.begin() + static_cast<long>(number - first), change_log_.end());
 }
 
 void Controller::Note(const Effects& effects) {
@@ -199,6 +298,12 @@ std::optional<Claim> Controller::Find(const std::string& id, Host* host) {
 }
 
 std::optional<Claim> Controller::WaitBound(const std::string& id, Ms longest) {
+  return WaitUntil(id, longest,
+                   [](const Claim& claim) { return IsUsable(claim.state) || IsOver(claim.state); });
+}
+
+std::optional<Claim> Controller::WaitUntil(const std::string& id, Ms longest,
+                                           const std::function<bool(const Claim&)>& is_so) {
   auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(longest);
   while (true) {
     uint64_t seen;
@@ -207,7 +312,7 @@ std::optional<Claim> Controller::WaitBound(const std::string& id, Ms longest) {
       seen = changes_;
     }
     std::optional<Claim> claim = Find(id);
-    if (!claim || IsUsable(claim->state) || IsOver(claim->state)) return claim;
+    if (!claim || is_so(*claim)) return claim;
     std::unique_lock lock(mutex_);
     if (!changed_.wait_until(lock, end, [&] { return changes_ != seen || stopping_; }) || stopping_)
       return claim;

@@ -6,11 +6,15 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <shared_mutex>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "pool/core/core.h"
@@ -23,13 +27,19 @@ class Controller {
  public:
   // Called on the controller's thread; must not block.
   using Done = std::function<void(Effects&)>;
-  using Nudge = std::function<void(const std::string& host)>;
+  using Push = std::function<void(const std::string& host, const Answer& answer)>;
+  // Where the sessions of a claim go.
+  struct Seat {
+    std::string claim, host;
+    uint64_t epoch = 0;
+    std::vector<std::string> endpoints;
+  };
 
   Controller(std::unique_ptr<Store> store, const Loaded& loaded, const Timing& timing);
   ~Controller();
 
-  // Hosts to be asked for a heartbeat are told to it; before Start.
-  void OnNudge(Nudge nudge) { nudge_ = std::move(nudge); }
+  // What hosts are to be told before their next report; before Start.
+  void OnPush(Push push) { push_ = std::move(push); }
   void Start();
   void Stop();
 
@@ -40,8 +50,20 @@ class Controller {
   std::optional<Claim> Find(const std::string& id, Host* host = nullptr);
   // Waits until the claim can be used or is over, at most so long; then as it is.
   std::optional<Claim> WaitBound(const std::string& id, Ms longest);
+  // Waits until it is so of the claim or the claim is gone, at most so long; then as it is.
+  std::optional<Claim> WaitUntil(const std::string& id, Ms longest,
+                                 const std::function<bool(const Claim&)>& is_so);
   // Events after that number, waiting for the next one at most so long.
   std::vector<v1::Event> EventsAfter(uint64_t number, Ms longest);
+  // Of a claim that can be used, without asking the core. As old as what it was last told at most;
+  // its host has the last word.
+  std::optional<Seat> FindSeat(const std::string& id) const;
+  // Changes of claims and hosts after that number, waiting as above; nullopt: too far back, all
+  // has to be read anew (LastChange's number and what a Read sees then belong together).
+  using Changes = std::vector<std::shared_ptr<const v1::Change>>;
+  std::optional<Changes> ChangesAfter(uint64_t number, Ms longest);
+  uint64_t LastChange();
+  bool is_stopping();
 
   uint64_t term() const { return term_; }
 
@@ -54,18 +76,34 @@ class Controller {
   void Loop();
   void Handle(std::vector<Item> items);
   void Note(const Effects& effects);
+  // What a batch changed, gathered over its events.
+  struct Touched {
+    std::set<std::string> claims, hosts, erased;  // to be stored now
+    std::set<std::string> shown_claims, shown_hosts;
+    std::map<std::string, Answer> pushes;
+    bool has_tick = false;
+  };
+  Touched ApplyAll(const std::vector<Item>& items, std::vector<Effects>* all, Ms now);
+  Batch Writes(Touched& touched, Ms now);
+  void Publish(const Touched& touched, Ms now);
+  std::optional<Seat> SeatOf(const Claim& claim) const;
 
   const std::unique_ptr<Store> store_;
   const uint64_t term_;
   Core core_;  // of the thread alone
-  Nudge nudge_;
+  Push push_;
+  std::set<std::string> late_;  // told claims that the next commit takes along
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable came_, changed_;
   std::deque<Item> queue_;
   std::deque<v1::Event> events_;
   uint64_t last_event_ = 0, changes_ = 0;
+  std::deque<std::shared_ptr<const v1::Change>> change_log_;
+  uint64_t last_change_ = 0;
   bool stopping_ = false;
+  mutable std::shared_mutex seats_mutex_;
+  std::unordered_map<std::string, Seat> seats_;
 };
 
 // Whether sessions may be opened under it.

@@ -13,6 +13,7 @@ constexpr uint64_t kMostBytes = 1ull << 50;
 constexpr int kMostGpus = 64, kMostClaims = 8192, kMostEndpoints = 8;
 constexpr size_t kMostText = 256;
 constexpr uint32_t kDefaultSeats = 64;
+constexpr int64_t kMostMs = 366LL * 24 * 3600 * 1000;
 
 Refusal Wrong(std::string field, std::string message) {
   return {RefusalCode::kInvalid, std::move(message), std::move(field), ""};
@@ -74,10 +75,37 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* 
   ask->lifetime_ms = request.lifetime_ms();
   ask->on_disconnect_ms = request.on_disconnect_ms();
   if (request.hold_ms() != 0) ask->hold_ms = request.hold_ms();
-  constexpr int64_t kMostMs = 366LL * 24 * 3600 * 1000;
   for (int64_t value : {ask->queue_ms, ask->lifetime_ms, ask->on_disconnect_ms, ask->hold_ms})
     if (value > kMostMs)
       return Wrong("", "a time of " + std::to_string(value) + " ms: at most a year");
+  return std::nullopt;
+}
+
+std::optional<Refusal> ToChange(const pb::ClaimChange& request, ChangeClaim* change) {
+  change->id = request.id();
+  if (request.if_revision() != 0) change->if_revision = request.if_revision();
+  if (request.has_memory_bytes()) change->memory_bytes = request.memory_bytes();
+  if (request.has_share_milli()) change->share_milli = request.share_milli();
+  if (request.has_limit_milli()) change->limit_milli = request.limit_milli();
+  if (request.has_max_sessions()) change->seats = request.max_sessions();
+  if (request.has_class_()) {
+    change->priority = PriorityNumber(request.class_());
+    if (!change->priority)
+      return Wrong("class", "class '" + Shortened(request.class_()) + "': high, normal or low");
+  }
+  if (request.has_lifetime_ms()) {
+    if (request.lifetime_ms() > kMostMs)
+      return Wrong("lifetime_ms",
+                   "a time of " + std::to_string(request.lifetime_ms()) + " ms: at most a year");
+    change->lifetime_ms = request.lifetime_ms();
+  }
+  bool changes = request.has_memory_bytes() || request.has_share_milli() ||
+                 request.has_limit_milli() || request.has_max_sessions() || request.has_class_() ||
+                 request.has_lifetime_ms();
+  if (!changes)
+    return Wrong("",
+                 "nothing to change: give memory_bytes, share_milli, limit_milli, class, "
+                 "max_sessions or lifetime_ms");
   return std::nullopt;
 }
 
@@ -98,6 +126,12 @@ pb::Claim ToProto(const Claim& claim, const Host* host) {
   told.set_order(claim.order);
   if (claim.state == ClaimState::kReleasing)
     told.set_next_state(claim.requeues ? "pending" : std::string(ToText(claim.final_state)));
+  told.set_quota(claim.quota);
+  told.set_changing(claim.before.has_value());
+  if (claim.before) {
+    *told.mutable_before() = ToProto(claim.before->ask);
+    told.set_before_memory_bytes(claim.before->memory_bytes);
+  }
   *told.mutable_request() = ToProto(claim.ask);
   told.mutable_request()->set_idempotency_key(claim.idempotency_key);
   return told;
@@ -120,6 +154,12 @@ Claim FromProto(const pb::Claim& stored) {
   claim.created_unix = stored.created();
   claim.revision = stored.revision();
   claim.order = stored.order();
+  claim.quota = stored.quota();
+  if (stored.changing()) {
+    claim.before.emplace();
+    (void)ToAsk(stored.before(), false, &claim.before->ask);
+    claim.before->memory_bytes = stored.before_memory_bytes();
+  }
   claim.idempotency_key = stored.request().idempotency_key();
   return claim;
 }
@@ -198,6 +238,7 @@ pb::Grant ToProto(const Grant& grant) {
   told.set_priority(grant.priority);
   told.set_seats(grant.seats);
   told.set_hold_ms(grant.hold_ms);
+  told.set_quota(grant.quota);
   return told;
 }
 
@@ -236,6 +277,9 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
     claim.limit_milli = std::min(one.limit_milli(), kWholeMilli);
     claim.priority = static_cast<uint8_t>(std::min(one.priority(), 2u));
     claim.seats = std::clamp(one.seats(), 1u, 4096u);
+    claim.quota = one.quota();
+    claim.refused_quota = one.refused_quota();
+    claim.change_refused = Shortened(one.change_refused());
     report.claims.push_back(claim);
   }
   return report;

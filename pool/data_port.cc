@@ -76,6 +76,7 @@ Result<Redirect> DataPort::Judge(Channel& channel, const Nonce& nonce, const Hel
                   "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the pool's");
   if (!HasFeature(hello, SessionFeature::kRedirect))
     return Status(Code::kUnsupported, "this client knows no pools: install a newer release");
+  if (HasFeature(hello, SessionFeature::kPoolDoors)) return Redirect{service_->doors(), "", ""};
   Result<Redirect> found(
       Status(Code::kUnavailable, std::to_string(kMostWaiting) + " programs wait already"));
   if (waiting_.fetch_add(1) < kMostWaiting) found = Find(channel, hello);
@@ -113,14 +114,12 @@ Result<std::string> DataPort::ClaimOf(const Hello& hello, bool* is_own) {
   return id;
 }
 
-Result<Redirect> DataPort::Lead(const std::string& id) {
-  pb::ClaimName name;
-  name.set_id(id);
+std::optional<Redirect> DataPort::Lead(const std::string& id) {
+  std::optional<Controller::Seat> seat = service_->controller().FindSeat(id);
+  if (!seat) return std::nullopt;
   pb::Connection connection;
-  Outcome outcome = service_->Connect(name, &connection);
-  if (!outcome.ok()) return ToStatus(outcome);
-  return Redirect{
-      {connection.endpoints().begin(), connection.endpoints().end()}, connection.token(), id};
+  service_->Lead(*seat, &connection);
+  return Redirect{std::move(seat->endpoints), connection.token(), id};
 }
 
 Result<Redirect> DataPort::Find(Channel& channel, const Hello& hello) {
@@ -132,9 +131,10 @@ Result<Redirect> DataPort::Find(Channel& channel, const Hello& hello) {
   };
   auto end = Clock::now() + kLongestWait;
   while (true) {
+    if (std::optional<Redirect> led = Lead(*id)) return std::move(*led);
     std::optional<Claim> claim = service_->controller().WaitBound(*id, kLook);
     if (!claim) return Status(Code::kRefused, "there is no claim '" + Printable(*id) + "'");
-    if (IsUsable(claim->state)) return Lead(*id);
+    if (IsUsable(claim->state)) continue;
     if (IsOver(claim->state))
       return Status(Code::kRefused, "claim " + *id + " is " + std::string(ToText(claim->state)) +
                                         ": " + claim->reason);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "pool/service.h"
@@ -27,7 +28,8 @@ class DataPort {
   // What to answer; waits for a place while the client does.
   Result<Redirect> Find(Channel& channel, const Hello& hello);
   Result<std::string> ClaimOf(const Hello& hello, bool* is_own);
-  Result<Redirect> Lead(const std::string& id);
+  // Of a claim that can be used.
+  std::optional<Redirect> Lead(const std::string& id);
 
   Service* const service_;
   const bool wants_token_;

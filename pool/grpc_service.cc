@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -45,6 +46,24 @@ bool HasToken(const std::multimap<grpc::string_ref, grpc::string_ref>& metadata,
 const grpc::Status kWrongToken(grpc::StatusCode::UNAUTHENTICATED,
                                "the token is wrong: send 'authorization: Bearer TOKEN'");
 
+constexpr int kMaxWatchers = 24;  // a thread each
+
+grpc::Status WatchFor(farcall::pool::Service::Watched what, farcall::pool::Service* service,
+                      const std::string& token, grpc::ServerContext* context,
+                      const v1::WatchRequest& request, grpc::ServerWriter<v1::Change>* writer) {
+  if (!HasToken(context->client_metadata(), token)) return kWrongToken;
+  static std::atomic<int> watchers{0};
+  grpc::Status status;
+  if (watchers.fetch_add(1) < kMaxWatchers)
+    service->Watch(what, request, [&](const v1::Change* change) {
+      return !context->IsCancelled() && (change == nullptr || writer->Write(*change));
+    });
+  else
+    status = {grpc::StatusCode::RESOURCE_EXHAUSTED, "24 watchers are served at once"};
+  watchers.fetch_sub(1);
+  return status;
+}
+
 }  // namespace
 
 class GrpcDoor::ClaimsService final : public v1::Claims::Service {
@@ -61,12 +80,18 @@ class GrpcDoor::ClaimsService final : public v1::Claims::Service {
   FARCALL_POOL_CALL(Request, v1::ClaimRequest, v1::Claim)
   FARCALL_POOL_CALL(Get, v1::ClaimName, v1::Claim)
   FARCALL_POOL_CALL(List, v1::ListClaimsRequest, v1::ClaimList)
+  FARCALL_POOL_CALL(Update, v1::ClaimChange, v1::Claim)
   FARCALL_POOL_CALL(Release, v1::ClaimName, v1::Claim)
   FARCALL_POOL_CALL(Renew, v1::ClaimName, v1::Claim)
   FARCALL_POOL_CALL(Explain, v1::ClaimName, v1::Explanation)
   FARCALL_POOL_CALL(Connect, v1::ClaimName, v1::Connection)
   FARCALL_POOL_CALL(Plan, v1::ClaimRequest, v1::Explanation)
 #undef FARCALL_POOL_CALL
+  grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
+                     grpc::ServerWriter<v1::Change>* writer) override {
+    return WatchFor(farcall::pool::Service::Watched::kClaims, service_, token_, context, *request,
+                    writer);
+  }
 
  private:
   farcall::pool::Service* const service_;
@@ -81,6 +106,16 @@ class GrpcDoor::HostsService final : public v1::Hosts::Service {
                     v1::HostList* answer) override {
     if (!HasToken(context->client_metadata(), token_)) return kWrongToken;
     return ToGrpc(service_->ListHosts(answer));
+  }
+  grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
+                     grpc::ServerWriter<v1::Change>* writer) override {
+    return WatchFor(farcall::pool::Service::Watched::kHosts, service_, token_, context, *request,
+                    writer);
+  }
+  grpc::Status Status(grpc::ServerContext* context, const v1::PoolStatusRequest*,
+                      v1::PoolStatus* answer) override {
+    if (!HasToken(context->client_metadata(), token_)) return kWrongToken;
+    return ToGrpc(service_->GetStatus(answer));
   }
   grpc::Status Drain(grpc::ServerContext* c, const v1::HostName* n, v1::Host* h) override {
     return Set(c, n, SetHost::Verb::kDrain, h);
@@ -118,14 +153,10 @@ class GrpcDoor::AgentStream final : public grpc::ServerBidiReactor<v1::HostRepor
   void OnWriteDone(bool ok) override;
   void OnDone() override;
   void Send(v1::HostAnswer answer);
-  void Nudge() {
-    v1::HostAnswer answer;
-    answer.set_beat_now(true);
-    Send(std::move(answer));
-  }
+  void Tell(const Answer& answer);
+  uint64_t incarnation() const { return incarnation_; }
 
  private:
-  void Answer(const Effects& effects, uint64_t beat);
   void End(const grpc::Status& status) {
     std::lock_guard lock(mutex_);
     if (is_over_) return;
@@ -155,14 +186,14 @@ class GrpcDoor::LinkService final : public v1::AgentLink::CallbackService {
     stream->Begin();
     return stream.get();
   }
-  void Nudge(const std::string& host) {
+  void Push(const std::string& host, const Answer& answer) {
     std::shared_ptr<AgentStream> stream;
     {
       std::lock_guard lock(mutex_);
       auto found = streams_.find(host);
       if (found != streams_.end()) stream = found->second.lock();
     }
-    if (stream != nullptr) stream->Nudge();
+    if (stream != nullptr && stream->incarnation() == answer.incarnation) stream->Tell(answer);
   }
   void Note(const std::string& host, const std::shared_ptr<AgentStream>& stream) {
     std::lock_guard lock(mutex_);
@@ -187,21 +218,25 @@ void GrpcDoor::AgentStream::OnReadDone(bool ok) {
   if (!host_.empty() && host_ != report->host)
     return End({grpc::StatusCode::INVALID_ARGUMENT, "a stream is of one host"});
   host_ = report->host;
+  std::shared_ptr<control::v1::ServerStatus> status;
+  if (report_.has_status())
+    status = std::make_shared<control::v1::ServerStatus>(std::move(*report_.mutable_status()));
   incarnation_ = report->incarnation;
-  uint64_t beat = report->beat;
   auto self = shared_from_this();
-  link_->service().controller().Post(std::move(*report), [self, beat](Effects& effects) {
+  link_->service().controller().Post(std::move(*report), [self, status](Effects& effects) {
     if (effects.refusal)
       return self->End({grpc::StatusCode::FAILED_PRECONDITION, effects.refusal->message});
     self->link_->Note(self->host_, self);
-    self->Answer(effects, beat);
+    if (status != nullptr) self->link_->service().NoteStatus(self->host_, std::move(*status));
+    if (effects.answer) self->Tell(*effects.answer);
   });
   StartRead(&report_);
 }
 
-void GrpcDoor::AgentStream::Answer(const Effects& effects, uint64_t beat) {
+void GrpcDoor::AgentStream::Tell(const Answer& told) {
   v1::HostAnswer answer;
-  answer.set_beat(beat);
+  answer.set_beat(told.beat);
+  answer.set_number(told.number);
   answer.set_term(link_->service().controller().term());
   answer.set_pool(link_->options().pool);
   std::string key;
@@ -210,8 +245,7 @@ void GrpcDoor::AgentStream::Answer(const Effects& effects, uint64_t beat) {
     key += "0123456789abcdef"[byte & 15];
   }
   answer.set_key(key);
-  if (effects.answer)
-    for (const Grant& grant : *effects.answer) *answer.add_grants() = ToProto(grant);
+  for (const Grant& grant : told.grants) *answer.add_grants() = ToProto(grant);
   Send(std::move(answer));
 }
 
@@ -246,7 +280,8 @@ Status GrpcDoor::Open() {
   hosts_ = std::make_unique<HostsService>(service_, options_.token);
   link_ = std::make_unique<LinkService>(service_, options_);
   LinkService* link = link_.get();
-  service_->controller().OnNudge([link](const std::string& host) { link->Nudge(host); });
+  service_->controller().OnPush(
+      [link](const std::string& host, const Answer& answer) { link->Push(host, answer); });
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options_.address, grpc::InsecureServerCredentials(), &port_);
   builder.RegisterService(claims_.get());

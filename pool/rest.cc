@@ -94,12 +94,14 @@ const std::vector<Route>& Routes() {
       MakeRoute("GET", "/v1/claims", nullptr, &Service::List),
       MakeRoute("POST", "/v1/claims:plan", nullptr, &Service::Plan),
       MakeRoute("GET", "/v1/claims/{id}", "id", &Service::Get),
+      MakeRoute("PATCH", "/v1/claims/{id}", "id", &Service::Update),
       MakeRoute("DELETE", "/v1/claims/{id}", "id", &Service::Release),
       MakeRoute("POST", "/v1/claims/{id}:renew", "id", &Service::Renew),
       MakeRoute("POST", "/v1/claims/{id}:explain", "id", &Service::Explain),
       MakeRoute("POST", "/v1/claims/{id}:connect", "id", &Service::Connect),
       PlainRoute("/v1/hosts", &Service::ListHosts),
       PlainRoute("/v1/gpus", &Service::ListGpus),
+      PlainRoute("/v1/sessions", &Service::GetStatus),
       PlainRoute("/v1/pool", &Service::GetInfo),
       HostRoute("/v1/hosts/{id}:drain", Verb::kDrain),
       HostRoute("/v1/hosts/{id}:cordon", Verb::kCordon),
@@ -246,7 +248,8 @@ std::string OpenApi() {
     if (route.name_field != nullptr)
       operation["parameters"] = {
           {{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}}};
-    if (method == "post") operation["requestBody"] = {{"content", content(route.in)}};
+    if (method == "post" || method == "patch")
+      operation["requestBody"] = {{"content", content(route.in)}};
   }
   Describe(pb::Error::descriptor(), &schemas);
   Describe(pb::EventList::descriptor(), &schemas);
@@ -270,13 +273,60 @@ RestDoor::~RestDoor() {
 void RestDoor::AddRoutes() {
   for (const Route& route : Routes()) {
     auto handler = [this, &route](const httplib::Request& request, httplib::Response& response) {
+      std::string path = route.path;
+      bool is_list =
+          std::strcmp(route.method, "GET") == 0 && (path == "/v1/claims" || path == "/v1/hosts");
+      if (is_list && request.get_param_value("watch") == "1")
+        return ServeWatch(path == "/v1/hosts", request, response);
       Serve(route, *service_, request, response);
     };
     std::string pattern = Pattern(route.path), method = route.method;
     if (method == "GET") server_->Get(pattern.c_str(), handler);
     if (method == "DELETE") server_->Delete(pattern.c_str(), handler);
     if (method == "POST") server_->Post(pattern.c_str(), handler);
+    if (method == "PATCH") server_->Patch(pattern.c_str(), handler);
   }
+}
+
+bool RestDoor::TakeWatcher(httplib::Response& response) {
+  if (watchers_.fetch_add(1) < kMaxWatchers) return true;
+  watchers_.fetch_sub(1);
+  Say(response, Failed(429, "too_many", "24 watchers are served at once", "watch"));
+  return false;
+}
+
+// Numbers are ids: who is cut off says the last, and hears what came since.
+void RestDoor::ServeWatch(bool hosts, const httplib::Request& request,
+                          httplib::Response& response) {
+  pb::WatchRequest watch;
+  std::string given = request.has_header("Last-Event-ID")
+                          ? request.get_header_value("Last-Event-ID")
+                          : request.get_param_value("after");
+  uint64_t after = 0;
+  std::from_chars(given.data(), given.data() + given.size(), after);
+  watch.set_after(after);
+  watch.set_name(request.get_param_value("name"));
+  if (!TakeWatcher(response)) return;
+  response.set_chunked_content_provider(
+      "text/event-stream",
+      [this, hosts, watch](size_t, httplib::DataSink& sink) {
+        auto tell = [&](const pb::Change* change) {
+          std::string text = ": still here\n\n";
+          if (change != nullptr) {
+            text = "event: " + change->kind() + "\n";
+            if (change->number() != 0) text += "id: " + std::to_string(change->number()) + "\n";
+            text += "data: " +
+                    (change->has_claim()  ? ToJson(change->claim())
+                     : change->has_host() ? ToJson(change->host())
+                                          : std::string("{}")) +
+                    "\n\n";
+          }
+          return sink.write(text.data(), text.size());
+        };
+        service_->Watch(hosts ? Service::Watched::kHosts : Service::Watched::kClaims, watch, tell);
+        return false;
+      },
+      [this](bool) { watchers_.fetch_sub(1); });
 }
 
 void RestDoor::AddEvents() {
@@ -292,10 +342,7 @@ void RestDoor::AddEvents() {
         *list.add_events() = std::move(event);
       return Say(response, 200, list);
     }
-    if (watchers_.fetch_add(1) >= kMaxWatchers) {
-      watchers_.fetch_sub(1);
-      return Say(response, Failed(429, "too_many", "24 watchers are served at once", "watch"));
-    }
+    if (!TakeWatcher(response)) return;
     auto seen = std::make_shared<uint64_t>(after);
     response.set_chunked_content_provider(
         "text/event-stream",

@@ -10,7 +10,9 @@
 
 namespace httplib {
 class Server;
-}
+struct Request;
+struct Response;
+}  // namespace httplib
 
 namespace farcall::pool {
 
@@ -29,6 +31,9 @@ class RestDoor {
   void AddRoutes();
   void AddEvents();
   void AddProbes();
+  // One more who watches; false: there are too many, and the response says so.
+  bool TakeWatcher(httplib::Response& response);
+  void ServeWatch(bool hosts, const httplib::Request& request, httplib::Response& response);
 
   Service* const service_;
   const std::string token_;

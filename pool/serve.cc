@@ -70,6 +70,7 @@ int ServePool(const PoolServeOptions& options,
   if (!opened.ok()) return Fail(server::kExitCannotListen, opened.message());
   std::string url = "http://" + FormatHostPort(rest.host, static_cast<uint16_t>(rest_door.port()));
   std::string line = "farcall: pool on pool://" + data_port.address() + ", REST on " + url;
+  service.SetRest(url);
   if (ready(url, line)) {
     int signal = 0;
     sigwait(&signals, &signal);

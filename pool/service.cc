@@ -11,7 +11,7 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr Ms kLongestWait = 60'000;
+constexpr Ms kLongestWait = 60'000, kChangeWait = 10'000;
 constexpr uint32_t kDefaultPage = 100, kMostPage = 1000;
 
 std::string Random(size_t digits) {
@@ -64,6 +64,7 @@ Outcome Failed(int http, std::string code, std::string message, std::string fiel
 }
 
 void Service::SetAddresses(std::string grpc, std::string data) {
+  std::lock_guard lock(mutex_);
   options_.grpc = std::move(grpc);
   options_.data = std::move(data);
 }
@@ -89,6 +90,23 @@ Outcome Service::Request(const pb::ClaimRequest& request, pb::Claim* claim) {
   Effects effects = controller_->Apply(event);
   if (effects.refusal) return Of(*effects.refusal);
   if (request.wait_ms() != 0) controller_->WaitBound(effects.claim, request.wait_ms());
+  return Told(effects.claim, claim);
+}
+
+Outcome Service::Update(const pb::ClaimChange& request, pb::Claim* claim) {
+  ChangeClaim change;
+  if (std::optional<Refusal> wrong = ToChange(request, &change)) return Of(*wrong);
+  Ms wait = request.has_wait_ms() ? request.wait_ms() : kChangeWait;
+  if (wait < 0 || wait > kLongestWait)
+    return Failed(400, "invalid", "wait_ms " + std::to_string(wait) + ": 0 to 60000", "wait_ms");
+  Effects effects = controller_->Apply(change);
+  if (effects.refusal) return Of(*effects.refusal);
+  if (effects.quota == 0) return Told(effects.claim, claim);  // no host has to be asked
+  std::optional<Claim> after = controller_->WaitUntil(effects.claim, wait, [&](const Claim& told) {
+    return !told.before || told.quota != effects.quota;
+  });
+  if (after && after->refused_quota == effects.quota)
+    return Failed(409, "refused", "its host: " + after->change_refused, "", "nothing has changed");
   return Told(effects.claim, claim);
 }
 
@@ -137,26 +155,26 @@ Outcome Service::Explain(const pb::ClaimName& name, pb::Explanation* told) {
   return outcome;
 }
 
-Outcome Service::Lead(const Claim& claim, const Host& host, pb::Connection* connection) {
+void Service::Lead(const Controller::Seat& seat, pb::Connection* connection) {
   int64_t now = UnixSeconds();
-  Lease lease{options_.pool, claim.id, claim.host,         claim.epoch,
-              Random(32),    now,      now + kLeaseSeconds};
-  connection->set_claim(claim.id);
-  for (const std::string& url : host.endpoints) connection->add_endpoints(url);
+  Lease lease{options_.pool, seat.claim, seat.host,          seat.epoch,
+              Random(32),    now,        now + kLeaseSeconds};
+  connection->set_claim(seat.claim);
+  for (const std::string& url : seat.endpoints) connection->add_endpoints(url);
   connection->set_token(SignLease(lease, options_.key));
   connection->set_expires(lease.expires);
-  return {};
 }
 
 Outcome Service::Connect(const pb::ClaimName& name, pb::Connection* connection) {
-  Host host;
-  std::optional<Claim> claim = controller_->Find(name.id(), &host);
+  if (std::optional<Controller::Seat> seat = controller_->FindSeat(name.id())) {
+    Lead(*seat, connection);
+    return {};
+  }
+  std::optional<Claim> claim = controller_->Find(name.id());
   if (!claim) return NoClaim(name.id());
-  if (!IsUsable(claim->state))
-    return Failed(409, "not_bound",
-                  "claim '" + claim->id + "' is " + std::string(ToText(claim->state)), "id",
-                  "ask :explain why");
-  return Lead(*claim, host, connection);
+  return Failed(409, "not_bound",
+                "claim '" + claim->id + "' is " + std::string(ToText(claim->state)), "id",
+                "ask :explain why");
 }
 
 Outcome Service::Plan(const pb::ClaimRequest& request, pb::Explanation* told) {
@@ -200,7 +218,91 @@ Outcome Service::ChangeHost(const pb::HostName& name, SetHost::Verb verb, pb::Ho
   return {};
 }
 
+void Service::NoteStatus(const std::string& host, control::v1::ServerStatus status) {
+  std::lock_guard lock(mutex_);
+  statuses_[host] = {std::move(status), std::chrono::steady_clock::now()};
+}
+
+Outcome Service::GetStatus(pb::PoolStatus* status) {
+  controller_->Read([&](const Core& core, Ms now) {
+    for (const auto& [name, host] : core.hosts()) {
+      pb::HostStatus* told = status->add_hosts();
+      told->set_host(name);
+      told->set_state(std::string(ToText(host.state)));
+      told->set_silent_ms(now - host.heard);
+    }
+  });
+  std::lock_guard lock(mutex_);
+  for (pb::HostStatus& told : *status->mutable_hosts()) {
+    auto word = statuses_.find(told.host());
+    if (word == statuses_.end()) continue;
+    *told.mutable_status() = word->second.status;
+    told.set_age_ms(std::chrono::duration_cast<std::chrono::milliseconds>(
+                        std::chrono::steady_clock::now() - word->second.at)
+                        .count());
+  }
+  return {};
+}
+
+uint64_t Service::TellAll(Watched what, const std::string& name, const Tell& tell, bool* goes_on) {
+  std::vector<pb::Change> all(1);
+  uint64_t number = 0;
+  controller_->Read([&](const Core& core, Ms now) {
+    number = controller_->LastChange();
+    for (const auto& [id, claim] : core.claims()) {
+      if (what != Watched::kClaims || (!name.empty() && id != name)) continue;
+      auto host = core.hosts().find(claim.host);
+      *all.emplace_back().mutable_claim() =
+          ToProto(claim, host == core.hosts().end() ? nullptr : &host->second);
+      all.back().set_kind("claim");
+    }
+    for (const auto& [id, host] : core.hosts()) {
+      if (what != Watched::kHosts || (!name.empty() && id != name)) continue;
+      *all.emplace_back().mutable_host() = ToProto(host, now);
+      all.back().set_kind("host");
+    }
+  });
+  all.front().set_kind("all");
+  all.emplace_back().set_kind("synced");
+  // One who is cut off before `synced` starts anew.
+  all.back().set_number(number);
+  for (const pb::Change& change : all) *goes_on = *goes_on && tell(&change);
+  return number;
+}
+
+void Service::Watch(Watched what, const pb::WatchRequest& request, const Tell& tell) {
+  constexpr Ms kSilence = 1000;
+  uint64_t seen = request.after();
+  bool goes_on = true;
+  while (goes_on && !controller_->is_stopping()) {
+    std::optional<Controller::Changes> changes = controller_->ChangesAfter(seen, kSilence);
+    if (!changes) {
+      seen = TellAll(what, request.name(), tell, &goes_on);
+      continue;
+    }
+    if (changes->empty()) goes_on = tell(nullptr);
+    for (const auto& change : *changes) {
+      seen = change->number();
+      bool is_claims = change->kind() != "host";
+      const std::string& id = is_claims ? change->claim().id() : change->host().name();
+      if (is_claims != (what == Watched::kClaims)) continue;
+      if (request.name().empty() || id == request.name()) goes_on = goes_on && tell(change.get());
+    }
+  }
+}
+
+std::vector<std::string> Service::doors() const {
+  std::lock_guard lock(mutex_);
+  return {options_.rest, "grpc://" + options_.grpc};
+}
+
+void Service::SetRest(std::string url) {
+  std::lock_guard lock(mutex_);
+  options_.rest = std::move(url);
+}
+
 Outcome Service::GetInfo(pb::Info* info) {
+  std::lock_guard lock(mutex_);
   info->set_pool(options_.pool);
   info->set_term(controller_->term());
   info->set_grpc(options_.grpc);

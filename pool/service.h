@@ -2,7 +2,12 @@
 // What may be asked of the pool, behind each of its doors: gRPC, REST and HELLO.
 #pragma once
 
+#include <chrono>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "pool/controller.h"
 #include "pool/convert.h"
@@ -20,7 +25,7 @@ struct ServiceOptions {
   std::string pool;
   LeaseSecretKey key{};
   bool spread = false;
-  std::string grpc, data;  // addresses, for /v1/pool
+  std::string grpc, data, rest;  // addresses, for /v1/pool and whoever asks at pool://
 };
 
 //   Thread  any
@@ -29,10 +34,12 @@ class Service {
   Service(Controller* controller, ServiceOptions options)
       : controller_(controller), options_(std::move(options)) {}
   void SetAddresses(std::string grpc, std::string data);
+  void SetRest(std::string url);
 
   Outcome Request(const pb::ClaimRequest& request, pb::Claim* claim);
   Outcome Get(const pb::ClaimName& name, pb::Claim* claim);
   Outcome List(const pb::ListClaimsRequest& request, pb::ClaimList* list);
+  Outcome Update(const pb::ClaimChange& request, pb::Claim* claim);
   Outcome Release(const pb::ClaimName& name, pb::Claim* claim);
   Outcome Renew(const pb::ClaimName& name, pb::Claim* claim);
   Outcome Explain(const pb::ClaimName& name, pb::Explanation* told);
@@ -42,21 +49,38 @@ class Service {
   Outcome ListGpus(pb::GpuList* list);
   Outcome ChangeHost(const pb::HostName& name, SetHost::Verb verb, pb::Host* host);
   Outcome GetInfo(pb::Info* info);
+  // What a host has told of itself, and of all of them.
+  void NoteStatus(const std::string& host, control::v1::ServerStatus status);
+  Outcome GetStatus(pb::PoolStatus* status);
+  // Tells of all claims (or hosts), then of each change, until `tell` says false; of silence too,
+  // by nullptr, so that it can look whether somebody still listens. Numbers: pool.proto's Change.
+  enum class Watched { kClaims, kHosts };
+  using Tell = std::function<bool(const pb::Change*)>;
+  void Watch(Watched what, const pb::WatchRequest& request, const Tell& tell);
+  // The doors but pool://: REST's, gRPC's.
+  std::vector<std::string> doors() const;
   std::string Metrics();
 
   // The claim of a program that says HELLO; `run` names its farcall run.
   Outcome ClaimOfRun(const std::string& run, const std::string& owner, const Ask& ask,
                      std::string* id);
   // Endpoints and a lease of a claim that can be used.
-  Outcome Lead(const Claim& claim, const Host& host, pb::Connection* connection);
+  void Lead(const Controller::Seat& seat, pb::Connection* connection);
   Controller& controller() { return *controller_; }
   bool spread() const { return options_.spread; }
 
  private:
   Outcome Told(const std::string& id, pb::Claim* claim);
+  uint64_t TellAll(Watched what, const std::string& name, const Tell& tell, bool* goes_on);
 
   Controller* const controller_;
+  mutable std::mutex mutex_;  // of the rest
   ServiceOptions options_;
+  struct HostWord {
+    control::v1::ServerStatus status;
+    std::chrono::steady_clock::time_point at;
+  };
+  std::map<std::string, HostWord> statuses_;
 };
 
 Outcome Failed(int http, std::string code, std::string message, std::string field = "",

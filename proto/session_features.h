@@ -12,6 +12,7 @@ enum class SessionFeature : uint8_t {
   kNvml = 0,       // the server: SessionCall::kNvml
   kMirrors = 1,    // the server: kHostWindow, kMirrorUp, kMirrorDown; the client: kMirrored
   kRedirect = 2,   // the client: REDIRECT in the place of WELCOME
+  kPoolDoors = 4,  // whoever says HELLO to a pool wants its other doors, and no session
   kLibraries = 3,  // the server: kLibrary; the client: kLibraryFailed
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 namespace farcall::quota {
 
@@ -20,31 +21,56 @@ ClaimLedger::ClaimLedger(std::vector<uint64_t> device_bytes)
 void ClaimLedger::Beat(uint64_t beat, Ns now) {
   beat_ = beat;
   beat_at_ = now;
-  awaits_answer_ = true;
+  answer_ = 0;
 }
 
 uint64_t ClaimLedger::memory_on(uint32_t device) const {
   uint64_t sum = 0;
   for (const auto& [name, held] : held_)
-    for (uint32_t at : held.grant.devices) sum += at == device ? held.grant.memory_bytes : 0;
+    for (uint32_t at : held.grant.devices) sum += at == device ? held.bytes() : 0;
   return sum;
 }
 
 uint32_t ClaimLedger::share_on(uint32_t device) const {
   uint32_t sum = 0;
   for (const auto& [name, held] : held_)
-    for (uint32_t at : held.grant.devices) sum += at == device ? held.grant.share_milli : 0;
+    for (uint32_t at : held.grant.devices) sum += at == device ? held.milli() : 0;
   return sum;
+}
+
+Status ClaimLedger::CheckValues(const ClaimGrant& grant) const {
+  if (grant.claim.empty() || grant.devices.empty() || grant.seats == 0)
+    return {Code::kRefused, "a claim has a name, a device and a seat"};
+  if (grant.share_milli > kWholeMilli || grant.limit_milli > kWholeMilli || grant.priority > 2)
+    return {Code::kRefused, "share, limit or priority is none"};
+  return {};
+}
+
+Status ClaimLedger::CheckRoom(const ClaimGrant& grant, uint32_t device, const Held* but_not) const {
+  auto refuse = [&](const std::string& why) {
+    return Status(Code::kRefused, "device " + std::to_string(device) + ": asked " + why);
+  };
+  uint64_t taken = memory_on(device), all = device_bytes_[device];
+  uint32_t share = share_on(device);
+  if (but_not != nullptr) {
+    taken -= but_not->bytes();
+    share -= but_not->milli();
+  }
+  uint64_t left = all - std::min(all, taken);
+  if (grant.memory_bytes == 0 || grant.memory_bytes > left)
+    return refuse(std::to_string(grant.memory_bytes) + " bytes, " + std::to_string(left) +
+                  " free of " + std::to_string(all));
+  uint32_t milli = kWholeMilli - std::min(kWholeMilli, share);
+  if (grant.share_milli > milli)
+    return refuse(PercentText(grant.share_milli) + ", " + PercentText(milli) + " left");
+  return {};
 }
 
 Status ClaimLedger::Judge(const ClaimGrant& grant) const {
   auto refuse = [](std::string why) { return Status(Code::kRefused, std::move(why)); };
-  if (grant.claim.empty() || grant.devices.empty() || grant.seats == 0)
-    return refuse("a claim has a name, a device and a seat");
+  FARCALL_TRY(CheckValues(grant));
   if (held_.size() >= kMostClaims)
     return refuse("this host holds " + std::to_string(kMostClaims) + " claims already");
-  if (grant.share_milli > kWholeMilli || grant.limit_milli > kWholeMilli || grant.priority > 2)
-    return refuse("share, limit or priority is none");
   auto newest = newest_.find(grant.claim);
   if (newest != newest_.end() && grant.epoch < newest->second)
     return refuse("epoch " + std::to_string(grant.epoch) + ": this host has seen " +
@@ -54,31 +80,56 @@ Status ClaimLedger::Judge(const ClaimGrant& grant) const {
     if (device >= device_bytes_.size() || !seen.insert(device).second)
       return refuse("device " + std::to_string(device) + ": this host has " +
                     std::to_string(device_bytes_.size()));
-    uint64_t taken = memory_on(device), all = device_bytes_[device];
-    if (grant.memory_bytes == 0 || grant.memory_bytes > all - std::min(all, taken))
-      return refuse("device " + std::to_string(device) + ": asked " +
-                    std::to_string(grant.memory_bytes) + " bytes, " +
-                    std::to_string(all - std::min(all, taken)) + " free of " + std::to_string(all));
-    uint32_t share = share_on(device);
-    if (grant.share_milli > kWholeMilli - std::min(kWholeMilli, share))
-      return refuse("device " + std::to_string(device) + ": asked " +
-                    PercentText(grant.share_milli) + ", " +
-                    PercentText(kWholeMilli - std::min(kWholeMilli, share)) + " left");
+    FARCALL_TRY(CheckRoom(grant, device, nullptr));
   }
   return {};
 }
 
-Result<std::vector<std::string>> ClaimLedger::Answer(uint64_t beat, uint64_t term,
+void ClaimLedger::Propose(Held& held, const ClaimGrant& grant) {
+  if (grant.quota == held.grant.quota || grant.quota == held.refused_quota || held.wanted) return;
+  Status judged = CheckValues(grant);
+  if (judged.ok() && grant.devices != held.grant.devices)
+    judged = {Code::kRefused, "a claim keeps its devices in its epoch"};
+  for (uint32_t device : held.grant.devices)
+    if (judged.ok()) judged = CheckRoom(grant, device, &held);
+  if (judged.ok()) {
+    held.wanted = grant;
+    changes_.push_back(grant.claim);
+  } else {
+    held.refused_quota = grant.quota;
+    held.change_refused = judged.message();
+  }
+}
+
+std::vector<std::string> ClaimLedger::TakeChanges() {
+  return std::exchange(changes_, {});
+}
+
+void ClaimLedger::FinishChange(const std::string& claim, uint64_t quota,
+                               const std::string& refused) {
+  auto found = held_.find(claim);
+  if (found == held_.end() || !found->second.wanted || found->second.wanted->quota != quota) return;
+  Held& held = found->second;
+  if (refused.empty()) {
+    held.grant = *held.wanted;
+  } else {
+    held.refused_quota = quota;
+    held.change_refused = refused;
+  }
+  held.wanted.reset();
+}
+
+Result<std::vector<std::string>> ClaimLedger::Answer(uint64_t beat, uint64_t number, uint64_t term,
                                                      const std::vector<ClaimGrant>& grants,
                                                      Ns now) {
   if (term < term_)
     return Status(Code::kRefused, "a controller of term " + std::to_string(term) +
                                       " answered; this host has heard " + std::to_string(term_));
-  if (!awaits_answer_ || beat != beat_)
-    return Status(Code::kInvalid, "the answer to heartbeat " + std::to_string(beat) +
+  if (beat_ == 0 || beat != beat_ || number <= answer_)
+    return Status(Code::kInvalid, "an answer to heartbeat " + std::to_string(beat) +
                                       " came when it no longer counts");
   term_ = term;
-  awaits_answer_ = false;
+  answer_ = number;
   refused_.clear();
   std::set<std::string> granted;
   for (const ClaimGrant& grant : grants) granted.insert(grant.claim);
@@ -98,6 +149,7 @@ Result<std::vector<std::string>> ClaimLedger::Answer(uint64_t beat, uint64_t ter
     if (held != held_.end()) {
       if (held->second.grant.epoch == grant.epoch && !held->second.is_ending) {
         held->second.until = until;
+        Propose(held->second, grant);
       } else if (!held->second.is_ending) {
         std::string name = held->first;  // moved away and back unseen: the old one ends first
         if (End(held)) ends.push_back(name);
@@ -109,7 +161,9 @@ Result<std::vector<std::string>> ClaimLedger::Answer(uint64_t beat, uint64_t ter
       refused_[grant.claim] = {grant.epoch, judged.message()};
       continue;
     }
-    held_[grant.claim] = {grant, until, 0, false};
+    Held& accepted = held_[grant.claim];
+    accepted.grant = grant;
+    accepted.until = until;
     if (newest_.size() >= kMostRemembered) newest_.clear();
     newest_[grant.claim] = grant.epoch;
   }

@@ -3,8 +3,10 @@
 // refused here, and all that is admitted ends here when the pool's authority does.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,7 @@ struct ClaimGrant {
   uint8_t priority = 0;  // as QuotaRequest has it
   uint32_t seats = 1;    // sessions at once
   Ns hold_ns = 0;        // how long it lasts without another answer
+  uint64_t quota = 0;    // of the above but epoch, devices and hold: its number
 };
 
 // Time comes in with every call; it never goes back.
@@ -31,19 +34,37 @@ class ClaimLedger {
 
   struct Held {
     ClaimGrant grant;
-    Ns until = 0;            // the pool's word lasts till then
-    uint32_t sessions = 0;   // seats taken
-    bool is_ending = false;  // waits for its sessions to end; opens no more
+    Ns until = 0;                      // the pool's word lasts till then
+    uint32_t sessions = 0;             // seats taken
+    bool is_ending = false;            // waits for its sessions to end; opens no more
+    std::optional<ClaimGrant> wanted;  // a change under way; the larger of both counts
+    uint64_t refused_quota = 0;        // the last that could not be, and why
+    std::string change_refused;
+
+    uint64_t bytes() const { return Most(&ClaimGrant::memory_bytes); }
+    uint32_t milli() const { return Most(&ClaimGrant::share_milli); }
+
+   private:
+    template <typename T>
+    T Most(T ClaimGrant::*field) const {
+      return wanted ? std::max(grant.*field, (*wanted).*field) : grant.*field;
+    }
   };
 
-  // The host is about to report: from now on only the answer to this report counts.
+  // The host is about to report: from now on only answers to this report count.
   void Beat(uint64_t beat, Ns now);
   // The pool's answer: all that is granted. What is absent ends; claims that must be ended now are
   // returned (their sessions are the caller's to end).
-  //   Errors  kRefused (an older controller's, with both terms), kInvalid (the answer to another
-  //           report than the last, or a second one)
-  Result<std::vector<std::string>> Answer(uint64_t beat, uint64_t term,
+  //   number  of this answer among those to the report: what the pool decides later it tells at
+  //   once Errors  kRefused (an older controller's, with both terms), kInvalid (the answer to
+  //   another
+  //           report than the last, or one that a later answer has overtaken)
+  Result<std::vector<std::string>> Answer(uint64_t beat, uint64_t number, uint64_t term,
                                           const std::vector<ClaimGrant>& grants, Ns now);
+  // Changes that the last answers brought and that there is room for: the caller makes them good,
+  // and says how it went ("": well) by FinishChange. Until then sessions get what was in force.
+  std::vector<std::string> TakeChanges();
+  void FinishChange(const std::string& claim, uint64_t quota, const std::string& refused);
   // Claims whose word is over; their sessions are to be ended.
   std::vector<std::string> Expire(Ns now);
   // When Expire has something to do next; a far time if never.
@@ -68,15 +89,20 @@ class ClaimLedger {
 
  private:
   Status Judge(const ClaimGrant& grant) const;
+  // `but_not`: whose own place is free for it.
+  Status CheckValues(const ClaimGrant& grant) const;
+  Status CheckRoom(const ClaimGrant& grant, uint32_t device, const Held* but_not) const;
+  void Propose(Held& held, const ClaimGrant& grant);
   bool End(std::map<std::string, Held>::iterator held);
 
   const std::vector<uint64_t> device_bytes_;
   std::map<std::string, Held> held_;
   std::map<std::string, Refusal> refused_;
+  std::vector<std::string> changes_;
   std::map<std::string, uint64_t> newest_;  // of claims that were here: nothing older opens again
   uint64_t term_ = 0, beat_ = 0;
+  uint64_t answer_ = 0;  // the latest to that report
   Ns beat_at_ = 0;
-  bool awaits_answer_ = false;
 };
 
 }  // namespace farcall::quota

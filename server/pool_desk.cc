@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "proto/handshake.h"
 #include "server/host_name.h"
@@ -28,6 +29,7 @@ constexpr std::chrono::seconds kRestartPause(2);
 // A pool that proposes the same again at each report hears of it no oftener than this, and by the
 // usual reports.
 constexpr std::chrono::seconds kRefusalPause(1);
+constexpr std::chrono::seconds kStatusPause(1);
 constexpr size_t kMaxAnswerBytes = 16u << 20;
 constexpr size_t kMaxUsedLeases = 100'000;
 constexpr int64_t kNsPerMs = 1'000'000;
@@ -64,11 +66,13 @@ std::string Text(const Json& object, const char* name) {
   return field != object.end() && field->is_string() ? field->get<std::string>() : std::string();
 }
 
-using Placements = std::vector<std::pair<std::string, uint64_t>>;  // claims and their epochs
+// Claims, their epochs, and the numbers of what they may use and of what was refused.
+using Placements = std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t>>;
 
 Placements PlacementsIn(const quota::ClaimLedger& ledger) {
   Placements placements;
-  for (const auto& [name, held] : ledger.held()) placements.emplace_back(name, held.grant.epoch);
+  for (const auto& [name, held] : ledger.held())
+    placements.emplace_back(name, held.grant.epoch, held.grant.quota, held.refused_quota);
   return placements;
 }
 
@@ -84,6 +88,7 @@ quota::ClaimGrant GrantOf(const Json& object) {
   grant.limit_milli = static_cast<uint32_t>(Number(object, "limit_milli"));
   grant.priority = static_cast<uint8_t>(std::min<uint64_t>(Number(object, "priority"), 255));
   grant.seats = static_cast<uint32_t>(Number(object, "seats"));
+  grant.quota = Number(object, "quota");
   grant.hold_ns =
       static_cast<int64_t>(std::min<uint64_t>(Number(object, "hold_ms"), 1ull << 40)) * kNsPerMs;
   return grant;
@@ -91,11 +96,11 @@ quota::ClaimGrant GrantOf(const Json& object) {
 
 }  // namespace
 
-PoolDesk::PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices, EndSessions end)
+PoolDesk::PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices, Calls calls)
     : epoll_(epoll),
       options_(std::move(options)),
       devices_(devices),
-      end_(std::move(end)),
+      calls_(std::move(calls)),
       ledger_(BytesOf(devices)),
       incarnation_(UnixNanoseconds()) {}
 
@@ -175,7 +180,7 @@ void PoolDesk::Report(const ControlMessage& question) {
   close(file);
 }
 
-std::string PoolDesk::ReportJson() const {
+std::string PoolDesk::ReportJson() {
   Json report = {{"host", options_.name.empty() ? HostName() : options_.name},
                  {"incarnation", std::to_string(incarnation_)},
                  {"draining", is_draining_},
@@ -196,10 +201,19 @@ std::string PoolDesk::ReportJson() const {
                                 {"share_milli", held.grant.share_milli},
                                 {"limit_milli", held.grant.limit_milli},
                                 {"priority", held.grant.priority},
-                                {"seats", held.grant.seats}});
+                                {"seats", held.grant.seats},
+                                {"quota", std::to_string(held.grant.quota)},
+                                {"refused_quota", std::to_string(held.refused_quota)},
+                                {"change_refused", held.change_refused}});
   for (const auto& [name, refusal] : ledger_.refused())
     report["claims"].push_back(
         {{"claim", name}, {"epoch", std::to_string(refusal.epoch)}, {"refused", refusal.why}});
+  // For whoever asks the pool what runs; not with each of many reports in a row, which claims wait
+  // for.
+  if (Clock::now() >= next_status_) {
+    next_status_ = Clock::now() + kStatusPause;
+    report["status"] = calls_.status();
+  }
   return report.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -215,8 +229,11 @@ void PoolDesk::HearPool(const ControlMessage& message, int file) {
     for (const Json& grant : *told)
       if (grant.is_object()) grants.push_back(GrantOf(grant));
   Placements held_before = PlacementsIn(ledger_);
-  Result<std::vector<std::string>> ends =
-      ledger_.Answer(message.id, Number(answer, "term"), grants, SteadyNow());
+  Result<std::vector<std::string>> ends = ledger_.Answer(
+      message.id, Number(answer, "number"), Number(answer, "term"), grants, SteadyNow());
+  // That a report and an answer to the one before it cross is nothing to be told of.
+  if (ends.status().code() == Code::kInvalid)
+    return spdlog::debug("pool: {}", ends.status().message());
   if (!ends.ok()) return spdlog::warn("pool: {}", ends.status().message());
   std::string key = Text(answer, "key");  // hexadecimal
   LeasePublicKey read{};
@@ -225,7 +242,14 @@ void PoolDesk::HearPool(const ControlMessage& message, int file) {
     read[i] = static_cast<uint8_t>(std::strtoul(key.substr(2 * i, 2).c_str(), nullptr, 16));
   if (is_key) key_ = read;
   pool_ = Text(answer, "pool");
-  for (const std::string& claim : *ends) end_(claim, "the pool has released claim " + claim);
+  for (const std::string& claim : *ends)
+    calls_.end_sessions(claim, "the pool has released claim " + claim);
+  for (const std::string& claim : ledger_.TakeChanges()) {
+    auto held = ledger_.held().find(claim);
+    if (held == ledger_.held().end() || !held->second.wanted) continue;
+    quota::ClaimGrant from = held->second.grant, to = *held->second.wanted;
+    calls_.change(from, to);
+  }
   for (const auto& [name, refusal] : ledger_.refused())
     spdlog::warn("pool: claim {} refused: {}", name, refusal.why);
   bool tells_refusal = !ledger_.refused().empty() && Clock::now() >= next_refusal_;
@@ -256,6 +280,12 @@ Result<quota::ClaimGrant> PoolDesk::Admit(const std::string& token) {
   return ledger_.held().at(lease->claim).grant;
 }
 
+void PoolDesk::FinishChange(const std::string& claim, uint64_t quota, const std::string& refused) {
+  if (!refused.empty()) spdlog::warn("pool: change of claim {} refused: {}", claim, refused);
+  ledger_.FinishChange(claim, quota, refused);
+  Changed();
+}
+
 void PoolDesk::Leave(const std::string& claim) {
   ledger_.CloseSeat(claim);
   Changed();
@@ -276,7 +306,8 @@ void PoolDesk::Changed() {
 void PoolDesk::Tick() {
   if (!is_in_pool()) return;
   for (const std::string& claim : ledger_.Expire(SteadyNow())) {
-    end_(claim, "claim " + claim + ": nothing was heard of the pool for its hold time");
+    calls_.end_sessions(claim,
+                        "claim " + claim + ": nothing was heard of the pool for its hold time");
     Changed();
   }
   if (agent_.control < 0 && Clock::now() >= start_again_) {

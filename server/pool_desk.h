@@ -28,11 +28,18 @@ struct PoolOptions {
 
 class PoolDesk {
  public:
-  using EndSessions = std::function<void(const std::string& claim, const std::string& why)>;
+  // What the supervisor does for it.
+  struct Calls {
+    std::function<void(const std::string& claim, const std::string& why)> end_sessions;
+    // Changes what a claim's sessions may use; FinishChange is called for it, at once or later.
+    std::function<void(const quota::ClaimGrant& from, const quota::ClaimGrant& to)> change;
+    // control.proto's ServerStatus.
+    std::function<nlohmann::json()> status;
+  };
 
   // `epoll`: the supervisor's loop, which calls Hear for what this one watches.
   //   Thread  under the supervisor's lock
-  PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices, EndSessions end);
+  PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices, Calls calls);
   ~PoolDesk();
 
   bool is_in_pool() const { return !options_.url.empty(); }
@@ -41,6 +48,8 @@ class PoolDesk {
 
   // A seat of the claim that the lease names.   Errors  kRefused (one line)
   Result<quota::ClaimGrant> Admit(const std::string& lease);
+  // How a change went: "": well.
+  void FinishChange(const std::string& claim, uint64_t quota, const std::string& refused);
   // The session is over.
   void Leave(const std::string& claim);
 
@@ -57,12 +66,12 @@ class PoolDesk {
   void Report(const ControlMessage& question);
   void HearPool(const ControlMessage& message, int file);
   void Changed();
-  std::string ReportJson() const;
+  std::string ReportJson();
 
   const int epoll_;
   const PoolOptions options_;
   const DeviceReport devices_;
-  const EndSessions end_;
+  const Calls calls_;
   quota::ClaimLedger ledger_;
   const uint64_t incarnation_;
   std::vector<std::string> urls_;
@@ -70,7 +79,7 @@ class PoolDesk {
   std::optional<LeasePublicKey> key_;
   std::map<std::string, int64_t> used_;  // ids of leases shown -> when they expire
   WorkerProcess agent_{};
-  Clock::time_point start_again_{}, next_refusal_{};
+  Clock::time_point start_again_{}, next_refusal_{}, next_status_{};
   bool is_draining_ = false;
 };
 

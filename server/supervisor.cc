@@ -57,7 +57,11 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
       cgroups_(options.worker_memory_bytes),
       desk_(epoll_, [this](const ControlMessage& question) { AnswerControl(question); }),
       pool_(epoll_, options.pool, devices_.report,
-            [this](const std::string& claim, const std::string& why) { EndClaim(claim, why); }) {
+            {[this](const std::string& claim, const std::string& why) { EndClaim(claim, why); },
+             [this](const quota::ClaimGrant& from, const quota::ClaimGrant& to) {
+               ChangeClaim(from, to);
+             },
+             [this] { return StatusJson(); }}) {
   sigset_t signals = HandledSignals();
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   Watch(signals_);

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -151,12 +152,25 @@ class Supervisor {
   void Bury(int control);
   // The control plane (supervisor_status.cc).
   void AnswerControl(const ControlMessage& question);
-  std::string StatusJson() const;
+  nlohmann::json StatusJson() const;
   nlohmann::json VgpuJson(const std::string& vgpu, const std::vector<const Worker*>& members,
                           const std::vector<quota::VgpuStatus>& compute) const;
   // Done, refused, or left for later: until what others hold unspent is back.
   enum class Attempt { kFirst, kAgain, kLast };
-  bool ChangeQuota(const ControlMessage& question, Attempt attempt);
+  struct QuotaTask {
+    std::string vgpu, name;    // the latter for people
+    std::vector<int> devices;  // whose memory changes
+    bool is_claims = false;    // the pool's ledger has admitted it already
+    QuotaChange change;
+    std::function<void(ChangeOutcome, const std::string& why)> done;
+  };
+  QuotaTask TaskOf(const ControlMessage& question);
+  void Begin(QuotaTask task);
+  bool ChangeQuota(const QuotaTask& task, Attempt attempt);
+  // True: the memory fits; else `*is_over` says whether that was the last word.
+  bool FitsMemory(const QuotaTask& task, Attempt attempt, bool* is_over);
+  // A running claim's, by the pool's word.
+  void ChangeClaim(const quota::ClaimGrant& from, const quota::ClaimGrant& to);
   void NoteChange(std::string_view id, const QuotaChange& change);
   void RetryChanges();
   std::string VgpuById(std::string_view id) const;
@@ -192,7 +206,7 @@ class Supervisor {
   };
   std::vector<WaitingCharge> waiting_charges_;  // for what other sessions give back
   struct WaitingChange {
-    ControlMessage question;
+    QuotaTask task;
     Clock::time_point until;
   };
   std::vector<WaitingChange> waiting_changes_;  // for the same

@@ -70,7 +70,7 @@ void Supervisor::OpenControl(const std::string& url) {
     spdlog::info("control socket {}", path);
 }
 
-std::string Supervisor::StatusJson() const {
+Json Supervisor::StatusJson() const {
   Json status = {{"version", kServerVersion},
                  {"host", HostName()},
                  {"device_kind", devices_.choice.kind},
@@ -99,7 +99,7 @@ std::string Supervisor::StatusJson() const {
     status["vgpus"].push_back(VgpuJson(vgpu, members, compute));
   }
   PutSwapTotals(&status);
-  return Dump(status);
+  return status;
 }
 
 nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
@@ -154,14 +154,10 @@ Json Supervisor::AuditFields(const Worker& worker) const {
 }
 
 void Supervisor::AnswerControl(const ControlMessage& question) {
-  if (question.type == ControlType::kSetQuota) {
-    if (!ChangeQuota(question, Attempt::kFirst))
-      waiting_changes_.push_back({question, Clock::now() + kRecallPatience});
-    return;
-  }
+  if (question.type == ControlType::kSetQuota) return Begin(TaskOf(question));
   if (question.type == ControlType::kPark) return ParkVgpu(question);
   if (question.type != ControlType::kAskStatus) return;
-  std::string text = StatusJson();
+  std::string text = Dump(StatusJson());
   auto bytes = std::as_bytes(std::span(text));
   int file = MakeMemoryFile("farcall-status", {bytes.begin(), bytes.end()});
   if (file < 0) return;  // it asks again, or gives up
@@ -181,49 +177,94 @@ std::string Supervisor::VgpuById(std::string_view id) const {
 void Supervisor::RetryChanges() {
   std::vector<WaitingChange> waiting = std::exchange(waiting_changes_, {});
   for (WaitingChange& change : waiting)
-    if (!ChangeQuota(change.question,
-                     Clock::now() >= change.until ? Attempt::kLast : Attempt::kAgain))
-      waiting_changes_.push_back(change);
+    if (!ChangeQuota(change.task, Clock::now() >= change.until ? Attempt::kLast : Attempt::kAgain))
+      waiting_changes_.push_back(std::move(change));
 }
 
-bool Supervisor::ChangeQuota(const ControlMessage& question, Attempt attempt) {
-  const QuotaChange change = QuotaChange::Of(question);
-  ControlMessage answer;
-  answer.type = ControlType::kSetQuotaReply;
-  answer.id = question.id;
-  auto refuse = [&](ChangeOutcome outcome, const std::string& why) {
+Supervisor::QuotaTask Supervisor::TaskOf(const ControlMessage& question) {
+  QuotaTask task;
+  task.name = question.Text();
+  task.vgpu = VgpuById(task.name);
+  for (size_t i = 0; i < devices_.report.devices.size(); ++i)
+    task.devices.push_back(static_cast<int>(i));
+  task.change = QuotaChange::Of(question);
+  task.done = [this, id = question.id](ChangeOutcome outcome, const std::string& why) {
+    ControlMessage answer;
+    answer.type = ControlType::kSetQuotaReply;
+    answer.id = id;
     answer.a = static_cast<uint64_t>(outcome);
     answer.SetText(why);
     desk_.Send(answer);
-    return true;
   };
-  std::string vgpu = VgpuById(question.Text());
-  if (vgpu.empty())
-    return refuse(ChangeOutcome::kNoSuchVgpu,
-                  "no vGPU is named '" + std::string(question.Text()) + "'; farcall ps lists them");
-  if (pool_.is_in_pool())
-    return refuse(ChangeOutcome::kRefused, "its quota is its claim's: ask the pool for another");
-  if (change.memory_bytes != QuotaChange::kUnchanged) {
-    for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
-      int device = static_cast<int>(i);
-      uint64_t ceiling = CeilingOf(device);
-      if (change.memory_bytes == 0 || change.memory_bytes > ceiling)
-        return refuse(ChangeOutcome::kInvalid,
-                      "memory " + std::to_string(change.memory_bytes) + ": device " +
-                          std::to_string(i) + " takes 1 to " + std::to_string(ceiling) + " bytes");
-      uint64_t charged = ledger_.usage(vgpu, device).charged_bytes;
-      if (charged <= change.memory_bytes) continue;
-      if (attempt == Attempt::kLast)
-        return refuse(ChangeOutcome::kRefused, "memory " + std::to_string(change.memory_bytes) +
-                                                   ": it holds " + std::to_string(charged) +
-                                                   " bytes of device " + std::to_string(i));
-      if (attempt == Attempt::kFirst) RecallFrom(vgpu, device, nullptr);
+  return task;
+}
+
+void Supervisor::ChangeClaim(const quota::ClaimGrant& from, const quota::ClaimGrant& to) {
+  QuotaTask task;
+  task.name = to.claim;
+  task.vgpu = std::string(kClaimPrefix) + to.claim;
+  task.devices.assign(to.devices.begin(), to.devices.end());
+  task.is_claims = true;
+  if (to.memory_bytes != from.memory_bytes) task.change.memory_bytes = to.memory_bytes;
+  if (to.share_milli != from.share_milli) task.change.share_milli = to.share_milli;
+  if (to.limit_milli != from.limit_milli) task.change.limit_milli = to.limit_milli;
+  if (to.priority != from.priority) task.change.priority = to.priority;
+  task.done = [this, claim = to.claim, quota = to.quota](ChangeOutcome outcome,
+                                                         const std::string& why) {
+    pool_.FinishChange(claim, quota, outcome == ChangeOutcome::kDone ? "" : why);
+  };
+  Begin(std::move(task));
+}
+
+void Supervisor::Begin(QuotaTask task) {
+  if (!ChangeQuota(task, Attempt::kFirst))
+    waiting_changes_.push_back({std::move(task), Clock::now() + kRecallPatience});
+}
+
+bool Supervisor::FitsMemory(const QuotaTask& task, Attempt attempt, bool* is_over) {
+  const QuotaChange& change = task.change;
+  *is_over = true;
+  if (change.memory_bytes == QuotaChange::kUnchanged) return true;
+  for (int device : task.devices) {
+    uint64_t ceiling = task.is_claims ? change.memory_bytes : CeilingOf(device);
+    if (change.memory_bytes == 0 || change.memory_bytes > ceiling) {
+      task.done(ChangeOutcome::kInvalid, "memory " + std::to_string(change.memory_bytes) +
+                                             ": device " + std::to_string(device) + " takes 1 to " +
+                                             std::to_string(ceiling) + " bytes");
       return false;
     }
+    uint64_t charged = ledger_.usage(task.vgpu, device).charged_bytes;
+    if (charged <= change.memory_bytes) continue;
+    *is_over = attempt == Attempt::kLast;
+    if (*is_over)
+      task.done(ChangeOutcome::kRefused, "memory " + std::to_string(change.memory_bytes) +
+                                             ": it holds " + std::to_string(charged) +
+                                             " bytes of device " + std::to_string(device));
+    if (attempt == Attempt::kFirst) RecallFrom(task.vgpu, device, nullptr);
+    return false;
   }
+  return true;
+}
+
+bool Supervisor::ChangeQuota(const QuotaTask& task, Attempt attempt) {
+  const QuotaChange& change = task.change;
+  auto end = [&](ChangeOutcome outcome, const std::string& why) {
+    task.done(outcome, why);
+    return true;
+  };
+  bool runs = std::any_of(workers_.begin(), workers_.end(),
+                          [&](const auto& entry) { return entry.second->vgpu == task.vgpu; });
+  if (!runs && task.is_claims) return end(ChangeOutcome::kDone, "");  // of its next session
+  if (!runs)
+    return end(ChangeOutcome::kNoSuchVgpu,
+               "no vGPU is named '" + task.name + "'; farcall ps lists them");
+  if (pool_.is_in_pool() && !task.is_claims)
+    return end(ChangeOutcome::kRefused, "its quota is its claim's: farcall pool set changes that");
+  bool is_over = false;
+  if (!FitsMemory(task, attempt, &is_over)) return is_over;
   auto refuse_for = [&](const Status& why) {
-    return refuse(why.code() == Code::kInvalid ? ChangeOutcome::kInvalid : ChangeOutcome::kRefused,
-                  why.message());
+    return end(why.code() == Code::kInvalid ? ChangeOutcome::kInvalid : ChangeOutcome::kRefused,
+               why.message());
   };
   bool changes_net = change.net_bytes_per_s != QuotaChange::kNetUnchanged;
   if (changes_net) {  // all or nothing: what the other changes meet is not known yet
@@ -231,17 +272,14 @@ bool Supervisor::ChangeQuota(const ControlMessage& question, Attempt attempt) {
     if (!allowed.ok()) return refuse_for(allowed);
   }
   if (change.ChangesCompute()) {
-    Status changed = ChangeCompute(vgpu, change);
+    Status changed = ChangeCompute(task.vgpu, change);
     if (!changed.ok()) return refuse_for(changed);
   }
-  if (changes_net) (void)net_.Change(vgpu, change.net_bytes_per_s, SteadyNow());
-  if (change.memory_bytes != QuotaChange::kUnchanged) {
-    for (size_t i = 0; i < devices_.report.devices.size(); ++i)
-      (void)ledger_.SetQuota(vgpu, static_cast<int>(i), change.memory_bytes);
-  }
-  NoteChange(question.Text(), change);
-  desk_.Send(answer);
-  return true;
+  if (changes_net) (void)net_.Change(task.vgpu, change.net_bytes_per_s, SteadyNow());
+  if (change.memory_bytes != QuotaChange::kUnchanged)
+    for (int device : task.devices) (void)ledger_.SetQuota(task.vgpu, device, change.memory_bytes);
+  NoteChange(task.name, change);
+  return end(ChangeOutcome::kDone, "");
 }
 
 void Supervisor::NoteChange(std::string_view id, const QuotaChange& change) {

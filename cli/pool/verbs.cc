@@ -6,6 +6,7 @@
 
 #include "cli/pool/commands.h"
 #include "pool/rest_client.h"
+#include "proto/percent.h"
 #include "proto/pool.pb.h"
 #include "server/exit_code.h"
 #include "server/serve_options.h"
@@ -148,18 +149,73 @@ void AddRequest(CLI::App& app, int& exit_code) {
   command->callback([door, flags, &exit_code] { exit_code = Request(*door, *flags); });
 }
 
+std::string CheckName(const std::string& text) {
+  bool fine =
+      text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+      std::string::npos;
+  return fine ? std::string() : "'" + text + "': letters, digits and . _ -";
+}
+
 void AddOfClaim(CLI::App& app, int& exit_code, const char* name, const char* does,
                 std::function<int(const Door&, const std::string&)> run) {
   CLI::App* command = app.add_subcommand(name, does);
   auto door = AddDoor(command);
   auto id = std::make_shared<std::string>();
-  command->add_option("name", *id, "its name")->required()->check([](const std::string& text) {
-    bool fine = text.find_first_not_of(
-                    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
-                std::string::npos;
-    return fine ? std::string() : "'" + text + "': letters, digits and . _ -";
-  });
+  command->add_option("name", *id, "its name")->required()->check(CheckName);
   command->callback([door, id, run, &exit_code] { exit_code = run(*door, *id); });
+}
+
+struct SetFlags {
+  std::string id, mem, share, limit, priority;
+  double lifetime = -1;
+};
+
+Status Fill(const SetFlags& flags, pb::ClaimChange* change) {
+  if (!flags.mem.empty()) {
+    Result<uint64_t> bytes = server::ParseBytes(flags.mem);
+    if (!bytes.ok()) return {Code::kInvalid, "--mem: " + bytes.status().message()};
+    change->set_memory_bytes(*bytes);
+  }
+  for (auto [text, name, set] :
+       {std::tuple(&flags.share, "--share", &pb::ClaimChange::set_share_milli),
+        {&flags.limit, "--limit", &pb::ClaimChange::set_limit_milli}}) {
+    if (text->empty()) continue;
+    uint32_t milli = 0;
+    if (!ParseMilli(*text, &milli))
+      return {Code::kInvalid, std::string(name) + " '" + *text + "': write 30%, or 0% for none"};
+    (change->*set)(milli);
+  }
+  if (!flags.priority.empty()) change->set_class_(flags.priority);
+  if (flags.lifetime >= 0) change->set_lifetime_ms(static_cast<int64_t>(flags.lifetime * 1000));
+  return {};
+}
+
+int Set(const Door& door, const SetFlags& flags) {
+  pb::ClaimChange change;
+  if (Status filled = Fill(flags, &change); !filled.ok()) {
+    std::fprintf(stderr, "farcall pool set: %s\n", filled.message().c_str());
+    return server::kExitUsage;
+  }
+  pb::Claim claim;
+  int code = Call(door, "PATCH", "/v1/claims/" + flags.id, &change, &claim);
+  if (code == 0 && !door.json) Print(claim);
+  return code;
+}
+
+void AddSet(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("set", "Changes what a claim may use, while it is used");
+  auto door = AddDoor(command);
+  auto flags = std::make_shared<SetFlags>();
+  command->add_option("name", flags->id, "the claim's")->required()->check(CheckName);
+  command->add_option("--mem", flags->mem, "memory on each GPU, such as 4GiB");
+  command->add_option("--share", flags->share, "guaranteed share, such as 30%");
+  command->add_option("--limit", flags->limit, "most of a GPU's time, such as 50%");
+  command->add_option("--priority", flags->priority, "high, normal or low")
+      ->check(CLI::IsMember({"high", "normal", "low"}));
+  command->add_option("--lifetime", flags->lifetime, "seconds from its request; 0: no end")
+      ->check(CLI::Range(0.0, 3e7));
+  command->footer("Example: farcall pool set c-0123456789abcdef --share 50%");
+  command->callback([door, flags, &exit_code] { exit_code = Set(*door, *flags); });
 }
 
 int Release(const Door& door, const std::string& id) {
@@ -213,6 +269,7 @@ int List(const Door& door, bool hosts) {
 
 void AddPoolVerbs(CLI::App& app, int& exit_code) {
   AddRequest(app, exit_code);
+  AddSet(app, exit_code);
   AddOfClaim(app, exit_code, "release", "Ends a claim", Release);
   AddOfClaim(app, exit_code, "explain", "Says why a claim waits, or where it is", Explain);
   for (const char* verb : {"drain", "cordon", "uncordon"})

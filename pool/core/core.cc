@@ -5,39 +5,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace farcall::pool {
 
 namespace {
 
-constexpr uint32_t kMostCount = 64, kMostSeats = 4096;
-
 Ms After(Ms from, Ms wait) {
   return wait > kNever - from ? kNever : from + wait;
-}
-
-// What cannot be, whatever hosts there are; "" and the field.
-std::pair<std::string, std::string> Wrong(const Ask& ask) {
-  auto text = [](uint64_t value) { return std::to_string(value); };
-  if (ask.count < 1 || ask.count > kMostCount)
-    return {"count " + text(ask.count) + ": 1 to " + text(kMostCount), "count"};
-  if (ask.share_milli > kWholeMilli)
-    return {"share " + text(ask.share_milli) + ": 0 to 1000 thousandths of a GPU", "share_milli"};
-  if (ask.limit_milli > kWholeMilli)
-    return {"limit " + text(ask.limit_milli) + ": 0 to 1000 thousandths of a GPU", "limit_milli"};
-  if (ask.limit_milli != 0 && ask.share_milli > ask.limit_milli)
-    return {"share " + text(ask.share_milli) + " above its limit " + text(ask.limit_milli),
-            "share_milli"};
-  if (ask.priority > 2) return {"class " + text(ask.priority) + ": normal, high or low", "class"};
-  if (ask.seats < 1 || ask.seats > kMostSeats)
-    return {"max_sessions " + text(ask.seats) + ": 1 to " + text(kMostSeats), "max_sessions"};
-  for (auto [value, name] : {std::pair(ask.queue_ms, "queue_ms"),
-                             {ask.lifetime_ms, "lifetime_ms"},
-                             {ask.on_disconnect_ms, "on_disconnect_ms"},
-                             {ask.hold_ms, "hold_ms"}})
-    if (value < 0)
-      return {std::string(name) + " " + std::to_string(value) + ": not negative", name};
-  return {};
 }
 
 }  // namespace
@@ -48,6 +23,8 @@ const Claim* Core::Find(const std::string& id) const {
 }
 
 void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now) {
+  // Beyond what the one before can have given out and not stored.
+  constexpr uint64_t kUnstored = 1'000'000;
   now_ = now;
   settled_at_ = After(now, timing_.settle);
   for (Host& host : hosts) {
@@ -85,6 +62,7 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now) {
     if (claim.state == ClaimState::kPending) Enqueue(claim);
     Arm(claim);
   }
+  if (revision_ != 0) revision_ += kUnstored;
 }
 
 Effects Core::Apply(const Event& event, Ms now) {
@@ -93,6 +71,11 @@ Effects Core::Apply(const Event& event, Ms now) {
   now_ = std::max(now, now_);
   std::visit([this](const auto& one) { On(one); }, event);
   Schedule();
+  for (const std::string& name : std::exchange(beats_, {})) {
+    auto host = hosts_.find(name);
+    if (host != hosts_.end() && host->second.is_connected && host->second.beat != 0)
+      effects.pushes[name] = AnswerTo(host->second);
+  }
   effects_ = nullptr;
 #ifndef NDEBUG
   if (std::string broken = Broken(); !broken.empty()) {
@@ -113,7 +96,7 @@ void Core::On(const RequestClaim& event) {
     effects_->claim = known->second;
     return;
   }
-  auto [wrong, field] = Wrong(event.ask);
+  auto [wrong, field] = FaultOf(event.ask);
   if (!wrong.empty()) return Refuse(RefusalCode::kInvalid, wrong, field);
   if (event.id.empty() || claims_.count(event.id) != 0)
     return Refuse(RefusalCode::kConflict, "there is a claim '" + event.id + "' already", "id");
@@ -132,18 +115,28 @@ void Core::On(const RequestClaim& event) {
   effects_->claim = claim.id;
 }
 
+Claim* Core::Named(const std::string& id, const std::optional<uint64_t>& if_revision) {
+  auto found = claims_.find(id);
+  if (found == claims_.end()) {
+    Refuse(RefusalCode::kNotFound, "there is no claim '" + id + "'", "id",
+           "farcall pool list shows them");
+    return nullptr;
+  }
+  if (if_revision && *if_revision != found->second.revision) {
+    Refuse(RefusalCode::kConflict,
+           "revision " + std::to_string(*if_revision) + ": it is " +
+               std::to_string(found->second.revision) + " by now",
+           "If-Match", "read it again");
+    return nullptr;
+  }
+  effects_->claim = id;
+  return &found->second;
+}
+
 void Core::On(const ReleaseClaim& event) {
-  auto found = claims_.find(event.id);
-  if (found == claims_.end())
-    return Refuse(RefusalCode::kNotFound, "there is no claim '" + event.id + "'", "id",
-                  "farcall pool list shows them");
-  Claim& claim = found->second;
-  if (event.if_revision && *event.if_revision != claim.revision)
-    return Refuse(RefusalCode::kConflict,
-                  "revision " + std::to_string(*event.if_revision) + ": it is " +
-                      std::to_string(claim.revision) + " by now",
-                  "If-Match", "read it again");
-  effects_->claim = claim.id;
+  Claim* named = Named(event.id, event.if_revision);
+  if (named == nullptr) return;
+  Claim& claim = *named;
   if (IsOver(claim.state)) return;  // once more is no error
   if (claim.state == ClaimState::kReleasing) {
     claim.requeues = false;
@@ -176,12 +169,26 @@ void Core::On(const Tick&) {
   }
   ForgetRefusals();
   SweepHosts();
+  KeepPlaces();
+}
+
+void Core::MoveAsTold(Claim& claim, ClaimState to) {
+  if (!MayBecome(claim.state, to)) std::abort();  // a fault of ours, not of a peer's
+  claim.state = to;
+  claim.since = now_;
+  claim.reason.clear();
+  Say(std::string("claim_").append(ToText(to)), claim.id, claim.host, "");
+  NoteTold(claim);
+  Arm(claim);
 }
 
 void Core::Move(Claim& claim, ClaimState to, const std::string& reason) {
   if (!MayBecome(claim.state, to)) std::abort();  // a fault of ours, not of a peer's
   bool held = HoldsCapacity(claim.state), holds = HoldsCapacity(to);
-  if (claim.state == ClaimState::kPending) Dequeue(claim);
+  if (claim.state == ClaimState::kPending) {
+    Dequeue(claim);
+    DropKept(claim.id, holds);
+  }
   if (held && !holds) Hold(claim, false);
   claim.state = to;
   claim.since = now_;
@@ -190,6 +197,7 @@ void Core::Move(Claim& claim, ClaimState to, const std::string& reason) {
   if (held && !holds) {
     claim.host.clear();
     claim.devices.clear();
+    claim.before.reset();
     claim.was_granted = false;
     claim.granted_until = 0;
   }
@@ -206,7 +214,7 @@ void Core::End(Claim& claim, ClaimState final_state, const std::string& reason, 
   if (claim.was_granted) {
     std::string host = claim.host;
     Move(claim, ClaimState::kReleasing, reason);
-    effects_->beats.insert(host);
+    beats_.insert(host);
     return;
   }
   // No host was ever told of it.
@@ -291,31 +299,42 @@ void Core::Hold(const Claim& claim, bool held) {
   if (found == hosts_.end()) return;
   Host& host = found->second;
   if (held ? !host.claims.insert(claim.id).second : host.claims.erase(claim.id) == 0) return;
-  for (uint32_t device : claim.devices) {
-    if (device >= host.gpus.size()) continue;
-    Gpu& gpu = host.gpus[device];
-    uint32_t exclusive = claim.ask.memory_bytes == 0 ? 1 : 0;
-    if (held) {
-      gpu.used_bytes += claim.memory_bytes;
-      gpu.used_milli += claim.ask.share_milli;
-      gpu.exclusive += exclusive;
-      ++gpu.claims;
-    } else {
-      gpu.used_bytes -= claim.memory_bytes;
-      gpu.used_milli -= claim.ask.share_milli;
-      gpu.exclusive -= exclusive;
-      --gpu.claims;
-    }
-  }
+  Count(claim, host, held);
+  if (effects_ != nullptr) effects_->shown_hosts.insert(host.name);
   if (!held) {
     CapacityCame();
     Settle(host);
   }
 }
 
+void Core::Count(const Claim& claim, Host& host, bool held) {
+  for (uint32_t device : claim.devices) {
+    if (device >= host.gpus.size()) continue;
+    Gpu& gpu = host.gpus[device];
+    uint32_t exclusive = claim.is_exclusive() ? 1 : 0;
+    if (held) {
+      gpu.used_bytes += claim.held_bytes();
+      gpu.used_milli += claim.held_milli();
+      gpu.exclusive += exclusive;
+      ++gpu.claims;
+    } else {
+      gpu.used_bytes -= claim.held_bytes();
+      gpu.used_milli -= claim.held_milli();
+      gpu.exclusive -= exclusive;
+      --gpu.claims;
+    }
+  }
+}
+
 void Core::Store(const Claim& claim) {
   claims_.at(claim.id).revision = ++revision_;
   effects_->claims.insert(claim.id);
+}
+
+// The new controller hears it from the host: no reply waits for the disk.
+void Core::NoteTold(const Claim& claim) {
+  claims_.at(claim.id).revision = ++revision_;
+  effects_->told_claims.insert(claim.id);
 }
 
 void Core::Store(Host& host) {

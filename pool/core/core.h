@@ -28,6 +28,7 @@ struct Timing {
   Ms renew = 600'000;         // idle, without being renewed
   Ms keep_over = 3'600'000;   // how long what is over can still be looked at
   Ms refused_pause = 30'000;  // before a host that refused a claim is asked for it again
+  Ms aging = 60'000;          // waiting, before a place is kept free for a claim; kNever: none is
 };
 
 // The time after which a host has surely given a claim up: its clock may run a tenth slower.
@@ -51,6 +52,15 @@ struct ReleaseClaim {
 struct RenewClaim {
   std::string id;
 };
+// Of a claim that waits or is held: what is not given stays. Its host has the last word.
+struct ChangeClaim {
+  std::string id;
+  std::optional<uint64_t> if_revision;
+  std::optional<uint64_t> memory_bytes;
+  std::optional<uint32_t> share_milli, limit_milli, seats;
+  std::optional<uint8_t> priority;
+  std::optional<Ms> lifetime_ms;
+};
 // HostReport: types.h
 struct HostClosed {  // its stream has ended
   std::string host;
@@ -63,8 +73,8 @@ struct SetHost {
   std::optional<uint64_t> if_revision;
 };
 struct Tick {};
-using Event =
-    std::variant<RequestClaim, ReleaseClaim, RenewClaim, HostReport, HostClosed, SetHost, Tick>;
+using Event = std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, HostReport,
+                           HostClosed, SetHost, Tick>;
 
 // ---- Effects
 
@@ -73,14 +83,24 @@ struct Refusal {
   RefusalCode code = RefusalCode::kInvalid;
   std::string message, field, hint;
 };
+struct Answer {
+  uint64_t incarnation = 0, beat = 0, number = 0;
+  std::vector<Grant> grants;
+};
 struct Happening {  // a line of /v1/events
   std::string kind, claim, host, text;
 };
 struct Effects {
   std::set<std::string> claims, hosts, erased_claims;  // to be stored, or no longer
-  std::set<std::string> beats;               // hosts to be asked for a heartbeat, after the store
-  std::optional<std::vector<Grant>> answer;  // to the report, after the store
-  std::string claim;                         // of a request: its id, which may be an older one's
+  // Changed by what a host has told and will tell again: may be stored later.
+  std::set<std::string> told_claims;
+  // Changed in what is not stored.
+  std::set<std::string> shown_claims, shown_hosts;
+  std::optional<Answer> answer;  // to the report, after the store
+  // What hosts are told before their next report, after the store: more answers to the last one.
+  std::map<std::string, Answer> pushes;
+  std::string claim;   // of a request: its id, which may be an older one's
+  uint64_t quota = 0;  // of a change that its host is to accept: its number
   std::optional<Refusal> refusal;
   std::vector<Happening> happenings;
 };
@@ -124,6 +144,7 @@ class Core {
   void On(const RequestClaim& event);
   void On(const ReleaseClaim& event);
   void On(const RenewClaim& event);
+  void On(const ChangeClaim& event);  // this and what follows from it: core_change.cc
   void On(const HostReport& event);
   void On(const HostClosed& event);
   void On(const SetHost& event);
@@ -131,6 +152,7 @@ class Core {
 
   // Claims.
   void Move(Claim& claim, ClaimState to, const std::string& reason = "");
+  void MoveAsTold(Claim& claim, ClaimState to);  // among those in which its host holds it
   // Out of whatever state: at once if no host can hold it, else by way of kReleasing.
   void End(Claim& claim, ClaimState final_state, const std::string& reason, bool requeues = false);
   void Finish(Claim& claim);  // of kReleasing: the host has let go
@@ -139,6 +161,13 @@ class Core {
   void Arm(const Claim& claim);
   void Disarm(const std::string& id);
   void Hold(const Claim& claim, bool held);  // counts it on its GPUs
+  void Count(const Claim& claim, Host& host, bool held);
+  // Why the host's GPUs have no room for so much; "": they have.
+  std::string NoRoom(const Claim& claim, const Ask& ask, uint64_t memory_bytes) const;
+  uint64_t BytesOf(const Ask& ask, const Host& host, const std::vector<uint32_t>& devices) const;
+  void Propose(Claim& claim, const Ask& ask);
+  void HearQuota(Claim& claim, const ReportedClaim& told);
+  void EndChange(Claim& claim, const std::string& refused);
   static std::string ShapeOf(const Claim& claim);
   void Enqueue(const Claim& claim);
   void Dequeue(const Claim& claim);
@@ -151,6 +180,7 @@ class Core {
   void HearRefusal(Host& host, Claim& claim, const std::string& why);
   void MissClaims(Host& host, const std::set<std::string>& told);
   std::vector<Grant> GrantsOf(Host& host);
+  Answer AnswerTo(Host& host);
   HostState StateOfPresent(const Host& host) const;
   void Settle(Host& host);  // draining or drained, as its claims say
   void SweepHosts();
@@ -162,9 +192,24 @@ class Core {
   void Schedule();
   bool TryPlace(Claim& claim);
 
+  // Places kept free for claims that wait long (core_aging.cc).
+  struct Kept {
+    std::string host;
+    std::vector<uint32_t> devices;
+    Ms since = 0;
+    std::set<std::string> guests;  // claims placed there later; they leave room for its owner
+  };
+  void KeepPlaces();
+  void DropKept(const std::string& owner, bool is_placed);
+  bool IsStillGood(const std::string& owner, const Kept& kept) const;
+  void MarkKept();  // on the hosts' GPUs, for the placer
+
   void Store(const Claim& claim);
+  void NoteTold(const Claim& claim);
   void Store(Host& host);
   void Say(std::string kind, const std::string& claim, const std::string& host, std::string text);
+  // The claim that a caller names, if it is still of that revision; else refuses.
+  Claim* Named(const std::string& id, const std::optional<uint64_t>& if_revision);
   void Refuse(RefusalCode code, std::string message, std::string field = "", std::string hint = "");
 
   const Timing timing_;
@@ -180,8 +225,10 @@ class Core {
   Order last_order_ = 0;
   std::set<std::pair<Ms, std::string>> deadlines_;
   std::map<std::string, Ms> armed_;
+  std::map<std::string, Kept> kept_;    // by claim
   std::map<std::string, Ms> avoiding_;  // pending claims and when they try all hosts again
-  Effects* effects_ = nullptr;          // of the event under way
+  std::set<std::string> beats_;         // hosts that have to be told, of the event under way
+  Effects* effects_ = nullptr;          // of it
 };
 
 }  // namespace farcall::pool

@@ -66,6 +66,7 @@ void Core::On(const HostReport& report) {
         "heartbeat " + std::to_string(report.beat) + " comes after " + std::to_string(host.beat),
         "beat");
   host.beat = report.beat;
+  host.answers = 0;
   if (is_other) {
     host.incarnation = report.incarnation;
     host.refusals = 0;
@@ -89,8 +90,8 @@ void Core::On(const HostReport& report) {
   MissClaims(host, told);
   Settle(host);
   Schedule();  // so that what fits goes out with this answer
-  effects_->answer = GrantsOf(host);
-  effects_->beats.erase(host.name);
+  effects_->answer = AnswerTo(host);
+  beats_.erase(host.name);
 }
 
 void Core::TakeInventory(Host& host, const HostReport& report) {
@@ -120,22 +121,24 @@ void Core::HearClaim(Host& host, const ReportedClaim& told) {
   if (!told.refused.empty()) return HearRefusal(host, claim, told.refused);
   if (told.is_ending) return;
   host.refusals = 0;
+  if (claim.sessions != told.sessions) effects_->shown_claims.insert(claim.id);
   claim.sessions = told.sessions;
   bool runs = told.sessions != 0;
   switch (claim.state) {
     case ClaimState::kReserved:
-      Move(claim, runs ? ClaimState::kActive : ClaimState::kBound);
+      MoveAsTold(claim, runs ? ClaimState::kActive : ClaimState::kBound);
       break;
     case ClaimState::kBound:
     case ClaimState::kIdle:
-      if (runs) Move(claim, ClaimState::kActive);
+      if (runs) MoveAsTold(claim, ClaimState::kActive);
       break;
     case ClaimState::kActive:
-      if (!runs) Move(claim, ClaimState::kIdle);
+      if (!runs) MoveAsTold(claim, ClaimState::kIdle);
       break;
     default:
       break;
   }
+  HearQuota(claim, told);
 }
 
 // A store that was lost or is older than the host: running programs are not its victims.
@@ -150,6 +153,7 @@ void Core::Adopt(Host& host, const ReportedClaim& told) {
   claim.ask.priority = told.priority;
   claim.ask.seats = told.seats;
   claim.epoch = told.epoch;
+  claim.quota = told.quota;
   claim.order = ++last_order_;
   claim.host = host.name;
   claim.devices = told.devices;
@@ -190,7 +194,7 @@ void Core::MissClaims(Host& host, const std::set<std::string>& told) {
     Claim& claim = claims_.at(id);
     claim.sessions = 0;
     if (claim.state == ClaimState::kReleasing) Finish(claim);
-    if (claim.state == ClaimState::kActive) Move(claim, ClaimState::kIdle);
+    if (claim.state == ClaimState::kActive) MoveAsTold(claim, ClaimState::kIdle);
   }
 }
 
@@ -204,9 +208,14 @@ std::vector<Grant> Core::GrantsOf(Host& host) {
     claim.was_granted = true;
     claim.granted_until = std::max(claim.granted_until, now_ + OrphanAfter(hold));
     grants.push_back({id, claim.epoch, claim.devices, claim.memory_bytes, claim.ask.share_milli,
-                      claim.ask.limit_milli, claim.ask.priority, claim.ask.seats, hold});
+                      claim.ask.limit_milli, claim.ask.priority, claim.ask.seats, hold,
+                      claim.quota});
   }
   return grants;
+}
+
+Answer Core::AnswerTo(Host& host) {
+  return {host.incarnation, host.beat, ++host.answers, GrantsOf(host)};
 }
 
 void Core::On(const HostClosed& event) {

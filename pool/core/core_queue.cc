@@ -45,6 +45,7 @@ std::string Why(const Claim& claim, const Pass& pass, uint32_t place) {
   add(Filter::kMemory, "without the memory (at most " + BytesText(pass.most_free_bytes) + " free)");
   add(Filter::kShare, "without the share (at most " + MilliText(pass.most_free_milli) + " free)");
   add(Filter::kShared, "not free for sharing");
+  add(Filter::kKept, "kept for claims that have waited longer");
   add(Filter::kTooFew, "on hosts with too few of them");
   if (!pass.could_ever_fit) why += "; none could ever take it";
   if (place != 0) why += "; place " + std::to_string(place) + " in the queue";
@@ -99,6 +100,7 @@ void Core::ForgetRefusals() {
 void Core::Schedule() {
   if (scheduled_version_ == capacity_version_ && new_shapes_.empty()) return;
   bool all = scheduled_version_ != capacity_version_;
+  if (!kept_.empty()) MarkKept();
   scheduled_version_ = capacity_version_;
   std::set<std::pair<Order, std::string>> heads;
   auto add = [&](const std::string& name) {
@@ -128,17 +130,15 @@ bool Core::TryPlace(Claim& claim) {
   const Host& host = hosts_.at(place->host);
   claim.host = place->host;
   claim.devices = place->devices;
-  claim.memory_bytes = claim.ask.memory_bytes;
-  if (claim.memory_bytes == 0) {  // all that each of them has
-    claim.memory_bytes = UINT64_MAX;
-    for (uint32_t device : claim.devices)
-      claim.memory_bytes = std::min(claim.memory_bytes, host.gpus[device].memory_bytes);
-  }
+  claim.memory_bytes = BytesOf(claim.ask, host, claim.devices);
   ++claim.epoch;
   claim.was_granted = false;
   claim.granted_until = 0;
   Move(claim, ClaimState::kReserved);
-  effects_->beats.insert(claim.host);
+  for (auto& [owner, kept] : kept_)
+    if (kept.host == claim.host) kept.guests.insert(claim.id);
+  if (!kept_.empty()) MarkKept();
+  beats_.insert(claim.host);
   return true;
 }
 
@@ -157,12 +157,15 @@ Explanation Core::Explain(const Claim& claim) const {
     told.place_in_queue += static_cast<uint32_t>(
         std::distance(shape.queue.begin(), shape.queue.lower_bound(claim.order)));
   told.why = Why(claim, told.pass, told.place_in_queue);
+  if (auto kept = kept_.find(claim.id); kept != kept_.end())
+    told.why += "; a place on " + kept->second.host + " is kept for it";
   return told;
 }
 
 Explanation Core::Plan(const Ask& ask, std::optional<Place>* place) const {
   Claim claim;
   claim.ask = ask;
+  claim.order = UINT64_MAX;  // it would be the last to come
   Explanation told;
   told.pass = Examine(hosts_, claim);
   *place = FindPlace(hosts_, claim);
@@ -194,11 +197,14 @@ std::string Core::Broken() const {
     gpus.resize(host->second.gpus.size());
     for (uint32_t device : claim.devices) {
       if (device >= gpus.size()) continue;
-      gpus[device].used_bytes += claim.memory_bytes;
-      gpus[device].used_milli += claim.ask.share_milli;
+      gpus[device].used_bytes += claim.held_bytes();
+      gpus[device].used_milli += claim.held_milli();
       ++gpus[device].claims;
     }
   }
+  for (const auto& [owner, kept] : kept_)
+    if (Find(owner) == nullptr || Find(owner)->state != ClaimState::kPending)
+      return "a place is kept for claim " + owner + ", which does not wait";
   if (pending != pending_count_) return "the queue holds another number of claims";
   for (const auto& [name, host] : hosts_) {
     if (host.claims != held[name]) return "host " + name + " lists other claims";

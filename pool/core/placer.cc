@@ -19,13 +19,17 @@ bool HasModel(const Gpu& gpu, const Ask& ask) {
   return ask.model.empty() || gpu.name.find(ask.model) != std::string::npos;
 }
 
-Filter JudgeGpu(const Gpu& gpu, const Ask& ask) {
+Filter JudgeGpu(const Gpu& gpu, const Claim& claim) {
+  const Ask& ask = claim.ask;
   if (!HasModel(gpu, ask)) return Filter::kModel;
   bool wants_all = ask.memory_bytes == 0;
   if (ask.memory_bytes > gpu.memory_bytes) return Filter::kMemory;
   if (gpu.exclusive != 0 || (wants_all && gpu.claims != 0)) return Filter::kShared;
   if (ask.memory_bytes > gpu.free_bytes()) return Filter::kMemory;
   if (ask.share_milli > gpu.free_milli()) return Filter::kShare;
+  if (gpu.kept_order != 0 && claim.order > gpu.kept_order &&
+      (wants_all || ask.memory_bytes > gpu.guest_bytes || ask.share_milli > gpu.guest_milli))
+    return Filter::kKept;
   return Filter::kNone;
 }
 
@@ -59,8 +63,8 @@ struct Candidate {
 
 std::string_view ToText(Filter filter) {
   constexpr std::array<std::string_view, kFilters> kNames = {
-      "fits",  "host_not_ready", "host_closed", "other_host", "refused_by_host",
-      "model", "memory",         "share",       "shared",     "too_few_on_host"};
+      "fits",   "host_not_ready", "host_closed", "other_host", "refused_by_host", "model",
+      "memory", "share",          "shared",      "kept",       "too_few_on_host"};
   return kNames[static_cast<size_t>(filter)];
 }
 
@@ -75,7 +79,7 @@ std::optional<Place> FindPlace(const Hosts& hosts, const Claim& claim) {
     if (JudgeHost(host, claim) != Filter::kNone) continue;
     std::vector<Candidate> fit;
     for (uint32_t i = 0; i < host.gpus.size(); ++i)
-      if (JudgeGpu(host.gpus[i], ask) == Filter::kNone)
+      if (JudgeGpu(host.gpus[i], claim) == Filter::kNone)
         fit.push_back({host.gpus[i].claims == 0, LeftOver(host.gpus[i], ask), i});
     if (fit.size() < ask.count) continue;
     std::sort(fit.begin(), fit.end(), [&](const Candidate& a, const Candidate& b) {
@@ -107,7 +111,7 @@ Pass Examine(const Hosts& hosts, const Claim& claim) {
     uint32_t fit = 0, ever = 0;
     for (const Gpu& gpu : host.gpus) {
       ++pass.gpus;
-      Filter by = by_host != Filter::kNone ? by_host : JudgeGpu(gpu, ask);
+      Filter by = by_host != Filter::kNone ? by_host : JudgeGpu(gpu, claim);
       if (by == Filter::kMemory)
         pass.most_free_bytes = std::max(pass.most_free_bytes, gpu.free_bytes());
       if (by == Filter::kShare)

@@ -28,9 +28,10 @@ enum class Filter : uint8_t {
   kMemory,     // too little memory is free
   kShare,      // too little share is free
   kShared,     // others are on it, and the claim wants all of it (or the reverse)
+  kKept,       // it would fit, but the place is kept for a claim that has waited longer
   kTooFew,     // it would fit, but its host has not enough that do
 };
-inline constexpr size_t kFilters = 10;
+inline constexpr size_t kFilters = 11;
 std::string_view ToText(Filter filter);
 
 // How a pass over all GPUs went: why a claim waits.

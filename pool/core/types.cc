@@ -66,4 +66,33 @@ bool MayBecome(HostState from, HostState to) {
   return (kHostTable[static_cast<size_t>(from)] & Bit(to)) != 0;
 }
 
+namespace {
+
+constexpr uint32_t kMostCount = 64, kMostSeats = 4096;
+
+}  // namespace
+
+std::pair<std::string, std::string> FaultOf(const Ask& ask) {
+  auto text = [](uint64_t value) { return std::to_string(value); };
+  if (ask.count < 1 || ask.count > kMostCount)
+    return {"count " + text(ask.count) + ": 1 to " + text(kMostCount), "count"};
+  if (ask.share_milli > kWholeMilli)
+    return {"share " + text(ask.share_milli) + ": 0 to 1000 thousandths of a GPU", "share_milli"};
+  if (ask.limit_milli > kWholeMilli)
+    return {"limit " + text(ask.limit_milli) + ": 0 to 1000 thousandths of a GPU", "limit_milli"};
+  if (ask.limit_milli != 0 && ask.share_milli > ask.limit_milli)
+    return {"share " + text(ask.share_milli) + " above its limit " + text(ask.limit_milli),
+            "share_milli"};
+  if (ask.priority > 2) return {"class " + text(ask.priority) + ": normal, high or low", "class"};
+  if (ask.seats < 1 || ask.seats > kMostSeats)
+    return {"max_sessions " + text(ask.seats) + ": 1 to " + text(kMostSeats), "max_sessions"};
+  for (auto [value, name] : {std::pair(ask.queue_ms, "queue_ms"),
+                             {ask.lifetime_ms, "lifetime_ms"},
+                             {ask.on_disconnect_ms, "on_disconnect_ms"},
+                             {ask.hold_ms, "hold_ms"}})
+    if (value < 0)
+      return {std::string(name) + " " + std::to_string(value) + ": not negative", name};
+  return {};
+}
+
 }  // namespace farcall::pool

@@ -3,13 +3,16 @@
 // injected clock, shares thousandths of a GPU.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace farcall::pool {
@@ -65,6 +68,13 @@ struct Claim {
   std::string host;                                // empty: none
   std::vector<uint32_t> devices;                   // of that host
   uint64_t memory_bytes = 0;                       // on each of them
+  uint64_t quota = 0;                              // +1 by each change of what was asked
+  // While its host has not said yes to a change: what is in force there. The larger of both counts.
+  struct Before {
+    Ask ask;
+    uint64_t memory_bytes = 0;
+  };
+  std::optional<Before> before;
   uint64_t revision = 0;
   uint64_t order = 0;        // place in the queue
   int64_t created_unix = 0;  // seconds; for people
@@ -74,6 +84,16 @@ struct Claim {
   bool was_granted = false;
   uint32_t sessions = 0;
   std::set<std::string> avoid;  // hosts whose ledger refused it
+  uint64_t refused_quota = 0;   // the last change that its host refused, and its words
+  std::string change_refused;
+
+  uint64_t held_bytes() const { return std::max(memory_bytes, before ? before->memory_bytes : 0); }
+  uint32_t held_milli() const {
+    return std::max(ask.share_milli, before ? before->ask.share_milli : 0);
+  }
+  bool is_exclusive() const {
+    return ask.memory_bytes == 0 || (before && before->ask.memory_bytes == 0);
+  }
 };
 
 struct Gpu {
@@ -83,6 +103,11 @@ struct Gpu {
   uint64_t used_bytes = 0;
   uint32_t used_milli = 0;
   uint32_t claims = 0, exclusive = 0;
+  // Kept for a claim that waits long: what others may have meanwhile, unless they have waited
+  // longer still.
+  uint64_t kept_order = 0;  // its place in the queue; 0: not kept
+  uint64_t guest_bytes = 0;
+  uint32_t guest_milli = 0;
   uint64_t free_bytes() const { return used_bytes < memory_bytes ? memory_bytes - used_bytes : 0; }
   uint32_t free_milli() const { return used_milli < kWholeMilli ? kWholeMilli - used_milli : 0; }
 };
@@ -91,6 +116,7 @@ struct Host {
   std::string name;
   uint64_t incarnation = 0;  // of its server: a later one is greater
   uint64_t beat = 0;         // the last that was heard
+  uint64_t answers = 0;      // to it, so far
   std::vector<std::string> endpoints;
   HostState state = HostState::kJoining;
   bool drains = false, is_cordoned = false;
@@ -109,7 +135,10 @@ struct ReportedClaim {
   uint64_t epoch = 0;
   uint32_t sessions = 0;
   bool is_ending = false;
-  std::string refused;  // its ledger's words; empty: it holds the claim
+  std::string refused;         // its ledger's words; empty: it holds the claim
+  uint64_t quota = 0;          // the change that is in force
+  uint64_t refused_quota = 0;  // a change it refused, and why
+  std::string change_refused;
   // For a controller that does not know it.
   std::vector<uint32_t> devices;
   uint64_t memory_bytes = 0;
@@ -137,8 +166,11 @@ struct Grant {
   uint8_t priority = 0;
   uint32_t seats = 0;
   Ms hold_ms = 0;
+  uint64_t quota = 0;
 };
 
+// What cannot be, whatever hosts there are, and the field; "": nothing.
+std::pair<std::string, std::string> FaultOf(const Ask& ask);
 std::string_view ToText(ClaimState state);
 std::string_view ToText(HostState state);
 // The tables of docs/pool.md.

@@ -128,6 +128,42 @@ class PoolTest(unittest.TestCase):
         until(lambda: pool.claim(claim["id"])["state"] == "released", what="released")
         self.assertEqual(pool.get("/v1/gpus")["gpus"][0]["used_bytes"], "0")
 
+    def test_a_running_claim_is_changed_to_what_its_host_can_give(self):
+        pool = self.serve()
+        self.host(pool, "one")
+        claim = pool.post("/v1/claims", memory_bytes=str(256 * MIB), share_milli=250, wait_ms="20000")
+        path = "/v1/claims/" + claim["id"]
+        client = self.teller(pool, FARCALL_CLAIM=claim["id"])
+        self.assertEqual(self.say(client, f"take {200 * MIB}"), "code 0")
+        self.assertEqual(self.say(client, f"take {200 * MIB}"), "code 2")
+        status, told = pool.call("PATCH", path, {"memory_bytes": str(512 * MIB), "share_milli": 500, "class": "high"})
+        self.assertEqual((status, told["state"], told["changing"], told["memory_bytes"], told["request"]["share_milli"]),
+                         (200, "active", False, str(512 * MIB), 500), told)
+        self.assertEqual(pool.get("/v1/gpus")["gpus"][0]["used_milli"], 500)
+        self.assertEqual(self.say(client, f"take {200 * MIB}"), "code 0")
+        # Less than it holds: its host refuses, and nothing has changed.
+        status, error = pool.call("PATCH", path, {"memory_bytes": str(300 * MIB)})
+        self.assertEqual((status, error["code"], error["hint"]), (409, "refused", "nothing has changed"), error)
+        self.assertRegex(error["message"], r"its host: memory \d+: it holds \d+ bytes of device 0")
+        self.assertEqual(pool.claim(claim["id"])["memory_bytes"], str(512 * MIB))
+        self.assertEqual(self.say(client, f"take {16 * MIB}"), "code 0")
+        for change, why in (({"memory_bytes": str(1 << 50)}, "bytes for this claim"), ({}, "nothing to change"), ({"share_milli": 1001}, "0 to 1000"),
+                            ({"class": "vip"}, "high, normal or low"), ({"lifetime_ms": "-1"}, "not negative"), ({"shares": 1}, "the body")):
+            status, error = pool.call("PATCH", path, change)
+            self.assertIn(status, (400, 409))
+            self.assertIn(why, error["message"])
+        self.assertEqual(pool.call("PATCH", path, {"share_milli": 100}, {"If-Match": '"1"'})[0], 409)
+        self.assertEqual(pool.call("PATCH", "/v1/claims/none", {"share_milli": 100})[0], 404)
+        # A claim that nobody uses, and one whose host has gone on without its controller.
+        client.process.stdin.close()
+        client.wait()
+        done = subprocess.run([FARCALL, "pool", "set", claim["id"], "--mem", "64MiB", "--share", "0%", "--pool", pool.url], capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((pool.claim(claim["id"])["memory_bytes"], pool.claim(claim["id"])["changing"]), (str(64 * MIB), False))
+        again = self.teller(pool, FARCALL_CLAIM=claim["id"])
+        self.assertEqual(self.say(again, f"take {100 * MIB}"), "code 2")
+
     def test_releasing_a_claim_ends_its_sessions_with_the_cause(self):
         pool = self.serve()
         host = self.host(pool, "one")
@@ -298,6 +334,79 @@ class PoolTest(unittest.TestCase):
         self.assertIn(claim["id"], farcall("release", claim["id"]))
         until(lambda: pool.claim(claim["id"])["state"] == "released", what="released")
         self.assertIn("drain", farcall("drain", "one"))
+
+    def watch(self, pool, path, last_id=None):
+        """Events as (kind, id, data), as they come."""
+        headers = {"Last-Event-ID": last_id} if last_id else {}
+        answer = urllib.request.urlopen(urllib.request.Request(pool.url + path, headers=headers), timeout=60)
+        self.addCleanup(answer.close)
+        event = {}
+        for line in answer:
+            name, _, value = line.decode().rstrip("\n").partition(": ")
+            if name in ("event", "id", "data"):
+                event[name] = value
+            elif not name and event:
+                yield event["event"], event.get("id"), json.loads(event["data"])
+                event = {}
+
+    def test_claims_and_hosts_are_watched_without_a_gap(self):
+        pool = self.serve()
+        self.host(pool, "one")
+        first = pool.post("/v1/claims", memory_bytes=str(64 * MIB), wait_ms="20000")
+        events = self.watch(pool, "/v1/claims?watch=1")
+        self.assertEqual(next(events)[0], "all")
+        kind, _, claim = next(events)
+        self.assertEqual((kind, claim["id"], claim["state"]), ("claim", first["id"], "bound"))
+        self.assertEqual(next(events)[0], "synced")
+        second = pool.post("/v1/claims", memory_bytes=str(64 * MIB), wait_ms="20000")
+        seen = []
+        while not seen or seen[-1][2]["state"] != "bound":
+            seen.append(next(events))
+        self.assertEqual({(kind, claim["id"]) for kind, _, claim in seen}, {("claim", second["id"])})
+        self.assertEqual(seen[0][2]["state"], "reserved")
+        pool.call("PATCH", "/v1/claims/" + second["id"], {"share_milli": 300})
+        later = self.watch(pool, "/v1/claims?watch=1&name=" + second["id"], seen[-1][1])
+        kind, _, claim = next(later)  # nothing of what is known already
+        self.assertEqual((kind, claim["id"], claim["changing"]), ("claim", second["id"], True))
+        hosts = self.watch(pool, "/v1/hosts?watch=1")
+        self.assertEqual([next(hosts)[0] for _ in range(3)], ["all", "host", "synced"])
+        pool.call("DELETE", "/v1/claims/" + first["id"])
+        kind, _, host = next(hosts)
+        while host["gpus"][0]["claims"] != 1:
+            kind, _, host = next(hosts)
+        self.assertEqual((kind, host["name"], host["gpus"][0]["used_bytes"]), ("host", "one", str(64 * MIB)))
+
+    def test_ps_and_top_show_what_runs_on_all_hosts(self):
+        pool = self.serve("--placer", "spread", token="secret")
+        environment = {"FARCALL_TOKEN": "secret"}
+        join = self.store.with_name("token")
+        join.write_text("secret\n")
+        for name in ("one", "two"):
+            self.host(pool, name, "--pool-token-file", str(join))
+        clients = [self.teller(pool, FARCALL_MEM="64MiB", FARCALL_SHARE=share, FARCALL_TOKEN="secret") for share in ("25%", "75%")]
+
+        def farcall(*command, **with_environment):
+            return subprocess.run([FARCALL, *command, "--endpoint", pool.endpoint], capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, **environment, **with_environment})
+
+        def sessions():
+            done = farcall("ps", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            hosts = json.loads(done.stdout)["hosts"]
+            found = {host["host"]: [session["pid"] for vgpu in host["status"]["vgpus"] for session in vgpu["sessions"]] for host in hosts}
+            return found if all(found.values()) else None
+        found = until(sessions, what="both sessions")
+        self.assertEqual((set(found), sorted(sum(found.values(), []))), ({"one", "two"}, sorted(client.process.pid for client in clients)))
+        shown = farcall("ps").stdout
+        self.assertRegex(shown, r"^HOST +SESSION +VGPU")
+        for name in ("one", "two"):
+            self.assertRegex(shown, rf"(?m)^{name} +\d+ +c-")
+        top = farcall("top", "--views", "2", "--interval", "0.2")
+        self.assertEqual((top.returncode, top.stdout.count("AS OF")), (0, 2), top.stderr)
+        self.assertRegex(top.stdout, r"(?m)^(one|two) +c-\S+ +\S+ +0 +1 +normal +75%")
+        self.assertIn("the token is wrong", farcall("ps", FARCALL_TOKEN="wrong").stderr)
+        nobody = subprocess.run([FARCALL, "ps", "--endpoint", "pool://127.0.0.1:1"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((nobody.returncode, len(nobody.stderr.splitlines())), (1, 1), nobody.stderr)
 
     def test_dev_is_a_pool_in_one_command(self):
         process = subprocess.Popen([FARCALL, "pool", "dev"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct SimHost {
   std::vector<uint64_t> real_bytes;
   std::unique_ptr<quota::ClaimLedger> ledger;
   std::vector<std::pair<std::string, uint64_t>> sessions;  // (claim, epoch)
+  std::vector<std::string> changing;
   uint64_t highest_term = 0;
 };
 
@@ -40,8 +42,8 @@ struct ReportInFlight {
 };
 struct AnswerInFlight {
   std::string host;
-  uint64_t incarnation = 0, beat = 0, term = 0;
-  std::vector<Grant> grants;
+  uint64_t term = 0;
+  Answer answer;
 };
 struct Token {
   std::string claim, host;
@@ -69,7 +71,7 @@ class World {
   }
 
   void Step() {
-    switch (Below(16)) {
+    switch (Below(18)) {
       case 0:
       case 1:
         Request();
@@ -106,6 +108,12 @@ class World {
       case 15:
         if (Below(4) == 0) RestartHost(AnyHost());
         break;
+      case 16:
+        Change();
+        break;
+      case 17:
+        FinishChanges(AnyHost());
+        break;
     }
     Check();
   }
@@ -122,7 +130,8 @@ class World {
       for (auto& [name, host] : hosts_) {
         Beat(host);
         Deliver(0, false);
-        if (!answers_.empty()) Deliver(0, true);
+        while (!answers_.empty()) Deliver(0, true);
+        for (int round = 0; round < 4; ++round) FinishChanges(host);
         Check();
       }
       Do(Tick{});
@@ -150,6 +159,7 @@ class World {
   void Start() {
     ++term_;
     reports_.clear();
+    late_.clear();
     core_ = std::make_unique<Core>();
     std::vector<Claim> claims;
     std::vector<Host> hosts;
@@ -167,6 +177,14 @@ class World {
       return false;
     }
     for (const std::string& id : effects.claims) stored_claims_[id] = *core_->Find(id);
+    // What hosts told may be stored later, or never.
+    late_.insert(effects.told_claims.begin(), effects.told_claims.end());
+    if (Below(4) == 0) {
+      for (const std::string& id : late_)
+        if (const Claim* claim = core_->Find(id)) stored_claims_[id] = *claim;
+      late_.clear();
+    }
+    for (const auto& [host, push] : effects.pushes) answers_.push_back({host, term_, push});
     for (const std::string& id : effects.erased_claims) stored_claims_.erase(id);
     for (const std::string& id : effects.hosts) stored_hosts_[id] = core_->hosts().at(id);
     if (out != nullptr) *out = std::move(effects);
@@ -193,6 +211,29 @@ class World {
     Do(ReleaseClaim{claim->first, "asked for", {}});
   }
 
+  // Its host may have to wait for sessions to give memory back, or refuse.
+  void Change() {
+    if (core_->claims().empty()) return;
+    auto claim =
+        std::next(core_->claims().begin(), static_cast<long>(Below(core_->claims().size())));
+    ChangeClaim change;
+    change.id = claim->first;
+    if (Below(2) == 0) change.memory_bytes = Below(8) == 0 ? 0 : (1 + Below(6)) * kGiB / 2;
+    if (Below(2) == 0) change.share_milli = static_cast<uint32_t>(Below(3) * 250);
+    Do(change);
+  }
+
+  // A change that a host has begun with goes well, or not.
+  void FinishChanges(SimHost& host) {
+    for (const std::string& id : host.ledger->TakeChanges()) host.changing.push_back(id);
+    if (host.changing.empty() || Below(3) == 0) return;
+    std::string id = host.changing.back();
+    host.changing.pop_back();
+    auto held = host.ledger->held().find(id);
+    if (held == host.ledger->held().end() || !held->second.wanted) return;
+    host.ledger->FinishChange(id, held->second.wanted->quota, Below(3) == 0 ? "it holds more" : "");
+  }
+
   void SetAnyHost() {
     auto verb = static_cast<SetHost::Verb>(Below(2) == 0 ? 2 : Below(3));
     Do(SetHost{AnyHost().name, verb, {}});
@@ -211,6 +252,7 @@ class World {
     }
     for (const auto& [id, held] : host.ledger->held())
       report.claims.push_back({id, held.grant.epoch, held.sessions, held.is_ending, "",
+                               held.grant.quota, held.refused_quota, held.change_refused,
                                held.grant.devices, held.grant.memory_bytes, held.grant.share_milli,
                                held.grant.limit_milli, held.grant.priority, held.grant.seats});
     for (const auto& [id, refusal] : host.ledger->refused()) {
@@ -256,22 +298,22 @@ class World {
     if (one.controller != term_) return;
     Effects effects;
     if (!Do(one.report, &effects) || !effects.answer) return;
-    answers_.push_back(
-        {one.report.host, one.report.incarnation, one.report.beat, term_, *effects.answer});
+    answers_.push_back({one.report.host, term_, *effects.answer});
   }
 
   void Hear(const AnswerInFlight& answer) {
     SimHost& host = hosts_.at(answer.host);
-    if (answer.incarnation != host.incarnation) return;  // another process's socket
+    if (answer.answer.incarnation != host.incarnation) return;  // another process's socket
     EndSessions(host, host.ledger->Expire(HostNow(host)));
     std::vector<quota::ClaimGrant> grants;
-    for (const Grant& grant : answer.grants)
+    for (const Grant& grant : answer.answer.grants)
       grants.push_back({grant.claim, grant.epoch, grant.devices, grant.memory_bytes,
                         grant.share_milli, grant.limit_milli, grant.priority, grant.seats,
-                        grant.hold_ms * kNsPerMs});
+                        grant.hold_ms * kNsPerMs, grant.quota});
     std::map<std::string, uint64_t> epochs;
     for (const auto& [id, held] : host.ledger->held()) epochs[id] = held.grant.epoch;
-    auto ends = host.ledger->Answer(answer.beat, answer.term, grants, HostNow(host));
+    auto ends = host.ledger->Answer(answer.answer.beat, answer.answer.number, answer.term, grants,
+                                    HostNow(host));
     RC_ASSERT(host.ledger->term() >= host.highest_term);
     host.highest_term = host.ledger->term();
     if (!ends.ok()) return;
@@ -330,6 +372,7 @@ class World {
     host.beat = 0;
     host.highest_term = 0;
     host.sessions.clear();
+    host.changing.clear();
     // Its stream ends after all that came by it.
     std::erase_if(reports_, [&](const ReportInFlight& r) { return r.report.host == host.name; });
     host.ledger = std::make_unique<quota::ClaimLedger>(host.real_bytes);
@@ -354,6 +397,13 @@ class World {
       for (const auto& [id, held] : host.ledger->held()) {
         RC_ASSERT(held.sessions == running[id]);
         RC_ASSERT(held.sessions <= held.grant.seats);
+        // What the pool counts is never less than what its host has in force or is about to.
+        auto known = core_->claims().find(id);
+        if (known != core_->claims().end() && known->second.host == name &&
+            known->second.epoch == held.grant.epoch && term_ == host.highest_term) {
+          RC_ASSERT(known->second.held_bytes() >= held.bytes());
+          RC_ASSERT(known->second.held_milli() >= held.milli());
+        }
         if (held.is_ending || HostNow(host) >= held.until) continue;
         auto [first, is_only] = open_at.emplace(id, name);
         RC_ASSERT(is_only);  // a claim opens sessions on one host
@@ -365,6 +415,7 @@ class World {
   Ms now_ = 1;
   bool is_calm_ = false;
   uint64_t term_ = 0, last_id_ = 0;
+  std::set<std::string> late_;
   std::unique_ptr<Core> core_;
   std::map<std::string, Claim> stored_claims_;
   std::map<std::string, Host> stored_hosts_;
@@ -374,6 +425,74 @@ class World {
   std::vector<Token> tokens_;
   std::map<std::string, std::map<std::string, uint64_t>> opened_;
 };
+
+// One host that small claims keep full; a claim that needs more than is ever free at once.
+RC_GTEST_PROP(PoolProperty, a_large_claim_starves_behind_no_stream_of_small_ones, ()) {
+  std::mt19937_64 random(*rc::gen::arbitrary<uint64_t>());
+  auto below = [&](uint64_t n) { return random() % n; };
+  Timing timing;
+  timing.settle = 0;
+  Core core(timing);
+  core.Load({}, {}, 0);
+  Ms now = 1;
+  uint64_t beat = 0, gpus = 1 + below(3), large_gib = 5 + below(12);
+  std::vector<Grant> granted;
+  auto hear = [&] {
+    HostReport report;
+    report.host = "h";
+    report.incarnation = 1;
+    report.beat = ++beat;
+    report.gpus.resize(gpus);
+    for (Gpu& gpu : report.gpus) gpu.memory_bytes = 16 * kGiB;
+    for (const Grant& grant : granted) {
+      ReportedClaim claim;
+      claim.claim = grant.claim;
+      claim.epoch = grant.epoch;
+      report.claims.push_back(claim);
+    }
+    granted = core.Apply(report, now).answer->grants;
+    RC_ASSERT(core.Broken() == "");
+  };
+  constexpr Ms kLife = 40'000;
+  hear();
+  uint64_t made = 0;
+  std::map<std::string, Ms> ends;
+  auto request = [&](const std::string& id, uint64_t gib, uint32_t share) {
+    RequestClaim request;
+    request.id = id;
+    request.ask.memory_bytes = gib * kGiB;
+    request.ask.share_milli = share;
+    core.Apply(request, now);
+  };
+  // Enough of them that each place is taken again at once.
+  auto fill = [&](size_t waiting) {
+    while (core.pending() < waiting)
+      request("s" + std::to_string(++made), 1 + below(4), static_cast<uint32_t>(below(3) * 100));
+    for (const auto& [id, claim] : core.claims())
+      if (HoldsCapacity(claim.state) && ends.count(id) == 0)
+        ends[id] = now + 5000 + static_cast<Ms>(below(kLife - 5000));
+  };
+  fill(1);
+  request("large", large_gib, 0);
+  Ms asked = now;
+  while (core.Find("large")->state == ClaimState::kPending) {
+    // One is before it, and may have to wait for another's end as well.
+    RC_ASSERT(now - asked < timing.aging + 2 * kLife + 20'000);
+    now += 1000;
+    for (auto at = ends.begin(); at != ends.end();) {
+      if (now < at->second) {
+        ++at;
+        continue;
+      }
+      core.Apply(ReleaseClaim{at->first, "done", {}}, now);
+      at = ends.erase(at);
+    }
+    hear(), hear();
+    core.Apply(Tick{}, now);
+    fill(20);
+    hear();
+  }
+}
 
 RC_GTEST_PROP(PoolProperty, holds_its_promises_whatever_is_lost_or_dies, ()) {
   World world(*rc::gen::arbitrary<uint64_t>());

@@ -37,10 +37,16 @@ class PoolCore : public testing::Test {
       claim.claim = grant.claim;
       claim.epoch = grant.epoch;
       claim.sessions = sessions;
+      claim.quota = refuses_ ? in_force_[grant.claim] : grant.quota;
+      if (refuses_ && claim.quota != grant.quota) {
+        claim.refused_quota = grant.quota;
+        claim.change_refused = "it holds more";
+      }
+      in_force_[grant.claim] = claim.quota;
       report.claims.push_back(claim);
     }
     Effects effects = Do(report);
-    if (effects.answer) granted_[name] = *effects.answer;
+    if (effects.answer) granted_[name] = effects.answer->grants;
     return effects;
   }
   Effects Request(const std::string& id, uint64_t gib, const std::string& key = "") {
@@ -61,16 +67,18 @@ class PoolCore : public testing::Test {
   Ms now_ = 0;
   uint64_t beat_ = 0;
   std::map<std::string, std::vector<Grant>> granted_;
+  bool refuses_ = false;  // changes
+  std::map<std::string, uint64_t> in_force_;
 };
 
 TEST_F(PoolCore, AClaimIsPlacedGrantedAcceptedUsedAndReleased) {
   Effects asked = Request("c", 4);
   EXPECT_EQ(asked.claim, "c");
-  EXPECT_EQ(asked.beats.count("h"), 1u);
+  EXPECT_EQ(asked.pushes.count("h"), 1u);
   EXPECT_EQ(State("c"), ClaimState::kReserved);
   Effects answered = Beat();
-  ASSERT_EQ(answered.answer->size(), 1u);
-  EXPECT_EQ((*answered.answer)[0].epoch, 1u);
+  ASSERT_EQ(answered.answer->grants.size(), 1u);
+  EXPECT_EQ(answered.answer->grants[0].epoch, 1u);
   Beat();
   EXPECT_EQ(State("c"), ClaimState::kBound);
   Beat(2);
@@ -79,7 +87,7 @@ TEST_F(PoolCore, AClaimIsPlacedGrantedAcceptedUsedAndReleased) {
   Do(ReleaseClaim{"c", "asked for", {}});
   EXPECT_EQ(State("c"), ClaimState::kReleasing);
   EXPECT_EQ(core_.hosts().at("h").gpus[0].used_bytes, 4 * kGiB);
-  EXPECT_TRUE(Beat(2).answer->empty());
+  EXPECT_TRUE(Beat(2).answer->grants.empty());
   EXPECT_EQ(State("c"), ClaimState::kReleasing);
   Beat();
   EXPECT_EQ(State("c"), ClaimState::kReleased);
@@ -137,6 +145,132 @@ TEST_F(PoolCore, WhatCannotBeIsRefusedWithItsField) {
   EXPECT_EQ(Do(ReleaseClaim{"none", "", {}}).refusal->code, RefusalCode::kNotFound);
 }
 
+TEST_F(PoolCore, AChangeCountsAsTheLargerUntilItsHostHasAcceptedIt) {
+  Request("c", 4);
+  Beat(), Beat(1);
+  ChangeClaim change;
+  change.id = "c";
+  change.memory_bytes = 6 * kGiB;
+  change.share_milli = 500;
+  Effects asked = Do(change);
+  EXPECT_FALSE(asked.refusal);
+  EXPECT_EQ(asked.quota, 1u);
+  EXPECT_EQ(asked.pushes.count("h"), 1u);
+  const Gpu& gpu = core_.hosts().at("h").gpus[0];
+  EXPECT_EQ(gpu.used_bytes, 6 * kGiB);
+  EXPECT_TRUE(core_.Find("c")->before);
+  Effects second = Do(change);  // the same again: nothing to do
+  EXPECT_FALSE(second.refusal);
+  change.share_milli = 250;
+  EXPECT_EQ(Do(change).refusal->code, RefusalCode::kConflict);
+  Effects answered = Beat(1);
+  EXPECT_EQ(answered.answer->grants[0].share_milli, 500u);
+  EXPECT_TRUE(core_.Find("c")->before);
+  Beat(1);
+  EXPECT_FALSE(core_.Find("c")->before);
+  EXPECT_EQ(core_.Find("c")->memory_bytes, 6 * kGiB);
+  change.memory_bytes = 2 * kGiB;  // less: what is in force counts until then
+  EXPECT_EQ(Do(change).quota, 2u);
+  EXPECT_EQ(gpu.used_bytes, 6 * kGiB);
+  EXPECT_EQ(gpu.used_milli, 500u);
+  Beat(1), Beat(1);
+  EXPECT_EQ(gpu.used_bytes, 2 * kGiB);
+  EXPECT_EQ(gpu.used_milli, 250u);
+  EXPECT_EQ(State("c"), ClaimState::kActive);
+}
+
+TEST_F(PoolCore, AChangeThatItsHostRefusesIsAsIfItHadNotBeen) {
+  Request("c", 4);
+  Beat(), Beat(1);
+  refuses_ = true;
+  ChangeClaim change;
+  change.id = "c";
+  change.memory_bytes = 1 * kGiB;
+  Do(change);
+  Beat(1), Beat(1);
+  const Claim& claim = *core_.Find("c");
+  EXPECT_FALSE(claim.before);
+  EXPECT_EQ(claim.memory_bytes, 4 * kGiB);
+  EXPECT_EQ(claim.ask.memory_bytes, 4 * kGiB);
+  EXPECT_EQ(claim.change_refused, "it holds more");
+  EXPECT_EQ(claim.refused_quota, 1u);
+  EXPECT_EQ(State("c"), ClaimState::kActive);
+  EXPECT_EQ(core_.hosts().at("h").refusals, 0u);
+}
+
+TEST_F(PoolCore, AChangeWithoutRoomOnItsHostIsRefusedAndAWaitingClaimsMakesItFit) {
+  Request("a", 10), Request("b", 4), Request("waits", 8);
+  Beat(), Beat();
+  ChangeClaim change;
+  change.id = "b";
+  change.memory_bytes = 7 * kGiB;
+  EXPECT_EQ(Do(change).refusal->message,
+            "memory 7516192768: h:0 has 6442450944 bytes for this claim");
+  EXPECT_EQ(core_.Find("b")->ask.memory_bytes, 4 * kGiB);
+  change.memory_bytes = 0;
+  EXPECT_EQ(Do(change).refusal->message, "h:0 is shared with other claims");
+  change.memory_bytes.reset();
+  change.share_milli = 1001;
+  EXPECT_EQ(Do(change).refusal->code, RefusalCode::kInvalid);
+  EXPECT_EQ(State("waits"), ClaimState::kPending);
+  change = {};
+  change.id = "waits";
+  change.memory_bytes = 2 * kGiB;
+  EXPECT_FALSE(Do(change).refusal);
+  EXPECT_EQ(State("waits"), ClaimState::kReserved);
+  Do(ReleaseClaim{"a", "", {}});
+  change.id = "a";
+  EXPECT_EQ(Do(change).refusal->message, "claim 'a' is releasing");
+}
+
+TEST_F(PoolCore, APlaceIsKeptForAClaimThatHasWaitedLong) {
+  Request("a", 10), Request("b", 6);
+  Beat(1), Beat(1);
+  Request("large", 12);
+  for (int i = 0; i < 16; ++i) Wait(4000), Beat(1);
+  Do(ReleaseClaim{"b", "", {}});
+  Beat(1), Beat(1);
+  EXPECT_NE(core_.Explain(*core_.Find("large")).why.find("a place on h is kept for it"),
+            std::string::npos);
+  Request("guest", 4);  // beside 12 of 16: it will be in nobody's way
+  EXPECT_EQ(State("guest"), ClaimState::kReserved);
+  Request("late", 1);
+  EXPECT_EQ(State("late"), ClaimState::kPending);
+  EXPECT_NE(core_.Explain(*core_.Find("late")).why.find("kept for claims that have waited longer"),
+            std::string::npos);
+  Beat(1), Beat(1);
+  Do(ReleaseClaim{"a", "", {}});
+  Beat(1), Beat(1);
+  EXPECT_EQ(State("large"), ClaimState::kReserved);
+  EXPECT_EQ(State("late"), ClaimState::kPending);
+  Do(ReleaseClaim{"late", "", {}});
+}
+
+TEST_F(PoolCore, APlaceIsNoLongerKeptWhenItsClaimIsGone) {
+  Request("a", 10);
+  Request("large", 12);
+  Beat(1), Beat(1);
+  for (int i = 0; i < 16; ++i) Wait(4000), Beat(1);
+  Request("late", 5);
+  EXPECT_EQ(State("late"), ClaimState::kPending);
+  Do(ReleaseClaim{"large", "", {}});
+  EXPECT_EQ(State("late"), ClaimState::kReserved);
+}
+
+TEST_F(PoolCore, WhatIsDecidedIsTheNextAnswerToTheLastReport) {
+  Effects asked = Request("c", 4);
+  ASSERT_EQ(asked.pushes.count("h"), 1u);
+  const Answer& push = asked.pushes.at("h");
+  EXPECT_EQ(push.beat, beat_);
+  EXPECT_EQ(push.number, 2u);  // the first went out with the report itself
+  ASSERT_EQ(push.grants.size(), 1u);
+  granted_["h"] = push.grants;
+  Effects heard = Beat();
+  EXPECT_EQ(State("c"), ClaimState::kBound);
+  EXPECT_TRUE(heard.claims.empty());  // no reply waits for the disk
+  EXPECT_EQ(heard.told_claims.count("c"), 1u);
+}
+
 TEST_F(PoolCore, UnusedAndIdleClaimsExpire) {
   Request("unused", 4);
   Beat(), Beat();
@@ -191,6 +325,8 @@ TEST_F(PoolCore, DrainingLetsTheRunningEndAndMovesTheRest) {
   Do(SetHost{"h", SetHost::Verb::kDrain, {}});
   EXPECT_EQ(core_.hosts().at("h").state, HostState::kDraining);
   EXPECT_EQ(State("used"), ClaimState::kActive);
+  EXPECT_EQ(State("waiting"), ClaimState::kReleasing);  // its host has been told of it
+  Beat(1);
   EXPECT_EQ(State("waiting"), ClaimState::kPending);
   Do(ReleaseClaim{"used", "", {}});
   Beat(1), Beat();
@@ -247,7 +383,7 @@ TEST_F(PoolCore, ANewControllerGoesOnWithWhatRunsAndExpiresNothingWhileItSettles
   unknown.devices = {0};
   report.claims.push_back(unknown);
   Effects effects = next.Apply(report, now_ + 9500);
-  EXPECT_EQ(effects.answer->size(), 3u);
+  EXPECT_EQ(effects.answer->grants.size(), 3u);
   EXPECT_EQ(next.Find("unknown")->state, ClaimState::kActive);
   EXPECT_EQ(next.hosts().at("h").gpus[0].used_bytes, 9 * kGiB);
   EXPECT_EQ(next.Broken(), "");

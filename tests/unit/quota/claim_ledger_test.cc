@@ -24,7 +24,7 @@ class ClaimLedgerTest : public testing::Test {
  protected:
   std::vector<std::string> Answer(std::vector<ClaimGrant> grants, Ns now, uint64_t term = 1) {
     ledger_.Beat(++beat_, now);
-    auto ends = ledger_.Answer(beat_, term, grants, now);
+    auto ends = ledger_.Answer(beat_, 1, term, grants, now);
     EXPECT_TRUE(ends.ok()) << ends.status().message();
     return ends.ok() ? *ends : std::vector<std::string>();
   }
@@ -41,19 +41,60 @@ TEST_F(ClaimLedgerTest, RefusesWhatItsDevicesDoNotHave) {
   EXPECT_EQ(ledger_.memory_on(0), 8 * kGiB);
 }
 
-TEST_F(ClaimLedgerTest, OnlyTheAnswerToTheLastReportCountsAndOnlyOnce) {
+TEST_F(ClaimLedgerTest, AChangeCountsAsTheLargerUntilItIsMadeGoodOrRefused) {
+  Answer({Granting("a", 4), Granting("b", 2)}, 0);
+  ClaimGrant more = Granting("a", 6), less = Granting("b", 1);
+  more.quota = less.quota = 1;
+  Answer({more, less}, 0);
+  EXPECT_EQ(ledger_.TakeChanges(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(ledger_.TakeChanges().empty());
+  EXPECT_EQ(ledger_.memory_on(0), 8 * kGiB);
+  Answer({more, less}, 0);  // said again: under way
+  EXPECT_TRUE(ledger_.TakeChanges().empty());
+  ledger_.FinishChange("a", 1, "");
+  ledger_.FinishChange("b", 1, "it holds more");
+  EXPECT_EQ(ledger_.held().at("a").grant.memory_bytes, 6 * kGiB);
+  EXPECT_EQ(ledger_.held().at("b").grant.memory_bytes, 2 * kGiB);
+  EXPECT_EQ(ledger_.held().at("b").change_refused, "it holds more");
+  Answer({more, less}, 0);  // what was refused is not tried again under the same number
+  EXPECT_TRUE(ledger_.TakeChanges().empty());
+  EXPECT_EQ(ledger_.memory_on(0), 8 * kGiB);
+}
+
+TEST_F(ClaimLedgerTest, AChangeNeverTakesMoreThanTheDeviceHas) {
+  Answer({Granting("a", 4), Granting("b", 2)}, 0);
+  ClaimGrant more = Granting("a", 7);
+  more.quota = 1;
+  Answer({more, Granting("b", 2)}, 0);
+  EXPECT_TRUE(ledger_.TakeChanges().empty());
+  EXPECT_EQ(ledger_.held().at("a").change_refused,
+            "device 0: asked 7516192768 bytes, 6442450944 free of 8589934592");
+  more.memory_bytes = 4 * kGiB;
+  more.share_milli = 800;
+  more.quota = 2;
+  Answer({more, Granting("b", 2)}, 0);
+  EXPECT_EQ(ledger_.held().at("a").change_refused, "device 0: asked 80%, 75% left");
+  more.share_milli = 250;
+  more.devices = {0, 0};
+  more.quota = 3;
+  Answer({more, Granting("b", 2)}, 0);
+  EXPECT_EQ(ledger_.held().at("a").change_refused, "a claim keeps its devices in its epoch");
+}
+
+TEST_F(ClaimLedgerTest, AnswersToTheLastReportCountEachOnceAndInOrder) {
   ledger_.Beat(1, 0);
   ledger_.Beat(2, 0);
-  EXPECT_EQ(ledger_.Answer(1, 1, {Granting("a", 1)}, 0).status().code(), Code::kInvalid);
-  EXPECT_TRUE(ledger_.Answer(2, 1, {Granting("a", 1)}, 0).ok());
-  EXPECT_EQ(ledger_.Answer(2, 1, {}, 0).status().code(), Code::kInvalid);
+  EXPECT_EQ(ledger_.Answer(1, 1, 1, {Granting("a", 1)}, 0).status().code(), Code::kInvalid);
+  EXPECT_TRUE(ledger_.Answer(2, 2, 1, {Granting("a", 1)}, 0).ok());
+  EXPECT_EQ(ledger_.Answer(2, 2, 1, {}, 0).status().code(), Code::kInvalid);
+  EXPECT_EQ(ledger_.Answer(2, 1, 1, {}, 0).status().code(), Code::kInvalid);  // overtaken
   EXPECT_EQ(ledger_.held().size(), 1u);
 }
 
 TEST_F(ClaimLedgerTest, AnOlderControllerIsNotObeyed) {
   Answer({Granting("a", 1)}, 0, 5);
   ledger_.Beat(++beat_, 0);
-  EXPECT_EQ(ledger_.Answer(beat_, 4, {}, 0).status().message(),
+  EXPECT_EQ(ledger_.Answer(beat_, 1, 4, {}, 0).status().message(),
             "a controller of term 4 answered; this host has heard 5");
   EXPECT_EQ(ledger_.held().size(), 1u);
 }
@@ -89,7 +130,7 @@ TEST_F(ClaimLedgerTest, AnOlderEpochNeverComesBack) {
 
 TEST_F(ClaimLedgerTest, HoldCountsFromTheReportNotFromItsAnswer) {
   ledger_.Beat(++beat_, 0);
-  ASSERT_TRUE(ledger_.Answer(beat_, 1, {Granting("a", 1)}, 9 * kSecond).ok());
+  ASSERT_TRUE(ledger_.Answer(beat_, 1, 1, {Granting("a", 1)}, 9 * kSecond).ok());
   ASSERT_TRUE(ledger_.OpenSeat("a", 1, 9 * kSecond).ok());
   EXPECT_TRUE(ledger_.Expire(9 * kSecond).empty());
   EXPECT_FALSE(ledger_.OpenSeat("a", 1, 10 * kSecond).ok());

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changes of running claims: proposed to the host, counted as the larger of both until it has said
+// yes or no.
+#include <algorithm>
+#include <tuple>
+
+#include "pool/core/core.h"
+
+namespace farcall::pool {
+
+namespace {
+
+bool SameQuota(const Ask& a, const Ask& b) {
+  return std::tuple(a.memory_bytes, a.share_milli, a.limit_milli, a.priority, a.seats) ==
+         std::tuple(b.memory_bytes, b.share_milli, b.limit_milli, b.priority, b.seats);
+}
+
+Ask Changed(Ask ask, const ChangeClaim& change) {
+  ask.memory_bytes = change.memory_bytes.value_or(ask.memory_bytes);
+  ask.share_milli = change.share_milli.value_or(ask.share_milli);
+  ask.limit_milli = change.limit_milli.value_or(ask.limit_milli);
+  ask.priority = change.priority.value_or(ask.priority);
+  ask.seats = change.seats.value_or(ask.seats);
+  ask.lifetime_ms = change.lifetime_ms.value_or(ask.lifetime_ms);
+  return ask;
+}
+
+}  // namespace
+
+void Core::On(const ChangeClaim& event) {
+  Claim* claim = Named(event.id, event.if_revision);
+  if (claim == nullptr) return;
+  if (IsOver(claim->state) || claim->state == ClaimState::kReleasing)
+    return Refuse(RefusalCode::kConflict,
+                  "claim '" + claim->id + "' is " + std::string(ToText(claim->state)), "id");
+  Ask ask = Changed(claim->ask, event);
+  if (auto [wrong, field] = FaultOf(ask); !wrong.empty())
+    return Refuse(RefusalCode::kInvalid, wrong, field);
+  if (ask == claim->ask) return;
+  if (claim->state != ClaimState::kPending && !SameQuota(ask, claim->ask))
+    return Propose(*claim, ask);
+  bool waits = claim->state == ClaimState::kPending;
+  if (waits) {
+    Dequeue(*claim);
+    DropKept(claim->id, false);
+  }
+  claim->ask = ask;
+  if (waits) {
+    claim->avoid.clear();  // who refused that may take this
+    Enqueue(*claim);
+  }
+  Store(*claim);
+  Arm(*claim);
+}
+
+uint64_t Core::BytesOf(const Ask& ask, const Host& host,
+                       const std::vector<uint32_t>& devices) const {
+  if (ask.memory_bytes != 0) return ask.memory_bytes;
+  uint64_t least = UINT64_MAX;  // all that each of them has
+  for (uint32_t device : devices) least = std::min(least, host.gpus[device].memory_bytes);
+  return least;
+}
+
+std::string Core::NoRoom(const Claim& claim, const Ask& ask, uint64_t memory_bytes) const {
+  const Host& host = hosts_.at(claim.host);
+  auto text = [](uint64_t number) { return std::to_string(number); };
+  for (uint32_t device : claim.devices) {
+    const Gpu& gpu = host.gpus[device];
+    std::string where = host.name + ":" + text(device);
+    if (ask.memory_bytes == 0 && gpu.claims > 1) return where + " is shared with other claims";
+    uint64_t bytes = gpu.free_bytes() + claim.held_bytes();
+    if (memory_bytes > bytes)
+      return "memory " + text(memory_bytes) + ": " + where + " has " + text(bytes) +
+             " bytes for this claim";
+    for (const auto& [owner, kept] : kept_)
+      if (kept.host == host.name && kept.guests.count(claim.id) != 0 && gpu.kept_order != 0 &&
+          (memory_bytes > gpu.guest_bytes + claim.held_bytes() ||
+           ask.share_milli > gpu.guest_milli + claim.held_milli()))
+        return where + " is kept for claim '" + owner + "', which has waited longer";
+    uint32_t milli = gpu.free_milli() + claim.held_milli();
+    if (ask.share_milli > milli)
+      return "share " + text(ask.share_milli) + ": " + where + " has " + text(milli) +
+             " thousandths for this claim";
+  }
+  return "";
+}
+
+void Core::Propose(Claim& claim, const Ask& ask) {
+  if (claim.before)
+    return Refuse(RefusalCode::kConflict,
+                  "claim '" + claim.id + "': its host has not answered the change before this one",
+                  "id", "try again");
+  Host& host = hosts_.at(claim.host);
+  bool is_known = std::all_of(claim.devices.begin(), claim.devices.end(),
+                              [&](uint32_t device) { return device < host.gpus.size(); });
+  if (!is_known)
+    return Refuse(RefusalCode::kConflict, "host '" + host.name + "' has not reported yet", "id",
+                  "try again");
+  uint64_t bytes = BytesOf(ask, host, claim.devices);
+  if (std::string why = NoRoom(claim, ask, bytes); !why.empty())
+    return Refuse(RefusalCode::kConflict, why, "", "a new claim may find room on another host");
+  Count(claim, host, false);
+  claim.before = Claim::Before{claim.ask, claim.memory_bytes};
+  claim.ask = ask;
+  claim.memory_bytes = bytes;
+  effects_->quota = ++claim.quota;
+  Count(claim, host, true);
+  Say("claim_changing", claim.id, claim.host, "");
+  Store(claim);
+  Arm(claim);
+  beats_.insert(claim.host);
+}
+
+void Core::HearQuota(Claim& claim, const ReportedClaim& told) {
+  if (!claim.before) return;
+  if (told.quota == claim.quota) return EndChange(claim, "");
+  if (told.refused_quota == claim.quota) EndChange(claim, told.change_refused);
+}
+
+// What was refused goes back to what is in force, under a new number: the host knows the other as
+// refused.
+void Core::EndChange(Claim& claim, const std::string& refused) {
+  Host& host = hosts_.at(claim.host);
+  Count(claim, host, false);
+  if (!refused.empty()) {
+    claim.refused_quota = claim.quota;
+    claim.change_refused = refused;
+    claim.ask = claim.before->ask;
+    claim.memory_bytes = claim.before->memory_bytes;
+    ++claim.quota;
+  }
+  claim.before.reset();
+  Count(claim, host, true);
+  CapacityCame();
+  Say(refused.empty() ? "claim_changed" : "claim_change_refused", claim.id, claim.host, refused);
+  Store(claim);
+  Arm(claim);
+}
+
+}  // namespace farcall::pool
