@@ -5,6 +5,7 @@
 
 #include "cli/control/client.h"
 #include "cli/control/commands.h"
+#include "cli/control/pool_status.h"
 #include "cli/control/view.h"
 
 namespace farcall::cli {
@@ -13,10 +14,25 @@ namespace {
 
 struct PsFlags {
   ControlTarget target;
+  std::string token_file;
   bool json = false;
 };
 
+int PsOfPool(const PsFlags& flags) {
+  Result<std::unique_ptr<PoolClient>> client =
+      PoolClient::Open(flags.target.endpoint, flags.token_file);
+  Result<pool::v1::PoolStatus> status =
+      client.ok() ? (*client)->Ask() : Result<pool::v1::PoolStatus>(client.status());
+  if (!status.ok()) {
+    std::fprintf(stderr, "farcall ps: %s\n", status.status().message().c_str());
+    return status.status().code() == Code::kInvalid ? 2 : 1;
+  }
+  std::fputs((flags.json ? Json(*status) : SessionTable(*status)).c_str(), stdout);
+  return 0;
+}
+
 int Ps(const PsFlags& flags) {
+  if (IsPool(flags.target.endpoint)) return PsOfPool(flags);
   Result<std::string> path = FindControl(flags.target);
   if (!path.ok()) {
     std::fprintf(stderr, "farcall ps: %s\n", path.status().message().c_str());
@@ -39,7 +55,10 @@ void AddPsCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<PsFlags>();
   CLI::App* command = app.add_subcommand("ps", "Lists a server's sessions");
   command->add_option("--endpoint", flags->target.endpoint,
-                      "the server, by the URL that it listens on, on this machine");
+                      "the server, by the URL that it listens on, on this machine; or a pool, "
+                      "pool://host:port, for the sessions of all its hosts");
+  command->add_option("--token-file", flags->token_file,
+                      "file whose first line is the pool's token");
   command->add_option("--control", flags->target.path, "its control socket");
   command->add_flag("--json", flags->json, "for machines: all of proto/control.proto's status");
   command->footer("Example: farcall ps --endpoint tcp://127.0.0.1:7717");

@@ -5,11 +5,13 @@
 
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <memory>
 #include <sstream>
 
 #include "cli/control/client.h"
 #include "cli/control/commands.h"
+#include "cli/control/pool_status.h"
 #include "cli/control/view.h"
 
 namespace farcall::cli {
@@ -18,6 +20,7 @@ namespace {
 
 struct TopFlags {
   ControlTarget target;
+  std::string token_file;
   double seconds = 1;
   uint32_t views = 0;  // 0: until interrupted
   bool json = false;
@@ -48,7 +51,13 @@ std::string Clipped(const std::string& text) {
   return clipped;
 }
 
-void Show(const pb::ServerStatus& status, const TopFlags& flags) {
+std::string View(const pool::v1::PoolStatus& status) {
+  return HostTable(status) + "\n" + DeviceTable(status) + "\n" + VgpuTable(status) + "\n" +
+         SessionTable(status);
+}
+
+template <typename StatusMessage>
+void Show(const StatusMessage& status, const TopFlags& flags) {
   if (flags.json) {
     std::puts(Json(status).c_str());
   } else if (isatty(STDOUT_FILENO) != 0) {
@@ -59,7 +68,35 @@ void Show(const pb::ServerStatus& status, const TopFlags& flags) {
   std::fflush(stdout);
 }
 
+volatile std::sig_atomic_t g_over = 0;
+
+// Hosts tell of themselves every few seconds, so nothing is gained by a stream.
+int TopOfPool(const TopFlags& flags) {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { g_over = 1; };  // cuts a sleep short
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  Result<std::unique_ptr<PoolClient>> client =
+      PoolClient::Open(flags.target.endpoint, flags.token_file);
+  for (uint32_t shown = 0; g_over == 0;) {
+    Result<pool::v1::PoolStatus> status =
+        client.ok() ? (*client)->Ask() : Result<pool::v1::PoolStatus>(client.status());
+    if (!status.ok()) {
+      std::fprintf(stderr, "farcall top: %s\n", status.status().message().c_str());
+      return status.status().code() == Code::kInvalid ? 2 : 1;
+    }
+    Show(*status, flags);
+    if (++shown == flags.views) break;
+    auto seconds = static_cast<time_t>(flags.seconds);
+    timespec pause{seconds,
+                   static_cast<long>((flags.seconds - static_cast<double>(seconds)) * 1e9)};
+    nanosleep(&pause, nullptr);
+  }
+  return 0;
+}
+
 int Top(const TopFlags& flags) {
+  if (IsPool(flags.target.endpoint)) return TopOfPool(flags);
   Result<std::string> path = FindControl(flags.target);
   if (!path.ok()) {
     std::fprintf(stderr, "farcall top: %s\n", path.status().message().c_str());
@@ -92,7 +129,10 @@ void AddTopCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TopFlags>();
   CLI::App* command = app.add_subcommand("top", "Shows devices, vGPUs and sessions, live");
   command->add_option("--endpoint", flags->target.endpoint,
-                      "the server, by the URL that it listens on, on this machine");
+                      "the server, by the URL that it listens on, on this machine; or a pool, "
+                      "pool://host:port, for all its hosts");
+  command->add_option("--token-file", flags->token_file,
+                      "file whose first line is the pool's token");
   command->add_option("--control", flags->target.path, "its control socket");
   command->add_option("--interval", flags->seconds, "seconds between two views")
       ->check(CLI::Range(0.1, 3600.0))

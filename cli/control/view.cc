@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <utility>
 
 #include "proto/byte_rate.h"
 
@@ -61,6 +63,87 @@ std::string OnDeviceAndOff(const pb::VgpuDevice& device) {
          "+" + BytesText(device.swapped_bytes());
 }
 
+const Row kSessionHeads = {"SESSION", "VGPU", "DEVICE", "CLIENT", "PID",
+                           "PROGRAM", "AGE",  "MEMORY", "STATE"};
+
+void AddSessions(const pb::ServerStatus& status, std::vector<Row>* rows) {
+  for (const pb::Vgpu& vgpu : status.vgpus()) {
+    for (const pb::Session& session : vgpu.sessions()) {
+      for (const pb::VgpuDevice& device : vgpu.devices()) {
+        bool used = device.charged_bytes() != 0 || vgpu.devices_size() == 1;
+        if (!used) continue;
+        rows->push_back({std::to_string(session.number()), vgpu.id(),
+                         std::to_string(device.device()),
+                         Printable(session.user() + "@" + session.host()),
+                         std::to_string(session.pid()), NameOf(session.program()),
+                         AgeText(session.age_ms()), UsedOfQuota(device), StateOf(session, device)});
+      }
+    }
+  }
+}
+
+Row DeviceHeads(bool swaps) {
+  Row heads = {"DEVICE", "NAME", "MODE", "MEMORY CHARGED"};
+  if (swaps) heads.insert(heads.end(), {"RESIDENT", "SWAP SPACE"});
+  return heads;
+}
+
+void AddDevices(const pb::ServerStatus& status, bool swaps, std::vector<Row>* rows) {
+  for (const pb::Device& device : status.devices()) {
+    rows->push_back(
+        {std::to_string(device.index()), device.name(), device.mode(),
+         BytesText(device.memory_charged_bytes()) + "/" + BytesText(device.memory_bytes())});
+    if (swaps)
+      rows->back().insert(rows->back().end(), {BytesText(device.memory_resident_bytes()),
+                                               BytesText(status.swap().host_used_bytes()) + "/" +
+                                                   BytesText(status.swap().host_bytes())});
+  }
+}
+
+Row VgpuHeads(bool swaps) {
+  Row heads = {"VGPU",   "OWNER", "DEVICE",      "SESSIONS", "PRIORITY", "SHARE",   "LIMIT",
+               "WANTED", "GOT",   "DEVICE TIME", "MEMORY",   "QUEUED",   "NETWORK", "STATE"};
+  if (swaps) heads.insert(heads.end() - 1, "ON+OFF");
+  return heads;
+}
+
+void AddVgpus(const pb::ServerStatus& status, bool swaps, std::vector<Row>* rows) {
+  for (const pb::Vgpu& vgpu : status.vgpus()) {
+    for (const pb::VgpuDevice& device : vgpu.devices()) {
+      rows->push_back({vgpu.id(), Printable(vgpu.owner()), std::to_string(device.device()),
+                       std::to_string(vgpu.sessions_size()),
+                       vgpu.priority().empty() ? "-" : vgpu.priority(),
+                       vgpu.share_milli() == 0 ? "-" : MilliText(vgpu.share_milli()),
+                       vgpu.limit_milli() == 0 ? "-" : MilliText(vgpu.limit_milli()),
+                       MilliText(device.share_wanted_milli()), MilliText(device.share_got_milli()),
+                       DeviceTimeText(device.device_ns()), UsedOfQuota(device),
+                       BytesText(device.queued_bytes()), NetText(vgpu), StateOf(device)});
+      if (swaps) rows->back().insert(rows->back().end() - 1, OnDeviceAndOff(device));
+    }
+  }
+}
+
+// Of a pool: each host's rows behind its name.
+using AddRows = std::function<void(const pb::ServerStatus&, std::vector<Row>*)>;
+std::vector<Row> ByHost(Row heads, const pool::v1::PoolStatus& status, const AddRows& add) {
+  heads.insert(heads.begin(), "HOST");
+  std::vector<Row> rows = {std::move(heads)};
+  for (const pool::v1::HostStatus& host : status.hosts()) {
+    std::vector<Row> own;
+    add(host.status(), &own);
+    for (Row& row : own) {
+      row.insert(row.begin(), Printable(host.host()));
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+bool Swaps(const pool::v1::PoolStatus& status) {
+  return std::any_of(status.hosts().begin(), status.hosts().end(),
+                     [](const auto& host) { return host.status().has_swap(); });
+}
+
 }  // namespace
 
 std::string Table(const std::vector<Row>& rows) {
@@ -112,57 +195,50 @@ std::string DeviceTimeText(uint64_t ns) {
 }
 
 std::string SessionTable(const pb::ServerStatus& status) {
-  std::vector<Row> rows = {
-      {"SESSION", "VGPU", "DEVICE", "CLIENT", "PID", "PROGRAM", "AGE", "MEMORY", "STATE"}};
-  for (const pb::Vgpu& vgpu : status.vgpus()) {
-    for (const pb::Session& session : vgpu.sessions()) {
-      for (const pb::VgpuDevice& device : vgpu.devices()) {
-        bool used = device.charged_bytes() != 0 || vgpu.devices_size() == 1;
-        if (!used) continue;
-        rows.push_back({std::to_string(session.number()), vgpu.id(),
-                        std::to_string(device.device()),
-                        Printable(session.user() + "@" + session.host()),
-                        std::to_string(session.pid()), NameOf(session.program()),
-                        AgeText(session.age_ms()), UsedOfQuota(device), StateOf(session, device)});
-      }
-    }
-  }
+  std::vector<Row> rows = {kSessionHeads};
+  AddSessions(status, &rows);
   return rows.size() == 1 ? "no sessions\n" : Table(rows);
 }
 
 std::string DeviceTable(const pb::ServerStatus& status) {
-  std::vector<Row> rows = {{"DEVICE", "NAME", "MODE", "MEMORY CHARGED"}};
-  if (status.has_swap()) rows[0].insert(rows[0].end(), {"RESIDENT", "SWAP SPACE"});
-  for (const pb::Device& device : status.devices()) {
-    rows.push_back(
-        {std::to_string(device.index()), device.name(), device.mode(),
-         BytesText(device.memory_charged_bytes()) + "/" + BytesText(device.memory_bytes())});
-    if (status.has_swap())
-      rows.back().insert(rows.back().end(), {BytesText(device.memory_resident_bytes()),
-                                             BytesText(status.swap().host_used_bytes()) + "/" +
-                                                 BytesText(status.swap().host_bytes())});
-  }
+  std::vector<Row> rows = {DeviceHeads(status.has_swap())};
+  AddDevices(status, status.has_swap(), &rows);
   return Table(rows);
 }
 
 std::string VgpuTable(const pb::ServerStatus& status) {
-  std::vector<Row> rows = {{"VGPU", "OWNER", "DEVICE", "SESSIONS", "PRIORITY", "SHARE", "LIMIT",
-                            "WANTED", "GOT", "DEVICE TIME", "MEMORY", "QUEUED", "NETWORK",
-                            "STATE"}};
-  if (status.has_swap()) rows[0].insert(rows[0].end() - 1, "ON+OFF");
-  for (const pb::Vgpu& vgpu : status.vgpus()) {
-    for (const pb::VgpuDevice& device : vgpu.devices()) {
-      rows.push_back({vgpu.id(), Printable(vgpu.owner()), std::to_string(device.device()),
-                      std::to_string(vgpu.sessions_size()),
-                      vgpu.priority().empty() ? "-" : vgpu.priority(),
-                      vgpu.share_milli() == 0 ? "-" : MilliText(vgpu.share_milli()),
-                      vgpu.limit_milli() == 0 ? "-" : MilliText(vgpu.limit_milli()),
-                      MilliText(device.share_wanted_milli()), MilliText(device.share_got_milli()),
-                      DeviceTimeText(device.device_ns()), UsedOfQuota(device),
-                      BytesText(device.queued_bytes()), NetText(vgpu), StateOf(device)});
-      if (status.has_swap()) rows.back().insert(rows.back().end() - 1, OnDeviceAndOff(device));
-    }
+  std::vector<Row> rows = {VgpuHeads(status.has_swap())};
+  AddVgpus(status, status.has_swap(), &rows);
+  return rows.size() == 1 ? "no vGPUs\n" : Table(rows);
+}
+
+std::string HostTable(const pool::v1::PoolStatus& status) {
+  std::vector<Row> rows = {{"HOST", "STATE", "DEVICES", "SESSIONS", "AS OF"}};
+  for (const pool::v1::HostStatus& host : status.hosts()) {
+    int sessions = 0;
+    for (const pb::Vgpu& vgpu : host.status().vgpus()) sessions += vgpu.sessions_size();
+    rows.push_back({Printable(host.host()), host.state(),
+                    std::to_string(host.status().devices_size()), std::to_string(sessions),
+                    AgeText(static_cast<uint64_t>(std::max<int64_t>(host.age_ms(), 0))) + " ago"});
   }
+  return rows.size() == 1 ? "no hosts\n" : Table(rows);
+}
+
+std::string SessionTable(const pool::v1::PoolStatus& status) {
+  std::vector<Row> rows = ByHost(kSessionHeads, status, AddSessions);
+  return rows.size() == 1 ? "no sessions\n" : Table(rows);
+}
+
+std::string DeviceTable(const pool::v1::PoolStatus& status) {
+  bool swaps = Swaps(status);
+  return Table(ByHost(DeviceHeads(swaps), status,
+                      [&](const auto& one, auto* rows) { AddDevices(one, swaps, rows); }));
+}
+
+std::string VgpuTable(const pool::v1::PoolStatus& status) {
+  bool swaps = Swaps(status);
+  std::vector<Row> rows = ByHost(VgpuHeads(swaps), status,
+                                 [&](const auto& one, auto* rows) { AddVgpus(one, swaps, rows); });
   return rows.size() == 1 ? "no vGPUs\n" : Table(rows);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proto/control.pb.h"
+#include "proto/pool.pb.h"
 
 namespace farcall::cli {
 
@@ -25,6 +26,12 @@ std::string SessionTable(const pb::ServerStatus& status);
 // A row a device, and one a vGPU on it.
 std::string DeviceTable(const pb::ServerStatus& status);
 std::string VgpuTable(const pb::ServerStatus& status);
+
+// The same of all hosts of a pool, and a row each.
+std::string HostTable(const pool::v1::PoolStatus& status);
+std::string SessionTable(const pool::v1::PoolStatus& status);
+std::string DeviceTable(const pool::v1::PoolStatus& status);
+std::string VgpuTable(const pool::v1::PoolStatus& status);
 
 // With all fields, by the names of control.proto.
 std::string Json(const google::protobuf::Message& message);
