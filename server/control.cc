@@ -2,6 +2,7 @@
 // The control socket's messages.
 #include "server/control.h"
 
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -55,6 +56,25 @@ Status SendControl(int fd, const ControlMessage& message, std::initializer_list<
     return {Code::kUnavailable, "control socket: the peer does not read"};
   }
   return {Code::kDisconnected, "control socket: " + std::string(strerror(errno))};
+}
+
+Status SendToSupervisor(int fd, const ControlMessage& message,
+                        std::initializer_list<int> descriptors) {
+  constexpr int kPauseMs = 10;  // against a kernel that says there is room and has none
+  for (;;) {
+    Status sent = SendControl(fd, message, descriptors);
+    if (sent.code() != Code::kUnavailable) {
+      return sent;
+    }
+    pollfd writable{fd, POLLOUT, 0};
+    if (poll(&writable, 1, -1) == 1 && (writable.revents & POLLOUT) != 0) {
+      sent = SendControl(fd, message, descriptors);
+      if (sent.code() != Code::kUnavailable) {
+        return sent;
+      }
+      poll(nullptr, 0, kPauseMs);
+    }
+  }
 }
 
 Status ReceiveControl(int fd, ControlMessage* message, std::vector<int>* descriptors) {

@@ -122,6 +122,11 @@ inline constexpr size_t kProcessesPerMessage =
 //   Errors  kDisconnected, kUnavailable (its queue is full)
 Status SendControl(int fd, const ControlMessage& message,
                    std::initializer_list<int> descriptors = {});
+// A worker's: waits for room. Its supervisor always reads and never waits, and what is said here
+// (charges, refunds, times) must not be lost.
+//   Errors  kDisconnected
+Status SendToSupervisor(int fd, const ControlMessage& message,
+                        std::initializer_list<int> descriptors = {});
 // Receives one message and its descriptors (the caller's to close). Blocks unless the socket is
 // non-blocking.
 //   Errors  kDisconnected (end), kTimeout (nothing there), kMalformed

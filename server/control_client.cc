@@ -15,7 +15,7 @@ ControlClient::ControlClient(int fd) : fd_(fd) {
     message.type = ControlType::kUnspent;
     message.device = device;
     message.a = bytes;
-    (void)SendControl(fd, message);
+    (void)SendToSupervisor(fd, message);
   });
 }
 
@@ -24,7 +24,10 @@ Status ControlClient::Ask(ControlMessage question, ControlMessage* answer, int s
   std::unique_lock lock(mutex_);
   question.id = ++last_id_;
   auto place = waiting_.emplace(question.id, Waiting()).first;
-  Status sent = send < 0 ? SendControl(fd_, question) : SendControl(fd_, question, {send});
+  lock.unlock();  // who takes answers in is not held up
+  Status sent =
+      send < 0 ? SendToSupervisor(fd_, question) : SendToSupervisor(fd_, question, {send});
+  lock.lock();
   if (!sent.ok()) {
     waiting_.erase(place);
     return sent;
@@ -68,7 +71,7 @@ void ControlClient::Refund(int device, uint64_t bytes) {
   message.type = ControlType::kRefund;
   message.device = device;
   message.a = bytes;
-  (void)SendControl(fd_, message);  // a supervisor that is gone has no ledger
+  (void)SendToSupervisor(fd_, message);  // a supervisor that is gone has no ledger
 }
 
 bool ControlClient::NoteDeviceFull(int device, uint64_t bytes) {
@@ -79,7 +82,7 @@ bool ControlClient::NoteDeviceFull(int device, uint64_t bytes) {
   message.type = ControlType::kDeviceFull;
   message.device = device;
   message.a = bytes;
-  return SendControl(fd_, message).ok();
+  return SendToSupervisor(fd_, message).ok();
 }
 
 quota::Usage ControlClient::Query(int device) {
@@ -124,7 +127,7 @@ void ControlClient::DropShared(const ShareToken& token) {
   message.type = ControlType::kDrop;
   message.b = token.high;
   message.c = token.low;
-  (void)SendControl(fd_, message);
+  (void)SendToSupervisor(fd_, message);
 }
 
 std::vector<ProcessUse> ControlClient::Processes(int device) {

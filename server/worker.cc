@@ -100,7 +100,7 @@ void Tell(int control, const std::string& why, const Link::Counters& wire = {}) 
   message.a = wire.bytes_in + wire.chunk_bytes_in;
   message.b = wire.bytes_out + wire.chunk_bytes_out;
   message.SetText(why);
-  (void)SendControl(control, message);
+  (void)SendToSupervisor(control, message);
 }
 
 class Worker {
@@ -110,7 +110,7 @@ class Worker {
         channel_(AdoptSocket(socket)),
         control_(kControlDescriptor),
         pacer_([control = control_.fd()](
-                   const ControlMessage& message) { (void)SendControl(control, message); },
+                   const ControlMessage& message) { (void)SendToSupervisor(control, message); },
                SteadyNow) {}
 
   void Run() {
@@ -197,7 +197,7 @@ class Worker {
       peak.type = ControlType::kPeak;
       peak.device = device;
       peak.a = bytes;
-      (void)SendControl(control_.fd(), peak);
+      (void)SendToSupervisor(control_.fd(), peak);
     }
     ReportSkipped();
   }
@@ -225,10 +225,10 @@ class Worker {
       message.type = ControlType::kSkipped;
       message.a = kernel.launches;
       message.SetText(kernel.name);
-      (void)SendControl(control_.fd(), message);
+      (void)SendToSupervisor(control_.fd(), message);
     }
     if (rest.a != 0) {
-      (void)SendControl(control_.fd(), rest);
+      (void)SendToSupervisor(control_.fd(), rest);
     }
   }
 
@@ -272,7 +272,7 @@ class Worker {
     }
     *told_at = Clock::now();
     if (pacer_.Tell(&use)) {
-      (void)SendControl(control_.fd(), use);
+      (void)SendToSupervisor(control_.fd(), use);
     }
   }
 
@@ -320,7 +320,9 @@ class Worker {
   std::unique_ptr<ComputeGate> MakeGate(int devices) {
     GateHooks hooks;
     int control = control_.fd();
-    hooks.tell = [control](const ControlMessage& message) { (void)SendControl(control, message); };
+    hooks.tell = [control](const ControlMessage& message) {
+      (void)SendToSupervisor(control, message);
+    };
     hooks.wake = [this] {
       if (open_.load()) {
         session_->Wake();
@@ -338,7 +340,9 @@ class Worker {
   std::unique_ptr<MemorySwap> MakeSwap(int devices) {
     SwapHooks hooks;
     int control = control_.fd();
-    hooks.tell = [control](const ControlMessage& message) { (void)SendControl(control, message); };
+    hooks.tell = [control](const ControlMessage& message) {
+      (void)SendToSupervisor(control, message);
+    };
     hooks.wake = [this] {
       if (open_.load()) {
         session_->Wake();
@@ -357,7 +361,7 @@ class Worker {
     ControlMessage stays;
     stays.type = ControlType::kSwapDone;
     stays.a = static_cast<uint64_t>(SwapOutcome::kStayed);
-    (void)SendControl(control_.fd(), stays);
+    (void)SendToSupervisor(control_.fd(), stays);
   }
 
   static bool IsLeaseMessage(ControlType type) {

@@ -32,9 +32,9 @@ int ProbeDevices(const std::string& path) {
   }
   answer.SetText(loaded.message());
   if (file >= 0) {
-    (void)SendControl(kControlDescriptor, answer, {file});
+    (void)SendToSupervisor(kControlDescriptor, answer, {file});
   } else {
-    (void)SendControl(kControlDescriptor, answer);
+    (void)SendToSupervisor(kControlDescriptor, answer);
   }
   return loaded.ok() ? 0 : 1;
 }
@@ -46,7 +46,7 @@ int ProbeMigDevices(const std::string& path) {
   answer.type = ControlType::kProbe;
   answer.SetText(found.status().message());
   if (!found.ok()) {
-    (void)SendControl(kControlDescriptor, answer);
+    (void)SendToSupervisor(kControlDescriptor, answer);
     return 1;
   }
   std::string text;
@@ -55,7 +55,7 @@ int ProbeMigDevices(const std::string& path) {
   }
   auto bytes = std::as_bytes(std::span(text));
   int file = MakeMemoryFile("farcall-mig", {bytes.begin(), bytes.end()});
-  (void)SendControl(kControlDescriptor, answer, {file});
+  (void)SendToSupervisor(kControlDescriptor, answer, {file});
   return 0;
 }
 
