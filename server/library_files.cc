@@ -4,10 +4,11 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <array>
-#include <climits>
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,58 @@ void AddIfThere(const fs::path& file, std::vector<std::string>* out) {
   std::error_code error;
   if (fs::is_regular_file(file, error) && !IsOurs(file)) {
     out->push_back(file.string());
+  }
+}
+
+// The numbers at the end of "libcudnn.so.9.19.0", or in "nvidia_cudnn_cu13-9.19.0.56".
+std::vector<int> NumbersAfter(const std::string& text, const std::string& mark) {
+  std::vector<int> numbers;
+  size_t at = text.rfind(mark);
+  at = at == std::string::npos ? text.size() : at + mark.size();
+  while (at < text.size() && std::isdigit(static_cast<unsigned char>(text[at]))) {
+    char* end = nullptr;
+    numbers.push_back(static_cast<int>(std::strtol(text.c_str() + at, &end, 10)));
+    at = static_cast<size_t>(end - text.c_str());
+    at += at < text.size() && text[at] == '.' ? 1 : 0;
+  }
+  return numbers;
+}
+
+// Of nvidia/<package>/lib/<file>: what pip's record beside nvidia/ says. Empty: it is no package's.
+std::vector<int> PackageVersion(const fs::path& file) {
+  const fs::path site = file.parent_path().parent_path().parent_path().parent_path();
+  const std::string listed = file.lexically_relative(site).string() + ",";
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(site, error)) {
+    if (entry.path().extension() != ".dist-info") continue;
+    std::ifstream record(entry.path() / "RECORD");
+    for (std::string line; std::getline(record, line);) {
+      if (line.compare(0, listed.size(), listed) == 0) {
+        return NumbersAfter(entry.path().stem().string(), "-");
+      }
+    }
+  }
+  return {};
+}
+
+std::vector<int> VersionOf(const fs::path& file) {
+  std::error_code error;
+  const fs::path real = fs::canonical(file, error);
+  std::vector<int> version = NumbersAfter(real.filename().string(), ".so.");
+  return version.size() > 1 ? version : PackageVersion(file);
+}
+
+// A framework takes no older minor version than it was built with; a newer one serves it as well.
+void SortNewestFirst(std::vector<std::string>* files) {
+  std::vector<std::pair<std::vector<int>, std::string>> by_version;
+  for (std::string& file : *files) {
+    std::vector<int> version = VersionOf(file);
+    by_version.emplace_back(std::move(version), std::move(file));
+  }
+  std::stable_sort(by_version.begin(), by_version.end(),
+                   [](const auto& one, const auto& other) { return one.first > other.first; });
+  for (size_t i = 0; i < files->size(); ++i) {
+    (*files)[i] = std::move(by_version[i].second);
   }
 }
 
@@ -104,13 +157,16 @@ std::vector<std::string> LibraryCandidates(const std::string& file) {
   for (const fs::path folder : LibraryFolders()) {
     AddIfThere(folder / file, &found);
   }
+  std::vector<std::string> searched;
   for (const fs::path toolkit : ToolkitFolders()) {
-    AddIfThere(toolkit / "lib64" / file, &found);
-    AddIfThere(toolkit / "targets/x86_64-linux/lib" / file, &found);
+    AddIfThere(toolkit / "lib64" / file, &searched);
+    AddIfThere(toolkit / "targets/x86_64-linux/lib" / file, &searched);
   }
   for (const fs::path package : PackageFolders()) {
-    AddIfThere(package / "lib" / file, &found);
+    AddIfThere(package / "lib" / file, &searched);
   }
+  SortNewestFirst(&searched);
+  found.insert(found.end(), searched.begin(), searched.end());
   found.push_back(file);  // as the loader finds it
   return found;
 }

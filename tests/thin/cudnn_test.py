@@ -222,5 +222,41 @@ print(json.dumps(list(os.read(readable, 2)) + [run(plan, x, number, y)]))
         self.assertEqual(found, [100, 100, 0])
 
 
+class Versions(unittest.TestCase):
+    """Which of several libraries of one major a server takes."""
+
+    def fake(self, path, version):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([os.environ.get("FARCALL_CC", "cc"), "-shared", "-fPIC", f"-DFAKE_VERSION={version}", str(HERE / "fake_cudnn.c"),
+                        "-Wl,-soname,libcudnn.so.9", "-o", str(path)], check=True)
+
+    def version_with(self, **environment):
+        env = {**os.environ, "LD_LIBRARY_PATH": "", "CUDA_PATH": "", "FARCALL_LIBRARIES": "", **environment}
+        env["PATH"] = ":".join(place for place in env["PATH"].split(":") if not os.path.exists(f"{place}/nvcc"))
+        with Server(environment=env) as server:
+            client = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
+            client |= {"LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": server.url}
+            text = "import ctypes; dnn = ctypes.CDLL('libcudnn.so.9'); dnn.cudnnGetVersion.restype = ctypes.c_size_t; print(dnn.cudnnGetVersion())"
+            done = subprocess.run([sys.executable, "-c", text], env=client, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return int(done.stdout)
+
+    def test_the_newest_that_loads_is_taken_unless_a_folder_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            toolkit, venv = pathlib.Path(folder, "toolkit"), pathlib.Path(folder, "venv")
+            self.fake(toolkit / "lib64/libcudnn.so.9.2.0", 90200)
+            (toolkit / "lib64/libcudnn.so.9").symlink_to("libcudnn.so.9.2.0")
+            site = venv / "lib/python3.11/site-packages"
+            self.fake(site / "nvidia/cudnn/lib/libcudnn.so.9", 91000)
+            info = site / "nvidia_cudnn_cu13-9.10.0.5.dist-info"
+            info.mkdir()
+            (info / "RECORD").write_text("nvidia/cudnn/lib/libcudnn.so.9,sha256=x,1\n")
+            both = {"CUDA_HOME": str(toolkit), "VIRTUAL_ENV": str(venv)}
+            self.assertEqual(self.version_with(**both), 91000)
+            self.assertEqual(self.version_with(**both, FARCALL_LIBRARIES=str(toolkit / "lib64")), 90200)
+            (site / "nvidia/cudnn/lib/libcudnn.so.9").write_bytes(b"no library")
+            self.assertEqual(self.version_with(**both), 90200)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
