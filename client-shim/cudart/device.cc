@@ -6,6 +6,8 @@
 #include <mutex>
 #include <vector>
 
+#include "client-shim/cudart/fork.h"
+#include "client-shim/cudart/fork.h"
 #include "cudart/hand.h"
 
 namespace farcall::cudart {
@@ -19,7 +21,7 @@ struct Primary {
 
 int g_count = 0;
 Primary g_primary[kMaxDevices];
-std::mutex* g_retain = new std::mutex;
+FARCALL_FORKED_MUTEX(g_retain);
 std::vector<int>* g_valid = new std::vector<int>;  // cudaSetValidDevices; empty: all, from 0
 
 bool Exists(int device) {

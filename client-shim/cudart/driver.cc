@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "client-shim/cudart/device.h"
+#include "client-shim/cudart/fork.h"
 #include "client-shim/cudart/libdevice.h"
 #include "client-shim/cudart/refuse.h"
 #include "cudart/hand.h"
@@ -17,7 +18,7 @@ std::atomic<unsigned> g_reset_epoch{0};
 
 namespace {
 
-std::mutex* g_start = new std::mutex;  // never destroyed: calls come from destructors of others
+FARCALL_FORKED_MUTEX(g_start);
 bool g_loaded = false;
 
 cudaError_t Load() {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "client-shim/cudart/fork.h"
 #include "client-shim/cudart/libdevice.h"
 #include "client-shim/cudart/refuse.h"
 #include "client-shim/cudart/registry.h"
@@ -13,7 +14,7 @@ namespace farcall::cudart {
 namespace {
 
 // None is ever destroyed: handlers of exit unregister after our own.
-std::mutex* g_mutex = new std::mutex;
+FARCALL_FORKED_MUTEX(g_mutex);
 auto* g_kernels = new SymbolTable<Kernel>;
 auto* g_variables = new SymbolTable<Variable>;
 auto* g_by_handle = new std::unordered_map<const void*, Kernel*>;

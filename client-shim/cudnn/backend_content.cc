@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "client-shim/cudnn/backend.h"
+#include "client-shim/thin/forked.h"
 #include "proto/cudnn_sizes.h"
 
 namespace farcall::thin {
@@ -232,6 +233,7 @@ int AskFinalize(const BackendContentRef& content) {
 }  // namespace
 
 int FinalizeContent(int32_t type, const std::vector<BackendStep>& steps, BackendContentRef* out) {
+  if (IsForked()) return kLibrary.missing;
   Contents& contents = TheContents();
   std::string key = KeyOf(type, steps);
   {
@@ -268,6 +270,7 @@ int FinalizeContent(int32_t type, const std::vector<BackendStep>& steps, Backend
 }
 
 int ProbeStep(int32_t type, const BackendStep& step) {
+  if (IsForked()) return kLibrary.missing;
   Contents& contents = TheContents();
   std::string kind(reinterpret_cast<const char*>(&type), sizeof(type));
   std::string shape = kind + (IsFree(step.type) ? Shape(step) : KeyOf(step));
@@ -295,6 +298,7 @@ int ProbeStep(int32_t type, const BackendStep& step) {
 
 BackendAnswer AskContent(const BackendContentRef& content, int32_t attribute, int32_t type,
                          int64_t requested, BackendForm form, const std::vector<int32_t>& types) {
+  if (IsForked()) return {kLibrary.missing, 0, {}, {}, {}};
   std::string key = QuestionKey(attribute, type, requested, form, types);
   {
     std::lock_guard lock(content->mutex);

@@ -34,14 +34,17 @@ struct Versions {
 Versions TheVersions() {
   static auto* mutex = new std::mutex;
   static Versions known;
-  std::lock_guard lock(*mutex);
-  if (known.library != 0) return known;
-  Versions asked;
+  {
+    std::lock_guard lock(*mutex);
+    if (known.library != 0) return known;
+  }
+  Versions asked;  // not under the lock: a child forked meanwhile would find it held
   Call call(Function::cudnnGetCudartVersion);
   call.OutValue(&asked.library);
   call.OutValue(&asked.cudart);
   call.OutValue(&asked.device);
   if (call.AskAnywhere() == 0) {
+    std::lock_guard lock(*mutex);
     known = asked;
     return known;
   }

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "client-shim/thin/content.h"
+#include "client-shim/thin/forked.h"
 #include "proto/codec.h"
 
 namespace farcall::thin {
@@ -33,7 +34,7 @@ Call::Call(uint16_t function) : function_(function), base_(stack_) {
   header.major = static_cast<uint8_t>(kMajor);
   header.function = function;
   std::memcpy(base_, &header, sizeof(header));
-  if (FindChannel() == nullptr) [[unlikely]]
+  if (FindChannel() == nullptr || IsForked()) [[unlikely]]
     Refuse(kLibrary.missing);
 }
 

@@ -14,6 +14,7 @@
 
 #include "client-shim/core/log.h"
 #include "client-shim/thin/call.h"
+#include "client-shim/thin/forked.h"
 #include "proto/codec.h"
 
 namespace farcall::thin {
@@ -29,7 +30,8 @@ std::atomic<const client::LibraryChannel*> g_channel{nullptr};
 std::atomic<bool> g_open{false};
 void* g_libcuda = nullptr;
 int64_t g_version = 0;
-// Made anew in a forked child: another thread may have held it.
+std::atomic<bool> g_forked{false};
+// Held while the server is asked: a fork does not wait for it, the child gets a new one.
 std::mutex* g_mutex = new std::mutex;
 
 using GetExportTable = int (*)(const void** table, const void* id);
@@ -68,18 +70,13 @@ Found Look() {
   return ChannelOf(dlopen(kName, RTLD_NOW | RTLD_LOCAL));
 }
 
-void BeforeFork() {
-  g_mutex->lock();
-}
-void AfterForkParent() {
-  g_mutex->unlock();
-}
 void AfterForkChild() {
   g_mutex = new std::mutex;
+  g_forked.store(g_open.load());
 }
 
 __attribute__((constructor)) void RegisterHooks() {
-  pthread_atfork(BeforeFork, AfterForkParent, AfterForkChild);
+  pthread_atfork(nullptr, nullptr, AfterForkChild);
 }
 
 int AskToOpen() {
@@ -117,11 +114,16 @@ const client::LibraryChannel* FindChannel() {
   return found.channel;
 }
 
+bool IsForked() {
+  return g_forked.load(std::memory_order_relaxed);
+}
+
 const client::LibraryChannel& Channel() {
   return *g_channel.load(std::memory_order_acquire);
 }
 
 int Open() {
+  if (IsForked()) return kLibrary.missing;
   const client::LibraryChannel* channel = FindChannel();
   if (channel == nullptr) return kLibrary.missing;
   int entered = kLibrary.contextless ? channel->begin() : channel->enter();
