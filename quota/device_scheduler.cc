@@ -9,6 +9,9 @@ namespace farcall::quota {
 
 namespace {
 
+// Of the longest that a piece is expected to take (its 95th percentile), what has to fit a pause
+// that is itself judged short: to want all of it twice over leaves the end of each pause to nobody.
+constexpr double kFits = 0.8;
 constexpr Ns kLeastBudget = 100 * kMicrosecond;
 constexpr Ns kAlone = 5;        // leases in one, where nobody else waits
 constexpr Ns kLongestHold = 2;  // leases: a holder that mostly idles goes after so much wall time
@@ -163,7 +166,7 @@ bool DeviceScheduler::HigherIsAbout(const FlowState& state, Ns now) const {
 
 bool DeviceScheduler::FitsPause(const FlowState& state, Ns now) const {
   return state.longest_ns <= options_.long_piece_ns || !HigherIsAbout(state, now) ||
-         gaps_.LeftOfGap(now) >= state.longest_ns;
+         static_cast<double>(gaps_.LeftOfGap(now)) >= kFits * static_cast<double>(state.longest_ns);
 }
 
 bool DeviceScheduler::HasFloorDue(FlowState& state, Ns now) {

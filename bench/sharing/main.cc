@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/sharing/experiments.h"
+#include "bench/sharing/goals.h"
 
 namespace {
 
@@ -68,6 +69,7 @@ int main(int argc, char** argv) {
     Print(figures);
     all.insert(all.end(), figures.begin(), figures.end());
   }
+  farcall::sharing::PrintGoals(farcall::sharing::JudgeGoals(all));
   if (!json.empty() && !Write(json, all)) {
     std::fprintf(stderr, "sharing: %s: cannot be written\n", json.c_str());
     return 1;
