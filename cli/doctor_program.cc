@@ -12,6 +12,7 @@
 #include "cli/elf_symbols.h"
 #include "cli/private_server.h"
 #include "cli/program_probe.h"
+#include "cli/server_libraries.h"
 #include "cli/thin_libraries.h"
 #include "proto/call_info.h"
 
@@ -188,6 +189,24 @@ void TellLog(const ProgramReport& report, Findings& findings) {
   findings.Attach("met", std::move(lines));
 }
 
+// What stands behind thin mode's: a program that needs one that is not there is refused by name.
+void TellServerLibraries(const std::vector<ServerLibrary>& libraries, Findings& findings) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  size_t there = 0;
+  for (const ServerLibrary& library : libraries) there += library.version.empty() ? 0 : 1;
+  if (libraries.empty()) return;
+  findings.Say(there != 0,
+               "the server has " + std::to_string(there) + " of " +
+                   std::to_string(libraries.size()) + " libraries for thin mode",
+               "install CUDA's toolkit or NVIDIA's packages there, or name their folders in its "
+               "FARCALL_LIBRARIES");
+  for (const ServerLibrary& library : libraries) {
+    findings.Note(library.name + " " + (library.version.empty() ? "is missing" : library.version));
+    list.push_back({{"name", library.name}, {"version", library.version}});
+  }
+  findings.Attach("server_libraries", std::move(list));
+}
+
 std::string HowItEnded(const ProgramReport& report, int seconds) {
   if (report.timed_out)
     return "ended by farcall doctor after " + std::to_string(seconds) + " s (--seconds)";
@@ -215,6 +234,7 @@ void ExamineProgram(const ProgramQuestion& question, Findings& findings) {
   }
   auto environment = ClientEnvironment(settings);
   if (!server.token().empty()) environment.emplace_back("FARCALL_TOKEN", server.token());
+  if (question.thin) TellServerLibraries(AskServerLibraries(environment), findings);
   if (question.thin && !question.no_audit) environment.emplace_back("LD_AUDIT", AuditorVariable());
   Result<ProgramReport> report = ProbeProgram(question.command, environment, question.seconds);
   if (!findings.Say(report.ok(),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes wrong around the thin libraries, against a server on the CPU device: children forked while threads are at work, libraries
 loaded twice and in two versions, handles that wander between threads, links that are cut, several devices."""
+import ctypes
 import json
 import os
 import pathlib
@@ -278,6 +279,17 @@ print(json.dumps([solver.cusolverDnDestroy(handle), expected[0], expected[1] != 
         proxy.close()
         self.assertEqual([client.returncode, cuts], [0, 4], said)
         self.assertEqual(json.loads(out.splitlines()[-1]), [0, [0], True, True])
+
+    def test_doctor_names_the_libraries_of_the_server_and_not_where_they_lie(self):
+        done = subprocess.run([BUILD / "bin/farcall", "doctor", "--thin", "--json", "--endpoint", self.server.url, "--", "true"],
+                              capture_output=True, text=True, timeout=120)
+        told = {one["name"]: one["version"] for one in json.loads(done.stdout)["server_libraries"]}
+        self.assertEqual(len(told), 9)
+        real = ctypes.CDLL(str(TOOLKIT / "libcusolver.so.12"))
+        parts = [ctypes.c_int() for _ in range(3)]
+        self.assertEqual([real.cusolverGetProperty(i, ctypes.byref(part)) for i, part in enumerate(parts)], [0, 0, 0])
+        self.assertEqual(told["cusolver"], ".".join(str(part.value) for part in parts))
+        self.assertNotIn(str(TOOLKIT), done.stdout)
 
 
 if __name__ == "__main__":
