@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "client-shim/cudart/fork.h"
-#include "client-shim/cudart/fork.h"
 #include "cudart/hand.h"
 
 namespace farcall::cudart {
