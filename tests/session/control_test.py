@@ -116,6 +116,27 @@ class Control(unittest.TestCase):
         self.assertLessEqual(int(memory["charged_bytes"]), 128 * MIB)
         self.assertEqual(teller.say(f"take {96 * MIB}"), "code 2")
 
+    def test_what_makes_no_sense_is_refused_with_one_line_and_changes_nothing(self):
+        server = self.serve("--mem", "256MiB", "--max-priority", "normal", "--max-net", "100MB/s")
+        self.teller(server, FARCALL_MEM="128MiB", FARCALL_SHARE="20%")
+        before = self.vgpu()
+        name = before["id"]
+        quota = [name_ for name_ in before if name_ not in ("sessions", "devices") and not name_.startswith("net_")]
+        for flags in (["--mem", "0"], ["--mem", "-1"], ["--mem", "4XiB"], ["--mem", "1GiB"], ["--mem", "99999999999TiB"], ["--mem", "4 GiB please"],
+                      ["--share", "101%"], ["--share", "30"], ["--share", "-5%"], ["--share", "nan"], ["--share", "inf%"], ["--share", "half"],
+                      ["--limit", "10%"], ["--limit", "1e9%"], ["--limit", "%"], ["--priority", "vip"], ["--priority", ""], ["--priority", "high"],
+                      ["--net", "fast"], ["--net", "1TB/s"], ["--share", "30%", "--mem", "1GiB"], ["--mem", "64MiB", "--net", "1TB/s"], [], ["--shares", "30%"]):
+            with self.subTest(flags=flags):
+                done = subprocess.run([FARCALL, "quota", "set", name, *flags, "--control", self.path], capture_output=True, text=True, timeout=60)
+                self.assertIn(done.returncode, (1, 2), done)
+                self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
+                after = self.vgpu()
+                self.assertEqual({each: after[each] for each in quota}, {each: before[each] for each in quota})
+                self.assertEqual(after["net_bytes_per_s"], before["net_bytes_per_s"])
+                self.assertEqual(after["devices"][0]["quota_bytes"], before["devices"][0]["quota_bytes"])
+        for nobody in ("vgpu-00000000", "", "x" * 300):
+            self.assertIn("no vGPU is named", self.farcall("quota", "set", nobody, "--mem", "64MiB", code=1))
+
     def test_device_time_is_changed_while_it_runs(self):
         server = self.serve("--max-limit", "80%")
         self.teller(server)
