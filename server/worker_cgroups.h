@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cgroup (version 2) for the workers of each vGPU: what they may take of this machine's memory,
-// how many threads they may start, their weight on its processors.
+// A cgroup for the workers of each vGPU: what they may take of this machine's memory, how many
+// threads they may start, their weight on its processors. Of version 2; where that has none of
+// these controllers, one in each of version 1's three hierarchies.
 #pragma once
 
 #include <sys/types.h>
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "proto/status.h"
 
@@ -27,6 +29,8 @@ class WorkerCgroups {
   Status Open();
   // The same where cgroups are mounted at `mount` and the server is in `own`, for tests.
   Status OpenAt(const std::string& mount, const std::string& own);
+  // Version 1: the server's own folders for memory, pids and cpu, in this order.
+  Status OpenFirst(const std::vector<std::string>& own_folders);
 
   // One more worker of the vGPU. `share_milli`: its share, 0: none.   Errors  kUnavailable
   Status Add(const std::string& vgpu, pid_t worker, uint32_t share_milli);
@@ -35,12 +39,12 @@ class WorkerCgroups {
 
  private:
   struct Group {
-    std::string path;
+    std::vector<std::string> paths;  // in each of folders_
     uint32_t workers = 0;
   };
 
   const uint64_t memory_bytes_;
-  std::string folder_;      // of the groups; empty: not open
+  std::vector<std::string> folders_;  // of the groups; empty: not open
   std::string own_folder_;  // where the server moved to, so that its cgroup may have children
   std::string before_;      // where it was
   uint64_t made_ = 0;

@@ -40,7 +40,26 @@ def cgroup_folder():
     return folder
 
 
-CGROUPS = cgroup_folder()
+def own_cgroup(pid, controller):
+    """Of a process: the path of its cgroup; controller "": version 2's."""
+    lines = [line.split(":", 2) for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    return next((path for _, names, path in lines if controller in names.split(",")), None)
+
+
+def first_cgroups():
+    """Version 1: {controller: where it is mounted}, if the server's own folders there may be written."""
+    mounts = {}
+    for words in map(str.split, pathlib.Path("/proc/self/mounts").read_text().splitlines()):
+        if words[2] == "cgroup":
+            mounts.update({name: pathlib.Path(words[1]) for name in ("memory", "pids", "cpu") if name in words[3].split(",")})
+    fine = len(mounts) == 3 and all(os.access(mounts[name] / own_cgroup("self", name).strip("/"), os.W_OK) for name in mounts)
+    return mounts if fine else {}
+
+
+CGROUPS, FIRST = cgroup_folder(), {}
+if isinstance(CGROUPS, str):
+    FIRST = first_cgroups()
+CGROUPS_LACK = CGROUPS if isinstance(CGROUPS, str) and not FIRST else ""
 
 
 class Isolation(unittest.TestCase):
@@ -117,18 +136,47 @@ class Isolation(unittest.TestCase):
             self.assertIn(f"--worker-users: {why}", tried.stderr)
             self.assertEqual(tried.stderr.count("\n"), 1)
 
-    @unittest.skipIf(isinstance(CGROUPS, str), CGROUPS)
+    @unittest.skipIf(CGROUPS_LACK, CGROUPS_LACK)
     def test_the_workers_of_a_vgpu_have_a_cgroup(self):
+        bounds = {("memory", "memory.limit_in_bytes" if FIRST else "memory.max"): str(6 << 30), ("pids", "pids.max"): "4096"}
         with Server("--worker-memory", "6GiB") as server:
             self.start(server, 2)
-            folders = [CGROUPS / pathlib.Path(f"/proc/{pid}/cgroup").read_text().split("0::/")[1].strip() for pid in server.workers()]
-            self.assertEqual(len(set(folders)), 2, "two vGPUs")
-            for folder in folders:
-                self.assertEqual((folder / "memory.max").read_text().strip(), str(6 << 30))
-                self.assertEqual((folder / "pids.max").read_text().strip(), "4096")
-        self.assertFalse(folders[0].exists())
+            folders = {}
+            for controller, name in bounds:
+                mount, asked = (FIRST[controller], controller) if FIRST else (CGROUPS, "")
+                folders[controller, name] = [mount / own_cgroup(pid, asked).strip("/") for pid in server.workers()]
+            for (controller, name), own in folders.items():
+                self.assertEqual(len(set(own)), 2, "two vGPUs")
+                for folder in own:
+                    self.assertEqual((folder / name).read_text().strip(), bounds[controller, name])
+            for client in self.clients:
+                client.kill()  # a server ends when its sessions have
+        for own in folders.values():
+            self.assertFalse(own[0].exists() or own[0].parent.exists())
 
-    @unittest.skipIf(not isinstance(CGROUPS, str), "they may be made here")
+    @unittest.skipIf(CGROUPS_LACK, CGROUPS_LACK)
+    def test_who_takes_more_host_memory_than_the_bound_ends_alone(self):
+        with Server("--worker-memory", "512MiB") as server:
+            clients = [Client(server.url, sys.executable, pathlib.Path(__file__).parent / "programs/teller.py", stdin=subprocess.PIPE)
+                       for _ in range(2)]
+            self.clients += clients
+
+            def say(client, line):
+                told = len(client.out)
+                client.process.stdin.write(line + "\n")
+                client.process.stdin.flush()
+                until(lambda: len(client.out) > told or client.process.poll() is not None, 120, line)
+                return client.out[-1]
+            for client in clients:
+                client.wait_line("ready")
+            neighbour, hostile = clients
+            self.assertEqual(say(hostile, f"take {1 << 30}"), "code 0")
+            self.assertNotEqual(say(hostile, "fill"), "code 0")  # the CPU device's memory is the host's
+            until(lambda: len(server.workers()) == 1, 60, "its worker is gone")
+            self.assertEqual(say(neighbour, f"take {16 << 20}"), "code 0")
+            self.assertEqual(say(neighbour, "fill"), "code 0")
+
+    @unittest.skipIf(not CGROUPS_LACK, "they may be made here")
     def test_a_bound_that_cannot_be_kept_is_refused(self):
         tried = subprocess.run([BUILD / "bin/farcall", "serve", "--device", "cpu", "--worker-memory", "6GiB", "--listen",
                                 "tcp://127.0.0.1:0"], capture_output=True, text=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device memory by order: a line on stdin is `take BYTES`, `drop` (the last taken) or `free`; a line on stdout answers."""
+"""Device memory by order: a line on stdin is `take BYTES`, `fill` or `drop` (the last taken), or `free`; a line on stdout answers."""
 import ctypes
 import sys
 
@@ -23,7 +23,11 @@ for line in sys.stdin:
         code = cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(int(rest[0])))
         if code == 0:
             taken.append(address)
+            size = int(rest[0])
         print("code", code, flush=True)
+    elif word == "fill":
+        code = cuda.cuMemsetD8_v2(taken[-1], 1, ctypes.c_size_t(size))
+        print("code", code or cuda.cuCtxSynchronize(), flush=True)
     elif word == "drop":
         must(cuda.cuMemFree_v2(taken.pop()))
         must(cuda.cuCtxSynchronize())

@@ -59,6 +59,34 @@ TEST_F(WorkerCgroupsTest, InTheRootControllersArePassedOnAndFoldersMade) {
   EXPECT_EQ(opened.code(), Code::kUnavailable);
 }
 
+// A folder of its own for each controller; the kernel's files are not there, so it ends at the
+// first of them.
+TEST_F(WorkerCgroupsTest, OfVersionOneEachHierarchyHasItsFolders) {
+  const std::string own = "/farcall-workers-" + std::to_string(getpid());
+  {
+    std::vector<std::string> folders;
+    for (const char* name : {"/memory", "/pids", "/cpu"}) {
+      folders.push_back(mount_ + name);
+      fs::create_directories(folders.back());
+    }
+    // What a server left behind that was killed.
+    fs::create_directories(folders[2] + "/farcall-workers-1999999999/vgpu-1");
+    WorkerCgroups groups(1 << 20);
+    ASSERT_TRUE(groups.OpenFirst(folders).ok());
+    EXPECT_FALSE(fs::exists(folders[2] + "/farcall-workers-1999999999"));
+    Status added = groups.Add("a", getpid(), 250);
+    EXPECT_NE(added.message().find("/memory" + own + "/vgpu-1/memory.limit_in_bytes"),
+              std::string::npos)
+        << added.message();
+    for (const std::string& folder : folders) {
+      EXPECT_TRUE(fs::exists(folder + own + "/vgpu-1"));
+    }
+    groups.Drop("a");
+    EXPECT_FALSE(fs::exists(mount_ + "/cpu" + own + "/vgpu-1"));
+  }
+  EXPECT_FALSE(fs::exists(mount_ + "/memory" + own));
+}
+
 TEST_F(WorkerCgroupsTest, NothingIsDoneWhereNothingIsWanted) {
   WorkerCgroups groups(0);
   EXPECT_FALSE(groups.is_wanted());
