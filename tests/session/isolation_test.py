@@ -175,6 +175,7 @@ class Isolation(unittest.TestCase):
             until(lambda: len(server.workers()) == 1, 60, "its worker is gone")
             self.assertEqual(say(neighbour, f"take {16 << 20}"), "code 0")
             self.assertEqual(say(neighbour, "fill"), "code 0")
+            neighbour.kill()  # a server ends when its sessions have
 
     @unittest.skipIf(not CGROUPS_LACK, "they may be made here")
     def test_a_bound_that_cannot_be_kept_is_refused(self):
