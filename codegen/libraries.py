@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+import first_api
 import ids as id_list
 import outputs
 import parse_headers
@@ -33,6 +34,8 @@ def files(spec: LibrarySpec) -> dict[str, str]:
         f"client/{spec.name}_entries.cc": "library_entries.cc.j2",
         f"server/{spec.name}_calls.cc": "library_serve.cc.j2",
     }
+    if spec.first_header:
+        out[f"client/{spec.name}_first.cc"] = "library_first.cc.j2"
     for major in spec.sonames:
         out[f"client/{spec.name}_{major}_refused.cc"] = "library_refused.cc.j2"
         out[f"{spec.name}_{major}_exports.map"] = "library_exports.map.j2"
@@ -65,6 +68,8 @@ def render(spec: LibrarySpec, path: str, template: str) -> str:
         "pointer": pointer,
         "wrap": outputs.wrap,
     }
+    if template == "library_first.cc.j2":
+        values["rows"] = first_api.rows(spec.first, spec.model)
     if template in ("library_refused.cc.j2", "library_exports.map.j2"):
         major = int(path.split("_exports")[0].split("_refused")[0].rsplit("_", 1)[1])
         names = exports(spec.name, major)
@@ -145,9 +150,13 @@ def main() -> int:
             print(f"codegen: {COVERAGE.name} is stale: run codegen/libraries.py --update", file=sys.stderr)
             return 1
         return 0
-    for spec in specs:
-        for path, template in files(spec).items():
-            write_if_changed(arguments.out / path, render(spec, path, template))
+    try:
+        for spec in specs:
+            for path, template in files(spec).items():
+                write_if_changed(arguments.out / path, render(spec, path, template))
+    except first_api.FirstApiError as error:
+        print(f"codegen: {error}", file=sys.stderr)
+        return 1
     if arguments.stamp:
         arguments.stamp.write_text("")
     return 0

@@ -19,12 +19,13 @@ KEYS = {
     "streams", "roles", "hand", "local", "file", "refused", "slow", "blocks", "cached", "namespace", "libraries", "quick", "server_include", "client_include",
     "contents", "fresh", "tried", "custom",
     "apart", "contextless", "names", "server_version",
+    "waits", "checks", "after", "first_api",
 }  # fmt: skip
 STATUSES = ("type", "missing", "handle", "value", "failed", "memory", "unsupported", "internal")
 KINDS = (
     "value", "object", "object?", "new", "end", "stream", "dev", "scalar", "in", "in_bytes", "str", "out",
     "out_bytes", "inout", "result", "result_bytes", "scalar_bytes", "host_room",
-    "update", "convert", "any_bytes",
+    "update", "convert", "any_bytes", "any_scalar", "inout_bytes", "target",
 )  # fmt: skip
 # Decoded first, so that an extent may name any of them.
 PLAIN = ("object", "object?", "new", "end", "stream", "value")
@@ -43,6 +44,7 @@ class Plan:
     kind: str
     extent: str = ""
     kinds: tuple[str, ...] = ()  # of objects: the constants of their kinds
+    needed: bool = False  # refused if it is null
 
     @property
     def pointee(self) -> str:
@@ -57,7 +59,7 @@ class Plan:
     @property
     def bytes(self) -> str:
         """How many bytes lie behind the pointer, in C++."""
-        if self.kind.endswith("_bytes") or self.kind == "host_room":  # any_bytes: the client's side only
+        if self.kind.endswith("_bytes") or self.kind in ("host_room", "any_scalar"):  # any_*: the client's side only
             return f"static_cast<uint64_t>({self.extent})"
         one = f"sizeof({self.pointee})"
         return f"Times({self.extent}, {one})" if self.extent else one
@@ -72,6 +74,9 @@ class Call:
     # apart: both sides by hand, on the toolchain's helper (server/toolchain/)
     how: str = "generated"
     partner: str = ""  # create: what destroys such an object
+    waits: bool = False  # whatever it answers
+    check: str = ""  # on the server, ahead of the call: an expression that must hold
+    after: str = ""  # on the server, when the call has succeeded
     fresh: bool = False
     tried: bool = False
     handles: tuple[str, ...] = ()  # types whose objects have a stream
@@ -143,7 +148,9 @@ class Call:
             return self.how
         if self.cached:
             return "question"
-        if self.of_kind("result", "result_bytes", "inout"):
+        if self.waits:
+            return "wait"
+        if self.of_kind("result", "result_bytes", "inout", "inout_bytes"):
             return "wait (device pointer mode: post)"
         return "wait" if self.of_kind("out", "out_bytes", "update") else "post, the first of its like waits" if self.tried else "post"
 
@@ -157,6 +164,7 @@ class Object:
     set_mode: str = ""
     mode_type: str = ""
     content: bool = False
+    host: int = 0  # the kind of those that write host memory
 
 
 class LibrarySpec:
@@ -182,10 +190,19 @@ class LibrarySpec:
                 tuple(self.headers), (), "FARCALL_READS_HEADERS", self.data["functions"], self.data["first"]
             )
             self.model = parse_headers.load_model(include, model_cache, clang, library)
+        self.first_header: str = self.data.get("first_api", "")
+        self.first = ApiModel()
+        if include is not None and self.first_header:
+            library = parse_headers.Library(
+                (self.first_header,), (), "FARCALL_READS_HEADERS", self.data["functions"], self.data["first"]
+            )
+            self.first = parse_headers.load_model(
+                include, model_cache.with_name(f"{self.name}_first_model.json"), clang, library
+            )
         self.objects = {
             name: Object(
                 name, row["kind"], f"k{self.constant}_{name}", row.get("stream", ""), *row.get("mode", ("", "")),
-                content=row.get("content", False),
+                content=row.get("content", False), host=row.get("host", 0),
             )
             for name, row in self.data.get("objects", {}).items()
         }
@@ -213,9 +230,16 @@ class LibrarySpec:
     def _listed(self, key: str, name: str) -> bool:
         return any(re.fullmatch(pattern, name) for pattern in self.data.get(key, ()))
 
+    def _found(self, key: str, name: str) -> str:
+        return next((text for pattern, text in self.data.get(key, ()) if re.fullmatch(pattern, name)), "")
+
     def by_hand(self, name: str) -> bool:
-        """A name that no header declares and client-shim/<library>/ defines."""
-        return self._listed("names", name)
+        """A name that no header declares and client-shim/<library>/ defines; or one of the first API."""
+        return self._listed("names", name) or name in self.first_names
+
+    @property
+    def first_names(self) -> list[str]:
+        return sorted(set(self.first.functions) - set(self.model.functions))
 
     def _call(self, function: Function) -> Call:
         call = Call(function)
@@ -250,18 +274,21 @@ class LibrarySpec:
         )
         call.blocks = self._listed("blocks", function.name)
         call.cached = self._listed("cached", function.name)
+        call.waits = self._listed("waits", function.name)
+        call.check = self._found("checks", function.name)
+        call.after = self._found("after", function.name)
         return call
 
     def _plan(self, function: Function, param: Param) -> Plan:
         role = self._role(function, param)
-        found = re.fullmatch(r"(\w+\??)(?:\((.*)\))?", role)
+        found = re.fullmatch(r"(\w+\??)(?:\((.*)\))?(!?)", role)
         if found is None or found[1] not in KINDS:
             raise LibraryError(f"{self.file}: {function.name}: role '{role}', one of {', '.join(KINDS)}")
         kind, extent = found[1], found[2] or ""
         kinds: tuple[str, ...] = ()
         if kind in ("object", "object?", "new", "end"):
             kinds = self.aliases[self._object_type(param)]
-        return Plan(param.name, param.type, kind, extent, kinds)
+        return Plan(param.name, param.type, kind, extent, kinds, bool(found[3]))
 
     def _object_type(self, param: Param | Plan) -> str:
         return re.sub(r"\bconst\b|\*|\[\]", "", param.type).strip()

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/library_call.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstring>
 
+#include "proto/library_blob.h"
 #include "proto/library_sizes.h"
 #include "server/context.h"
 #include "server/library_desk.h"
@@ -12,7 +15,7 @@
 namespace farcall::server {
 
 namespace {
-constexpr uint64_t kMaxOutBytes = 512u << 10;  // of one output: a reply fits a frame
+constexpr uint64_t kMaxRoomBytes = 512u << 20;  // of one call, but for the library's workspaces
 constexpr uint64_t kMaxAnyBytes = 64;
 constexpr uint64_t kMostScalarBytes = 32;
 constexpr uint64_t kMaxHostRoomBytes = 1u << 30;
@@ -27,6 +30,7 @@ std::byte* LibraryCall::Room(uint64_t bytes) {
     return at;
   }
   room_.push_back(std::make_unique<std::byte[]>(padded == 0 ? 16 : padded));
+  room_bytes_ += padded;
   return room_.back().get();
 }
 
@@ -48,6 +52,7 @@ void* LibraryCall::FindObject(std::initializer_list<uint16_t> kinds, bool option
   LibraryObject* found = desk_.Find(wire);
   if (found != nullptr && found->native != nullptr) {
     object_ = object_ == nullptr ? found : object_;
+    last_object_ = found;
     return found->native;
   }
   if (found == nullptr && may_come) {
@@ -71,6 +76,9 @@ const void* LibraryCall::GetCaptured(uint64_t bytes) {
   if (length == kLibraryOnDevice) {
     return reinterpret_cast<const void*>(call_.in.Get<uint64_t>());
   }
+  if (length == kLibraryInBlob) {
+    return GetBlob(bytes);
+  }
   const bool any = bytes == thin::kAnyBytes && length <= kMaxAnyBytes;
   bytes = any ? length : bytes;
   if (length != bytes || bytes > call_.in.remaining_bytes()) {
@@ -91,6 +99,26 @@ const void* LibraryCall::GetCaptured(uint64_t bytes) {
     }
   }
   return room;
+}
+
+// A copy: the function may write what its client cannot.
+const void* LibraryCall::GetBlob(uint64_t bytes) {
+  std::shared_ptr<const std::string> blob = desk_.blobs().Find(call_.in.Get<uint64_t>());
+  if (blob == nullptr) {  // dropped as too large
+    status = table_.out_of_memory;
+    return nullptr;
+  }
+  if (blob->size() != bytes || !MayTake(bytes)) {
+    call_.Lie("a host array of another length");
+    return nullptr;
+  }
+  std::byte* room = Room(bytes);
+  std::memcpy(room, blob->data(), bytes);
+  return room;
+}
+
+bool LibraryCall::MayTake(uint64_t bytes) const {
+  return bytes <= kMaxRoomBytes && room_bytes_ <= kMaxRoomBytes - bytes;
 }
 
 const char* LibraryCall::GetString() {
@@ -115,15 +143,17 @@ void* LibraryCall::MakeOut(uint64_t bytes, const void* before) {
     outputs_.push_back({nullptr, 0});
     return nullptr;
   }
-  if (bytes > kMaxOutBytes) {
-    call_.Lie("an output larger than a reply");
-    return nullptr;
+  if (!call_.stalled && status == 0 && !MayTake(bytes)) {
+    status = table_.out_of_memory;
+  }
+  if (call_.stalled || status != 0) {
+    return NoOut();  // as GetCaptured
   }
   std::byte* room = Room(bytes);
   if (before != nullptr) {
     std::memcpy(room, before, bytes);
   }
-  outputs_.push_back({room, bytes});
+  outputs_.push_back({room, bytes, true});
   return room;
 }
 
@@ -261,18 +291,42 @@ void* LibraryCall::FindFunction(uint16_t id) {
   return found;
 }
 
-void LibraryCall::Encode() {
-  call_.out.Put<int32_t>(status);
-  call_.out.Put<uint32_t>(0);
-  for (const Output& output : outputs_) {
-    call_.out.PutBytes(output.data, output.bytes);
+void* LibraryCall::FindFunctionOf(LibraryId library, const char* name) {
+  LoadedLibrary* loaded = desk_.Loaded(library);
+  return loaded == nullptr ? nullptr : dlsym(loaded->handle, name);
+}
+
+void LibraryCall::Encode(int status, const std::vector<Output>& outputs, LibraryDesk& desk,
+                         int out_of_memory, Builder& out) {
+  std::vector<uint64_t> blobs;
+  for (const Output& output : outputs) {
+    const bool is_long = output.may_be_long && output.bytes > kMostOutBytes;
+    uint64_t blob = 0;
+    if (is_long && status == 0) {
+      blob = desk.blobs().Keep({reinterpret_cast<const char*>(output.data), output.bytes});
+      status = blob == 0 ? out_of_memory : 0;
+    }
+    blobs.push_back(blob);
+  }
+  out.Put<int32_t>(status);
+  out.Put<uint32_t>(0);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Output& output = outputs[i];
+    if (!output.may_be_long || output.bytes <= kMostOutBytes) {
+      out.PutBytes(output.data, output.bytes);
+    } else if (status == 0) {
+      out.PutBytes(&blobs[i], sizeof(blobs[i]));
+    } else {
+      desk.blobs().Drop(blobs[i]);
+      out.PutBytes(nullptr, 0);
+    }
   }
 }
 
 void LibraryCall::Finish() {
   ServeCall& call = call_;
   if (results_.empty()) {
-    return Encode();
+    return Encode(status, outputs_, desk_, table_.out_of_memory, call_.out);
   }
   CUcontext context = call.context->native;
   // Rooms are copied: the answer outlives this call.
@@ -282,6 +336,7 @@ void LibraryCall::Finish() {
     std::vector<Output> outputs;
     std::vector<std::byte*> results;
     std::vector<std::unique_ptr<std::byte[]>> room;
+    int out_of_memory;
   };
   auto parked = std::make_shared<Parked>();
   parked->header = call.header;
@@ -289,13 +344,10 @@ void LibraryCall::Finish() {
   parked->outputs = std::move(outputs_);
   parked->results = std::move(results_);
   parked->room = std::move(room_);
+  parked->out_of_memory = table_.out_of_memory;
   auto answer = [parked, &session = call.session, &desk = desk_, context](CUresult reached) {
     Builder out;
-    out.Put<int32_t>(parked->status);
-    out.Put<uint32_t>(0);
-    for (const Output& output : parked->outputs) {
-      out.PutBytes(output.data, output.bytes);
-    }
+    Encode(parked->status, parked->outputs, desk, parked->out_of_memory, out);
     for (std::byte* result : parked->results) {
       desk.PutResult(context, result);
     }

@@ -24,6 +24,8 @@ struct LibraryObject {
   bool has_stream = false;
   int pointer_mode = 0;
   CUcontext context = nullptr;  // it was made in
+  // What calls told of it, for later ones to be checked by.
+  std::array<int64_t, 6> notes{};
 };
 
 class LibraryBlobs;
@@ -122,6 +124,11 @@ class LibraryCall {
     const void* before = GetCaptured(bytes);
     return static_cast<T>(before == nullptr ? NoOut() : MakeOut(bytes, before));
   }
+  // Room on the host if the call's object is of this kind, else a device address.
+  template <typename T>
+  T Target(uint64_t bytes, uint16_t host_kind) {
+    return LibraryObjectKind(first_object_) == host_kind ? Out<T>(bytes) : Address<T>();
+  }
   // Room that lives as long as the call.
   template <typename T>
   T* Scratch() {
@@ -160,6 +167,16 @@ class LibraryCall {
   // What the handle is to be told: results go to memory that kernels write, whatever the client's.
   int mode() const { return header_.pointer_mode != 0 || !results_.empty() ? 1 : 0; }
   void* handle() const { return object_ == nullptr ? nullptr : object_->native; }
+  // Of the object found last; null: there is none.
+  LibraryObject* last_object() { return last_object_; }
+  // Refuses a call that the function itself would not survive.
+  void Require(bool holds, int refusal) {
+    if (!holds && status == 0 && !call_.stalled && !call_.lie()) status = refusal;
+  }
+  template <typename T>
+  T FunctionOf(LibraryId library, const char* name) {
+    return reinterpret_cast<T>(FindFunctionOf(library, name));
+  }
   // Null: the library that was loaded has no such function; `status` says so.
   template <typename Function>
   Function Of(uint16_t id) {
@@ -187,10 +204,13 @@ class LibraryCall {
   struct Output {
     const std::byte* data;
     uint64_t bytes;
+    bool may_be_long = false;  // too long for a reply: it goes as a blob
   };
   std::byte* Room(uint64_t bytes);
   void* FindObject(std::initializer_list<uint16_t> kinds, bool optional);
   const void* GetCaptured(uint64_t bytes);
+  const void* GetBlob(uint64_t bytes);
+  bool MayTake(uint64_t bytes) const;
   const char* GetString();
   void* MakeOut(uint64_t bytes, const void* before);
   void* NoOut() {
@@ -201,7 +221,9 @@ class LibraryCall {
   void* MakeResult(uint64_t bytes);
   void* MakeHostRoom(uint64_t bytes);
   void* FindFunction(uint16_t id);
-  void Encode();
+  void* FindFunctionOf(LibraryId library, const char* name);
+  static void Encode(int status, const std::vector<Output>& outputs, LibraryDesk& desk,
+                     int out_of_memory, Builder& out);
 
   ServeCall& call_;
   LibraryDesk& desk_;
@@ -211,6 +233,8 @@ class LibraryCall {
   uint64_t first_object_ = 0;  // whose next call tells of a failure
   uint64_t new_object_ = 0;
   LibraryObject* object_ = nullptr;
+  LibraryObject* last_object_ = nullptr;
+  uint64_t room_bytes_ = 0;
   std::vector<std::unique_ptr<std::byte[]>> room_;
   alignas(16) std::array<std::byte, 128> small_;
   size_t small_used_ = 0;

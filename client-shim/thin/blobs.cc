@@ -30,8 +30,12 @@ KeptTexts& TheKept() {
   return *kept;
 }
 
-uint64_t Send(std::string_view text, int* status) {
-  const uint64_t blob = ++g_last_blob;
+}  // namespace
+
+uint64_t SendBlob(std::string_view text, int* status) {
+  // Other libraries of the process count for themselves.
+  const uint64_t blob = static_cast<uint64_t>(kLibrary.id) << 48 |
+                        static_cast<uint64_t>(kMajor) << 40 | ++g_last_blob;
   size_t sent = 0;
   do {
     std::string_view piece = text.substr(sent, kBlobPieceBytes);
@@ -44,13 +48,11 @@ uint64_t Send(std::string_view text, int* status) {
   return blob;
 }
 
-void Drop(uint64_t blob) {
+void DropBlob(uint64_t blob) {
   Call drop(kLibraryDrop);
   drop.Value<uint64_t>(blob);
   drop.Run();
 }
-
-}  // namespace
 
 CallTexts::CallTexts(Call& call) : call_(call) {
   std::lock_guard lock(TheKept().mutex);
@@ -58,11 +60,11 @@ CallTexts::CallTexts(Call& call) : call_(call) {
 }
 
 CallTexts::~CallTexts() {
-  for (uint64_t blob : blobs_) Drop(blob);
+  for (uint64_t blob : blobs_) DropBlob(blob);
   KeptTexts& kept = TheKept();
   std::lock_guard lock(kept.mutex);
   if (--kept.users != 0 || kept.bytes < kMostKeptBytes) return;
-  for (const auto& [text, one] : kept.by_text) Drop(one.blob);
+  for (const auto& [text, one] : kept.by_text) DropBlob(one.blob);
   kept.by_text.clear();
   kept.bytes = 0;
 }
@@ -78,7 +80,7 @@ void CallTexts::Put(std::string_view text) {
     return PutInline(text);
   }
   int status = 0;
-  blobs_.push_back(Send(text, &status));
+  blobs_.push_back(SendBlob(text, &status));
   if (status != 0) return call_.Refuse(status);
   PutBlob(blobs_.back());
 }
@@ -93,7 +95,7 @@ void CallTexts::PutKept(const std::shared_ptr<const std::string>& text) {
   auto found = kept.by_text.find(*text);
   if (found == kept.by_text.end()) {
     int status = 0;
-    const uint64_t blob = Send(*text, &status);
+    const uint64_t blob = SendBlob(*text, &status);
     if (status != 0) return call_.Refuse(status);
     found = kept.by_text.emplace(*text, Kept{text, blob}).first;  // views what it keeps
     kept.bytes += text->size();

@@ -13,6 +13,10 @@
 
 namespace farcall::thin {
 
+// Ahead of the call that names it; its name.
+uint64_t SendBlob(std::string_view bytes, int* status);
+void DropBlob(uint64_t blob);
+
 // The texts of one call. Outlives its answer: what was put for it alone is then dropped, and kept
 // texts when they have become too many.
 class CallTexts {

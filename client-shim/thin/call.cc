@@ -5,10 +5,13 @@
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
+#include "client-shim/thin/blobs.h"
 #include "client-shim/thin/content.h"
 #include "client-shim/thin/forked.h"
 #include "proto/codec.h"
+#include "proto/library_blob.h"
 
 namespace farcall::thin {
 
@@ -36,6 +39,10 @@ Call::Call(uint16_t function) : function_(function), base_(stack_) {
   std::memcpy(base_, &header, sizeof(header));
   if (FindChannel() == nullptr || IsForked()) [[unlikely]]
     Refuse(kLibrary.missing);
+}
+
+Call::~Call() {
+  for (uint64_t blob : blobs_) DropBlob(blob);
 }
 
 void Call::Grow(size_t bytes) {
@@ -70,7 +77,21 @@ void Call::PutRun(const void* data, uint64_t bytes) {
 void Call::PutCaptured(const void* pointer, uint64_t bytes) {
   nulls_ = nulls_ << 1 | (pointer == nullptr ? 1 : 0);
   if (pointer == nullptr) return PutWord(kLibraryNull);
+  if (used_bytes_ + bytes > kInlineBytes || bytes > kInlineBytes) [[unlikely]]
+    return PutInBlob(pointer, bytes);
   PutRun(pointer, bytes);
+}
+
+void Call::PutInBlob(const void* pointer, uint64_t bytes) {
+  if (refused_ != 0) return;
+  if (bytes > kMaxBlobBytes) return Refuse(kLibrary.memory);
+  if (function_ >= kLibraryPut || target_ != nullptr) return Refuse(kLibrary.unsupported);
+  int status = Begin();
+  if (status == 0) blobs_.push_back(SendBlob({static_cast<const char*>(pointer), bytes}, &status));
+  if (status != 0) return Refuse(status);
+  PutWord(kLibraryInBlob);
+  PutWord(blobs_.back());
+  waits_ = true;
 }
 
 void Call::PutOnDevice(const void* pointer) {
@@ -217,7 +238,20 @@ int Call::AskServer() {
     return StatusOf(asked);
   }
   if (made_ != nullptr) *made_at_ = made_;
-  return Late(taken.status);
+  return Late(taken.status != 0 ? taken.status : TakeBlobs());
+}
+
+int Call::TakeBlobs() {
+  for (int i = 0; i < slot_count_; ++i) {
+    Slot& slot = slots_[i];
+    if (slot.blob == 0) continue;
+    LongAnswer answer;
+    answer.head = {std::exchange(slot.blob, 0), slot.bytes};
+    int status = answer.Complete();
+    if (status != 0) return status;
+    std::memcpy(slot.to, answer.bytes.data(), slot.bytes);
+  }
+  return 0;
 }
 
 int Call::Fill(const void* reply, size_t bytes) {
@@ -231,6 +265,9 @@ int Call::Fill(const void* reply, size_t bytes) {
       slot.text->assign(reinterpret_cast<const char*>(run.data()), run.size());
     } else if (run.size() == slot.bytes && slot.to != nullptr && status == 0) {
       std::memcpy(slot.to, run.data(), run.size());
+    } else if (slot.bytes > kMostOutBytes && run.size() == sizeof(slot.blob) &&
+               slot.to != nullptr && status == 0) {
+      std::memcpy(&slot.blob, run.data(), sizeof(slot.blob));
     } else if (slot.to != nullptr && status == 0) {
       return kLibrary.internal;
     }
@@ -250,6 +287,7 @@ std::string Call::Key() const {
 
 int Call::Question() {
   if (refused_ != 0) return refused_;
+  if (!blobs_.empty()) return Ask();  // what they hold is no part of the key
   Answers& answers = TheAnswers();
   std::string key = Key();
   {

@@ -28,6 +28,7 @@ class Call {
   explicit Call(Function function) : Call(static_cast<uint16_t>(function)) {}
   explicit Call(uint16_t function);
   Call(const Call&) = delete;
+  ~Call();
 
   // ---- arguments
   // A live object of one of these kinds. The first with a State is the call's handle: its stream,
@@ -85,11 +86,15 @@ class Call {
     if (on_device && pointer != nullptr) return PutOnDevice(pointer);
     PutCaptured(pointer, bytes);
   }
-  // A host array, captured here.
+  // A host array, captured here. A long one goes ahead in pieces, and the call waits.
   void In(const void* pointer, uint64_t bytes) { PutCaptured(pointer, bytes); }
   void String(const char* text);
   // The host's, written at the call.
   void Out(void* pointer, uint64_t bytes);
+  // What may not be null if it has any bytes.
+  void Need(const void* pointer, uint64_t bytes) {
+    if (pointer == nullptr && bytes != 0) Refuse(kLibrary.value);
+  }
   // The host's in any pointer mode, read and written.
   void Update(void* pointer, uint64_t bytes) {
     PutCaptured(pointer, bytes);
@@ -124,19 +129,22 @@ class Call {
 
  private:
   static constexpr size_t kStackBytes = 1024;
-  static constexpr size_t kMostBytes = 960u << 10;  // with its header it fits a frame
+  static constexpr size_t kMostBytes = 960u << 10;    // with its header it fits a frame
+  static constexpr size_t kInlineBytes = 512u << 10;  // of captured arrays
   static constexpr int kMaxSlots = 16;
   static constexpr int kMaxSkipped = 12;
   struct Slot {
     void* to;
     uint64_t bytes;
     std::string* text;
+    uint64_t blob = 0;  // that has it, if it is long
   };
   std::byte* Room(size_t bytes, size_t align);
   void Grow(size_t bytes);
   void PutRun(const void* data, uint64_t bytes);
   void PutCaptured(const void* pointer, uint64_t bytes);
   void PutOnDevice(const void* pointer);
+  void PutInBlob(const void* pointer, uint64_t bytes);
   void PutWord(uint64_t word);
   void AddSlot(const Slot& slot);
   void AddNew(void** handle, uint16_t kind, State* state);
@@ -146,6 +154,8 @@ class Call {
   int AskServer();
   void EndObject();
   int Fill(const void* reply, size_t bytes);
+  // Outputs that are too long for a reply.
+  int TakeBlobs();
   // What an earlier post of the handle came to, if this call's own status is 0.
   int Late(int status);
   std::string Key() const;
@@ -169,6 +179,7 @@ class Call {
   const void* last_named_ = nullptr;
   size_t like_bytes_ = 0;
   uint64_t nulls_ = 0;  // a bit for each pointer
+  std::vector<uint64_t> blobs_;
   bool cached_ = false;
   size_t skip_[kMaxSkipped];
   int skipped_ = 0;
