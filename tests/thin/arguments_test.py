@@ -54,9 +54,13 @@ VALUES = {"cudaDataType": 0, "cudaDataType_t": 0, "cublasComputeType_t": 68, "si
 FLOATS = {"float": 2.5, "double": 2.5}
 # Their arrays are as long as descriptors and other arrays say, which of numbers that mean nothing is beyond any array; or
 # empty, of a type that no header defines.
-BY_CONTENT = re.compile(r"cudnnCTCLoss|cudnnGetCTCLossWorkspaceSize|cudnnQueryRuntimeError")
+BY_CONTENT = re.compile(r"cudnnCTCLoss|cudnnGetCTCLossWorkspaceSize|cudnnQueryRuntimeError|cusolverSp[SDCZ]csrlu\w+")
+# What the server looks into: row pointers of empty rows, permutations.
+FORMS = {"zero": re.compile(r"(h_)?csr(RowPtr|EndPtr)\w*"), "count": re.compile(r"(h_)?[pqPQ]")}
+# Objects of a sister library.
+FOREIGN = {"cusolver": {"cusparseMatDescr_t": ("cusparse", 12, "cusparseCreateMatDescr")}}
 LIBRARIES = {"cublas": 13, "cusolver": 12, "cusparse": 12, "cudnn": 9}
-FEWEST = {"cublas": 450, "cudnn": 130, "cusolver": 330, "cusparse": 250}  # functions: less means that a plan fell out
+FEWEST = {"cublas": 450, "cudnn": 130, "cusolver": 480, "cusparse": 250}  # functions: less means that a plan fell out
 
 
 def fake(name, major, folder):
@@ -75,11 +79,20 @@ def fake(name, major, folder):
 
 CALLER = """
 import ctypes, json, sys
+def content(value, form=""):
+    if form == "zero":
+        return bytes(4096)
+    if form == "count":
+        return b"".join(i.to_bytes(4, "little") for i in range(1024))
+    return bytes((value * 7 + i) % 251 for i in range(4096))
 calls = json.load(open(sys.argv[1]))
 cuda = ctypes.CDLL("libcuda.so.1")
 library = ctypes.CDLL(sys.argv[2])
 cuda.cuInit(0)
 objects, kept, results = {}, [], []
+for kind, (file, create) in calls["foreign"].items():
+    objects[kind] = ctypes.c_void_p()
+    assert getattr(ctypes.CDLL(file), create)(ctypes.byref(objects[kind])) == 0, create
 for name in calls["create"]:
     handle = ctypes.c_void_p()
     status = getattr(library, name)(ctypes.byref(handle), *[ctypes.c_void_p(0)] * 0)
@@ -92,11 +105,11 @@ if calls["set_stream"]:
     assert cuda.cuStreamCreate(ctypes.byref(stream), 1) == 0
 for name, arguments in calls["calls"]:
     passed, values = [], []
-    for kind, value in arguments:
+    for kind, value, *form in arguments:
         if kind == "object":
             passed.append(objects[value]); values.append(0)
         elif kind == "pointer":
-            room = ctypes.create_string_buffer(bytes((value * 7 + i) % 251 for i in range(4096)), 4096)
+            room = ctypes.create_string_buffer(content(value, *form), 4096)
             kept.append(room); passed.append(ctypes.c_void_p(ctypes.addressof(room))); values.append(ctypes.addressof(room))
         elif kind == "float":
             passed.append(ctypes.c_float(value)); values.append(0)
@@ -131,11 +144,12 @@ class Arguments(unittest.TestCase):
                 kind = param.type.replace("const ", "")
                 canonical = spec.model.canonical(param.type)
                 if kind in spec.data["objects"]:
-                    if kind not in creates.values():
+                    if kind not in creates.values() and kind not in FOREIGN.get(spec.name, ()):
                         break
                     arguments.append(["object", kind])
                 elif "*" in canonical:
-                    arguments.append(["pointer", index + 1])
+                    form = next((form for form, names in FORMS.items() if spec.name in FOREIGN and names.fullmatch(param.name)), "")
+                    arguments.append(["pointer", index + 1, form])
                 elif kind in FLOATS:
                     arguments.append([kind, FLOATS[kind]])
                 elif canonical in ("cuComplex", "cuDoubleComplex", "float2", "double2"):
@@ -146,7 +160,8 @@ class Arguments(unittest.TestCase):
                     arguments.append(["int", VALUES.get(kind, index % 4 + (2 if kind == "int" else 0))])
             else:
                 calls.append([call.name, arguments])
-        return {"create": creates, "calls": calls, "set_stream": False}
+        foreign = {kind: [f"lib{name}.so.{major}", create] for kind, (name, major, create) in FOREIGN.get(spec.name, {}).items()}
+        return {"create": creates, "calls": calls, "set_stream": False, "foreign": foreign}
 
     def check_library(self, name):
         major = LIBRARIES[name]
@@ -155,6 +170,8 @@ class Arguments(unittest.TestCase):
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch)
             fake(name, major, folder)
+            for sister, sister_major, _ in FOREIGN.get(name, {}).values():
+                fake(sister, sister_major, folder)
             calls = self.plan(spec, set((CODEGEN / "exports" / f"{name}.{major}.txt").read_text().split()))
             (folder / "calls.json").write_text(json.dumps(calls))
             log = folder / "log"
@@ -186,7 +203,7 @@ class Arguments(unittest.TestCase):
         vectors = [int(w[1:], 16) for w in words if w[0] == "v"]
         seen = {int(m[1]): bytes.fromhex(m[2]) for w in words if (m := re.fullmatch(r"p(\d+):(\w+)", w))}
         integer = vector = 0
-        for (kind, argument), value in zip(arguments, values):
+        for (kind, argument, *form), value in zip(arguments, values):
             if kind in ("float", "double"):
                 code = ctypes.c_float(argument) if kind == "float" else ctypes.c_double(argument)
                 wanted = int.from_bytes(bytes(code), "little")
@@ -200,6 +217,8 @@ class Arguments(unittest.TestCase):
                     yield f"object {argument} arrived as {got:x}"
             elif kind == "pointer":
                 content = bytes((argument * 7 + i) % 251 for i in range(16))
+                if form == ["count"]:
+                    content = bytes((0, 0, 0, 0, 1, 0, 0, 0))
                 # As it was (a device address), captured (the same bytes), or room for an output (zeroes).
                 same = got == value or seen.get(integer, b"")[:2] in (content[:2], b"\0\0")
                 if not same and got != 0:

@@ -154,6 +154,34 @@ print(json.dumps([before, after, refused != 0, ended != 0]))
 """)
         self.assertEqual(found, [[0.0], [8.0], True, True])
 
+    def test_host_arrays_that_are_no_matrix_are_refused(self):
+        found = run(self.server.url, """
+import ctypes, json
+from ctypes import byref, c_double, c_int, c_size_t, c_void_p
+sparse, solver = ctypes.CDLL("libcusparse.so.12"), ctypes.CDLL("libcusolver.so.12")
+handle, descriptor, info, other = c_void_p(), c_void_p(), c_void_p(), c_void_p()
+made = [solver.cusolverSpCreate(byref(handle)), sparse.cusparseCreateMatDescr(byref(descriptor)),
+        solver.cusolverSpCreateCsrcholInfoHost(byref(info)), solver.cusolverSpCreateCsrcholInfoHost(byref(other))]
+assert made == [0] * 4, made
+ints, values, x = lambda *v: (c_int * len(v))(*v), (c_double * 2)(2, 3), (c_double * 2)()
+def solve(rows, columns):
+    return solver.cusolverSpDcsrlsvcholHost(handle, 2, 2, descriptor, values, rows, columns, values, c_double(0), 0, x, byref(c_int()))
+def order(rows, columns):
+    return solver.cusolverSpXcsrsymrcmHost(handle, 2, 2, descriptor, rows, columns, ints(0, 0))
+def size(info, n):
+    inner, work = c_size_t(), c_size_t()
+    return solver.cusolverSpDcsrcholBufferInfoHost(handle, n, 2, descriptor, values, ints(0, 1, 2), ints(0, 1), info, byref(inner), byref(work))
+out = [solve(rows, columns) for rows, columns in ((ints(0, 1, 2), ints(0, 1)), (ints(0, 1, 2), ints(0, 7)), (ints(0, 1, 2), ints(0, -1)),
+       (ints(0, 9, 2), ints(0, 1)), (ints(0, 1, 1000000), ints(0, 1)), (ints(-5, 1, 2), ints(0, 1)), (None, ints(0, 1)), (ints(0, 1, 2), None))]
+out += [order(ints(0, 1, 2), ints(0, 2)), order(ints(1, 2, 3), ints(1, 2))]
+out += [solver.cusolverSpXcsrcholAnalysisHost(handle, 2, 2, descriptor, ints(0, 1, 2), ints(0, 1), info)]
+# Of another size than was analysed; solved with before anything was sized.
+out += [size(info, 1), size(other, 2), solver.cusolverSpDcsrcholSolveHost(handle, 2, values, x, info, x), size(info, 2)]
+out += [solve(ints(0, 1, 2), ints(0, 1)), [round(value, 6) for value in x]]
+print(json.dumps(out))
+""")
+        self.assertEqual(found, [0] + [3] * 7 + [3, 3] + [0] + [3, 3, 3, 0] + [0, [1.0, 1.0]])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
