@@ -1,30 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // A generator: its type, dimensions and stream are the client's, so a call is refused here as the
-// library refuses it; all that is sent is a post.
+// library refuses it; all that is sent is a post, but for what a generator on the host writes
+// there.
 #include <curand.h>
 
 #include "client-shim/thin/call.h"
 #include "proto/curand_call.h"
+#include "proto/library_sizes.h"
 
 #define CURAND_ENTRY extern "C" __attribute__((visibility("default"))) curandStatus_t
 
+using farcall::LibraryId;
+using farcall::LibraryKind;
 using farcall::curand::Function;
 using farcall::curand::kKind_curandGenerator_t;
 using farcall::thin::Call;
+using farcall::thin::Times;
 
 namespace {
 
+constexpr uint16_t kHostGenerator = LibraryKind(LibraryId::kCurand, 2);
 constexpr unsigned kMostDimensions = 20000;
 constexpr double kMostLambda = 400000;
 
 struct Generator final : farcall::thin::State {
   curandRngType_t type = CURAND_RNG_TEST;
   bool is_quasi = false, is_quasi64 = false;
+  bool on_host = false;  // it computes there, on no stream
   unsigned dimensions = 1;
 };
 
 Generator* Find(curandGenerator_t generator) {
-  return farcall::thin::StateOf<Generator>(generator, kKind_curandGenerator_t);
+  auto* found = farcall::thin::StateOf<Generator>(generator, kKind_curandGenerator_t);
+  return found != nullptr ? found : farcall::thin::StateOf<Generator>(generator, kHostGenerator);
 }
 
 bool IsPseudo(curandRngType_t type) {
@@ -63,10 +71,40 @@ bool Takes(const Generator& generator, curandOrdering_t order) {
   }
 }
 
+curandStatus_t Create(Function function, uint16_t kind, curandGenerator_t* generator,
+                      curandRngType_t type) {
+  const bool is_quasi =
+      type >= CURAND_RNG_QUASI_DEFAULT && type <= CURAND_RNG_QUASI_SCRAMBLED_SOBOL64;
+  if (!is_quasi && !IsPseudo(type)) return CURAND_STATUS_TYPE_ERROR;
+  auto* state = new Generator;
+  state->type = type;
+  state->is_quasi = is_quasi;
+  state->is_quasi64 =
+      type == CURAND_RNG_QUASI_SOBOL64 || type == CURAND_RNG_QUASI_SCRAMBLED_SOBOL64;
+  state->on_host = kind == kHostGenerator;
+  state->is_handle = !state->on_host;
+  void* object = nullptr;
+  Call call(function);
+  call.New(&object, kind, state);
+  call.Value(type);
+  if (generator == nullptr) call.Refuse(CURAND_STATUS_NOT_INITIALIZED);
+  // Some types have no form on the host, which is told at once.
+  int status = state->on_host ? call.AskAnywhere() : call.Run();
+  if (status == 0) {
+    *generator = static_cast<curandGenerator_t>(object);
+  } else {
+    if (object != nullptr) {
+      farcall::thin::Channel().end_object(static_cast<farcall::client::LibraryObject*>(object));
+    }
+    delete state;
+  }
+  return static_cast<curandStatus_t>(status);
+}
+
 template <typename... Values>
 curandStatus_t Post(Function function, curandGenerator_t generator, Values... values) {
   Call call(function);
-  call.Object(generator, {kKind_curandGenerator_t});
+  call.Object(generator, {kKind_curandGenerator_t, kHostGenerator});
   (call.Value(values), ...);
   return static_cast<curandStatus_t>(call.Run());
 }
@@ -87,33 +125,30 @@ curandStatus_t Check(const Generator* state, size_t count, Wants wants) {
 template <typename T, typename... Values>
 curandStatus_t Generate(Function function, Wants wants, curandGenerator_t generator, T* output,
                         size_t count, Values... values) {
-  curandStatus_t status = Check(Find(generator), count, wants);
+  const Generator* state = Find(generator);
+  curandStatus_t status = Check(state, count, wants);
   if (status != CURAND_STATUS_SUCCESS) return status;
   Call call(function);
-  call.Object(generator, {kKind_curandGenerator_t});
+  call.Object(generator, {kKind_curandGenerator_t, kHostGenerator});
   call.Value(count);
   (call.Value(values), ...);
-  call.Device(output);
+  if (!state->on_host) {
+    call.Device(output);
+  } else if (Times(count, sizeof(T)) > farcall::kMaxBlobBytes) {
+    return CURAND_STATUS_ALLOCATION_FAILED;
+  } else {
+    call.Out(output, Times(count, sizeof(T)));
+  }
   return static_cast<curandStatus_t>(call.Run());
 }
 
 }  // namespace
 
 CURAND_ENTRY curandCreateGenerator(curandGenerator_t* generator, curandRngType_t rng_type) {
-  const bool is_quasi =
-      rng_type >= CURAND_RNG_QUASI_DEFAULT && rng_type <= CURAND_RNG_QUASI_SCRAMBLED_SOBOL64;
-  if (!is_quasi && !IsPseudo(rng_type)) return CURAND_STATUS_TYPE_ERROR;
-  auto* state = new Generator;
-  state->type = rng_type;
-  state->is_quasi = is_quasi;
-  state->is_quasi64 =
-      rng_type == CURAND_RNG_QUASI_SOBOL64 || rng_type == CURAND_RNG_QUASI_SCRAMBLED_SOBOL64;
-  Call call(Function::curandCreateGenerator);
-  call.New(generator, kKind_curandGenerator_t, state);
-  call.Value(rng_type);
-  int status = call.Run();
-  if (status != 0) delete state;
-  return static_cast<curandStatus_t>(status);
+  return Create(Function::curandCreateGenerator, kKind_curandGenerator_t, generator, rng_type);
+}
+CURAND_ENTRY curandCreateGeneratorHost(curandGenerator_t* generator, curandRngType_t rng_type) {
+  return Create(Function::curandCreateGeneratorHost, kHostGenerator, generator, rng_type);
 }
 
 CURAND_ENTRY curandSetStream(curandGenerator_t generator, cudaStream_t stream) {
@@ -199,6 +234,14 @@ CURAND_ENTRY curandGeneratePoisson(curandGenerator_t generator, unsigned int* ou
   if (Find(generator) != nullptr && !(lambda > 0 && lambda <= kMostLambda))
     return CURAND_STATUS_OUT_OF_RANGE;
   return Generate(Function::curandGeneratePoisson, Wants::kAny, generator, outputPtr, n, lambda);
+}
+
+CURAND_ENTRY curandGeneratePoissonMethod(curandGenerator_t generator, unsigned int* outputPtr,
+                                         size_t n, double lambda, curandMethod_t method) {
+  if (Find(generator) != nullptr && !(lambda > 0 && lambda <= kMostLambda))
+    return CURAND_STATUS_OUT_OF_RANGE;
+  return Generate(Function::curandGeneratePoissonMethod, Wants::kAny, generator, outputPtr, n,
+                  lambda, method);
 }
 
 // Of the server's library; without a server there is none.

@@ -2,6 +2,7 @@
 // Handles and the legacy matrix descriptors: what they hold is answered here.
 #include <cusparse.h>
 
+#include "client-shim/cusparse/vectors.h"
 #include "client-shim/thin/call.h"
 #include "proto/cusparse_call.h"
 
@@ -55,6 +56,50 @@ CUSPARSE_ENTRY cusparseStatus_t cusparseCreate(cusparseHandle_t* handle) {
 }
 CUSPARSE_ENTRY cusparseStatus_t cusparseCreateMatDescr(cusparseMatDescr_t* descrA) {
   return Create(descrA, kKind_cusparseMatDescr_t, Function::cusparseCreateMatDescr, new MatDescr);
+}
+
+namespace {
+
+template <typename Descr, typename Pointer>
+cusparseStatus_t CreateSpVec(Function function, uint16_t kind, Descr* made, int64_t size,
+                             int64_t nnz, Pointer indices, Pointer values,
+                             cusparseIndexType_t idxType, cusparseIndexBase_t idxBase,
+                             cudaDataType valueType) {
+  auto* vector = new farcall::thin::SparseVector;
+  vector->type = valueType;
+  Call call(function);
+  call.New(made, kind, vector);
+  call.Value(size);
+  call.Value(nnz);
+  call.Value(idxType);
+  call.Value(idxBase);
+  call.Value(valueType);
+  call.Device(indices);
+  call.Device(values);
+  const int status = call.Run();
+  if (status != 0) delete vector;
+  return static_cast<cusparseStatus_t>(status);
+}
+
+}  // namespace
+
+CUSPARSE_ENTRY cusparseStatus_t cusparseCreateSpVec(cusparseSpVecDescr_t* spVecDescr, int64_t size,
+                                                    int64_t nnz, void* indices, void* values,
+                                                    cusparseIndexType_t idxType,
+                                                    cusparseIndexBase_t idxBase,
+                                                    cudaDataType valueType) {
+  return CreateSpVec(Function::cusparseCreateSpVec, farcall::cusparse::kKind_cusparseSpVecDescr_t,
+                     spVecDescr, size, nnz, indices, values, idxType, idxBase, valueType);
+}
+CUSPARSE_ENTRY cusparseStatus_t cusparseCreateConstSpVec(cusparseConstSpVecDescr_t* spVecDescr,
+                                                         int64_t size, int64_t nnz,
+                                                         const void* indices, const void* values,
+                                                         cusparseIndexType_t idxType,
+                                                         cusparseIndexBase_t idxBase,
+                                                         cudaDataType valueType) {
+  return CreateSpVec(Function::cusparseCreateConstSpVec,
+                     farcall::cusparse::kKind_cusparseConstSpVecDescr_t, spVecDescr, size, nnz,
+                     indices, values, idxType, idxBase, valueType);
 }
 
 CUSPARSE_ENTRY cusparseStatus_t cusparseSetStream(cusparseHandle_t handle, cudaStream_t streamId) {

@@ -63,6 +63,46 @@ for kind in (100, 101, 121, 141, 142, 161, 200, 201, 202, 203, 204):
     for dimensions in (0, 1, 20000, 20001):
         show(f"type {kind} dimensions {dimensions}", curand.curandSetQuasiRandomGeneratorDimensions(generator, dimensions))
 
+# On the host: the same distributions into memory of this process, one longer than a record.
+for name, kind in TYPES.items():
+    generator = ctypes.c_void_p()
+    show(f"host {name} create", curand.curandCreateGeneratorHost(ctypes.byref(generator), kind))
+    if kind < 200:
+        show("seed", curand.curandSetPseudoRandomGeneratorSeed(generator, c_ulonglong(99)))
+    for suffix, element, values in (("Uniform", c_float, ()), ("NormalDouble", c_double, (c_double(1), c_double(2)))):
+        host = (element * 8)()
+        show(f"host {name} {suffix}", getattr(curand, "curandGenerate" + suffix)(generator, host, c_size_t(8), *values))
+        print([round(value, 4) for value in host])
+    if kind in (101, 161):
+        host = (c_float * 100000)()
+        show(f"host {name} many", curand.curandGenerateUniform(generator, host, c_size_t(100000)))
+        print(list(host[::9973]))
+    show("destroy", curand.curandDestroyGenerator(generator))
+_, generator = create(161)
+memory = Memory(c_uint, 16)
+show("poisson by a method", curand.curandGeneratePoissonMethod(generator, memory.address, c_size_t(16), c_double(3.5), 9), memory)
+
+# Tables, and a distribution, which is the device's.
+for kind in (101, 102, 103, 104):
+    wide = kind > 102
+    row = (c_uint64 if wide else c_uint) * (64 if wide else 32)
+    vectors = ctypes.POINTER(row)()
+    name = "curandGetDirectionVectors" + ("64" if wide else "32")
+    show(f"vectors {kind}", getattr(curand, name)(ctypes.byref(vectors), kind))
+    print(list(vectors[0]), list(vectors[1])[:8], list(vectors[19999]))
+    show("of the other size", getattr(curand, name)(ctypes.byref(ctypes.POINTER(row)()), 205 - kind if not wide else 101))
+for bits, element in ((32, c_uint), (64, c_uint64)):
+    constants = ctypes.POINTER(element)()
+    show("constants", getattr(curand, f"curandGetScrambleConstants{bits}")(ctypes.byref(constants)))
+    print(constants[0], constants[1], constants[19999])
+distribution = ctypes.c_void_p()
+show("distribution", curand.curandCreatePoissonDistribution(c_double(3.5), ctypes.byref(distribution)))
+print(bool(distribution.value))
+show("destroy", curand.curandDestroyDistribution(distribution))
+for wrong in (0, -1, 1e9):
+    show(f"distribution of {wrong}", curand.curandCreatePoissonDistribution(c_double(wrong), ctypes.byref(ctypes.c_void_p())))
+show("a host type that is none", curand.curandCreateGeneratorHost(ctypes.byref(ctypes.c_void_p()), 99))
+
 # Calls that are wrong.
 show("a type that is none", create(99)[0])
 show("a quasi type that is none", create(205)[0])

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// How wide the scalars of cusparseAxpby and cusparseRot are: the type of the vectors tells.
+#pragma once
+
+#include <cusparse.h>
+
+#include <algorithm>
+#include <initializer_list>
+
+#include "client-shim/thin/handle.h"
+#include "proto/cusparse_call.h"
+#include "proto/library_sizes.h"
+
+namespace farcall::thin {
+
+struct SparseVector final : State {
+  SparseVector() { is_handle = false; }
+  cudaDataType type = CUDA_R_32F;
+};
+
+// Half-wide types are computed in 32 bits. 0: no sparse vector is among them.
+inline uint64_t ScalarBytes(std::initializer_list<const void*> descriptors) {
+  for (const void* descriptor : descriptors) {
+    for (uint16_t kind :
+         {cusparse::kKind_cusparseSpVecDescr_t, cusparse::kKind_cusparseConstSpVecDescr_t}) {
+      const auto* vector = StateOf<SparseVector>(descriptor, kind);
+      if (vector == nullptr) continue;
+      const uint64_t least = IsComplexType(vector->type) ? 8 : 4;
+      return std::max(DataTypeBytes(vector->type), least);
+    }
+  }
+  return 0;
+}
+
+}  // namespace farcall::thin
