@@ -24,6 +24,8 @@ static const char* const kThinGroups[][kThinGroupMost] = {
     {"libnvrtc.so.13"},
     {"libnvJitLink.so.12"},
     {"libnvJitLink.so.13"},
+    {"libcusolverMg.so.11"},
+    {"libcusolverMg.so.12"},
     {"libcusparseLt.so.0"},
     {"libcupti.so.12"},
     {"libcupti.so.13"},

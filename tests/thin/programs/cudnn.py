@@ -168,6 +168,9 @@ show("lrn", cudnn.cudnnSetLRNDescriptor(local, 3, c_double(1e-2), c_double(0.75)
 # Batch normalisation: running averages, saved statistics, gradients.
 stats = made("TensorDescriptor")
 show("derive", cudnn.cudnnDeriveBNTensorDescriptor(stats, small, 1), tensor_is(stats))
+for mode, groups in ((0, 1), (1, 1), (2, 1), (1, 2)):
+    both = made("TensorDescriptor"), made("TensorDescriptor")
+    show("derive norm", mode, groups, cudnn.cudnnDeriveNormTensorDescriptor(*both, small, mode, groups), *map(tensor_is, both))
 scale, shift, mean, variance, saved, inverse = (Memory(c_float, 3, [1, 2, 3]) for _ in range(6))
 dscale, dshift = Memory(c_float, 3), Memory(c_float, 3)
 for _ in range(2):
