@@ -29,6 +29,12 @@ def main():
         print(f"skipped: no {soname} in {TOOLKIT}")
         return 77
     program = [sys.executable, HERE / "programs" / f"{name}.py"]
+    # Sister libraries switch together: one that was not built leaves NVIDIA's in their place.
+    mapped = "import ctypes, sys; ctypes.CDLL(sys.argv[1]); sys.exit('/lib/farcall/thin/' + sys.argv[1] not in open('/proc/self/maps').read())"
+    ours = run(BUILD / "bin/farcall", "run", "--thin", "--device", device, "--", sys.executable, "-c", mapped, soname, path=TOOLKIT)
+    if ours.returncode != 0:
+        print(f"{soname} is not Farcall's in thin mode: exit code {ours.returncode}\n{ours.stderr}")
+        return 1
     want = run(*program, path=f"{BUILD}/lib/farcall/device:{TOOLKIT}")
     got = run(BUILD / "bin/farcall", "run", "--thin", "--device", device, "--", *program, path=TOOLKIT)
     if want.returncode != 0 or got.returncode != 0:
