@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "client-shim/thin/forked.h"
 #include "client-shim/thin/library.h"
 
 #define CUBLAS_ENTRY extern "C" __attribute__((visibility("default"))) cublasStatus_t
@@ -40,6 +41,7 @@ CUcontext CurrentContext() {
 
 // Made at first use, as NVIDIA's is: programs leave cublasInit out.
 cublasStatus_t GetHandle(cublasHandle_t* handle) {
+  if (thin::IsForked()) return CUBLAS_STATUS_NOT_INITIALIZED;
   {
     std::lock_guard lock(TheHandles().mutex);
     auto found = TheHandles().by_context.find(CurrentContext());
@@ -117,6 +119,7 @@ CUBLAS_ENTRY cublasInit() {
 }
 
 CUBLAS_ENTRY cublasShutdown() {
+  if (farcall::thin::IsForked()) return CUBLAS_STATUS_NOT_INITIALIZED;
   std::unique_lock lock(TheHandles().mutex);
   auto found = TheHandles().by_context.find(CurrentContext());
   if (found == TheHandles().by_context.end()) return CUBLAS_STATUS_SUCCESS;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "client-shim/thin/forked.h"
 #include "client-shim/thin/handle.h"
 #include "client-shim/thin/library.h"
 #include "proto/cublas_call.h"
@@ -41,6 +42,7 @@ Handles& TheHandles() {
 }
 
 std::shared_ptr<XtHandle> Find(cublasXtHandle_t handle) {
+  if (thin::IsForked()) return nullptr;
   std::lock_guard lock(TheHandles().mutex);
   auto found = TheHandles().live.find(handle);
   return found == TheHandles().live.end() ? nullptr : found->second;

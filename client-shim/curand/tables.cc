@@ -8,6 +8,7 @@
 
 #include "client-shim/thin/blobs.h"
 #include "client-shim/thin/call.h"
+#include "client-shim/thin/forked.h"
 #include "proto/curand_call.h"
 
 #define CURAND_ENTRY extern "C" __attribute__((visibility("default"))) curandStatus_t
@@ -41,6 +42,7 @@ Distributions& TheDistributions() {
 template <typename T>
 curandStatus_t Table(Function function, const curandDirectionVectorSet_t* set, T** table) {
   if (table == nullptr) return CURAND_STATUS_OUT_OF_RANGE;
+  if (farcall::thin::IsForked()) return CURAND_STATUS_INITIALIZATION_FAILED;
   Tables& tables = TheTables();
   std::lock_guard lock(tables.mutex);
   auto [found, is_new] = tables.by_name.try_emplace({function, set == nullptr ? 0 : *set});
@@ -106,6 +108,7 @@ CURAND_ENTRY curandCreatePoissonDistribution(double lambda,
 }
 
 CURAND_ENTRY curandDestroyDistribution(curandDiscreteDistribution_t discrete_distribution) {
+  if (farcall::thin::IsForked()) return CURAND_STATUS_INITIALIZATION_FAILED;
   void* object = nullptr;
   {
     std::lock_guard lock(TheDistributions().mutex);
