@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <future>
+#include <utility>
 
 #include "pool/convert.h"
 
@@ -120,7 +121,7 @@ Controller::Touched Controller::ApplyAll(const std::vector<Item>& items, std::ve
 Batch Controller::Writes(Touched& touched, Ms now) {
   if (touched.has_tick || !touched.claims.empty() || !touched.hosts.empty() ||
       !touched.erased.empty())
-    touched.claims.merge(late_), late_.clear();
+    touched.claims.merge(std::exchange(late_, {}));
   Batch batch;
   for (const std::string& id : touched.claims)
     if (const Claim* claim = core_.Find(id))

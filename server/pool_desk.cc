@@ -30,6 +30,7 @@ constexpr std::chrono::seconds kRestartPause(2);
 // usual reports.
 constexpr std::chrono::seconds kRefusalPause(1);
 constexpr std::chrono::seconds kStatusPause(1);
+constexpr size_t kMaxStatusBytes = 1u << 20;  // the pool takes 4 MiB in all
 constexpr size_t kMaxAnswerBytes = 16u << 20;
 constexpr size_t kMaxUsedLeases = 100'000;
 constexpr int64_t kNsPerMs = 1'000'000;
@@ -212,7 +213,10 @@ std::string PoolDesk::ReportJson() {
   // for.
   if (Clock::now() >= next_status_) {
     next_status_ = Clock::now() + kStatusPause;
-    report["status"] = calls_.status();
+    Json status = calls_.status();
+    // What does not fit beside the claims stays here: the report itself must come through.
+    if (status.dump(-1, ' ', false, Json::error_handler_t::replace).size() <= kMaxStatusBytes)
+      report["status"] = std::move(status);
   }
   return report.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
