@@ -243,7 +243,8 @@ llvm::Value* Emitter::FloatLane(const Instruction& instruction, Type type,
       break;
     case Opcode::kRsqrt:
       result = b_.CreateFDiv(one(), b_.CreateUnaryIntrinsic(intrinsic::sqrt, x[0]));
-      if (mods.approx && type == Type::kF64) result = mask_low(result);
+      // Without ftz it is as good as CUDA's rsqrt(double), which is this instruction alone.
+      if (mods.ftz && type == Type::kF64) result = mask_low(result);
       break;
     case Opcode::kSin:
       result = unary("sinf");

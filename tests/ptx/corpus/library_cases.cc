@@ -32,9 +32,10 @@ void AddLateFlush(Cases* out) {
   approximate("lg2.approx.f32.ftz", [](float a) { return std::log2(Flush(a)); });
   approximate("rcp.approx.f32.ftz", [](float a) { return 1 / Flush(a); });
   approximate("rsqrt.approx.f32.ftz", [](float a) { return 1 / std::sqrt(Flush(a)); });
+  // What CUDA's rsqrt(double) is made of: an ulp.
   out->push_back(Unary<double, double>(
-      "rsqrt.approx.f64", "rsqrt.approx.f64 %d, %a;", {0.25, 2.0, 3.0, 1e10},
-      [](double a) { return 1 / std::sqrt(a); }, 1e-6));
+      "rsqrt.approx.f64", "rsqrt.approx.f64 %d, %a;", {0.25, 2.0, 3.0, 1e10, 0.7, 1e-300},
+      [](double a) { return 1 / std::sqrt(a); }, 2.3e-16));
 }
 
 template <typename To, typename From>
