@@ -55,9 +55,9 @@ class ClaimLedger {
   void Beat(uint64_t beat, Ns now);
   // The pool's answer: all that is granted. What is absent ends; claims that must be ended now are
   // returned (their sessions are the caller's to end).
-  //   number  of this answer among those to the report: what the pool decides later it tells at
-  //   once Errors  kRefused (an older controller's, with both terms), kInvalid (the answer to
-  //   another
+  //   number  of this answer among those to the report, from 1: what the pool decides later it
+  //           tells at once
+  //   Errors  kRefused (an older controller's, with both terms), kInvalid (the answer to another
   //           report than the last, or one that a later answer has overtaken)
   Result<std::vector<std::string>> Answer(uint64_t beat, uint64_t number, uint64_t term,
                                           const std::vector<ClaimGrant>& grants, Ns now);

@@ -33,7 +33,6 @@ std::vector<std::string> LibdevicePlaces() {
   for (const fs::path package : PackageFolders()) {
     places.push_back((package / kLibdevice).string());
   }
-  places.push_back(std::string("/usr/local/cuda/") + kLibdevice);
   return places;
 }
 

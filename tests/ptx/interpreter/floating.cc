@@ -220,7 +220,8 @@ uint64_t Core::FloatOp(Type type, uint64_t a, uint64_t b, uint64_t c) {
 // The approximations, here as exact as a double makes them; tests compare with a tolerance.
 uint64_t Core::Transcendental(Type type, uint64_t a) {
   if (type == Type::kF64) {
-    // rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 deliver the upper half only, rsqrt.approx.f64 all.
+    // rcp.approx.ftz.f64 and rsqrt.approx.ftz.f64 deliver the upper half only, rsqrt.approx.f64
+    // all.
     const uint64_t upper = mods_.ftz ? ~0xffffffffull : ~0ull;
     return Bits(Approximate(in_.opcode, AsDouble(a))) & upper;
   }

@@ -47,8 +47,11 @@ class PoolDeskTest : public testing::Test {
     PoolOptions options;
     options.url = path;
     options.name = "host";
-    desk_ = std::make_unique<PoolDesk>(epoll_, options, OneDevice(),
-                                       [](const std::string&, const std::string&) {});
+    PoolDesk::Calls calls;
+    calls.end_sessions = [](const std::string&, const std::string&) {};
+    calls.change = [](const quota::ClaimGrant&, const quota::ClaimGrant&) {};
+    calls.status = [] { return nlohmann::json::object(); };
+    desk_ = std::make_unique<PoolDesk>(epoll_, options, OneDevice(), std::move(calls));
     Status opened = desk_->Open({"tcp://host:1"});
     ASSERT_TRUE(opened.ok()) << opened.message();
     int agent = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -112,7 +115,7 @@ class PoolDeskTest : public testing::Test {
                         {"memory_bytes", std::to_string(kGib / 2)},
                         {"seats", 1},
                         {"hold_ms", "86400000"}});
-    Say(ControlType::kPoolAnswer, Json{{"term", "1"}, {"grants", grants}}.dump());
+    Say(ControlType::kPoolAnswer, Json{{"term", "1"}, {"number", "1"}, {"grants", grants}}.dump());
     std::vector<ControlType> told = Told();
     EXPECT_TRUE(told.empty() || told == std::vector<ControlType>{ControlType::kPoolChanged});
     return !told.empty();
