@@ -107,9 +107,20 @@ def exact(got, want):
     _values += got.numel()
 
 
+_lacked_image = False  # a check before lacked a kernel
+
+
 def _why(error):
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
+
+
+def _lacks_kernel(text):
+    """CUDA 12's runtime says so once for a kernel's image; from then on it launches no function at all."""
+    global _lacked_image
+    lacks = any(words in text for words in NO_KERNEL) or (_lacked_image and "invalid resource handle" in text)
+    _lacked_image |= lacks
+    return lacks
 
 
 def _run(function):
@@ -122,7 +133,7 @@ def _run(function):
     except Skip as skip:
         row.update(state="skipped", why=str(skip))
     except Exception as error:  # noqa: BLE001  whatever it is, the table says it
-        no_kernel = DEVICE == "cpu" and any(text in str(error) for text in NO_KERNEL)
+        no_kernel = DEVICE == "cpu" and _lacks_kernel(str(error))
         row.update(state="no kernel" if no_kernel else "failed", why=_why(error))
         if not no_kernel and "FARCALL_SUBJECT_QUIET" not in os.environ:
             traceback.print_exc()

@@ -144,7 +144,8 @@ class Swap(unittest.TestCase):
         server = self.serve("--oversubscribe", "1.8")
         for at in range(3):
             # What is killed is moving now, or about to: whatever it was at, the other goes on.
-            first, second = (self.client(server, "work", 104, 10, 150) for _ in range(2))
+            # The first works until it is killed: it is there when the second comes, however late that is.
+            first, second = (self.client(server, "work", 104, rounds, 150) for rounds in (10000, 20))
             first.wait_line("worked 0")
             until(lambda: int(self.status()["swap"]["outs"]) > at * 3, 120, "something has moved")
             worker = self.vgpus()[first.process.pid]["sessions"][0]["worker_pid"]

@@ -108,7 +108,7 @@ def child(how):
     os._exit(0)
 readable, writable = os.pipe()
 hung = 0
-for i in range(120):
+for i in range(40):
     time.sleep(random.random() / 100)
     pid = os.fork()
     if pid == 0:
