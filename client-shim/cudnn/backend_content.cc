@@ -6,6 +6,7 @@
 
 #include "client-shim/cudnn/backend.h"
 #include "client-shim/thin/forked.h"
+#include "client-shim/thin/unused.h"
 #include "proto/cudnn_sizes.h"
 
 namespace farcall::thin {
@@ -15,7 +16,6 @@ namespace {
 using cudnn::Function;
 using cudnn::kKind_cudnnBackendDescriptor_t;
 
-constexpr size_t kMostContents = 1u << 15;
 constexpr size_t kMostProbes = 1u << 14;
 
 using Contents = BackendContents;
@@ -71,19 +71,6 @@ int64_t FirstInt(const std::vector<BackendStep>& steps, int attribute, int64_t o
     return value;
   }
   return otherwise;
-}
-
-// Those that nothing refers to go when there are too many.
-void Tidy(Contents* contents, std::vector<BackendContentRef>* gone) {
-  if (contents->by_key.size() < kMostContents) return;
-  for (auto it = contents->by_key.begin(); it != contents->by_key.end();) {
-    if (it->second.use_count() == 1) {
-      gone->push_back(std::move(it->second));
-      it = contents->by_key.erase(it);
-    } else {
-      ++it;
-    }
-  }
 }
 
 thread_local std::string t_last_error;
@@ -262,7 +249,7 @@ int FinalizeContent(int32_t type, const std::vector<BackendStep>& steps, Backend
   if (!IsVerdict(content->status)) return content->status;
   std::vector<BackendContentRef> gone;  // ends outside the lock
   std::lock_guard lock(contents.mutex);
-  Tidy(&contents, &gone);
+  DropUnused(&contents.by_key, &gone);
   if (content->status == 0 && !kind.empty()) contents.plain.insert(kind);
   if (!plain) NoteFinalize(type, steps);
   *out = contents.by_key.emplace(std::move(key), std::move(content)).first->second;

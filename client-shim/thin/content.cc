@@ -7,12 +7,11 @@
 #include <unordered_map>
 
 #include "client-shim/thin/call.h"
+#include "client-shim/thin/unused.h"
 
 namespace farcall::thin {
 
 namespace {
-
-constexpr size_t kMostContents = 1u << 15;
 
 struct Contents {
   std::mutex mutex;
@@ -101,19 +100,6 @@ int Settle(Content* content, const Asked& asked) {
   return content->status;
 }
 
-// Those that no descriptor has go when there are too many.
-void Tidy(Contents* contents, std::vector<std::shared_ptr<Content>>* gone) {
-  if (contents->by_key.size() < kMostContents) return;
-  for (auto it = contents->by_key.begin(); it != contents->by_key.end();) {
-    if (it->second.use_count() == 1) {
-      gone->push_back(std::move(it->second));
-      it = contents->by_key.erase(it);
-    } else {
-      ++it;
-    }
-  }
-}
-
 std::shared_ptr<Content> Intern(std::shared_ptr<Content> wanted, void* stream, bool has_stream,
                                 bool fresh, int* status) {
   Contents& contents = TheContents();
@@ -131,7 +117,7 @@ std::shared_ptr<Content> Intern(std::shared_ptr<Content> wanted, void* stream, b
   if (asked.cuda != 0 || fresh) return wanted;
   std::vector<std::shared_ptr<Content>> gone;  // ends outside the lock
   std::lock_guard lock(contents.mutex);
-  Tidy(&contents, &gone);
+  DropUnused(&contents.by_key, &gone);
   return contents.by_key.emplace(std::move(key), std::move(wanted)).first->second;
 }
 
