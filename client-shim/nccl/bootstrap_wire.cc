@@ -38,14 +38,18 @@ bool SplitBlobs(const std::string& joined, size_t count, std::vector<std::string
   return at == joined.size();
 }
 
-bool SendAll(int socket, const std::string& bytes) {
-  for (size_t sent = 0; sent < bytes.size();) {
-    ssize_t now = send(socket, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+bool SendAll(int socket, const void* bytes, size_t count) {
+  for (size_t sent = 0; sent < count;) {
+    ssize_t now = send(socket, static_cast<const char*>(bytes) + sent, count - sent, MSG_NOSIGNAL);
     if (now < 0 && errno == EINTR) continue;
     if (now <= 0) return false;
     sent += static_cast<size_t>(now);
   }
   return true;
+}
+
+bool SendAll(int socket, const std::string& bytes) {
+  return SendAll(socket, bytes.data(), bytes.size());
 }
 
 bool ReceiveAll(int socket, void* into, size_t bytes) {

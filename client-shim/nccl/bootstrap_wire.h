@@ -48,6 +48,7 @@ std::string JoinBlobs(const std::vector<std::string>& blobs);
 bool SplitBlobs(const std::string& joined, size_t count, std::vector<std::string>* blobs);
 
 // Blocking, whole or not at all. EINTR is retried, SIGPIPE is not raised.
+bool SendAll(int socket, const void* bytes, size_t count);
 bool SendAll(int socket, const std::string& bytes);
 bool ReceiveAll(int socket, void* into, size_t bytes);
 

@@ -16,7 +16,8 @@ namespace farcall::nccl {
   X(cuDeviceGetCount)                                                                             \
   X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemsetD8_v2) X(cuMemsetD32Async) X(cuMemcpyDtoDAsync_v2)   \
   X(cuMemcpyHtoD_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemHostAlloc)            \
-  X(cuMemFreeHost) X(cuLaunchHostFunc) X(cuStreamWaitValue32_v2) X(cuStreamWriteValue32_v2) X(cuStreamIsCapturing)  \
+  X(cuMemFreeHost) X(cuLaunchHostFunc)                                                            \
+  X(cuStreamWaitValue32_v2) X(cuStreamWriteValue32_v2) X(cuStreamIsCapturing)                     \
   X(cuStreamCreate) X(cuStreamDestroy_v2) X(cuStreamSynchronize) X(cuStreamWaitEvent)             \
   X(cuEventCreate) X(cuEventRecord) X(cuEventSynchronize) X(cuEventDestroy_v2)                    \
   X(cuModuleLoadData) X(cuModuleGetFunction) X(cuModuleUnload) X(cuLaunchKernel)                  \

@@ -51,9 +51,8 @@ struct Wire {
 
   void Send(const Head& head, const std::byte* data) {
     std::lock_guard lock(mutex);
-    std::string bytes(reinterpret_cast<const char*>(&head), sizeof(head));
-    bytes.append(reinterpret_cast<const char*>(data), head.bytes);
-    if (!lost && !SendAll(socket, bytes)) lost = true;
+    if (lost) return;
+    if (!SendAll(socket, &head, sizeof(head)) || !SendAll(socket, data, head.bytes)) lost = true;
   }
 
   const int socket;
