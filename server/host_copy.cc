@@ -35,6 +35,11 @@ void FinishUpload(ServeCall& call, StreamState& stream, uint64_t transfer, uint6
   }
 }
 
+// Ordered with nothing that does not name it or an event of it.
+bool IsOwn(const StreamState& stream) {
+  return !stream.is_default && !stream.per_thread;
+}
+
 // A slot for a copy to the host, counted to its stream until GiveBack. Those of a stream that
 // stands still may hold all of the pool, so a stream that has none gets one from the heap; and what
 // waits for one holds up only what is ordered with it. Empty: the call is stalled.
@@ -47,8 +52,7 @@ SlotPool::Slot TakeReadbackSlot(ServeCall& call, SlotPool& pool, StreamState& st
     ++*stream.readback_slots;
     return slot;
   }
-  call.turn.awaits_bytes =
-      !stream.is_default && !stream.per_thread && !call.session.capturing(stream.native);
+  call.turn.awaits_bytes = IsOwn(stream) && !call.session.capturing(stream.native);
   call.stalled = true;
   return slot;
 }
@@ -107,8 +111,8 @@ Status UploadLanded(ServeCall& call, StreamState& stream, uint64_t bytes, uint64
       [[fallthrough]];
     case Landing::Cover::kAwaited:
       // An own stream's copy is asynchronous: only what is ordered with it waits for its bytes.
-      call.turn.awaits_bytes = (bytes_follow || (!stream.is_default && !stream.per_thread)) &&
-                               !call.session.capturing(stream.native);
+      call.turn.awaits_bytes =
+          (bytes_follow || IsOwn(stream)) && !call.session.capturing(stream.native);
       call.stalled = true;
       return {};
     case Landing::Cover::kWhole:
