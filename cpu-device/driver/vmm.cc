@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,12 +17,13 @@
 
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/log.h"
+#include "cpu-device/driver/memfd.h"
 #include "cpu-device/exec/program.h"
 
 namespace farcall::cpu_device {
 namespace {
 
-constexpr const char* kName = "farcall-device-";
+constexpr const char* kName = "farcall-device-";  // and its ordinal
 
 Registry<PhysicalMemory>& Memories() {
   static auto* memories = new Registry<PhysicalMemory>;
@@ -51,38 +51,10 @@ CUresult CheckProp(const CUmemAllocationProp* prop) {
   return FindDevice(prop->location.id) == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
-// Each piece of memory holds a descriptor: a program with many takes all it may have.
-void RaiseDescriptorLimit() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-int NewMemfd(int ordinal, uint64_t bytes) {
-  const std::string name = kName + std::to_string(ordinal);
-  int fd = memfd_create(name.c_str(), MFD_CLOEXEC);
-  if (fd < 0 && errno == EMFILE) {
-    RaiseDescriptorLimit();
-    fd = memfd_create(name.c_str(), MFD_CLOEXEC);
-  }
-  if (fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
-    close(fd);
-    fd = -1;
-  }
-  if (fd < 0)
-    Log(LogLevel::kError, "cuMemCreate: memfd of %llu bytes: %s",
-        static_cast<unsigned long long>(bytes), strerror(errno));
-  return fd;
-}
-
 // The device a shared descriptor's memory belongs to, by the memfd's name; -1 = none of ours.
 int OrdinalOf(int fd) {
-  char link[64], path[128] = {};
-  snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-  if (readlink(link, path, sizeof(path) - 1) < 0) return -1;
-  const std::string prefix = std::string("/memfd:") + kName;
-  return strncmp(path, prefix.c_str(), prefix.size()) == 0 ? atoi(path + prefix.size()) : -1;
+  const std::string name = MemfdName(fd), prefix = kName;
+  return name.starts_with(prefix) ? atoi(name.c_str() + prefix.size()) : -1;
 }
 
 uint64_t Reserve(uint64_t size, uint64_t align, uint64_t hint) {
@@ -218,7 +190,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
   memory->bytes = size;
   if (size > device->total() || !device->Charge(size)) return CUDA_ERROR_OUT_OF_MEMORY;
   memory->charged = true;
-  memory->fd = NewMemfd(device->ordinal, size);
+  memory->fd = NewMemfd(kName + std::to_string(device->ordinal), size);
   if (memory->fd < 0) return CUDA_ERROR_OUT_OF_MEMORY;
   *handle = KeepMemory(std::move(memory));
   return CUDA_SUCCESS;
