@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,8 @@ struct Driver {
   Profile profile;
   std::vector<std::unique_ptr<Device>> devices;
   std::unique_ptr<Arena> arena;
+  // Held by work that touches device memory; alone by who moves some of it to other pages.
+  std::shared_mutex memory_in_use;
   RangeMap ranges;
 
   Registry<Context> contexts;

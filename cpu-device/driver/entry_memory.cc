@@ -100,12 +100,14 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   Range range;
   if (!TheDriver().ranges.Find(address, &range) || range.start != address)
     return CUDA_ERROR_INVALID_VALUE;
+  if (range.kind == RangeKind::kOpened && range.pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
   // Freeing waits for the work that may still use the memory: programs rely on it.
   if (const CUresult result =
           (range.context != nullptr ? range.context : context.get())->Synchronize())
     return result;
   if (range.pool != nullptr) range.pool->Unuse(range.bytes);
-  return FreeDevice(address, {RangeKind::kDevice, RangeKind::kManaged, RangeKind::kPool});
+  return FreeDevice(
+      address, {RangeKind::kDevice, RangeKind::kManaged, RangeKind::kPool, RangeKind::kOpened});
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {

@@ -72,7 +72,7 @@ CUresult Get(void* data, CUpointer_attribute attribute, uint64_t address, const 
       *static_cast<int*>(data) = pointee.device;
       break;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      *static_cast<bool*>(data) = false;
+      *static_cast<bool*>(data) = pointee.range.kind == RangeKind::kDevice;
       break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
       *static_cast<CUdeviceptr*>(data) = pointee.range.start;

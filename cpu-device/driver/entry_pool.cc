@@ -57,7 +57,7 @@ CUresult CaptureFree(Stream& stream, CUdeviceptr address) {
 // The memory is there at once: a use that is ordered behind the call in its stream finds it.
 CUresult Allocate(Context& context, const std::shared_ptr<MemPool>& pool, size_t bytes,
                   CUdeviceptr* out) {
-  if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || bytes == 0 || pool->imported() >= 0) return CUDA_ERROR_INVALID_VALUE;
   if (!pool->Use(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t address = 0;
   // A pool's device may be another than the context's.
@@ -121,10 +121,11 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
   if (FreeGraphMemory(address, &freed)) return freed;
   Range range;
   const bool known = TheDriver().ranges.Find(address, &range) && range.start == address;
-  if (!known || (range.kind != RangeKind::kPool && range.kind != RangeKind::kDevice))
+  if (!known || !(range.pool != nullptr || range.kind == RangeKind::kDevice))
     return CUDA_ERROR_INVALID_VALUE;
   const auto work = [address, pool = range.pool, bytes = range.bytes] {
-    const CUresult result = FreeDevice(address, {RangeKind::kPool, RangeKind::kDevice});
+    const CUresult result =
+        FreeDevice(address, {RangeKind::kPool, RangeKind::kDevice, RangeKind::kOpened});
     if (result == CUDA_SUCCESS && pool != nullptr) pool->Unuse(bytes);
     return result;
   };
@@ -137,8 +138,11 @@ CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
     return CUDA_ERROR_INVALID_VALUE;
   Device* device = FindDevice(props->location.id);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
-  auto pool = std::make_shared<MemPool>(*device, props->maxSize);
+  if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+      props->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  auto pool = std::make_shared<MemPool>(*device, props->maxSize, props->handleTypes);
   *out = pool->handle();
   TheDriver().pools.Add(std::move(pool));
   return CUDA_SUCCESS;

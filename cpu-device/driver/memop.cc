@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <shared_mutex>
 #include <thread>
 #include <type_traits>
 
@@ -45,6 +46,7 @@ void Wait(CUdeviceptr address, T value, unsigned flags) {
 
 template <typename T>
 void Write(CUdeviceptr address, T value) {
+  std::shared_lock use(TheDriver().memory_in_use);
   std::atomic_ref<T>(*reinterpret_cast<T*>(address)).store(value, std::memory_order_release);
 }
 

@@ -9,6 +9,7 @@
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/log.h"
+#include "cpu-device/driver/mempool.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -22,6 +23,20 @@ uint64_t Pages(uint64_t bytes) {
   return (bytes + page - 1) & ~(page - 1);
 }
 
+bool Exportable(const MemPool* pool) {
+  return pool != nullptr && pool->handle_types() != CU_MEM_HANDLE_TYPE_NONE;
+}
+
+// What the host may touch at any time, and what is shared from its first byte, has no small page in
+// common with memory that may have to move into one that is shared.
+bool KeepsApart(RangeKind kind, const MemPool* pool) {
+  return kind == RangeKind::kManaged || kind == RangeKind::kGlobal || Exportable(pool);
+}
+
+uint64_t ArenaBytes(uint64_t bytes, RangeKind kind, const MemPool* pool) {
+  return KeepsApart(kind, pool) ? (bytes + kSharedPage - 1) & ~(kSharedPage - 1) : bytes;
+}
+
 void Release(const Range& range) {
   Driver& driver = TheDriver();
   switch (range.kind) {
@@ -29,7 +44,7 @@ void Release(const Range& range) {
     case RangeKind::kManaged:
     case RangeKind::kPool:
     case RangeKind::kGlobal:
-      driver.arena->Free(range.start, range.bytes);
+      driver.arena->Free(range.start, ArenaBytes(range.bytes, range.kind, range.pool.get()));
       driver.devices[static_cast<size_t>(range.device)]->Refund(Charged(range.bytes));
       break;
     case RangeKind::kHost:
@@ -37,6 +52,7 @@ void Release(const Range& range) {
       break;
     case RangeKind::kHostRegistered:
     case RangeKind::kReservation:
+    case RangeKind::kOpened:
       break;
   }
 }
@@ -54,10 +70,19 @@ CUresult AllocateDevice(Context& context, uint64_t bytes, RangeKind kind, unsign
         static_cast<unsigned long long>(device.total()));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  *address = TheDriver().arena->Allocate(bytes, align);
+  Arena& arena = *TheDriver().arena;
+  const uint64_t arena_bytes = ArenaBytes(bytes, kind, pool.get());
+  if (KeepsApart(kind, pool.get())) align = std::max(align, kSharedPage);
+  *address = arena.Allocate(arena_bytes, align);
   if (*address == 0) {
     device.Refund(Charged(bytes));
     return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  // Nobody knows it yet, so nobody touches it.
+  if (Exportable(pool.get()) && !arena.Share(*address, arena_bytes)) {
+    arena.Free(*address, arena_bytes);
+    device.Refund(Charged(bytes));
+    return CUDA_ERROR_OPERATING_SYSTEM;
   }
   Range range;
   range.start = *address;

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu-device/driver/mempool.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 namespace farcall::cpu_device {
+
+MemPool::~MemPool() {
+  if (imported_ >= 0) close(imported_);
+}
 
 bool MemPool::Use(uint64_t bytes) {
   std::lock_guard lock(mutex_);

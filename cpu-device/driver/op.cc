@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <shared_mutex>
 #include <utility>
 
+#include "cpu-device/driver/device.h"
 #include "cpu-device/driver/executor.h"
 #include "cpu-device/driver/graph.h"
 #include "cpu-device/driver/memop.h"
@@ -27,11 +29,17 @@ CUresult Do(const EmptyOp&) {
   return CUDA_SUCCESS;
 }
 
+std::shared_lock<std::shared_mutex> UseMemory() {
+  return std::shared_lock(TheDriver().memory_in_use);
+}
+
 CUresult Do(const KernelOp& op) {
+  const auto use = UseMemory();
   return ResultOf(op.function->kernel().Run(op.config, op.params.data()));
 }
 
 CUresult Do(const CopyOp& op) {
+  const auto use = UseMemory();
   if (op.height <= 1 && op.depth <= 1) {
     // Overlap is undefined in CUDA; here it must not be undefined in C.
     memmove(At(op.dst), At(op.src), op.width);
@@ -47,6 +55,7 @@ CUresult Do(const CopyOp& op) {
 }
 
 CUresult Do(const MemsetOp& op) {
+  const auto use = UseMemory();
   for (uint64_t y = 0; y < op.height; ++y) {
     const uint64_t row = op.dst + y * op.pitch;
     if (op.value == 0) {

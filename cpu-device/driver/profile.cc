@@ -196,7 +196,7 @@ bool DeviceAttribute(const Profile& p, int number, int attribute, int* value) {
       *value = -1;
       break;
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
-      *value = CU_MEM_HANDLE_TYPE_NONE;
+      *value = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
       break;
     case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK:
       *value = p.decompresses() ? CU_MEM_DECOMPRESS_ALGORITHM_LZ4 : CU_MEM_DECOMPRESS_UNSUPPORTED;

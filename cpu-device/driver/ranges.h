@@ -15,9 +15,19 @@ namespace farcall::cpu_device {
 
 class Context;
 class MemPool;
+class OpenedMemory;
 struct PhysicalMemory;
 
-enum class RangeKind { kDevice, kManaged, kPool, kGlobal, kHost, kHostRegistered, kReservation };
+enum class RangeKind {
+  kDevice,
+  kManaged,
+  kPool,
+  kGlobal,
+  kHost,
+  kHostRegistered,
+  kReservation,
+  kOpened,  // another process's
+};
 
 // A piece of physical memory mapped into a reservation.
 struct Mapping {
@@ -40,6 +50,7 @@ struct Range {
   unsigned flags = 0;  // of cuMemHostAlloc, cuMemHostRegister, cuMemAllocManaged
   uint64_t id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID
   std::shared_ptr<MemPool> pool;
+  std::shared_ptr<OpenedMemory> opened;  // unmapped with its last range
   std::map<uint64_t, Mapping> mappings;  // of a reservation, by start
   bool is_managed_variable = false;      // of a global
 

@@ -23,7 +23,9 @@ void* At(uint64_t address) {
 bool GiveBack(uint64_t begin, uint64_t end) {
   RangeKind kind;
   if (!TheDriver().ranges.KindOf(begin, end - begin, &kind)) return false;
-  if (kind == RangeKind::kHost || kind == RangeKind::kHostRegistered) return false;
+  if (kind == RangeKind::kHost || kind == RangeKind::kHostRegistered || kind == RangeKind::kOpened)
+    return false;
+  if (TheDriver().arena->IsShared(begin, end - begin)) return false;
   // A piece of shared memory (cuMemCreate) is taken out of its file; private memory is dropped.
   if (kind == RangeKind::kReservation) return madvise(At(begin), end - begin, MADV_REMOVE) == 0;
   return madvise(At(begin), end - begin, MADV_DONTNEED) == 0;
