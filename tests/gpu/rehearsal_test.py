@@ -87,12 +87,13 @@ class Rehearsal(unittest.TestCase):
             self.assertTrue((self.pack / name).exists(), name)
 
     def test_everything_runs_where_nothing_is(self):
-        code, output, rows, files = self.run_packed("--only", "probe", "mps", "examples", "bench", "frameworks", "--budget", "200")
+        code, output, rows, files = self.run_packed("--only", "probe", "mps", "examples", "bench", "frameworks", "training", "modes", "--budget", "200")
         failed = {key: row["note"] for key, row in rows.items() if row["result"] == "fail"}
         self.assertEqual((failed, code), ({}, 0), output)
         passed = {key for key, row in rows.items() if row["result"] == "pass"}
         self.assertIn(("probe", "all sections", "native"), passed)
         self.assertIn(("bench", "farcall bench", "farcall"), passed)
+        self.assertIn(("modes", "exclusive 2", "farcall"), passed)
         for name in ("device_query", "vector_add", "train_mlp", "vector_add_shared"):
             self.assertIn(("examples", name, "native"), passed)
             self.assertIn(("examples", name, "farcall"), passed)
@@ -127,14 +128,13 @@ class Rehearsal(unittest.TestCase):
 
     def test_what_cannot_be_waited_for_is_cut_short(self):
         program = f"""
-import importlib.machinery, importlib.util, pathlib, time
-loader = importlib.machinery.SourceFileLoader("gpu_run", {str(HERE / "run")!r})
-run = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_run", loader))
-loader.exec_module(run)
+import pathlib, sys, time
+sys.path.insert(0, {str(HERE)!r})
+import harness
 out = pathlib.Path({self.folder.name!r}) / "cut"
 (out / "work").mkdir(parents=True)
-run.LAST_S = 0.2
-run.Watchdog(run.Results(out, out / "work", 0)).start()
+harness.LAST_S = 0.2
+harness.Watchdog(harness.Results(out, out / "work", 0)).start()
 time.sleep(60)
 """
         done = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, text=True, timeout=LIMIT_S)
