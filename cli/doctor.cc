@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/doctor_program.h"
 #include "client-shim/core/settings.h"
-#include "server/serve_options.h"
+#include "server/supervisor/serve_options.h"
 #include "transport/handshake.h"
 
 namespace farcall::cli {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cli/commands.h"
-#include "server/exit_code.h"
-#include "server/worker.h"
+#include "server/supervisor/exit_code.h"
+#include "server/worker/worker.h"
 
 namespace {
 

@@ -9,9 +9,9 @@
 
 #include "cli/commands.h"
 #include "proto/byte_rate.h"
-#include "server/exit_code.h"
-#include "server/serve_options.h"
-#include "server/supervisor.h"
+#include "server/supervisor/exit_code.h"
+#include "server/supervisor/serve_options.h"
+#include "server/supervisor/supervisor.h"
 
 namespace farcall::cli {
 

@@ -18,8 +18,8 @@
 
 #include "pool/rest_client.h"
 #include "proto/pool.grpc.pb.h"
-#include "server/control.h"
-#include "server/worker.h"
+#include "server/session/control.h"
+#include "server/worker/worker.h"
 
 namespace farcall::pool {
 

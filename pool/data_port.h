@@ -9,7 +9,7 @@
 #include <string>
 
 #include "pool/service.h"
-#include "server/handshake_server.h"
+#include "server/supervisor/handshake_server.h"
 
 namespace farcall::pool {
 

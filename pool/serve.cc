@@ -8,8 +8,8 @@
 #include "pool/data_port.h"
 #include "pool/grpc_service.h"
 #include "pool/rest.h"
-#include "server/exit_code.h"
-#include "server/serve_options.h"
+#include "server/supervisor/exit_code.h"
+#include "server/supervisor/serve_options.h"
 #include "transport/url.h"
 
 namespace farcall::pool {

@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "proto/handshake.h"
-#include "server/version.h"
+#include "server/supervisor/version.h"
 
 namespace farcall::pool {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bench/sharing/policy.h"
-#include "server/compute_gate.h"
-#include "server/lease_desk.h"
+#include "server/leases/compute_gate.h"
+#include "server/leases/lease_desk.h"
 
 namespace farcall::sharing {
 

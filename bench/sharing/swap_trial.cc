@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "server/swap_desk.h"
+#include "server/leases/swap_desk.h"
 
 namespace farcall::sharing {
 
@@ -20,7 +20,7 @@ using server::SwapDesk;
 using server::SwapOutcome;
 
 constexpr Ns kStep = kMillisecond;
-constexpr Ns kIdleTold = 10 * kMillisecond;   // as server/memory_swap.cc waits
+constexpr Ns kIdleTold = 10 * kMillisecond;   // as server/memory/memory_swap.cc waits
 constexpr Ns kLongest = 24 * 3600 * kSecond;  // of a trial
 
 class SwapSimulation {

@@ -4,7 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
-#include "server/control_path.h"
+#include "server/supervisor/control_path.h"
 
 namespace farcall::cli {
 

@@ -6,7 +6,7 @@
 
 #include "cli/control/commands.h"
 #include "server/control_plane/serve.h"
-#include "server/exit_code.h"
+#include "server/supervisor/exit_code.h"
 
 namespace {
 

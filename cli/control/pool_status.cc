@@ -9,7 +9,7 @@
 #include <span>
 
 #include "proto/session_features.h"
-#include "server/serve_options.h"
+#include "server/supervisor/serve_options.h"
 #include "transport/channel.h"
 #include "transport/handshake.h"
 

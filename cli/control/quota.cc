@@ -8,7 +8,7 @@
 #include "cli/control/view.h"
 #include "proto/byte_rate.h"
 #include "proto/percent.h"
-#include "server/serve_options.h"
+#include "server/supervisor/serve_options.h"
 
 namespace farcall::cli {
 

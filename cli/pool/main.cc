@@ -5,7 +5,7 @@
 
 #include "cli/pool/commands.h"
 #include "pool/agent.h"
-#include "server/exit_code.h"
+#include "server/supervisor/exit_code.h"
 
 int main(int argc, char** argv) {
   CLI::App app("farcall pool: GPUs of many hosts behind one endpoint", "farcall pool");

@@ -20,10 +20,10 @@
 #include "cli/pool/commands.h"
 #include "pool/rest_client.h"
 #include "proto/pool.pb.h"
-#include "server/control_path.h"
-#include "server/exit_code.h"
-#include "server/program_path.h"
-#include "server/serve_options.h"
+#include "server/supervisor/control_path.h"
+#include "server/supervisor/exit_code.h"
+#include "server/supervisor/serve_options.h"
+#include "server/worker/program_path.h"
 
 namespace farcall::cli {
 

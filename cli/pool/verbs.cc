@@ -8,8 +8,8 @@
 #include "pool/rest_client.h"
 #include "proto/percent.h"
 #include "proto/pool.pb.h"
-#include "server/exit_code.h"
-#include "server/serve_options.h"
+#include "server/supervisor/exit_code.h"
+#include "server/supervisor/serve_options.h"
 
 namespace farcall::cli {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Changes are found by comparing with what both sides last agreed on; each side sends and takes
 // only the bytes that changed, so idle pages cross nothing and what host and device write side by
-// side survives. Partner: server/mirrors.cc.
+// side survives. Partner: server/session/mirrors.cc.
 #include "client-shim/cuda/mirror.h"
 
 #include <sys/mman.h>

@@ -326,7 +326,7 @@ CUDNN_ENTRY cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t e
 }
 
 // A graph of the program's lives on the server under another name than cuDNN would give its nodes:
-// engines are not offered for it (server/library_cudnn.cc), stream capture is.
+// engines are not offered for it (server/library/library_cudnn.cc), stream capture is.
 CUDNN_ENTRY cudnnBackendPopulateCudaGraph(cudnnHandle_t, cudnnBackendDescriptor_t,
                                           cudnnBackendDescriptor_t, cudaGraph_t) {
   Refuse("cudnnBackendPopulateCudaGraph");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What cuRAND makes in memory of its own: tables, asked once and kept, and distributions, which the
-// program knows by their address on the device. The server's side: server/library_curand.cc.
+// program knows by their address on the device. The server's side:
+// server/library/library_curand.cc.
 #include <curand.h>
 
 #include <map>

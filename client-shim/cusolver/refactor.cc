@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rf's functions on arrays of arrays, and on arrays that the library makes (the server's side:
-// server/library_cusolver.cc).
+// server/library/library_cusolver.cc).
 #include <cusolverRf.h>
 
 #include <cstdlib>

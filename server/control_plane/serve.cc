@@ -15,7 +15,7 @@
 
 #include "server/control_plane/metrics.h"
 #include "server/control_plane/service.h"
-#include "server/worker.h"
+#include "server/worker/worker.h"
 
 namespace farcall::control_plane {
 

@@ -7,7 +7,7 @@
 
 #include "proto/control.pb.h"
 #include "proto/status.h"
-#include "server/control.h"
+#include "server/session/control.h"
 
 namespace farcall::control_plane {
 

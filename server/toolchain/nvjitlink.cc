@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "proto/nvjitlink_call.h"
-#include "server/session.h"
+#include "server/session/session.h"
 #include "server/toolchain/toolchain.h"
 
 // As the libraries export them under every version of theirs.

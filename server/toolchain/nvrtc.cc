@@ -11,7 +11,7 @@
 
 #include "proto/nvrtc_call.h"
 #include "proto/toolchain.h"
-#include "server/session.h"
+#include "server/session/session.h"
 #include "server/toolchain/read_confine.h"
 #include "server/toolchain/toolchain.h"
 

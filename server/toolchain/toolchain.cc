@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#include "server/library_blobs.h"
+#include "server/library/library_blobs.h"
 
 namespace farcall::server {
 

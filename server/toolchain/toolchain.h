@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "proto/codec.h"
-#include "server/library_call.h"
+#include "server/library/library_call.h"
 
 namespace farcall::server {
 

@@ -11,7 +11,7 @@
 #include "proto/codec.h"
 #include "proto/status.h"
 #include "proto/wire.h"
-#include "server/session.h"
+#include "server/session/session.h"
 #include "tests/fuzz/serve_items.h"
 #include "transport/channel.h"
 

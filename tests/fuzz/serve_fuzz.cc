@@ -16,9 +16,9 @@
 #include <set>
 #include <vector>
 
-#include "server/graph.h"
-#include "server/nvml_desk.h"
-#include "server/session.h"
+#include "server/calls/graph.h"
+#include "server/nvml/nvml_desk.h"
+#include "server/session/session.h"
 #include "tests/fuzz/serve_client.h"
 #include "tests/fuzz/serve_device.h"
 #include "tests/fuzz/serve_items.h"

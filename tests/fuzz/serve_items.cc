@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "proto/wire.h"
-#include "server/serve.h"
+#include "server/session/serve.h"
 
 namespace farcall::fuzz {
 

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "proto/wire.h"
-#include "server/serve.h"
+#include "server/session/serve.h"
 #include "tests/fuzz/serve_device.h"
 #include "tests/fuzz/serve_items.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "proto/wire.h"
-#include "server/serve.h"
+#include "server/session/serve.h"
 
 namespace farcall::fuzz {
 

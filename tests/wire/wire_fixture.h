@@ -13,7 +13,7 @@
 #include "proto/call_id.h"
 #include "proto/wire.h"
 #include "server/driver_api.h"
-#include "server/serve.h"
+#include "server/session/serve.h"
 
 namespace farcall::wire_test {
 

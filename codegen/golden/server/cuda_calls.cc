@@ -7,7 +7,7 @@
 #include "proto/extent.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/serve.h"
+#include "server/session/serve.h"
 
 namespace farcall::server {
 namespace {

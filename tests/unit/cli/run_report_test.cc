@@ -12,7 +12,7 @@
 
 #include "client-shim/core/counters.h"
 #include "proto/call_id.h"
-#include "server/run_totals.h"
+#include "server/supervisor/run_totals.h"
 
 namespace farcall::cli {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker's gate: what passes, what is told, when a lease goes back.
-#include "server/compute_gate.h"
+#include "server/leases/compute_gate.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Credit, allocations and the ledger behind them, on a driver that only counts.
-#include "server/device_memory.h"
+#include "server/memory/device_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // No call that puts work on a device passes the gate by.
-#include "server/gated_calls.h"
+#include "server/session/gated_calls.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "server/serve.h"
+#include "server/session/serve.h"
 
 namespace farcall::server {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The image store: hashes are checked both ways, files outlive the store.
-#include "server/image_store.h"
+#include "server/session/image_store.h"
 
 #include <gtest/gtest.h>
 

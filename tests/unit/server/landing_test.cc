@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chunks of uploads: coverage, lies about it, reuse, back-pressure.
-#include "server/landing.h"
+#include "server/session/landing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leases among workers: who hears what, vGPUs of several workers, departures, refusals.
-#include "server/lease_desk.h"
+#include "server/leases/lease_desk.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/library_blobs.h"
+#include "server/library/library_blobs.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/library_desk.h"
+#include "server/library/library_desk.h"
 
 #include <gtest/gtest.h>
 

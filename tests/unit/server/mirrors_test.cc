@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory at the client's addresses: what each side wrote reaches the other, byte by byte.
-#include "server/mirrors.h"
+#include "server/session/mirrors.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "proto/host_window.h"
-#include "server/mirror_work.h"
+#include "server/session/mirror_work.h"
 
 namespace farcall::server {
 namespace {

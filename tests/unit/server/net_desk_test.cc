@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Network budgets: the supervisor lends, workers' connections take.
-#include "server/net_desk.h"
+#include "server/supervisor/net_desk.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/net_pacer.h"
+#include "server/worker/net_pacer.h"
 #include "transport/channel.h"
 
 namespace farcall::server {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/nvml_desk.h"
+#include "server/nvml/nvml_desk.h"
 
 #include <gtest/gtest.h>
 #include <nvml.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/sandbox.h"
+#include "server/worker/sandbox.h"
 
 #include <errno.h>
 #include <gtest/gtest.h>

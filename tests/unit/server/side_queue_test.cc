@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/side_queue.h"
+#include "server/session/side_queue.h"
 
 #include <gtest/gtest.h>
 

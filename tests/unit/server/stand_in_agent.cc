@@ -8,8 +8,8 @@
 #include <cstring>
 #include <string>
 
-#include "server/control.h"
-#include "server/worker.h"
+#include "server/session/control.h"
+#include "server/worker/worker.h"
 
 int main(int argc, char** argv) {
   const std::string flag = "--pool=";

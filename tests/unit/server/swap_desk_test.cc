@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who is swapped out for whom: sessions that need more than a device, on one whose moves take time.
-#include "server/swap_desk.h"
+#include "server/leases/swap_desk.h"
 
 #include <gtest/gtest.h>
 

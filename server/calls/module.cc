@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules and libraries: loading images from the store, and what is in them.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "cpu-device/images/variables.h"
+#include "server/calls/context.h"
+#include "server/calls/jit_options.h"
+#include "server/driver_api.h"
+#include "server/handwritten.h"
+#include "server/session/current_context.h"
+#include "server/session/session.h"
+
+namespace farcall::server {
+
+namespace {
+
+constexpr uint32_t kFatbinMagic = 0xBA55ED50;
+
+struct LoadRequest {
+  uint64_t wire = 0;
+  Hash256 hash{};
+  uint64_t bytes = 0;
+  bool want_logs = false;
+  JitOptions jit;
+};
+
+bool DecodeLoad(Reader& in, bool is_library, LoadRequest* request) {
+  request->wire = in.Get<uint64_t>();
+  std::span<const std::byte> hash = in.GetBytes();
+  request->bytes = in.Get<uint64_t>();
+  request->want_logs = in.Get<uint8_t>() != 0;
+  if (hash.size() != request->hash.size() || !request->jit.Decode(in)) {
+    return false;
+  }
+  std::memcpy(request->hash.data(), hash.data(), hash.size());
+  // Library options speak of the client's memory: read and left.
+  size_t library_options = is_library ? in.GetCount(12) : 0;
+  for (size_t i = 0; i < library_options; ++i) {
+    in.Get<uint32_t>();
+    in.Get<uint64_t>();
+  }
+  return in.Done();
+}
+
+// A fatbin's entries are often compressed: what is in them cannot be told.
+bool MayPrint(const std::vector<std::byte>& image) {
+  static constexpr std::string_view kPrintf = "vprintf";
+  uint32_t magic = 0;
+  if (image.size() >= sizeof(magic)) {
+    std::memcpy(&magic, image.data(), sizeof(magic));
+  }
+  return magic == kFatbinMagic ||
+         memmem(image.data(), image.size(), kPrintf.data(), kPrintf.size()) != nullptr;
+}
+
+// A module's variables lie on its context's device; a library's on each device that uses it, which
+// any may. false: the quota does not hold them, and call.result says so.
+bool ChargeVariables(ServeCall& call, const std::vector<std::byte>& image, uint64_t wire,
+                     bool is_library) {
+  Session& session = call.session;
+  const int first = is_library ? 0 : call.context->device;
+  const int end = is_library ? session.options().devices : first + 1;
+  const uint16_t context = is_library ? DeviceMemory::kNoContext : call.context->slot;
+  const cuda_abi::Bytes bytes(reinterpret_cast<const uint8_t*>(image.data()), image.size() - 1);
+  const auto& capabilities = session.options().compute_capabilities;
+  std::map<uint32_t, uint64_t> read;  // by capability: devices are often alike
+  for (int device = first; device < end; ++device) {
+    const auto at = static_cast<size_t>(device);
+    const uint32_t capability = at < capabilities.size() ? capabilities[at] : 0;
+    auto [found, is_new] = read.try_emplace(capability);
+    if (is_new) {
+      found->second =
+          cpu_device::images::VariableBytes(bytes, capability, session.options().code_taste);
+    }
+    const uint64_t variables = found->second;
+    if (variables == 0) {
+      continue;
+    }
+    call.result = session.memory().ChargeObject(device, variables, context, wire, &call.detail);
+    if (call.result != CUDA_SUCCESS) {
+      session.memory().RefundObject(wire);
+      return false;
+    }
+  }
+  return true;
+}
+
+// The common part of both loads; `load` calls the driver.
+template <typename Load>
+Status LoadImage(ServeCall& call, HandleKind kind, Load load) {
+  LoadRequest request;
+  if (!DecodeLoad(call.in, kind == HandleKind::kLibrary, &request)) {
+    return call.Malformed("body");
+  }
+  call.CheckNew(kind, request.wire);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  Image image = call.session.images().Get(request.hash);
+  if (image == nullptr || image->size() != request.bytes + 1) {
+    call.result = CUDA_ERROR_NOT_FOUND;
+    call.detail = "the server has no such image of " + std::to_string(request.bytes) +
+                  " bytes: send it again";
+    request.jit.EncodeLogs(call.out);
+    return {};
+  }
+  if (MayPrint(*image)) {
+    call.session.NotePrintf();
+  }
+  if (request.want_logs) {
+    request.jit.AddLogs();
+  }
+  if (!ChargeVariables(call, *image, request.wire, kind == HandleKind::kLibrary)) {
+    request.jit.EncodeLogs(call.out);
+    return {};
+  }
+  void* native = nullptr;
+  call.result = load(*image, request, &native);
+  if (call.result == CUDA_SUCCESS) {
+    call.Insert(kind, request.wire, native);
+  } else {
+    call.session.memory().RefundObject(request.wire);
+  }
+  request.jit.EncodeLogs(call.out);
+  call.session.images().Forget(request.hash);
+  return {};
+}
+
+// What the client needs of a function: attributes by id, then the layout of its parameters.
+template <typename GetAttribute, typename GetParameter>
+FunctionState* DescribeFunction(ServeCall& call, GetAttribute get_attribute,
+                                GetParameter get_parameter) {
+  auto* state = new FunctionState();
+  call.out.Put<uint64_t>(CU_FUNC_ATTRIBUTE_MAX);
+  for (int id = 0; id < CU_FUNC_ATTRIBUTE_MAX; ++id) {
+    int value = 0;
+    if (get_attribute(&value, static_cast<CUfunction_attribute>(id)) != CUDA_SUCCESS) {
+      value = 0;
+    }
+    call.out.Put<int32_t>(value);
+  }
+  std::vector<std::pair<uint32_t, uint32_t>> layout;
+  size_t offset = 0, bytes = 0;
+  while (layout.size() < 4096 && get_parameter(layout.size(), &offset, &bytes) == CUDA_SUCCESS) {
+    layout.emplace_back(offset, bytes);
+    state->parameter_bytes = std::max<uint64_t>(state->parameter_bytes, offset + bytes);
+  }
+  call.out.Put<uint64_t>(layout.size());
+  for (auto [at, size] : layout) {
+    call.out.Put<uint32_t>(at);
+    call.out.Put<uint32_t>(size);
+  }
+  return state;
+}
+
+void InsertFunction(ServeCall& call, HandleKind kind, uint64_t wire, void* native,
+                    FunctionState* state) {
+  call.Insert(kind, wire, native);
+  call.session.table(kind).SetExtra(SplitHandle(wire).index, state);
+}
+
+// The functions of a module that goes.
+void KillFunctions(Session& session, HandleKind kind, uint64_t parent) {
+  std::vector<uint64_t> gone;
+  session.table(kind).ForEachLive([&](uint32_t index, uint16_t generation, void*, void* extra) {
+    auto* state = static_cast<FunctionState*>(extra);
+    if (state != nullptr && state->parent == parent) {
+      gone.push_back(MakeHandle(kind, index, generation));
+    }
+  });
+  for (uint64_t wire : gone) {
+    HandleParts parts = SplitHandle(wire);
+    auto* state =
+        static_cast<FunctionState*>(session.table(kind).Find(parts.index, parts.generation).extra);
+    session.table(kind).Kill(parts.index, parts.generation);
+    delete state;
+  }
+}
+
+Status GetGlobal(ServeCall& call, HandleKind kind) {
+  auto wire_parent = call.in.Get<uint64_t>();
+  std::string name(call.in.GetString());
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  void* parent = call.Resolve<void*>(kind, wire_parent);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  CUdeviceptr address = 0;
+  size_t bytes = 0;
+  if (kind == HandleKind::kModule) {
+    call.result = call.api.cuModuleGetGlobal_v2(&address, &bytes, static_cast<CUmodule>(parent),
+                                                name.c_str());
+  } else {
+    call.result =
+        call.api.cuLibraryGetGlobal(&address, &bytes, static_cast<CUlibrary>(parent), name.c_str());
+  }
+  if (call.result != CUDA_SUCCESS) {
+    return {};
+  }
+  call.session.memory().AddForeign(address, bytes, wire_parent);
+  call.out.Put<uint64_t>(address);
+  call.out.Put<uint64_t>(bytes);
+  return {};
+}
+
+}  // namespace
+
+Status Serve_cuModuleLoadDataEx(ServeCall& call) {
+  return LoadImage(call, HandleKind::kModule,
+                   [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
+                     CUmodule module = nullptr;
+                     CUresult result = call.api.cuModuleLoadDataEx(
+                         &module, image.data(), request.jit.count(), request.jit.options.data(),
+                         request.jit.values.data());
+                     *native = module;
+                     return result;
+                   });
+}
+
+Status Serve_cuLibraryLoadData(ServeCall& call) {
+  return LoadImage(call, HandleKind::kLibrary,
+                   [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
+                     if (call.api.cuLibraryLoadData == nullptr) {
+                       return CUDA_ERROR_NOT_SUPPORTED;
+                     }
+                     CUlibrary library = nullptr;
+                     CUresult result = call.api.cuLibraryLoadData(
+                         &library, image.data(), request.jit.options.data(),
+                         request.jit.values.data(), request.jit.count(), nullptr, nullptr, 0);
+                     *native = library;
+                     return result;
+                   });
+}
+
+Status Serve_cuModuleUnload(ServeCall& call) {
+  auto wire = call.in.Get<uint64_t>();
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  auto module = call.Resolve<CUmodule>(HandleKind::kModule, wire);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  Session& session = call.session;
+  session.memory().RemoveForeign(wire);
+  session.memory().ObjectLeaves(wire);
+  KillFunctions(session, HandleKind::kFunction, wire);
+  call.Erase(HandleKind::kModule, wire);
+  // Unloading waits for the context's work: the helper does the waiting.
+  auto unload = [&session, &api = call.api, module, native = call.context->native, wire,
+                 header = call.header](CUresult) {
+    session.OnHelper([&session, &api, module, native, wire, header] {
+      CurrentContext::Set(api, native);
+      const CUresult result = api.cuModuleUnload(module);
+      session.memory().RefundObject(wire);
+      session.Answer(header, result, {});
+    });
+  };
+  CUresult idle = CUDA_SUCCESS;
+  call.parked = true;
+  if (!session.Fence(*call.context, unload, &idle)) {
+    unload(idle);
+  }
+  return {};
+}
+
+Status Serve_cuLibraryUnload(ServeCall& call) {
+  auto wire = call.in.Get<uint64_t>();
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  Session& session = call.session;
+  session.memory().RemoveForeign(wire);
+  session.memory().ObjectLeaves(wire);
+  session.mirrors().Abandon(wire);
+  KillFunctions(session, HandleKind::kKernel, wire);
+  call.Erase(HandleKind::kLibrary, wire);
+  call.parked = true;
+  session.OnHelper([&session, &api = call.api, library, wire, header = call.header] {
+    const CUresult result = api.cuLibraryUnload(library);
+    session.memory().RefundObject(wire);
+    session.Answer(header, result, {});
+  });
+  return {};
+}
+
+Status Serve_cuModuleGetFunction(ServeCall& call) {
+  auto wire_module = call.in.Get<uint64_t>();
+  auto wire = call.in.Get<uint64_t>();
+  std::string name(call.in.GetString());
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  auto module = call.Resolve<CUmodule>(HandleKind::kModule, wire_module);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  call.CheckNew(HandleKind::kFunction, wire);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  const DriverApi& api = call.api;
+  CUfunction function = nullptr;
+  call.result = api.cuFuncGetParamInfo == nullptr
+                    ? CUDA_ERROR_NOT_SUPPORTED
+                    : api.cuModuleGetFunction(&function, module, name.c_str());
+  if (call.result != CUDA_SUCCESS) {
+    return {};
+  }
+  FunctionState* state = DescribeFunction(
+      call,
+      [&](int* value, CUfunction_attribute id) {
+        return api.cuFuncGetAttribute(value, id, function);
+      },
+      [&](size_t i, size_t* offset, size_t* bytes) {
+        return api.cuFuncGetParamInfo(function, i, offset, bytes);
+      });
+  state->parent = wire_module;
+  InsertFunction(call, HandleKind::kFunction, wire, function, state);
+  return {};
+}
+
+Status Serve_cuLibraryGetKernel(ServeCall& call) {
+  auto wire_library = call.in.Get<uint64_t>();
+  auto wire = call.in.Get<uint64_t>();
+  std::string name(call.in.GetString());
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire_library);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  call.CheckNew(HandleKind::kKernel, wire);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  const DriverApi& api = call.api;
+  CUkernel kernel = nullptr;
+  call.result = api.cuKernelGetParamInfo == nullptr
+                    ? CUDA_ERROR_NOT_SUPPORTED
+                    : api.cuLibraryGetKernel(&kernel, library, name.c_str());
+  if (call.result != CUDA_SUCCESS) {
+    return {};
+  }
+  CUdevice device = call.context == nullptr ? 0 : call.context->device;
+  FunctionState* state = DescribeFunction(
+      call,
+      [&](int* value, CUfunction_attribute id) {
+        return api.cuKernelGetAttribute(value, id, kernel, device);
+      },
+      [&](size_t i, size_t* offset, size_t* bytes) {
+        return api.cuKernelGetParamInfo(kernel, i, offset, bytes);
+      });
+  state->parent = wire_library;
+  InsertFunction(call, HandleKind::kKernel, wire, kernel, state);
+  return {};
+}
+
+Status Serve_cuModuleGetGlobal_v2(ServeCall& call) {
+  return GetGlobal(call, HandleKind::kModule);
+}
+
+Status Serve_cuLibraryGetGlobal(ServeCall& call) {
+  return GetGlobal(call, HandleKind::kLibrary);
+}
+
+namespace {
+
+// The names of a module's functions or a library's kernels, in the driver's order.
+template <typename Owner, typename Item>
+Status EnumerateNames(ServeCall& call, HandleKind kind, CUresult (*count_of)(unsigned*, Owner),
+                      CUresult (*list)(Item*, unsigned, Owner),
+                      CUresult (*name_of)(const char**, Item)) {
+  auto wire = call.in.Get<uint64_t>();
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  auto owner = call.Resolve<Owner>(kind, wire);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  if (count_of == nullptr || list == nullptr || name_of == nullptr) {
+    call.result = CUDA_ERROR_NOT_SUPPORTED;
+    return {};
+  }
+  unsigned count = 0;
+  call.result = count_of(&count, owner);
+  std::vector<Item> items(call.result == CUDA_SUCCESS ? count : 0);
+  if (!items.empty()) {
+    call.result = list(items.data(), count, owner);
+  }
+  if (call.result != CUDA_SUCCESS) {
+    return {};
+  }
+  call.out.Put<uint64_t>(items.size());
+  for (Item item : items) {
+    const char* name = nullptr;
+    bool named = name_of(&name, item) == CUDA_SUCCESS && name != nullptr;
+    call.out.PutString(named ? name : "");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Serve_cuModuleEnumerateFunctions(ServeCall& call) {
+  const DriverApi& api = call.api;
+  return EnumerateNames(call, HandleKind::kModule, api.cuModuleGetFunctionCount,
+                        api.cuModuleEnumerateFunctions, api.cuFuncGetName);
+}
+
+Status Serve_cuLibraryEnumerateKernels(ServeCall& call) {
+  const DriverApi& api = call.api;
+  return EnumerateNames(call, HandleKind::kLibrary, api.cuLibraryGetKernelCount,
+                        api.cuLibraryEnumerateKernels, api.cuKernelGetName);
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting for streams and asking after them. A wait is parked: the log goes on.
+#include <atomic>
+#include <memory>
+
+#include "server/calls/context.h"
+#include "server/driver_api.h"
+#include "server/handwritten.h"
+#include "server/session/session.h"
+
+namespace farcall::server {
+
+namespace {
+
+struct Passed {
+  std::atomic<bool> yes{false};
+  CUresult result = CUDA_SUCCESS;
+};
+
+// A wait that nobody hears of: the log goes on once the stream has got here, so that what follows
+// it there follows it on the device, whatever its stream.
+Status Barrier(ServeCall& call, const StreamState& stream) {
+  auto passed = std::static_pointer_cast<Passed>(call.turn.kept);
+  if (passed == nullptr) {
+    call.result = call.api.cuStreamQuery(stream.native);
+    if (call.result != CUDA_ERROR_NOT_READY) {
+      return {};
+    }
+    passed = std::make_shared<Passed>();
+    call.result = call.session.completion().Add(stream.key, stream.context->native, stream.native,
+                                                false, [passed](CUresult result) {
+                                                  passed->result = result;
+                                                  passed->yes = true;
+                                                });
+    if (call.result != CUDA_SUCCESS) {
+      return {};
+    }
+    call.turn.kept = passed;
+  }
+  call.stalled = !passed->yes;
+  call.result = passed->yes ? passed->result : CUDA_SUCCESS;
+  return {};
+}
+
+}  // namespace
+
+Status Serve_cuStreamSynchronize(ServeCall& call) {
+  auto wire_stream = call.in.Get<uint64_t>();
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  const bool is_barrier = (call.header.flags & kWantReply) == 0;
+  StreamState* stream = call.FindStream(wire_stream);
+  if (is_barrier && !call.session.ahead().empty()) {
+    call.turn.touched.everything = call.turn.blocked = call.stalled = true;
+  }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  Session& session = call.session;
+  if (stream->context != nullptr) {
+    session.MakeCurrent(stream->context);
+  }
+  if (is_barrier) {
+    return Barrier(call, *stream);
+  }
+  CUcontext context = stream->context == nullptr ? nullptr : stream->context->native;
+  call.parked = session.FenceStream(
+      *stream,
+      [&session, context, header = call.header](CUresult result) {
+        session.FlushPrintf(context);
+        session.Answer(header, result, {});
+      },
+      &call.result);
+  if (!call.parked) {
+    session.FlushPrintf(context);
+  }
+  return {};
+}
+
+Status Serve_cuStreamQuery(ServeCall& call) {
+  auto wire_stream = call.in.Get<uint64_t>();
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  StreamState* stream = call.FindStream(wire_stream);
+  if (call.AnswerNotReady()) {
+    return {};
+  }
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  call.result = call.api.cuStreamQuery(stream->native);
+  if (call.result == CUDA_ERROR_NOT_READY || call.session.completion().idle()) {
+    return {};
+  }
+  // Complete, but bytes of copies may be still to be sent, or events to be told of: "ready" may
+  // only follow them.
+  call.parked = call.session.FenceStream(
+      *stream,
+      [&session = call.session, header = call.header](CUresult result) {
+        session.Answer(header, result, {});
+      },
+      &call.result);
+  return {};
+}
+
+Status Serve_cuCtxSynchronize_v2(ServeCall& call) {
+  auto wire_context = call.in.Get<uint64_t>();
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  call.Resolve<CUcontext>(HandleKind::kContext, wire_context);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  Session& session = call.session;
+  ContextState* context = session.context(static_cast<uint16_t>(SplitHandle(wire_context).index));
+  session.MakeCurrent(context);
+  call.parked = session.Fence(
+      *context,
+      [&session, native = context->native, header = call.header](CUresult result) {
+        session.FlushPrintf(native);
+        session.Answer(header, result, {});
+      },
+      &call.result);
+  if (!call.parked) {
+    session.FlushPrintf(context->native);
+  }
+  return {};
+}
+
+}  // namespace farcall::server

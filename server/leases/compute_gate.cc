@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/leases/compute_gate.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace farcall::server {
+
+namespace {
+
+using quota::kMillisecond;
+using quota::Ns;
+using quota::WorkWindow;
+
+// What runs may wait for what is held: a kernel that spins until another writes. So a batch more
+// goes after this time without any progress.
+constexpr Ns kPatience = 100 * kMillisecond;
+// A lease nobody else wants goes back after this much idling, a batch nobody waits for is closed.
+constexpr Ns kIdleAlone = 10 * kMillisecond;
+
+}  // namespace
+
+ComputeGate::ComputeGate(int devices, GateHooks hooks)
+    : hooks_(std::move(hooks)), devices_(static_cast<size_t>(devices)) {}
+
+void ComputeGate::Tell(ControlType type, int device, uint64_t a, uint64_t b, uint64_t c) {
+  ControlMessage message;
+  message.type = type;
+  message.device = device;
+  message.a = a;
+  message.b = b;
+  message.c = c;
+  hooks_.tell(message);
+}
+
+bool ComputeGate::Admit(int device, uint64_t key) {
+  std::lock_guard lock(mutex_);
+  Device& state = devices_[static_cast<size_t>(device)];
+  Ns now = hooks_.now();
+  state.idle.NoteWork(now);
+  state.idle_since = 0;
+  WorkWindow::Verdict verdict = state.window.Admit(key);
+  if (verdict == WorkWindow::Verdict::kPass) {
+    state.holds_back = false;
+    return true;
+  }
+  bool stuck = state.window.has_lease() && !state.window.drained() &&
+               now - std::max(state.progress_at, state.submitted_at) > kPatience;
+  if (stuck) {
+    state.progress_at = now;
+    state.holds_back = false;
+    return true;
+  }
+  state.holds_back = true;
+  state.held_longest_ns = state.window.costs().Predict(key).p95_ns;
+  if (verdict == WorkWindow::Verdict::kWaitsForLease && state.window.has_lease()) {
+    state.window.Limit(0);  // what is left of it is too little for this: it is over
+  }
+  if (verdict == WorkWindow::Verdict::kWaitsForLease && !state.window.has_lease() &&
+      !std::exchange(state.asked, true)) {
+    Tell(ControlType::kWantLease, device, static_cast<uint64_t>(state.held_longest_ns));
+  }
+  return false;
+}
+
+bool ComputeGate::Submitted(int device, uint64_t key) {
+  std::lock_guard lock(mutex_);
+  Device& state = devices_[static_cast<size_t>(device)];
+  Ns now = hooks_.now();
+  if (state.window.drained()) {
+    state.busy_since = now;
+  }
+  state.submitted_at = now;
+  return state.window.Submit(key);
+}
+
+void ComputeGate::Serve(const Fence& fence) {
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    auto device = static_cast<int>(i);
+    uint64_t batch = 0;
+    {
+      std::lock_guard lock(mutex_);
+      Device& state = devices_[i];
+      Ns now = hooks_.now();
+      bool close = state.holds_back || state.contended || state.window.batch_full() ||
+                   now - state.submitted_at >= kIdleAlone;
+      if (state.window.batch_open() && close) {
+        batch = state.window.CloseBatch();
+      } else {
+        GiveBackIfDone(device, state, now);
+      }
+    }
+    if (batch != 0) {
+      fence(device, [this, device, batch] { Completed(device, batch); });
+    }
+  }
+}
+
+Ns ComputeGate::ServeAt() {
+  std::lock_guard lock(mutex_);
+  Ns at = kNever;
+  for (Device& state : devices_) {
+    if (!state.window.has_lease()) {
+      continue;
+    }
+    if (state.holds_back && !state.window.drained()) {
+      at = std::min(at, std::max(state.progress_at, state.submitted_at) + kPatience + 1);
+    }
+    if (state.window.batch_open()) {
+      at = std::min(at, state.submitted_at + kIdleAlone);
+    } else if (state.window.drained() && state.idle_since != 0) {
+      Ns hold = state.contended ? state.idle.hold_ns() : kIdleAlone;
+      at = std::min(at, state.idle_since + hold);
+    }
+  }
+  return at;
+}
+
+// By the clock, time counts while work of the session is there: the device runs nobody else's then.
+Ns ComputeGate::Measure(int device, Device& state, Ns now) {
+  if (hooks_.used) {
+    Ns used = hooks_.used(device);
+    return std::max<Ns>(used - std::exchange(state.used_ns, used), 0);
+  }
+  return std::max<Ns>(now - std::exchange(state.busy_since, now), 0);
+}
+
+void ComputeGate::Completed(int device, uint64_t batch) {
+  {
+    std::lock_guard lock(mutex_);
+    Device& state = devices_[static_cast<size_t>(device)];
+    Ns now = hooks_.now();
+    Ns busy = Measure(device, state, now);
+    state.progress_at = now;
+    state.window.Complete(batch, busy);
+    Tell(ControlType::kLeaseUse, device, static_cast<uint64_t>(busy),
+         static_cast<uint64_t>(std::max<Ns>(state.window.left_ns(), 0)),
+         static_cast<uint64_t>(std::max<Ns>(state.window.outstanding_ns(), 0)));
+    GiveBackIfDone(device, state, now);
+  }
+  hooks_.wake();
+}
+
+void ComputeGate::GiveBackIfDone(int device, Device& state, Ns now) {
+  if (!state.window.has_lease() || !state.window.drained()) {
+    return;
+  }
+  if (!state.window.spent() && !state.holds_back) {
+    if (state.idle_since == 0) {
+      state.idle_since = now;
+      state.idle.NoteIdle(now);
+    }
+    Ns hold = state.contended ? state.idle.hold_ns() : kIdleAlone;
+    if (now - state.idle_since < hold) {
+      return;
+    }
+  } else if (!state.window.spent()) {
+    return;  // the record that waits fits
+  }
+  state.window.End();
+  state.contended = false;
+  state.idle_since = 0;
+  state.asked = state.holds_back;
+  Tell(ControlType::kLeaseDone, device, state.holds_back ? 1 : 0,
+       static_cast<uint64_t>(state.held_longest_ns));
+}
+
+void ComputeGate::SetCompany(Device& state, quota::Company company) {
+  state.contended = company == quota::Company::kWaiting;
+  state.window.SetCompany(company);
+}
+
+void ComputeGate::Hear(const ControlMessage& message) {
+  if (message.type == ControlType::kSharing) {
+    std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < devices_.size() && hooks_.used; ++i) {
+      devices_[i].used_ns = hooks_.used(static_cast<int>(i));
+    }
+    engaged_.store(true, std::memory_order_release);
+    return;
+  }
+  if (message.device < 0 || static_cast<size_t>(message.device) >= devices_.size()) {
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    Device& state = devices_[static_cast<size_t>(message.device)];
+    auto amount = static_cast<Ns>(std::min<uint64_t>(message.a, INT64_MAX / 4));
+    if (message.type == ControlType::kLeaseMore) {
+      // One that crossed the lease's return on its way is void.
+      if (state.window.has_lease()) {
+        state.window.Grant(amount);
+      }
+    } else if (message.type == ControlType::kLease) {
+      state.asked = false;
+      SetCompany(state, static_cast<quota::Company>(std::min<uint64_t>(message.b, 2)));
+      state.progress_at = hooks_.now();
+      state.window.Grant(amount);
+      if (state.window.drained() && !state.holds_back) {
+        state.idle_since = hooks_.now();
+      }
+    } else if (state.window.has_lease()) {
+      SetCompany(state, static_cast<quota::Company>(std::min<uint64_t>(message.b, 2)));
+      state.window.Limit(amount);
+    }
+  }
+  hooks_.wake();
+}
+
+}  // namespace farcall::server

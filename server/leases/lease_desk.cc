@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/leases/lease_desk.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/priority.h"
+
+namespace farcall::server {
+
+namespace {
+
+using quota::DeviceScheduler;
+using quota::Ns;
+
+constexpr Ns kNearlySpent = 4 * quota::kMillisecond;  // a worker's window: in time for no pause
+constexpr Ns kJoinersLease = quota::kMillisecond;
+
+// A worker's number: no sum of such overflows.
+Ns ToNs(uint64_t told) {
+  return static_cast<Ns>(std::min<uint64_t>(told, INT64_MAX / 4));
+}
+
+quota::Priority PriorityOf(const QuotaRequest& request) {
+  switch (static_cast<WirePriority>(request.priority)) {
+    case WirePriority::kHigh:
+      return quota::Priority::kHigh;
+    case WirePriority::kLow:
+      return quota::Priority::kLow;
+    default:
+      return quota::Priority::kNormal;
+  }
+}
+
+}  // namespace
+
+uint8_t OnTheWire(quota::Priority priority) {
+  const WirePriority number = priority == quota::Priority::kHigh  ? WirePriority::kHigh
+                              : priority == quota::Priority::kLow ? WirePriority::kLow
+                                                                  : WirePriority::kNormal;
+  return static_cast<uint8_t>(number);
+}
+
+LeaseDesk::LeaseDesk(int devices, const quota::ComputePolicy& policy, Send send,
+                     const quota::SchedulerOptions& options)
+    : policy_(policy), send_(std::move(send)) {
+  devices_.reserve(static_cast<size_t>(devices));
+  for (int i = 0; i < devices; ++i) {
+    devices_.emplace_back(options);
+  }
+  shares_ = policy.max_limit_milli < quota::kWholeMilli;
+}
+
+Result<quota::ComputeQuota> LeaseDesk::Judge(const QuotaRequest& request, Flow flow,
+                                             const std::vector<int>& devices) const {
+  if (request.priority > 2) {
+    return Status(Code::kInvalid, "priority: " + std::to_string(request.priority) +
+                                      " is none; high, normal and low are");
+  }
+  uint32_t left = quota::kWholeMilli;
+  for (int device : devices) {
+    left = std::min(left, devices_[static_cast<size_t>(device)].scheduler.ShareLeft(flow));
+  }
+  return quota::Grant(request.share_milli, request.limit_milli, PriorityOf(request), policy_, left);
+}
+
+Status LeaseDesk::Join(const std::string& vgpu, WorkerId worker, const QuotaRequest& request,
+                       const std::vector<int>& devices, Ns now) {
+  auto found = vgpus_.find(vgpu);
+  if (found == vgpus_.end()) {
+    Result<quota::ComputeQuota> quota = Judge(request, 0, devices);
+    if (!quota.ok()) {
+      return quota.status();
+    }
+    found = vgpus_.emplace(vgpu, ++last_flow_).first;
+    on_[found->second] = devices;
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      bool is_on = std::find(devices.begin(), devices.end(), static_cast<int>(i)) != devices.end();
+      devices_[i].scheduler.Add(found->second, is_on ? *quota : quota::ComputeQuota(), now);
+    }
+    shares_ = shares_ || *quota != quota::ComputeQuota();
+  }
+  workers_[worker] = found->second;
+  Tick(now);  // who was alone is not any more
+  return {};
+}
+
+Status LeaseDesk::Join(const std::string& vgpu, WorkerId worker, const QuotaRequest& request,
+                       Ns now) {
+  std::vector<int> all;
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    all.push_back(static_cast<int>(i));
+  }
+  return Join(vgpu, worker, request, all, now);
+}
+
+Status LeaseDesk::Change(const std::string& vgpu, const QuotaRequest& request, Ns now) {
+  auto found = vgpus_.find(vgpu);
+  if (found == vgpus_.end()) {
+    return {Code::kInvalid, "quota: no vGPU '" + vgpu + "'"};
+  }
+  Result<quota::ComputeQuota> quota = Judge(request, found->second, on_[found->second]);
+  if (!quota.ok()) {
+    return quota.status();
+  }
+  for (int device : on_[found->second]) {
+    devices_[static_cast<size_t>(device)].scheduler.Change(found->second, *quota, now);
+  }
+  shares_ = shares_ || *quota != quota::ComputeQuota();
+  Tick(now);
+  return {};
+}
+
+void LeaseDesk::Leave(WorkerId worker, Ns now) {
+  auto found = workers_.find(worker);
+  if (found == workers_.end()) {
+    return;
+  }
+  Flow flow = found->second;
+  workers_.erase(found);
+  bool is_last = std::none_of(workers_.begin(), workers_.end(),
+                              [flow](const auto& other) { return other.second == flow; });
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    auto device = static_cast<int>(i);
+    Device& state = devices_[i];
+    state.want[flow].erase(worker);
+    state.late.erase(worker);
+    if (state.hold[flow].count(worker) != 0) {
+      GiveBack(device, flow, worker, false, 0, now);
+    } else if (state.want[flow].empty() && state.scheduler.holder() != flow) {
+      state.scheduler.Leave(flow, now);
+    }
+    if (is_last) {
+      state.scheduler.Remove(flow, now);
+      state.want.erase(flow);
+      state.hold.erase(flow);
+    }
+    Give(device, now);
+  }
+  if (is_last) {
+    std::erase_if(vgpus_, [flow](const auto& vgpu) { return vgpu.second == flow; });
+    on_.erase(flow);
+  }
+}
+
+void LeaseDesk::SendTo(WorkerId worker, ControlType type, int device, Ns amount,
+                       quota::Company company) {
+  ControlMessage message;
+  message.type = type;
+  message.device = device;
+  message.a = static_cast<uint64_t>(amount);
+  message.b = static_cast<uint64_t>(company);
+  send_(worker, message);
+}
+
+bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
+  auto found = workers_.find(worker);
+  bool known = found != workers_.end() && message.device >= 0 &&
+               static_cast<size_t>(message.device) < devices_.size();
+  if (message.type != ControlType::kWantLease && message.type != ControlType::kLeaseUse &&
+      message.type != ControlType::kLeaseDone) {
+    return false;
+  }
+  if (!known) {
+    return true;
+  }
+  Flow flow = found->second;
+  Device& state = devices_[static_cast<size_t>(message.device)];
+  Ns amount = ToNs(message.a);
+  bool holds = state.hold[flow].count(worker) != 0;
+  if (message.type == ControlType::kWantLease && !holds) {
+    state.want[flow].insert(worker);
+    if (state.scheduler.holder() == flow) {
+      state.want[flow].erase(worker);
+      state.hold[flow].insert(worker);
+      SendTo(worker, ControlType::kLease, message.device, kJoinersLease);
+    } else {
+      state.scheduler.Want(flow, now, amount);
+    }
+  } else if (message.type == ControlType::kLeaseUse) {
+    state.scheduler.Charge(flow, amount, now);
+    state.progress_at = holds ? now : state.progress_at;
+    bool alone = state.want[flow].empty() && state.scheduler.holder() == flow;
+    if (alone && holds && message.b < static_cast<uint64_t>(kNearlySpent)) {
+      if (Ns more = state.scheduler.Extend(now, ToNs(message.c))) {
+        SendTo(worker, ControlType::kLeaseMore, message.device, more);
+      }
+    }
+  } else if (message.type == ControlType::kLeaseDone && holds) {
+    GiveBack(message.device, flow, worker, message.a != 0, ToNs(message.b), now);
+  } else if (message.type == ControlType::kLeaseDone && state.late.erase(worker) != 0 &&
+             message.a != 0) {
+    state.want[flow].insert(worker);
+    state.scheduler.Want(flow, now, ToNs(message.b));
+  }
+  Give(message.device, now);
+  return true;
+}
+
+void LeaseDesk::GiveBack(int device, Flow flow, WorkerId worker, bool wants_more, Ns longest_ns,
+                         Ns now) {
+  Device& state = devices_[static_cast<size_t>(device)];
+  state.hold[flow].erase(worker);
+  if (wants_more) {
+    state.want[flow].insert(worker);
+  }
+  if (state.hold[flow].empty() && state.scheduler.holder() == flow) {
+    state.scheduler.Release(now, !state.want[flow].empty(), longest_ns);
+  }
+}
+
+void LeaseDesk::Give(int device, Ns now) {
+  Device& state = devices_[static_cast<size_t>(device)];
+  while (auto lease = state.scheduler.Next(now)) {
+    std::set<WorkerId> workers = std::exchange(state.want[lease->flow], {});
+    if (workers.empty()) {
+      state.scheduler.Release(now, false);
+      continue;
+    }
+    state.told_limit = DeviceScheduler::kNever;
+    state.told_company = state.scheduler.CompanyOfHolder();
+    state.progress_at = now;
+    Ns each = std::max<Ns>(lease->budget_ns / static_cast<Ns>(workers.size()), 1);
+    for (WorkerId worker : workers) {
+      SendTo(worker, ControlType::kLease, device, each, state.told_company);
+    }
+    state.hold[lease->flow] = std::move(workers);
+  }
+  TellHolder(device, now);
+}
+
+// When others come, or come to have work; when it is to end for them; when it is to go at once.
+void LeaseDesk::TellHolder(int device, Ns now) {
+  Device& state = devices_[static_cast<size_t>(device)];
+  if (!state.scheduler.holder()) {
+    return;
+  }
+  quota::Company company = state.scheduler.CompanyOfHolder();
+  Ns limit = state.scheduler.LimitOfHolder(now);
+  bool is_news =
+      company < state.told_company ||
+      (limit != DeviceScheduler::kNever &&
+       (state.told_limit == DeviceScheduler::kNever || (limit == 0 && state.told_limit != 0)));
+  if (!is_news) {
+    return;
+  }
+  state.told_company = std::min(state.told_company, company);
+  state.told_limit = limit;
+  for (WorkerId worker : state.hold[*state.scheduler.holder()]) {
+    SendTo(worker, ControlType::kLeaseLimit, device, limit, state.told_company);
+  }
+}
+
+bool LeaseDesk::OthersWant(const Device& state, Flow holder) {
+  return std::any_of(state.want.begin(), state.want.end(), [holder](const auto& want) {
+    return want.first != holder && !want.second.empty();
+  });
+}
+
+// What runs cannot be stopped, but the driver gives others their turns beside it. The holder gets
+// no lease before it has given this one back, and pays then for what it has run.
+void LeaseDesk::LetOthersIn(int device, Ns now) {
+  Device& state = devices_[static_cast<size_t>(device)];
+  auto holder = state.scheduler.holder();
+  if (!holder || now - state.progress_at < kRunaway || !OthersWant(state, *holder)) {
+    return;
+  }
+  for (WorkerId worker : std::exchange(state.hold[*holder], {})) {
+    state.late.insert(worker);
+    SendTo(worker, ControlType::kLeaseLimit, device, 0);
+  }
+  state.scheduler.Release(now, !state.want[*holder].empty());
+}
+
+void LeaseDesk::Tick(Ns now) {
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    LetOthersIn(static_cast<int>(i), now);
+    Give(static_cast<int>(i), now);
+  }
+}
+
+Ns LeaseDesk::WakeAt(Ns now) {
+  Ns at = DeviceScheduler::kNever;
+  for (Device& device : devices_) {
+    at = std::min(at, device.scheduler.WakeAt(now));
+    auto holder = device.scheduler.holder();
+    if (holder && OthersWant(device, *holder)) {
+      at = std::min(at, std::max(device.progress_at + kRunaway, now));
+    }
+  }
+  return at;
+}
+
+std::vector<quota::VgpuStatus> LeaseDesk::Statuses(Ns now) const {
+  std::vector<quota::VgpuStatus> all;
+  for (const auto& [vgpu, flow] : vgpus_) {
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      quota::VgpuStatus status = devices_[i].scheduler.Status(flow, now);
+      status.vgpu = vgpu;
+      status.device = static_cast<int>(i);
+      all.push_back(std::move(status));
+    }
+  }
+  return all;
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/leases/swap_desk.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace farcall::server {
+
+namespace {
+
+using quota::kMillisecond;
+using quota::kSecond;
+using quota::Ns;
+
+constexpr Ns kPatience = 2 * kSecond;  // for the work of one that is to leave
+constexpr Ns kPause = kSecond;         // before one that stayed is asked again
+// For room to grow. Quanta are a minute at most; what lasts longer than two will not end.
+constexpr Ns kLongestWait = 120 * kSecond;
+constexpr Ns kLook = 5 * kMillisecond;        // how often, while somebody waits
+constexpr uint64_t kTellingBytes = 1u << 20;  // a smaller move says nothing about speed
+constexpr double kLastPart = 0.3;             // of a new measurement
+
+uint64_t Sum(const std::vector<uint64_t>& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
+}
+
+uint64_t Less(uint64_t from, uint64_t what) {
+  return from > what ? from - what : 0;
+}
+
+}  // namespace
+
+SwapDesk::SwapDesk(SwapOptions options, Ledger ledger, Send send)
+    : options_(std::move(options)),
+      ledger_(std::move(ledger)),
+      send_(std::move(send)),
+      budget_(options_.budget_bytes),
+      watch_(Sum(options_.budget_bytes)) {}
+
+void SwapDesk::Join(WorkerId worker, const std::string& vgpu, quota::Priority priority, Ns now) {
+  Member& member = members_[worker];
+  member.vgpu = vgpu;
+  member.priority = priority;
+  member.idle_since = member.in_since = now;
+  member.out = member.pinned = member.asks = std::vector<uint64_t>(budget_.size());
+}
+
+void SwapDesk::SetPriority(const std::string& vgpu, quota::Priority priority) {
+  for (auto& [worker, member] : members_) {
+    if (member.vgpu == vgpu) {
+      member.priority = priority;
+    }
+  }
+}
+
+void SwapDesk::Leave(WorkerId worker) {
+  members_.erase(worker);
+  budget_ = options_.budget_bytes;  // what was in the way may have gone with it
+}
+
+bool SwapDesk::waits(const Member& member) const {
+  return member.wants_in || Sum(member.asks) != 0;
+}
+
+void SwapDesk::EndPause(Member& member, Ns now) {
+  if (std::exchange(member.idle, false)) {
+    Ns pause = now - member.idle_since;
+    double part = member.pause_ns == 0 ? 1 : kLastPart;
+    member.pause_ns += static_cast<Ns>(part * static_cast<double>(pause - member.pause_ns));
+  }
+}
+
+// Two who pause often would else swap at each pause. To be worth it, one must last for its own way
+// out and the other's in.
+Ns SwapDesk::IdleSince(WorkerId worker, const Member& member, uint64_t comes_bytes, Ns now) const {
+  Ns moves = CostOf(MovableOnAll(worker, member) + comes_bytes);
+  Ns pause = std::max(member.pause_ns, now - member.idle_since);
+  if (member.idle && pause >= moves) {
+    return member.idle_since;
+  }
+  // Who works leaves when the quantum is over that pays for both ways of both.
+  Ns quantum = watch_.Quantum(2 * moves);
+  return now - member.in_since >= quantum ? member.in_since + quantum : quota::SwapCandidate::kBusy;
+}
+
+void SwapDesk::NoteWait(Member& member, Ns now) {
+  if (member.wants_since == 0) {
+    member.wants_since = now;
+  }
+}
+
+void SwapDesk::EndWait(Member& member, Ns now) {
+  if (member.wants_since != 0 && !waits(member)) {
+    member.waited_ns += now - member.wants_since;
+    member.wants_since = 0;
+  }
+}
+
+uint64_t SwapDesk::Movable(WorkerId worker, const Member& member, int device) const {
+  auto index = static_cast<size_t>(device);
+  return Less(ledger_.held(worker, device), member.pinned[index] + member.out[index]);
+}
+
+uint64_t SwapDesk::MovableOnAll(WorkerId worker, const Member& member) const {
+  uint64_t total = 0;
+  for (size_t i = 0; i < budget_.size(); ++i) {
+    total += Movable(worker, member, static_cast<int>(i));
+  }
+  return total;
+}
+
+uint64_t SwapDesk::resident_bytes(int device) const {
+  uint64_t total = ledger_.held_by_all(device);
+  for (const auto& [worker, member] : members_) {
+    if (member.state != State::kEntering) {  // who comes back has its room
+      total = Less(total, member.out[static_cast<size_t>(device)]);
+    }
+  }
+  return total;
+}
+
+uint64_t SwapDesk::host_bytes_used() const {
+  uint64_t total = 0;
+  for (const auto& [worker, member] : members_) {
+    total += member.slab_bytes;
+  }
+  return total;
+}
+
+uint64_t SwapDesk::MayLeaveFor(WorkerId asker, const Member& member, int device) const {
+  uint64_t total = 0;
+  for (const auto& [worker, other] : members_) {
+    bool may = worker != asker && other.state != State::kOut && other.priority <= member.priority &&
+               MovableOnAll(worker, other) <= options_.host_bytes;
+    total += may ? Movable(worker, other, device) : 0;
+  }
+  return total;
+}
+
+Ns SwapDesk::CostOf(uint64_t bytes) const {
+  return quota::SwitchCost(bytes, 0, 0, bytes_per_ns_, 0);
+}
+
+SwapDesk::Room SwapDesk::Ask(WorkerId worker, int device, uint64_t bytes, Ns now,
+                             std::string* why) {
+  auto found = members_.find(worker);
+  if (found == members_.end()) {
+    return Room::kThere;
+  }
+  Member& member = found->second;
+  auto index = static_cast<size_t>(device);
+  uint64_t own = ledger_.held(worker, device), all = ledger_.held_by_all(device);
+  auto refuse = [&](const std::string& limit) {
+    *why = "device memory: asked " + std::to_string(bytes) + " bytes, " + limit;
+    Withdraw(worker);
+    EndWait(member, now);
+    return Room::kNever;
+  };
+  if (bytes > Less(options_.lent_bytes[index], all)) {
+    return refuse("the server lends " + std::to_string(options_.lent_bytes[index]) + " in all, " +
+                  std::to_string(all) + " are lent");
+  }
+  if (bytes > Less(budget_[index], own)) {
+    return refuse("the device holds " + std::to_string(budget_[index]) + " at once, " +
+                  std::to_string(own) + " are the session's");
+  }
+  uint64_t resident = resident_bytes(device);
+  bool is_in = member.state == State::kIn;
+  if (is_in && resident + bytes <= budget_[index]) {
+    Withdraw(worker);
+    EndWait(member, now);
+    return Room::kThere;
+  }
+  if (is_in && resident + bytes > budget_[index] + MayLeaveFor(worker, member, device)) {
+    return refuse(std::to_string(Less(budget_[index], resident)) +
+                  " are free; others may not leave, and the server swaps " +
+                  std::to_string(options_.host_bytes) + " at most");
+  }
+  if (is_in && member.wants_since != 0 && now - member.wants_since > kLongestWait) {
+    return refuse("nobody left the device for it within 120 s");
+  }
+  member.asks[index] = bytes;
+  NoteWait(member, now);
+  return Room::kComes;
+}
+
+void SwapDesk::Withdraw(WorkerId worker) {
+  if (auto found = members_.find(worker); found != members_.end()) {
+    std::fill(found->second.asks.begin(), found->second.asks.end(), 0);
+  }
+}
+
+void SwapDesk::Shrink(int device) {
+  auto index = static_cast<size_t>(device);
+  budget_[index] = std::min(budget_[index], resident_bytes(device));
+}
+
+bool SwapDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
+  switch (message.type) {
+    case ControlType::kIdle:
+    case ControlType::kWantIn:
+    case ControlType::kMoved:
+    case ControlType::kSwapDone:
+    case ControlType::kDeviceFull:
+      break;
+    default:
+      return false;
+  }
+  auto found = members_.find(worker);
+  bool known_device = message.device >= 0 && static_cast<size_t>(message.device) < budget_.size();
+  if (found == members_.end() || !known_device) {
+    return true;
+  }
+  Member& member = found->second;
+  if (message.type == ControlType::kIdle) {
+    EndPause(member, now);
+    member.idle = message.a != 0;
+    member.idle_since = now;
+  } else if (message.type == ControlType::kWantIn) {
+    EndPause(member, now);
+    member.wants_in = true;
+    NoteWait(member, now);
+  } else if (message.type == ControlType::kMoved) {
+    uint64_t held = ledger_.held(worker, message.device);
+    member.out[static_cast<size_t>(message.device)] = std::min(message.a, held);
+  } else if (message.type == ControlType::kDeviceFull) {
+    Shrink(message.device);
+  } else {
+    Moved(worker, member, message, now);
+  }
+  return true;
+}
+
+void SwapDesk::Moved(WorkerId worker, Member& member, const ControlMessage& message, Ns now) {
+  auto took = static_cast<Ns>(std::min<uint64_t>(message.b, INT64_MAX / 4));
+  auto count = [&](Totals* own, Totals* all) {
+    for (Totals* totals : {own, all}) {
+      ++totals->count;
+      totals->bytes += message.c;
+      totals->ns += took;
+    }
+    watch_.NoteSwap(now - took, now);
+    if (message.c >= kTellingBytes && took > 0) {
+      double measured = static_cast<double>(message.c) / static_cast<double>(took);
+      bytes_per_ns_ += kLastPart * (measured - bytes_per_ns_);
+    }
+  };
+  bool kept = member.slab_bytes != 0 && host_bytes_used() <= options_.host_bytes / 2;
+  switch (static_cast<SwapOutcome>(message.a)) {
+    case SwapOutcome::kOut:
+      member.state = State::kOut;
+      for (size_t i = 0; i < budget_.size(); ++i) {
+        member.pinned[i] = Less(ledger_.held(worker, static_cast<int>(i)), member.out[i]);
+      }
+      member.slab_bytes = std::max(member.slab_bytes, Sum(member.out));
+      member.park = member.park == ParkState::kPending ? ParkState::kDone : member.park;
+      return count(&member.moved_out, &out_);
+    case SwapOutcome::kStayed:
+      member.state = State::kIn;
+      member.slab_bytes = 0;
+      member.not_before = now + kPause;
+      member.parked = false;
+      member.park = member.park == ParkState::kPending ? ParkState::kStayed : member.park;
+      return;
+    case SwapOutcome::kIn:
+      member.state = State::kIn;
+      member.in_since = now;
+
+      member.wants_in = member.parked = false;
+      member.slab_bytes = kept ? member.slab_bytes : 0;
+      EndWait(member, now);
+      return count(&member.moved_in, &in_);
+    case SwapOutcome::kNoRoom:
+      member.state = State::kOut;
+      member.not_before = now + kPause / 10;
+      for (size_t i = 0; i < budget_.size(); ++i) {
+        if (member.out[i] != 0) {
+          Shrink(static_cast<int>(i));
+        }
+      }
+      return;
+  }
+}
+
+void SwapDesk::SendOut(WorkerId worker, Member& member) {
+  ControlMessage message;
+  message.type = ControlType::kSwapOut;
+  message.a = static_cast<uint64_t>(kPatience);
+  member.state = State::kLeaving;
+  member.slab_bytes = std::max(member.slab_bytes, MovableOnAll(worker, member));
+  send_(worker, message);
+}
+
+void SwapDesk::ParkIdle(Ns now) {
+  if (options_.park_after_ns == 0) {
+    return;
+  }
+  for (auto& [worker, member] : members_) {
+    uint64_t bytes = MovableOnAll(worker, member);
+    bool leaves = member.state == State::kIn && member.idle && !waits(member) && bytes != 0 &&
+                  now - member.idle_since >= options_.park_after_ns && now >= member.not_before &&
+                  Less(bytes, member.slab_bytes) <= Less(options_.host_bytes, host_bytes_used());
+    if (leaves) {
+      member.parked = true;
+      SendOut(worker, member);
+    }
+  }
+}
+
+Status SwapDesk::Park(const std::string& vgpu) {
+  uint64_t needed = 0;
+  for (const auto& [worker, member] : members_) {
+    if (member.vgpu == vgpu && member.state == State::kIn) {
+      needed += Less(MovableOnAll(worker, member), member.slab_bytes);
+    }
+  }
+  uint64_t left = Less(options_.host_bytes, host_bytes_used());
+  if (needed > left) {
+    return {Code::kRefused, "it holds " + std::to_string(needed) + " bytes, of swap_host_mem " +
+                                std::to_string(left) + " are left"};
+  }
+  for (auto& [worker, member] : members_) {
+    if (member.vgpu != vgpu) {
+      continue;
+    }
+    member.park = member.state == State::kOut ? ParkState::kDone : ParkState::kPending;
+    member.parked = true;
+    if (member.state == State::kIn) {
+      SendOut(worker, member);
+    } else if (member.state == State::kEntering) {
+      member.park = ParkState::kStayed;
+    }
+  }
+  return {};
+}
+
+SwapDesk::Parked SwapDesk::ParkedYet(const std::string& vgpu) const {
+  bool stayed = false;
+  for (const auto& [worker, member] : members_) {
+    if (member.vgpu == vgpu) {
+      if (member.park == ParkState::kPending) {
+        return Parked::kPending;
+      }
+      stayed = stayed || member.park == ParkState::kStayed;
+    }
+  }
+  return stayed ? Parked::kStayed : Parked::kDone;
+}
+
+// In the order of their classes, then of their waiting: who is first is helped first, so that the
+// small ones behind it do not keep it waiting for ever.
+void SwapDesk::Tick(Ns now) {
+  watch_.Judge(now);
+  uint64_t demand = 0;
+  std::vector<std::pair<WorkerId, Member*>> waiting;
+  for (auto& [worker, member] : members_) {
+    bool is_parked = member.parked && member.state == State::kOut;
+    for (size_t i = 0; i < budget_.size() && !is_parked; ++i) {
+      demand += ledger_.held(worker, static_cast<int>(i)) + member.asks[i];
+    }
+    bool may_move = member.state == State::kIn || member.state == State::kOut;
+    if (waits(member) && may_move && now >= member.not_before) {
+      waiting.emplace_back(worker, &member);
+    }
+  }
+  watch_.NoteDemand(demand, now);
+  std::sort(waiting.begin(), waiting.end(), [](const auto& a, const auto& b) {
+    return std::pair(-static_cast<int>(a.second->priority), a.second->wants_since) <
+           std::pair(-static_cast<int>(b.second->priority), b.second->wants_since);
+  });
+  std::vector<uint64_t> promised(budget_.size());
+  for (auto& [worker, member] : waiting) {
+    if (!Help(worker, *member, &promised, now)) {
+      break;
+    }
+  }
+  ParkIdle(now);
+}
+
+bool SwapDesk::Help(WorkerId worker, Member& member, std::vector<uint64_t>* promised, Ns now) {
+  bool is_out = member.state == State::kOut;
+  std::vector<uint64_t> need(budget_.size());
+  for (size_t i = 0; i < budget_.size(); ++i) {
+    auto device = static_cast<int>(i);
+    need[i] = (is_out ? member.out[i] : 0) + member.asks[i];
+    uint64_t free = Less(Less(budget_[i], resident_bytes(device)), (*promised)[i]);
+    if (need[i] <= free) {
+      continue;
+    }
+    uint64_t leaving = 0;
+    for (const auto& [other, theirs] : members_) {
+      leaving += theirs.state == State::kLeaving ? Movable(other, theirs, device) : 0;
+    }
+    if (need[i] > free + leaving) {
+      Evict(worker, member, device, need[i] - free - leaving, now);
+    }
+    return false;
+  }
+  for (size_t i = 0; i < budget_.size(); ++i) {
+    (*promised)[i] += is_out ? member.asks[i] : need[i];
+  }
+  if (is_out) {
+    ControlMessage message;
+    message.type = ControlType::kSwapIn;
+    message.a = host_bytes_used() <= options_.host_bytes / 2 ? 1 : 0;
+    member.state = State::kEntering;
+    member.slab_bytes = message.a != 0 ? member.slab_bytes : Sum(member.out);
+    send_(worker, message);
+  }
+  return true;
+}
+
+void SwapDesk::Evict(WorkerId asker, const Member& member, int device, uint64_t bytes, Ns now) {
+  std::vector<quota::SwapCandidate> candidates;
+  uint64_t reused = 0;  // host memory that they have already
+  for (const auto& [worker, other] : members_) {
+    if (worker == asker || other.state != State::kIn || now < other.not_before) {
+      continue;
+    }
+    uint64_t moves = MovableOnAll(worker, other);
+    quota::SwapCandidate candidate;
+    candidate.vgpu = static_cast<uint64_t>(worker);
+    candidate.priority = other.priority;
+    candidate.bytes = Movable(worker, other, device);
+    candidate.resident_since = other.in_since;
+    // Its pauses are judged by their length: to stay for a quarter of the usual is enough.
+    candidate.switch_cost_ns = CostOf(moves) / 4;
+    candidate.idle_since = IdleSince(worker, other, Sum(member.out) + Sum(member.asks), now);
+    reused += std::min(other.slab_bytes, moves);
+    candidates.push_back(candidate);
+  }
+  uint64_t host_left = Less(options_.host_bytes, host_bytes_used());
+  std::vector<uint64_t> victims =
+      ChooseVictims(candidates, bytes, member.priority, host_left + reused, now);
+  uint64_t host_needed = 0;
+  for (uint64_t victim : victims) {
+    auto worker = static_cast<WorkerId>(victim);
+    const Member& leaves = members_.at(worker);
+    host_needed += Less(MovableOnAll(worker, leaves), leaves.slab_bytes);
+  }
+  if (host_needed > host_left) {
+    return;
+  }
+  for (uint64_t victim : victims) {
+    auto worker = static_cast<WorkerId>(victim);
+    SendOut(worker, members_.at(worker));
+  }
+}
+
+Ns SwapDesk::WakeAt(Ns now) const {
+  Ns at = INT64_MAX;
+  for (const auto& [worker, member] : members_) {
+    if (waits(member) || member.park == ParkState::kPending) {
+      return now + kLook;
+    }
+    if (options_.park_after_ns != 0 && member.state == State::kIn && member.idle) {
+      at = std::min(at, std::max(member.idle_since + options_.park_after_ns, now + kLook));
+    }
+  }
+  return at;
+}
+
+SwapDesk::Standing SwapDesk::Of(WorkerId worker, Ns now) const {
+  Standing standing;
+  auto found = members_.find(worker);
+  if (found == members_.end()) {
+    return standing;
+  }
+  const Member& member = found->second;
+  standing.state = member.state == State::kIn         ? "resident"
+                   : member.state == State::kLeaving  ? "leaves"
+                   : member.state == State::kEntering ? "comes back"
+                   : member.parked                    ? "parked"
+                                                      : "swapped";
+  standing.waits = waits(member);
+  standing.waited_ns = member.waited_ns + (member.wants_since != 0 ? now - member.wants_since : 0);
+  standing.out_bytes = member.out;
+  standing.out = member.moved_out;
+  standing.in = member.moved_in;
+  return standing;
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuBLASLt's descriptors from the client's: the real ones live as long as the call.
+#pragma once
+
+#include <cublasLt.h>
+
+#include "proto/cublaslt_call.h"
+#include "proto/library_descriptor.h"
+#include "server/library/library_call.h"
+
+namespace farcall::server {
+
+namespace cublaslt_internal {
+
+template <typename Setter, typename Real>
+bool SetAll(LibraryCall& call, cublaslt::Function name, Real* real,
+            const LibraryDescriptor& descriptor) {
+  auto set = call.Of<Setter>(static_cast<uint16_t>(name));
+  if (set == nullptr) {
+    return false;
+  }
+  return descriptor.Each([&](uint8_t attribute, const uint8_t* value, uint8_t bytes) {
+    std::array<std::byte, 256> aligned;
+    std::memcpy(aligned.data(), value, bytes);
+    using Attribute = std::conditional_t<
+        std::is_same_v<Real, cublasLtMatmulDescOpaque_t>, cublasLtMatmulDescAttributes_t,
+        std::conditional_t<
+            std::is_same_v<Real, cublasLtMatrixLayoutOpaque_t>, cublasLtMatrixLayoutAttribute_t,
+            std::conditional_t<std::is_same_v<Real, cublasLtMatmulPreferenceOpaque_t>,
+                               cublasLtMatmulPreferenceAttributes_t,
+                               cublasLtMatrixTransformDescAttributes_t>>>;
+    call.status = set(real, static_cast<Attribute>(attribute), aligned.data(), bytes);
+    return call.status == 0;
+  });
+}
+
+// The client's bytes, or null with the call refused.
+template <typename Real>
+bool Accept(LibraryCall& call, const Real* sent) {
+  if (sent == nullptr || call.status != 0) {
+    return false;
+  }
+  if (!LibraryDescriptor(const_cast<Real*>(sent), sizeof(Real)).IsOne()) {
+    call.status = CUBLAS_STATUS_INVALID_VALUE;
+    return false;
+  }
+  return true;
+}
+
+}  // namespace cublaslt_internal
+
+inline cublasLtMatmulDesc_t Convert(LibraryCall& call, cublasLtMatmulDescOpaque_t* sent) {
+  using cublaslt::Function;
+  if (!cublaslt_internal::Accept(call, sent)) return nullptr;
+  LibraryDescriptor descriptor(sent, sizeof(*sent));
+  auto init = call.Of<decltype(&::cublasLtMatmulDescInit_internal)>(
+      static_cast<uint16_t>(Function::cublasLtMatmulDescInit_internal));
+  auto* real = call.Scratch<cublasLtMatmulDescOpaque_t>();
+  if (init == nullptr ||
+      !call.Told(init(real, sizeof(*real),
+                      descriptor.Value(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLAS_COMPUTE_32F),
+                      descriptor.Value(CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUDA_R_32F))) ||
+      !cublaslt_internal::SetAll<decltype(&::cublasLtMatmulDescSetAttribute)>(
+          call, Function::cublasLtMatmulDescSetAttribute, real, descriptor)) {
+    return nullptr;
+  }
+  return real;
+}
+
+inline cublasLtMatrixLayout_t Convert(LibraryCall& call, cublasLtMatrixLayoutOpaque_t* sent) {
+  using cublaslt::Function;
+  if (!cublaslt_internal::Accept(call, sent)) return nullptr;
+  LibraryDescriptor descriptor(sent, sizeof(*sent));
+  auto init = call.Of<decltype(&::cublasLtMatrixLayoutInit_internal)>(
+      static_cast<uint16_t>(Function::cublasLtMatrixLayoutInit_internal));
+  auto* real = call.Scratch<cublasLtMatrixLayoutOpaque_t>();
+  if (init == nullptr ||
+      !call.Told(init(real, sizeof(*real),
+                      descriptor.Value(CUBLASLT_MATRIX_LAYOUT_TYPE, CUDA_R_32F),
+                      descriptor.Value(CUBLASLT_MATRIX_LAYOUT_ROWS, uint64_t{0}),
+                      descriptor.Value(CUBLASLT_MATRIX_LAYOUT_COLS, uint64_t{0}),
+                      descriptor.Value(CUBLASLT_MATRIX_LAYOUT_LD, int64_t{0}))) ||
+      !cublaslt_internal::SetAll<decltype(&::cublasLtMatrixLayoutSetAttribute)>(
+          call, Function::cublasLtMatrixLayoutSetAttribute, real, descriptor)) {
+    return nullptr;
+  }
+  return real;
+}
+
+inline cublasLtMatrixTransformDesc_t Convert(LibraryCall& call,
+                                             cublasLtMatrixTransformDescOpaque_t* sent) {
+  using cublaslt::Function;
+  if (!cublaslt_internal::Accept(call, sent)) return nullptr;
+  LibraryDescriptor descriptor(sent, sizeof(*sent));
+  auto init = call.Of<decltype(&::cublasLtMatrixTransformDescInit_internal)>(
+      static_cast<uint16_t>(Function::cublasLtMatrixTransformDescInit_internal));
+  auto* real = call.Scratch<cublasLtMatrixTransformDescOpaque_t>();
+  if (init == nullptr ||
+      !call.Told(init(real, sizeof(*real),
+                      descriptor.Value(CUBLASLT_MATRIX_TRANSFORM_DESC_SCALE_TYPE, CUDA_R_32F))) ||
+      !cublaslt_internal::SetAll<decltype(&::cublasLtMatrixTransformDescSetAttribute)>(
+          call, Function::cublasLtMatrixTransformDescSetAttribute, real, descriptor)) {
+    return nullptr;
+  }
+  return real;
+}
+
+inline cublasLtMatmulPreference_t Convert(LibraryCall& call,
+                                          cublasLtMatmulPreferenceOpaque_t* sent) {
+  using cublaslt::Function;
+  if (!cublaslt_internal::Accept(call, sent)) return nullptr;
+  LibraryDescriptor descriptor(sent, sizeof(*sent));
+  auto init = call.Of<decltype(&::cublasLtMatmulPreferenceInit_internal)>(
+      static_cast<uint16_t>(Function::cublasLtMatmulPreferenceInit_internal));
+  auto* real = call.Scratch<cublasLtMatmulPreferenceOpaque_t>();
+  if (init == nullptr || !call.Told(init(real, sizeof(*real))) ||
+      !cublaslt_internal::SetAll<decltype(&::cublasLtMatmulPreferenceSetAttribute)>(
+          call, Function::cublasLtMatmulPreferenceSetAttribute, real, descriptor)) {
+    return nullptr;
+  }
+  return real;
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/library/library_desk.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+namespace farcall::server {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string FileOf(const std::string& name, int major) {
+  return "lib" + name + ".so." + std::to_string(major);
+}
+
+// What it needs, from its own folder first: the loader then finds it by its SONAME.
+void LoadNeeds(const LibraryTable& table, const fs::path& folder) {
+  std::error_code error;
+  for (const char* name : table.needs) {
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      std::string file = entry.path().filename().string();
+      if (file.compare(0, std::string(name).size() + 4, std::string(name) + ".so.") == 0) {
+        dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+      }
+    }
+  }
+}
+
+void* Open(const LibraryTable& table, const std::string& path) {
+  if (path.find('/') != std::string::npos) {
+    LoadNeeds(table, fs::path(path).parent_path());
+  }
+  return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+}  // namespace
+
+// Objects end with the process: what they hold on the device goes with its contexts.
+LibraryDesk::~LibraryDesk() = default;
+
+LoadedLibrary* LibraryDesk::Load(const LibraryTable& table, int major, std::string* why) {
+  std::lock_guard lock(mutex_);
+  auto slot = static_cast<size_t>(table.id);
+  if (loaded_[slot] != nullptr) {
+    return loaded_[slot].get();
+  }
+  if (!missing_[slot].empty()) {
+    *why = missing_[slot];
+    return nullptr;
+  }
+  std::vector<int> majors = {major};
+  std::copy_if(table.majors.begin(), table.majors.end(), std::back_inserter(majors),
+               [major](int other) { return other != major; });
+  std::string looked_for;
+  for (int candidate : majors) {
+    if (std::find(table.majors.begin(), table.majors.end(), candidate) == table.majors.end()) {
+      continue;
+    }
+    std::string file = FileOf(table.name, candidate);
+    looked_for += (looked_for.empty() ? "" : ", ") + file;
+    for (const std::string& path : LibraryCandidates(file)) {
+      void* handle = Open(table, path);
+      if (handle == nullptr) {
+        continue;
+      }
+      auto loaded = std::make_unique<LoadedLibrary>();
+      loaded->handle = handle;
+      loaded->major = candidate;
+      loaded->path = path;
+      loaded->functions.resize(table.count);
+      for (uint16_t id = 1; id < table.count; ++id) {
+        if (table.rows[id].name != nullptr) {
+          loaded->functions[id] = dlsym(handle, table.rows[id].name);
+        }
+      }
+      loaded_[slot] = std::move(loaded);
+      return loaded_[slot].get();
+    }
+  }
+  const char* said = dlerror();
+  missing_[slot] = std::string(table.name) + ": no " + looked_for +
+                   " in the loader's path, a toolkit or NVIDIA's packages; name its folder in "
+                   "the server's FARCALL_LIBRARIES" +
+                   (said == nullptr ? "" : std::string(": ") + said);
+  std::fprintf(stderr, "farcall: %s\n", missing_[slot].c_str());
+  *why = missing_[slot];
+  return nullptr;
+}
+
+LoadedLibrary* LibraryDesk::Loaded(LibraryId id) {
+  std::lock_guard lock(mutex_);
+  return loaded_[static_cast<size_t>(id)].get();
+}
+
+void* LibraryDesk::Function(const LibraryTable& table, uint16_t id) {
+  LoadedLibrary* loaded = Loaded(table.id);
+  if (loaded == nullptr) {  // the client asked no question first
+    std::string why;
+    loaded = Load(table, table.majors.front(), &why);
+  }
+  return loaded == nullptr || id >= loaded->functions.size() ? nullptr : loaded->functions[id];
+}
+
+bool LibraryDesk::Add(const LibraryObject& object) {
+  std::lock_guard lock(mutex_);
+  return objects_.size() < kMaxObjects &&
+         objects_.emplace(object.wire, std::make_unique<LibraryObject>(object)).second;
+}
+
+LibraryObject* LibraryDesk::Find(uint64_t wire) {
+  std::lock_guard lock(mutex_);
+  auto found = objects_.find(wire);
+  return found == objects_.end() ? nullptr : found->second.get();
+}
+
+void LibraryDesk::Erase(uint64_t wire) {
+  std::lock_guard lock(mutex_);
+  objects_.erase(wire);
+}
+
+bool LibraryDesk::WasNamed(uint64_t wire) {
+  std::lock_guard lock(mutex_);
+  return LibraryObjectSerial(wire) <= highest_serial_;
+}
+
+void LibraryDesk::NoteNamed(uint64_t wire) {
+  std::lock_guard lock(mutex_);
+  highest_serial_ = std::max(highest_serial_, LibraryObjectSerial(wire));
+}
+
+std::byte* LibraryDesk::TakeResult(CUcontext context) {
+  constexpr size_t kSlots = 64;
+  std::lock_guard lock(mutex_);
+  std::vector<std::byte*>& free = results_[context];
+  if (free.empty()) {
+    void* slab = nullptr;
+    if (api_.cuMemHostAlloc(&slab, kSlots * kResultBytes,
+                            CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE) != CUDA_SUCCESS) {
+      return nullptr;
+    }
+    for (size_t i = 0; i < kSlots; ++i) {
+      free.push_back(static_cast<std::byte*>(slab) + i * kResultBytes);
+    }
+  }
+  std::byte* result = free.back();
+  free.pop_back();
+  return result;
+}
+
+void LibraryDesk::PutResult(CUcontext context, std::byte* result) {
+  std::lock_guard lock(mutex_);
+  auto found = results_.find(context);
+  if (found != results_.end()) {
+    found->second.push_back(result);
+  }
+}
+
+void LibraryDesk::ForgetContext(CUcontext context) {
+  std::lock_guard lock(mutex_);
+  results_.erase(context);
+}
+
+}  // namespace farcall::server

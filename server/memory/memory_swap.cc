@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/memory/memory_swap.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace farcall::server {
+
+namespace {
+
+using quota::Ns;
+
+// A program that pauses this long is said to be idle; one that works is never asked more often.
+constexpr Ns kQuiet = 10 * quota::kMillisecond;
+
+}  // namespace
+
+void MemorySwap::Tell(ControlType type, uint64_t a, uint64_t b, uint64_t c, int device) {
+  ControlMessage message;
+  message.type = type;
+  message.device = device;
+  message.a = a;
+  message.b = b;
+  message.c = c;
+  hooks_.tell(message);
+}
+
+void MemorySwap::TellMoved(DeviceMemory& memory) {
+  for (int device = 0; device < devices_; ++device) {
+    Tell(ControlType::kMoved, memory.out_bytes(device), 0, 0, device);
+  }
+}
+
+bool MemorySwap::Admit() {
+  State state = state_.load(std::memory_order_acquire);
+  if (state == State::kIn) {
+    touched_ = true;
+    asked_ = false;
+    if (std::exchange(told_idle_, false)) {
+      Tell(ControlType::kIdle, 0);
+    }
+    return true;
+  }
+  if (state == State::kOut && !std::exchange(asked_, true)) {
+    Tell(ControlType::kWantIn, 0);
+  }
+  return false;
+}
+
+bool MemorySwap::AdmitReturn() const {
+  State state = state_.load(std::memory_order_acquire);
+  return state == State::kIn || state == State::kOut;
+}
+
+void MemorySwap::NoteReturn(SwapGround& ground) {
+  if (state_.load(std::memory_order_acquire) == State::kOut) {
+    TellMoved(ground.SwappedMemory());
+  }
+}
+
+void MemorySwap::Fence(SwapGround& ground) {
+  fencing_ = true;
+  uint64_t fence = ++fence_;
+  ground.FenceAll([this, fence] {
+    reached_.store(fence, std::memory_order_release);
+    hooks_.wake();
+  });
+}
+
+void MemorySwap::Serve(SwapGround& ground) {
+  State state = state_.load(std::memory_order_acquire);
+  if (state == State::kIn) {
+    WatchIdle(ground);
+  } else if (state == State::kDraining) {
+    Drain(ground);
+  }
+}
+
+// A pause of the program's is no idleness while its work runs.
+void MemorySwap::WatchIdle(SwapGround& ground) {
+  Ns now = hooks_.now();
+  if (std::exchange(touched_, false)) {
+    quiet_since_ = now;
+    fencing_ = false;
+    return;
+  }
+  if (fencing_) {
+    if (reached_.load(std::memory_order_acquire) == fence_) {
+      fencing_ = false;
+      told_idle_ = ground.Quiet();
+      quiet_since_ = now;
+      if (told_idle_) {
+        Tell(ControlType::kIdle, 1);
+      }
+    }
+    return;
+  }
+  if (told_idle_) {
+    return;
+  }
+  if (!ground.Quiet()) {
+    quiet_since_ = now;
+  } else if (now - quiet_since_ >= kQuiet) {
+    Fence(ground);
+  }
+}
+
+void MemorySwap::Drain(SwapGround& ground) {
+  if (drain_until_ == 0) {
+    std::lock_guard lock(mutex_);
+    drain_until_ = hooks_.now() + patience_ns_;
+    fencing_ = false;
+  }
+  if (!fencing_) {
+    Fence(ground);
+  }
+  if (reached_.load(std::memory_order_acquire) == fence_ && ground.Quiet()) {
+    fencing_ = false;
+    drain_until_ = 0;
+    contexts_ = ground.Contexts();
+    memory_ = &ground.SwappedMemory();
+    state_.store(State::kMovingOut, std::memory_order_release);
+    mover_.Submit([this] { MoveOut(*memory_); });
+  } else if (hooks_.now() >= drain_until_) {
+    // What it waits for may come by the log, behind a record that waits here.
+    fencing_ = false;
+    drain_until_ = 0;
+    touched_ = true;
+    state_.store(State::kIn, std::memory_order_release);
+    Tell(ControlType::kSwapDone, static_cast<uint64_t>(SwapOutcome::kStayed));
+    hooks_.wake();
+  }
+}
+
+void MemorySwap::MoveOut(DeviceMemory& memory) {
+  Ns begin = hooks_.now();
+  DeviceMemory::Moved moved = memory.MoveOut(contexts_, slabs_);
+  bool stayed = moved.bytes == 0 && moved.result != CUDA_SUCCESS;
+  if (stayed) {
+    slabs_.Trim();
+  }
+  TellMoved(memory);
+  auto outcome = stayed ? SwapOutcome::kStayed : SwapOutcome::kOut;
+  state_.store(stayed ? State::kIn : State::kOut, std::memory_order_release);
+  Tell(ControlType::kSwapDone, static_cast<uint64_t>(outcome),
+       static_cast<uint64_t>(hooks_.now() - begin), moved.bytes);
+  hooks_.wake();
+}
+
+void MemorySwap::MoveIn(DeviceMemory& memory, bool keep) {
+  Ns begin = hooks_.now();
+  DeviceMemory::Moved moved = memory.MoveIn(contexts_, slabs_);
+  bool is_in = moved.result == CUDA_SUCCESS;
+  if (is_in && !keep) {
+    slabs_.Trim();
+  }
+  TellMoved(memory);
+  if (!is_in && moved.result != CUDA_ERROR_OUT_OF_MEMORY) {  // nothing will work for it any more
+    hooks_.end({Code::kInternal, "its memory could not be put back: the device answers code " +
+                                     std::to_string(moved.result)});
+  }
+  auto outcome = is_in ? SwapOutcome::kIn : SwapOutcome::kNoRoom;
+  state_.store(is_in ? State::kIn : State::kOut, std::memory_order_release);
+  Tell(ControlType::kSwapDone, static_cast<uint64_t>(outcome),
+       static_cast<uint64_t>(hooks_.now() - begin), moved.bytes);
+  hooks_.wake();
+}
+
+void MemorySwap::Hear(const ControlMessage& message) {
+  std::lock_guard lock(mutex_);
+  State state = state_.load(std::memory_order_acquire);
+  if (message.type == ControlType::kSwapOut && state == State::kIn) {
+    patience_ns_ = static_cast<Ns>(std::min<uint64_t>(message.a, INT64_MAX / 4));
+    state_.store(State::kDraining, std::memory_order_release);
+    hooks_.wake();
+  } else if (message.type == ControlType::kSwapIn && state == State::kOut) {
+    state_.store(State::kMovingIn, std::memory_order_release);
+    mover_.Submit([this, keep = message.a != 0] { MoveIn(*memory_, keep); });
+  }
+}
+
+Ns MemorySwap::ServeAt() const {
+  State state = state_.load(std::memory_order_acquire);
+  if (state == State::kDraining) {
+    return drain_until_;  // 0: at once
+  }
+  return state == State::kIn && !told_idle_ && !fencing_ ? quiet_since_ + kQuiet : kNever;
+}
+
+}  // namespace farcall::server

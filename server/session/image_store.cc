@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// The image store's memory and files.
+#include "server/session/image_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+namespace farcall::server {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string Hex(std::span<const uint8_t> bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (uint8_t byte : bytes) {
+    text.push_back(kDigits[byte >> 4]);
+    text.push_back(kDigits[byte & 15]);
+  }
+  return text;
+}
+
+Image Wrap(std::vector<std::byte> bytes) {
+  bytes.push_back(std::byte{0});
+  return std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+}
+
+bool WriteAll(int fd, const std::byte* data, size_t bytes) {
+  while (bytes != 0) {
+    ssize_t wrote = write(fd, data, bytes);
+    if (wrote <= 0) {
+      return false;
+    }
+    data += wrote;
+    bytes -= static_cast<size_t>(wrote);
+  }
+  return true;
+}
+
+std::vector<std::byte> ReadFile(const std::string& path, size_t limit) {
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) {
+    return {};
+  }
+  struct stat status {};
+  std::vector<std::byte> bytes;
+  if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+      static_cast<size_t>(status.st_size) <= limit) {
+    bytes.reserve(static_cast<size_t>(status.st_size) + 1);
+    bytes.resize(static_cast<size_t>(status.st_size));
+    size_t at = 0;
+    while (at < bytes.size()) {
+      ssize_t got = read(fd, bytes.data() + at, bytes.size() - at);
+      if (got <= 0) {
+        break;
+      }
+      at += static_cast<size_t>(got);
+    }
+    bytes.resize(at);
+  }
+  close(fd);
+  return bytes;
+}
+
+}  // namespace
+
+Status ImageStore::Put(const Hash256& hash, std::vector<std::byte> bytes) {
+  if (Sha256(bytes) != hash) {
+    return {Code::kMalformed, "image: " + std::to_string(bytes.size()) +
+                                  " bytes do not have the hash they came under"};
+  }
+  WriteFile(hash, bytes);
+  std::lock_guard lock(mutex_);
+  images_[hash] = Wrap(std::move(bytes));
+  return {};
+}
+
+Image ImageStore::Get(const Hash256& hash) {
+  {
+    std::lock_guard lock(mutex_);
+    auto image = images_.find(hash);
+    if (image != images_.end()) {
+      return image->second;
+    }
+  }
+  if (directory_.empty()) {
+    return nullptr;
+  }
+  std::string path = PathOf(hash);
+  std::vector<std::byte> bytes = ReadFile(path, kMaxImageBytes);
+  if (bytes.empty()) {
+    return nullptr;
+  }
+  if (Sha256(bytes) != hash) {
+    unlink(path.c_str());
+    return nullptr;
+  }
+  Image image = Wrap(std::move(bytes));
+  std::lock_guard lock(mutex_);
+  images_[hash] = image;
+  return image;
+}
+
+void ImageStore::Forget(const Hash256& hash) {
+  if (directory_.empty() || access(PathOf(hash).c_str(), R_OK) != 0) {
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  images_.erase(hash);
+}
+
+std::vector<uint64_t> ImageStore::Known(size_t limit) const {
+  std::vector<std::pair<fs::file_time_type, uint64_t>> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory_, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    if (name.size() != 64 || name.find_first_not_of("0123456789abcdef") != std::string::npos) {
+      continue;
+    }
+    uint64_t prefix = 0;  // little-endian: the first byte of the hash is the lowest
+    for (int i = 7; i >= 0; --i) {
+      prefix = prefix << 8 |
+               std::strtoul(name.substr(static_cast<size_t>(i) * 2, 2).c_str(), nullptr, 16);
+    }
+    found.emplace_back(entry->last_write_time(error), prefix);
+  }
+  std::sort(found.rbegin(), found.rend());
+  if (found.size() > limit) {
+    found.resize(limit);
+  }
+  std::vector<uint64_t> known;
+  for (const auto& [when, prefix] : found) {
+    known.push_back(prefix);
+  }
+  return known;
+}
+
+std::string ImageStore::PathOf(const Hash256& hash) const {
+  return directory_ + "/" + Hex(hash);
+}
+
+// Written aside and renamed, so that a reader never sees half an image. A full disk only costs the
+// cache.
+void ImageStore::WriteFile(const Hash256& hash, const std::vector<std::byte>& bytes) const {
+  if (directory_.empty()) {
+    return;
+  }
+  std::string path = PathOf(hash);
+  if (access(path.c_str(), F_OK) == 0) {
+    return;
+  }
+  std::string aside = path + ".XXXXXX";
+  int fd = mkostemp(aside.data(), O_CLOEXEC);
+  if (fd < 0) {
+    return;
+  }
+  bool whole = WriteAll(fd, bytes.data(), bytes.size());
+  close(fd);
+  if (!whole || rename(aside.c_str(), path.c_str()) != 0) {
+    unlink(aside.c_str());
+  }
+}
+
+std::string TenantImageDirectory(const std::string& tenant) {
+  std::string base;
+  if (const char* chosen = std::getenv("FARCALL_CACHE_DIR"); chosen != nullptr && *chosen != 0) {
+    base = std::string(chosen) + "/server";
+  } else if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0) {
+    base = std::string(cache) + "/farcall/server";
+  } else if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0) {
+    base = std::string(home) + "/.cache/farcall/server";
+  } else {
+    return "";
+  }
+  Hash256 hash = Sha256(std::as_bytes(std::span(tenant)));
+  std::string directory = base + "/" + Hex(std::span(hash).first(16));
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) {
+    return "";
+  }
+  fs::permissions(directory, fs::perms::owner_all, error);
+  return directory;
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// The session's life and its link: frames in, output out. Records are served in session_serve.cc.
+#include "server/session/session.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+#include "proto/call_id.h"
+#include "server/library/library_desk.h"
+#include "server/session/current_context.h"
+#include "server/session/event_clock.h"
+
+namespace farcall::server {
+
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+LinkOptions OptionsOfLink(const SessionOptions& options) {
+  LinkOptions link;
+  link.is_client = false;
+  link.lanes = options.lanes;
+  link.grace_ms = options.grace_ms;
+  link.heartbeat_ms = options.heartbeat_ms;
+  link.spin_us = options.spin_us;
+  return link;
+}
+
+}  // namespace
+
+Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBroker& broker)
+    : api_(api),
+      options_(options),
+      link_(Link::Create(*this, OptionsOfLink(options))),
+      outbox_(*link_),
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      broker_(broker),
+      memory_(api, broker),
+      user_memory_(api, broker),
+      mirrors_(api, broker),
+      landing_(
+          api, options.landing_slots, options.max_landing_heap_bytes, [this] { Wake(); },
+          [this](uint64_t bytes) {
+            Builder body;
+            body.Put<uint64_t>(bytes);
+            outbox_.Push(SessionCall::kUsed, body.bytes());
+          }),
+      readback_(api, kMaxChunkBytes, options.readback_slots, 8),
+      small_readback_(api, kMaxInlineBytes, 256, 16),
+      images_(options.image_directory),
+      libraries_(std::make_unique<LibraryDesk>(api)),
+      contexts_(UINT16_MAX + 1),
+      completion_(api,
+                  [this] {
+                    outbox_.Flush();
+                    Wake();
+                  }),
+      helper_([this] {
+        outbox_.Flush();
+        Wake();
+      }),
+      memory_helper_([this] {
+        outbox_.Flush();
+        Wake();
+      }),
+      library_helper_([this] {
+        outbox_.Flush();
+        Wake();
+      }),
+      toolchain_helper_([this] {
+        outbox_.Flush();
+        Wake();
+      }),
+      nvml_helper_([] {}) {
+  completion_.OnReached([this](uint64_t stream_key, uint64_t order) {
+    if (mirrors_.bytes() != 0) {
+      mirror_work_.Reached(stream_key, order);
+    }
+  });
+}
+
+Session::~Session() {
+  EndHostCalls();
+  if (options_.swap != nullptr) {
+    options_.swap->Stop();
+  }
+  landing_.Stop();
+  nvml_helper_.Stop();
+  leaving_.store(true);
+  library_helper_.Stop();
+  toolchain_helper_.Stop();
+  helper_.Stop();
+  memory_helper_.Stop();
+  completion_.Stop();
+  link_.reset();
+  DeleteExtras();
+  if (wake_fd_ >= 0) {
+    close(wake_fd_);
+  }
+}
+
+int Session::ReserveWindow(const std::vector<Window>& offers) {
+  int taken = memory_.ReserveWindow(offers);
+  if (taken >= 0) {
+    user_memory_.SetWindow(ReservationHalf(memory_.window()));
+  }
+  return taken;
+}
+
+void Session::DeleteExtras() {
+  for (uint8_t number = 1; number <= static_cast<uint8_t>(HandleKind::kLast); ++number) {
+    auto kind = static_cast<HandleKind>(number);
+    table(kind).ForEachLive(
+        [kind](uint32_t, uint16_t, void*, void* extra) { DeleteExtra(kind, extra); });
+  }
+  for (auto [kind, extra] : buried_) {
+    DeleteExtra(kind, extra);
+  }
+}
+
+void Session::Wake() {
+  uint64_t one = 1;
+  (void)!write(wake_fd_, &one, sizeof(one));
+}
+
+void Session::Stop(const Status& why) {
+  {
+    std::lock_guard lock(end_mutex_);
+    if (stop_requested_) {
+      return;
+    }
+    stop_request_ = why;
+    stop_requested_ = true;
+  }
+  Wake();
+}
+
+Status Session::Run() {
+  // The client applies the rules of capture modes; no thread of ours may break a capture by a
+  // housekeeping call.
+  if (api_.cuThreadExchangeStreamCaptureMode != nullptr) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    api_.cuThreadExchangeStreamCaptureMode(&mode);
+  }
+  Status status;
+  while (!ended_ && !stop_requested_) {
+    SpinForCompletions();
+    auto deadline = NextDeadline();
+    if (backlog_full()) {
+      pollfd wake{wake_fd_, POLLIN, 0};
+      poll(&wake, 1, 100);
+    } else {
+      status = link_->Pump(deadline, wake_fd_);
+      if (!status.ok() && status.code() != Code::kTimeout) {
+        break;
+      }
+    }
+    uint64_t drained;
+    (void)!read(wake_fd_, &drained, sizeof(drained));
+    status = ServeBacklog();
+    if (!status.ok()) {
+      break;
+    }
+    ServeGate();
+    if (options_.swap != nullptr) {
+      options_.swap->Serve(*this);
+    }
+  }
+  Status reason = status;
+  {
+    std::lock_guard lock(end_mutex_);
+    if (stop_requested_) {
+      reason = stop_request_;
+    } else if (!end_reason_.ok()) {
+      reason = end_reason_;
+    }
+  }
+  if (!ended_) {
+    outbox_.Flush();
+    link_->Close(reason);  // says goodbye with it
+  }
+  return reason;
+}
+
+Clock::time_point Session::NextDeadline() const {
+  quota::Ns at = ComputeGate::kNever;
+  if (options_.gate != nullptr && options_.gate->engaged()) {
+    at = options_.gate->ServeAt();
+  }
+  if (options_.swap != nullptr) {
+    at = std::min(at, options_.swap->ServeAt());
+  }
+  auto deadline = Clock::now() + milliseconds(1000);
+  return at == ComputeGate::kNever
+             ? deadline
+             : std::min(deadline, Clock::time_point(std::chrono::nanoseconds(at)));
+}
+
+// A reply is often a few microseconds away: looking here saves the hand-over to the polling thread.
+void Session::SpinForCompletions() {
+  if (completion_.idle()) {
+    return;
+  }
+  auto end = Clock::now() + microseconds(options_.spin_us);
+  do {
+    completion_.Poll(false);
+    if (completion_.idle()) {
+      return;
+    }
+  } while (Clock::now() < end);
+  completion_.Kick();
+}
+
+Status Session::OnFrame(const FrameView& frame) {
+  if (stop_requested_) {
+    return {};
+  }
+  if (!backlog_.empty()) {
+    backlog_.push_back({{frame.records.begin(), frame.records.end()}, 0, frame.header.chunks_sent});
+    backlog_bytes_ += frame.records.size();
+    return {};
+  }
+  size_t served_bytes = 0;
+  Status status = ServeRecords(frame.records, frame.header.chunks_sent, &served_bytes);
+  if (!status.ok()) {
+    Stop(status);  // Run says goodbye, then closes
+    return {};
+  }
+  if (served_bytes < frame.records.size()) {
+    auto rest = frame.records.subspan(served_bytes);
+    backlog_.push_back({{rest.begin(), rest.end()}, 0, frame.header.chunks_sent});
+    backlog_bytes_ += rest.size();
+  }
+  EndOfFrame();
+  return {};
+}
+
+void Session::EndOfFrame() {
+  for (uint16_t slot : dirty_contexts_) {
+    ContextState* context = contexts_[slot];
+    if (context != nullptr && context->native != nullptr) {
+      FenceFrees(*context);
+    }
+  }
+  dirty_contexts_.clear();
+  ServeGate();
+  outbox_.Flush();
+}
+
+std::span<std::byte> Session::ChunkDestination(const ChunkHeader& header) {
+  return landing_.Destination(header);
+}
+
+void Session::OnChunk(const ChunkHeader& header) {
+  landing_.Landed(header);
+}
+
+void Session::OnDetached(const Status&) {}
+
+void Session::OnReattached() {}
+
+void Session::OnClosed(const Status& why) {
+  {
+    std::lock_guard lock(end_mutex_);
+    if (end_reason_.ok()) {
+      end_reason_ = why;
+    }
+    ended_ = true;
+  }
+  landing_.Stop();
+  EndHostCalls();
+  Wake();
+}
+
+void Session::DrainOutput() {
+  if (options_.output_fd < 0) {
+    return;
+  }
+  std::fflush(stdout);
+  std::lock_guard lock(output_mutex_);
+  std::byte buffer[8192];
+  while (true) {
+    ssize_t got = read(options_.output_fd, buffer, sizeof(buffer));
+    if (got <= 0) {
+      return;
+    }
+    Builder body;
+    body.PutBytes(buffer, static_cast<size_t>(got));
+    outbox_.Push(SessionCall::kOutput, body.bytes());
+  }
+}
+
+// A driver empties the buffer of device printf at its own blocking waits, which the worker does not
+// use.
+void Session::FlushPrintf(CUcontext context) {
+  if (prints_) {
+    CurrentContext::Set(api_, context);
+    // Any stream's wait empties it: one that never has work does not make us wait.
+    std::unique_lock lock(flush_mutex_);
+    auto [stream, is_new] = flush_streams_.try_emplace(context, nullptr);
+    if (is_new && api_.cuStreamCreate(&stream->second, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) {
+      stream->second = nullptr;
+    }
+    CUstream idle = stream->second;
+    lock.unlock();
+    if (idle != nullptr) {
+      api_.cuStreamSynchronize(idle);
+    }
+    DrainOutput();
+  }
+}
+
+void Session::ForgetContext(CUcontext context) {
+  libraries_->ForgetContext(context);
+  if (options_.swap != nullptr) {
+    options_.swap->ForgetContext(context);
+  }
+  completion_.ForgetContext(context);
+  if (options_.clock != nullptr) {
+    options_.clock->ForgetContext(context);
+  }
+  landing_.slots().ForgetContext(context);
+  readback_.ForgetContext(context);
+  small_readback_.ForgetContext(context);
+  std::lock_guard lock(flush_mutex_);
+  flush_streams_.erase(context);
+}
+
+std::byte* Session::KeepBytes(std::span<const std::byte> bytes) {
+  auto copy = std::make_unique<std::byte[]>(bytes.size());
+  std::memcpy(copy.get(), bytes.data(), bytes.size());
+  std::lock_guard lock(kept_mutex_);
+  kept_.push_back(std::move(copy));
+  return kept_.back().get();
+}
+
+void Session::Keep(std::shared_ptr<void> object) {
+  std::lock_guard lock(kept_mutex_);
+  kept_objects_.push_back(std::move(object));
+}
+
+void Session::Bury(HandleKind kind, void* extra) {
+  std::lock_guard lock(kept_mutex_);
+  if (extra != nullptr) {
+    buried_.emplace_back(kind, extra);
+  }
+}
+
+bool Session::capturing(CUstream stream) {
+  if (captures_.load() <= 0) {
+    return false;
+  }
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return api_.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// The message kLibrary: a call of a mathematics library, ordered, gated and answered as a launch
+// is.
+#include "server/library/library_desk.h"
+#include "server/library/toolkit_files.h"
+#include "server/session/current_context.h"
+#include "server/session/session.h"
+
+namespace farcall::server {
+
+namespace {
+
+bool ReadHeader(Reader& in, LibraryHeader* header) {
+  header->stream = in.Get<uint64_t>();
+  header->library = in.Get<uint8_t>();
+  header->major = in.Get<uint8_t>();
+  header->function = in.Get<uint16_t>();
+  header->pointer_mode = in.Get<uint8_t>();
+  for (uint8_t& reserved : header->reserved) {
+    reserved = in.Get<uint8_t>();
+  }
+  return in.ok() && header->library != 0 &&
+         header->library <= static_cast<uint8_t>(LibraryId::kLast);
+}
+
+// What its like is known by, to the gate: the function and the sizes ahead of the first pointers.
+uint64_t WorkOf(const LibraryHeader& header, std::span<const std::byte> body) {
+  constexpr size_t kTelling = 64;
+  uint64_t key = uint64_t{header.library} << 16 | header.function;
+  for (size_t at = sizeof(header) + 8; at + 8 <= std::min(body.size(), kTelling); at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, body.data() + at, sizeof(word));
+    key = (key ^ word) * 0x9e3779b97f4a7c15u;
+    key ^= key >> 29;
+  }
+  return key | 1;
+}
+
+// What a toolkit here has beside its libraries, in pieces; read on a helper.
+std::function<void()> AnswerFile(ServeCall& call) {
+  const auto file = call.in.Get<uint32_t>();
+  call.in.Get<uint32_t>();
+  const auto from = call.in.Get<uint64_t>();
+  if (!call.in.Done()) {
+    call.Lie("a file's piece");
+  }
+  return [&session = call.session, header = call.header, file, from] {
+    uint64_t whole = 0;
+    std::string piece;
+    Status read = ReadToolkitFile(static_cast<LibraryFile>(file), from, &whole, &piece);
+    Builder out;
+    out.Put<int32_t>(read.ok() ? 0 : 1);
+    out.Put<uint32_t>(0);
+    out.Put<uint64_t>(whole);
+    out.PutString(read.ok() ? piece : read.message());
+    session.Answer(header, CUDA_SUCCESS, out.bytes());
+  };
+}
+
+}  // namespace
+
+void Session::AnswerLibrary(LibraryCall& library, const LibraryHeader& header) {
+  ServeCall& call = library.base();
+  if (call.result == CUDA_SUCCESS) {
+    library.Finish();
+  }
+  if (call.parked) {
+    return;
+  }
+  if (call.result == CUDA_SUCCESS && library.status != 0 && (call.header.flags & kWantReply) == 0) {
+    Builder body;
+    body.Put<uint64_t>(library.failed_object());
+    body.Put<uint16_t>(header.library);
+    body.Put<uint16_t>(header.function);
+    body.Put<int32_t>(library.status);
+    outbox_.Push(SessionCall::kLibraryFailed, body.bytes());
+    return;
+  }
+  Finish(call);
+}
+
+void Session::OpenLibrary(const RecordHeader& record, const LibraryHeader& header,
+                          const LibraryTable& table) {
+  library_helper_.Submit([this, record, header, &table] {
+    std::string why;
+    LoadedLibrary* loaded = libraries_->Load(table, header.major, &why);
+    int64_t version =
+        loaded == nullptr || table.version == nullptr ? 0 : table.version(loaded->handle);
+    Builder out;
+    out.Put<int32_t>(loaded == nullptr ? table.internal_error : 0);
+    out.Put<uint32_t>(0);
+    out.PutBytes(&version, sizeof(version));
+    out.PutString(loaded == nullptr ? why : loaded->path);
+    Answer(record, CUDA_SUCCESS, out.bytes());
+  });
+}
+
+void Session::ServeLibraryBlob(ServeCall& call, const LibraryHeader& header) {
+  LibraryBlobs& blobs = libraries_->blobs();
+  const auto blob = call.in.Get<uint64_t>();
+  if (header.function == kLibraryTake) {
+    const auto from = call.in.Get<uint64_t>();
+    std::string piece;
+    if (!call.in.Done()) {
+      return call.Lie("a blob's piece");
+    }
+    if (!blobs.Take(blob, from, &piece)) {
+      call.result = CUDA_ERROR_INVALID_VALUE;
+    }
+    call.out.Put<int32_t>(0);
+    call.out.Put<uint32_t>(0);
+    call.out.PutString(piece);
+    return Finish(call);
+  }
+  std::span<const std::byte> bytes;
+  if (header.function == kLibraryPut) {
+    bytes = call.in.GetBytes();
+  }
+  if (!call.in.Done()) {
+    return call.Lie("a blob's bytes");
+  }
+  if (header.function == kLibraryDrop) {
+    blobs.Drop(blob);
+  } else {
+    blobs.Append(blob, bytes);  // what is too large is missed by the call that names it
+  }
+  call.out.Put<int32_t>(0);
+  call.out.Put<uint32_t>(0);
+  Finish(call);
+}
+
+// Compilers: they know no context and no stream, and nothing on the log waits for them.
+Status Session::SubmitApart(const RecordView& record, const LibraryHeader& header,
+                            const LibraryRow& row) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
+  toolchain_helper_.Submit([this, bytes, copy = record.header, header, &row] {
+    Turn turn;
+    ServeCall call(*this, api_, copy, *bytes, turn);
+    LibraryHeader again{};
+    ReadHeader(call.in, &again);
+    call.on_helper = true;
+    LibraryCall library(call, *libraries_,
+                        *FindLibraryTable(static_cast<LibraryId>(header.library)), header, nullptr);
+    row.serve(library);
+    Status status = call.LieStatus();
+    if (!status.ok()) {
+      return Stop(status);
+    }
+    AnswerLibrary(library, header);
+  });
+  return {};
+}
+
+Status Session::ServeLibrary(const RecordView& record, Turn& turn, Served* served) {
+  ServeCall call(*this, api_, record.header, record.body, turn);
+  LibraryHeader header{};
+  if (!ReadHeader(call.in, &header)) {
+    return Malformed(record.header, "kLibrary's header");
+  }
+  const LibraryTable* table = FindLibraryTable(static_cast<LibraryId>(header.library));
+  const LibraryRow* row =
+      table != nullptr && header.function < table->count ? &table->rows[header.function] : nullptr;
+  if (table != nullptr && header.function == kLibraryOpen) {
+    OpenLibrary(record.header, header, *table);
+    return {};
+  }
+  if (table != nullptr && header.function >= kLibraryPut && header.function <= kLibraryTake) {
+    ServeLibraryBlob(call, header);
+    return call.LieStatus();
+  }
+  if (table != nullptr && header.function == kLibraryFile) {
+    std::function<void()> answer = AnswerFile(call);
+    if (!call.lie()) {
+      library_helper_.Submit(std::move(answer));
+    }
+    return call.LieStatus();
+  }
+  if (row == nullptr || row->serve == nullptr) {
+    Answer(record.header, CUDA_ERROR_NOT_SUPPORTED, {}, "no such function of that library");
+    return {};
+  }
+  if (row->apart) {
+    return SubmitApart(record, header, *row);
+  }
+  if ((header.stream == 0 || row->slow) && !side_.ahead().empty()) {
+    turn.touched.everything = turn.blocked = true;
+    *served = Served::kStalled;
+    return {};
+  }
+  CUresult prepared = PrepareContext(record.header, &call.context, &call.stalled);
+  if (call.stalled) {
+    *served = Served::kStalled;
+    return {};
+  }
+  call.result = prepared;
+  if (prepared != CUDA_SUCCESS) {
+    Finish(call);
+    return {};
+  }
+  if (row->slow) {
+    return SubmitLibrary(record, header, *row);
+  }
+  return RunLibrary(call, header, *row, record.body, served);
+}
+
+Status Session::RunLibrary(ServeCall& call, const LibraryHeader& header, const LibraryRow& row,
+                           std::span<const std::byte> body, Served* served) {
+  bool gated = options_.gate != nullptr && options_.gate->engaged() && header.stream != 0;
+  uint64_t work = gated ? WorkOf(header, body) : 0;
+  work = captures_.load() > 0 ? ~work : work;
+  if (gated && !AdmitWork(*call.context, work)) {
+    *served = Served::kStalled;
+    return {};
+  }
+  MakeCurrent(call.context);
+  CUstream stream = nullptr;
+  if (header.stream != 0) {
+    stream = call.ResolveStream(header.stream);
+    if (call.ready() && row.blocks && !IsIdle(call, header.stream)) {
+      call.stalled = call.turn.awaits_bytes = true;
+    }
+  }
+  LibraryCall library(call, *libraries_, *FindLibraryTable(static_cast<LibraryId>(header.library)),
+                      header, stream);
+  if (call.ready()) {
+    row.serve(library);
+  }
+  if (call.stalled && !call.lie()) {
+    if (gated) {
+      NoteStalledWork(call.context->device);
+    }
+    *served = Served::kStalled;
+    return {};
+  }
+  FARCALL_TRY(call.LieStatus());
+  if (gated) {
+    NoteSubmittedWork(call.context->device, work);
+  }
+  AnswerLibrary(library, header);
+  return {};
+}
+
+// A function that waits for its stream inside: this thread must not wait with it, as what the
+// stream waits for may come by the log.
+bool Session::IsIdle(ServeCall& call, uint64_t wire_stream) {
+  StreamState* stream = call.FindStream(wire_stream);
+  if (stream == nullptr || capturing(stream->native)) {
+    return true;
+  }
+  CUresult state = api_.cuStreamQuery(stream->native);
+  if (state != CUDA_ERROR_NOT_READY) {
+    return true;
+  }
+  if (call.turn.progress == 0) {
+    call.turn.progress = 1;
+    CUresult result = CUDA_SUCCESS;
+    FenceStream(
+        *stream, [this](CUresult) { Wake(); }, &result);
+  }
+  return false;
+}
+
+// Creates and what waits for the device: later records that name the object wait for it.
+Status Session::SubmitLibrary(const RecordView& record, const LibraryHeader& header,
+                              const LibraryRow& row) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
+  RecordHeader copy = record.header;
+  ContextState* context = contexts_[copy.context];
+  library_helper_.Submit([this, bytes, copy, header, context, &row] {
+    Turn turn;
+    ServeCall call(*this, api_, copy, *bytes, turn);
+    LibraryHeader again{};
+    ReadHeader(call.in, &again);
+    call.on_helper = true;
+    call.context = context;
+    CurrentContext::Set(api_, context->native);
+    LibraryCall library(call, *libraries_,
+                        *FindLibraryTable(static_cast<LibraryId>(header.library)), header, nullptr);
+    row.serve(library);
+    Status status = call.LieStatus();
+    if (!status.ok()) {
+      return Stop(status);
+    }
+    AnswerLibrary(library, header);
+  });
+  return {};
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records in their order: from a frame, from the backlog of a stalled log, from the side queue; to
+// their server function, or to the helper.
+#include <cstring>
+
+#include "proto/call_id.h"
+#include "server/session/current_context.h"
+#include "server/session/event_clock.h"
+#include "server/session/gated_calls.h"
+#include "server/session/session.h"
+
+namespace farcall::server {
+
+Status Session::ServeBacklog() {
+  if (side_.empty() && backlog_.empty()) {
+    return {};
+  }
+  if (!side_.empty() && options_.swap != nullptr && !options_.swap->Admit()) {
+    return {};
+  }
+  FARCALL_TRY(ServeSideQueue());
+  while (!backlog_.empty()) {
+    Waiting& next = backlog_.front();
+    size_t served_bytes = 0;
+    FARCALL_TRY(ServeRecords(std::span(next.bytes).subspan(next.served_bytes), next.chunks_sent,
+                             &served_bytes));
+    next.served_bytes += served_bytes;
+    if (next.served_bytes < next.bytes.size()) {
+      break;
+    }
+    backlog_bytes_ -= next.bytes.size();
+    backlog_.pop_front();
+  }
+  EndOfFrame();
+  return {};
+}
+
+Status Session::ServeSideQueue() {
+  Status status;
+  side_.ServeAll([&](SideQueue::Entry& entry) {
+    RecordCursor cursor(entry.bytes);
+    RecordView record;
+    cursor.Next(record);
+    // What it names is known already; what it resolves now is the same or less.
+    Footprint touched = std::move(entry.turn.touched);
+    entry.turn.Retry();
+    Served served = Served::kDone;
+    status = record.header.call >= kFirstSessionCall ? ServeSessionCall(record, entry.turn, &served)
+                                                     : ServeCallRecord(record, entry.turn, &served);
+    entry.turn.touched = std::move(touched);
+    return !status.ok() ? -1 : served == Served::kDone ? 1 : 0;
+  });
+  return status;
+}
+
+Status Session::ServeRecords(std::span<const std::byte> records, uint64_t chunks_sent,
+                             size_t* served_bytes) {
+  RecordCursor cursor(records);
+  RecordView record;
+  while (cursor.Next(record)) {
+    Served served = Served::kDone;
+    head_.chunks_sent = chunks_sent;
+    head_.Retry();
+    FARCALL_TRY(ServeRecord(record, &served));
+    if (served == Served::kStalled && !MoveAside(record)) {
+      return {};
+    }
+    head_.Reset();
+    *served_bytes += record.header.bytes;
+  }
+  if (!cursor.Done()) {
+    return {Code::kMalformed, "a record's length does not fit its frame"};
+  }
+  return {};
+}
+
+// A record that waits for bytes, or for one that does, leaves the log so that others may pass.
+// While a stream captures, the latter keep their places: what is captured follows the log.
+bool Session::MoveAside(const RecordView& record) {
+  bool may_leave = head_.awaits_bytes || (head_.blocked && captures_ == 0);
+  if (!may_leave || side_.bytes() > kMaxBacklogBytes) {
+    return false;
+  }
+  std::vector<std::byte> bytes(record.header.bytes);
+  std::memcpy(bytes.data(), &record.header, sizeof(record.header));
+  std::memcpy(bytes.data() + sizeof(record.header), record.body.data(), record.body.size());
+  side_.Push(std::move(bytes), std::move(head_));
+  return true;
+}
+
+Status Session::ServeRecord(const RecordView& record, Served* served) {
+  if (options_.swap != nullptr && !AdmitsMemory(record.header)) {
+    *served = Served::kStalled;
+    return {};
+  }
+  if (record.header.call >= kFirstSessionCall) {
+    return ServeSessionCall(record, head_, served);
+  }
+  return ServeCallRecord(record, head_, served);
+}
+
+CUresult Session::PrepareContext(const RecordHeader& header, ContextState** context,
+                                 bool* stalled) {
+  if (header.context == 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  bool may_come = helper_.busy();
+  // The slot's newest life: the client says the slot only.
+  HandleTable::Found found = table(HandleKind::kContext).FindNewest(header.context);
+  switch (found.state) {
+    case HandleTable::State::kLive:
+      *context = contexts_[header.context];
+      return CUDA_SUCCESS;
+    case HandleTable::State::kPending:
+      *stalled = true;
+      return CUDA_SUCCESS;
+    case HandleTable::State::kFailed:
+      return CUDA_ERROR_INVALID_CONTEXT;
+    default:
+      break;
+  }
+  if (may_come) {
+    *stalled = true;
+    return CUDA_SUCCESS;
+  }
+  return found.state == HandleTable::State::kDead ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                                  : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+void Session::MakeCurrent(ContextState* context) {
+  CurrentContext::Set(api_, context == nullptr ? nullptr : context->native);
+}
+
+// How many captures are under way: `capturing` asks the driver only then.
+void Session::NoteCapture(CallId call, CUresult result) {
+  switch (call) {
+    case CallId::cuStreamBeginCapture_v2:
+    case CallId::cuStreamBeginCaptureToGraph:
+      captures_ += result == CUDA_SUCCESS ? 1 : 0;
+      return;
+    case CallId::cuStreamEndCapture:
+      // An invalid capture is over as well.
+      captures_ -= result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+                           result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+                       ? 1
+                       : 0;
+      return;
+    default:
+      return;
+  }
+}
+
+Status Session::ServeCallRecord(const RecordView& record, Turn& turn, Served* served) {
+  const RecordHeader& header = record.header;
+  const DispatchRow* row = header.call < kDispatchRows ? &kDispatchTable[header.call] : nullptr;
+  ServeCall call(*this, api_, header, record.body, turn);
+  if (row == nullptr || row->serve == nullptr) {
+    call.result = CUDA_ERROR_NOT_SUPPORTED;
+    Finish(call);
+    return {};
+  }
+  if (!row->by_streams && !side_.ahead().empty()) {
+    turn.touched.everything = turn.blocked = true;
+    *served = Served::kStalled;
+    return {};
+  }
+  if (header.context != 0 || row->needs_context) {
+    CUresult result = PrepareContext(header, &call.context, &call.stalled);
+    if (call.stalled) {
+      *served = Served::kStalled;
+      return {};
+    }
+    if (row->needs_context) {
+      call.result = result;
+    }
+  }
+  if (call.result == CUDA_SUCCESS) {
+    uint64_t work = GatedWork(record, call.context);
+    if (work != 0 && !AdmitWork(*call.context, work)) {
+      *served = Served::kStalled;
+      return {};
+    }
+    if (row->slow) {
+      SubmitToHelper(record, *row);
+      return {};
+    }
+    if (call.context != nullptr) {
+      MakeCurrent(call.context);
+    }
+    FARCALL_TRY(row->serve(call));
+    if (call.stalled && !call.lie()) {
+      if (work != 0) {
+        NoteStalledWork(call.context->device);
+      }
+      *served = Served::kStalled;
+      return {};
+    }
+    FARCALL_TRY(call.LieStatus());
+    if (work != 0) {
+      NoteSubmittedWork(call.context->device, work);
+    }
+  }
+  NoteCapture(static_cast<CallId>(header.call), call.result);
+  Finish(call);
+  return {};
+}
+
+uint64_t Session::GatedWork(const RecordView& record, const ContextState* context) const {
+  if (options_.gate == nullptr || !options_.gate->engaged() || context == nullptr) {
+    return 0;
+  }
+  uint64_t key = WorkKey(record);
+  // Captured, it costs nothing now: that must not be learnt for when it runs.
+  return key != 0 && captures_.load() > 0 ? ~key : key;
+}
+
+bool Session::AdmitWork(ContextState& context, uint64_t work) {
+  if (!options_.gate->Admit(context.device, work)) {
+    return false;
+  }
+  if (options_.clock != nullptr) {
+    MakeCurrent(&context);
+    options_.clock->Begin(context.device, context.native);
+  }
+  return true;
+}
+
+void Session::NoteStalledWork(int device) {
+  if (options_.clock != nullptr) {
+    options_.clock->Cancel(device);
+  }
+}
+
+void Session::NoteSubmittedWork(int device, uint64_t work) {
+  if (options_.clock != nullptr) {
+    options_.clock->Submitted(device);
+  }
+  if (options_.gate->Submitted(device, work)) {
+    ServeGate();
+  }
+}
+
+void Session::ServeGate() {
+  if (options_.gate != nullptr && options_.gate->engaged()) {
+    options_.gate->Serve(
+        [this](int device, std::function<void()> done) { FenceDevice(device, std::move(done)); });
+  }
+}
+
+void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row) {
+  auto header = std::make_shared<RecordHeader>(record.header);
+  auto body = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
+  ContextState* context = nullptr;
+  if (header->context != 0) {
+    bool stalled = false;
+    PrepareContext(*header, &context, &stalled);
+  }
+  helper_.Submit([this, header, body, context, &row] {
+    Turn turn;
+    ServeCall call(*this, api_, *header, *body, turn);
+    call.on_helper = true;
+    call.context = context;
+    CurrentContext::Set(api_, context == nullptr ? nullptr : context->native);
+    Status status = row.serve(call);
+    if (status.ok()) {
+      status = call.LieStatus();
+    }
+    if (!status.ok()) {
+      return Stop(status);
+    }
+    Finish(call);
+  });
+}
+
+void Session::Finish(ServeCall& call) {
+  if (call.parked) {
+    return;
+  }
+  Answer(call.header, call.result, call.out.bytes(), call.detail);
+}
+
+void Session::Answer(const RecordHeader& header, CUresult result, std::span<const std::byte> out,
+                     const std::string& detail) {
+  if ((header.flags & kWantReply) != 0) {
+    bool is_call = header.call < kFirstSessionCall ||
+                   header.call == static_cast<uint16_t>(SessionCall::kLibrary);
+    if (result == CUDA_SUCCESS && is_call) {
+      TellMirrored();
+    }
+    outbox_.Reply(header, result, out);
+  } else if (result != CUDA_SUCCESS) {
+    outbox_.Error(header, result, detail);
+  }
+}
+
+Status Session::Malformed(const RecordHeader& header, const std::string& what) {
+  return {Code::kMalformed, "session call " + std::to_string(header.call) + ": " + what};
+}
+
+}  // namespace farcall::server

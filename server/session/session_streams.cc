@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts and streams as the session tracks them: which have work, and waiting for it.
+#include <algorithm>
+
+#include "server/session/event_clock.h"
+#include "server/session/session.h"
+
+namespace farcall::server {
+
+namespace {
+
+// One answer for several points: the first error, once all are reached.
+class Countdown {
+ public:
+  Countdown(int count, std::function<void(CUresult)> done) : left_(count), done_(std::move(done)) {}
+  void Reach(CUresult result) {
+    {
+      std::lock_guard lock(mutex_);
+      if (result != CUDA_SUCCESS && first_error_ == CUDA_SUCCESS) {
+        first_error_ = result;
+      }
+      if (--left_ != 0) {
+        return;
+      }
+    }
+    done_(first_error_);
+  }
+
+ private:
+  std::mutex mutex_;
+  int left_;
+  CUresult first_error_ = CUDA_SUCCESS;
+  std::function<void(CUresult)> done_;
+};
+
+}  // namespace
+
+ContextState& Session::MakeContext(uint16_t slot) {
+  all_contexts_.push_back(std::make_unique<ContextState>());
+  contexts_[slot] = all_contexts_.back().get();
+  ContextState& context = *contexts_[slot];
+  context.slot = slot;
+  context.legacy = {NewStreamKey(), CU_STREAM_LEGACY, &context, false};
+  context.legacy.is_default = true;
+  return context;
+}
+
+StreamState* Session::PerThreadStream(ContextState& context, uint16_t thread, CUresult* result) {
+  std::unique_ptr<StreamState>& stream = context.per_thread[thread];
+  if (stream == nullptr) {
+    CUstream native = nullptr;
+    MakeCurrent(&context);
+    CUresult created = api_.cuStreamCreate(&native, CU_STREAM_DEFAULT);
+    if (created != CUDA_SUCCESS) {
+      context.per_thread.erase(thread);
+      if (*result == CUDA_SUCCESS) {
+        *result = created;
+      }
+      return nullptr;
+    }
+    stream = std::make_unique<StreamState>(StreamState{NewStreamKey(), native, &context, false});
+    stream->per_thread = true;
+  }
+  return stream.get();
+}
+
+void Session::MarkActive(StreamState& stream) {
+  if (stream.active || stream.context == nullptr) {
+    return;
+  }
+  stream.active = true;
+  stream.context->active.push_back(&stream);
+}
+
+void Session::Orphan(StreamState& stream) {
+  if (!stream.active) {
+    return;
+  }
+  ContextState& context = *stream.context;
+  std::erase(context.active, &stream);
+  std::erase_if(context.orphans,
+                [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
+  // To ask a stream amid a capture would end the capture.
+  if (capturing(stream.native) || api_.cuStreamQuery(stream.native) != CUDA_ERROR_NOT_READY) {
+    mirror_work_.Reached(stream.key, ~uint64_t{0});
+    return;
+  }
+  auto left = std::make_shared<Watch>();  // only its `ready` is used
+  CUresult added = completion_.Add(stream.key, context.native, stream.native, false,
+                                   [left](CUresult) { left->ready.store(true); });
+  if (added == CUDA_SUCCESS) {
+    context.orphans.push_back(left);
+  }
+}
+
+bool Session::Fence(ContextState& context, std::function<void(CUresult)> done, CUresult* result) {
+  std::vector<StreamState*> busy;
+  for (StreamState* stream : context.active) {
+    if (capturing(stream->native)) {
+      continue;
+    }
+    CUresult state = api_.cuStreamQuery(stream->native);
+    if (state == CUDA_ERROR_NOT_READY) {
+      busy.push_back(stream);
+    } else {
+      stream->active = false;
+      mirror_work_.Reached(stream->key, ~uint64_t{0});
+      if (state != CUDA_SUCCESS && *result == CUDA_SUCCESS) {
+        *result = state;
+      }
+    }
+  }
+  std::erase_if(context.active, [](StreamState* stream) { return !stream->active; });
+  std::erase_if(context.orphans,
+                [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
+  // Points that were passed may not have been told of, nor the bytes of copies sent.
+  if (busy.empty() && context.orphans.empty() && completion_.idle()) {
+    return false;
+  }
+
+  auto all = std::make_shared<Countdown>(static_cast<int>(busy.size() + 1), std::move(done));
+  for (StreamState* stream : busy) {
+    CUresult added = completion_.Add(stream->key, context.native, stream->native, false,
+                                     [all](CUresult reached) { all->Reach(reached); });
+    if (added != CUDA_SUCCESS) {
+      all->Reach(added);
+    }
+  }
+  // Orphans are waited for at a point of their own, which the last of them makes ready.
+  CUresult first = *result;
+  *result = CUDA_SUCCESS;
+  completion_.Signal(completion_.AddManual(
+      context.legacy.key, context.native,
+      [this, all, first, native = context.native, orphans = context.orphans](CUresult) {
+        WaitForOrphans(native, orphans, [all, first] { all->Reach(first); });
+      }));
+  return true;
+}
+
+// Rare: streams destroyed with work on them. Their own watches make them ready; this looks again
+// behind each.
+void Session::WaitForOrphans(CUcontext context, std::vector<std::shared_ptr<Watch>> orphans,
+                             std::function<void()> done) {
+  std::erase_if(orphans, [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
+  if (orphans.empty()) {
+    return done();
+  }
+  auto again = completion_.AddManual(
+      NewStreamKey(), context,
+      [this, context, orphans, done](CUresult) { WaitForOrphans(context, orphans, done); });
+  again->ready.store(true);
+}
+
+bool Session::FenceStream(StreamState& stream, std::function<void(CUresult)> done,
+                          CUresult* result) {
+  CUresult state = api_.cuStreamQuery(stream.native);
+  if (state == CUDA_ERROR_NOT_READY) {
+    *result =
+        completion_.Add(stream.key, stream.context->native, stream.native, false, std::move(done));
+    return *result == CUDA_SUCCESS;
+  }
+  if (completion_.idle()) {
+    mirror_work_.Reached(stream.key, ~uint64_t{0});
+    *result = state;
+    return false;
+  }
+  completion_.Signal(
+      completion_.AddManual(stream.key, stream.context->native,
+                            [done = std::move(done), state](CUresult) { done(state); }));
+  return true;
+}
+
+void Session::FenceDevice(int device, std::function<void()> done) {
+  std::vector<ContextState*> contexts;
+  for (const std::unique_ptr<ContextState>& context : all_contexts_) {
+    bool may_work = !context->active.empty() || !context->orphans.empty();
+    if (context->device == device && may_work && contexts_[context->slot] == context.get() &&
+        table(HandleKind::kContext).FindNewest(context->slot).state == HandleTable::State::kLive) {
+      contexts.push_back(context.get());
+    }
+  }
+  std::shared_ptr<EventClock::Batch> timed;
+  if (options_.clock != nullptr) {
+    timed = options_.clock->Close(device);
+  }
+  auto all = std::make_shared<Countdown>(static_cast<int>(contexts.size()) + 1,
+                                         [this, device, timed, done = std::move(done)](CUresult) {
+                                           if (timed != nullptr) {
+                                             options_.clock->Reached(device, *timed);
+                                           }
+                                           done();
+                                         });
+  for (ContextState* context : contexts) {
+    MakeCurrent(context);
+    for (StreamState* stream : context->active) {
+      if (timed != nullptr && !capturing(stream->native)) {
+        options_.clock->End(*timed, context->native, stream->native);
+      }
+    }
+    CUresult result = CUDA_SUCCESS;  // an error is the application's to find
+    if (!Fence(
+            *context, [all](CUresult) { all->Reach(CUDA_SUCCESS); }, &result)) {
+      all->Reach(CUDA_SUCCESS);
+    }
+  }
+  all->Reach(CUDA_SUCCESS);
+}
+
+}  // namespace farcall::server

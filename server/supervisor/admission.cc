@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may in: proofs, capacity, quotas; and the start of a session.
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "server/supervisor/host_name.h"
+#include "server/supervisor/supervisor.h"
+#include "server/supervisor/version.h"
+#include "server/worker/uuid_text.h"
+#include "server/worker/worker_setup.h"
+#include "transport/handshake.h"
+
+namespace farcall::server {
+
+namespace {
+
+constexpr uint32_t kHeartbeatMilliseconds = 1000;
+
+void Turn(Channel& channel, Code code, const std::string& why) {
+  (void)SendRefuse(channel, {code, why}, Clock::now() + std::chrono::seconds(1));
+  // Let the other side read it before the connection is reset.
+  std::array<std::byte, 64> rest;
+  auto end = Clock::now() + std::chrono::milliseconds(500);
+  while (Clock::now() < end && channel.WaitReadable(end)) {
+    Result<size_t> got = channel.TryReceive(rest);
+    if (!got.ok()) {
+      break;
+    }
+  }
+}
+
+// A peer's text in our log: short, printable.
+std::string Printable(const std::string& text) {
+  std::string clean = text.substr(0, 64);
+  std::replace_if(
+      clean.begin(), clean.end(), [](unsigned char c) { return std::isprint(c) == 0; }, '?');
+  return clean;
+}
+
+}  // namespace
+
+void Supervisor::Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
+  if (hello.role != LinkRole::kLog || hello.session != SessionId{}) {
+    return AdmitAgain(std::move(channel), nonce, hello);
+  }
+  // A pool's lease stands in the place of the token.
+  if (!pool_.is_in_pool() && !options_.token.empty() &&
+      !SameBytes(HelloProof(token_key_, nonce, hello), hello.proof)) {
+    spdlog::warn("{}: refused, wrong token", channel->PeerName());
+    audit_.Note("session_refused", {{"from", channel->PeerName()}, {"why", "wrong token"}});
+    return Turn(*channel, Code::kRefused,
+                "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the server's");
+  }
+  AdmitNew(std::move(channel), hello);
+}
+
+void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello) {
+  Status started;
+  std::optional<quota::ClaimGrant> grant;
+  {
+    std::lock_guard lock(mutex_);
+    started = CheckRoom();
+    if (started.ok() && pool_.is_in_pool()) {
+      Result<quota::ClaimGrant> granted = pool_.Admit(hello.lease);
+      started = granted.status();
+      if (granted.ok()) {
+        grant = std::move(*granted);
+      }
+    }
+  }
+  const quota::ClaimGrant* claim = grant ? &*grant : nullptr;
+  // A daemon may have to be started for it: nobody else waits meanwhile.
+  std::string group = started.ok() ? MpsGroupOf(claim) : "";
+  if (!group.empty()) {
+    started = EnsureMps(group, claim);
+  }
+  {
+    std::lock_guard lock(mutex_);
+    if (started.ok()) {
+      started = CheckRoom();
+    }
+    if (started.ok()) {
+      started = StartSession(*channel, hello, claim);
+    }
+    if (!started.ok() && grant) {
+      pool_.Leave(grant->claim);
+    }
+  }
+  if (!started.ok()) {
+    spdlog::warn("{}: refused: {}", channel->PeerName(), started.message());
+    audit_.Note("session_refused", {{"from", channel->PeerName()}, {"why", started.message()}});
+    return Turn(*channel, started.code(), started.message());
+  }
+  channel->Abandon();  // the worker has it now
+}
+
+Status Supervisor::CheckRoom() const {
+  if (draining_) {
+    return {Code::kUnavailable, "the server is draining: it takes no new sessions"};
+  }
+  if (workers_.size() >= options_.max_sessions) {
+    return {Code::kUnavailable, "the server is full: " + std::to_string(workers_.size()) +
+                                    " sessions of " + std::to_string(options_.max_sessions)};
+  }
+  if (swap_ != nullptr && !swap_->takes_more()) {
+    return {Code::kUnavailable,
+            "the server swaps memory most of its time: it takes no new sessions until less of it "
+            "is wanted"};
+  }
+  return {};
+}
+
+uint64_t Supervisor::CeilingOf(int device) const {
+  uint64_t total = devices_.report.devices[static_cast<size_t>(device)].total_bytes;
+  return options_.memory_bytes == 0 ? total : std::min(total, options_.memory_bytes);
+}
+
+uint64_t Supervisor::QuotaFor(const Hello& hello, int device) const {
+  uint64_t ceiling = CeilingOf(device);
+  return hello.quota.memory_bytes == 0 ? ceiling : std::min(ceiling, hello.quota.memory_bytes);
+}
+
+// What CUDA_VISIBLE_DEVICES says to its worker: of the server's own list, those of the session.
+std::string Supervisor::GpusOf(const Worker& worker) const {
+  bool is_mps = !worker.mps_group.empty();
+  if (is_mps || !devices_.visible.empty()) {
+    std::string names;
+    for (int device : worker.devices) {
+      auto index = static_cast<size_t>(device);
+      // A daemon's clients count its devices: only their UUIDs mean the same to both.
+      names += (names.empty() ? "" : ",") +
+               (is_mps ? UuidText(devices_.report.devices[index].uuid) : devices_.visible[index]);
+    }
+    return names;
+  }
+  if (worker.claim.empty()) {
+    return options_.gpus;
+  }
+  std::vector<std::string> listed;
+  for (size_t at = 0; at <= options_.gpus.size() && !options_.gpus.empty();) {
+    size_t comma = std::min(options_.gpus.find(',', at), options_.gpus.size());
+    listed.push_back(options_.gpus.substr(at, comma - at));
+    at = comma + 1;
+  }
+  std::string gpus;
+  for (int device : worker.devices) {
+    auto index = static_cast<size_t>(device);
+    gpus += (gpus.empty() ? "" : ",") +
+            (index < listed.size() ? listed[index] : std::to_string(device));
+  }
+  return gpus;
+}
+
+Status Supervisor::StartSession(Channel& channel, const Hello& hello,
+                                const quota::ClaimGrant* grant) {
+  auto worker = std::make_unique<Worker>();
+  RandomBytes(worker->session);
+  RandomBytes(worker->key);
+  std::string number = std::to_string(++sessions_started_);
+  worker->vgpu = hello.vgpu.empty() ? "session " + number : "token " + hello.vgpu;
+  QuotaRequest compute = hello.quota;
+  if (grant != nullptr) {
+    worker->claim = grant->claim;
+    worker->vgpu = std::string(kClaimPrefix) + grant->claim;
+    worker->devices.assign(grant->devices.begin(), grant->devices.end());
+    compute = {grant->memory_bytes, grant->share_milli, grant->limit_milli, grant->priority};
+  } else if (options_.modes.Any(DeviceMode::kMig)) {
+    worker->devices.push_back(PickInstance(worker->vgpu));
+  } else {
+    for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
+      worker->devices.push_back(static_cast<int>(i));
+    }
+  }
+  worker->mps_group = MpsGroupOf(grant);
+  FARCALL_TRY(PlaceSession(*worker));
+  worker->who = "session " + number + " (" + Printable(hello.user) + "@" + Printable(hello.host) +
+                " pid " + std::to_string(hello.pid) + " " + Printable(hello.program) + ")";
+  worker->number = sessions_started_;
+  worker->client_user = Printable(hello.user);
+  worker->program = Printable(hello.program);
+  worker->client_host = hello.host;
+  worker->client_pid = hello.pid;
+  worker->since = Clock::now();
+
+  WorkerSetup setup;
+  setup.device_path = devices_.choice.path;
+  setup.device_kind = devices_.choice.kind;
+  setup.log_level = options_.log_level;
+  setup.tenant = options_.token.empty() ? "open" : "token " + options_.token;
+  setup.swaps = swap_ != nullptr;
+  setup.hello = hello;
+  setup.hello.lease.clear();
+  Welcome& welcome = setup.welcome;
+  welcome.session = worker->session;
+  welcome.key = worker->key;
+  welcome.driver_version = devices_.report.driver_version;
+  welcome.lanes = options_.lanes;
+  welcome.grace_ms = options_.grace_seconds * 1000;
+  welcome.heartbeat_ms = kHeartbeatMilliseconds;
+  welcome.server_version = kServerVersion;
+  welcome.server_host = HostName();
+  welcome.device_kind = devices_.choice.kind;
+  for (int device : worker->devices) {
+    uint64_t quota = grant != nullptr ? grant->memory_bytes : QuotaFor(hello, device);
+    ledger_.Open(worker->vgpu, device, quota);
+    welcome.devices.push_back(devices_.report.devices[static_cast<size_t>(device)]);
+    DeviceSnapshot& snapshot = welcome.devices.back();
+    snapshot.total_bytes = ledger_.usage(worker->vgpu, device).quota_bytes;
+    std::vector<uint8_t> peers = std::move(snapshot.peer_access);
+    snapshot.peer_access.clear();
+    for (int other : worker->devices) {
+      auto index = static_cast<size_t>(other);
+      snapshot.peer_access.push_back(index < peers.size() ? peers[index] : uint8_t{0});
+    }
+  }
+  ledger_.Open(worker->vgpu, quota::kHostMemory, options_.host_memory_bytes);
+  std::optional<uid_t> user;
+  Status has_user;
+  if (users_.separate()) {
+    Result<uid_t> taken = users_.Take(worker->vgpu);
+    has_user = taken.status();
+    user = taken.ok() ? std::optional<uid_t>(*taken) : std::nullopt;
+  }
+  Result<WorkerProcess> process =
+      has_user.ok()
+          ? StartWorker({}, GpusOf(*worker), user, MpsEnvironment(*worker, compute, grant, hello))
+          : Result<WorkerProcess>(has_user);
+  int file = MakeMemoryFile("farcall-setup", Encode(setup));
+  Status started = process.status();
+  if (started.ok() && file < 0) {
+    started = {Code::kUnavailable, "no memory for a session's setup"};
+  }
+  ControlMessage message;
+  message.type = ControlType::kSetup;
+  if (started.ok()) {
+    started = leases_.Join(worker->vgpu, process->control, compute, worker->devices, SteadyNow());
+  }
+  if (started.ok()) {
+    started = net_.Join(worker->vgpu, process->control, compute.net_bytes_per_s, SteadyNow());
+  }
+  bool in_cgroup = started.ok();
+  if (started.ok()) {  // before it has done anything
+    started = cgroups_.Add(worker->vgpu, process->pid, compute.share_milli);
+  }
+  if (started.ok()) {
+    started = SendControl(process->control, message, {channel.Descriptor(), file});
+  }
+  if (file >= 0) {
+    close(file);
+  }
+  if (!started.ok()) {
+    for (int device : worker->devices) {
+      ledger_.Close(worker->vgpu, device);
+    }
+    ledger_.Close(worker->vgpu, quota::kHostMemory);
+    if (in_cgroup) {
+      cgroups_.Drop(worker->vgpu);
+    }
+    if (process.ok()) {
+      leases_.Leave(process->control, SteadyNow());
+      net_.Leave(process->control);
+      close(process->control);
+    }  // the worker sees the end and goes; init reaps it
+    if (user) {
+      users_.GiveBack(worker->vgpu);
+    }
+    return started;
+  }
+  worker->process = *process;
+  worker->user = user;
+  int control = process->control;
+  spdlog::info("{}: started from {}, worker {}, quota {} bytes", worker->who, channel.PeerName(),
+               process->pid, welcome.devices[0].total_bytes);
+  nlohmann::json fields = AuditFields(*worker);
+  fields["from"] = channel.PeerName();
+  audit_.Note("session_started", std::move(fields));
+  workers_[control] = std::move(worker);
+  JoinSwap(*workers_[control]);
+  Watch(control);
+  net_.Begin(control);
+  EngageNew(control);
+  return {};
+}
+
+Supervisor::Worker* Supervisor::Find(const SessionId& session) {
+  for (auto& [control, worker] : workers_) {
+    if (worker->session == session) {
+      return worker.get();
+    }
+  }
+  return nullptr;
+}
+
+void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const Nonce& nonce,
+                            const Hello& hello) {
+  Status passed;
+  {
+    std::lock_guard lock(mutex_);
+    Worker* worker = Find(hello.session);
+    if (worker == nullptr) {
+      passed = {Code::kRefused, "the session is over: the server no longer has it"};
+    } else if (!SameBytes(HelloProof(worker->key, nonce, hello), hello.proof)) {
+      passed = {Code::kRefused, "the session key is wrong"};
+    } else {
+      ControlMessage message;
+      message.type = hello.role == LinkRole::kLog ? ControlType::kResume : ControlType::kLane;
+      message.a = hello.role == LinkRole::kLog ? hello.received_seq : hello.lane;
+      message.b = hello.received_chunks;
+      passed = SendControl(worker->process.control, message, {channel->Descriptor()});
+    }
+  }
+  if (!passed.ok()) {
+    spdlog::info("{}: refused: {}", channel->PeerName(), passed.message());
+    return Turn(*channel, passed.code(), passed.message());
+  }
+  channel->Abandon();
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The supervisor's door for its operators: a UNIX socket that its user alone can reach. Whoever
+// connects first starts farcall-control, which accepts there, speaks gRPC, and asks the supervisor
+// by control messages; so no library of the control plane, and no byte of its callers, is in the
+// process that owns the ledger.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "server/session/control.h"
+#include "server/worker/worker_process.h"
+
+namespace farcall::server {
+
+class ControlDesk {
+ public:
+  // Answers one question, now or later, through Send.
+  using Answer = std::function<void(const ControlMessage& question)>;
+
+  // `epoll`: the supervisor's loop, which calls Hear for what this one watches.
+  ControlDesk(int epoll, Answer answer) : epoll_(epoll), answer_(std::move(answer)) {}
+  ~ControlDesk();
+
+  // Opens the socket. `metrics`: host:port for Prometheus, which starts farcall-control at once;
+  // empty: none.
+  //   Errors  kUnavailable (why not)
+  Status Open(const std::string& path, const std::string& metrics);
+
+  // Whether `fd` was this one's to hear; hears it.
+  bool Hear(int fd);
+  // To farcall-control. Dropped if it is gone.
+  void Send(const ControlMessage& message, int descriptor = -1);
+
+ private:
+  Status Listen(const std::string& path);
+  Status StartProcess();
+  void Watch(int fd);
+  void Forget(int fd);
+  void Bury();
+
+  const int epoll_;
+  const Answer answer_;
+  std::string path_, metrics_;
+  int listening_ = -1;
+  WorkerProcess process_{};  // pid 0: not running
+};
+
+}  // namespace farcall::server

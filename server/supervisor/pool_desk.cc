@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/supervisor/pool_desk.h"
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "proto/handshake.h"
+#include "server/session/steady_now.h"
+#include "server/supervisor/host_name.h"
+#include "server/worker/program_path.h"
+#include "server/worker/uuid_text.h"
+
+namespace farcall::server {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kProgram[] = "/libexec/farcall/farcall-pool";
+constexpr std::chrono::seconds kRestartPause(2);
+// A pool that proposes the same again at each report hears of it no oftener than this, and by the
+// usual reports.
+constexpr std::chrono::seconds kRefusalPause(1);
+constexpr std::chrono::seconds kStatusPause(1);
+constexpr size_t kMaxStatusBytes = 1u << 20;  // the pool takes 4 MiB in all
+constexpr size_t kMaxAnswerBytes = 16u << 20;
+constexpr size_t kMaxUsedLeases = 100'000;
+constexpr int64_t kNsPerMs = 1'000'000;
+
+int64_t UnixSeconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+uint64_t UnixNanoseconds() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::system_clock::now().time_since_epoch())
+                                   .count());
+}
+
+std::vector<uint64_t> BytesOf(const DeviceReport& devices) {
+  std::vector<uint64_t> bytes;
+  for (const DeviceSnapshot& device : devices.devices) bytes.push_back(device.total_bytes);
+  return bytes;
+}
+
+// Protobuf's JSON writes 64-bit numbers as text.
+uint64_t Number(const Json& object, const char* name) {
+  auto field = object.find(name);
+  if (field == object.end()) return 0;
+  if (field->is_number_unsigned()) return field->get<uint64_t>();
+  if (!field->is_string()) return 0;
+  return std::strtoull(field->get_ref<const std::string&>().c_str(), nullptr, 10);
+}
+
+std::string Text(const Json& object, const char* name) {
+  auto field = object.find(name);
+  return field != object.end() && field->is_string() ? field->get<std::string>() : std::string();
+}
+
+// Claims, their epochs, and the numbers of what they may use and of what was refused.
+using Placements = std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t>>;
+
+Placements PlacementsIn(const quota::ClaimLedger& ledger) {
+  Placements placements;
+  for (const auto& [name, held] : ledger.held())
+    placements.emplace_back(name, held.grant.epoch, held.grant.quota, held.refused_quota);
+  return placements;
+}
+
+quota::ClaimGrant GrantOf(const Json& object) {
+  quota::ClaimGrant grant;
+  grant.claim = Text(object, "claim");
+  grant.epoch = Number(object, "epoch");
+  if (auto devices = object.find("devices"); devices != object.end() && devices->is_array())
+    for (const Json& device : *devices)
+      grant.devices.push_back(device.is_number_unsigned() ? device.get<uint32_t>() : ~0u);
+  grant.memory_bytes = Number(object, "memory_bytes");
+  grant.share_milli = static_cast<uint32_t>(Number(object, "share_milli"));
+  grant.limit_milli = static_cast<uint32_t>(Number(object, "limit_milli"));
+  grant.priority = static_cast<uint8_t>(std::min<uint64_t>(Number(object, "priority"), 255));
+  grant.seats = static_cast<uint32_t>(Number(object, "seats"));
+  grant.quota = Number(object, "quota");
+  grant.hold_ns =
+      static_cast<int64_t>(std::min<uint64_t>(Number(object, "hold_ms"), 1ull << 40)) * kNsPerMs;
+  return grant;
+}
+
+}  // namespace
+
+PoolDesk::PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices, Calls calls)
+    : epoll_(epoll),
+      options_(std::move(options)),
+      devices_(devices),
+      calls_(std::move(calls)),
+      ledger_(BytesOf(devices)),
+      incarnation_(UnixNanoseconds()) {}
+
+PoolDesk::~PoolDesk() {
+  Bury();
+}
+
+Status PoolDesk::Open(std::vector<std::string> urls) {
+  if (!is_in_pool()) return {};
+  urls_ = options_.advertise.empty() ? std::move(urls) : options_.advertise;
+  return StartAgent();
+}
+
+Status PoolDesk::StartAgent() {
+  std::vector<std::string> arguments = {"farcall-pool", "agent", "--pool=" + options_.url};
+  // Not on its command line, where others could read it.
+  auto bytes = std::as_bytes(std::span(options_.join_token));
+  int token = MakeMemoryFile("farcall-join", {bytes.begin(), bytes.end()});
+  if (token < 0) return {Code::kUnavailable, "no memory for the join token"};
+  Result<WorkerProcess> started =
+      StartProgram(ProgramBeside(kProgram), std::move(arguments), token);
+  close(token);
+  if (!started.ok()) return started.status();
+  agent_ = *started;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = agent_.control;
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, agent_.control, &event);
+  return {};
+}
+
+void PoolDesk::Bury() {
+  if (agent_.control < 0) return;
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, agent_.control, nullptr);
+  kill(agent_.pid, SIGKILL);
+  int status = 0;
+  waitpid(agent_.pid, &status, 0);
+  close(agent_.control);
+  close(agent_.pid_fd);
+  agent_ = {};
+}
+
+bool PoolDesk::Hear(int fd) {
+  if (agent_.control < 0 || fd != agent_.control) return false;
+  while (true) {
+    ControlMessage question;
+    std::vector<int> descriptors;
+    Status received = ReceiveControl(fd, &question, &descriptors);
+    if (received.ok()) Answer(question, &descriptors);
+    for (int descriptor : descriptors) close(descriptor);
+    if (received.code() == Code::kTimeout) return true;
+    if (!received.ok()) break;
+  }
+  spdlog::warn("the pool's agent has ended; sessions go on, it is started again");
+  Bury();
+  start_again_ = Clock::now() + kRestartPause;
+  return true;
+}
+
+void PoolDesk::Answer(const ControlMessage& question, std::vector<int>* descriptors) {
+  if (question.type == ControlType::kPoolBeat) return Report(question);
+  if (question.type == ControlType::kPoolAnswer && descriptors->size() == 1)
+    HearPool(question, descriptors->front());
+}
+
+// What the report says and the moment from which its answer's hold counts are of one instant.
+void PoolDesk::Report(const ControlMessage& question) {
+  ledger_.Beat(question.id, SteadyNow());
+  std::string text = ReportJson();
+  auto bytes = std::as_bytes(std::span(text));
+  int file = MakeMemoryFile("farcall-report", {bytes.begin(), bytes.end()});
+  if (file < 0) return;  // it asks again
+  ControlMessage answer;
+  answer.type = ControlType::kPoolReport;
+  answer.id = question.id;
+  if (!SendControl(agent_.control, answer, {file}).ok()) kill(agent_.pid, SIGKILL);
+  close(file);
+}
+
+std::string PoolDesk::ReportJson() {
+  Json report = {{"host", options_.name.empty() ? HostName() : options_.name},
+                 {"incarnation", std::to_string(incarnation_)},
+                 {"draining", is_draining_},
+                 {"endpoints", urls_},
+                 {"gpus", Json::array()},
+                 {"claims", Json::array()}};
+  for (const DeviceSnapshot& device : devices_.devices)
+    report["gpus"].push_back({{"name", device.name},
+                              {"uuid", UuidText(device.uuid)},
+                              {"memory_bytes", std::to_string(device.total_bytes)}});
+  for (const auto& [name, held] : ledger_.held())
+    report["claims"].push_back({{"claim", name},
+                                {"epoch", std::to_string(held.grant.epoch)},
+                                {"sessions", held.sessions},
+                                {"ending", held.is_ending},
+                                {"devices", held.grant.devices},
+                                {"memory_bytes", std::to_string(held.grant.memory_bytes)},
+                                {"share_milli", held.grant.share_milli},
+                                {"limit_milli", held.grant.limit_milli},
+                                {"priority", held.grant.priority},
+                                {"seats", held.grant.seats},
+                                {"quota", std::to_string(held.grant.quota)},
+                                {"refused_quota", std::to_string(held.refused_quota)},
+                                {"change_refused", held.change_refused}});
+  for (const auto& [name, refusal] : ledger_.refused())
+    report["claims"].push_back(
+        {{"claim", name}, {"epoch", std::to_string(refusal.epoch)}, {"refused", refusal.why}});
+  // For whoever asks the pool what runs; not with each of many reports in a row, which claims wait
+  // for.
+  if (Clock::now() >= next_status_) {
+    next_status_ = Clock::now() + kStatusPause;
+    Json status = calls_.status();
+    // What does not fit beside the claims stays here: the report itself must come through.
+    if (status.dump(-1, ' ', false, Json::error_handler_t::replace).size() <= kMaxStatusBytes)
+      report["status"] = std::move(status);
+  }
+  return report.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void PoolDesk::HearPool(const ControlMessage& message, int file) {
+  Result<std::vector<std::byte>> bytes = ReadMemoryFile(file, kMaxAnswerBytes);
+  if (!bytes.ok()) return;
+  Json answer =
+      Json::parse(reinterpret_cast<const char*>(bytes->data()),
+                  reinterpret_cast<const char*>(bytes->data() + bytes->size()), nullptr, false);
+  if (!answer.is_object()) return;
+  std::vector<quota::ClaimGrant> grants;
+  if (auto told = answer.find("grants"); told != answer.end() && told->is_array())
+    for (const Json& grant : *told)
+      if (grant.is_object()) grants.push_back(GrantOf(grant));
+  Placements held_before = PlacementsIn(ledger_);
+  Result<std::vector<std::string>> ends = ledger_.Answer(
+      message.id, Number(answer, "number"), Number(answer, "term"), grants, SteadyNow());
+  // That a report and an answer to the one before it cross is nothing to be told of.
+  if (ends.status().code() == Code::kInvalid)
+    return spdlog::debug("pool: {}", ends.status().message());
+  if (!ends.ok()) return spdlog::warn("pool: {}", ends.status().message());
+  std::string key = Text(answer, "key");  // hexadecimal
+  LeasePublicKey read{};
+  bool is_key = key.size() == 2 * read.size();
+  for (size_t i = 0; is_key && i < read.size(); ++i)
+    read[i] = static_cast<uint8_t>(std::strtoul(key.substr(2 * i, 2).c_str(), nullptr, 16));
+  if (is_key) key_ = read;
+  pool_ = Text(answer, "pool");
+  for (const std::string& claim : *ends)
+    calls_.end_sessions(claim, "the pool has released claim " + claim);
+  for (const std::string& claim : ledger_.TakeChanges()) {
+    auto held = ledger_.held().find(claim);
+    if (held == ledger_.held().end() || !held->second.wanted) continue;
+    quota::ClaimGrant from = held->second.grant, to = *held->second.wanted;
+    calls_.change(from, to);
+  }
+  for (const auto& [name, refusal] : ledger_.refused())
+    spdlog::warn("pool: claim {} refused: {}", name, refusal.why);
+  bool tells_refusal = !ledger_.refused().empty() && Clock::now() >= next_refusal_;
+  if (tells_refusal) next_refusal_ = Clock::now() + kRefusalPause;
+  if (!ends->empty() || held_before != PlacementsIn(ledger_) || tells_refusal) Changed();
+}
+
+Result<quota::ClaimGrant> PoolDesk::Admit(const std::string& token) {
+  if (token.empty())
+    return Status(Code::kRefused,
+                  "this server belongs to a pool: connect to the pool's pool:// URL");
+  if (!key_) return Status(Code::kRefused, "this server has not heard from its pool yet");
+  Result<Lease> lease = ReadLease(token, *key_);
+  if (!lease.ok()) return lease.status();
+  int64_t now = UnixSeconds();
+  Status checked =
+      CheckLease(*lease, pool_, options_.name.empty() ? HostName() : options_.name, now);
+  if (!checked.ok()) return checked;
+  std::erase_if(used_, [&](const auto& used) { return used.second + kLeaseSkewSeconds < now; });
+  if (used_.count(lease->id) != 0)
+    return Status(Code::kRefused, "the lease has been shown before: it opens one session");
+  if (used_.size() >= kMaxUsedLeases)
+    return Status(Code::kRefused, "too many leases within a minute; try again");
+  Status opened = ledger_.OpenSeat(lease->claim, lease->epoch, SteadyNow());
+  if (!opened.ok()) return opened;
+  used_[lease->id] = lease->expires;
+  Changed();
+  return ledger_.held().at(lease->claim).grant;
+}
+
+void PoolDesk::FinishChange(const std::string& claim, uint64_t quota, const std::string& refused) {
+  if (!refused.empty()) spdlog::warn("pool: change of claim {} refused: {}", claim, refused);
+  ledger_.FinishChange(claim, quota, refused);
+  Changed();
+}
+
+void PoolDesk::Leave(const std::string& claim) {
+  ledger_.CloseSeat(claim);
+  Changed();
+}
+
+void PoolDesk::Drain() {
+  is_draining_ = true;
+  Changed();
+}
+
+void PoolDesk::Changed() {
+  if (agent_.control < 0) return;
+  ControlMessage message;
+  message.type = ControlType::kPoolChanged;
+  if (!SendControl(agent_.control, message).ok()) kill(agent_.pid, SIGKILL);
+}
+
+void PoolDesk::Tick() {
+  if (!is_in_pool()) return;
+  for (const std::string& claim : ledger_.Expire(SteadyNow())) {
+    calls_.end_sessions(claim,
+                        "claim " + claim + ": nothing was heard of the pool for its hold time");
+    Changed();
+  }
+  if (agent_.control < 0 && Clock::now() >= start_again_) {
+    start_again_ = Clock::now() + kRestartPause;
+    Status started = StartAgent();
+    if (!started.ok()) spdlog::error("pool: {}", started.message());
+  }
+}
+
+}  // namespace farcall::server

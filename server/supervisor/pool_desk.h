@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The supervisor as a host of a pool: its ledger of claims, the leases it takes, and the agent, a
+// process that speaks gRPC to the pool and only passes on what is said.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/lease_token.h"
+#include "quota/claim_ledger.h"
+#include "server/session/control.h"
+#include "server/supervisor/device_library.h"
+#include "server/worker/worker_process.h"
+#include "transport/channel.h"
+
+namespace farcall::server {
+
+struct PoolOptions {
+  std::string url;                     // of the pool; empty: this server is in none
+  std::string name;                    // of this host there; empty: the machine's
+  std::string join_token;              // empty: none is wanted
+  std::vector<std::string> advertise;  // where clients reach this server
+};
+
+class PoolDesk {
+ public:
+  // What the supervisor does for it.
+  struct Calls {
+    std::function<void(const std::string& claim, const std::string& why)> end_sessions;
+    // Changes what a claim's sessions may use; FinishChange is called for it, at once or later.
+    std::function<void(const quota::ClaimGrant& from, const quota::ClaimGrant& to)> change;
+    // control.proto's ServerStatus.
+    std::function<nlohmann::json()> status;
+  };
+
+  // `epoll`: the supervisor's loop, which calls Hear for what this one watches.
+  //   Thread  under the supervisor's lock
+  PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices, Calls calls);
+  ~PoolDesk();
+
+  bool is_in_pool() const { return !options_.url.empty(); }
+  // Starts the agent.   Errors  kUnavailable
+  Status Open(std::vector<std::string> urls);
+
+  // A seat of the claim that the lease names.   Errors  kRefused (one line)
+  Result<quota::ClaimGrant> Admit(const std::string& lease);
+  // How a change went: "": well.
+  void FinishChange(const std::string& claim, uint64_t quota, const std::string& refused);
+  // The session is over.
+  void Leave(const std::string& claim);
+
+  // Whether `fd` was this one's to hear; hears it.
+  bool Hear(int fd);
+  // What time brings: holds that are over, an agent to start again.
+  void Tick();
+  void Drain();
+
+ private:
+  Status StartAgent();
+  void Bury();
+  void Answer(const ControlMessage& question, std::vector<int>* descriptors);
+  void Report(const ControlMessage& question);
+  void HearPool(const ControlMessage& message, int file);
+  void Changed();
+  std::string ReportJson();
+
+  const int epoll_;
+  const PoolOptions options_;
+  const DeviceReport devices_;
+  const Calls calls_;
+  quota::ClaimLedger ledger_;
+  const uint64_t incarnation_;
+  std::vector<std::string> urls_;
+  std::string pool_;  // its name, told with the key
+  std::optional<LeasePublicKey> key_;
+  std::map<std::string, int64_t> used_;  // ids of leases shown -> when they expire
+  WorkerProcess agent_{};
+  Clock::time_point start_again_{}, next_refusal_{}, next_status_{};
+  bool is_draining_ = false;
+};
+
+}  // namespace farcall::server

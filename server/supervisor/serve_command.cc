@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// `farcall serve`, once its options are known: finds devices, listens, serves, reports.
+#include <signal.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "server/supervisor/exit_code.h"
+#include "server/supervisor/supervisor.h"
+
+namespace farcall::server {
+
+namespace {
+
+int Fail(int code, const std::string& message) {
+  std::fprintf(stderr, "farcall serve: %s\n", message.c_str());
+  return code;
+}
+
+// The URLs are those with the ports that were given.
+Status ListenAll(const ServeOptions& options, HandshakeServer* door,
+                 std::vector<std::string>* urls) {
+  std::vector<std::string> wanted =
+      options.listen.empty() ? std::vector<std::string>{kDefaultListenUrl} : options.listen;
+  for (const std::string& url : wanted) {
+    Result<std::unique_ptr<Listener>> listener = Listen(url);
+    if (!listener.ok()) {
+      return listener.status();
+    }
+    urls->push_back((*listener)->Url());
+    door->Listen(std::move(*listener));
+  }
+  return {};
+}
+
+}  // namespace
+
+int Serve(const ServeOptions& options) {
+  auto logger = spdlog::stderr_color_mt("farcall");
+  spdlog::set_default_logger(logger);
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  spdlog::set_level(spdlog::level::from_str(options.log_level));
+
+  if (Status checked = CheckServeOptions(options); !checked.ok()) {
+    return Fail(kExitUsage, checked.message());
+  }
+  Result<std::vector<DeviceChoice>> choices = DeviceChoices(options.device);
+  if (!choices.ok()) {
+    return Fail(kExitUsage, choices.status().message());
+  }
+  for (const DeviceChoice& choice : *choices) {
+    // The probe and the workers inherit it.
+    if (!choice.profile.empty()) {
+      setenv(choice.profile_variable, choice.profile.c_str(), 1);
+    }
+  }
+  sigset_t signals = HandledSignals();
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  bool separate = options.worker_users.count != 0;
+  std::optional<uid_t> user;
+  if (separate) {
+    user = options.worker_users.first;
+  }
+  const bool in_pool = !options.pool.url.empty();
+  const bool is_mig = options.modes.Any(DeviceMode::kMig);
+  // Before a driver is asked that knows nothing of instances.
+  Status can = is_mig ? CheckModes(options.modes, 1, choices->front().kind, in_pool) : Status();
+  if (!can.ok()) {
+    return Fail(kExitUsage, can.message());
+  }
+  Result<ProbedDevices> devices = is_mig ? ProbeMigDevices(*choices, options.gpus, user)
+                                         : ProbeDevices(*choices, options.gpus, user);
+  if (!devices.ok()) {
+    return Fail(kExitNoDevice, devices.status().message());
+  }
+  can = CheckModes(options.modes, static_cast<int>(devices->report.devices.size()),
+                   devices->choice.kind, in_pool);
+  if (!can.ok()) {
+    return Fail(kExitUsage, can.message());
+  }
+
+  Supervisor supervisor(options, *devices);
+  if (Status audited = supervisor.OpenAudit(); !audited.ok()) {
+    return Fail(kExitUsage, audited.message());
+  }
+  if (Status bounded = supervisor.OpenCgroups(); !bounded.ok()) {
+    return Fail(kExitUsage, "--worker-memory: " + bounded.message());
+  }
+  if (Status ready = supervisor.OpenMps(); !ready.ok()) {
+    return Fail(kExitNoDevice, ready.message());
+  }
+  HandshakeServer door(
+      !options.token.empty(),
+      [&supervisor](std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
+        supervisor.Admit(std::move(channel), nonce, hello);
+      });
+  std::vector<std::string> urls;
+  if (Status listens = ListenAll(options, &door, &urls); !listens.ok()) {
+    return Fail(kExitCannotListen, listens.message());
+  }
+  supervisor.OpenControl(urls[0]);
+  if (Status joined = supervisor.OpenPool(urls); !joined.ok()) {
+    return Fail(kExitFailure, joined.message());
+  }
+  const DeviceReport& report = devices->report;
+  std::string all = urls[0];
+  for (size_t i = 1; i < urls.size(); ++i) {
+    all += "," + urls[i];
+  }
+  std::printf("farcall: serving %zu device(s) on %s (%s: %s)\n", report.devices.size(), all.c_str(),
+              devices->choice.kind.c_str(), report.devices[0].name.c_str());
+  std::fflush(stdout);
+  if (devices->choice.kind == "dry") {
+    spdlog::warn("dry device: no kernel is executed, nothing a program computes here is a result");
+  } else if (devices->choice.kind == "cpu-skip") {
+    spdlog::warn(
+        "sass = skip: a kernel without PTX is not executed, what depends on it is no result");
+  }
+  int code = supervisor.Run(door);
+  if (options.report.empty()) {
+    return code;
+  }
+  Status written = WriteReport(
+      options.report, ToJson(supervisor.totals(), devices->choice.kind, report.devices[0].name));
+  return written.ok() ? code : Fail(kExitFailure, written.message());
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading and checking the server's settings.
+#include "server/supervisor/serve_options.h"
+
+#include <spdlog/common.h>
+#include <toml++/toml.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+
+#include "proto/byte_rate.h"
+#include "proto/nearest.h"
+
+namespace farcall::server {
+
+namespace {
+
+constexpr std::array<std::string_view, 29> kSettings = {
+    "listen",        "device",          "gpus",         "token",         "token_file",
+    "mem",           "grace",           "lanes",        "max_share",     "max_limit",
+    "max_priority",  "control",         "audit",        "metrics",       "log_level",
+    "max_sessions",  "config_version",  "worker_users", "host_mem",      "pool",
+    "pool_name",     "pool_token_file", "advertise",    "oversubscribe", "park_after",
+    "swap_host_mem", "max_net",         "mode",         "worker_memory"};
+constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
+                                                        "info", "debug", "trace"};
+
+Status Wrong(const std::string& path, std::string_view name, const std::string& right) {
+  return {Code::kInvalid, path + ": setting '" + std::string(name) + "' takes " + right};
+}
+
+Status ReadNumber(const std::string& path, std::string_view name, const toml::node& value,
+                  int64_t least, int64_t most, uint32_t* into) {
+  std::optional<int64_t> number = value.value_exact<int64_t>();
+  if (!number || *number < least || *number > most) {
+    return Wrong(path, name,
+                 "a number from " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  *into = static_cast<uint32_t>(*number);
+  return {};
+}
+
+Status ReadListen(const std::string& path, const toml::node& value, ServeOptions* options) {
+  options->listen.clear();
+  if (auto one = value.value_exact<std::string>()) {
+    options->listen.push_back(*one);
+  }
+  if (const toml::array* list = value.as_array()) {
+    for (const toml::node& entry : *list) {
+      auto url = entry.value_exact<std::string>();
+      if (!url) {
+        return Wrong(path, "listen", "a URL or a list of URLs");
+      }
+      options->listen.push_back(*url);
+    }
+  }
+  return options->listen.empty() ? Wrong(path, "listen", "a URL or a list of URLs") : Status();
+}
+
+Status ReadText(const std::string& path, std::string_view name, const toml::node& value,
+                ServeOptions* options) {
+  auto text = value.value_exact<std::string>();
+  bool is_size =
+      name == "mem" || name == "host_mem" || name == "swap_host_mem" || name == "worker_memory";
+  if (is_size && !text) {
+    auto bytes = value.value_exact<int64_t>();
+    if (!bytes || *bytes < 0) {
+      return Wrong(path, name, "a size such as \"4GiB\"");
+    }
+    text = std::to_string(*bytes);
+  }
+  if (!text) {
+    return Wrong(path, name, "a text");
+  }
+  if (name == "device") {
+    options->device = *text;
+  }
+  if (name == "gpus") {
+    options->gpus = *text;
+  }
+  if (name == "token") {
+    options->token = *text;
+  }
+  if (name == "log_level") {
+    options->log_level = *text;
+  }
+  if (name == "control") {
+    options->control = *text;
+  }
+  if (name == "audit") {
+    options->audit = *text;
+  }
+  if (name == "metrics") {
+    options->metrics = *text;
+  }
+  if (name == "worker_users") {
+    Result<UserRange> range = ParseUserRange(*text);
+    if (!range.ok()) {
+      return {Code::kInvalid, path + ": setting 'worker_users': " + range.status().message()};
+    }
+    options->worker_users = *range;
+  }
+  if (name == "pool") {
+    options->pool.url = *text;
+  }
+  if (name == "pool_name") {
+    options->pool.name = *text;
+  }
+  if (name == "advertise") {
+    options->pool.advertise = {*text};
+  }
+  if (name == "pool_token_file") {
+    Result<std::string> token = ReadTokenFile(*text);
+    if (!token.ok()) {
+      return token.status();
+    }
+    options->pool.join_token = *token;
+  }
+  if (name == "token_file") {
+    Result<std::string> token = ReadTokenFile(*text);
+    if (!token.ok()) {
+      return token.status();
+    }
+    options->token = *token;
+  }
+  if (name == "max_share" || name == "max_limit" || name == "max_priority") {
+    Status set = SetPolicy(name, *text, &options->compute);
+    if (!set.ok()) {
+      return {Code::kInvalid, path + ": setting '" + std::string(name) + "': " + set.message()};
+    }
+  }
+  if (name == "mode") {
+    Result<DeviceModes> modes = ParseModes(*text);
+    if (!modes.ok()) {
+      return {Code::kInvalid, path + ": setting 'mode': " + modes.status().message()};
+    }
+    options->modes = *modes;
+  }
+  if (name == "max_net" && !ParseByteRate(*text, &options->max_net_bytes_per_s)) {
+    return Wrong(path, name, std::string("a budget: ") + kByteRateForm);
+  }
+  if (is_size) {
+    Result<uint64_t> bytes = ParseBytes(*text);
+    if (!bytes.ok()) {
+      return {Code::kInvalid,
+              path + ": setting '" + std::string(name) + "': " + bytes.status().message()};
+    }
+    (name == "mem"             ? options->memory_bytes
+     : name == "host_mem"      ? options->host_memory_bytes
+     : name == "worker_memory" ? options->worker_memory_bytes
+                               : options->swap_host_bytes) = *bytes;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status ReadServeConfig(const std::string& path, ServeOptions* options) {
+  std::ifstream file(path);
+  if (!file) {
+    return {Code::kInvalid, path + ": cannot be read"};
+  }
+  toml::table table;
+  try {
+    table = toml::parse(file, path);
+  } catch (const toml::parse_error& error) {
+    return {Code::kInvalid, path + ":" + std::to_string(error.source().begin.line) + ": " +
+                                std::string(error.description())};
+  }
+  for (const auto& [key, value] : table) {
+    std::string_view name = key.str();
+    if (std::find(kSettings.begin(), kSettings.end(), name) == kSettings.end()) {
+      return {Code::kInvalid, path + ": unknown setting '" + std::string(name) +
+                                  "'; the nearest is '" + std::string(Nearest(name, kSettings)) +
+                                  "'"};
+    }
+    if (name == "listen") {
+      FARCALL_TRY(ReadListen(path, value, options));
+    } else if (name == "grace") {
+      FARCALL_TRY(ReadNumber(path, name, value, 0, 86400, &options->grace_seconds));
+    } else if (name == "max_sessions") {
+      FARCALL_TRY(ReadNumber(path, name, value, 1, 4096, &options->max_sessions));
+    } else if (name == "park_after") {
+      FARCALL_TRY(ReadNumber(path, name, value, 0, 86400, &options->park_after_seconds));
+    } else if (name == "oversubscribe") {
+      std::optional<double> number = value.value<double>();
+      Result<uint32_t> factor = ParseFactor(number ? std::to_string(*number) : "");
+      if (!factor.ok()) {
+        return Wrong(path, name, "a number from 1 to 16, such as 1.8");
+      }
+      options->oversubscribe_milli = *factor;
+    } else if (name == "lanes") {
+      FARCALL_TRY(ReadNumber(path, name, value, 1, 8, &options->lanes));
+    } else if (name != "config_version") {
+      FARCALL_TRY(ReadText(path, name, value, options));
+    }
+  }
+  return {};
+}
+
+Result<std::string> ReadTokenFile(const std::string& path) {
+  std::ifstream file(path);
+  std::string token;
+  if (!file || !std::getline(file, token)) {
+    return Status(Code::kInvalid, "token file '" + path + "': cannot be read or is empty");
+  }
+  auto is_space = [](unsigned char c) { return std::isspace(c) != 0; };
+  token.erase(token.begin(), std::find_if_not(token.begin(), token.end(), is_space));
+  token.erase(std::find_if_not(token.rbegin(), token.rend(), is_space).base(), token.end());
+  if (token.empty()) {
+    return Status(Code::kInvalid, "token file '" + path + "': its first line is empty");
+  }
+  return token;
+}
+
+Result<uint32_t> ParseFactor(std::string_view text) {
+  const std::string number(text);
+  char* end = nullptr;
+  double factor = std::strtod(number.c_str(), &end);
+  if (number.empty() || *end != '\0' || !(factor >= 1 && factor <= 16)) {
+    return Status(Code::kInvalid, "'" + number + "': write a number from 1 to 16, such as 1.8");
+  }
+  return static_cast<uint32_t>(std::lround(factor * 1000));
+}
+
+Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePolicy* policy) {
+  if (name == "max_priority") {
+    Result<quota::Priority> priority = ParsePriority(text);
+    if (priority.ok()) {
+      policy->max_priority = *priority;
+    }
+    return priority.status();
+  }
+  Result<uint32_t> milli = ParsePercent(text);
+  if (milli.ok()) {
+    (name == "max_share" ? policy->max_share_milli : policy->max_limit_milli) = *milli;
+  }
+  return milli.status();
+}
+
+Result<uint32_t> ParsePercent(std::string_view text) {
+  uint32_t milli = 0;
+  size_t at = 0, digits = 0;
+  for (; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) && at < 4; ++at) {
+    milli = milli * 10 + static_cast<uint32_t>(text[at] - '0');
+    ++digits;
+  }
+  milli *= 10;
+  if (at + 1 < text.size() && text[at] == '.' &&
+      std::isdigit(static_cast<unsigned char>(text[at + 1]))) {
+    milli += static_cast<uint32_t>(text[at + 1] - '0');
+    at += 2;
+  }
+  if (digits == 0 || text.substr(at) != "%" || milli == 0 || milli > quota::kWholeMilli) {
+    return Status(Code::kInvalid,
+                  "'" + std::string(text) + "': write a part of a device as 30% or 12.5%");
+  }
+  return milli;
+}
+
+Result<quota::Priority> ParsePriority(std::string_view text) {
+  for (quota::Priority each :
+       {quota::Priority::kLow, quota::Priority::kNormal, quota::Priority::kHigh}) {
+    if (text == quota::ToText(each)) {
+      return each;
+    }
+  }
+  return Status(Code::kInvalid, "'" + std::string(text) + "': choose high, normal or low");
+}
+
+Result<uint64_t> ParseBytes(std::string_view text) {
+  uint64_t number = 0;
+  size_t digits = 0;
+  bool overflow = false;
+  for (; digits < text.size() && std::isdigit(static_cast<unsigned char>(text[digits])); ++digits) {
+    overflow = overflow || __builtin_mul_overflow(number, uint64_t{10}, &number) ||
+               __builtin_add_overflow(number, static_cast<uint64_t>(text[digits] - '0'), &number);
+  }
+  std::string unit(text.substr(digits));
+  uint64_t factor = 0;
+  if (unit.empty() || unit == "B") {
+    factor = 1;
+  }
+  if (unit == "KiB" || unit == "K") {
+    factor = uint64_t{1} << 10;
+  }
+  if (unit == "MiB" || unit == "M") {
+    factor = uint64_t{1} << 20;
+  }
+  if (unit == "GiB" || unit == "G") {
+    factor = uint64_t{1} << 30;
+  }
+  if (unit == "TiB" || unit == "T") {
+    factor = uint64_t{1} << 40;
+  }
+  if (digits == 0 || factor == 0 || overflow || __builtin_mul_overflow(number, factor, &number)) {
+    return Status(Code::kInvalid, "size '" + std::string(text) +
+                                      "': write it as 4GiB, 512MiB or a number of bytes");
+  }
+  return number;
+}
+
+bool IsLoopbackUrl(std::string_view url) {
+  size_t scheme = url.find("://");
+  if (scheme == std::string_view::npos) {
+    return false;
+  }
+  if (url.substr(0, scheme) != "tcp") {
+    return true;
+  }  // does not leave the host
+  std::string_view host = url.substr(scheme + 3);
+  if (!host.empty() && host[0] == '[') {
+    return host.substr(0, host.find(']') + 1) == "[::1]";
+  }
+  host = host.substr(0, host.rfind(':'));
+  if (host == "localhost") {
+    return true;
+  }
+  // An address, not a name that begins like one.
+  return host.rfind("127.", 0) == 0 &&
+         host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+Status CheckServeOptions(const ServeOptions& options) {
+  for (const std::string& url : options.listen) {
+    if (options.token.empty() && options.pool.url.empty() && !IsLoopbackUrl(url)) {
+      return {Code::kInvalid,
+              "listen '" + url +
+                  "': an address other than the loopback needs --token-file (or --token)"};
+    }
+  }
+  if (std::find(kLogLevels.begin(), kLogLevels.end(), options.log_level) == kLogLevels.end()) {
+    return {Code::kInvalid,
+            "log level '" + options.log_level + "': choose off, error, warn, info, debug or trace"};
+  }
+  if (options.modes.Any(DeviceMode::kMps) && options.worker_users.count != 0) {
+    return {Code::kInvalid,
+            "mode mps: an MPS server has clients of one user, so it goes without --worker-users"};
+  }
+  if (options.worker_users.count != 0 && geteuid() != 0) {
+    return {Code::kInvalid,
+            "worker users: only root can start workers as other users; this server runs as user " +
+                std::to_string(geteuid())};
+  }
+  return {};
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's settings: defaults, then the configuration file, then flags.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/status.h"
+#include "quota/compute_quota.h"
+#include "server/supervisor/device_mode.h"
+#include "server/supervisor/pool_desk.h"
+#include "server/worker/worker_users.h"
+
+namespace farcall::server {
+
+inline constexpr char kDefaultListenUrl[] = "tcp://127.0.0.1:7717";
+
+struct ServeOptions {
+  std::vector<std::string> listen;  // empty: kDefaultListenUrl
+  std::string device = "auto";
+  std::string gpus;  // as CUDA_VISIBLE_DEVICES has it; empty: all
+  DeviceModes modes;
+  std::string token;          // empty: none wanted
+  uint64_t memory_bytes = 0;  // per vGPU and device: default and ceiling; 0: the whole device
+  uint64_t host_memory_bytes = uint64_t{4} << 30;  // locked for a vGPU on this machine, at most
+  // Of a vGPU's workers on this machine, by a cgroup; 0: no bound.
+  uint64_t worker_memory_bytes = 0;
+  quota::ComputePolicy compute;         // what a vGPU may have of a device's time
+  uint64_t max_net_bytes_per_s = 0;     // of a vGPU, both directions together; 0: no bound
+  uint32_t oversubscribe_milli = 1000;  // of a device's memory, what is lent in all
+  uint64_t swap_host_bytes = 0;         // for what is not on its device; 0: half of the host's
+  uint32_t park_after_seconds = 0;      // who idles so long leaves the device; 0: nobody does
+  uint32_t grace_seconds = 60;
+  uint32_t max_sessions = 256;
+  uint32_t lanes = 2;
+  std::string log_level = "info";
+  PoolOptions pool;
+  std::string control;  // path of the control socket; empty: by the first URL; "off": none
+  std::string metrics;  // host:port for Prometheus; empty: none
+  std::string audit;    // file for who had what; empty: none
+  UserRange
+      worker_users;    // each vGPU's workers have one of these ids; none: they run as the server
+  std::string report;  // file for what was served, written at exit; empty: none
+
+  // Sessions' memory may leave their devices.
+  bool swaps() const { return oversubscribe_milli > 1000 || park_after_seconds != 0; }
+};
+
+// Reads a TOML file into `options`.
+//   Errors  kInvalid, one line: the file, the setting, the nearest known name or what would be
+//   right
+Status ReadServeConfig(const std::string& path, ServeOptions* options);
+
+// The token in a file: its first line, without spaces at the ends.   Errors  kInvalid
+Result<std::string> ReadTokenFile(const std::string& path);
+
+// "4GiB", "512MiB", "1000000".   Errors  kInvalid
+Result<uint64_t> ParseBytes(std::string_view text);
+
+// "30%", "12.5%" in thousandths, more than none; "high", "normal", "low".   Errors  kInvalid
+Result<uint32_t> ParsePercent(std::string_view text);
+Result<quota::Priority> ParsePriority(std::string_view text);
+
+// "1.8" in thousandths, 1 to 16.   Errors  kInvalid
+Result<uint32_t> ParseFactor(std::string_view text);
+
+// One of max_share, max_limit, max_priority.   Errors  kInvalid
+Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePolicy* policy);
+
+// Refuses what must not be: another interface than the loopback without a token, an unknown log
+// level, no sessions.
+Status CheckServeOptions(const ServeOptions& options);
+
+bool IsLoopbackUrl(std::string_view url);
+
+}  // namespace farcall::server

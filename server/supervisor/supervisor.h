@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// The supervisor: lets sessions in, starts a worker for each, owns the memory ledger. It never
+// loads a driver.
+#pragma once
+
+#include <signal.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quota/memory_ledger.h"
+#include "server/leases/lease_desk.h"
+#include "server/leases/swap_desk.h"
+#include "server/session/control.h"
+#include "server/session/steady_now.h"
+#include "server/supervisor/audit.h"
+#include "server/supervisor/control_desk.h"
+#include "server/supervisor/handshake_server.h"
+#include "server/supervisor/mps_desk.h"
+#include "server/supervisor/net_desk.h"
+#include "server/supervisor/pool_desk.h"
+#include "server/supervisor/run_totals.h"
+#include "server/supervisor/serve_options.h"
+#include "server/worker/worker_cgroups.h"
+#include "server/worker/worker_process.h"
+#include "server/worker/worker_users.h"
+
+namespace farcall::server {
+
+// `farcall serve`, from checked options to its end; the process's exit code (docs/exit-codes.md).
+int Serve(const ServeOptions& options);
+// What a supervisor reads from a descriptor: blocked in all its threads.
+sigset_t HandledSignals();
+
+// The vGPU of a pool's claim is named this and the claim's id.
+inline constexpr std::string_view kClaimPrefix = "claim ";
+
+class Supervisor {
+ public:
+  Supervisor(const ServeOptions& options, ProbedDevices devices);
+  ~Supervisor();
+
+  // Judges a HELLO.   Thread  any handshake thread
+  void Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
+  // Opens the control socket for a server that listens on `url`. One that cannot be opened is said
+  // in the log: the server serves without it.
+  void OpenControl(const std::string& url);
+  // Mode mps: finds NVIDIA's control daemon, and starts it where all sessions are one group.
+  //   Errors  kUnavailable
+  Status OpenMps();
+  // Errors  kUnavailable
+  Status OpenCgroups() { return cgroups_.is_wanted() ? cgroups_.Open() : Status(); }
+  Status OpenAudit() { return audit_.Open(options_.audit); }
+  // Joins the pool that the options name, as a server on `urls`.   Errors  kUnavailable
+  Status OpenPool(std::vector<std::string> urls) { return pool_.Open(std::move(urls)); }
+  // What was served; after Run.
+  const RunTotals& totals() const { return totals_; }
+  // Serves until drained or stopped.   Thread  the process's first; its signals are blocked
+  // everywhere
+  int Run(HandshakeServer& door);
+
+ private:
+  struct Worker {
+    WorkerProcess process;
+    SessionId session{};
+    SessionKey key{};
+    std::string vgpu, who, ended;  // `ended`: the cause the worker told
+    uint64_t number = 0;
+    std::string client_user, client_host, program;
+    uint32_t client_pid = 0;
+    std::optional<uid_t> user;   // its own; none: the server's
+    std::vector<int> devices;    // the session's, by the server's numbers
+    std::string claim;           // of a pool; empty: of none
+    std::string mps_group;       // empty: it is no MPS client
+    bool is_terminated = false;  // by MPS, before it is killed
+    Clock::time_point kill_at = Clock::time_point::max();
+    std::map<int, quota::Charge> charges;
+    std::map<int, uint64_t> unspent;  // of them: credit nothing lies in
+    Clock::time_point since;
+  };
+  using Workers = std::map<int, std::unique_ptr<Worker>>;  // by control descriptor
+
+  void AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello);
+  void AdmitAgain(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
+  uint64_t QuotaFor(const Hello& hello, int device) const;
+  // `grant`: of the pool's claim it is for, nullptr without a pool.
+  Status StartSession(Channel& channel, const Hello& hello, const quota::ClaimGrant* grant);
+  Status CheckRoom() const;
+  std::string GpusOf(const Worker& worker) const;
+  // Its sessions are told why, and gone soon whatever they do.
+  void EndClaim(const std::string& claim, const std::string& why);
+  bool KillLate();  // true: some are still to be
+  // A session counts its own devices from 0.
+  int HostDevice(const Worker& worker, int device) const;
+  Status Tell(int control, ControlMessage message, int descriptor = -1);
+  Worker* Find(const SessionId& session);
+
+  // How devices are shared: supervisor_modes.cc.
+  Status PlaceSession(const Worker& worker) const;
+  Status ExclusiveOf(const Worker& worker) const;
+  int PickInstance(const std::string& vgpu) const;
+  std::string MpsGroupOf(const quota::ClaimGrant* grant) const;
+  Status EnsureMps(const std::string& group, const quota::ClaimGrant* grant);
+  std::vector<std::string> MpsEnvironment(const Worker& worker, const QuotaRequest& compute,
+                                          const quota::ClaimGrant* grant, const Hello& hello);
+  void EndMpsGroup(const std::string& group, const std::string& why);
+  size_t SessionsOf(const std::string& group);
+  void Kill(Worker& worker);
+  DeviceMode ModeOf(int device) const { return options_.modes.Of(device); }
+
+  // Device time: supervisor_compute.cc.
+  void EngageNew(int control);
+  void EngageIfShared();
+  Status ChangeCompute(const std::string& vgpu, const QuotaChange& change);
+  void PutCompute(const std::string& vgpu, const std::vector<quota::VgpuStatus>& all,
+                  nlohmann::json* told) const;
+  void Engage(int control);
+  int WaitForLeases(int wait_ms);
+
+  // Memory beyond the devices': supervisor_swap.cc.
+  std::unique_ptr<SwapDesk> MakeSwapDesk();
+  void JoinSwap(const Worker& worker);
+  bool HearSwap(Worker& worker, const ControlMessage& message);
+  SwapDesk::Room RoomFor(Worker& worker, const ControlMessage& charge, std::string* why);
+  int WaitForSwaps(int wait_ms);
+  void ParkVgpu(const ControlMessage& question);
+  void RetryParks();
+  void PutSwap(const std::vector<const Worker*>& members, nlohmann::json* told) const;
+  void PutSwapTotals(nlohmann::json* status) const;
+
+  void HearWorker(Worker& worker);
+  void AnswerWorker(Worker& worker, const ControlMessage& message, std::vector<int>* descriptors);
+  // Asks the other sessions of the worker's vGPU for unspent credit; false if there are none.
+  bool Recall(const Worker& worker, const ControlMessage& charge);
+  bool AnswerCharge(Worker& worker, const ControlMessage& charge, bool is_last_try);
+  void RetryCharges();
+  void Reply(Worker& worker, ControlMessage answer, int device);
+  uint64_t UnspentByOthers(const Worker& worker, int device) const;
+  static uint64_t UnspentOf(const Worker& worker, int device);
+  void AnswerShare(Worker& worker, const ControlMessage& message, std::vector<int>* descriptors);
+  void AnswerRedeem(Worker& worker, const ControlMessage& message);
+  void DropHolder(const ShareToken& token, int control, bool all);
+  void Send(Worker& worker, const ControlMessage& answer);
+  void ListProcesses(Worker& worker, const ControlMessage& question);
+  void Bury(int control);
+  // The control plane (supervisor_status.cc).
+  void AnswerControl(const ControlMessage& question);
+  nlohmann::json StatusJson() const;
+  nlohmann::json VgpuJson(const std::string& vgpu, const std::vector<const Worker*>& members,
+                          const std::vector<quota::VgpuStatus>& compute) const;
+  // Done, refused, or left for later: until what others hold unspent is back.
+  enum class Attempt { kFirst, kAgain, kLast };
+  struct QuotaTask {
+    std::string vgpu, name;    // the latter for people
+    std::vector<int> devices;  // whose memory changes
+    bool is_claims = false;    // the pool's ledger has admitted it already
+    QuotaChange change;
+    std::function<void(ChangeOutcome, const std::string& why)> done;
+  };
+  QuotaTask TaskOf(const ControlMessage& question);
+  void Begin(QuotaTask task);
+  bool ChangeQuota(const QuotaTask& task, Attempt attempt);
+  // True: the memory fits; else `*is_over` says whether that was the last word.
+  bool FitsMemory(const QuotaTask& task, Attempt attempt, bool* is_over);
+  // A running claim's, by the pool's word.
+  void ChangeClaim(const quota::ClaimGrant& from, const quota::ClaimGrant& to);
+  void NoteChange(std::string_view id, const QuotaChange& change);
+  void RetryChanges();
+  std::string VgpuById(std::string_view id) const;
+  nlohmann::json AuditFields(const Worker& worker) const;
+  // Asks sessions of the vGPU for unspent credit; false if none could be asked.
+  bool RecallFrom(const std::string& vgpu, int device, const Worker* but_not);
+  uint64_t CeilingOf(int device) const;
+
+  void HearSignal(int signal);
+  void Watch(int fd);
+
+  const ServeOptions options_;
+  const ProbedDevices devices_;
+  const SessionKey token_key_;
+  int epoll_ = -1;
+  int signals_ = -1;
+  std::mutex mutex_;  // all below
+  quota::MemoryLedger ledger_;
+  LeaseDesk leases_;
+  NetDesk net_;
+  std::unique_ptr<SwapDesk> swap_;     // null: memory stays where it is
+  std::vector<ControlMessage> parks_;  // asked for, under way
+  WorkerUsers users_;
+  WorkerCgroups cgroups_;
+  bool engaged_ = false;  // workers take leases
+  Workers workers_;
+  // For credit on its way back from sessions.
+  static constexpr std::chrono::milliseconds kRecallPatience{500};
+  struct WaitingCharge {
+    int control = -1;
+    ControlMessage charge;
+    Clock::time_point until;
+  };
+  std::vector<WaitingCharge> waiting_charges_;  // for what other sessions give back
+  struct WaitingChange {
+    QuotaTask task;
+    Clock::time_point until;
+  };
+  std::vector<WaitingChange> waiting_changes_;  // for the same
+  // What sessions share inside their vGPU. It is charged to nobody's session, so that it outlives
+  // its maker as long as another holds it.
+  struct SharedObject {
+    std::string vgpu;
+    int device = 0;
+    int descriptor = -1;
+    uint64_t bytes = 0;
+    quota::Charge charge;
+    std::map<int, uint32_t> holders;  // control descriptor -> how often
+  };
+  std::map<ShareToken, SharedObject> shared_;
+  uint64_t sessions_started_ = 0;
+  RunTotals totals_;
+  bool draining_ = false;
+  bool stopping_ = false;
+  const Clock::time_point since_ = Clock::now();
+  ControlDesk desk_;
+  PoolDesk pool_;
+  Audit audit_;
+  std::unique_ptr<MpsDesk> mps_;  // last: its thread uses the above
+};
+
+}  // namespace farcall::server

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the supervisor tells the control plane, and what it changes for it. JSON with the names of
+// proto/control.proto: farcall-control reads it by protobuf's own mapping.
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "server/supervisor/control_path.h"
+#include "server/supervisor/host_name.h"
+#include "server/supervisor/supervisor.h"
+#include "server/supervisor/version.h"
+#include "server/worker/uuid_text.h"
+
+namespace farcall::server {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// A name for people. A token's own text lets its holder join, so it is not shown.
+std::string PublicId(const std::string& vgpu) {
+  constexpr std::string_view kSession = "session ";
+  if (vgpu.compare(0, kSession.size(), kSession) == 0)
+    return "session-" + vgpu.substr(kSession.size());
+  if (vgpu.compare(0, kClaimPrefix.size(), kClaimPrefix) == 0)
+    return vgpu.substr(kClaimPrefix.size());  // a claim's id lets nobody in
+  Hash256 hash = Sha256(std::as_bytes(std::span(vgpu)));
+  char text[16];
+  std::snprintf(text, sizeof(text), "vgpu-%02x%02x%02x%02x", hash[0], hash[1], hash[2], hash[3]);
+  return text;
+}
+
+uint64_t MillisecondsSince(Clock::time_point then) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - then).count());
+}
+
+bool EndsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+std::string Dump(const Json& json) {
+  // A client's text may be anything but UTF-8.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+void Supervisor::OpenControl(const std::string& url) {
+  std::string path = options_.control;
+  if (path == "off") return;
+  // Of a port that nobody chose nobody knows: such servers (tests', `farcall run`'s) have a control
+  // socket if they are told its path.
+  bool is_chosen = options_.listen.empty() || !EndsWith(options_.listen[0], ":0");
+  if (path.empty() && !is_chosen && options_.metrics.empty()) return;
+  Status opened;
+  if (path.empty()) {
+    Result<std::string> folder = MakeControlFolder();
+    opened = folder.status();
+    path = ControlPathOf(url);
+  }
+  if (opened.ok()) opened = desk_.Open(path, options_.metrics);
+  if (!opened.ok())
+    spdlog::warn("no control socket, so no farcall ps, top or quota: {}", opened.message());
+  else
+    spdlog::info("control socket {}", path);
+}
+
+Json Supervisor::StatusJson() const {
+  Json status = {{"version", kServerVersion},
+                 {"host", HostName()},
+                 {"device_kind", devices_.choice.kind},
+                 {"uptime_ms", MillisecondsSince(since_)},
+                 {"draining", draining_},
+                 {"max_sessions", options_.max_sessions},
+                 {"sessions_started", sessions_started_},
+                 {"devices", Json::array()},
+                 {"vgpus", Json::array()}};
+  for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
+    const DeviceSnapshot& device = devices_.report.devices[i];
+    status["devices"].push_back(
+        {{"index", i},
+         {"name", device.name},
+         {"uuid", UuidText(device.uuid)},
+         {"memory_bytes", device.total_bytes},
+         {"mode", ToText(ModeOf(static_cast<int>(i)))},
+         {"memory_charged_bytes", ledger_.charged_on_device(static_cast<int>(i))}});
+  }
+  std::map<std::string, std::vector<const Worker*>> vgpus;
+  for (const auto& [control, worker] : workers_) vgpus[worker->vgpu].push_back(worker.get());
+  const std::vector<quota::VgpuStatus> compute = leases_.Statuses(SteadyNow());
+  for (auto& [vgpu, members] : vgpus) {
+    std::sort(members.begin(), members.end(),
+              [](const Worker* a, const Worker* b) { return a->number < b->number; });
+    status["vgpus"].push_back(VgpuJson(vgpu, members, compute));
+  }
+  PutSwapTotals(&status);
+  return status;
+}
+
+nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
+                                    const std::vector<const Worker*>& members,
+                                    const std::vector<quota::VgpuStatus>& compute) const {
+  Json told = {{"id", PublicId(vgpu)},
+               {"owner", members[0]->client_user + "@" + members[0]->client_host},
+               {"devices", Json::array()},
+               {"sessions", Json::array()}};
+  for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
+    int device = static_cast<int>(i);
+    quota::Usage usage = ledger_.usage(vgpu, device);
+    uint64_t unspent = 0;
+    for (const Worker* member : members) unspent += UnspentOf(*member, device);
+    told["devices"].push_back(
+        {{"device", i},
+         {"used_bytes", usage.charged_bytes - std::min(unspent, usage.charged_bytes)},
+         {"charged_bytes", usage.charged_bytes},
+         {"quota_bytes", usage.quota_bytes}});
+  }
+  quota::Usage host = ledger_.usage(vgpu, quota::kHostMemory);
+  told["host_memory_used_bytes"] = host.charged_bytes;
+  told["host_memory_quota_bytes"] = host.quota_bytes;
+  PutCompute(vgpu, compute, &told);
+  NetDesk::Use net = net_.UseOf(vgpu);
+  told["net_bytes_per_s"] = net.bytes_per_s;
+  told["net_bytes_in"] = net.bytes_in;
+  told["net_bytes_out"] = net.bytes_out;
+  told["net_waited_ns"] = net.waited_ns;
+  for (const Worker* member : members) {
+    told["sessions"].push_back({{"number", member->number},
+                                {"user", member->client_user},
+                                {"host", member->client_host},
+                                {"pid", member->client_pid},
+                                {"program", member->program},
+                                {"age_ms", MillisecondsSince(member->since)},
+                                {"worker_pid", member->process.pid}});
+  }
+  PutSwap(members, &told);
+  return told;
+}
+
+Json Supervisor::AuditFields(const Worker& worker) const {
+  Json fields = {{"session", worker.number},      {"vgpu", PublicId(worker.vgpu)},
+                 {"user", worker.client_user},    {"host", worker.client_host},
+                 {"pid", worker.client_pid},      {"program", worker.program},
+                 {"memory_bytes", Json::array()}, {"worker_pid", worker.process.pid}};
+  if (worker.user) fields["worker_user"] = *worker.user;
+  for (size_t i = 0; i < devices_.report.devices.size(); ++i)
+    fields["memory_bytes"].push_back(ledger_.usage(worker.vgpu, static_cast<int>(i)).quota_bytes);
+  return fields;
+}
+
+void Supervisor::AnswerControl(const ControlMessage& question) {
+  if (question.type == ControlType::kSetQuota) return Begin(TaskOf(question));
+  if (question.type == ControlType::kPark) return ParkVgpu(question);
+  if (question.type != ControlType::kAskStatus) return;
+  std::string text = Dump(StatusJson());
+  auto bytes = std::as_bytes(std::span(text));
+  int file = MakeMemoryFile("farcall-status", {bytes.begin(), bytes.end()});
+  if (file < 0) return;  // it asks again, or gives up
+  ControlMessage answer;
+  answer.type = ControlType::kStatus;
+  answer.id = question.id;
+  desk_.Send(answer, file);
+  close(file);
+}
+
+std::string Supervisor::VgpuById(std::string_view id) const {
+  for (const auto& [control, worker] : workers_)
+    if (PublicId(worker->vgpu) == id) return worker->vgpu;
+  return "";
+}
+
+void Supervisor::RetryChanges() {
+  std::vector<WaitingChange> waiting = std::exchange(waiting_changes_, {});
+  for (WaitingChange& change : waiting)
+    if (!ChangeQuota(change.task, Clock::now() >= change.until ? Attempt::kLast : Attempt::kAgain))
+      waiting_changes_.push_back(std::move(change));
+}
+
+Supervisor::QuotaTask Supervisor::TaskOf(const ControlMessage& question) {
+  QuotaTask task;
+  task.name = question.Text();
+  task.vgpu = VgpuById(task.name);
+  for (size_t i = 0; i < devices_.report.devices.size(); ++i)
+    task.devices.push_back(static_cast<int>(i));
+  task.change = QuotaChange::Of(question);
+  task.done = [this, id = question.id](ChangeOutcome outcome, const std::string& why) {
+    ControlMessage answer;
+    answer.type = ControlType::kSetQuotaReply;
+    answer.id = id;
+    answer.a = static_cast<uint64_t>(outcome);
+    answer.SetText(why);
+    desk_.Send(answer);
+  };
+  return task;
+}
+
+void Supervisor::ChangeClaim(const quota::ClaimGrant& from, const quota::ClaimGrant& to) {
+  QuotaTask task;
+  task.name = to.claim;
+  task.vgpu = std::string(kClaimPrefix) + to.claim;
+  task.devices.assign(to.devices.begin(), to.devices.end());
+  task.is_claims = true;
+  if (to.memory_bytes != from.memory_bytes) task.change.memory_bytes = to.memory_bytes;
+  if (to.share_milli != from.share_milli) task.change.share_milli = to.share_milli;
+  if (to.limit_milli != from.limit_milli) task.change.limit_milli = to.limit_milli;
+  if (to.priority != from.priority) task.change.priority = to.priority;
+  task.done = [this, claim = to.claim, quota = to.quota](ChangeOutcome outcome,
+                                                         const std::string& why) {
+    pool_.FinishChange(claim, quota, outcome == ChangeOutcome::kDone ? "" : why);
+  };
+  Begin(std::move(task));
+}
+
+void Supervisor::Begin(QuotaTask task) {
+  if (!ChangeQuota(task, Attempt::kFirst))
+    waiting_changes_.push_back({std::move(task), Clock::now() + kRecallPatience});
+}
+
+bool Supervisor::FitsMemory(const QuotaTask& task, Attempt attempt, bool* is_over) {
+  const QuotaChange& change = task.change;
+  *is_over = true;
+  if (change.memory_bytes == QuotaChange::kUnchanged) return true;
+  for (int device : task.devices) {
+    uint64_t ceiling = task.is_claims ? change.memory_bytes : CeilingOf(device);
+    if (change.memory_bytes == 0 || change.memory_bytes > ceiling) {
+      task.done(ChangeOutcome::kInvalid, "memory " + std::to_string(change.memory_bytes) +
+                                             ": device " + std::to_string(device) + " takes 1 to " +
+                                             std::to_string(ceiling) + " bytes");
+      return false;
+    }
+    uint64_t charged = ledger_.usage(task.vgpu, device).charged_bytes;
+    if (charged <= change.memory_bytes) continue;
+    *is_over = attempt == Attempt::kLast;
+    if (*is_over)
+      task.done(ChangeOutcome::kRefused, "memory " + std::to_string(change.memory_bytes) +
+                                             ": it holds " + std::to_string(charged) +
+                                             " bytes of device " + std::to_string(device));
+    if (attempt == Attempt::kFirst) RecallFrom(task.vgpu, device, nullptr);
+    return false;
+  }
+  return true;
+}
+
+bool Supervisor::ChangeQuota(const QuotaTask& task, Attempt attempt) {
+  const QuotaChange& change = task.change;
+  auto end = [&](ChangeOutcome outcome, const std::string& why) {
+    task.done(outcome, why);
+    return true;
+  };
+  bool runs = std::any_of(workers_.begin(), workers_.end(),
+                          [&](const auto& entry) { return entry.second->vgpu == task.vgpu; });
+  if (!runs && task.is_claims) return end(ChangeOutcome::kDone, "");  // of its next session
+  if (!runs)
+    return end(ChangeOutcome::kNoSuchVgpu,
+               "no vGPU is named '" + task.name + "'; farcall ps lists them");
+  if (pool_.is_in_pool() && !task.is_claims)
+    return end(ChangeOutcome::kRefused, "its quota is its claim's: farcall pool set changes that");
+  bool is_over = false;
+  if (!FitsMemory(task, attempt, &is_over)) return is_over;
+  auto refuse_for = [&](const Status& why) {
+    return end(why.code() == Code::kInvalid ? ChangeOutcome::kInvalid : ChangeOutcome::kRefused,
+               why.message());
+  };
+  bool changes_net = change.net_bytes_per_s != QuotaChange::kNetUnchanged;
+  if (changes_net) {  // all or nothing: what the other changes meet is not known yet
+    Status allowed = net_.Check(change.net_bytes_per_s);
+    if (!allowed.ok()) return refuse_for(allowed);
+  }
+  if (change.ChangesCompute()) {
+    Status changed = ChangeCompute(task.vgpu, change);
+    if (!changed.ok()) return refuse_for(changed);
+  }
+  if (changes_net) (void)net_.Change(task.vgpu, change.net_bytes_per_s, SteadyNow());
+  if (change.memory_bytes != QuotaChange::kUnchanged)
+    for (int device : task.devices) (void)ledger_.SetQuota(task.vgpu, device, change.memory_bytes);
+  NoteChange(task.name, change);
+  return end(ChangeOutcome::kDone, "");
+}
+
+void Supervisor::NoteChange(std::string_view id, const QuotaChange& change) {
+  constexpr std::array<const char*, 3> kClasses = {"normal", "high", "low"};  // as on the wire
+  Json fields = {{"vgpu", id}};
+  if (change.memory_bytes != QuotaChange::kUnchanged) fields["memory_bytes"] = change.memory_bytes;
+  if (change.share_milli != ~0u) fields["share_milli"] = change.share_milli;
+  if (change.limit_milli != ~0u) fields["limit_milli"] = change.limit_milli;
+  if (change.net_bytes_per_s != QuotaChange::kNetUnchanged)
+    fields["net_bytes_per_s"] = change.net_bytes_per_s;
+  if (change.priority < kClasses.size()) fields["priority"] = kClasses[change.priority];
+  spdlog::info("quota set: {}", Dump(fields));
+  audit_.Note("quota_set", std::move(fields));
+}
+
+}  // namespace farcall::server

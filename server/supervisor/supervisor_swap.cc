@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device memory beyond the device's: who is swapped out (swap_desk.h), and what waits for it.
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "server/supervisor/supervisor.h"
+
+namespace farcall::server {
+
+namespace {
+
+// What contexts, modules and libraries take on NVIDIA's driver, which no ledger sees beforehand.
+// The CPU device's memory is the programs' alone.
+uint64_t ReserveOf(uint64_t device_bytes, const std::string& kind) {
+  return kind == "cuda" ? std::max<uint64_t>(uint64_t{512} << 20, device_bytes / 100) : 0;
+}
+
+// The leases' figures have a place for it already, if there are any.
+void PutWait(quota::Ns waited, nlohmann::json* waits) {
+  const std::string reason(quota::ToText(quota::WaitReason::kSwap));
+  for (nlohmann::json& wait : *waits) {
+    if (wait["reason"] == reason) {
+      wait["ns"] = waited;
+      return;
+    }
+  }
+  waits->push_back({{"reason", reason}, {"ns", waited}});
+}
+
+uint64_t HalfOfHost() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 2;
+}
+
+}  // namespace
+
+std::unique_ptr<SwapDesk> Supervisor::MakeSwapDesk() {
+  if (!options_.swaps()) {
+    return nullptr;
+  }
+  SwapOptions swap;
+  for (const DeviceSnapshot& device : devices_.report.devices) {
+    uint64_t reserve = ReserveOf(device.total_bytes, devices_.choice.kind);
+    uint64_t budget = device.total_bytes - std::min(reserve, device.total_bytes / 2);
+    swap.budget_bytes.push_back(budget);
+    swap.lent_bytes.push_back(static_cast<uint64_t>(static_cast<double>(device.total_bytes) *
+                                                    options_.oversubscribe_milli / 1000));
+  }
+  swap.host_bytes = options_.swap_host_bytes == 0 ? HalfOfHost() : options_.swap_host_bytes;
+  swap.park_after_ns = options_.park_after_seconds * quota::kSecond;
+  SwapDesk::Ledger ledger;
+  ledger.held = [this](int control, int device) -> uint64_t {
+    auto worker = workers_.find(control);
+    if (worker == workers_.end()) {
+      return 0;
+    }
+    auto charge = worker->second->charges.find(device);
+    return charge == worker->second->charges.end() ? 0 : charge->second.bytes();
+  };
+  ledger.held_by_all = [this](int device) { return ledger_.charged_on_device(device); };
+  return std::make_unique<SwapDesk>(
+      std::move(swap), std::move(ledger),
+      [this](int control, const ControlMessage& message) { (void)SendControl(control, message); });
+}
+
+bool Supervisor::HearSwap(Worker& worker, const ControlMessage& message) {
+  if (swap_ == nullptr || !swap_->Hear(worker.process.control, message, SteadyNow())) {
+    return false;
+  }
+  if (message.type == ControlType::kSwapDone && message.c != 0) {
+    bool out = message.a == static_cast<uint64_t>(SwapOutcome::kOut);
+    nlohmann::json fields = AuditFields(worker);
+    fields["bytes"] = message.c;
+    fields["seconds"] = static_cast<double>(message.b) / quota::kSecond;
+    spdlog::debug("{}: {} bytes {} the device", worker.who, message.c,
+                  out ? "left" : "are back on");
+    audit_.Note(out ? "swapped_out" : "swapped_in", std::move(fields));
+  }
+  return true;
+}
+
+SwapDesk::Room Supervisor::RoomFor(Worker& worker, const ControlMessage& charge, std::string* why) {
+  bool is_swapped = swap_ != nullptr && charge.device != quota::kHostMemory;
+  if (!is_swapped) {
+    return SwapDesk::Room::kThere;
+  }
+  if (ledger_.usage(worker.vgpu, charge.device).free_bytes() < charge.a) {
+    swap_->Withdraw(worker.process.control);
+    return SwapDesk::Room::kThere;  // the quota refuses it
+  }
+  return swap_->Ask(worker.process.control, charge.device, charge.a, SteadyNow(), why);
+}
+
+void Supervisor::JoinSwap(const Worker& worker) {
+  if (swap_ == nullptr) {
+    return;
+  }
+  quota::Priority priority = quota::Priority::kNormal;
+  for (const quota::VgpuStatus& status : leases_.Statuses(SteadyNow())) {
+    priority = status.vgpu == worker.vgpu ? status.quota.priority : priority;
+  }
+  swap_->Join(worker.process.control, worker.vgpu, priority, SteadyNow());
+}
+
+int Supervisor::WaitForSwaps(int wait_ms) {
+  if (swap_ == nullptr) {
+    return wait_ms;
+  }
+  quota::Ns now = SteadyNow();
+  swap_->Tick(now);
+  RetryParks();
+  quota::Ns at = swap_->WakeAt(now);
+  if (at == INT64_MAX) {
+    return wait_ms;
+  }
+  auto until_ms = (at - now + quota::kMillisecond - 1) / quota::kMillisecond;
+  return static_cast<int>(std::clamp<quota::Ns>(until_ms, 0, wait_ms));
+}
+
+void Supervisor::ParkVgpu(const ControlMessage& question) {
+  std::string vgpu = VgpuById(question.Text());
+  auto refuse = [&](ChangeOutcome outcome, const std::string& why) {
+    ControlMessage answer;
+    answer.type = ControlType::kSetQuotaReply;
+    answer.id = question.id;
+    answer.a = static_cast<uint64_t>(outcome);
+    answer.SetText(why);
+    desk_.Send(answer);
+  };
+  if (vgpu.empty()) {
+    return refuse(ChangeOutcome::kNoSuchVgpu,
+                  "no vGPU is named '" + std::string(question.Text()) + "'; farcall ps lists them");
+  }
+  if (swap_ == nullptr) {
+    return refuse(ChangeOutcome::kRefused,
+                  "this server swaps no memory: start it with --park-after or --oversubscribe");
+  }
+  Status parked = swap_->Park(vgpu);
+  if (!parked.ok()) {
+    return refuse(ChangeOutcome::kRefused, parked.message());
+  }
+  parks_.push_back(question);
+}
+
+void Supervisor::RetryParks() {
+  std::erase_if(parks_, [this](const ControlMessage& question) {
+    SwapDesk::Parked parked = swap_->ParkedYet(VgpuById(question.Text()));
+    if (parked == SwapDesk::Parked::kPending) {
+      return false;
+    }
+    ControlMessage answer;
+    answer.type = ControlType::kSetQuotaReply;
+    answer.id = question.id;
+    if (parked == SwapDesk::Parked::kStayed) {
+      answer.a = static_cast<uint64_t>(ChangeOutcome::kRefused);
+      answer.SetText("it stays: its work did not end in time");
+    } else {
+      audit_.Note("parked", {{"vgpu", std::string(question.Text())}});
+    }
+    desk_.Send(answer);
+    return true;
+  });
+}
+
+void Supervisor::PutSwap(const std::vector<const Worker*>& members, nlohmann::json* told) const {
+  if (swap_ == nullptr) {
+    return;
+  }
+  quota::Ns now = SteadyNow();
+  SwapDesk::Totals out, in;
+  quota::Ns waited = 0;
+  bool waits = false;
+  auto& devices = (*told)["devices"];
+  std::vector<uint64_t> swapped(devices.size());
+  for (size_t i = 0; i < members.size(); ++i) {
+    SwapDesk::Standing standing = swap_->Of(members[i]->process.control, now);
+    nlohmann::json& session = (*told)["sessions"][i];
+    session["memory_state"] = standing.state;
+    session["waits_for_memory"] = standing.waits;
+    waits = waits || standing.waits;
+    waited += standing.waited_ns;
+    out.count += standing.out.count;
+    out.bytes += standing.out.bytes;
+    in.count += standing.in.count;
+    in.bytes += standing.in.bytes;
+    for (size_t device = 0; device < swapped.size() && device < standing.out_bytes.size(); ++device)
+      swapped[device] += standing.out_bytes[device];
+  }
+  (*told)["swaps_out"] = out.count;
+  (*told)["swaps_in"] = in.count;
+  (*told)["swapped_out_bytes"] = out.bytes;
+  (*told)["swapped_in_bytes"] = in.bytes;
+  for (size_t i = 0; i < swapped.size(); ++i) {
+    devices[i]["swapped_bytes"] = swapped[i];
+    bool holds = devices[i]["charged_bytes"] != 0;
+    if (waits && holds) devices[i]["waits_for"] = quota::ToText(quota::WaitReason::kSwap);
+    if (waited != 0 && holds) PutWait(waited, &devices[i]["waits"]);
+  }
+}
+
+void Supervisor::PutSwapTotals(nlohmann::json* status) const {
+  if (swap_ == nullptr) {
+    return;
+  }
+  for (size_t i = 0; i < devices_.report.devices.size(); ++i)
+    (*status)["devices"][i]["memory_resident_bytes"] = swap_->resident_bytes(static_cast<int>(i));
+  (*status)["swap"] = {
+      {"host_bytes", swap_->options().host_bytes}, {"host_used_bytes", swap_->host_bytes_used()},
+      {"outs", swap_->totals_out().count},         {"ins", swap_->totals_in().count},
+      {"out_bytes", swap_->totals_out().bytes},    {"in_bytes", swap_->totals_in().bytes},
+      {"out_ns", swap_->totals_out().ns},          {"in_ns", swap_->totals_in().ns}};
+}
+
+}  // namespace farcall::server

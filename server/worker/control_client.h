@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's end of the control socket: asks the ledger, and waits for what the supervisor passes
+// on.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "server/memory/memory_broker.h"
+#include "server/session/control.h"
+
+namespace farcall::server {
+
+class ControlClient final : public MemoryBroker {
+ public:
+  explicit ControlClient(int fd);
+
+  Status Charge(int device, uint64_t bytes) override;
+  void Refund(int device, uint64_t bytes) override;
+  quota::Usage Query(int device) override;
+  Status Share(int descriptor, int device, uint64_t bytes, ShareToken* token) override;
+  Status Redeem(const ShareToken& token, Shared* shared) override;
+  void DropShared(const ShareToken& token) override;
+  std::vector<ProcessUse> Processes(int device) override;
+  int waiting_charges() const override { return waiting_charges_.load(); }
+  bool NoteDeviceFull(int device, uint64_t bytes) override;
+  // The server swaps: a charge may wait for room.   Before the first charge
+  void SetSwaps() { swaps_ = true; }
+
+  // Hands an answer to whoever waits for it, with the descriptor that came with it; false: the
+  // message is no answer.
+  bool TakeAnswer(const ControlMessage& message, std::vector<int>* descriptors);
+  // The supervisor is gone: nobody waits any longer.
+  void End();
+  int fd() const { return fd_; }
+
+ private:
+  struct Waiting {
+    ControlMessage answer;  // type kNone: none yet
+    int descriptor = -1;
+  };
+  Status Ask(ControlMessage question, ControlMessage* answer, int send = -1,
+             int* received = nullptr);
+
+  const int fd_;
+  std::mutex mutex_;
+  std::condition_variable answered_;
+  std::map<uint64_t, Waiting> waiting_;
+  uint64_t last_id_ = 0;
+  bool ended_ = false;
+  std::atomic<int> waiting_charges_{0};
+  bool swaps_ = false;
+};
+
+}  // namespace farcall::server

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker's side of its vGPU's network budget: what may cross its connections now. The bytes are
+// the supervisor's to lend (net_desk.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "quota/compute_quota.h"
+#include "server/session/control.h"
+#include "transport/channel.h"
+
+namespace farcall::server {
+
+//   Thread  any
+class NetPacer {
+ public:
+  NetPacer(std::function<void(const ControlMessage&)> tell, std::function<quota::Ns()> now);
+  ~NetPacer();
+  NetPacer(const NetPacer&) = delete;
+  NetPacer& operator=(const NetPacer&) = delete;
+
+  // kNetLimit, kNetBytes.
+  void Hear(const ControlMessage& message);
+  // How many bytes may pass now; 0: wait for descriptor(). The log may be a little in debt, so that
+  // answers and heartbeats do not stand behind bulk bytes.
+  size_t MayPass(bool is_log);
+  void Passed(size_t bytes, bool is_in);
+  // Readable while bytes may pass.
+  int descriptor() const { return ready_; }
+
+  // kNetUse, as it is now; false: nothing has passed since the last time.
+  bool Tell(ControlMessage* message);
+
+  // A connection whose bytes are counted and paced; `pacer` outlives it.
+  static std::unique_ptr<Channel> Pace(std::unique_ptr<Channel> channel, NetPacer& pacer,
+                                       bool is_log);
+
+ private:
+  void Ask();
+  void SetReady(bool ready);
+
+  const std::function<void(const ControlMessage&)> tell_;
+  const std::function<quota::Ns()> now_;
+  const int ready_;
+  std::atomic<bool> limited_{false};
+  std::atomic<uint64_t> bytes_in_{0}, bytes_out_{0};
+  std::mutex mutex_;  // all below
+  int64_t left_bytes_ = 0;
+  bool asked_ = false;
+  bool is_ready_ = true;
+  quota::Ns blocked_since_ = 0;  // 0: nothing waits
+  quota::Ns waited_ns_ = 0;
+  uint64_t told_bytes_ = 0;
+};
+
+}  // namespace farcall::server

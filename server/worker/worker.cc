@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker's start, its control thread and its end.
+#include "server/worker/worker.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "proto/session_features.h"
+#include "server/leases/compute_gate.h"
+#include "server/nvml/nvml_desk.h"
+#include "server/session/event_clock.h"
+#include "server/session/session.h"
+#include "server/session/steady_now.h"
+#include "server/supervisor/device_library.h"
+#include "server/worker/busy_clock.h"
+#include "server/worker/control_client.h"
+#include "server/worker/net_pacer.h"
+#include "server/worker/sandbox.h"
+#include "server/worker/worker_probe.h"
+#include "server/worker/worker_setup.h"
+#include "server/worker/worker_users.h"
+#include "transport/handshake.h"
+
+namespace farcall::server {
+
+namespace {
+
+using std::chrono::seconds;
+
+constexpr size_t kMaxSetupBytes = kMaxWelcomeBytes + kMaxHelloBytes + 4096;
+constexpr size_t kMaxKnownImages = 32768;
+constexpr int kTellMilliseconds = 1000;  // what has crossed the network
+
+// A worker speaks for a stranger: it gains no privileges and leaves no core of a tenant's memory
+// behind.
+void Confine() {
+  prctl(PR_SET_NAME, "farcall-worker", 0, 0, 0);
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGINT, SIG_IGN);  // the terminal's; the supervisor decides
+  signal(SIGTERM, SIG_IGN);
+  fcntl(kControlDescriptor, F_SETFD, FD_CLOEXEC);
+}
+
+// Device printf writes to the process's standard output: a pipe whose other end we read.
+int CatchOutput() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return -1;
+  }
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
+  dup2(ends[1], STDOUT_FILENO);
+  close(ends[1]);
+  return ends[0];
+}
+
+// A descriptor that becomes readable when the client's process ends; -1 if it does not run on this
+// host.
+int WatchClient(const Hello& hello, const std::string& peer) {
+  bool is_loopback =
+      peer.find("127.") != std::string::npos || peer.find("::1") != std::string::npos;
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  if (!is_loopback || hello.pid == 0 || hello.host != host.data()) {
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(hello.pid), 0));
+}
+
+std::vector<uint8_t> SupportedCalls(const DriverApi&) {
+  std::vector<uint8_t> bitmap((kDispatchRows + 7) / 8, 0);
+  for (uint16_t id = 0; id < kDispatchRows; ++id) {
+    if (kDispatchTable[id].serve != nullptr) {
+      bitmap[id / 8] |= static_cast<uint8_t>(1u << (id % 8));
+    }
+  }
+  return bitmap;
+}
+
+void Tell(int control, const std::string& why, const Link::Counters& wire = {}) {
+  ControlMessage message;
+  message.type = ControlType::kEnded;
+  message.a = wire.bytes_in + wire.chunk_bytes_in;
+  message.b = wire.bytes_out + wire.chunk_bytes_out;
+  message.SetText(why);
+  (void)SendToSupervisor(control, message);
+}
+
+class Worker {
+ public:
+  Worker(WorkerSetup setup, int socket)
+      : setup_(std::move(setup)),
+        channel_(AdoptSocket(socket)),
+        control_(kControlDescriptor),
+        pacer_([control = control_.fd()](
+                   const ControlMessage& message) { (void)SendToSupervisor(control, message); },
+               SteadyNow) {}
+
+  void Run() {
+    Status opened = Open();
+    if (!opened.ok()) {
+      (void)SendRefuse(*channel_, {opened.code(), opened.message()}, Clock::now() + seconds(2));
+      return Tell(control_.fd(), opened.message());
+    }
+    Status why = session_->Run();
+    Report();
+    Tell(control_.fd(), why.message(), session_->link().counters());
+  }
+
+ private:
+  Status Open() {
+    std::thread([this] { Control(); }).detach();  // the ledger's answers are needed from the start
+    for (const auto& [name, value] : setup_.hello.environment) {
+      if (IsForwardedVariable(name)) {
+        setenv(name.c_str(), value.c_str(), 1);
+      }
+    }
+    FARCALL_TRY(LoadDeviceLibrary(setup_.device_path, &api_));
+    CUresult result = api_.cuInit(0);
+    if (result != CUDA_SUCCESS) {
+      return {Code::kUnavailable,
+              "cuInit failed on the server with code " + std::to_string(result)};
+    }
+
+    Welcome& welcome = setup_.welcome;
+    SessionOptions options;
+    options.devices = static_cast<int>(welcome.devices.size());
+    for (const DeviceSnapshot& device : welcome.devices) {
+      options.compute_capabilities.push_back(CapabilityOf(device));
+    }
+    options.grace_ms = welcome.grace_ms;
+    options.heartbeat_ms = welcome.heartbeat_ms;
+    options.lanes = welcome.lanes;
+    options.spin_us = std::thread::hardware_concurrency() > 1 ? 50 : 0;
+    options.first_credit_bytes = setup_.first_credit_bytes;
+    options.image_directory = TenantImageDirectory(setup_.tenant);
+    options.output_fd = CatchOutput();
+    options.client_takes_mirrors = HasFeature(setup_.hello, SessionFeature::kMirrors);
+#ifdef FARCALL_NVML
+    options.nvml = std::make_shared<NvmlDesk>(setup_.device_path, welcome.devices, control_);
+#endif
+    options.code_taste = TasteOf(setup_.device_kind);
+    gate_ = MakeGate(options.devices);
+    options.gate = gate_.get();
+    options.clock = clock_.get();
+    if (setup_.swaps) {
+      control_.SetSwaps();
+      swap_ = MakeSwap(options.devices);
+      options.swap = swap_.get();
+    }
+    auto session = std::make_unique<Session>(api_, options, control_);
+    bool has_vmm = true;
+    for (const DeviceSnapshot& device : welcome.devices) {
+      has_vmm = has_vmm && device.has_vmm;
+    }
+    welcome.device_window = has_vmm ? session->ReserveWindow(setup_.hello.device_windows) : -1;
+    welcome.known_images = session->images().Known(kMaxKnownImages);
+    welcome.supported_calls = SupportedCalls(api_);
+    welcome.features =
+        FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kLibraries);
+#ifdef FARCALL_NVML
+    welcome.features |= FeatureBit(SessionFeature::kNvml);
+    TellNvmlToOlderPeers(&welcome);
+#endif
+    client_fd_ = WatchClient(setup_.hello, channel_->PeerName());
+    output_fd_ = options.output_fd;
+    FARCALL_TRY(SendWelcome(*channel_, welcome, Clock::now() + seconds(10)));
+    session->link().AttachLog(NetPacer::Pace(std::move(channel_), pacer_, /*is_log=*/true), 0, 0);
+    session_ = std::move(session);
+    open_.store(true);
+    if (sharing_.load()) {  // may have come between
+      gate_->Hear(SharingMessage());
+    }
+    return {};
+  }
+
+  void Report() {
+    for (const auto& [device, bytes] : control_.use().Peaks()) {
+      ControlMessage peak;
+      peak.type = ControlType::kPeak;
+      peak.device = device;
+      peak.a = bytes;
+      (void)SendToSupervisor(control_.fd(), peak);
+    }
+    ReportSkipped();
+  }
+
+  // Bounded: the supervisor's queue is.
+  void ReportSkipped() {
+    constexpr size_t kMostNamed = 64;
+    if (setup_.device_kind != "cpu-skip") {
+      return;
+    }
+    const auto skipped = SkippedKernels(api_);
+    if (!skipped) {
+      return;
+    }
+    ControlMessage rest;
+    rest.type = ControlType::kSkipped;
+    rest.SetText("(others)");
+    for (size_t i = 0; i < skipped->size(); ++i) {
+      const SkippedKernel& kernel = (*skipped)[i];
+      if (i >= kMostNamed) {
+        rest.a += kernel.launches;
+        continue;
+      }
+      ControlMessage message;
+      message.type = ControlType::kSkipped;
+      message.a = kernel.launches;
+      message.SetText(kernel.name);
+      (void)SendToSupervisor(control_.fd(), message);
+    }
+    if (rest.a != 0) {
+      (void)SendToSupervisor(control_.fd(), rest);
+    }
+  }
+
+  // What comes from the supervisor, what device code prints, and whether a client without a link
+  // still lives.
+  void Control() {
+    bool client_died = false;
+    Clock::time_point told_at = Clock::now();
+    while (true) {
+      bool open = open_.load();
+      pollfd watched[3] = {{control_.fd(), POLLIN, 0},
+                           {open ? output_fd_ : -1, POLLIN, 0},
+                           {open && !client_died ? client_fd_ : -1, POLLIN, 0}};
+      poll(watched, 3, !open ? 5 : client_died ? 20 : kTellMilliseconds);
+      TellNetUse(&told_at);
+      if (watched[0].revents != 0 && !Receive()) {
+        break;
+      }
+      if (watched[1].revents != 0) {
+        session_->DrainOutput();
+        session_->outbox().Flush();
+      }
+      client_died = client_died || watched[2].revents != 0;
+      if (client_died && !session_->link().attached()) {
+        session_->Stop({Code::kDisconnected, "the client's process has ended"});
+      }
+    }
+    control_.End();
+    // Nobody can resume a session without its supervisor.
+    if (open_.load()) {
+      session_->Stop({Code::kDisconnected, "the server has ended"});
+    } else {
+      _exit(1);
+    }
+  }
+
+  void TellNetUse(Clock::time_point* told_at) {
+    ControlMessage use;
+    if (Clock::now() - *told_at < std::chrono::milliseconds(kTellMilliseconds)) {
+      return;
+    }
+    *told_at = Clock::now();
+    if (pacer_.Tell(&use)) {
+      (void)SendToSupervisor(control_.fd(), use);
+    }
+  }
+
+  bool Receive() {
+    ControlMessage message;
+    std::vector<int> descriptors;
+    if (!ReceiveControl(control_.fd(), &message, &descriptors).ok()) {
+      return false;
+    }
+    if (control_.TakeAnswer(message, &descriptors)) {
+      for (int fd : descriptors) {
+        close(fd);
+      }
+      return true;
+    }
+    if (message.type == ControlType::kNetLimit || message.type == ControlType::kNetBytes) {
+      pacer_.Hear(message);
+      return true;
+    }
+    if (message.type == ControlType::kSharing) {
+      sharing_.store(true);
+    }
+    if (IsLeaseMessage(message.type)) {
+      HearGate(message);
+      return true;
+    }
+    if (message.type == ControlType::kSwapOut || message.type == ControlType::kSwapIn) {
+      HearSwap(message);
+      return true;
+    }
+    if ((message.type == ControlType::kResume || message.type == ControlType::kLane) &&
+        !descriptors.empty()) {
+      Attach(message, AdoptSocket(descriptors[0]));
+    } else if (message.type == ControlType::kRecallCredit) {
+      Recall(message);
+    } else if (message.type == ControlType::kStop) {
+      if (!open_.load()) {
+        _exit(1);
+      }
+      session_->Stop({Code::kDisconnected, std::string(message.Text())});
+    }
+    return true;
+  }
+
+  std::unique_ptr<ComputeGate> MakeGate(int devices) {
+    GateHooks hooks;
+    int control = control_.fd();
+    hooks.tell = [control](const ControlMessage& message) {
+      (void)SendToSupervisor(control, message);
+    };
+    hooks.wake = [this] {
+      if (open_.load()) {
+        session_->Wake();
+      }
+    };
+    hooks.now = SteadyNow;
+    hooks.used = BusyClock(api_);
+    if (!hooks.used && EventClock::CanMeasure(api_)) {
+      clock_ = std::make_unique<EventClock>(api_);
+      hooks.used = [clock = clock_.get()](int device) { return clock->used(device); };
+    }
+    return std::make_unique<ComputeGate>(devices, std::move(hooks));
+  }
+
+  std::unique_ptr<MemorySwap> MakeSwap(int devices) {
+    SwapHooks hooks;
+    int control = control_.fd();
+    hooks.tell = [control](const ControlMessage& message) {
+      (void)SendToSupervisor(control, message);
+    };
+    hooks.wake = [this] {
+      if (open_.load()) {
+        session_->Wake();
+      }
+    };
+    hooks.now = SteadyNow;
+    hooks.end = [this](const Status& why) { session_->Stop(why); };
+    return std::make_unique<MemorySwap>(api_, devices, std::move(hooks));
+  }
+
+  // One that is only being opened has nothing to move yet.
+  void HearSwap(const ControlMessage& message) {
+    if (open_.load()) {
+      return swap_->Hear(message);
+    }
+    ControlMessage stays;
+    stays.type = ControlType::kSwapDone;
+    stays.a = static_cast<uint64_t>(SwapOutcome::kStayed);
+    (void)SendToSupervisor(control_.fd(), stays);
+  }
+
+  static bool IsLeaseMessage(ControlType type) {
+    return type == ControlType::kSharing || type == ControlType::kLease ||
+           type == ControlType::kLeaseMore || type == ControlType::kLeaseLimit;
+  }
+
+  static ControlMessage SharingMessage() {
+    ControlMessage message;
+    message.type = ControlType::kSharing;
+    return message;
+  }
+
+  // Before the session is open it has asked for nothing; that there is sharing is kept for then.
+  void HearGate(const ControlMessage& message) {
+    if (open_.load()) {
+      gate_->Hear(message);
+    }
+  }
+
+  // The client gives back what it has not spent; its records do the rest.
+  void Recall(const ControlMessage& message) {
+    if (!open_.load()) {
+      return;
+    }
+    Builder body;
+    body.Put<int32_t>(message.device);
+    body.Put<uint64_t>(message.a);
+    session_->outbox().Push(SessionCall::kRecall, body.bytes());
+    session_->outbox().Flush();
+  }
+
+  void Attach(const ControlMessage& message, std::unique_ptr<Channel> channel) {
+    if (!open_.load()) {
+      return;
+    }  // a lane before WELCOME: no honest client knows the key yet
+    Link& link = session_->link();
+    Welcome welcome = setup_.welcome;
+    welcome.devices.clear();
+    welcome.known_images.clear();
+    bool is_lane = message.type == ControlType::kLane;
+    if (is_lane && message.a >= welcome.lanes) {
+      return;
+    }
+    welcome.received_seq = link.received_seq();
+    welcome.received_chunks = link.chunks_received();
+    if (!SendWelcome(*channel, welcome, Clock::now() + seconds(2)).ok()) {
+      return;
+    }
+    if (is_lane) {
+      link.AttachLane(static_cast<uint32_t>(message.a),
+                      NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/false));
+    } else {
+      link.AttachLog(NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/true), message.a,
+                     message.b);
+    }
+  }
+
+  WorkerSetup setup_;
+  std::unique_ptr<Channel> channel_;
+  ControlClient control_;
+  NetPacer pacer_;
+  DriverApi api_;
+  std::unique_ptr<EventClock> clock_;  // none: the device counts by itself
+  std::unique_ptr<ComputeGate> gate_;
+  std::unique_ptr<MemorySwap> swap_;
+  std::unique_ptr<Session> session_;
+  std::atomic<bool> sharing_{false};
+  std::atomic<bool> open_{false};
+  int output_fd_ = -1;
+  int client_fd_ = -1;
+};
+
+int Serve() {
+  ControlMessage message;
+  std::vector<int> descriptors;
+  if (!ReceiveControl(kControlDescriptor, &message, &descriptors).ok() ||
+      message.type != ControlType::kSetup || descriptors.size() != 2) {
+    return 2;
+  }
+  Result<std::vector<std::byte>> bytes = ReadMemoryFile(descriptors[1], kMaxSetupBytes);
+  close(descriptors[1]);
+  if (!bytes.ok()) {
+    return 2;
+  }
+  Result<WorkerSetup> setup = DecodeWorkerSetup(*bytes);
+  if (!setup.ok()) {
+    Tell(kControlDescriptor, setup.status().message());
+    return 2;
+  }
+  // Never destroyed: threads of the driver and of ours may still run when the process leaves.
+  auto* worker = new Worker(std::move(*setup), descriptors[0]);
+  worker->Run();
+  return 0;
+}
+
+}  // namespace
+
+int WorkerMain(const std::vector<std::string>& arguments) {
+  if (fcntl(kControlDescriptor, F_GETFD) < 0) {
+    return 2;
+  }  // not started by a supervisor
+  Confine();
+  bool probes_mig = arguments.size() >= 2 && arguments[0] == "probe-mig";
+  bool probes = probes_mig || (arguments.size() >= 2 && arguments[0] == "probe");
+  size_t user = probes ? 2 : 0;
+  if (arguments.size() == user + 2 && arguments[user] == "as") {
+    Status became = BecomeUser(static_cast<uid_t>(std::stoul(arguments[user + 1])));
+    if (!became.ok()) {
+      Tell(kControlDescriptor, became.message());
+      _exit(2);
+    }
+  }
+  if (!probes) {
+    Status denied = DenySystemCalls();
+    if (!denied.ok()) {  // a kernel without filters: the other bounds hold
+      std::fprintf(stderr, "farcall worker: warning: not confined: %s\n", denied.message().c_str());
+    }
+  }
+  if (probes) {
+    CatchOutput();
+  }
+  int code = probes_mig ? ProbeMigDevices(arguments[1])
+             : probes   ? ProbeDevices(arguments[1])
+                        : Serve();
+  _exit(code);  // the driver's own teardown is the kernel's work: nothing of the session is to
+                // outlive it
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Spawning workers and probes.
+#include "server/worker/worker_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "server/session/control.h"
+#include "server/worker/worker.h"
+
+extern char** environ;
+
+namespace farcall::server {
+
+namespace {
+
+constexpr int kProbeMilliseconds = 60000;
+
+std::vector<std::string> WorkerEnvironment(const std::string& gpus,
+                                           const std::vector<std::string>& more) {
+  std::vector<std::string> environment = more;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string text = *entry;
+    // The token is the supervisor's business; so is which devices there are.
+    if (text.rfind("FARCALL_TOKEN", 0) == 0 ||
+        (!gpus.empty() && text.rfind("CUDA_VISIBLE_DEVICES=", 0) == 0) ||
+        (!more.empty() && text.rfind("CUDA_MPS_", 0) == 0)) {
+      continue;
+    }
+    environment.push_back(std::move(text));
+  }
+  if (!gpus.empty()) {
+    environment.push_back("CUDA_VISIBLE_DEVICES=" + gpus);
+  }
+  return environment;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) {
+    pointers.push_back(text.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// `inherited`: a descriptor to pass as well, or -1.
+Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments,
+                            std::vector<std::string> environment, int inherited) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return Status(Code::kUnavailable, std::string("a worker's control socket: ") + strerror(errno));
+  }
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], kControlDescriptor);
+  // From a number that the line above cannot have taken.
+  int passed = inherited < 0 ? -1 : fcntl(inherited, F_DUPFD_CLOEXEC, kControlDescriptor + 2);
+  if (passed >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, passed, kControlDescriptor + 1);
+  }
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, defaults;  // the supervisor blocks the signals it reads from a descriptor
+  sigemptyset(&none);
+  sigfillset(&defaults);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  WorkerProcess process;
+  int error = posix_spawn(&process.pid, path, &actions, &attributes, Pointers(arguments).data(),
+                          Pointers(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  close(ends[1]);
+  if (passed >= 0) {
+    close(passed);
+  }
+  if (error != 0) {
+    close(ends[0]);
+    return Status(Code::kUnavailable, std::string(path) + " cannot be started: " + strerror(error));
+  }
+  process.pid_fd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
+  process.control = ends[0];
+  fcntl(process.control, F_SETFL, O_NONBLOCK);
+  return process;
+}
+
+// What a process of ours answers that loads the library: a memory file of `limit` bytes at most.
+Result<std::vector<std::byte>> Question(const char* what, const DeviceChoice& choice,
+                                        const std::string& gpus, std::optional<uid_t> user) {
+  Result<WorkerProcess> started = StartWorker({what, choice.path}, gpus, user);
+  if (!started.ok()) {
+    return started.status();
+  }
+  pollfd readable{started->control, POLLIN, 0};
+  ControlMessage message;
+  std::vector<int> descriptors;
+  Status answered(Code::kTimeout, "the probe did not answer within 60 s");
+  if (poll(&readable, 1, kProbeMilliseconds) == 1) {
+    answered = ReceiveControl(started->control, &message, &descriptors);
+  }
+  kill(started->pid, SIGKILL);
+  int status = 0;
+  waitpid(started->pid, &status, 0);
+  close(started->control);
+  close(started->pid_fd);
+  if (!answered.ok()) {
+    return Status(Code::kUnavailable,
+                  choice.path + ": the process that loads it ended without an answer");
+  }
+  if (descriptors.empty()) {
+    return Status(Code::kUnavailable, std::string(message.Text()));
+  }
+  Result<std::vector<std::byte>> bytes = ReadMemoryFile(descriptors[0], kMaxWelcomeBytes);
+  for (int fd : descriptors) {
+    close(fd);
+  }
+  return bytes;
+}
+
+Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus,
+                            std::optional<uid_t> user) {
+  Result<std::vector<std::byte>> bytes = Question("probe", choice, gpus, user);
+  if (!bytes.ok()) {
+    return bytes.status();
+  }
+  Result<Welcome> welcome = DecodeWelcome(*bytes);
+  if (!welcome.ok()) {
+    return welcome.status();
+  }
+  ProbedDevices probed{choice, {welcome->driver_version, welcome->devices}, {}};
+  if (!welcome->device_kind.empty()) {
+    probed.choice.kind = welcome->device_kind;
+  }
+  return probed;
+}
+
+}  // namespace
+
+Result<WorkerProcess> StartWorker(std::vector<std::string> arguments, const std::string& gpus,
+                                  std::optional<uid_t> user, const std::vector<std::string>& more) {
+  arguments.insert(arguments.begin(), {"farcall", "worker"});
+  if (user) {
+    arguments.insert(arguments.end(), {"as", std::to_string(*user)});
+  }
+  return Spawn("/proc/self/exe", std::move(arguments), WorkerEnvironment(gpus, more), -1);
+}
+
+Result<WorkerProcess> StartProgram(const std::string& path, std::vector<std::string> arguments,
+                                   int inherited) {
+  return Spawn(path.c_str(), std::move(arguments), WorkerEnvironment("", {}), inherited);
+}
+
+Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices,
+                                   const std::string& gpus, std::optional<uid_t> user) {
+  std::string why;
+  for (const DeviceChoice& choice : choices) {
+    Result<ProbedDevices> found = Probe(choice, gpus, {});
+    if (found.ok() && user) {
+      // The first has made the device nodes; whether others may use them shows only so.
+      Result<ProbedDevices> theirs = Probe(choice, gpus, user);
+      found = theirs.ok() ? found
+                          : Status(theirs.status().code(), "as user " + std::to_string(*user) +
+                                                               ": " + theirs.status().message());
+    }
+    if (found.ok()) {
+      return found;
+    }
+    why += (why.empty() ? "" : "; ") + choice.kind + ": " + found.status().message();
+  }
+  return Status(Code::kUnavailable, "no device: " + why);
+}
+
+Result<ProbedDevices> ProbeMigDevices(const std::vector<DeviceChoice>& choices,
+                                      const std::string& gpus, std::optional<uid_t> user) {
+  Result<std::vector<std::byte>> bytes = Question("probe-mig", choices.front(), gpus, user);
+  if (!bytes.ok()) {
+    return bytes.status();
+  }
+  std::string uuids(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  ProbedDevices all;
+  for (size_t at = 0; at < uuids.size();) {
+    size_t end = std::min(uuids.find('\n', at), uuids.size());
+    std::string uuid = uuids.substr(at, end - at);
+    at = end + 1;
+    // A process sees one instance, so each is asked by its own.
+    Result<ProbedDevices> one = ProbeDevices({choices.front()}, uuid, user);
+    if (!one.ok() || one->report.devices.size() != 1) {
+      return Status(Code::kUnavailable,
+                    "mode mig: " + uuid + ": " +
+                        (one.ok() ? "more devices than one" : one.status().message()));
+    }
+    if (all.visible.empty()) {
+      all.choice = one->choice;
+      all.report.driver_version = one->report.driver_version;
+    }
+    all.report.devices.push_back(one->report.devices[0]);
+    all.report.devices.back().peer_access.assign(1, 0);
+    all.visible.push_back(uuid);
+  }
+  return all;
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The setup's codec: HELLO and WELCOME are kept as the wire has them.
+#include "server/worker/worker_setup.h"
+
+#include <cuda.h>
+
+#include "proto/codec.h"
+
+namespace farcall::server {
+
+std::vector<std::byte> Encode(const WorkerSetup& setup) {
+  Builder out;
+  out.PutString(setup.device_path);
+  out.PutString(setup.device_kind);
+  out.PutString(setup.log_level);
+  out.PutString(setup.tenant);
+  out.Put<uint64_t>(setup.first_credit_bytes);
+  out.Put<uint8_t>(setup.swaps ? 1 : 0);
+  std::vector<std::byte> hello = farcall::Encode(setup.hello),
+                         welcome = farcall::Encode(setup.welcome);
+  out.PutBytes(hello.data(), hello.size());
+  out.PutBytes(welcome.data(), welcome.size());
+  return std::move(out.mutable_bytes());
+}
+
+Result<WorkerSetup> DecodeWorkerSetup(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  WorkerSetup setup;
+  setup.device_path = in.GetString();
+  setup.device_kind = in.GetString();
+  setup.log_level = in.GetString();
+  setup.tenant = in.GetString();
+  setup.first_credit_bytes = in.Get<uint64_t>();
+  setup.swaps = in.Get<uint8_t>() != 0;
+  std::span<const std::byte> hello = in.GetBytes(), welcome = in.GetBytes();
+  if (!in.Done()) {
+    return Status(Code::kMalformed, "worker setup: unreadable");
+  }
+  Result<Hello> said = DecodeHello(hello);
+  if (!said.ok()) {
+    return said.status();
+  }
+  Result<Welcome> answer = DecodeWelcome(welcome);
+  if (!answer.ok()) {
+    return answer.status();
+  }
+  setup.hello = std::move(*said);
+  setup.welcome = std::move(*answer);
+  return setup;
+}
+
+uint32_t CapabilityOf(const DeviceSnapshot& device) {
+  if (device.attributes.size() <= CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) return 0;
+  const int major = device.attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR];
+  const int minor = device.attributes[CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR];
+  return static_cast<uint32_t>(major * 10 + minor);
+}
+
+cuda_abi::CodeTaste TasteOf(const std::string& device_kind) {
+  if (device_kind == "cpu") return cuda_abi::CodeTaste::kPtxOnly;
+  if (device_kind == "cpu-skip") return cuda_abi::CodeTaste::kPtxFirst;
+  return cuda_abi::CodeTaste::kMachineCodeFirst;
+}
+
+}  // namespace farcall::server
