@@ -6,11 +6,13 @@
 
 DIR is a checkout of the public cuda-samples repository; it is copied to OUT/src, with one change: what is compiled for a list of
 architectures becomes PTX of ARCH alone. What CMake leaves out (OpenGL, Vulkan, MPI, other platforms) or does not compile counts as not built.
-Arguments are those of the repository's own test_args.json; a sample with several runs passes if all do. A sample that passes is run
+Arguments are those of the repository's own test_args.json, which also skips what wants a display and a person; a sample with several runs passes if all do. A sample that passes is run
 again on the dry device, which executes no kernel: `noticed` says whether its own check fails then.
-exclusions.tsv lists what no software device can pass, a cause each; exit 1 if anything else fails. --keep writes the table into docs/results/cpu-device/.
+exclusions.tsv lists what no software device can pass, a cause each; exit 1 if anything else fails. --keep writes the table into docs/results/cpu-device/,
+after each sample: a run that is cut short keeps what it has.
 """
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -84,13 +86,23 @@ def samples(args):
                 yield file.parent.name, args.out / "tree/Samples" / file.parent.relative_to(base)
 
 
+def data_of(args, folder):
+    """The arguments name files in data/; some CMake files lay them beside the program instead."""
+    source = args.out / "src" / folder.relative_to(args.out / "tree") / "data"
+    if source.is_dir() and folder.is_dir() and not (folder / "data").exists():
+        (folder / "data").symlink_to(source)
+
+
 def program_of(name, folder):
     found = [p for p in (folder.iterdir() if folder.is_dir() else []) if p.is_file() and os.access(p, os.X_OK)]
     return next((p for p in found if p.name == name), found[0] if len(found) == 1 else None)
 
 
-def runs_of(args, name):
-    told = json.loads((args.out / "src/test_args.json").read_text()).get(name, {})
+def told_of(args, name):
+    return json.loads((args.out / "src/test_args.json").read_text()).get(name, {})
+
+
+def runs_of(told):
     runs = [one.get("args", []) for one in told.get("runs", []) if not one.get("skip")]
     return runs or [told.get("args", [])], told.get("min_gpus", 1)
 
@@ -115,11 +127,40 @@ def last_line(output):
     return re.sub(r"/\S*/", "", lines[-1]).replace("\t", " ")[:160]  # no paths of this machine
 
 
+# What a sample lacks, by what CMake or the compiler says.
+LACKING = {
+    r"Windows-only": "Windows only",
+    r"NvSCI|NVSCI|nvsci": "NvSci", r"cudla": "cuDLA", r"Vulkan|vulkan": "Vulkan", r"D3D|d3d": "Direct3D",
+    r"npp\w*\.h|NPP": "NPP", r"nvjpeg": "nvJPEG", r"FreeImage": "FreeImage", r"MPI|mpi\.h": "MPI",
+    r"cuEGL|EGL|egl": "EGL of the driver", r"GLES|gles": "OpenGL ES", r"GLUT|glut|OpenGL|GL/": "OpenGL",
+    r"cuda-c-linking|LLVM": "LLVM's headers as libNVVM wants them", r"nvJitLink\w*\.a|nvrtc_static|nvJitLink_static|_static": "static libraries of the toolkit",
+}
+
+
+def why_not_built(args, name):
+    """What the logs of CMake and the compiler say is lacking."""
+    said = [line for line in (args.out / "configure.log").read_text(errors="replace").splitlines() if name in line and re.search(r"[Nn]ot|skip|Skip|Windows", line)]
+    lines = (args.out / "build.log").read_text(errors="replace").splitlines() if (args.out / "build.log").exists() else []
+    for number, line in enumerate(lines):
+        if line.startswith("FAILED: ") and f"/{name}/" in line:
+            said += [text for text in lines[number + 1:number + 40] if re.search(r"error|undefined reference|needed by|No such file", text)][:3]
+    for text in said:
+        for pattern, lacking in LACKING.items():
+            if re.search(pattern, text):
+                return f"lacks {lacking}"
+    if said:
+        return re.sub(r"/\S*/", "", said[0])[:120]
+    return "not on this platform" if "8_Platform_Specific" in str(next((args.out / "src/Samples").glob(f"**/{name}"), "")) else "left out by CMake"
+
+
 def measure(args, name, program):
     """One row: result, seconds, noticed, note."""
     if program is None:
-        return "not built", 0, "", ""
-    runs, devices = runs_of(args, name)
+        return "not built", 0, "", why_not_built(args, name)
+    if told_of(args, name).get("skip"):
+        return "skipped", 0, "", "the repository's own tests skip it"
+    data_of(args, program.parent)
+    runs, devices = runs_of(told_of(args, name))
     total, worst, note = 0, "pass", ""
     for number, arguments in enumerate(runs, 1):
         code, output, wall_s = once(args, program, arguments, args.build / "lib/farcall/device", devices)
@@ -146,11 +187,13 @@ def exclusions():
 def page(rows, left):
     out, excluded = [], exclusions()
     built = [r for r in rows if r[1] != "not built"]
-    counted = [r for r in built if r[0] not in excluded]
+    counted = [r for r in built if r[0] not in excluded and r[1] != "skipped"]
     good = [r for r in counted if r[1] == "pass"]
     seen = [r for r in good if r[3] == "yes"]
     out.append("# Public cuda-samples on the CPU device\n\n`tests/samples/device.py --keep` writes this page: every sample, by its own CMake file, as PTX, on the device alone.\n\n")
-    out.append(f"{len(rows)} samples, {len(built)} of them built, {len(built) - len(counted)} of these excluded (`tests/samples/exclusions.tsv`); "
+    skipped = sum(1 for r in built if r[1] == "skipped")
+    out.append(f"{len(rows)} samples, {len(built)} of them built, {len(built) - len(counted) - skipped} of these excluded (`tests/samples/exclusions.tsv`), "
+               f"{skipped} skipped as in the repository's own tests; "
                f"of the other {len(counted)}, {len(good)} pass ({100 * len(good) / max(1, len(counted)):.1f} %). "
                f"{len(seen)} of these fail by their own check on the dry device, which executes nothing.\n\n")
     out.append("| sample | result | s | noticed | note |\n|---|---|---|---|---|\n")
@@ -160,12 +203,25 @@ def page(rows, left):
         if name in excluded and result != "pass":
             result, note = f"excluded ({result})", excluded[name]
         out.append(f"| {name} | {result} | {wall_s} | {noticed} | {note.replace('|', '/')} |\n")
-    lacking = sorted(r[0] for r in rows if r[1] == "not built")
+    lacking = collections.defaultdict(list)
+    for row in rows:
+        if row[1] == "not built":
+            lacking[row[4]].append(row[0])
     if lacking:
-        out.append(f"\nNot built ({len(lacking)}): {', '.join(lacking)}.\n")
+        out.append(f"\n| not built ({sum(map(len, lacking.values()))}) | samples |\n|---|---|\n")
+        out += [f"| {cause} | {', '.join(sorted(names))} |\n" for cause, names in sorted(lacking.items())]
     if left:
         out.append(f"\nNot run so far ({len(left)}): {', '.join(left)}.\n")
     return "".join(out)
+
+
+def kept_rows():
+    return {line.split("\t")[0]: line.split("\t") for line in ROWS.read_text().splitlines()} if ROWS.exists() else {}
+
+
+def keep(rows, left):
+    ROWS.write_text("".join("\t".join(row) + "\n" for row in rows))
+    PAGE.write_text(page(rows, sorted(left)))
 
 
 def main():
@@ -175,7 +231,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/samples-device")
     parser.add_argument("--nvcc", default=shutil.which("nvcc") or "nvcc")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--limit", type=int, default=120, help="seconds that one run may take")
+    parser.add_argument("--limit", type=int, default=300, help="seconds that one run may take")
     parser.add_argument("--only", default="", help="comma list of names; other samples' kept rows stay")
     parser.add_argument("--no-build", action="store_true")
     parser.add_argument("--keep", action="store_true")
@@ -185,22 +241,16 @@ def main():
     (args.out / "src").mkdir(parents=True, exist_ok=True)
     if not args.no_build:
         build(args)
-    kept = {}
-    if ROWS.exists():
-        kept = {line.split("\t")[0]: line.split("\t") for line in ROWS.read_text().splitlines()}
-    only, rows = set(filter(None, args.only.split(","))), []
-    for name, folder in samples(args):
-        if only and name not in only:
-            if name in kept:
-                rows.append(kept[name])
-            continue
-        rows.append([name, *map(str, measure(args, name, program_of(name, folder)))])
-        print("\t".join(rows[-1]), flush=True)
-    if args.keep:
-        ROWS.write_text("".join("\t".join(row) + "\n" for row in rows))
-        ran = {row[0] for row in rows}
-        PAGE.write_text(page(rows, sorted(name for name, _ in samples(args) if name not in ran)))
-    bad = [row[0] for row in rows if row[1] not in ("pass", "not built") and row[0] not in exclusions()]
+    kept, only = kept_rows(), set(filter(None, args.only.split(",")))
+    found = list(samples(args))
+    for name, folder in found:
+        if not only or name in only:
+            kept[name] = [name, *map(str, measure(args, name, program_of(name, folder)))]
+            print("\t".join(kept[name]), flush=True)
+            if args.keep:
+                keep([kept[one] for one, _ in found if one in kept], [one for one, _ in found if one not in kept])
+    rows = [kept[one] for one, _ in found if one in kept]
+    bad = [row[0] for row in rows if row[1] not in ("pass", "not built", "skipped") and row[0] not in exclusions()]
     print(f"{len(bad)} fail{': ' if bad else ''}{', '.join(bad)}")
     return 1 if bad else 0
 
