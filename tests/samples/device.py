@@ -147,7 +147,7 @@ def why_not_built(args, name):
     for text in said:
         for pattern, lacking in LACKING.items():
             if re.search(pattern, text):
-                return f"lacks {lacking}"
+                return lacking if lacking == "Windows only" else f"lacks {lacking}"
     if said:
         return re.sub(r"/\S*/", "", said[0])[:120]
     return "not on this platform" if "8_Platform_Specific" in str(next((args.out / "src/Samples").glob(f"**/{name}"), "")) else "left out by CMake"
