@@ -4,6 +4,7 @@
 
 #include "server/driver_api.h"
 #include "server/handwritten.h"
+#include "server/library/library_memory.h"
 #include "server/session/current_context.h"
 #include "server/session/session.h"
 
@@ -34,6 +35,18 @@ void KillHandles(Session& session, ContextState& context) {
   }
 }
 
+// What libraries took in it goes with it.
+CUresult EndWithLibraries(CUcontext native, const std::function<CUresult()>& end) {
+  LibraryMemory* memory = LibraryMemory::Watching();
+  const auto taken =
+      memory == nullptr ? std::vector<LibraryMemory::Taken>() : memory->Leave(native);
+  const CUresult result = end();
+  if (memory != nullptr) {
+    memory->Refund(taken);
+  }
+  return result;
+}
+
 }  // namespace
 
 ContextState& ComeToLife(Session& session, HandleParts parts, CUcontext native, int device,
@@ -61,7 +74,7 @@ void EndContext(ServeCall& call, ContextState* context, std::function<CUresult()
       CurrentContext::Set(api, context->native);
       session.ForgetContext(context->native);
       session.mirrors().Abandon(0);  // variables of the context's modules go with it
-      CUresult result = end();
+      CUresult result = EndWithLibraries(context->native, end);
       CurrentContext::Forget();
       session.memory().FreeContext(context->slot);
       session.Answer(header, result, {});
@@ -206,7 +219,8 @@ Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
   }
   session.mirrors().Abandon(0);
   CurrentContext::Set(call.api, nullptr);
-  call.result = call.api.cuDevicePrimaryCtxReset_v2(device);
+  call.result = EndWithLibraries(context == nullptr ? nullptr : context->native,
+                                 [&] { return call.api.cuDevicePrimaryCtxReset_v2(device); });
   CurrentContext::Forget();
   if (context != nullptr) {
     session.memory().FreeContext(context->slot);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "server/library/library_memory.h"
 #include "server/memory/host_slabs.h"
 #include "server/memory/user_memory.h"
 #include "server/session/share_list.h"
@@ -340,10 +341,11 @@ void DeviceMemory::ObjectLeaves(uint64_t owner) {
 
 bool DeviceMemory::AwaitLeaving() {
   constexpr std::chrono::seconds kPatience{5};
+  const bool ended = LibraryMemory::AwaitHelper();
   std::unique_lock lock(mutex_);
   const size_t before = leaving_;
   left_.wait_for(lock, kPatience, [this] { return leaving_ == 0; });
-  return leaving_ != before;
+  return ended || leaving_ != before;
 }
 
 void DeviceMemory::RefundObject(uint64_t owner) {

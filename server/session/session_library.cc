@@ -2,6 +2,7 @@
 // The message kLibrary: a call of a mathematics library, ordered, gated and answered as a launch
 // is.
 #include "server/library/library_desk.h"
+#include "server/library/library_memory.h"
 #include "server/library/toolkit_files.h"
 #include "server/session/current_context.h"
 #include "server/session/session.h"
@@ -266,7 +267,9 @@ Status Session::SubmitLibrary(const RecordView& record, const LibraryHeader& hea
   auto bytes = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
   RecordHeader copy = record.header;
   ContextState* context = contexts_[copy.context];
-  library_helper_.Submit([this, bytes, copy, header, context, &row] {
+  library_helper_.Submit([this, bytes, copy, header, context, &row,
+                          submitted = LibraryMemory::Submitted()] {
+    LibraryMemory::OnHelper();
     Turn turn;
     ServeCall call(*this, api_, copy, *bytes, turn);
     LibraryHeader again{};

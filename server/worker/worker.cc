@@ -20,6 +20,7 @@
 
 #include "proto/session_features.h"
 #include "server/leases/compute_gate.h"
+#include "server/library/library_memory.h"
 #include "server/nvml/nvml_desk.h"
 #include "server/session/event_clock.h"
 #include "server/session/session.h"
@@ -113,6 +114,13 @@ class Worker {
                    const ControlMessage& message) { (void)SendToSupervisor(control, message); },
                SteadyNow) {}
 
+  ~Worker() {
+    session_.reset();
+    if (library_memory_ != nullptr) {
+      library_memory_->Stop();
+    }
+  }
+
   void Run() {
     Status opened = Open();
     if (!opened.ok()) {
@@ -182,6 +190,9 @@ class Worker {
     client_fd_ = WatchClient(setup_.hello, channel_->PeerName());
     output_fd_ = options.output_fd;
     FARCALL_TRY(SendWelcome(*channel_, welcome, Clock::now() + seconds(10)));
+    library_memory_ = new LibraryMemory(api_, control_, session->memory(),
+                                        [this](int device) { RecallFrom(device, ~0ull >> 1); });
+    library_memory_->Watch();
     session->link().AttachLog(NetPacer::Pace(std::move(channel_), pacer_, /*is_log=*/true), 0, 0);
     session_ = std::move(session);
     open_.store(true);
@@ -384,12 +395,15 @@ class Worker {
 
   // The client gives back what it has not spent; its records do the rest.
   void Recall(const ControlMessage& message) {
-    if (!open_.load()) {
-      return;
+    if (open_.load()) {
+      RecallFrom(message.device, message.a);
     }
+  }
+
+  void RecallFrom(int device, uint64_t bytes) {
     Builder body;
-    body.Put<int32_t>(message.device);
-    body.Put<uint64_t>(message.a);
+    body.Put<int32_t>(device);
+    body.Put<uint64_t>(bytes);
     session_->outbox().Push(SessionCall::kRecall, body.bytes());
     session_->outbox().Flush();
   }
@@ -429,6 +443,7 @@ class Worker {
   std::unique_ptr<ComputeGate> gate_;
   std::unique_ptr<MemorySwap> swap_;
   std::unique_ptr<Session> session_;
+  LibraryMemory* library_memory_ = nullptr;  // outlives us
   std::atomic<bool> sharing_{false};
   std::atomic<bool> open_{false};
   int output_fd_ = -1;
