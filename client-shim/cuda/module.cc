@@ -14,6 +14,7 @@
 #include "client-shim/core/stats.h"
 #include "client-shim/cuda/jit_options.h"
 #include "client-shim/cuda/memory.h"
+#include "proto/load_request.h"
 
 namespace farcall::client {
 
@@ -32,26 +33,55 @@ uint32_t ComputeCapability(const Device* device) {
                                device->Attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
 }
 
-Builder LoadBody(const Module* module, const Jit& jit) {
+Builder LoadBody(const Module* module, const Jit& jit, uint8_t wants) {
   Builder body;
   body.Put<uint64_t>(module->handle);
   body.PutBytes(module->image->hash().data(), module->image->hash().size());
   body.Put<uint64_t>(module->image->bytes());
-  body.Put<uint8_t>(jit.info != nullptr || jit.error != nullptr ? 1 : 0);
+  body.Put<uint8_t>(wants);
   PutNumbers(body, jit);
   if (module->is_library) body.Put<uint64_t>(0);  // its options speak of this process's memory
   return body;
+}
+
+// {attributes by id, offsets and sizes of the parameters}
+bool ReadKernel(Reader& in, KernelInfo* kernel) {
+  kernel->attributes.resize(in.GetCount(4));
+  for (int32_t& attribute : kernel->attributes) attribute = in.Get<int32_t>();
+  kernel->parameters.resize(in.GetCount(8));
+  for (Parameter& parameter : kernel->parameters) {
+    parameter.offset = in.Get<uint32_t>();
+    parameter.bytes = in.Get<uint32_t>();
+    uint64_t end = uint64_t{parameter.offset} + parameter.bytes;
+    if (end > kMaxInlineBytes) in.Fail();
+  }
+  kernel->Measure();
+  return in.ok();
+}
+
+// An older server ends its answer before them.
+void RememberFunctions(Image* image, Reader& in) {
+  if (in.Done()) return;
+  std::vector<KernelInfo> kernels(in.GetCount(24));
+  for (KernelInfo& kernel : kernels) {
+    kernel.name = in.GetString();
+    if (!ReadKernel(in, &kernel)) return;
+  }
+  if (!in.Done()) return;
+  for (KernelInfo& kernel : kernels) {
+    if (image->Find(kernel.name) == nullptr) image->Remember(std::move(kernel));
+  }
 }
 
 CUresult SendLoad(Module* module, const Jit& jit) {
   CallId call = module->is_library ? CallId::cuLibraryLoadData : CallId::cuModuleLoadDataEx;
   CUresult status = module->image->Offer();
   if (status != CUDA_SUCCESS) return status;
-  Builder body = LoadBody(module, jit);
-  bool wants_log = jit.info != nullptr || jit.error != nullptr;
+  const uint8_t log = jit.info != nullptr || jit.error != nullptr ? kWantsLogs : 0;
   // Loaded before, on such a device, by such a driver: nothing to wait for.
-  if (module->image->known_to_load() && !wants_log && !MemoryRanOut())
-    return Post(call, body.bytes());
+  if (module->image->known_to_load() && log == 0 && !MemoryRanOut())
+    return Post(call, LoadBody(module, jit, 0).bytes());
+  Builder body = LoadBody(module, jit, log | kWantsFunctions);
   Reply reply;
   status = AskWithRoom([&] {
     CUresult result = RoundTrip(call, body.bytes(), &reply);
@@ -62,10 +92,11 @@ CUresult SendLoad(Module* module, const Jit& jit) {
   });
   Reader outputs = reply.outputs();
   std::string_view info = outputs.GetString(), error = outputs.GetString();
-  bool has_logs = outputs.Done();
+  bool has_logs = outputs.ok();
   GiveLogs(jit, has_logs ? info : "", has_logs ? error : "");
   if (status == CUDA_SUCCESS) {
     module->image->RememberLoad();
+    if (has_logs) RememberFunctions(module->image.get(), outputs);
   } else {
     module->image->Unsend();
     NoteJitFailure(call, status, has_logs ? error : "");
@@ -125,16 +156,7 @@ CUresult FetchFunction(Module* module, const char* name, uint64_t handle, const 
   KernelInfo fresh;
   fresh.name = name;
   Reader outputs = reply.outputs();
-  fresh.attributes.resize(outputs.GetCount(4));
-  for (int32_t& attribute : fresh.attributes) attribute = outputs.Get<int32_t>();
-  fresh.parameters.resize(outputs.GetCount(8));
-  for (Parameter& parameter : fresh.parameters) {
-    parameter.offset = outputs.Get<uint32_t>();
-    parameter.bytes = outputs.Get<uint32_t>();
-    uint64_t end = uint64_t{parameter.offset} + parameter.bytes;
-    if (end > kMaxInlineBytes) outputs.Fail();
-  }
-  fresh.Measure();
+  ReadKernel(outputs, &fresh);
   if (!outputs.Done()) return CUDA_ERROR_UNKNOWN;
   *info = module->image->Remember(std::move(fresh));
   return CUDA_SUCCESS;

@@ -6,7 +6,9 @@
 #include <string>
 
 #include "cpu-device/images/variables.h"
+#include "proto/load_request.h"
 #include "server/calls/context.h"
+#include "server/calls/function_info.h"
 #include "server/calls/jit_options.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
@@ -24,6 +26,7 @@ struct LoadRequest {
   Hash256 hash{};
   uint64_t bytes = 0;
   bool want_logs = false;
+  bool want_functions = false;
   JitOptions jit;
 };
 
@@ -31,7 +34,9 @@ bool DecodeLoad(Reader& in, bool is_library, LoadRequest* request) {
   request->wire = in.Get<uint64_t>();
   std::span<const std::byte> hash = in.GetBytes();
   request->bytes = in.Get<uint64_t>();
-  request->want_logs = in.Get<uint8_t>() != 0;
+  const auto wants = in.Get<uint8_t>();
+  request->want_logs = (wants & kWantsLogs) != 0;
+  request->want_functions = (wants & kWantsFunctions) != 0;
   if (hash.size() != request->hash.size() || !request->jit.Decode(in)) {
     return false;
   }
@@ -88,9 +93,9 @@ bool ChargeVariables(ServeCall& call, const std::vector<std::byte>& image, uint6
   return true;
 }
 
-// The common part of both loads; `load` calls the driver.
-template <typename Load>
-Status LoadImage(ServeCall& call, HandleKind kind, Load load) {
+// The common part of both loads; `load` calls the driver, `put_functions` tells of what it loaded.
+template <typename Load, typename PutFunctions>
+Status LoadImage(ServeCall& call, HandleKind kind, Load load, PutFunctions put_functions) {
   LoadRequest request;
   if (!DecodeLoad(call.in, kind == HandleKind::kLibrary, &request)) {
     return call.Malformed("body");
@@ -125,39 +130,22 @@ Status LoadImage(ServeCall& call, HandleKind kind, Load load) {
     call.session.memory().RefundObject(request.wire);
   }
   request.jit.EncodeLogs(call.out);
+  if (call.result == CUDA_SUCCESS && request.want_functions) {
+    put_functions(native);
+  }
   call.session.images().Forget(request.hash);
   return {};
 }
 
-// What the client needs of a function: attributes by id, then the layout of its parameters.
-template <typename GetAttribute, typename GetParameter>
-FunctionState* DescribeFunction(ServeCall& call, GetAttribute get_attribute,
-                                GetParameter get_parameter) {
-  auto* state = new FunctionState();
-  call.out.Put<uint64_t>(CU_FUNC_ATTRIBUTE_MAX);
-  for (int id = 0; id < CU_FUNC_ATTRIBUTE_MAX; ++id) {
-    int value = 0;
-    if (get_attribute(&value, static_cast<CUfunction_attribute>(id)) != CUDA_SUCCESS) {
-      value = 0;
-    }
-    call.out.Put<int32_t>(value);
-  }
-  std::vector<std::pair<uint32_t, uint32_t>> layout;
-  size_t offset = 0, bytes = 0;
-  while (layout.size() < 4096 && get_parameter(layout.size(), &offset, &bytes) == CUDA_SUCCESS) {
-    layout.emplace_back(offset, bytes);
-    state->parameter_bytes = std::max<uint64_t>(state->parameter_bytes, offset + bytes);
-  }
-  call.out.Put<uint64_t>(layout.size());
-  for (auto [at, size] : layout) {
-    call.out.Put<uint32_t>(at);
-    call.out.Put<uint32_t>(size);
-  }
-  return state;
+CUdevice DeviceOf(const ServeCall& call) {
+  return call.context == nullptr ? 0 : call.context->device;
 }
 
-void InsertFunction(ServeCall& call, HandleKind kind, uint64_t wire, void* native,
-                    FunctionState* state) {
+void InsertFunction(ServeCall& call, HandleKind kind, uint64_t wire, void* native, uint64_t parent,
+                    uint64_t parameter_bytes) {
+  auto* state = new FunctionState();
+  state->parent = parent;
+  state->parameter_bytes = parameter_bytes;
   call.Insert(kind, wire, native);
   call.session.table(kind).SetExtra(SplitHandle(wire).index, state);
 }
@@ -211,30 +199,36 @@ Status GetGlobal(ServeCall& call, HandleKind kind) {
 }  // namespace
 
 Status Serve_cuModuleLoadDataEx(ServeCall& call) {
-  return LoadImage(call, HandleKind::kModule,
-                   [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
-                     CUmodule module = nullptr;
-                     CUresult result = call.api.cuModuleLoadDataEx(
-                         &module, image.data(), request.jit.count(), request.jit.options.data(),
-                         request.jit.values.data());
-                     *native = module;
-                     return result;
-                   });
+  return LoadImage(
+      call, HandleKind::kModule,
+      [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
+        CUmodule module = nullptr;
+        CUresult result =
+            call.api.cuModuleLoadDataEx(&module, image.data(), request.jit.count(),
+                                        request.jit.options.data(), request.jit.values.data());
+        *native = module;
+        return result;
+      },
+      [&](void* module) { PutFewFunctions(call.api, static_cast<CUmodule>(module), call.out); });
 }
 
 Status Serve_cuLibraryLoadData(ServeCall& call) {
-  return LoadImage(call, HandleKind::kLibrary,
-                   [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
-                     if (call.api.cuLibraryLoadData == nullptr) {
-                       return CUDA_ERROR_NOT_SUPPORTED;
-                     }
-                     CUlibrary library = nullptr;
-                     CUresult result = call.api.cuLibraryLoadData(
-                         &library, image.data(), request.jit.options.data(),
-                         request.jit.values.data(), request.jit.count(), nullptr, nullptr, 0);
-                     *native = library;
-                     return result;
-                   });
+  return LoadImage(
+      call, HandleKind::kLibrary,
+      [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
+        if (call.api.cuLibraryLoadData == nullptr) {
+          return CUDA_ERROR_NOT_SUPPORTED;
+        }
+        CUlibrary library = nullptr;
+        CUresult result = call.api.cuLibraryLoadData(
+            &library, image.data(), request.jit.options.data(), request.jit.values.data(),
+            request.jit.count(), nullptr, nullptr, 0);
+        *native = library;
+        return result;
+      },
+      [&](void* library) {
+        PutFewFunctions(call.api, static_cast<CUlibrary>(library), DeviceOf(call), call.out);
+      });
 }
 
 Status Serve_cuModuleUnload(ServeCall& call) {
@@ -316,16 +310,8 @@ Status Serve_cuModuleGetFunction(ServeCall& call) {
   if (call.result != CUDA_SUCCESS) {
     return {};
   }
-  FunctionState* state = DescribeFunction(
-      call,
-      [&](int* value, CUfunction_attribute id) {
-        return api.cuFuncGetAttribute(value, id, function);
-      },
-      [&](size_t i, size_t* offset, size_t* bytes) {
-        return api.cuFuncGetParamInfo(function, i, offset, bytes);
-      });
-  state->parent = wire_module;
-  InsertFunction(call, HandleKind::kFunction, wire, function, state);
+  InsertFunction(call, HandleKind::kFunction, wire, function, wire_module,
+                 PutFunctionInfo(api, function, call.out));
   return {};
 }
 
@@ -352,17 +338,8 @@ Status Serve_cuLibraryGetKernel(ServeCall& call) {
   if (call.result != CUDA_SUCCESS) {
     return {};
   }
-  CUdevice device = call.context == nullptr ? 0 : call.context->device;
-  FunctionState* state = DescribeFunction(
-      call,
-      [&](int* value, CUfunction_attribute id) {
-        return api.cuKernelGetAttribute(value, id, kernel, device);
-      },
-      [&](size_t i, size_t* offset, size_t* bytes) {
-        return api.cuKernelGetParamInfo(kernel, i, offset, bytes);
-      });
-  state->parent = wire_library;
-  InsertFunction(call, HandleKind::kKernel, wire, kernel, state);
+  InsertFunction(call, HandleKind::kKernel, wire, kernel, wire_library,
+                 PutFunctionInfo(api, kernel, DeviceOf(call), call.out));
   return {};
 }
 

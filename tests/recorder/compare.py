@@ -47,14 +47,14 @@ class Comparison:
         tables = (rules.CLIENT, rules.REMEMBERED, rules.WAITS, rules.DEFERRED, rules.DISCARDED, rules.FOLLOWED, rules.LOWERED,
                   rules.OVERTAKEN, rules.ADDED)
         known = [reason for table in tables for reason in table]
-        known += [rules.NOTHING, rules.REFUSED, rules.REPORT, rules.OWN_EVENTS, rules.OWN_STREAMS]
+        known += [rules.NOTHING, rules.REFUSED, rules.REPORT, rules.OWN_EVENTS, rules.OWN_STREAMS, rules.OWN_LISTS]
         return [reason for reason in known if self.counts[reason] == 0]
 
     def _session(self, remote: list[Call]) -> list[Call]:
         """The calls for the program: without the reports before and beside the session, and without the server's own."""
         of_session = session_of(remote)
         self.counts[rules.REPORT] += len(remote) - len(of_session)
-        own = own_events(of_session)
+        own, lists = own_events(of_session), own_lists(of_session)
         added = by_name(rules.ADDED)
         kept = []
         for call in of_session:
@@ -64,6 +64,8 @@ class Comparison:
                     self.bindings.own_streams.add(call.number_of("*phStream"))
             elif call.number in own:
                 self.counts[rules.OWN_EVENTS] += 1
+            elif call.number in lists:
+                self.counts[rules.OWN_LISTS] += 1
             elif call.name in added:
                 self.counts[added[call.name]] += 1
             else:
@@ -252,4 +254,17 @@ def own_events(calls: list[Call]) -> set[int]:
                 end(event)
     for event in list(lives):
         end(event)
+    return own
+
+
+def own_lists(calls: list[Call]) -> set[int]:
+    """The numbers of calls that list what an image holds, directly behind its load."""
+    own: set[int] = set()
+    behind: dict[int, Call] = {}  # by thread
+    for call in calls:
+        before = behind.get(call.thread)
+        if call.name.endswith(("GetFunctionCount", "GetKernelCount", "EnumerateFunctions", "EnumerateKernels")) and before is not None and (
+                before.number in own or before.name in ("cuModuleLoadDataEx", "cuLibraryLoadData")):
+            own.add(call.number)
+        behind[call.thread] = call
     return own

@@ -302,6 +302,7 @@ OVERTAKEN = {
 REPORT = "D3: each process of the server describes the device before a session begins"
 OWN_EVENTS = "D4: the server watches streams by events of its own, which it polls"
 OWN_STREAMS = "D4: a thread's own stream, and the one that flushes device printf, are made by the worker"
+OWN_LISTS = "D6: an image of few functions comes with what is known of them: a load and a list behind it"
 ADDED = {
     "D4: the issue thread makes the record's context current": {"cuCtxSetCurrent", "cuCtxPopCurrent_v2"},
     "D17: threads of the server break no capture; a stream that captures gets no watch": {

@@ -48,6 +48,13 @@ class Counts(unittest.TestCase):
                 self.assertEqual(many["calls"].get(name, {"waited": 0})["waited"], 0, name)
             self.assertGreaterEqual(many["posted"] - few["posted"], 14 * 4)  # two settings, the function, the launch
 
+    def test_an_image_of_few_kernels_is_asked_once(self):
+        """Its load waits; what is known of its kernels comes with the answer."""
+        with Server() as server, tempfile.TemporaryDirectory() as cache:
+            stats, _ = self.measured(server, BUILD / "examples/vector_add", cache=cache)
+            self.assertEqual(stats["calls"]["cuLibraryLoadData"]["waited"], 1)
+            self.assertEqual((stats["calls"]["cuLibraryGetKernel"]["calls"], stats["calls"]["cuLibraryGetKernel"]["waited"]), (1, 0))
+
     def test_a_tensor_described_again_costs_no_wait(self):
         with Server(device="dry") as server, tempfile.TemporaryDirectory() as cache:
             few, _ = self.measured(server, "descriptors", 2, cache=cache)
