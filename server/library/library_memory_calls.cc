@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions a library gets in the place of the driver's: each charges, then calls the driver's.
+#include <dlfcn.h>
+
 #include <atomic>
 #include <cstring>
 #include <limits>
@@ -195,6 +197,14 @@ CUresult GetProcAddress(const char* symbol, void** entry, int version, cuuint64_
   return result;
 }
 
+// Of the libcuda that this process works on; not of another that it stands in front of.
+bool IsDrivers(void* function) {
+  Dl_info of_function, of_driver;
+  return dladdr(function, &of_function) != 0 &&
+         dladdr(reinterpret_cast<void*>(Driver().cuInit), &of_driver) != 0 &&
+         of_function.dli_fbase == of_driver.dli_fbase;
+}
+
 }  // namespace
 
 void* LibraryMemory::Instead(const char* name, void* found) {
@@ -203,7 +213,9 @@ void* LibraryMemory::Instead(const char* name, void* found) {
     return found;
   }
   for (const Place& place : kPlaces) {
-    if (std::strcmp(place.exported, name) == 0) return UseInstead(place, found);
+    if (std::strcmp(place.exported, name) == 0) {
+      return IsDrivers(found) ? UseInstead(place, found) : found;
+    }
   }
   return found;
 }
