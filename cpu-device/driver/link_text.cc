@@ -203,7 +203,8 @@ std::string LinkText(const std::vector<std::string>& units) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (i == first) continue;
     std::string rest = inputs[i];
-    for (const std::string_view name : {".version", ".target", ".address_size"}) {
+    // Its .target stays: functions tell what they were compiled for.
+    for (const std::string_view name : {".version", ".address_size"}) {
       size_t at = 0;
       if (!Directive(rest, name, &at).empty()) rest.insert(at, "//");
     }

@@ -117,7 +117,7 @@ bool PtxDeclarations::Describe(std::string_view name, KernelInfo* info, std::str
   uint32_t limit = function->maxnreg != 0 ? function->maxnreg : 255;
   limit = std::min(limit, 65536 / std::max<uint32_t>(info->max_threads_per_block, 256));
   info->registers = std::clamp<uint32_t>(layout.register_count / 3, 16, std::max(limit, 16u));
-  info->ptx_version = module_.target;
+  info->ptx_version = function->target;
   info->uses_grid_sync = layout.uses_grid_workspace;
   return true;
 }

@@ -232,7 +232,7 @@ void KernelImpl::FillInfo() {
   uint32_t limit = function_.maxnreg ? function_.maxnreg : 255;
   limit = std::min<uint32_t>(limit, 65536 / std::max<uint32_t>(info_.max_threads_per_block, 256));
   info_.registers = std::clamp<uint32_t>(layout_.register_count / 3, 16, std::max(limit, 16u));
-  info_.ptx_version = program_.module().target;
+  info_.ptx_version = function_.target;
   if (function_.reqnctapercluster[0]) {
     for (int i = 0; i < 3; ++i) {
       info_.required_cluster[i] = std::max(function_.reqnctapercluster[i], 1u);

@@ -99,7 +99,8 @@ struct Function {
   uint32_t maxclusterrank = 0;
   bool explicit_cluster = false, noreturn = false;
   std::vector<std::string_view> pragmas;
-  uint32_t index = 0;  // in Module::functions
+  uint32_t index = 0;   // in Module::functions
+  unsigned target = 0;  // what .target said last before it: units that were linked have their own
   uint32_t line = 0;
 
   // ---- Filled by Module::EnsureBody ----
@@ -131,7 +132,7 @@ struct Module {
 
   std::unique_ptr<std::string> text;  // own copy; every string_view of the module points into it
   unsigned version_major = 0, version_minor = 0;
-  unsigned target = 0;           // 75 for sm_75, sm_90a
+  unsigned target = 0;           // the first: 75 for sm_75, sm_90a
   std::string_view target_name;  // "sm_90a"
   bool target_texmode_independent = false;
   bool debug = false;  // .target ..., debug

@@ -79,9 +79,12 @@ class ModuleParser {
     do {
       std::string_view word = lexer_.ExpectIdentifier("a target");
       if (word.starts_with("sm_") || word.starts_with("compute_")) {
-        module_.target_name = word;
         std::string_view digits = word.substr(word.find('_') + 1);
-        auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), module_.target);
+        auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), target_);
+        if (module_.target == 0) {
+          module_.target_name = word;
+          module_.target = target_;
+        }
         if (parsed.ec != std::errc()) return lexer_.Fail("malformed target " + Quoted(word));
       } else if (word == "debug") {
         module_.debug = true;
@@ -175,7 +178,10 @@ class ModuleParser {
       first.align = std::max(first.align, variable->align);
       return true;
     }
-    if (first.linkage != Linkage::kExtern && first.linkage != Linkage::kCommon) {
+    // Of a weak one, any unit's will do; one that is not weak goes before it.
+    if (variable->linkage == Linkage::kWeak && first.linkage != Linkage::kExtern) return true;
+    if (first.linkage != Linkage::kExtern && first.linkage != Linkage::kCommon &&
+        first.linkage != Linkage::kWeak) {
       return lexer_.Fail("variable " + Quoted(variable->name) + " is defined twice");
     }
     variable->index = first.index;
@@ -200,6 +206,7 @@ class ModuleParser {
     if (!FunctionDirectives(function.get())) return false;
     if (lexer_.IsPunct('{')) {
       function->has_body = true;
+      function->target = target_;
       function->body_text = lexer_.SkipBraces(&function->body_line);
       if (!lexer_.ok()) return false;
     } else if (!lexer_.ExpectPunct(';')) {
@@ -275,7 +282,8 @@ class ModuleParser {
     }
     Function& first = *it->second;
     if (!function->has_body) return true;
-    if (first.has_body) {
+    if (first.has_body && function->linkage == Linkage::kWeak) return true;
+    if (first.has_body && first.linkage != Linkage::kWeak) {
       return lexer_.FailAt(function->line,
                            "function " + Quoted(function->name) + " is defined twice");
     }
@@ -302,6 +310,7 @@ class ModuleParser {
 
   Module& module_;
   Lexer lexer_;
+  unsigned target_ = 0;
 };
 
 }  // namespace

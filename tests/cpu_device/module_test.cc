@@ -210,6 +210,43 @@ TEST_F(DriverTest, LinkedUnitsKeepTheirOwnNamesApart) {
   EXPECT_OK(CU(cuLinkDestroy)(link));
 }
 
+// CUB compares it with what its program was compiled for; what libraries were is no matter.
+TEST_F(DriverTest, LinkedKernelsTellWhatTheirOwnUnitWasCompiledFor) {
+  auto unit = [](const std::string& target, const std::string& kernel, const std::string& weak) {
+    return ".version 8.6\n.target " + target +
+           "\n.address_size 64\n.weak .func (.reg .u32 out) shared_by_both() { mov.u32 out, " +
+           weak + "; ret; }\n.visible .entry " + kernel +
+           "(.param .u64 p)\n{\n.reg .b32 %r<2>;\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [p];\n"
+           "call (%r1), shared_by_both;\nst.global.u32 [%rd1], %r1;\nret;\n}\n";
+  };
+  const std::string one = unit("sm_70", "one", "5"), two = unit("sm_90", "two", "5");
+  CUlinkState link = nullptr;
+  ASSERT_OK(CU(cuLinkCreate_v2)(0, nullptr, nullptr, &link));
+  for (const std::string& text : {one, two}) {
+    ASSERT_OK(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()),
+                                   text.size() + 1, "unit", 0, nullptr, nullptr));
+  }
+  void* image = nullptr;
+  size_t bytes = 0;
+  ASSERT_OK(CU(cuLinkComplete)(link, &image, &bytes));
+  CUmodule linked = nullptr;
+  ASSERT_OK(CU(cuModuleLoadData)(&linked, image)) << "a weak function is in both units";
+  CUdeviceptr out = Allocate(4);
+  for (const auto& [name, want] : {std::pair{"one", 70}, std::pair{"two", 90}}) {
+    CUfunction function = nullptr;
+    int version = 0;
+    ASSERT_OK(CU(cuModuleGetFunction)(&function, linked, name));
+    ASSERT_OK(CU(cuFuncGetAttribute)(&version, CU_FUNC_ATTRIBUTE_PTX_VERSION, function));
+    EXPECT_EQ(version, want) << name;
+    void* params[] = {&out};
+    ASSERT_OK(CU(cuLaunchKernel)(function, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+    uint32_t got = 0;
+    ASSERT_OK(CU(cuMemcpyDtoH_v2)(&got, out, sizeof(got)));
+    EXPECT_EQ(got, 5u) << name;
+  }
+  EXPECT_OK(CU(cuLinkDestroy)(link));
+}
+
 // What libcudadevrt.a calls for a grid that waits: every block counts, then every block sees all.
 TEST_F(DriverTest, TheGridsBarrierOfTheDeviceRuntimeWaitsForAllBlocks) {
   const std::string head = ".version 7.0\n.target sm_70\n.address_size 64\n";
