@@ -53,7 +53,8 @@ CUresult CheckShape(const Function& function, const LaunchConfig& config) {
   if (threads > info.max_threads_per_block) {
     Log(LogLevel::kInfo, "kernel %s: block of %llu threads, at most %u", info.name.c_str(),
         static_cast<unsigned long long>(threads), info.max_threads_per_block);
-    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    // Of PTX, what limits a block is what the kernel declares; of machine code, its registers too.
+    return info.binary_version != 0 ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES : CUDA_ERROR_INVALID_VALUE;
   }
   if (config.dynamic_shared_bytes > static_cast<uint32_t>(DynamicSharedLimit(function)))
     return CUDA_ERROR_INVALID_VALUE;

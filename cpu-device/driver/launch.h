@@ -9,9 +9,9 @@ namespace farcall::cpu_device {
 
 // Fills `op` for a launch of `function` with config as given; params from `kernel_params` (one
 // pointer each) or `extra`.
-//   Errors  INVALID_VALUE (zero or too large a size, a missing parameter), LAUNCH_OUT_OF_RESOURCES
-//   (more threads than the
-//           kernel allows), COOPERATIVE_LAUNCH_TOO_LARGE
+//   Errors  INVALID_VALUE (zero or too large a size, more threads than the kernel declares, a
+//           missing parameter), LAUNCH_OUT_OF_RESOURCES (machine code: more threads than its
+//           registers allow), COOPERATIVE_LAUNCH_TOO_LARGE
 CUresult PrepareLaunch(std::shared_ptr<Function> function, const LaunchConfig& config,
                        void** kernel_params, void** extra, KernelOp* op);
 

@@ -80,7 +80,7 @@ TEST_F(ModuleTest, AttributesAreTheKernels) {
 TEST_F(ModuleTest, LaunchesOutsideTheLimitsAreRefusedAtTheCall) {
   const CUfunction bounded = Find("bounded");
   EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 1, 1, 65, 1, 1, 0, nullptr, nullptr, nullptr),
-            CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+            CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(CU(cuLaunchKernel)(bounded, 0, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
             CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(CU(cuLaunchKernel)(bounded, 1, 65536, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr),
