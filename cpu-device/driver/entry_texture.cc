@@ -8,6 +8,7 @@
 #include "cpu-device/driver/array.h"
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
+#include "cpu-device/driver/stream.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -17,7 +18,7 @@ using texture::Object;
 using texture::Texels;
 
 struct Made {
-  const Context* context = nullptr;
+  Context* context = nullptr;
   CUDA_RESOURCE_DESC resource{};
   CUDA_TEXTURE_DESC texture{};
   CUDA_RESOURCE_VIEW_DESC view{};
@@ -195,9 +196,21 @@ CUresult Give(std::unique_ptr<Object> object, Made made, unsigned long long* out
 
 CUresult Destroy(unsigned long long handle, bool is_surface) {
   if (const CUresult result = CheckInitialized()) return result;
-  if (!texture::Unregister(handle, is_surface)) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(TheMade().mutex);
-  TheMade().by_handle.erase(handle);
+  Context* context = nullptr;
+  {
+    std::lock_guard lock(TheMade().mutex);
+    const auto found = TheMade().by_handle.find(handle);
+    if (found == TheMade().by_handle.end() || found->second.is_surface != is_surface)
+      return CUDA_ERROR_INVALID_VALUE;
+    context = found->second.context;
+    TheMade().by_handle.erase(found);
+  }
+  // Programs destroy an object right after a launch that reads it: it goes when the work that each
+  // stream has now is done, with the last copy of this.
+  const std::shared_ptr<void> last(
+      nullptr, [handle, is_surface](void*) { texture::Unregister(handle, is_surface); });
+  for (const auto& stream : context->Streams())
+    stream->Submit([last] { return CUDA_SUCCESS; }, How::kInlineIfIdle, true);
   return CUDA_SUCCESS;
 }
 
