@@ -13,11 +13,15 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/SROA.h>
 
 #include <cstdlib>
 #include <mutex>
 
+#include "cpu-device/jit/contraction.h"
 #include "cpu-device/jit/emitter.h"
+#include "cpu-device/jit/window_checks.h"
 
 namespace farcall::cpu_device::jit {
 namespace {
@@ -48,6 +52,15 @@ std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(llvm::CodeGenOptLevel lev
                                   llvm::Reloc::PIC_, llvm::CodeModel::Small, level));
 }
 
+// What all kernels get first: registers become values, and what may be an fma does.
+llvm::FunctionPassManager Prepare() {
+  llvm::FunctionPassManager passes;
+  passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  passes.addPass(llvm::EarlyCSEPass());
+  passes.addPass(ContractionPass());
+  return passes;
+}
+
 void Optimise(llvm::Module& module, llvm::TargetMachine& machine, bool large) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
@@ -59,9 +72,14 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine, bool large) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
-  llvm::ModulePassManager passes =
-      large ? builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0)
-            : builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1);
+  builder.registerVectorizerStartEPCallback(
+      [](llvm::FunctionPassManager& manager, llvm::OptimizationLevel) {
+        manager.addPass(WindowChecksPass());
+      });
+  llvm::ModulePassManager passes;
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(Prepare()));
+  passes.addPass(large ? builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0)
+                       : builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1));
   passes.run(module, modules);
 }
 
@@ -78,7 +96,7 @@ void Compile(const CompileRequest& request, CompiledKernel* out) {
   size_t instructions = 0;
   for (const ptx::Function* function : request.layout->functions)
     instructions += function->body.size();
-  bool large = instructions > kLargeKernel;
+  const bool large = instructions > kLargeKernel;
 
   llvm::LLVMContext context;
   llvm::Module module("kernel", context);

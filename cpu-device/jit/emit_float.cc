@@ -187,6 +187,15 @@ bool IsDirected(Rounding rounding) {
   return rounding == Rounding::kRz || rounding == Rounding::kRm || rounding == Rounding::kRp;
 }
 
+// PTX ISA, add, sub, mul: without a rounding modifier a product and the sum it goes into may become
+// one fma, as ptxas makes them.
+void AllowContraction(Opcode opcode, llvm::Value* result) {
+  if (opcode != Opcode::kAdd && opcode != Opcode::kSub && opcode != Opcode::kMul) return;
+  if (auto* operation = llvm::dyn_cast<llvm::Instruction>(result)) {
+    operation->setHasAllowContract(true);
+  }
+}
+
 }  // namespace
 
 llvm::Value* Emitter::FloatLane(const Instruction& instruction, Type type,
@@ -278,6 +287,7 @@ llvm::Value* Emitter::FloatLane(const Instruction& instruction, Type type,
     default:
       return nullptr;
   }
+  if (rounding == Rounding::kNone && !half) AllowContraction(instruction.opcode, result);
   if (mods.sat) result = Saturate(result);
   if (mods.ftz && type == Type::kF32) result = FlushSubnormal(result);
   if (mods.relu) {

@@ -45,7 +45,8 @@ llvm::Value* Emitter::CheckedGeneric(const Instruction& instruction, Value* addr
                                      unsigned bytes) {
   Value* begin = LaunchField(offsetof(LaunchContext, window_begin), b_.getInt64Ty());
   Value* size = LaunchField(offsetof(LaunchContext, window_size), b_.getInt64Ty());
-  Value* inside = FitsWindow(b_.CreateSub(address, begin), size, bytes);
+  Value* offset = b_.CreateSub(address, begin);
+  Value* inside = FitsWindow(offset, size, bytes);
   BasicBlock* slow = BasicBlock::Create(context_, "check", llvm_function_);
   BasicBlock* access = BasicBlock::Create(context_, "access", llvm_function_);
   llvm::MDNode* likely = llvm::MDBuilder(context_).createBranchWeights(1 << 20, 1);
@@ -54,7 +55,9 @@ llvm::Value* Emitter::CheckedGeneric(const Instruction& instruction, Value* addr
   Call("fc_rt_check", b_.getVoidTy(), {block_, address, Int32(bytes), Int32(instruction.line)});
   b_.CreateBr(access);
   b_.SetInsertPoint(access);
-  return b_.CreateIntToPtr(address, b_.getPtrTy());
+  // Not the integer as a pointer: of such LLVM does not see which lie side by side.
+  Value* window = LaunchField(offsetof(LaunchContext, window_begin), b_.getPtrTy());
+  return b_.CreateGEP(b_.getInt8Ty(), window, offset);
 }
 
 // A null `size` asks for alignment alone: the guard pages do the rest.
@@ -144,6 +147,12 @@ llvm::Value* Emitter::CheckedAddress(const Instruction& instruction, Value* addr
   return CheckedGeneric(instruction, address, bytes);
 }
 
+// Nothing orders the accesses of threads between two barriers: what one of them wrote, the others
+// need not see. The vectoriser may so run them in step.
+void Emitter::MarkUnordered(llvm::Instruction* access) const {
+  if (unordered_) access->setMetadata(llvm::LLVMContext::MD_access_group, unordered_);
+}
+
 bool Emitter::EmitLoad(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   const ptx::Modifiers& mods = instruction.mods;
@@ -156,6 +165,7 @@ bool Emitter::EmitLoad(const Instruction& instruction) {
   llvm::Type* element = TypeOf(type);
   llvm::Type* whole = count == 1 ? element : llvm::FixedVectorType::get(element, count);
   llvm::LoadInst* load = b_.CreateAlignedLoad(whole, pointer, llvm::Align(bytes * count));
+  if (!IsParam(space)) MarkUnordered(load);
   bool strong = mods.semantics > Semantics::kWeak;
   if (strong && !IsParam(space)) {
     if (count == 1 && bits <= 64 && mods.semantics != Semantics::kVolatile &&
@@ -217,7 +227,11 @@ bool Emitter::EmitStore(const Instruction& instruction) {
       coroutine_ && !outlined_ && IsShared(space) && mods.semantics == Semantics::kVolatile;
   if (lockstep) Suspend(Wait::kLockstep);
   llvm::StoreInst* store = b_.CreateAlignedStore(value, pointer, llvm::Align(bytes * count));
-  if (IsParam(space)) store->setAlignment(llvm::Align(std::min(8u, bytes)));
+  if (IsParam(space)) {
+    store->setAlignment(llvm::Align(std::min(8u, bytes)));
+  } else {
+    MarkUnordered(store);
+  }
   if (mods.semantics > Semantics::kWeak && !IsParam(space)) {
     if (count == 1 && bits <= 64 && mods.semantics != Semantics::kVolatile &&
         mods.semantics != Semantics::kMmio) {

@@ -146,13 +146,40 @@ bool Emitter::EmitKernel() {
   return true;
 }
 
+// Both are there as long as the kernel runs: what is loaded from them may be so ahead of a branch.
+llvm::Value* Emitter::LoadLaunch() {
+  llvm_function_->addDereferenceableParamAttr(0, sizeof(BlockContext));
+  llvm_function_->addParamAttr(0, llvm::Attribute::getWithAlignment(context_, llvm::Align(8)));
+  Value* launch = BlockField(offsetof(BlockContext, launch), b_.getPtrTy());
+  SetDereferenceable(launch, sizeof(LaunchContext));
+  return launch;
+}
+
+void Emitter::SetDereferenceable(Value* loaded, uint64_t bytes) {
+  auto note = [&](unsigned kind, uint64_t value) {
+    llvm::Metadata* number = llvm::ConstantAsMetadata::get(b_.getInt64(value));
+    llvm::cast<llvm::LoadInst>(loaded)->setMetadata(kind, llvm::MDNode::get(context_, number));
+  };
+  note(llvm::LLVMContext::MD_dereferenceable, bytes);
+  note(llvm::LLVMContext::MD_align, 8);
+}
+
+// What a loop says whose iterations are threads.
+llvm::MDNode* Emitter::UnorderedLoop() {
+  llvm::MDNode* parallel = llvm::MDNode::get(
+      context_, {llvm::MDString::get(context_, "llvm.loop.parallel_accesses"), unordered_});
+  llvm::MDNode* loop = llvm::MDNode::getDistinct(context_, {nullptr, parallel});
+  loop->replaceOperandWith(0, loop);
+  return loop;
+}
+
 // for z, y, x: body(x, y, z)
 bool Emitter::EmitLoopKernel(llvm::Function* kernel) {
   llvm_function_ = kernel;
   block_ = kernel->getArg(0);
   alloca_block_ = BasicBlock::Create(context_, "entry", kernel);
   b_.SetInsertPoint(alloca_block_);
-  launch_ = BlockField(offsetof(BlockContext, launch), b_.getPtrTy());
+  launch_ = LoadLaunch();
   thread_ = NewAlloca(llvm::ArrayType::get(b_.getInt8Ty(), sizeof(ThreadContext)), "thread", 16);
   SetField(thread_, offsetof(ThreadContext, local),
            BlockField(offsetof(BlockContext, local), b_.getPtrTy()));
@@ -177,6 +204,10 @@ bool Emitter::EmitLoopKernel(llvm::Function* kernel) {
   SetField(thread_, offsetof(ThreadContext, linear), linear);
   SetField(thread_, offsetof(ThreadContext, local_top), Int64(layout_.local_bytes));
   exit_block_ = next;
+  // Local memory is the same for each thread in turn, so it does order them.
+  if (layout_.local_bytes == 0 && !layout_.needs_local_stack) {
+    unordered_ = llvm::MDNode::getDistinct(context_, {});
+  }
 
   Scope scope;
   scope.function = request_.entry;
@@ -190,7 +221,8 @@ bool Emitter::EmitLoopKernel(llvm::Function* kernel) {
     Value* value = b_.CreateAdd(b_.CreateLoad(b_.getInt32Ty(), counters[i]), Int32(1));
     b_.CreateStore(value, counters[i]);
     BasicBlock* carry = BasicBlock::Create(context_, "carry", kernel);
-    b_.CreateCondBr(b_.CreateICmpULT(value, sizes[i]), body, carry);
+    llvm::BranchInst* latch = b_.CreateCondBr(b_.CreateICmpULT(value, sizes[i]), body, carry);
+    if (i == 0 && unordered_) latch->setMetadata(llvm::LLVMContext::MD_loop, UnorderedLoop());
     b_.SetInsertPoint(carry);
     b_.CreateStore(Int32(0), counters[i]);
   }
@@ -212,7 +244,7 @@ bool Emitter::EmitCoroutineKernel(llvm::Function* kernel) {
   Value* size = Intrinsic(llvm::Intrinsic::coro_size, {b_.getInt64Ty()}, {});
   Value* memory = Call("fc_rt_alloc_frame", b_.getPtrTy(), {block_, size});
   Value* handle = Intrinsic(llvm::Intrinsic::coro_begin, {}, {id, memory});
-  launch_ = BlockField(offsetof(BlockContext, launch), b_.getPtrTy());
+  launch_ = LoadLaunch();
   SetField(thread_, offsetof(ThreadContext, local_top), Int64(layout_.local_bytes));
   suspend_block_ = BasicBlock::Create(context_, "suspend", kernel);
   exit_block_ = BasicBlock::Create(context_, "final", kernel);
@@ -261,7 +293,7 @@ bool Emitter::EmitOutlined(const ptx::Function* function, llvm::Function* body) 
   thread_ = body->getArg(1);
   alloca_block_ = BasicBlock::Create(context_, "entry", body);
   b_.SetInsertPoint(alloca_block_);
-  launch_ = BlockField(offsetof(BlockContext, launch), b_.getPtrTy());
+  launch_ = LoadLaunch();
   BasicBlock* first = BasicBlock::Create(context_, "body", body);
   b_.CreateBr(first);
   b_.SetInsertPoint(first);
@@ -303,6 +335,7 @@ void Emitter::OpenScope(Scope* scope) {
   }
   if (function.is_entry) {
     Value* params = LaunchField(offsetof(LaunchContext, params), b_.getPtrTy());
+    if (function.param_bytes) SetDereferenceable(params, function.param_bytes);
     for (const auto& variable : function.params) {
       scope->param_slots[variable.get()] =
           b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), params, variable->param_offset);

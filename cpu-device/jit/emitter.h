@@ -56,6 +56,9 @@ class Emitter {
   bool ContainsSuspend(const ptx::Function& function) const;
   bool MustInline(const ptx::Function* function) const { return must_inline_.count(function) != 0; }
   bool EmitLoopKernel(llvm::Function* kernel);
+  llvm::MDNode* UnorderedLoop();
+  Value* LoadLaunch();
+  void SetDereferenceable(Value* loaded, uint64_t bytes);
   bool EmitCoroutineKernel(llvm::Function* kernel);
   bool EmitOutlined(const ptx::Function* function, llvm::Function* body);
   void OpenScope(Scope* scope);  // registers, .param slots, labels
@@ -176,6 +179,7 @@ class Emitter {
   Value* CheckedWindow(const Instruction& instruction, Value* offset, Value* base, Value* size,
                        unsigned bytes, bool local);
   ptx::Space SpaceOf(const Operand& operand, ptx::Space written) const;
+  void MarkUnordered(llvm::Instruction* access) const;
 
   // ---- emit_atomic.cc
   bool EmitAtomic(const Instruction& instruction);
@@ -271,6 +275,7 @@ class Emitter {
   llvm::BasicBlock* exit_block_ = nullptr;     // thread is done
   llvm::BasicBlock* suspend_block_ = nullptr;  // coroutine: returns to the scheduler
   uint32_t site_ = 0;                          // distinguishes converged operations
+  llvm::MDNode* unordered_ = nullptr;          // accesses that threads make in no order
 };
 
 }  // namespace farcall::cpu_device::jit

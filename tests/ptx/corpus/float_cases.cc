@@ -312,6 +312,21 @@ void AddApproximations(Cases* out) {
       [](double a) { return 1 / std::sqrt(a); }, 2e-6));
 }
 
+// A product without rounding may go into its sum unrounded, one with .rn may not.
+void AddContraction(Cases* out) {
+  const std::vector<double> x{1.0 + 0x1p-30, 3.0, 0.1}, y{1.0 - 0x1p-30, 7.0 / 3}, z{-1.0, 0.3};
+  out->push_back(Ternary<double, double, double, double>(
+      "mul.rn.f64.then.add", "mul.rn.f64 %g0, %a, %b;\n  add.rn.f64 %d, %g0, %c;", x, y, z,
+      [](double a, double b, double c) {
+        volatile double product = a * b;
+        return product + c;
+      }));
+  const std::vector<float> few{1.25f, 3.0f, 0.1f};
+  out->push_back(Ternary<float, float, float, float>(
+      "mul.f32.then.add", "mul.f32 %f0, %a, %b;\n  add.f32 %d, %f0, %c;", few, few, few,
+      [](float a, float b, float c) { return std::fma(a, b, c); }, 0x1p-23));
+}
+
 // nvcc 13 keeps floats in .b32/.b64 registers and writes float literals into integer moves.
 void AddLiterals(Cases* out) {
   out->push_back(Unary<uint32_t, uint32_t>(
@@ -342,6 +357,7 @@ void AddFloatCases(Cases* out) {
   AddSigns<double>(out, doubles, ".f64");
   AddMinMax(out);
   AddApproximations(out);
+  AddContraction(out);
   AddLiterals(out);
 }
 

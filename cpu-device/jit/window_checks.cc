@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu-device/jit/window_checks.h"
+
+#include <llvm/Analysis/LoopInfo.h>
+#include <llvm/Analysis/ScalarEvolution.h>
+#include <llvm/Analysis/ScalarEvolutionExpressions.h>
+#include <llvm/IR/Dominators.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/Support/MathExtras.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
+#include <llvm/Transforms/Utils/Cloning.h>
+#include <llvm/Transforms/Utils/Local.h>
+#include <llvm/Transforms/Utils/LoopUtils.h>
+#include <llvm/Transforms/Utils/ScalarEvolutionExpander.h>
+#include <llvm/Transforms/Utils/ValueMapper.h>
+
+#include <optional>
+#include <vector>
+
+#include "cpu-device/exec/context.h"
+
+namespace farcall::cpu_device::jit {
+namespace {
+
+using llvm::BasicBlock;
+using llvm::Loop;
+using llvm::Value;
+
+constexpr char kCheck[] = "fc_rt_check";
+// A stride below this times a counter of 32 bits cannot wrap around an address.
+constexpr uint64_t kMostStride = uint64_t{1} << 20;
+// Past these a loop costs more time in the compiler than most kernels ever run.
+constexpr size_t kMostChecks = 12, kMostInstructions = 250;
+
+struct Check {
+  llvm::BranchInst* branch;
+  unsigned access;  // successor where the access is
+  const llvm::SCEVAddRecExpr* address;
+  uint64_t bytes;
+};
+
+// The checks of a loop that may be cloned for them; nothing where one of them cannot be moved, or
+// something else stands in the way of vectorising.
+std::optional<std::vector<Check>> ChecksOf(const Loop& loop, llvm::PredicatedScalarEvolution& pse) {
+  std::vector<Check> checks;
+  size_t instructions = 0;
+  for (BasicBlock* block : loop.blocks()) {
+    instructions += block->size();
+    if (instructions > kMostInstructions) return std::nullopt;
+    for (llvm::Instruction& instruction : *block) {
+      auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
+      if (!call) continue;
+      const llvm::Function* callee = call->getCalledFunction();
+      if (!callee) return std::nullopt;
+      if (callee->isIntrinsic()) continue;
+      if (callee->getName() != kCheck || checks.size() == kMostChecks) return std::nullopt;
+      BasicBlock* before = block->getSinglePredecessor();
+      auto* branch = before ? llvm::dyn_cast<llvm::BranchInst>(before->getTerminator()) : nullptr;
+      auto* bytes = llvm::dyn_cast<llvm::ConstantInt>(call->getArgOperand(2));
+      if (!branch || !branch->isConditional() || !bytes) return std::nullopt;
+      const auto* address = pse.getAsAddRec(call->getArgOperand(1));
+      if (!address || address->getLoop() != &loop || !address->isAffine()) return std::nullopt;
+      checks.push_back(
+          {branch, branch->getSuccessor(0) == block ? 1u : 0u, address, bytes->getZExtValue()});
+    }
+  }
+  return checks;
+}
+
+class Hoister {
+ public:
+  Hoister(llvm::Function& function, llvm::LoopInfo& loops, llvm::DominatorTree& tree,
+          llvm::ScalarEvolution& evolution)
+      : function_(function), loops_(loops), tree_(tree), evolution_(evolution) {}
+
+  bool Try(Loop* loop);
+
+ private:
+  Value* Field(llvm::IRBuilder<>& b, Value* base, size_t offset, llvm::Type* type) {
+    return b.CreateLoad(type, b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), base, offset));
+  }
+  Value* InWindow(llvm::IRBuilder<>& b, llvm::SCEVExpander& expander, const Check& check,
+                  Value* last);
+  void MergeExit(Loop* loop, llvm::ValueToValueMapTy& copies);
+
+  llvm::Function& function_;
+  llvm::LoopInfo& loops_;
+  llvm::DominatorTree& tree_;
+  llvm::ScalarEvolution& evolution_;
+  Value* begin_ = nullptr;
+  Value* size_ = nullptr;
+};
+
+// Both ends of what the loop accesses: inside and aligned, as Emitter::FitsWindow has it.
+Value* Hoister::InWindow(llvm::IRBuilder<>& b, llvm::SCEVExpander& expander, const Check& check,
+                         Value* last) {
+  llvm::Instruction* at = &*b.GetInsertPoint();
+  Value* start = expander.expandCodeFor(check.address->getStart(), b.getInt64Ty(), at);
+  Value* step =
+      expander.expandCodeFor(check.address->getStepRecurrence(evolution_), b.getInt64Ty(), at);
+  const unsigned shift = llvm::Log2_64(check.bytes);
+  Value* limit = b.CreateLShr(size_, shift);
+  auto fits = [&](Value* address) {
+    Value* offset = b.CreateSub(address, begin_);
+    Value* rotated = b.CreateIntrinsic(llvm::Intrinsic::fshr, {b.getInt64Ty()},
+                                       {offset, offset, b.getInt64(shift)});
+    return b.CreateICmpULT(rotated, limit);
+  };
+  Value* good = b.CreateAnd(fits(start), fits(b.CreateAdd(start, b.CreateMul(step, last))));
+  good = b.CreateAnd(good, b.CreateICmpULT(b.CreateAdd(step, b.getInt64(kMostStride)),
+                                           b.getInt64(2 * kMostStride)));
+  Value* odd = b.CreateAnd(step, b.getInt64(check.bytes - 1));
+  return b.CreateAnd(good, b.CreateICmpEQ(odd, b.getInt64(0)));
+}
+
+// What is used behind the loop comes from either of the two.
+void Hoister::MergeExit(Loop* loop, llvm::ValueToValueMapTy& copies) {
+  BasicBlock* exit = loop->getExitBlock();
+  for (llvm::PHINode& phi : exit->phis()) {
+    for (unsigned i = 0, count = phi.getNumIncomingValues(); i < count; ++i) {
+      BasicBlock* from = phi.getIncomingBlock(i);
+      if (!loop->contains(from)) continue;
+      Value* value = phi.getIncomingValue(i);
+      auto copy = copies.find(value);
+      phi.addIncoming(copy == copies.end() ? value : static_cast<Value*>(copy->second),
+                      llvm::cast<BasicBlock>(copies[from]));
+    }
+  }
+}
+
+bool Hoister::Try(Loop* loop) {
+  if (!loop->isInnermost() || !loop->isLoopSimplifyForm() || !loop->getExitBlock()) return false;
+  llvm::PredicatedScalarEvolution pse(evolution_, *loop);
+  const llvm::SCEV* count = pse.getBackedgeTakenCount();
+  if (llvm::isa<llvm::SCEVCouldNotCompute>(count)) return false;
+  // More could make an address wrap around.
+  if (evolution_.getUnsignedRangeMax(count).getActiveBits() > 32) return false;
+  std::optional<std::vector<Check>> checks = ChecksOf(*loop, pse);
+  if (!checks || checks->empty()) return false;
+
+  llvm::Instruction* at = loop->getLoopPreheader()->getTerminator();
+  llvm::SCEVExpander expander(evolution_, function_.getDataLayout(), "window");
+  if (!expander.isSafeToExpandAt(count, at)) return false;
+  for (const Check& check : *checks) {
+    if (!expander.isSafeToExpandAt(check.address->getStart(), at) ||
+        !expander.isSafeToExpandAt(check.address->getStepRecurrence(evolution_), at)) {
+      return false;
+    }
+  }
+  llvm::formLCSSARecursively(*loop, tree_, &loops_, &evolution_);
+
+  llvm::IRBuilder<> b(at);
+  Value* launch = Field(b, function_.getArg(0), offsetof(BlockContext, launch), b.getPtrTy());
+  begin_ = Field(b, launch, offsetof(LaunchContext, window_begin), b.getInt64Ty());
+  size_ = Field(b, launch, offsetof(LaunchContext, window_size), b.getInt64Ty());
+  Value* last = b.CreateZExt(expander.expandCodeFor(count, count->getType(), at), b.getInt64Ty());
+  Value* good = b.CreateNot(expander.expandCodeForPredicate(&pse.getPredicate(), at));
+  for (const Check& check : *checks) {
+    good = b.CreateAnd(good, InWindow(b, expander, check, last));
+  }
+
+  BasicBlock* decides = loop->getLoopPreheader();
+  BasicBlock* preheader =
+      llvm::SplitBlock(decides, decides->getTerminator(), &tree_, &loops_, nullptr, "unchecked");
+  llvm::ValueToValueMapTy copies;
+  llvm::SmallVector<BasicBlock*, 16> blocks;
+  Loop* checked = llvm::cloneLoopWithPreheader(preheader, decides, loop, copies, ".checked",
+                                               &loops_, &tree_, blocks);
+  llvm::remapInstructionsInBlocks(blocks, copies);
+  llvm::Instruction* old = decides->getTerminator();
+  llvm::IRBuilder<>(old).CreateCondBr(good, preheader, checked->getLoopPreheader());
+  old->eraseFromParent();
+  MergeExit(loop, copies);
+  for (const Check& check : *checks) {
+    BasicBlock* block = check.branch->getParent();
+    check.branch->setCondition(b.getInt1(check.access == 0));
+    llvm::ConstantFoldTerminator(block);
+  }
+  // Rarely run: not worth vectorising, and the compiler's time.
+  llvm::MDNode* off =
+      llvm::MDNode::get(function_.getContext(),
+                        llvm::MDString::get(function_.getContext(), "llvm.loop.unroll.disable"));
+  checked->setLoopID(llvm::makePostTransformationMetadata(function_.getContext(),
+                                                          checked->getLoopID(), {}, {off}));
+  return true;
+}
+
+}  // namespace
+
+llvm::PreservedAnalyses WindowChecksPass::run(llvm::Function& function,
+                                              llvm::FunctionAnalysisManager& analyses) {
+  std::vector<BasicBlock*> headers;
+  for (Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder()) {
+    if (loop->isInnermost()) headers.push_back(loop->getHeader());
+  }
+  bool changed = false;
+  for (BasicBlock* header : headers) {
+    // Made anew after each change, which outdates them.
+    auto& loops = analyses.getResult<llvm::LoopAnalysis>(function);
+    Hoister hoister(function, loops, analyses.getResult<llvm::DominatorTreeAnalysis>(function),
+                    analyses.getResult<llvm::ScalarEvolutionAnalysis>(function));
+    if (!hoister.Try(loops.getLoopFor(header))) continue;
+    changed = true;
+    llvm::removeUnreachableBlocks(function);
+    analyses.invalidate(function, llvm::PreservedAnalyses::none());
+  }
+  return changed ? llvm::PreservedAnalyses::none() : llvm::PreservedAnalyses::all();
+}
+
+}  // namespace farcall::cpu_device::jit
