@@ -2,6 +2,9 @@
 // The executor's settings and the run of one grid over the pool.
 #pragma once
 
+#include <chrono>
+#include <functional>
+
 #include "cpu-device/exec/block.h"
 #include "cpu-device/exec/program.h"
 
@@ -15,9 +18,17 @@ struct AddressWindow {
 };
 AddressWindow ReservedWindow();  // what SetReservedWindow said last
 
+// Code for the blocks of a grid that have not begun when it has run for `after`: `make` compiles it
+// on the thread that called RunGrid, nullptr if there is none after all. The shape lives as long as
+// the grid runs.
+struct BetterCode {
+  std::chrono::nanoseconds after{0};
+  std::function<const BlockShape*()> make;  // empty: there is none
+};
+
 // Runs all blocks of a grid on the calling thread and the pool's.
 //   launch  its grid, block and pointers are set
 //   Thread  any, several at once
-ExecResult RunGrid(const BlockShape& shape, LaunchContext* launch);
+ExecResult RunGrid(const BlockShape& shape, LaunchContext* launch, const BetterCode& better);
 
 }  // namespace farcall::cpu_device

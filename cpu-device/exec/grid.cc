@@ -37,7 +37,7 @@ unsigned PoolThreads() {
 
 struct Grid {
   int device = DeviceOfThread();
-  const BlockShape* shape;
+  std::atomic<const BlockShape*> shape;
   LaunchContext* launch;
   uint64_t blocks = 0;  // clusters of them
   std::atomic<uint64_t> next{0};
@@ -126,9 +126,10 @@ class Participant {
       current_ = std::move(spare.back());
       spare.pop_back();
     }
-    if (!current_->Start(*grid_.shape, grid_.launch, index, smid_)) {
+    if (!current_->Start(*grid_.shape.load(std::memory_order_acquire), grid_.launch, index,
+                         smid_)) {
       RaiseFault(ExecStatus::kOutOfMemory, "no host memory for a block of %u threads",
-                 grid_.shape->threads);
+                 grid_.shape.load()->threads);
     }
   }
 
@@ -148,10 +149,23 @@ class Participant {
   std::vector<std::unique_ptr<Cluster>> live_;  // a queue; nearly always empty
 };
 
-void Participate(Grid& grid, uint32_t smid) {
+void Participate(Grid& grid, uint32_t smid, const Clock::time_point* until = nullptr) {
   DeviceTimer timer(grid.device);
-  ExecResult result = Participant(grid, smid).Work(nullptr);
+  ExecResult result = Participant(grid, smid).Work(until);
   if (!result.ok()) grid.Fail(std::move(result));
+}
+
+// The calling thread's share, with better code from some time on.
+void ParticipateAsCaller(Grid& grid, Clock::time_point start, const BetterCode& better) {
+  if (better.make) {
+    const Clock::time_point until = start + better.after;
+    Participate(grid, 0, &until);
+    if (grid.launch->cancel || grid.next.load(std::memory_order_relaxed) >= grid.blocks) return;
+    if (const BlockShape* shape = better.make()) {
+      grid.shape.store(shape, std::memory_order_release);
+    }
+  }
+  Participate(grid, 0);
 }
 
 class Pool {
@@ -286,7 +300,7 @@ void ConfigureExecutor(const ExecutorOptions& options) {
   SetThreadsOfDevices(PoolThreads());
 }
 
-ExecResult RunGrid(const BlockShape& shape, LaunchContext* launch) {
+ExecResult RunGrid(const BlockShape& shape, LaunchContext* launch, const BetterCode& better) {
   Grid grid;
   grid.shape = &shape;
   grid.launch = launch;
@@ -304,11 +318,11 @@ ExecResult RunGrid(const BlockShape& shape, LaunchContext* launch) {
     if (!launch->cancel && begun < grid.blocks) {
       uint64_t left = grid.blocks - begun;
       Pool::Get().Offer(&grid, static_cast<unsigned>(std::min<uint64_t>(threads - 1, left)));
-      Participate(grid, 0);
+      ParticipateAsCaller(grid, start, better);
       Pool::Get().Withdraw(&grid);
     }
   } else {
-    Participate(grid, 0);
+    ParticipateAsCaller(grid, start, better);
   }
   {
     std::unique_lock lock(grid.mutex);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -59,6 +60,34 @@ jit::CompileFunction FindCompiler(std::string* error) {
 
 class ProgramImpl;
 
+// Which code kernels run as: quick code first and optimised code for those that run long, or one of
+// the two alone (FARCALL_CPU_CODE=quick, =full: for tests).
+enum class CodeChoice { kByNeed, kQuick, kFull };
+
+CodeChoice ChosenCode() {
+  const char* text = getenv("FARCALL_CPU_CODE");
+  const std::string_view choice = text == nullptr ? "" : text;
+  if (choice == "quick") return CodeChoice::kQuick;
+  return choice == "full" ? CodeChoice::kFull : CodeChoice::kByNeed;
+}
+
+// What optimising takes, of a statement. A kernel that has run as long in quick code is optimised:
+// both together are never more than twice what would have been best.
+constexpr std::chrono::nanoseconds kOptimisingTime = std::chrono::microseconds(250);
+constexpr std::chrono::nanoseconds kLeastRunTime = std::chrono::milliseconds(2);
+
+struct Code {
+  std::unique_ptr<LoadedObject> object;
+  bool coroutine = false;
+  void EnterInto(BlockShape* shape) const {
+    if (coroutine) {
+      shape->coroutine = reinterpret_cast<CoroutineEntry>(object->entry());
+    } else {
+      shape->loop = reinterpret_cast<LoopEntry>(object->entry());
+    }
+  }
+};
+
 class KernelImpl final : public Kernel {
  public:
   KernelImpl(ProgramImpl& program, ptx::Function& function)
@@ -71,7 +100,12 @@ class KernelImpl final : public Kernel {
  private:
   void FillInfo();
   ExecResult Compile();
-  ExecResult Adopt(const CachedKernel& compiled);
+  bool FindCached(bool quick);
+  ExecResult CompileCode(bool quick);
+  ExecResult Adopt(const CachedKernel& compiled, bool quick);
+  const Code* Optimise();
+  ExecResult RunBlocks(BlockShape shape, LaunchContext* launch);
+  CacheKey KeyOf(bool quick) const;
   ExecResult CheckLaunch(const LaunchConfig& config) const;
   Dim3 ClusterOf(const LaunchConfig& config) const;
 
@@ -84,8 +118,12 @@ class KernelImpl final : public Kernel {
   std::atomic<bool> ready_{false};
   bool tried_ = false;
   ExecResult result_;
-  bool coroutine_ = false;
-  std::unique_ptr<LoadedObject> object_;
+  // Grids may run quick code while the other is made, so it stays.
+  std::unique_ptr<Code> quick_, full_;
+  std::atomic<const Code*> optimised_{nullptr};  // full_ once it may be run
+  std::atomic<bool> tried_full_{false};
+  std::atomic<int64_t> ran_ns_{0};  // in quick code
+  std::chrono::nanoseconds worth_{0};
 };
 
 class ProgramImpl final : public Program {
@@ -253,12 +291,27 @@ ExecResult KernelImpl::Prepare() {
   return result_;
 }
 
-ExecResult KernelImpl::Compile() {
-  const std::string& directory = Options().cache_dir;
-  CacheKey key = KernelKey(program_.text_hash(), info_.name);
-  CachedKernel cached;
-  if (ReadCachedKernel(directory, key, &cached) && Adopt(cached).ok()) return {};
+CacheKey KernelImpl::KeyOf(bool quick) const {
+  return KernelKey(program_.text_hash(), info_.name + (quick ? " quick" : ""));
+}
 
+bool KernelImpl::FindCached(bool quick) {
+  CachedKernel cached;
+  return ReadCachedKernel(Options().cache_dir, KeyOf(quick), &cached) && Adopt(cached, quick).ok();
+}
+
+ExecResult KernelImpl::Compile() {
+  const CodeChoice choice = ChosenCode();
+  size_t statements = 0;
+  for (const ptx::Function* function : layout_.functions) statements += function->body.size();
+  worth_ = std::max(kLeastRunTime, kOptimisingTime * static_cast<int64_t>(statements));
+  tried_full_ = choice == CodeChoice::kQuick || statements > jit::kLargeKernel;
+  if (choice != CodeChoice::kQuick && FindCached(false)) return {};
+  if (choice == CodeChoice::kFull) return CompileCode(false);
+  return FindCached(true) ? ExecResult{} : CompileCode(true);
+}
+
+ExecResult KernelImpl::CompileCode(bool quick) {
   std::string error;
   jit::CompileFunction compile = FindCompiler(&error);
   if (!compile) return {ExecStatus::kUnsupported, error};
@@ -267,22 +320,53 @@ ExecResult KernelImpl::Compile() {
   request.entry = &function_;
   request.layout = &layout_;
   request.verify = Options().verify_ir;
+  request.quick = quick;
   jit::CompiledKernel compiled;
   compile(request, &compiled);
   if (compiled.status != ExecStatus::kOk) return {compiled.status, compiled.message};
+  CachedKernel cached;
   cached.coroutine = compiled.coroutine;
   cached.object = std::move(compiled.object);
-  ExecResult adopted = Adopt(cached);
-  if (adopted.ok()) WriteCachedKernel(directory, key, cached);
+  ExecResult adopted = Adopt(cached, quick);
+  if (adopted.ok()) WriteCachedKernel(Options().cache_dir, KeyOf(quick), cached);
   return adopted;
 }
 
-ExecResult KernelImpl::Adopt(const CachedKernel& compiled) {
+ExecResult KernelImpl::Adopt(const CachedKernel& compiled, bool quick) {
   std::string error;
-  object_ = LoadedObject::Load(compiled.object, &error);
-  if (!object_) return {ExecStatus::kUnsupported, "kernel " + info_.name + ": " + error};
-  coroutine_ = compiled.coroutine;
+  auto code = std::make_unique<Code>();
+  code->object = LoadedObject::Load(compiled.object, &error);
+  if (!code->object) return {ExecStatus::kUnsupported, "kernel " + info_.name + ": " + error};
+  code->coroutine = compiled.coroutine;
+  (quick ? quick_ : full_) = std::move(code);
+  if (!quick) optimised_.store(full_.get(), std::memory_order_release);
   return {};
+}
+
+// Null if there is none, or another thread is at it: then quick code it stays.
+const Code* KernelImpl::Optimise() {
+  if (!tried_full_.exchange(true)) CompileCode(false);
+  return optimised_.load(std::memory_order_acquire);
+}
+
+// In quick code until it has run long enough.
+ExecResult KernelImpl::RunBlocks(BlockShape shape, LaunchContext* launch) {
+  const Code* code = optimised_.load(std::memory_order_acquire);
+  const std::chrono::nanoseconds left = worth_ - std::chrono::nanoseconds(ran_ns_.load());
+  if (!code && left.count() <= 0) code = Optimise();
+  const bool stays = code || tried_full_;
+  (code ? code : quick_.get())->EnterInto(&shape);
+  if (stays) return RunGrid(shape, launch, {});
+
+  BlockShape better = shape;
+  const auto start = std::chrono::steady_clock::now();
+  ExecResult result = RunGrid(shape, launch, {left, [&]() -> const BlockShape* {
+                                                const Code* made = Optimise();
+                                                if (made) made->EnterInto(&better);
+                                                return made ? &better : nullptr;
+                                              }});
+  ran_ns_ += (std::chrono::steady_clock::now() - start).count();
+  return result;
 }
 
 ExecResult KernelImpl::CheckLaunch(const LaunchConfig& config) const {
@@ -364,11 +448,6 @@ ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
   launch.kernel_name = info_.name.c_str();
 
   BlockShape shape;
-  if (coroutine_) {
-    shape.coroutine = reinterpret_cast<CoroutineEntry>(object_->entry());
-  } else {
-    shape.loop = reinterpret_cast<LoopEntry>(object_->entry());
-  }
   shape.threads = threads[0] * threads[1] * threads[2];
   shape.shared_bytes = launch.total_shared;
   uint64_t stack =
@@ -377,7 +456,7 @@ ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
   // Of a power of two, like every alignment.
   const uint64_t mask = std::max<uint64_t>(layout_.local_align, 64) - 1;
   shape.local_bytes = (std::min(layout_.local_bytes + stack, kMaxLocalBytes) + mask) & ~mask;
-  return RunGrid(shape, &launch);
+  return RunBlocks(shape, &launch);
 }
 
 }  // namespace

@@ -13,8 +13,14 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
+#include <llvm/Transforms/Coroutines/CoroCleanup.h>
+#include <llvm/Transforms/Coroutines/CoroEarly.h>
+#include <llvm/Transforms/Coroutines/CoroSplit.h>
+#include <llvm/Transforms/IPO/GlobalDCE.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/InstSimplifyPass.h>
 #include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -25,9 +31,6 @@
 
 namespace farcall::cpu_device::jit {
 namespace {
-
-// Optimising is linear in practice up to here; past it compile time is what a user waits for.
-constexpr size_t kLargeKernel = 40000;
 
 std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(llvm::CodeGenOptLevel level,
                                                        std::string* error) {
@@ -61,7 +64,23 @@ llvm::FunctionPassManager Prepare() {
   return passes;
 }
 
-void Optimise(llvm::Module& module, llvm::TargetMachine& machine, bool large) {
+// No loops are looked at and no addresses compared; values still are what they were proven to be.
+llvm::ModulePassManager QuickPipeline() {
+  llvm::FunctionPassManager tidy;
+  tidy.addPass(llvm::SimplifyCFGPass());
+  tidy.addPass(llvm::InstSimplifyPass());
+  llvm::ModulePassManager passes;
+  passes.addPass(llvm::CoroEarlyPass());
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(tidy)));
+  llvm::CGSCCPassManager split;
+  split.addPass(llvm::CoroSplitPass());
+  passes.addPass(llvm::createModuleToPostOrderCGSCCPassAdaptor(std::move(split)));
+  passes.addPass(llvm::CoroCleanupPass());
+  passes.addPass(llvm::GlobalDCEPass());
+  return passes;
+}
+
+void Optimise(llvm::Module& module, llvm::TargetMachine& machine, bool quick) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
@@ -78,7 +97,7 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine, bool large) {
       });
   llvm::ModulePassManager passes;
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(Prepare()));
-  passes.addPass(large ? builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0)
+  passes.addPass(quick ? QuickPipeline()
                        : builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1));
   passes.run(module, modules);
 }
@@ -96,13 +115,13 @@ void Compile(const CompileRequest& request, CompiledKernel* out) {
   size_t instructions = 0;
   for (const ptx::Function* function : request.layout->functions)
     instructions += function->body.size();
-  const bool large = instructions > kLargeKernel;
+  const bool quick = request.quick || instructions > kLargeKernel;
 
   llvm::LLVMContext context;
   llvm::Module module("kernel", context);
   std::string error;
   auto machine = MakeTargetMachine(
-      large ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default, &error);
+      quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default, &error);
   if (!machine) {
     out->status = ExecStatus::kUnsupported;
     out->message = "LLVM has no code generator for this CPU: " + error;
@@ -122,7 +141,7 @@ void Compile(const CompileRequest& request, CompiledKernel* out) {
   if (dump && *dump == '1') module.print(llvm::errs(), nullptr);
   if (request.verify) Verify(module, "before optimisation", out);
   if (out->status != ExecStatus::kOk) return;
-  Optimise(module, *machine, large);
+  Optimise(module, *machine, quick);
   if (dump && *dump == '2') module.print(llvm::errs(), nullptr);
   if (request.verify) Verify(module, "after optimisation", out);
   if (out->status != ExecStatus::kOk) return;

@@ -11,11 +11,16 @@
 
 namespace farcall::cpu_device::jit {
 
+// Optimising is linear in practice up to so many statements; past it compile time is what a user
+// waits for, and all code is quick code.
+inline constexpr size_t kLargeKernel = 40000;
+
 struct CompileRequest {
   const ptx::Module* module = nullptr;
   const ptx::Function* entry = nullptr;  // bodies of all functions of `layout` are parsed
   const KernelLayout* layout = nullptr;
   bool verify = false;
+  bool quick = false;  // in a fraction of the time, to code that runs at a fraction of the speed
 };
 
 struct CompiledKernel {

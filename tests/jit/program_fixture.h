@@ -102,6 +102,7 @@ class ProgramTest : public ::testing::Test {
  protected:
   void SetUp() override {
     setenv("FARCALL_PTXJIT", FARCALL_PTXJIT_PATH, 0);
+    setenv("FARCALL_CPU_CODE", "full", 0);  // what is optimised, wherever nothing else is said
     ConfigureExecutor(TestOptions());
   }
 
