@@ -14,6 +14,7 @@
 #include "client-shim/core/cuda_data.h"
 #include "client-shim/core/library_channel.h"
 #include "client-shim/core/log.h"
+#include "client-shim/core/record_file.h"
 #include "client-shim/core/settings.h"
 #include "proto/codec.h"
 #include "proto/library_file.h"
@@ -23,12 +24,6 @@ namespace farcall::client {
 namespace {
 
 constexpr const char* kLibdevice = "/nvvm/libdevice/libdevice.10.bc";
-
-void MakeFolders(const std::string& file) {
-  for (size_t at = file.find('/', 1); at != std::string::npos; at = file.find('/', at + 1)) {
-    mkdir(file.substr(0, at).c_str(), 0700);
-  }
-}
 
 bool IsBitcode(const std::string& bytes) {
   return bytes.compare(0, 4, "BC\xC0\xDE") == 0;
@@ -96,7 +91,7 @@ bool IsThere(const std::string& path) {
 
 // Before the server is asked: a cache that cannot be written keeps nothing.
 bool CanKeep(const std::string& path) {
-  MakeFolders(path);
+  MakeFoldersOf(path);
   const std::string folder = path.substr(0, path.rfind('/'));
   if (access(folder.c_str(), W_OK | X_OK) == 0) return true;
   Log(LogLevel::kWarn,
@@ -108,7 +103,7 @@ bool CanKeep(const std::string& path) {
 
 // The file in one piece, for this user alone, or not at all.
 bool WriteKept(const std::string& path, const std::string& bytes) {
-  MakeFolders(path);
+  MakeFoldersOf(path);
   static std::atomic<unsigned> last{0};
   const std::string draft =
       path + "." + std::to_string(getpid()) + "." + std::to_string(++last) + ".new";
