@@ -19,6 +19,25 @@ constexpr uint64_t kMaxRoomBytes = 512u << 20;  // of one call, but for the libr
 constexpr uint64_t kMaxAnyBytes = 64;
 constexpr uint64_t kMostScalarBytes = 32;
 constexpr uint64_t kMaxHostRoomBytes = 1u << 30;
+
+bool SkipCaptured(Reader& in, uint64_t length) {
+  if (length == kLibraryNull) {
+    return true;
+  }
+  if (length == kLibraryOnDevice || length == kLibraryInBlob) {
+    length = sizeof(uint64_t);
+  }
+  if (length > in.remaining_bytes()) {
+    return false;
+  }
+  for (; length >= sizeof(uint64_t); length -= sizeof(uint64_t)) {
+    in.Get<uint64_t>();
+  }
+  for (; length != 0; --length) {
+    in.Get<uint8_t>();
+  }
+  return true;
+}
 }  // namespace
 
 std::byte* LibraryCall::Room(uint64_t bytes) {
@@ -66,10 +85,15 @@ void* LibraryCall::FindObject(std::initializer_list<uint16_t> kinds, bool option
 }
 
 const void* LibraryCall::GetCaptured(uint64_t bytes) {
-  if (call_.stalled || status != 0) {
-    return nullptr;  // not to be run: `bytes` may come from an object that is not there
-  }
   auto length = call_.in.Get<uint64_t>();
+  if (call_.stalled || status != 0) {
+    // Not to be run: `bytes` may come from an object that is not there. What follows still has to
+    // be found.
+    if (!SkipCaptured(call_.in, length)) {
+      call_.Lie("a host array longer than its record");
+    }
+    return nullptr;
+  }
   if (length == kLibraryNull) {
     return nullptr;
   }
