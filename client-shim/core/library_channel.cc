@@ -9,6 +9,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "client-shim/core/answer_cache.h"
 #include "client-shim/core/calls.h"
 #include "client-shim/core/connect.h"
 #include "client-shim/core/log.h"
@@ -266,6 +267,8 @@ const LibraryChannel* TheLibraryChannel() {
                                               EndObject,
                                               &g_late,
                                               TakeLate,
+                                              KeptAnswer,
+                                              KeepAnswer,
                                               LogLine};
   return &kChannel;
 }

@@ -54,6 +54,12 @@ struct LibraryChannel {
   const std::atomic<uint64_t>* late;
   bool (*take_late)(uint64_t object, uint16_t* function, int* status);
 
+  // ---- answers of earlier runs (answer_cache.h)
+  bool (*kept_answer)(uint8_t library, int64_t version, const void* question, size_t question_bytes,
+                      TakeReply take, void* user);
+  void (*keep_answer)(uint8_t library, int64_t version, const void* question, size_t question_bytes,
+                      const void* answer, size_t answer_bytes);
+
   // One line into the shim's log, at a LogLevel.
   void (*log)(int level, const char* line);
 };

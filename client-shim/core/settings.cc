@@ -58,8 +58,9 @@ bool Read(const std::string& path, std::string* text, std::string* error) {
 
 const std::vector<std::string_view>& Settings::Names() {
   static const auto* names = new std::vector<std::string_view>{
-      "endpoint", "token", "token_file", "log",       "log_file", "sync",  "stats", "mem",
-      "share",    "limit", "priority",   "cache_dir", "claim",    "count", "net",   "libdevice"};
+      "endpoint", "token", "token_file", "log",       "log_file",     "sync",
+      "stats",    "mem",   "share",      "limit",     "priority",     "cache_dir",
+      "claim",    "count", "net",        "libdevice", "library_cache"};
   return *names;
 }
 

@@ -74,6 +74,7 @@ struct BackendContent {
   std::string text;  // why
   int32_t type = 0;
   std::vector<BackendStep> steps;
+  std::string print;  // thin/kept.h
   // Of tensors below that a variant pack holds by value: their bytes by unique id.
   std::map<int64_t, uint64_t> by_value;
   std::atomic<bool> has_run{false};
@@ -149,6 +150,16 @@ class Nexts {
 
   std::vector<Next> nexts_;
 };
+
+// ---- what is known from earlier runs: backend_kept.cc
+std::string PrintOf(int32_t type, const std::vector<BackendStep>& steps);
+// Of the descriptor that a question about another filled.
+std::string PrintOfMade(const BackendContent& asked, const std::string& question, size_t index);
+// False: nothing is kept. `made`: how many descriptors it filled.
+bool FindKeptAnswer(const BackendContent& asked, const std::string& question, BackendAnswer* answer,
+                    size_t* made);
+void KeepAnswer(const BackendContent& asked, const std::string& question,
+                const BackendAnswer& answer);
 
 // Into a record.
 void PutStep(Call& call, const BackendStep& step);

@@ -6,6 +6,7 @@
 
 #include "client-shim/cudnn/backend.h"
 #include "client-shim/thin/forked.h"
+#include "client-shim/thin/kept.h"
 #include "client-shim/thin/unused.h"
 #include "proto/cudnn_sizes.h"
 
@@ -242,7 +243,10 @@ int FinalizeContent(int32_t type, const std::vector<BackendStep>& steps, Backend
     content->habits = &contents.habits[type];
     plain = !kind.empty() && contents.plain.contains(kind);
   }
-  content->status = plain ? PostFinalize(content.get()) : AskFinalize(content);
+  content->print = PrintOf(type, steps);
+  const bool is_kept = !plain && IsKept(Kept::kFinalized, content->print);
+  content->status = plain || is_kept ? PostFinalize(content.get()) : AskFinalize(content);
+  if (content->status == 0 && !is_kept) Keep(Kept::kFinalized, content->print, "");
   if (content->status == 0) NoteByValue(content.get());
   SetLastError(content->text);
   *out = content;
@@ -269,6 +273,12 @@ int ProbeStep(int32_t type, const BackendStep& step) {
       if (found != contents.probes.end()) return found->second;
     }
   }
+  const std::string& print = IsFree(step.type) ? shape : whole;
+  if (IsKept(Kept::kProbe, print)) {
+    std::lock_guard lock(contents.mutex);
+    contents.probes.emplace(shape, 0);
+    return 0;
+  }
   std::string text;
   Call call(Function::cudnnBackendSetAttribute);
   call.Value(type);
@@ -276,6 +286,7 @@ int ProbeStep(int32_t type, const BackendStep& step) {
   call.OutText(&text);
   int status = call.Ask();
   SetLastError(text);
+  if (status == 0) Keep(Kept::kProbe, print, "");
   std::lock_guard lock(contents.mutex);
   // A refusal may be of these values; the next ones are asked again.
   if (IsVerdict(status) && contents.probes.size() < kMostProbes)
@@ -293,33 +304,42 @@ BackendAnswer AskContent(const BackendContentRef& content, int32_t attribute, in
     if (found != content->answers.end()) return found->second;
   }
   BackendAnswer answer;
-  Call call(Function::cudnnBackendGetAttribute);
-  call.Object(content->object, {kKind_cudnnBackendDescriptor_t});
-  call.Value(attribute);
-  call.Value(type);
-  call.Value(requested);
-  call.Value(static_cast<uint32_t>(form));
+  size_t made_count = 0;
+  const bool is_kept = FindKeptAnswer(*content, key, &answer, &made_count) &&
+                       made_count <= types.size() && (made_count == 0) == types.empty();
+  if (!is_kept) answer = {};
   std::vector<client::LibraryObject*> slots;
-  if (form == kBackendObjects) {
-    call.Value(static_cast<uint32_t>(types.size()));
-    for (int32_t wanted : types) {
-      client::LibraryObject* slot = NewBackendSlot();
-      if (slot == nullptr) {
-        for (client::LibraryObject* taken : slots) Channel().end_object(taken);
-        answer.status = kLibrary.memory;
-        return answer;
-      }
-      slots.push_back(slot);
-      call.Value(wanted);
-      call.Value(slot->id.load());
+  for (size_t i = 0; form == kBackendObjects && i < types.size(); ++i) {
+    client::LibraryObject* slot = NewBackendSlot();
+    if (slot == nullptr) {
+      for (client::LibraryObject* taken : slots) Channel().end_object(taken);
+      return {kLibrary.memory, 0, {}, {}, {}};
+    }
+    slots.push_back(slot);
+  }
+  if (!is_kept || !slots.empty()) {
+    Call call(Function::cudnnBackendGetAttribute);
+    call.Object(content->object, {kKind_cudnnBackendDescriptor_t});
+    call.Value(attribute);
+    call.Value(type);
+    call.Value(requested);
+    call.Value(static_cast<uint32_t>(form));
+    if (form == kBackendObjects) call.Value(static_cast<uint32_t>(types.size()));
+    for (size_t i = 0; i < slots.size(); ++i) {
+      call.Value(types[i]);
+      call.Value(slots[i]->id.load());
+    }
+    std::string count;
+    if (is_kept) {  // the descriptors have to be filled; how many is known
+      answer.status = call.Run();
+    } else {
+      call.OutText(&count);
+      call.OutText(&answer.bytes);
+      call.OutText(&answer.text);
+      answer.status = call.Ask();
+      std::memcpy(&answer.count, count.data(), std::min(count.size(), sizeof(answer.count)));
     }
   }
-  std::string count;
-  call.OutText(&count);
-  call.OutText(&answer.bytes);
-  call.OutText(&answer.text);
-  answer.status = call.Ask();
-  std::memcpy(&answer.count, count.data(), std::min(count.size(), sizeof(answer.count)));
   Habit* habit = nullptr;
   if (IsVerdict(answer.status)) {
     std::lock_guard lock(TheContents().mutex);
@@ -335,10 +355,12 @@ BackendAnswer AskContent(const BackendContentRef& content, int32_t attribute, in
     made->object = slots[i];
     made->type = types[i];
     made->by_value = content->by_value;
+    made->print = PrintOfMade(*content, key, i + 1);
     if (habit != nullptr) made->habits = &habit->of_made.find(i)->second;
     answer.made.push_back(std::move(made));
   }
   if (!IsVerdict(answer.status)) return answer;
+  if (!is_kept) KeepAnswer(*content, key, answer);
   std::lock_guard lock(content->mutex);
   return content->answers.emplace(std::move(key), std::move(answer)).first->second;
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "client-shim/cudnn/backend.h"
+#include "client-shim/thin/kept.h"
 #include "proto/codec.h"
 
 namespace farcall::thin {
@@ -198,18 +199,20 @@ void Nexts::Put(Call& call) const {
 }
 
 void Nexts::TakeQuestion(Next& next, BackendAnswer answer) {
+  const Habit& habit = *next.habit;
+  std::string key =
+      QuestionKey(habit.attribute, habit.type, habit.requested, habit.form, habit.types);
   for (size_t i = 0; i < next.slots.size(); ++i) {
     if (answer.status != 0 || static_cast<int64_t>(i) >= answer.count) continue;
     next.made[i]->object = next.slots[i];
     next.made[i]->by_value = next.of->by_value;
+    next.made[i]->print = PrintOfMade(*next.of, key, i + 1);
     next.slots[i] = nullptr;
     answer.made.push_back(next.made[i]);
   }
-  const Habit& habit = *next.habit;
+  KeepAnswer(*next.of, key, answer);
   std::lock_guard lock(next.of->mutex);
-  next.of->answers.emplace(
-      QuestionKey(habit.attribute, habit.type, habit.requested, habit.form, habit.types),
-      std::move(answer));
+  next.of->answers.emplace(std::move(key), std::move(answer));
 }
 
 void Nexts::TakeFinalize(Next& next, BackendAnswer answer) {
@@ -220,6 +223,8 @@ void Nexts::TakeFinalize(Next& next, BackendAnswer answer) {
     made->object = next.slots[0];
     next.slots[0] = nullptr;
     NoteByValue(made.get());
+    made->print = PrintOf(made->type, made->steps);
+    Keep(Kept::kFinalized, made->print, "");
   }
   BackendContents& contents = TheBackendContents();
   std::lock_guard lock(contents.mutex);

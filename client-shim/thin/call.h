@@ -8,6 +8,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -72,6 +73,7 @@ class Call {
   void Device(T pointer) {
     if (cached_ && skipped_ < kMaxSkipped) skip_[skipped_++] = AlignUp(used_bytes_, 8);
     nulls_ = nulls_ << 1 | (pointer == nullptr ? 1 : 0);
+    has_addresses_ = true;
     uint64_t address = Channel().device_address(reinterpret_cast<uint64_t>(pointer));
     std::byte* at = Room(8, 8);
     std::memcpy(at, &address, 8);
@@ -131,8 +133,9 @@ class Call {
   static constexpr size_t kStackBytes = 1024;
   static constexpr size_t kMostBytes = 960u << 10;    // with its header it fits a frame
   static constexpr size_t kInlineBytes = 512u << 10;  // of captured arrays
-  static constexpr int kMaxSlots = 16;
+  static constexpr int kMaxSlots = 24;
   static constexpr int kMaxSkipped = 12;
+  static constexpr size_t kMaxPlaced = 16;
   struct Slot {
     void* to;
     uint64_t bytes;
@@ -159,6 +162,11 @@ class Call {
   // What an earlier post of the handle came to, if this call's own status is 0.
   int Late(int status);
   std::string Key() const;
+  // What names the call in any run, `text` being of its record from `library` on (kept.h).
+  std::string Print(std::string text) const;
+  void Place(const State* state);
+  // From what an earlier run was told. False: nothing was kept.
+  bool FillFromKept(const std::string& print);
 
   const uint16_t function_;
   int refused_ = 0;
@@ -175,8 +183,17 @@ class Call {
   int slot_count_ = 0;
   Described* target_ = nullptr;
   size_t target_at_ = 0;
-  std::vector<std::shared_ptr<Content>> named_;
-  const void* last_named_ = nullptr;
+  std::vector<const void*> last_named_;  // descriptors, by a setter
+  // Where objects' ids are, and whose contents they name; a handle's names none.
+  struct Placed {
+    size_t at;
+    const State* content;
+  };
+  Placed placed_[kMaxPlaced];
+  size_t placed_count_ = 0;
+  bool unplaced_ = false;  // an object of the server's alone, or one too many
+  bool has_addresses_ = false;
+  std::span<const Placed> placed_span() const { return {placed_, placed_count_}; }
   size_t like_bytes_ = 0;
   uint64_t nulls_ = 0;  // a bit for each pointer
   std::vector<uint64_t> blobs_;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "client-shim/thin/call.h"
+#include "client-shim/thin/kept.h"
 #include "client-shim/thin/unused.h"
 
 namespace farcall::thin {
@@ -68,25 +69,26 @@ int PostRecord(void* record, size_t bytes) {
   return posted != 0 ? StatusOf(posted) : said;
 }
 
-// The object of `content` on the server. `last_stream`: of the last step's handle.
-Asked Make(Content* content, void* last_stream, bool has_stream) {
+// The object of `content` on the server. `last_stream`: of the last step's handle. `known`: such a
+// one was taken before, and need not be asked.
+Asked Make(Content* content, void* last_stream, bool has_stream, bool known) {
   content->object = Channel().new_object(static_cast<uint8_t>(kLibrary.id),
                                          static_cast<uint8_t>(content->kind), nullptr);
   if (content->object == nullptr) return {0, kLibrary.memory};
   Bare create(content->create, content->object);
-  if (content->steps.empty()) return AskRecord(&create, sizeof(create), nullptr, false);
+  if (content->steps.empty() && !known) return AskRecord(&create, sizeof(create), nullptr, false);
   int status = PostRecord(&create, sizeof(create));
-  if (status != 0) return {0, status};
+  if (status != 0 || content->steps.empty()) return {0, status};
   for (size_t i = 0; i < content->steps.size(); ++i) {
     const Step& step = content->steps[i];
     std::string record = step.record;
     std::memcpy(record.data() + step.target_at, &create.id, sizeof(create.id));
-    if (i + 1 == content->steps.size())
+    if (i + 1 == content->steps.size() && !known)
       return AskRecord(record.data(), record.size(), last_stream, has_stream);
     status = PostRecord(record.data(), record.size());
     if (status != 0) return {0, status};
   }
-  return {0, kLibrary.internal};
+  return {0, 0};
 }
 
 // What the server refused is remembered as such; what did not reach it is not.
@@ -112,8 +114,11 @@ std::shared_ptr<Content> Intern(std::shared_ptr<Content> wanted, void* stream, b
       return found->second;
     }
   }
-  Asked asked = Make(wanted.get(), stream, has_stream);
+  const std::string print = fresh ? "" : PrintOf(*wanted);
+  const bool known = IsKept(Kept::kContent, print);
+  Asked asked = Make(wanted.get(), stream, has_stream, known);
   *status = Settle(wanted.get(), asked);
+  if (*status == 0 && !known) Keep(Kept::kContent, print, "");
   if (asked.cuda != 0 || fresh) return wanted;
   std::vector<std::shared_ptr<Content>> gone;  // ends outside the lock
   std::lock_guard lock(contents.mutex);
@@ -128,6 +133,22 @@ Content::~Content() {
   Bare record(destroy, object);
   PostRecord(&record, sizeof(record));
   Channel().end_object(object);
+}
+
+std::string PrintOf(const Content& content) {
+  std::string print(reinterpret_cast<const char*>(&content.kind), sizeof(content.kind));
+  for (const Step& step : content.steps) {
+    if (step.fresh || step.has_addresses) return "";
+    std::string record = step.record;
+    for (size_t at : step.objects_at) std::memset(record.data() + at, 0, sizeof(uint64_t));
+    AppendPart(&print, std::string_view(record).substr(offsetof(LibraryHeader, library)));
+    for (const std::shared_ptr<Content>& named : step.named) {
+      const std::string part = PrintOf(*named);
+      if (part.empty()) return "";
+      AppendPart(&print, part);
+    }
+  }
+  return print;
 }
 
 int CreateDescribed(void** descriptor, uint16_t kind, uint16_t create, uint16_t destroy) {
@@ -198,15 +219,26 @@ int Call::Set(bool fresh) {
   wanted->destroy = before.destroy;
   std::copy_if(before.steps.begin(), before.steps.end(), std::back_inserter(wanted->steps),
                [this](const Step& step) { return step.function != function_ && !step.fresh; });
-  wanted->steps.push_back(
-      {function_, {reinterpret_cast<const char*>(base_), used_bytes_}, target_at_, named_, fresh});
+  Step step{function_,
+            {reinterpret_cast<const char*>(base_), used_bytes_},
+            target_at_,
+            {},
+            fresh,
+            {},
+            has_addresses_ || unplaced_};
+  for (const Placed& placed : placed_span()) {
+    step.objects_at.push_back(placed.at);
+    if (placed.content != nullptr) step.named.push_back(placed.content->content_of());
+  }
+  const bool names = !step.named.empty();
+  wanted->steps.push_back(std::move(step));
   int status = 0;
   std::shared_ptr<Content> content =
       Intern(std::move(wanted), stream_, has_stream_, fresh, &status);
   if (status != 0) return Late(status);
   target_->content = std::move(content);
   target_->object->id.store(target_->content->object->id.load(), std::memory_order_release);
-  if (!named_.empty()) target_->named = last_named_;
+  if (names) target_->named = last_named_;
   return Late(0);
 }
 

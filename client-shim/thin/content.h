@@ -23,6 +23,8 @@ struct Step {
   size_t target_at;                             // of the target's id
   std::vector<std::shared_ptr<Content>> named;  // what it names besides the target
   bool fresh;                                   // it also does something: never done again
+  std::vector<size_t> objects_at;               // all ids in it
+  bool has_addresses;                           // of the device's
 };
 
 struct Content {
@@ -41,10 +43,14 @@ struct Content {
 // What a program's descriptor points to; its object's id is that of its content's.
 struct Described final : State {
   Described() { is_handle = false; }
+  std::shared_ptr<Content> content_of() const override { return content; }
   client::LibraryObject* object = nullptr;
   std::shared_ptr<Content> content;
-  const void* named = nullptr;  // the descriptor that its last setter named
+  std::vector<const void*> named;  // the descriptors that its last setter naming some named
 };
+
+// What names the content in any run (kept.h); "": addresses, or what a setter did, are part of it.
+std::string PrintOf(const Content& content);
 
 // Statuses of the library's.
 int CreateDescribed(void** descriptor, uint16_t kind, uint16_t create, uint16_t destroy);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -19,8 +20,12 @@ struct Setting {
   std::vector<std::byte> sent;
 };
 
+struct Content;
+
 struct State {
   virtual ~State() = default;
+  // Of a descriptor whose content is the client's: it.
+  virtual std::shared_ptr<Content> content_of() const { return nullptr; }
   // Settings that no list holds; a call is about to be sent.
   virtual void BeforeCall(client::LibraryObject* object) { (void)object; }
 

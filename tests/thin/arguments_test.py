@@ -178,7 +178,7 @@ class Arguments(unittest.TestCase):
             environment = {"FARCALL_LIBRARIES": scratch, "FARCALL_FAKE_LOG": str(log)}
             with Server(environment=environment) as server:
                 env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-                env |= {"LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": server.url}
+                env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": server.url}
                 done = subprocess.run([sys.executable, "-c", CALLER, str(folder / "calls.json"), f"lib{name}.so.{major}"],
                                       env=env, capture_output=True, text=True, timeout=300)
                 self.assertEqual(done.returncode, 0, done.stderr[-2000:])

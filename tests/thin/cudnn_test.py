@@ -49,13 +49,13 @@ class Backend(unittest.TestCase):
         cls.server.stop()
         cls.folder.cleanup()
 
-    def run_client(self, text):
+    def run_client(self, text, **more):
         """What it prints, the lines of the fake, and the counts of the shim."""
         self.log.write_text("")
         env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
         with tempfile.NamedTemporaryFile(suffix=".json") as stats:
             env |= {"LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": self.server.url,
-                    "PYTHONPATH": str(HERE / "programs"), "FARCALL_STATS": stats.name}
+                    "PYTHONPATH": str(HERE / "programs"), "FARCALL_STATS": stats.name, "FARCALL_LIBRARY_CACHE": "0", **more}
             done = subprocess.run([sys.executable, "-c", PRELUDE + text], env=env, capture_output=True, text=True, timeout=200)
             self.assertEqual(done.returncode, 0, done.stderr[-3000:])
             counts = json.loads(pathlib.Path(stats.name).read_text())

@@ -53,7 +53,7 @@ def context_of(device):
 def run(endpoint, text, *arguments, path=(), **more):
     env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
     folders = [*path, BUILD / "lib/farcall", BUILD / "lib/farcall/thin"]
-    env |= {"LD_LIBRARY_PATH": ":".join(map(str, folders)), "FARCALL_ENDPOINT": endpoint, **more}
+    env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": ":".join(map(str, folders)), "FARCALL_ENDPOINT": endpoint, **more}
     done = subprocess.run([sys.executable, "-c", PRELUDE + text, *arguments], env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, (done.returncode, done.stdout[-1000:], done.stderr[-3000:])
     return json.loads(done.stdout.splitlines()[-1])
@@ -158,7 +158,7 @@ while os.waitpid(pid, os.WNOHANG)[0] == 0:
 thread.join()
 """
         env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-        env |= {"LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": proxy.url}
+        env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": proxy.url}
         for _ in range(5):
             proxy.black_hole()
             with subprocess.Popen([sys.executable, "-c", text], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
@@ -267,7 +267,7 @@ same = [factor() == expected for _ in range(60)]
 print(json.dumps([solver.cusolverDnDestroy(handle), expected[0], expected[1] != matrix, all(same)]))
 """
         env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-        env |= {"LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": proxy.url}
+        env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": proxy.url}
         cuts = 0
         with subprocess.Popen([sys.executable, "-c", PRELUDE + text], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
             client.stdout.readline()

@@ -52,7 +52,7 @@ def read(address, count):
 def run(endpoint, text, *arguments, local=False, **more):
     folders = [BUILD / "lib/farcall/device", TOOLKIT] if local else [BUILD / "lib/farcall", BUILD / "lib/farcall/thin"]
     env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-    env |= {"LD_LIBRARY_PATH": ":".join(map(str, folders)), **more}
+    env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": ":".join(map(str, folders)), **more}
     if endpoint:
         env["FARCALL_ENDPOINT"] = endpoint
     done = subprocess.run([sys.executable, "-c", text, *arguments], env=env, capture_output=True, text=True, timeout=300)

@@ -48,7 +48,7 @@ KERNEL = 'extern "C" __global__ void put(int* x, int y) { x[threadIdx.x] = y + t
 
 def run(endpoint, text, **more):
     env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-    env |= {"LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": endpoint, **more}
+    env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": endpoint, **more}
     done = subprocess.run([sys.executable, "-c", PRELUDE + text], env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, (done.returncode, done.stdout[-1000:], done.stderr[-3000:])
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
