@@ -69,6 +69,9 @@ Shape FromStep(const Step& step) {
     case Function::cudnnSetFilterNdDescriptor:
     case Function::cudnnSetRNNDataDescriptor:
       return {fields.Int(0)};
+    // After the values, the last of 8 bytes, comes the dimensions' length.
+    case Function::cudnnSetSeqDataDescriptor:
+      return FromFour(fields, 0, 6);
     // A tensor of the scale's type, which is float where the data's is smaller.
     case Function::cudnnDeriveBNTensorDescriptor: {
       if (step.named.empty()) return {};
@@ -114,6 +117,13 @@ uint64_t ElementBytes(cudnnTensorDescriptor_t tensor) {
 }
 uint64_t ElementBytes(cudnnRNNDataDescriptor_t data) {
   return CudnnTypeBytes(ShapeOf(data).type);
+}
+
+uint64_t ElementBytes(cudnnSeqDataDescriptor_t data) {
+  return CudnnTypeBytes(ShapeOf(data).type);
+}
+int SequenceSteps(const Call&, cudnnSeqDataDescriptor_t data) {
+  return ShapeOf(data).dims[CUDNN_SEQDATA_TIME_DIM];
 }
 
 int TensorDim(const Call&, cudnnTensorDescriptor_t tensor, int dimension) {

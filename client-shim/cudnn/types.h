@@ -18,6 +18,9 @@ uint64_t ScalarBytes(std::initializer_list<const void*> descriptors);
 // Of one element of a tensor; 0: its type is not known.
 uint64_t ElementBytes(cudnnTensorDescriptor_t tensor);
 uint64_t ElementBytes(cudnnRNNDataDescriptor_t data);
+uint64_t ElementBytes(cudnnSeqDataDescriptor_t data);
+// How long the sequences may be.
+int SequenceSteps(const Call& call, cudnnSeqDataDescriptor_t data);
 // 0: the tensor has no such dimension.
 int TensorDim(const Call& call, cudnnTensorDescriptor_t tensor, int dimension);
 

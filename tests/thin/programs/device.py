@@ -32,7 +32,10 @@ class Memory:
         check(cuda.cuMemAlloc_v2(ctypes.byref(self.address), ctypes.c_size_t(ctypes.sizeof(self.type))))
         check(cuda.cuMemsetD8_v2(self.address, 0, ctypes.c_size_t(ctypes.sizeof(self.type))))
         if values is not None:
-            check(cuda.cuMemcpyHtoD_v2(self.address, self.type(*values), ctypes.c_size_t(ctypes.sizeof(self.type))))
+            self.write(values)
+
+    def write(self, values):
+        check(cuda.cuMemcpyHtoD_v2(self.address, self.type(*values), ctypes.c_size_t(ctypes.sizeof(self.type))))
 
     def read(self, stream=None):
         check(cuda.cuStreamSynchronize(stream))
