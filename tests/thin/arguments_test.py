@@ -54,7 +54,7 @@ VALUES = {"cudaDataType": 0, "cudaDataType_t": 0, "cublasComputeType_t": 68, "si
 FLOATS = {"float": 2.5, "double": 2.5}
 # Their arrays are as long as descriptors and other arrays say, which of numbers that mean nothing is beyond any array; or
 # empty, of a type that no header defines.
-BY_CONTENT = re.compile(r"cudnnCTCLoss|cudnnGetCTCLossWorkspaceSize|cudnnQueryRuntimeError|cusolverSp[SDCZ]csrlu\w+")
+BY_CONTENT = re.compile(r"cudnnCTCLoss|cudnnMultiHeadAttn(Forward|BackwardData)|cudnnGetCTCLossWorkspaceSize|cudnnQueryRuntimeError|cusolverSp[SDCZ]csrlu\w+")
 # What the server looks into: row pointers of empty rows, permutations.
 FORMS = {"zero": re.compile(r"(h_)?csr(RowPtr|EndPtr)\w*"), "count": re.compile(r"(h_)?[pqPQ]")}
 # Objects of a sister library.
