@@ -7,7 +7,9 @@
 #include <array>
 #include <cctype>
 #include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "server/supervisor/host_name.h"
 #include "server/supervisor/supervisor.h"
@@ -42,6 +44,32 @@ std::string Printable(const std::string& text) {
       clean.begin(), clean.end(), [](unsigned char c) { return std::isprint(c) == 0; }, '?');
   return clean;
 }
+
+// What is to be done, last first, unless all goes well.
+class Undo {
+ public:
+  Undo() = default;
+  Undo(const Undo&) = delete;
+  Undo& operator=(const Undo&) = delete;
+  ~Undo() {
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+      if (step->always || !forgotten_) {
+        step->run();
+      }
+    }
+  }
+  void Add(std::function<void()> run) { steps_.push_back({std::move(run), false}); }
+  void Always(std::function<void()> run) { steps_.push_back({std::move(run), true}); }
+  void Forget() { forgotten_ = true; }
+
+ private:
+  struct Step {
+    std::function<void()> run;
+    bool always;
+  };
+  std::vector<Step> steps_;
+  bool forgotten_ = false;
+};
 
 }  // namespace
 
@@ -157,19 +185,19 @@ std::string Supervisor::GpusOf(const Worker& worker) const {
   return gpus;
 }
 
-Status Supervisor::StartSession(Channel& channel, const Hello& hello,
-                                const quota::ClaimGrant* grant) {
+// Whose session it is, as which vGPU, and on which devices.
+std::unique_ptr<Supervisor::Worker> Supervisor::NewWorker(const Hello& hello,
+                                                          const quota::ClaimGrant* grant) {
   auto worker = std::make_unique<Worker>();
   RandomBytes(worker->session);
   RandomBytes(worker->key);
-  std::string number = std::to_string(++sessions_started_);
+  worker->number = ++sessions_started_;
+  std::string number = std::to_string(worker->number);
   worker->vgpu = hello.vgpu.empty() ? "session " + number : "token " + hello.vgpu;
-  QuotaRequest compute = hello.quota;
   if (grant != nullptr) {
     worker->claim = grant->claim;
     worker->vgpu = std::string(kClaimPrefix) + grant->claim;
     worker->devices.assign(grant->devices.begin(), grant->devices.end());
-    compute = {grant->memory_bytes, grant->share_milli, grant->limit_milli, grant->priority};
   } else if (options_.modes.Any(DeviceMode::kMig)) {
     worker->devices.push_back(PickInstance(worker->vgpu));
   } else {
@@ -178,16 +206,34 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello,
     }
   }
   worker->mps_group = MpsGroupOf(grant);
-  FARCALL_TRY(PlaceSession(*worker));
   worker->who = "session " + number + " (" + Printable(hello.user) + "@" + Printable(hello.host) +
                 " pid " + std::to_string(hello.pid) + " " + Printable(hello.program) + ")";
-  worker->number = sessions_started_;
   worker->client_user = Printable(hello.user);
   worker->program = Printable(hello.program);
   worker->client_host = hello.host;
   worker->client_pid = hello.pid;
   worker->since = Clock::now();
+  return worker;
+}
 
+void Supervisor::OpenLedger(const Worker& worker, const Hello& hello,
+                            const quota::ClaimGrant* grant) {
+  for (int device : worker.devices) {
+    ledger_.Open(worker.vgpu, device,
+                 grant != nullptr ? grant->memory_bytes : QuotaFor(hello, device));
+  }
+  ledger_.Open(worker.vgpu, quota::kHostMemory, options_.host_memory_bytes);
+}
+
+void Supervisor::CloseLedger(const Worker& worker) {
+  for (int device : worker.devices) {
+    ledger_.Close(worker.vgpu, device);
+  }
+  ledger_.Close(worker.vgpu, quota::kHostMemory);
+}
+
+// After its ledger is open, of which it tells.
+WorkerSetup Supervisor::SetupOf(const Worker& worker, const Hello& hello) const {
   WorkerSetup setup;
   setup.device_path = devices_.choice.path;
   setup.device_kind = devices_.choice.kind;
@@ -197,8 +243,8 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello,
   setup.hello = hello;
   setup.hello.lease.clear();
   Welcome& welcome = setup.welcome;
-  welcome.session = worker->session;
-  welcome.key = worker->key;
+  welcome.session = worker.session;
+  welcome.key = worker.key;
   welcome.driver_version = devices_.report.driver_version;
   welcome.lanes = options_.lanes;
   welcome.grace_ms = options_.grace_seconds * 1000;
@@ -206,83 +252,84 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello,
   welcome.server_version = kServerVersion;
   welcome.server_host = HostName();
   welcome.device_kind = devices_.choice.kind;
-  for (int device : worker->devices) {
-    uint64_t quota = grant != nullptr ? grant->memory_bytes : QuotaFor(hello, device);
-    ledger_.Open(worker->vgpu, device, quota);
+  for (int device : worker.devices) {
     welcome.devices.push_back(devices_.report.devices[static_cast<size_t>(device)]);
     DeviceSnapshot& snapshot = welcome.devices.back();
-    snapshot.total_bytes = ledger_.usage(worker->vgpu, device).quota_bytes;
+    snapshot.total_bytes = ledger_.usage(worker.vgpu, device).quota_bytes;
     std::vector<uint8_t> peers = std::move(snapshot.peer_access);
     snapshot.peer_access.clear();
-    for (int other : worker->devices) {
+    for (int other : worker.devices) {
       auto index = static_cast<size_t>(other);
       snapshot.peer_access.push_back(index < peers.size() ? peers[index] : uint8_t{0});
     }
   }
-  ledger_.Open(worker->vgpu, quota::kHostMemory, options_.host_memory_bytes);
-  std::optional<uid_t> user;
-  Status has_user;
+  return setup;
+}
+
+// Its process, with a place in all that is shared out. What was taken before something failed is
+// given back.
+Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Hello& hello,
+                                const quota::ClaimGrant* grant) {
+  QuotaRequest compute = hello.quota;
+  if (grant != nullptr) {
+    compute = {grant->memory_bytes, grant->share_milli, grant->limit_milli, grant->priority};
+  }
+  Undo undo;
+  OpenLedger(worker, hello, grant);
+  undo.Add([&] { CloseLedger(worker); });
   if (users_.separate()) {
-    Result<uid_t> taken = users_.Take(worker->vgpu);
-    has_user = taken.status();
-    user = taken.ok() ? std::optional<uid_t>(*taken) : std::nullopt;
+    Result<uid_t> taken = users_.Take(worker.vgpu);
+    FARCALL_TRY(taken.status());
+    worker.user = *taken;
+    undo.Add([&] { users_.GiveBack(worker.vgpu); });
   }
   Result<WorkerProcess> process =
-      has_user.ok()
-          ? StartWorker({}, GpusOf(*worker), user, MpsEnvironment(*worker, compute, grant, hello))
-          : Result<WorkerProcess>(has_user);
-  int file = MakeMemoryFile("farcall-setup", Encode(setup));
-  Status started = process.status();
-  if (started.ok() && file < 0) {
-    started = {Code::kUnavailable, "no memory for a session's setup"};
+      StartWorker({}, GpusOf(worker), worker.user, MpsEnvironment(worker, compute, grant, hello));
+  FARCALL_TRY(process.status());
+  worker.process = *process;
+  const int control = worker.process.control;
+  bool in_cgroup = false;
+  undo.Add([&] {
+    if (in_cgroup) {
+      cgroups_.Drop(worker.vgpu);
+    }
+  });
+  undo.Add([this, control] {
+    leases_.Leave(control, SteadyNow());
+    net_.Leave(control);
+  });
+  undo.Add([&] { EndProcess(&worker.process); });
+  int file = MakeMemoryFile("farcall-setup", Encode(SetupOf(worker, hello)));
+  if (file < 0) {
+    return {Code::kUnavailable, "no memory for a session's setup"};
   }
+  undo.Always([file] { close(file); });
+  FARCALL_TRY(leases_.Join(worker.vgpu, control, compute, worker.devices, SteadyNow()));
+  FARCALL_TRY(net_.Join(worker.vgpu, control, compute.net_bytes_per_s, SteadyNow()));
+  in_cgroup = true;
+  // Before it has done anything.
+  FARCALL_TRY(cgroups_.Add(worker.vgpu, worker.process.pid, compute.share_milli));
   ControlMessage message;
   message.type = ControlType::kSetup;
-  if (started.ok()) {
-    started = leases_.Join(worker->vgpu, process->control, compute, worker->devices, SteadyNow());
-  }
-  if (started.ok()) {
-    started = net_.Join(worker->vgpu, process->control, compute.net_bytes_per_s, SteadyNow());
-  }
-  bool in_cgroup = started.ok();
-  if (started.ok()) {  // before it has done anything
-    started = cgroups_.Add(worker->vgpu, process->pid, compute.share_milli);
-  }
-  if (started.ok()) {
-    started = SendControl(process->control, message, {channel.Descriptor(), file});
-  }
-  if (file >= 0) {
-    close(file);
-  }
-  if (!started.ok()) {
-    for (int device : worker->devices) {
-      ledger_.Close(worker->vgpu, device);
-    }
-    ledger_.Close(worker->vgpu, quota::kHostMemory);
-    if (in_cgroup) {
-      cgroups_.Drop(worker->vgpu);
-    }
-    if (process.ok()) {
-      leases_.Leave(process->control, SteadyNow());
-      net_.Leave(process->control);
-      close(process->control);
-    }  // the worker sees the end and goes; init reaps it
-    if (user) {
-      users_.GiveBack(worker->vgpu);
-    }
-    return started;
-  }
-  worker->process = *process;
-  worker->user = user;
-  int control = process->control;
+  FARCALL_TRY(SendControl(control, message, {channel.Descriptor(), file}));
+  undo.Forget();
+  return {};
+}
+
+Status Supervisor::StartSession(Channel& channel, const Hello& hello,
+                                const quota::ClaimGrant* grant) {
+  std::unique_ptr<Worker> worker = NewWorker(hello, grant);
+  FARCALL_TRY(PlaceSession(*worker));
+  FARCALL_TRY(StartProcess(*worker, channel, hello, grant));
+  const int control = worker->process.control;
   spdlog::info("{}: started from {}, worker {}, quota {} bytes", worker->who, channel.PeerName(),
-               process->pid, welcome.devices[0].total_bytes);
+               worker->process.pid, ledger_.usage(worker->vgpu, worker->devices[0]).quota_bytes);
   nlohmann::json fields = AuditFields(*worker);
   fields["from"] = channel.PeerName();
   audit_.Note("session_started", std::move(fields));
   workers_[control] = std::move(worker);
   JoinSwap(*workers_[control]);
-  Watch(control);
+  WatchDescriptor(epoll_, control);
   net_.Begin(control);
   EngageNew(control);
   return {};

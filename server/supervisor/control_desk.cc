@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/supervisor/control_desk.h"
 
-#include <signal.h>
 #include <spdlog/spdlog.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,8 +12,6 @@
 #include <cstring>
 #include <utility>
 #include <vector>
-
-#include "server/worker/program_path.h"
 
 namespace farcall::server {
 
@@ -34,29 +29,23 @@ bool IsTaken(const sockaddr_un& address) {
 
 }  // namespace
 
+ControlDesk::ControlDesk(int epoll, const Answer& answer)
+    : epoll_(epoll),
+      process_(epoll, kProgram, [answer](const ControlMessage& question, const std::vector<int>&) {
+        answer(question);
+      }) {}
+
 ControlDesk::~ControlDesk() {
-  Bury();
   if (listening_ < 0) return;
   close(listening_);
   unlink(path_.c_str());
-}
-
-void ControlDesk::Watch(int fd) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = fd;
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
-}
-
-void ControlDesk::Forget(int fd) {
-  epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
 }
 
 Status ControlDesk::Open(const std::string& path, const std::string& metrics) {
   metrics_ = metrics;
   FARCALL_TRY(Listen(path));
   if (!metrics.empty()) return StartProcess();
-  Watch(listening_);
+  WatchDescriptor(epoll_, listening_);
   return {};
 }
 
@@ -86,17 +75,12 @@ Status ControlDesk::Listen(const std::string& path) {
 Status ControlDesk::StartProcess() {
   std::vector<std::string> arguments = {"farcall-control", "serve"};
   if (!metrics_.empty()) arguments.push_back("--metrics=" + metrics_);
-  Result<WorkerProcess> started =
-      StartProgram(ProgramBeside(kProgram), std::move(arguments), listening_);
-  if (!started.ok()) return started.status();
-  process_ = *started;
-  Watch(process_.control);
-  return {};
+  return process_.Start(std::move(arguments), listening_);
 }
 
 bool ControlDesk::Hear(int fd) {
   if (fd == listening_) {
-    Forget(listening_);  // it accepts there from now on
+    ForgetDescriptor(epoll_, listening_);  // it accepts there from now on
     Status started = StartProcess();
     if (!started.ok()) {
       spdlog::error("no control service: {}", started.message());
@@ -105,41 +89,21 @@ bool ControlDesk::Hear(int fd) {
     }
     return true;
   }
-  if (fd != process_.control || fd < 0) return false;
-  while (true) {
-    ControlMessage question;
-    std::vector<int> descriptors;
-    Status received = ReceiveControl(fd, &question, &descriptors);
-    for (int descriptor : descriptors) close(descriptor);
-    if (received.code() == Code::kTimeout) return true;
-    if (!received.ok()) break;
-    answer_(question);
-  }
-  Bury();
+  HelperProcess::Heard heard = process_.Hear(fd);
+  if (heard != HelperProcess::Heard::kEnded) return heard == HelperProcess::Heard::kAnswered;
   // Whoever comes next starts it again; one who waited while it died does not, or a program that
   // cannot start would be started for ever.
   int waiting = accept(listening_, nullptr, nullptr);
   if (waiting >= 0) close(waiting);
-  Watch(listening_);
+  WatchDescriptor(epoll_, listening_);
   return true;
 }
 
 void ControlDesk::Send(const ControlMessage& message, int descriptor) {
-  if (process_.control < 0) return;
-  Status sent = descriptor < 0 ? SendControl(process_.control, message)
-                               : SendControl(process_.control, message, {descriptor});
-  if (!sent.ok()) kill(process_.pid, SIGKILL);  // it asks and does not read
-}
-
-void ControlDesk::Bury() {
-  if (process_.control < 0) return;
-  Forget(process_.control);
-  kill(process_.pid, SIGKILL);
-  int status = 0;
-  waitpid(process_.pid, &status, 0);
-  close(process_.control);
-  close(process_.pid_fd);
-  process_ = {};
+  if (descriptor < 0)
+    process_.Send(message);
+  else
+    process_.Send(message, {descriptor});
 }
 
 }  // namespace farcall::server

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "server/session/control.h"
-#include "server/worker/worker_process.h"
+#include "server/supervisor/helper_process.h"
 
 namespace farcall::server {
 
@@ -19,7 +19,7 @@ class ControlDesk {
   using Answer = std::function<void(const ControlMessage& question)>;
 
   // `epoll`: the supervisor's loop, which calls Hear for what this one watches.
-  ControlDesk(int epoll, Answer answer) : epoll_(epoll), answer_(std::move(answer)) {}
+  ControlDesk(int epoll, const Answer& answer);
   ~ControlDesk();
 
   // Opens the socket. `metrics`: host:port for Prometheus, which starts farcall-control at once;
@@ -35,15 +35,11 @@ class ControlDesk {
  private:
   Status Listen(const std::string& path);
   Status StartProcess();
-  void Watch(int fd);
-  void Forget(int fd);
-  void Bury();
 
   const int epoll_;
-  const Answer answer_;
   std::string path_, metrics_;
   int listening_ = -1;
-  WorkerProcess process_{};  // pid 0: not running
+  HelperProcess process_;
 };
 
 }  // namespace farcall::server

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/supervisor/pool_desk.h"
 
-#include <signal.h>
 #include <spdlog/spdlog.h>
-#include <sys/epoll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +12,6 @@
 #include "proto/handshake.h"
 #include "server/session/steady_now.h"
 #include "server/supervisor/host_name.h"
-#include "server/worker/program_path.h"
 #include "server/worker/uuid_text.h"
 
 namespace farcall::server {
@@ -121,50 +117,23 @@ Status PoolDesk::StartAgent() {
   auto bytes = std::as_bytes(std::span(options_.join_token));
   int token = MakeMemoryFile("farcall-join", {bytes.begin(), bytes.end()});
   if (token < 0) return {Code::kUnavailable, "no memory for the join token"};
-  Result<WorkerProcess> started =
-      StartProgram(ProgramBeside(kProgram), std::move(arguments), token);
+  Status started = agent_.Start(std::move(arguments), token);
   close(token);
-  if (!started.ok()) return started.status();
-  agent_ = *started;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = agent_.control;
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, agent_.control, &event);
-  return {};
-}
-
-void PoolDesk::Bury() {
-  if (agent_.control < 0) return;
-  epoll_ctl(epoll_, EPOLL_CTL_DEL, agent_.control, nullptr);
-  kill(agent_.pid, SIGKILL);
-  int status = 0;
-  waitpid(agent_.pid, &status, 0);
-  close(agent_.control);
-  close(agent_.pid_fd);
-  agent_ = {};
+  return started;
 }
 
 bool PoolDesk::Hear(int fd) {
-  if (agent_.control < 0 || fd != agent_.control) return false;
-  while (true) {
-    ControlMessage question;
-    std::vector<int> descriptors;
-    Status received = ReceiveControl(fd, &question, &descriptors);
-    if (received.ok()) Answer(question, &descriptors);
-    for (int descriptor : descriptors) close(descriptor);
-    if (received.code() == Code::kTimeout) return true;
-    if (!received.ok()) break;
-  }
+  HelperProcess::Heard heard = agent_.Hear(fd);
+  if (heard != HelperProcess::Heard::kEnded) return heard == HelperProcess::Heard::kAnswered;
   spdlog::warn("the pool's agent has ended; sessions go on, it is started again");
-  Bury();
   start_again_ = Clock::now() + kRestartPause;
   return true;
 }
 
-void PoolDesk::Answer(const ControlMessage& question, std::vector<int>* descriptors) {
+void PoolDesk::Answer(const ControlMessage& question, const std::vector<int>& descriptors) {
   if (question.type == ControlType::kPoolBeat) return Report(question);
-  if (question.type == ControlType::kPoolAnswer && descriptors->size() == 1)
-    HearPool(question, descriptors->front());
+  if (question.type == ControlType::kPoolAnswer && descriptors.size() == 1)
+    HearPool(question, descriptors.front());
 }
 
 // What the report says and the moment from which its answer's hold counts are of one instant.
@@ -177,7 +146,7 @@ void PoolDesk::Report(const ControlMessage& question) {
   ControlMessage answer;
   answer.type = ControlType::kPoolReport;
   answer.id = question.id;
-  if (!SendControl(agent_.control, answer, {file}).ok()) kill(agent_.pid, SIGKILL);
+  agent_.Send(answer, {file});
   close(file);
 }
 
@@ -301,10 +270,9 @@ void PoolDesk::Drain() {
 }
 
 void PoolDesk::Changed() {
-  if (agent_.control < 0) return;
   ControlMessage message;
   message.type = ControlType::kPoolChanged;
-  if (!SendControl(agent_.control, message).ok()) kill(agent_.pid, SIGKILL);
+  agent_.Send(message);
 }
 
 void PoolDesk::Tick() {
@@ -314,7 +282,7 @@ void PoolDesk::Tick() {
                         "claim " + claim + ": nothing was heard of the pool for its hold time");
     Changed();
   }
-  if (agent_.control < 0 && Clock::now() >= start_again_) {
+  if (!agent_.runs() && Clock::now() >= start_again_) {
     start_again_ = Clock::now() + kRestartPause;
     Status started = StartAgent();
     if (!started.ok()) spdlog::error("pool: {}", started.message());

@@ -14,7 +14,7 @@
 #include "quota/claim_ledger.h"
 #include "server/session/control.h"
 #include "server/supervisor/device_library.h"
-#include "server/worker/worker_process.h"
+#include "server/supervisor/helper_process.h"
 #include "transport/channel.h"
 
 namespace farcall::server {
@@ -61,14 +61,12 @@ class PoolDesk {
 
  private:
   Status StartAgent();
-  void Bury();
-  void Answer(const ControlMessage& question, std::vector<int>* descriptors);
+  void Answer(const ControlMessage& question, const std::vector<int>& descriptors);
   void Report(const ControlMessage& question);
   void HearPool(const ControlMessage& message, int file);
   void Changed();
   std::string ReportJson();
 
-  const int epoll_;
   const PoolOptions options_;
   const DeviceReport devices_;
   const Calls calls_;
@@ -78,7 +76,7 @@ class PoolDesk {
   std::string pool_;  // its name, told with the key
   std::optional<LeasePublicKey> key_;
   std::map<std::string, int64_t> used_;  // ids of leases shown -> when they expire
-  WorkerProcess agent_{};
+  HelperProcess agent_;
   Clock::time_point start_again_{}, next_refusal_{}, next_status_{};
   bool is_draining_ = false;
 };

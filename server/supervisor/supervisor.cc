@@ -64,20 +64,13 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
              [this] { return StatusJson(); }}) {
   sigset_t signals = HandledSignals();
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-  Watch(signals_);
+  WatchDescriptor(epoll_, signals_);
   swap_ = MakeSwapDesk();
 }
 
 Supervisor::~Supervisor() {
   close(signals_);
   close(epoll_);
-}
-
-void Supervisor::Watch(int fd) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = fd;
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
 }
 
 int Supervisor::Run(HandshakeServer& door) {
@@ -400,7 +393,7 @@ void Supervisor::RetryCharges() {
 void Supervisor::Bury(int control) {
   auto found = workers_.find(control);
   Worker& worker = *found->second;
-  epoll_ctl(epoll_, EPOLL_CTL_DEL, control, nullptr);
+  ForgetDescriptor(epoll_, control);
   kill(worker.process.pid, SIGKILL);
   int status = 0;
   waitpid(worker.process.pid, &status, 0);
@@ -438,10 +431,7 @@ void Supervisor::Bury(int control) {
     DropHolder(token, control, true);
   }
   ++totals_.sessions;
-  for (int device : worker.devices) {
-    ledger_.Close(worker.vgpu, device);
-  }
-  ledger_.Close(worker.vgpu, quota::kHostMemory);
+  CloseLedger(worker);
   close(control);
   close(worker.process.pid_fd);
   workers_.erase(found);

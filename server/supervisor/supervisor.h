@@ -34,6 +34,8 @@
 
 namespace farcall::server {
 
+struct WorkerSetup;
+
 // `farcall serve`, from checked options to its end; the process's exit code (docs/exit-codes.md).
 int Serve(const ServeOptions& options);
 // What a supervisor reads from a descriptor: blocked in all its threads.
@@ -91,6 +93,12 @@ class Supervisor {
   void AdmitAgain(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
   uint64_t QuotaFor(const Hello& hello, int device) const;
   // `grant`: of the pool's claim it is for, nullptr without a pool.
+  std::unique_ptr<Worker> NewWorker(const Hello& hello, const quota::ClaimGrant* grant);
+  void OpenLedger(const Worker& worker, const Hello& hello, const quota::ClaimGrant* grant);
+  void CloseLedger(const Worker& worker);
+  WorkerSetup SetupOf(const Worker& worker, const Hello& hello) const;
+  Status StartProcess(Worker& worker, Channel& channel, const Hello& hello,
+                      const quota::ClaimGrant* grant);
   Status StartSession(Channel& channel, const Hello& hello, const quota::ClaimGrant* grant);
   Status CheckRoom() const;
   std::string GpusOf(const Worker& worker) const;
@@ -180,7 +188,6 @@ class Supervisor {
   uint64_t CeilingOf(int device) const;
 
   void HearSignal(int signal);
-  void Watch(int fd);
 
   const ServeOptions options_;
   const ProbedDevices devices_;

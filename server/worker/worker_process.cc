@@ -109,11 +109,7 @@ Result<std::vector<std::byte>> Question(const char* what, const DeviceChoice& ch
   if (poll(&readable, 1, kProbeMilliseconds) == 1) {
     answered = ReceiveControl(started->control, &message, &descriptors);
   }
-  kill(started->pid, SIGKILL);
-  int status = 0;
-  waitpid(started->pid, &status, 0);
-  close(started->control);
-  close(started->pid_fd);
+  EndProcess(&*started);
   if (!answered.ok()) {
     return Status(Code::kUnavailable,
                   choice.path + ": the process that loads it ended without an answer");
@@ -159,6 +155,16 @@ Result<WorkerProcess> StartWorker(std::vector<std::string> arguments, const std:
 Result<WorkerProcess> StartProgram(const std::string& path, std::vector<std::string> arguments,
                                    int inherited) {
   return Spawn(path.c_str(), std::move(arguments), WorkerEnvironment("", {}), inherited);
+}
+
+int EndProcess(WorkerProcess* process) {
+  kill(process->pid, SIGKILL);
+  int status = 0;
+  waitpid(process->pid, &status, 0);
+  close(process->control);
+  close(process->pid_fd);
+  *process = {};
+  return status;
 }
 
 Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices,

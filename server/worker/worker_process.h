@@ -32,6 +32,10 @@ Result<WorkerProcess> StartWorker(std::vector<std::string> arguments, const std:
 Result<WorkerProcess> StartProgram(const std::string& path, std::vector<std::string> arguments,
                                    int inherited);
 
+// Kills it, reaps it, closes what is ours of it.
+//   Returns  its status, as waitpid has it
+int EndProcess(WorkerProcess* process);
+
 struct ProbedDevices {
   DeviceChoice choice;
   DeviceReport report;

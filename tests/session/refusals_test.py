@@ -9,7 +9,7 @@ import tempfile
 import threading
 import unittest
 
-from harness import BUILD, FARCALL, Client, Server, run
+from harness import BUILD, FARCALL, Client, Server, run, stat_fields, until
 
 HANDSHAKE = struct.Struct("<IIHHHH")
 
@@ -111,6 +111,28 @@ class ClientRefusals(unittest.TestCase):
         listener, url = answer_once(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
         self.says(url, url.rsplit(":", 1)[1])
         listener.close()
+
+
+class WhatRefusalsLeave(unittest.TestCase):
+    """Somebody who is refused again and again takes nothing of the server with him."""
+
+    @staticmethod
+    def held(server):
+        """(descriptors, children that live or have not been buried) of the supervisor."""
+        rows = [stat_fields(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()]
+        children = sum(parent == server.process.pid for _, _, parent in filter(None, rows))
+        return len(list(pathlib.Path(f"/proc/{server.process.pid}/fd").iterdir())), children
+
+    def test_nothing(self):
+        with Server("--max-share", "50%") as server:
+            def refused():
+                client = run(server.url, "steps", 1, environment={"FARCALL_SHARE": "60%"})
+                self.assertIn("at most 50% here", "\n".join(client.err))
+            refused()
+            before = until(lambda: (held := self.held(server))[1] == 0 and held, what="its worker is gone")
+            for _ in range(4):
+                refused()
+            until(lambda: self.held(server) == before, what=f"as before: {before}")
 
 
 class ServerRefusals(unittest.TestCase):

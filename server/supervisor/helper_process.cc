@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/supervisor/helper_process.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "server/worker/program_path.h"
+
+namespace farcall::server {
+
+void WatchDescriptor(int epoll, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+void ForgetDescriptor(int epoll, int fd) {
+  epoll_ctl(epoll, EPOLL_CTL_DEL, fd, nullptr);
+}
+
+Status HelperProcess::Start(std::vector<std::string> arguments, int inherited) {
+  Result<WorkerProcess> started =
+      StartProgram(ProgramBeside(program_), std::move(arguments), inherited);
+  if (!started.ok()) return started.status();
+  process_ = *started;
+  WatchDescriptor(epoll_, process_.control);
+  return {};
+}
+
+HelperProcess::Heard HelperProcess::Hear(int fd) {
+  if (!runs() || fd != process_.control) return Heard::kNotOurs;
+  while (true) {
+    ControlMessage question;
+    std::vector<int> descriptors;
+    Status received = ReceiveControl(fd, &question, &descriptors);
+    if (received.ok()) answer_(question, descriptors);
+    for (int descriptor : descriptors) close(descriptor);
+    if (received.code() == Code::kTimeout) return Heard::kAnswered;
+    if (!received.ok()) break;
+  }
+  Bury();
+  return Heard::kEnded;
+}
+
+void HelperProcess::Send(const ControlMessage& message, std::initializer_list<int> descriptors) {
+  if (!runs()) return;
+  if (!SendControl(process_.control, message, descriptors).ok()) kill(process_.pid, SIGKILL);
+}
+
+void HelperProcess::Bury() {
+  if (!runs()) return;
+  ForgetDescriptor(epoll_, process_.control);
+  EndProcess(&process_);
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program of ours beside the supervisor that speaks to the world for it and asks it by control
+// messages. It decides nothing and may die at any time.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "server/session/control.h"
+#include "server/worker/worker_process.h"
+
+namespace farcall::server {
+
+// Of the supervisor's loop: whether there is something to read.
+void WatchDescriptor(int epoll, int fd);
+void ForgetDescriptor(int epoll, int fd);
+
+class HelperProcess {
+ public:
+  // One message of its; the descriptors are closed after it.
+  using Answer = std::function<void(const ControlMessage&, const std::vector<int>& descriptors)>;
+
+  // `epoll`: the supervisor's loop, which calls Hear. `program`: beside bin/.
+  HelperProcess(int epoll, const char* program, Answer answer)
+      : epoll_(epoll), program_(program), answer_(std::move(answer)) {}
+  ~HelperProcess() { Bury(); }
+  HelperProcess(const HelperProcess&) = delete;
+  HelperProcess& operator=(const HelperProcess&) = delete;
+
+  bool runs() const { return process_.control >= 0; }
+  // As StartProgram has them.   Before: not runs()   Errors  kUnavailable
+  Status Start(std::vector<std::string> arguments, int inherited);
+  enum class Heard { kNotOurs, kAnswered, kEnded };  // kEnded: it is buried
+  Heard Hear(int fd);
+  // Dropped if it is gone; one that does not read is ended.
+  void Send(const ControlMessage& message, std::initializer_list<int> descriptors = {});
+
+ private:
+  void Bury();
+
+  const int epoll_;
+  const char* const program_;
+  const Answer answer_;
+  WorkerProcess process_{};
+};
+
+}  // namespace farcall::server
