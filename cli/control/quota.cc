@@ -30,12 +30,12 @@ Status Read(const QuotaFlags& flags, pb::SetQuotaRequest* request) {
   uint32_t milli = 0;
   if (!flags.share.empty()) {
     if (!ParseMilli(flags.share, &milli))
-      return {Code::kInvalid, "--share '" + flags.share + "': write 30%"};
+      return {Code::kInvalid, "--share '" + flags.share + "': " + kPartForm};
     request->set_share_milli(milli);
   }
   if (!flags.limit.empty()) {
     if (!ParseMilli(flags.limit, &milli))
-      return {Code::kInvalid, "--limit '" + flags.limit + "': write 50%"};
+      return {Code::kInvalid, "--limit '" + flags.limit + "': " + kPartForm};
     request->set_limit_milli(milli);
   }
   if (!flags.priority.empty()) request->set_priority(flags.priority);

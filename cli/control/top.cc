@@ -13,6 +13,7 @@
 #include "cli/control/commands.h"
 #include "cli/control/pool_status.h"
 #include "cli/control/view.h"
+#include "cli/seconds.h"
 
 namespace farcall::cli {
 
@@ -135,6 +136,7 @@ void AddTopCommand(CLI::App& app, int& exit_code) {
                       "file whose first line is the pool's token");
   command->add_option("--control", flags->target.path, "its control socket");
   command->add_option("--interval", flags->seconds, "seconds between two views")
+      ->check(CheckSeconds)
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   command->add_option("--views", flags->views, "ends after so many (default: until Ctrl-C)");

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "cli/pool/commands.h"
+#include "cli/seconds.h"
 #include "pool/rest_client.h"
 #include "proto/pool.pb.h"
 #include "server/supervisor/control_path.h"
@@ -165,6 +166,7 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
   command
       ->add_option("--settle", flags->settle_seconds,
                    "seconds after a start in which nothing expires")
+      ->check(CheckSeconds)
       ->check(CLI::Range(0.0, 600.0))
       ->capture_default_str();
   command->footer(

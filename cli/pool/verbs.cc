@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli/pool/commands.h"
+#include "cli/seconds.h"
 #include "pool/rest_client.h"
 #include "proto/percent.h"
 #include "proto/pool.pb.h"
@@ -131,9 +132,11 @@ void AddRequest(CLI::App& app, int& exit_code) {
   command->add_option("--count", flags->count, "GPUs, all of one host")->capture_default_str();
   command->add_option("--seats", flags->seats, "sessions at once (default: 64)");
   command->add_option("--wait", flags->wait, "seconds to wait for it, at most 60")
+      ->check(CheckSeconds)
       ->check(CLI::Range(0.0, 60.0))
       ->capture_default_str();
-  command->add_option("--lifetime", flags->lifetime, "seconds after which it ends (default: none)");
+  command->add_option("--lifetime", flags->lifetime, "seconds after which it ends (default: none)")
+      ->check(CheckSeconds);
   command->add_option_function<std::string>(
       "--model", [flags](const std::string& text) { flags->request.set_model(text); },
       "part of the GPU's name");
@@ -182,7 +185,8 @@ Status Fill(const SetFlags& flags, pb::ClaimChange* change) {
     if (text->empty()) continue;
     uint32_t milli = 0;
     if (!ParseMilli(*text, &milli))
-      return {Code::kInvalid, std::string(name) + " '" + *text + "': write 30%, or 0% for none"};
+      return {Code::kInvalid,
+              std::string(name) + " '" + *text + "': " + kPartForm + ", 0% for none"};
     (change->*set)(milli);
   }
   if (!flags.priority.empty()) change->set_class_(flags.priority);
@@ -213,7 +217,7 @@ void AddSet(CLI::App& app, int& exit_code) {
   command->add_option("--priority", flags->priority, "high, normal or low")
       ->check(CLI::IsMember({"high", "normal", "low"}));
   command->add_option("--lifetime", flags->lifetime, "seconds from its request; 0: no end")
-      ->check(CLI::Range(0.0, 3e7));
+      ->check(CheckSeconds);
   command->footer("Example: farcall pool set c-0123456789abcdef --share 50%");
   command->callback([door, flags, &exit_code] { exit_code = Set(*door, *flags); });
 }

@@ -2,13 +2,13 @@
 #include "client-shim/core/config.h"
 
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "client-shim/core/log.h"
 #include "client-shim/core/settings.h"
+#include "proto/byte_count.h"
 #include "proto/byte_rate.h"
 #include "proto/percent.h"
 #include "proto/priority.h"
@@ -80,12 +80,12 @@ void LoadQuota(const Settings& settings, Config* config) {
   Setting mem = settings.Find("mem"), share = settings.Find("share");
   Setting limit = settings.Find("limit"), priority = settings.Find("priority");
   Setting net = settings.Find("net");
-  if (!mem.value.empty() && !ParseBytes(mem.value, &config->quota.memory_bytes))
-    config->error = Wrong(mem, "mem", "is no size; write 4GiB or 512MiB");
+  if (!mem.value.empty() && !ParseByteCount(mem.value, &config->quota.memory_bytes))
+    config->error = Wrong(mem, "mem", std::string("is no size; ") + kByteCountForm);
   if (!share.value.empty() && !ParseMilli(share.value, &config->quota.share_milli))
-    config->error = Wrong(share, "share", "is no share; write 30%");
+    config->error = Wrong(share, "share", std::string("is no share; ") + kPartForm);
   if (!limit.value.empty() && !ParseMilli(limit.value, &config->quota.limit_milli))
-    config->error = Wrong(limit, "limit", "is no share; write 50%");
+    config->error = Wrong(limit, "limit", std::string("is no share; ") + kPartForm);
   if (!net.value.empty() && !ParseByteRate(net.value, &config->quota.net_bytes_per_s))
     config->error = Wrong(net, "net", std::string("is no budget; ") + kByteRateForm);
   if (std::optional<uint8_t> number = PriorityNumber(priority.value)) {
@@ -125,35 +125,6 @@ Config* Load() {
 const Config& GetConfig() {
   static const Config* config = Load();
   return *config;
-}
-
-bool ParseBytes(const std::string& text, uint64_t* bytes) {
-  char* end = nullptr;
-  double value = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || !(value >= 0) || !std::isfinite(value)) return false;
-  struct Unit {
-    const char* name;
-    double scale;
-  };
-  static constexpr Unit kUnits[] = {{"", 1},
-                                    {"B", 1},
-                                    {"KiB", 1024.0},
-                                    {"MiB", 1048576.0},
-                                    {"GiB", 1073741824.0},
-                                    {"TiB", 1099511627776.0},
-                                    {"K", 1024.0},
-                                    {"M", 1048576.0},
-                                    {"G", 1073741824.0},
-                                    {"KB", 1e3},
-                                    {"MB", 1e6},
-                                    {"GB", 1e9}};
-  for (const Unit& unit : kUnits) {
-    if (std::strcmp(end, unit.name) == 0 && value * unit.scale < 9e18) {
-      *bytes = static_cast<uint64_t>(value * unit.scale);
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace farcall::client

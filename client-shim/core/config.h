@@ -27,7 +27,4 @@ struct Config {
 // Leaked: the C runtime calls us after static destructors.
 const Config& GetConfig();
 
-// "4GiB", "512MiB", "1000000" -> bytes. False: not such a value.
-bool ParseBytes(const std::string& text, uint64_t* bytes);
-
 }  // namespace farcall::client

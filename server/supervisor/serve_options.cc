@@ -9,13 +9,14 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <limits>
 
+#include "proto/byte_count.h"
 #include "proto/byte_rate.h"
+#include "proto/decimal.h"
 #include "proto/nearest.h"
+#include "proto/percent.h"
 
 namespace farcall::server {
 
@@ -220,13 +221,15 @@ Result<std::string> ReadTokenFile(const std::string& path) {
 }
 
 Result<uint32_t> ParseFactor(std::string_view text) {
-  const std::string number(text);
-  char* end = nullptr;
-  double factor = std::strtod(number.c_str(), &end);
-  if (number.empty() || *end != '\0' || !(factor >= 1 && factor <= 16)) {
-    return Status(Code::kInvalid, "'" + number + "': write a number from 1 to 16, such as 1.8");
+  constexpr uint32_t kMost = 16'000, kMillionth = kBillion / 1000;
+  Decimal number;
+  bool is_number = ReadDecimal(text, &number) && number.rest.empty() && number.whole <= kMost;
+  uint64_t milli = number.whole * 1000 + (number.billionths + kMillionth / 2) / kMillionth;
+  if (!is_number || milli < 1000 || milli > kMost) {
+    return Status(Code::kInvalid,
+                  "'" + std::string(text) + "': write a number from 1 to 16, such as 1.8");
   }
-  return static_cast<uint32_t>(std::lround(factor * 1000));
+  return static_cast<uint32_t>(milli);
 }
 
 Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePolicy* policy) {
@@ -246,20 +249,8 @@ Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePol
 
 Result<uint32_t> ParsePercent(std::string_view text) {
   uint32_t milli = 0;
-  size_t at = 0, digits = 0;
-  for (; at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) && at < 4; ++at) {
-    milli = milli * 10 + static_cast<uint32_t>(text[at] - '0');
-    ++digits;
-  }
-  milli *= 10;
-  if (at + 1 < text.size() && text[at] == '.' &&
-      std::isdigit(static_cast<unsigned char>(text[at + 1]))) {
-    milli += static_cast<uint32_t>(text[at + 1] - '0');
-    at += 2;
-  }
-  if (digits == 0 || text.substr(at) != "%" || milli == 0 || milli > quota::kWholeMilli) {
-    return Status(Code::kInvalid,
-                  "'" + std::string(text) + "': write a part of a device as 30% or 12.5%");
+  if (!ParseMilli(text, &milli) || milli == 0) {
+    return Status(Code::kInvalid, "'" + std::string(text) + "': " + kPartForm);
   }
   return milli;
 }
@@ -275,35 +266,11 @@ Result<quota::Priority> ParsePriority(std::string_view text) {
 }
 
 Result<uint64_t> ParseBytes(std::string_view text) {
-  uint64_t number = 0;
-  size_t digits = 0;
-  bool overflow = false;
-  for (; digits < text.size() && std::isdigit(static_cast<unsigned char>(text[digits])); ++digits) {
-    overflow = overflow || __builtin_mul_overflow(number, uint64_t{10}, &number) ||
-               __builtin_add_overflow(number, static_cast<uint64_t>(text[digits] - '0'), &number);
+  uint64_t bytes = 0;
+  if (!ParseByteCount(text, &bytes)) {
+    return Status(Code::kInvalid, "size '" + std::string(text) + "': " + kByteCountForm);
   }
-  std::string unit(text.substr(digits));
-  uint64_t factor = 0;
-  if (unit.empty() || unit == "B") {
-    factor = 1;
-  }
-  if (unit == "KiB" || unit == "K") {
-    factor = uint64_t{1} << 10;
-  }
-  if (unit == "MiB" || unit == "M") {
-    factor = uint64_t{1} << 20;
-  }
-  if (unit == "GiB" || unit == "G") {
-    factor = uint64_t{1} << 30;
-  }
-  if (unit == "TiB" || unit == "T") {
-    factor = uint64_t{1} << 40;
-  }
-  if (digits == 0 || factor == 0 || overflow || __builtin_mul_overflow(number, factor, &number)) {
-    return Status(Code::kInvalid, "size '" + std::string(text) +
-                                      "': write it as 4GiB, 512MiB or a number of bytes");
-  }
-  return number;
+  return bytes;
 }
 
 bool IsLoopbackUrl(std::string_view url) {

@@ -76,6 +76,9 @@ class ClientRefusals(unittest.TestCase):
         self.says("", "config.toml", "endpiont", "endpoint", environment=self.config("endpiont = 'tcp://h:1'"))
         self.says("", "config.toml:2", environment=self.config("log = 'warn'\nmem = \n"))
         self.says("", "config.toml: mem=much", "4GiB", environment=self.config("mem = 'much'"))
+        # What C's own parsers take for numbers.
+        for setting, value in (("mem", "0x10GiB"), ("mem", "infGiB"), ("share", "0x10%"), ("limit", "nan"), ("limit", "1e1%"), ("net", "0x10MB/s")):
+            self.says("", f"config.toml: {setting}={value}", "write", environment=self.config(f"{setting} = '{value}'"))
 
     def test_a_config_file_stands_in_for_the_environment(self):
         with Server(token="a-token-of-the-config-file") as server:

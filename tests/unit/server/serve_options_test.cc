@@ -75,8 +75,21 @@ TEST(ServeOptions, ReadsSizes) {
   EXPECT_EQ(*ParseBytes("512MiB"), uint64_t{512} << 20);
   EXPECT_EQ(*ParseBytes("2T"), uint64_t{2} << 40);
   for (const char* wrong :
-       {"", "GiB", "-1", "1.5GiB", "99999999999999999999", "99999999999TiB", "1GB "}) {
+       {"", "GiB", "-1", "0x10", "99999999999999999999", "99999999999TiB", "1GB "}) {
     EXPECT_FALSE(ParseBytes(wrong).ok()) << wrong;
+  }
+}
+
+TEST(ServeOptions, ReadsPartsAndFactors) {
+  EXPECT_EQ(*ParsePercent("12.5%"), 125u);
+  for (const char* wrong : {"0%", "0x10%", "inf%", "nan", "101%", "1e1%"}) {
+    EXPECT_FALSE(ParsePercent(wrong).ok()) << wrong;
+  }
+  EXPECT_EQ(*ParseFactor("1.8"), 1800u);
+  EXPECT_EQ(*ParseFactor("16"), 16000u);
+  for (const char* wrong :
+       {"", "0.9", "16.1", "0x2", "nan", "inf", "2 ", "1e1", "18446744073709551615"}) {
+    EXPECT_FALSE(ParseFactor(wrong).ok()) << wrong;
   }
 }
 
