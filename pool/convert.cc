@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "proto/byte_rate.h"
 #include "proto/priority.h"
 
 namespace farcall::pool {
@@ -40,6 +41,7 @@ pb::ClaimRequest ToProto(const Ask& ask) {
   request.set_lifetime_ms(ask.lifetime_ms);
   request.set_on_disconnect_ms(ask.on_disconnect_ms);
   request.set_hold_ms(ask.hold_ms);
+  request.set_net_bytes_per_s(ask.net_bytes_per_s);
   return request;
 }
 
@@ -54,6 +56,7 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* 
   ask->memory_bytes = request.memory_bytes();
   ask->share_milli = request.share_milli();
   ask->limit_milli = request.limit_milli();
+  ask->net_bytes_per_s = request.net_bytes_per_s();
   const std::string& name = request.class_();
   const std::optional<uint8_t> priority = PriorityNumber(name.empty() ? "normal" : name);
   if (!priority) return Wrong("class", "class '" + Shortened(name) + "': high, normal or low");
@@ -88,6 +91,7 @@ std::optional<Refusal> ToChange(const pb::ClaimChange& request, ChangeClaim* cha
   if (request.has_share_milli()) change->share_milli = request.share_milli();
   if (request.has_limit_milli()) change->limit_milli = request.limit_milli();
   if (request.has_max_sessions()) change->seats = request.max_sessions();
+  if (request.has_net_bytes_per_s()) change->net_bytes_per_s = request.net_bytes_per_s();
   if (request.has_class_()) {
     change->priority = PriorityNumber(request.class_());
     if (!change->priority)
@@ -101,11 +105,11 @@ std::optional<Refusal> ToChange(const pb::ClaimChange& request, ChangeClaim* cha
   }
   bool changes = request.has_memory_bytes() || request.has_share_milli() ||
                  request.has_limit_milli() || request.has_max_sessions() || request.has_class_() ||
-                 request.has_lifetime_ms();
+                 request.has_lifetime_ms() || request.has_net_bytes_per_s();
   if (!changes)
     return Wrong("",
                  "nothing to change: give memory_bytes, share_milli, limit_milli, class, "
-                 "max_sessions or lifetime_ms");
+                 "max_sessions, lifetime_ms or net_bytes_per_s");
   return std::nullopt;
 }
 
@@ -190,6 +194,7 @@ pb::Host ToProto(const Host& host, Ms now) {
   told.set_claims(static_cast<uint32_t>(host.claims.size()));
   told.set_revision(host.revision);
   told.set_silent_ms(now - host.heard);
+  told.set_net_bytes_per_s(host.net_ceiling);
   return told;
 }
 
@@ -199,6 +204,7 @@ Host FromProto(const pb::Host& stored) {
   host.drains = stored.drains();
   host.is_cordoned = stored.cordoned();
   host.reason = stored.reason();
+  host.net_ceiling = stored.net_bytes_per_s();
   host.endpoints.assign(stored.endpoints().begin(), stored.endpoints().end());
   for (const pb::Gpu& told : stored.gpus()) {
     Gpu gpu;
@@ -239,6 +245,7 @@ pb::Grant ToProto(const Grant& grant) {
   told.set_seats(grant.seats);
   told.set_hold_ms(grant.hold_ms);
   told.set_quota(grant.quota);
+  told.set_net_bytes_per_s(grant.net_bytes_per_s);
   return told;
 }
 
@@ -255,6 +262,7 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
   report.incarnation = told.incarnation();
   report.beat = told.beat();
   report.is_draining = told.draining();
+  report.net_ceiling = told.net_bytes_per_s();
   for (const std::string& url : told.endpoints()) report.endpoints.push_back(Shortened(url));
   for (const pb::Gpu& one : told.gpus()) {
     Gpu gpu;
@@ -277,6 +285,7 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
     claim.limit_milli = std::min(one.limit_milli(), kWholeMilli);
     claim.priority = static_cast<uint8_t>(std::min(one.priority(), 2u));
     claim.seats = std::clamp(one.seats(), 1u, 4096u);
+    claim.net_bytes_per_s = std::min(one.net_bytes_per_s(), kMostBytesPerSecond);
     claim.quota = one.quota();
     claim.refused_quota = one.refused_quota();
     claim.change_refused = Shortened(one.change_refused());

@@ -106,6 +106,7 @@ Result<std::string> DataPort::ClaimOf(const Hello& hello, bool* is_own) {
   ask.share_milli = hello.quota.share_milli;
   ask.limit_milli = hello.quota.limit_milli;
   ask.priority = hello.quota.priority;
+  ask.net_bytes_per_s = hello.quota.net_bytes_per_s;
   ask.spread = service_->spread();
   ask.on_disconnect_ms = kOnDisconnect;
   std::string id, owner = Printable(hello.user) + "@" + Printable(hello.host);

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "proto/byte_rate.h"
+
 namespace farcall::quota {
 
 namespace {
@@ -15,8 +17,8 @@ constexpr size_t kMostRemembered = 100'000;
 
 }  // namespace
 
-ClaimLedger::ClaimLedger(std::vector<uint64_t> device_bytes)
-    : device_bytes_(std::move(device_bytes)) {}
+ClaimLedger::ClaimLedger(std::vector<uint64_t> device_bytes, uint64_t net_ceiling)
+    : device_bytes_(std::move(device_bytes)), net_ceiling_(net_ceiling) {}
 
 void ClaimLedger::Beat(uint64_t beat, Ns now) {
   beat_ = beat;
@@ -43,6 +45,12 @@ Status ClaimLedger::CheckValues(const ClaimGrant& grant) const {
     return {Code::kRefused, "a claim has a name, a device and a seat"};
   if (grant.share_milli > kWholeMilli || grant.limit_milli > kWholeMilli || grant.priority > 2)
     return {Code::kRefused, "share, limit or priority is none"};
+  if (grant.net_bytes_per_s != 0 && grant.net_bytes_per_s < kLeastBytesPerSecond)
+    return {Code::kRefused, "network: asked " + ByteRateText(grant.net_bytes_per_s) +
+                                ", at least " + ByteRateText(kLeastBytesPerSecond) + " is needed"};
+  if (net_ceiling_ != 0 && grant.net_bytes_per_s > net_ceiling_)
+    return {Code::kRefused, "network: asked " + ByteRateText(grant.net_bytes_per_s) + ", at most " +
+                                ByteRateText(net_ceiling_) + " here"};
   return {};
 }
 

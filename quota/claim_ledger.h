@@ -21,16 +21,18 @@ struct ClaimGrant {
   std::vector<uint32_t> devices;  // this host's numbers, ascending
   uint64_t memory_bytes = 0;      // on each of them
   uint32_t share_milli = 0, limit_milli = 0;
-  uint8_t priority = 0;  // as QuotaRequest has it
-  uint32_t seats = 1;    // sessions at once
-  Ns hold_ns = 0;        // how long it lasts without another answer
-  uint64_t quota = 0;    // of the above but epoch, devices and hold: its number
+  uint64_t net_bytes_per_s = 0;  // both directions together; 0: what this host allows
+  uint8_t priority = 0;          // as QuotaRequest has it
+  uint32_t seats = 1;            // sessions at once
+  Ns hold_ns = 0;                // how long it lasts without another answer
+  uint64_t quota = 0;            // of the above but epoch, devices and hold: its number
 };
 
 // Time comes in with every call; it never goes back.
 class ClaimLedger {
  public:
-  explicit ClaimLedger(std::vector<uint64_t> device_bytes);
+  // `net_ceiling`: bytes a second of the network that a claim may have; 0: no bound.
+  explicit ClaimLedger(std::vector<uint64_t> device_bytes, uint64_t net_ceiling = 0);
 
   struct Held {
     ClaimGrant grant;
@@ -96,6 +98,7 @@ class ClaimLedger {
   bool End(std::map<std::string, Held>::iterator held);
 
   const std::vector<uint64_t> device_bytes_;
+  const uint64_t net_ceiling_;
   std::map<std::string, Held> held_;
   std::map<std::string, Refusal> refused_;
   std::vector<std::string> changes_;

@@ -7,6 +7,7 @@
 #include "cli/pool/commands.h"
 #include "cli/seconds.h"
 #include "pool/rest_client.h"
+#include "proto/byte_rate.h"
 #include "proto/percent.h"
 #include "proto/pool.pb.h"
 #include "server/supervisor/exit_code.h"
@@ -66,6 +67,8 @@ void Print(const pb::Claim& claim) {
   }
   if (claim.request().share_milli() != 0)
     std::printf("  %g %%", claim.request().share_milli() / 10.0);
+  if (claim.request().net_bytes_per_s() != 0)
+    std::printf("  %s", ByteRateText(claim.request().net_bytes_per_s()).c_str());
   if (claim.sessions() != 0) std::printf("  %u session(s)", claim.sessions());
   if (claim.host_lost()) std::printf("  host_lost");
   if (!claim.reason().empty()) std::printf("  (%s)", claim.reason().c_str());
@@ -74,10 +77,18 @@ void Print(const pb::Claim& claim) {
 
 struct RequestFlags {
   pb::ClaimRequest request;
-  std::string mem, share, limit;
+  std::string mem, share, limit, net;
   uint32_t count = 1, seats = 0;
   double wait = 60, lifetime = 0;
 };
+
+// "0": what its host allows.
+Status ReadNet(const std::string& text, uint64_t* bytes_per_s) {
+  *bytes_per_s = 0;
+  if (text == "0" || ParseByteRate(text, bytes_per_s)) return {};
+  return {Code::kInvalid,
+          "--net '" + text + "': " + kByteRateForm + "; 0 for what its host allows"};
+}
 
 Status Fill(RequestFlags& flags) {
   if (!flags.mem.empty()) {
@@ -92,6 +103,11 @@ Status Fill(RequestFlags& flags) {
     Result<uint32_t> milli = server::ParsePercent(*text);
     if (!milli.ok()) return {Code::kInvalid, std::string(name) + ": " + milli.status().message()};
     (flags.request.*set)(*milli);
+  }
+  if (!flags.net.empty()) {
+    uint64_t bytes_per_s = 0;
+    FARCALL_TRY(ReadNet(flags.net, &bytes_per_s));
+    flags.request.set_net_bytes_per_s(bytes_per_s);
   }
   flags.request.set_count(flags.count);
   flags.request.set_max_sessions(flags.seats);
@@ -129,6 +145,7 @@ void AddRequest(CLI::App& app, int& exit_code) {
                       "memory on each GPU, such as 4GiB (default: a whole GPU)");
   command->add_option("--share", flags->share, "guaranteed share, such as 30%");
   command->add_option("--limit", flags->limit, "most of a GPU's time, such as 50%");
+  command->add_option("--net", flags->net, "bytes a second of the network, such as 100MB/s");
   command->add_option("--count", flags->count, "GPUs, all of one host")->capture_default_str();
   command->add_option("--seats", flags->seats, "sessions at once (default: 64)");
   command->add_option("--wait", flags->wait, "seconds to wait for it, at most 60")
@@ -169,7 +186,7 @@ void AddOfClaim(CLI::App& app, int& exit_code, const char* name, const char* doe
 }
 
 struct SetFlags {
-  std::string id, mem, share, limit, priority;
+  std::string id, mem, share, limit, priority, net;
   double lifetime = -1;
 };
 
@@ -190,6 +207,11 @@ Status Fill(const SetFlags& flags, pb::ClaimChange* change) {
     (change->*set)(milli);
   }
   if (!flags.priority.empty()) change->set_class_(flags.priority);
+  if (!flags.net.empty()) {
+    uint64_t bytes_per_s = 0;
+    FARCALL_TRY(ReadNet(flags.net, &bytes_per_s));
+    change->set_net_bytes_per_s(bytes_per_s);
+  }
   if (flags.lifetime >= 0) change->set_lifetime_ms(static_cast<int64_t>(flags.lifetime * 1000));
   return {};
 }
@@ -216,6 +238,8 @@ void AddSet(CLI::App& app, int& exit_code) {
   command->add_option("--limit", flags->limit, "most of a GPU's time, such as 50%");
   command->add_option("--priority", flags->priority, "high, normal or low")
       ->check(CLI::IsMember({"high", "normal", "low"}));
+  command->add_option("--net", flags->net,
+                      "bytes a second of the network, such as 100MB/s; 0: what its host allows");
   command->add_option("--lifetime", flags->lifetime, "seconds from its request; 0: no end")
       ->check(CheckSeconds);
   command->footer("Example: farcall pool set c-0123456789abcdef --share 50%");

@@ -56,7 +56,7 @@ struct RenewClaim {
 struct ChangeClaim {
   std::string id;
   std::optional<uint64_t> if_revision;
-  std::optional<uint64_t> memory_bytes;
+  std::optional<uint64_t> memory_bytes, net_bytes_per_s;
   std::optional<uint32_t> share_milli, limit_milli, seats;
   std::optional<uint8_t> priority;
   std::optional<Ms> lifetime_ms;

@@ -38,7 +38,7 @@ bool Core::IsStillGood(const std::string& owner, const Kept& kept) const {
   auto host = hosts_.find(kept.host);
   if (claim == claims_.end() || claim->second.state != ClaimState::kPending ||
       host == hosts_.end() || !IsOpen(host->second) || claim->second.avoid.count(kept.host) != 0 ||
-      kept.devices.size() != claim->second.ask.count)
+      kept.devices.size() != claim->second.ask.count || !AllowsNet(host->second, claim->second.ask))
     return false;
   const Ask& ask = claim->second.ask;
   return (ask.host.empty() || ask.host == kept.host) &&
@@ -77,7 +77,7 @@ void Core::KeepPlaces() {
     Score best(kNever, "");
     Kept kept;
     for (const auto& [name, host] : hosts_) {
-      if (!IsOpen(host) || claim->avoid.count(name) != 0 ||
+      if (!IsOpen(host) || !AllowsNet(host, claim->ask) || claim->avoid.count(name) != 0 ||
           !(claim->ask.host.empty() || claim->ask.host == name))
         continue;
       std::vector<std::pair<double, uint32_t>> fit;

@@ -5,14 +5,18 @@
 #include <tuple>
 
 #include "pool/core/core.h"
+#include "proto/byte_rate.h"
 
 namespace farcall::pool {
 
 namespace {
 
 bool SameQuota(const Ask& a, const Ask& b) {
-  return std::tuple(a.memory_bytes, a.share_milli, a.limit_milli, a.priority, a.seats) ==
-         std::tuple(b.memory_bytes, b.share_milli, b.limit_milli, b.priority, b.seats);
+  auto quota = [](const Ask& ask) {
+    return std::tie(ask.memory_bytes, ask.share_milli, ask.limit_milli, ask.priority, ask.seats,
+                    ask.net_bytes_per_s);
+  };
+  return quota(a) == quota(b);
 }
 
 Ask Changed(Ask ask, const ChangeClaim& change) {
@@ -21,6 +25,7 @@ Ask Changed(Ask ask, const ChangeClaim& change) {
   ask.limit_milli = change.limit_milli.value_or(ask.limit_milli);
   ask.priority = change.priority.value_or(ask.priority);
   ask.seats = change.seats.value_or(ask.seats);
+  ask.net_bytes_per_s = change.net_bytes_per_s.value_or(ask.net_bytes_per_s);
   ask.lifetime_ms = change.lifetime_ms.value_or(ask.lifetime_ms);
   return ask;
 }
@@ -63,6 +68,9 @@ uint64_t Core::BytesOf(const Ask& ask, const Host& host,
 
 std::string Core::NoRoom(const Claim& claim, const Ask& ask, uint64_t memory_bytes) const {
   const Host& host = hosts_.at(claim.host);
+  if (!AllowsNet(host, ask))
+    return "network " + ByteRateText(ask.net_bytes_per_s) + ": " + host.name + " allows " +
+           ByteRateText(host.net_ceiling);
   auto text = [](uint64_t number) { return std::to_string(number); };
   for (uint32_t device : claim.devices) {
     const Gpu& gpu = host.gpus[device];

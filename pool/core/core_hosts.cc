@@ -99,6 +99,11 @@ void Core::TakeInventory(Host& host, const HostReport& report) {
     host.endpoints = report.endpoints;
     Store(host);
   }
+  if (host.net_ceiling != report.net_ceiling) {
+    host.net_ceiling = report.net_ceiling;
+    CapacityCame();
+    Store(host);
+  }
   if (SameInventory(host.gpus, report.gpus)) return;
   std::set<std::string> held = host.claims;
   for (const std::string& id : held) Hold(claims_.at(id), false);
@@ -152,6 +157,7 @@ void Core::Adopt(Host& host, const ReportedClaim& told) {
   claim.ask.limit_milli = told.limit_milli;
   claim.ask.priority = told.priority;
   claim.ask.seats = told.seats;
+  claim.ask.net_bytes_per_s = told.net_bytes_per_s;
   claim.epoch = told.epoch;
   claim.quota = told.quota;
   claim.order = ++last_order_;
@@ -208,8 +214,8 @@ std::vector<Grant> Core::GrantsOf(Host& host) {
     claim.was_granted = true;
     claim.granted_until = std::max(claim.granted_until, now_ + OrphanAfter(hold));
     grants.push_back({id, claim.epoch, claim.devices, claim.memory_bytes, claim.ask.share_milli,
-                      claim.ask.limit_milli, claim.ask.priority, claim.ask.seats, hold,
-                      claim.quota});
+                      claim.ask.limit_milli, claim.ask.priority, claim.ask.seats, hold, claim.quota,
+                      claim.ask.net_bytes_per_s});
   }
   return grants;
 }

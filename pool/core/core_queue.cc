@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "pool/core/core.h"
+#include "proto/byte_rate.h"
 
 namespace farcall::pool {
 
@@ -24,6 +25,7 @@ std::string MilliText(uint32_t milli) {
 std::string AskText(const Ask& ask) {
   std::string text = ask.memory_bytes == 0 ? "a whole GPU" : BytesText(ask.memory_bytes);
   if (ask.share_milli != 0) text += " and " + MilliText(ask.share_milli);
+  if (ask.net_bytes_per_s != 0) text += " and " + ByteRateText(ask.net_bytes_per_s);
   if (ask.count != 1) text += ", " + std::to_string(ask.count) + " times on one host";
   return text;
 }
@@ -40,6 +42,7 @@ std::string Why(const Claim& claim, const Pass& pass, uint32_t place) {
   add(Filter::kNotReady, "on silent hosts");
   add(Filter::kClosed, "on hosts that are closed");
   add(Filter::kOtherHost, "on other hosts than asked for");
+  add(Filter::kNetwork, "on hosts that allow less of the network");
   add(Filter::kRefused, "refused by the host's ledger");
   add(Filter::kModel, "of another model");
   add(Filter::kMemory, "without the memory (at most " + BytesText(pass.most_free_bytes) + " free)");
@@ -57,8 +60,9 @@ std::string Why(const Claim& claim, const Pass& pass, uint32_t place) {
 std::string Core::ShapeOf(const Claim& claim) {
   const Ask& ask = claim.ask;
   std::string shape = std::to_string(ask.count) + ' ' + std::to_string(ask.memory_bytes) + ' ' +
-                      std::to_string(ask.share_milli) + (ask.spread ? " s " : " p ") +
-                      std::to_string(ask.model.size()) + ' ' + ask.model + ask.host;
+                      std::to_string(ask.share_milli) + ' ' + std::to_string(ask.net_bytes_per_s) +
+                      (ask.spread ? " s " : " p ") + std::to_string(ask.model.size()) + ' ' +
+                      ask.model + ask.host;
   if (!claim.avoid.empty()) shape += '\n' + claim.id;
   return shape;
 }

@@ -9,6 +9,7 @@ namespace {
 
 Filter JudgeHost(const Host& host, const Claim& claim) {
   if (!claim.ask.host.empty() && claim.ask.host != host.name) return Filter::kOtherHost;
+  if (!AllowsNet(host, claim.ask)) return Filter::kNetwork;
   if (host.drains || host.is_cordoned) return Filter::kClosed;
   if (host.state != HostState::kReady) return Filter::kNotReady;
   if (claim.avoid.count(host.name) != 0) return Filter::kRefused;
@@ -63,8 +64,8 @@ struct Candidate {
 
 std::string_view ToText(Filter filter) {
   constexpr std::array<std::string_view, kFilters> kNames = {
-      "fits",   "host_not_ready", "host_closed", "other_host", "refused_by_host", "model",
-      "memory", "share",          "shared",      "kept",       "too_few_on_host"};
+      "fits",  "host_not_ready", "host_closed", "other_host", "network", "refused_by_host",
+      "model", "memory",         "share",       "shared",     "kept",    "too_few_on_host"};
   return kNames[static_cast<size_t>(filter)];
 }
 
@@ -120,7 +121,8 @@ Pass Examine(const Hosts& hosts, const Claim& claim) {
       ++pass.removed[static_cast<size_t>(by)];
       ever += HasModel(gpu, ask) && ask.memory_bytes <= gpu.memory_bytes ? 1 : 0;
     }
-    if (by_host != Filter::kOtherHost && ever >= ask.count) pass.could_ever_fit = true;
+    bool is_possible = by_host != Filter::kOtherHost && by_host != Filter::kNetwork;
+    if (is_possible && ever >= ask.count) pass.could_ever_fit = true;
     if (fit != 0 && fit < ask.count) {
       pass.removed[static_cast<size_t>(Filter::kNone)] -= fit;
       pass.removed[static_cast<size_t>(Filter::kTooFew)] += fit;

@@ -23,6 +23,7 @@ enum class Filter : uint8_t {
   kNotReady,   // its host is silent, or has not reported yet
   kClosed,     // its host drains or is cordoned
   kOtherHost,  // the claim names another
+  kNetwork,    // its host allows less of the network
   kRefused,    // that host's ledger has refused the claim
   kModel,      // another model
   kMemory,     // too little memory is free
@@ -31,7 +32,7 @@ enum class Filter : uint8_t {
   kKept,       // it would fit, but the place is kept for a claim that has waited longer
   kTooFew,     // it would fit, but its host has not enough that do
 };
-inline constexpr size_t kFilters = 11;
+inline constexpr size_t kFilters = 12;
 std::string_view ToText(Filter filter);
 
 // How a pass over all GPUs went: why a claim waits.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/core/types.h"
 
+#include "proto/byte_rate.h"
+
 namespace farcall::pool {
 
 namespace {
@@ -83,6 +85,11 @@ std::pair<std::string, std::string> FaultOf(const Ask& ask) {
   if (ask.limit_milli != 0 && ask.share_milli > ask.limit_milli)
     return {"share " + text(ask.share_milli) + " above its limit " + text(ask.limit_milli),
             "share_milli"};
+  if (ask.net_bytes_per_s != 0 &&
+      (ask.net_bytes_per_s < kLeastBytesPerSecond || ask.net_bytes_per_s > kMostBytesPerSecond))
+    return {"network " + text(ask.net_bytes_per_s) + " bytes a second: " +
+                text(kLeastBytesPerSecond) + " to " + text(kMostBytesPerSecond),
+            "net_bytes_per_s"};
   if (ask.priority > 2) return {"class " + text(ask.priority) + ": normal, high or low", "class"};
   if (ask.seats < 1 || ask.seats > kMostSeats)
     return {"max_sessions " + text(ask.seats) + ": 1 to " + text(kMostSeats), "max_sessions"};

@@ -43,6 +43,7 @@ struct Ask {
   uint64_t memory_bytes = 0;      // on each; 0: a whole GPU that nobody else is on
   uint32_t share_milli = 0;       // guaranteed; 0: none
   uint32_t limit_milli = 0;       // cap; 0: none
+  uint64_t net_bytes_per_s = 0;   // both directions together; 0: what its host allows
   uint8_t priority = 0;           // as QuotaRequest has it: 0 normal, 1 high, 2 low
   std::string model;              // part of the GPU's name; empty: any
   std::string host;               // this one only; empty: any
@@ -122,12 +123,18 @@ struct Host {
   bool drains = false, is_cordoned = false;
   std::string reason;  // of what it is, if there is one
   std::vector<Gpu> gpus;
+  uint64_t net_ceiling = 0;  // bytes a second of the network that a claim may have; 0: no bound
   uint64_t revision = 0;
   bool is_connected = false;
   Ms heard = 0, suspect_since = 0;
   uint32_t refusals = 0;         // of its ledger, one after the other
   std::set<std::string> claims;  // that are held here
 };
+
+// Whether a claim may have so much of the network there.
+inline bool AllowsNet(const Host& host, const Ask& ask) {
+  return host.net_ceiling == 0 || ask.net_bytes_per_s <= host.net_ceiling;
+}
 
 // What a host tells in a heartbeat.
 struct ReportedClaim {
@@ -145,6 +152,7 @@ struct ReportedClaim {
   uint32_t share_milli = 0, limit_milli = 0;
   uint8_t priority = 0;
   uint32_t seats = 0;
+  uint64_t net_bytes_per_s = 0;
 };
 struct HostReport {
   std::string host;
@@ -153,6 +161,7 @@ struct HostReport {
   bool is_draining = false;
   std::vector<std::string> endpoints;
   std::vector<Gpu> gpus;
+  uint64_t net_ceiling = 0;  // as Host has it
   std::vector<ReportedClaim> claims;
 };
 
@@ -167,6 +176,7 @@ struct Grant {
   uint32_t seats = 0;
   Ms hold_ms = 0;
   uint64_t quota = 0;
+  uint64_t net_bytes_per_s = 0;
 };
 
 // What cannot be, whatever hosts there are, and the field; "": nothing.

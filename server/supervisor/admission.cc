@@ -272,7 +272,8 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Hello& h
                                 const quota::ClaimGrant* grant) {
   QuotaRequest compute = hello.quota;
   if (grant != nullptr) {
-    compute = {grant->memory_bytes, grant->share_milli, grant->limit_milli, grant->priority};
+    compute = {grant->memory_bytes, grant->share_milli, grant->limit_milli, grant->priority,
+               grant->net_bytes_per_s};
   }
   Undo undo;
   OpenLedger(worker, hello, grant);

@@ -84,6 +84,7 @@ quota::ClaimGrant GrantOf(const Json& object) {
   grant.share_milli = static_cast<uint32_t>(Number(object, "share_milli"));
   grant.limit_milli = static_cast<uint32_t>(Number(object, "limit_milli"));
   grant.priority = static_cast<uint8_t>(std::min<uint64_t>(Number(object, "priority"), 255));
+  grant.net_bytes_per_s = Number(object, "net_bytes_per_s");
   grant.seats = static_cast<uint32_t>(Number(object, "seats"));
   grant.quota = Number(object, "quota");
   grant.hold_ns =
@@ -93,17 +94,18 @@ quota::ClaimGrant GrantOf(const Json& object) {
 
 }  // namespace
 
-PoolDesk::PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices, Calls calls)
-    : epoll_(epoll),
-      options_(std::move(options)),
+PoolDesk::PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices,
+                   uint64_t net_ceiling, Calls calls)
+    : options_(std::move(options)),
       devices_(devices),
       calls_(std::move(calls)),
-      ledger_(BytesOf(devices)),
-      incarnation_(UnixNanoseconds()) {}
-
-PoolDesk::~PoolDesk() {
-  Bury();
-}
+      net_ceiling_(net_ceiling),
+      ledger_(BytesOf(devices), net_ceiling),
+      incarnation_(UnixNanoseconds()),
+      agent_(epoll, kProgram,
+             [this](const ControlMessage& question, const std::vector<int>& descriptors) {
+               Answer(question, descriptors);
+             }) {}
 
 Status PoolDesk::Open(std::vector<std::string> urls) {
   if (!is_in_pool()) return {};
@@ -155,6 +157,7 @@ std::string PoolDesk::ReportJson() {
                  {"incarnation", std::to_string(incarnation_)},
                  {"draining", is_draining_},
                  {"endpoints", urls_},
+                 {"net_bytes_per_s", std::to_string(net_ceiling_)},
                  {"gpus", Json::array()},
                  {"claims", Json::array()}};
   for (const DeviceSnapshot& device : devices_.devices)
@@ -172,6 +175,7 @@ std::string PoolDesk::ReportJson() {
                                 {"limit_milli", held.grant.limit_milli},
                                 {"priority", held.grant.priority},
                                 {"seats", held.grant.seats},
+                                {"net_bytes_per_s", std::to_string(held.grant.net_bytes_per_s)},
                                 {"quota", std::to_string(held.grant.quota)},
                                 {"refused_quota", std::to_string(held.refused_quota)},
                                 {"change_refused", held.change_refused}});

@@ -37,10 +37,11 @@ class PoolDesk {
     std::function<nlohmann::json()> status;
   };
 
-  // `epoll`: the supervisor's loop, which calls Hear for what this one watches.
+  // `epoll`: the supervisor's loop, which calls Hear for what this one watches. `net_ceiling`: as
+  // ClaimLedger has it.
   //   Thread  under the supervisor's lock
-  PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices, Calls calls);
-  ~PoolDesk();
+  PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices, uint64_t net_ceiling,
+           Calls calls);
 
   bool is_in_pool() const { return !options_.url.empty(); }
   // Starts the agent.   Errors  kUnavailable
@@ -70,6 +71,7 @@ class PoolDesk {
   const PoolOptions options_;
   const DeviceReport devices_;
   const Calls calls_;
+  const uint64_t net_ceiling_;
   quota::ClaimLedger ledger_;
   const uint64_t incarnation_;
   std::vector<std::string> urls_;

@@ -56,7 +56,7 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
       users_(options.worker_users),
       cgroups_(options.worker_memory_bytes),
       desk_(epoll_, [this](const ControlMessage& question) { AnswerControl(question); }),
-      pool_(epoll_, options.pool, devices_.report,
+      pool_(epoll_, options.pool, devices_.report, options.max_net_bytes_per_s,
             {[this](const std::string& claim, const std::string& why) { EndClaim(claim, why); },
              [this](const quota::ClaimGrant& from, const quota::ClaimGrant& to) {
                ChangeClaim(from, to);

@@ -209,6 +209,7 @@ void Supervisor::ChangeClaim(const quota::ClaimGrant& from, const quota::ClaimGr
   if (to.share_milli != from.share_milli) task.change.share_milli = to.share_milli;
   if (to.limit_milli != from.limit_milli) task.change.limit_milli = to.limit_milli;
   if (to.priority != from.priority) task.change.priority = to.priority;
+  if (to.net_bytes_per_s != from.net_bytes_per_s) task.change.net_bytes_per_s = to.net_bytes_per_s;
   task.done = [this, claim = to.claim, quota = to.quota](ChangeOutcome outcome,
                                                          const std::string& why) {
     pool_.FinishChange(claim, quota, outcome == ChangeOutcome::kDone ? "" : why);

@@ -152,6 +152,7 @@ TEST_F(PoolCore, AChangeCountsAsTheLargerUntilItsHostHasAcceptedIt) {
   change.id = "c";
   change.memory_bytes = 6 * kGiB;
   change.share_milli = 500;
+  change.net_bytes_per_s = 20'000'000;
   Effects asked = Do(change);
   EXPECT_FALSE(asked.refusal);
   EXPECT_EQ(asked.quota, 1u);
@@ -165,6 +166,7 @@ TEST_F(PoolCore, AChangeCountsAsTheLargerUntilItsHostHasAcceptedIt) {
   EXPECT_EQ(Do(change).refusal->code, RefusalCode::kConflict);
   Effects answered = Beat(1);
   EXPECT_EQ(answered.answer->grants[0].share_milli, 500u);
+  EXPECT_EQ(answered.answer->grants[0].net_bytes_per_s, 20'000'000u);
   EXPECT_TRUE(core_.Find("c")->before);
   Beat(1);
   EXPECT_FALSE(core_.Find("c")->before);

@@ -92,5 +92,19 @@ TEST(Placer, EachFilterIsCounted) {
   EXPECT_EQ(Removed(Examine(hosts, claim), Filter::kModel), 2u);
 }
 
+TEST(Placer, NetworkIsAskedOfHostsThatAllowIt) {
+  Hosts hosts = {{"a", MakeHost("a", {4})}, {"b", MakeHost("b", {0})}};
+  hosts["a"].net_ceiling = 100'000'000;
+  Claim claim = Asking(4);
+  claim.ask.net_bytes_per_s = 100'000'000;
+  EXPECT_EQ(FindPlace(hosts, claim)->host, "a");
+  claim.ask.net_bytes_per_s = 100'000'001;
+  EXPECT_EQ(FindPlace(hosts, claim)->host, "b");
+  EXPECT_EQ(Removed(Examine(hosts, claim), Filter::kNetwork), 1u);
+  hosts["b"].net_ceiling = 100'000'000;
+  EXPECT_FALSE(FindPlace(hosts, claim));
+  EXPECT_FALSE(Examine(hosts, claim).could_ever_fit);
+}
+
 }  // namespace
 }  // namespace farcall::pool

@@ -81,6 +81,27 @@ TEST_F(ClaimLedgerTest, AChangeNeverTakesMoreThanTheDeviceHas) {
   EXPECT_EQ(ledger_.held().at("a").change_refused, "a claim keeps its devices in its epoch");
 }
 
+TEST_F(ClaimLedgerTest, RefusesMoreOfTheNetworkThanThisHostAllows) {
+  ClaimLedger ledger({8 * kGiB}, 100'000'000);
+  auto answer = [&](uint64_t beat, uint64_t net, uint64_t quota) {
+    ClaimGrant grant = Granting("a", 1);
+    grant.net_bytes_per_s = net;
+    grant.quota = quota;
+    ledger.Beat(beat, 0);
+    EXPECT_TRUE(ledger.Answer(beat, 1, 1, {grant}, 0).ok());
+  };
+  answer(1, 100'000'001, 0);
+  EXPECT_EQ(ledger.refused().at("a").why, "network: asked 100000001B/s, at most 100MB/s here");
+  answer(2, 1000, 0);
+  EXPECT_EQ(ledger.refused().at("a").why, "network: asked 1KB/s, at least 100KB/s is needed");
+  answer(3, 100'000'000, 0);
+  EXPECT_EQ(ledger.held().at("a").grant.net_bytes_per_s, 100'000'000u);
+  answer(4, 200'000'000, 1);
+  EXPECT_EQ(ledger.held().at("a").change_refused, "network: asked 200MB/s, at most 100MB/s here");
+  answer(5, 0, 2);
+  EXPECT_EQ(ledger.TakeChanges(), std::vector<std::string>{"a"});
+}
+
 TEST_F(ClaimLedgerTest, AnswersToTheLastReportCountEachOnceAndInOrder) {
   ledger_.Beat(1, 0);
   ledger_.Beat(2, 0);

@@ -22,6 +22,7 @@ using Json = nlohmann::json;
 using Claims = std::vector<std::pair<std::string, uint64_t>>;  // and their epochs
 
 constexpr uint64_t kGib = 1ull << 30;
+constexpr uint64_t kNetCeiling = 100'000'000;
 
 DeviceReport OneDevice() {
   DeviceReport report;
@@ -51,7 +52,7 @@ class PoolDeskTest : public testing::Test {
     calls.end_sessions = [](const std::string&, const std::string&) {};
     calls.change = [](const quota::ClaimGrant&, const quota::ClaimGrant&) {};
     calls.status = [] { return nlohmann::json::object(); };
-    desk_ = std::make_unique<PoolDesk>(epoll_, options, OneDevice(), std::move(calls));
+    desk_ = std::make_unique<PoolDesk>(epoll_, options, OneDevice(), kNetCeiling, std::move(calls));
     Status opened = desk_->Open({"tcp://host:1"});
     ASSERT_TRUE(opened.ok()) << opened.message();
     int agent = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
