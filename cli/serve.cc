@@ -22,7 +22,7 @@ constexpr char kSystemConfig[] = "/etc/farcall/server.toml";
 struct Flags {
   std::vector<std::string> listen;
   std::string device, gpus, token, token_file, memory, host_memory, config, log_level, report,
-      control, metrics, audit, pool, pool_name, pool_token_file;
+      control, metrics, audit, pool, pool_name, pool_token_file, pool_ca;
   std::vector<std::string> advertise;
   std::string max_share, max_limit, max_priority, max_net, worker_users, oversubscribe,
       swap_host_memory, worker_memory, mode;
@@ -75,6 +75,9 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
   }
   if (!flags.pool.empty()) {
     options->pool.url = flags.pool;
+  }
+  if (!flags.pool_ca.empty()) {
+    options->pool.ca_file = flags.pool_ca;
   }
   if (!flags.pool_name.empty()) {
     options->pool.name = flags.pool_name;
@@ -207,9 +210,13 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   command->add_option("--audit", flags->audit,
                       "file to which each session's start and end, each refusal and each change of "
                       "a quota is appended (JSON lines)");
-  command->add_option("--pool", flags->pool,
-                      "join a pool (the http:// URL of its ready line): only its leases open "
-                      "sessions here");
+  command->add_option(
+      "--pool", flags->pool,
+      "join a pool (the http:// or https:// URL of its ready line): only its leases open "
+      "sessions here");
+  command->add_option("--pool-ca", flags->pool_ca,
+                      "of an https:// pool: file of the certificates to believe (default: the "
+                      "machine's)");
   command->add_option("--pool-name", flags->pool_name,
                       "this host's name in the pool (default: the machine's)");
   command->add_option("--pool-token-file", flags->pool_token_file,

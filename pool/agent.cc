@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "pool/rest_client.h"
+#include "pool/tls.h"
 #include "proto/pool.grpc.pb.h"
 #include "server/session/control.h"
 #include "server/worker/worker.h"
@@ -118,16 +119,18 @@ class Supervisor {
 };
 
 // One stream, as long as it lasts. Its end in words.
-std::string Stream(Supervisor& supervisor, const std::string& address, const std::string& token,
+std::string Stream(Supervisor& supervisor, const std::string& address, const PoolAddress& pool,
                    uint64_t* beat) {
+  Result<std::shared_ptr<grpc::ChannelCredentials>> credentials =
+      ClientCredentials(pool.is_tls(), pool.ca_file);
+  if (!credentials.ok()) return credentials.status().message();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 5000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 2000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  auto stub = pb::AgentLink::NewStub(
-      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+  auto stub = pb::AgentLink::NewStub(grpc::CreateCustomChannel(address, *credentials, arguments));
   grpc::ClientContext context;
-  if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
+  if (!pool.token.empty()) context.AddMetadata("authorization", "Bearer " + pool.token);
   auto stream = stub->Stream(&context);
   std::atomic<bool> over{false};
   std::thread reader([&] {
@@ -150,7 +153,7 @@ std::string Stream(Supervisor& supervisor, const std::string& address, const std
 
 }  // namespace
 
-int RunAgent(const std::string& pool_url) {
+int RunAgent(const std::string& pool_url, const std::string& ca_file) {
   fcntl(server::kControlDescriptor, F_SETFD, FD_CLOEXEC);
   Result<std::vector<std::byte>> join =
       server::ReadMemoryFile(server::kControlDescriptor + 1, 4096);
@@ -158,7 +161,8 @@ int RunAgent(const std::string& pool_url) {
     std::fprintf(stderr, "farcall-pool agent: is started by farcall serve --pool\n");
     return 2;
   }
-  std::string token(reinterpret_cast<const char*>(join->data()), join->size());
+  const PoolAddress pool = {
+      pool_url, {reinterpret_cast<const char*>(join->data()), join->size()}, ca_file};
   close(server::kControlDescriptor + 1);
   Supervisor supervisor(server::kControlDescriptor);
   std::thread([&] { supervisor.Listen(); }).detach();
@@ -170,9 +174,9 @@ int RunAgent(const std::string& pool_url) {
   std::string said;
   while (true) {
     pb::Info info;
-    Status asked = RestGet(pool_url, token, "/v1/pool", &info);
+    Status asked = RestGet(pool, "/v1/pool", &info);
     std::string why = asked.ok()
-                          ? Stream(supervisor, HostOf(pool_url) + PortOf(info.grpc()), token, &beat)
+                          ? Stream(supervisor, HostOf(pool_url) + PortOf(info.grpc()), pool, &beat)
                           : asked.message();
     if (!why.empty() && why != said)
       std::fprintf(stderr, "farcall serve: pool %s: %s; trying again, sessions go on\n",

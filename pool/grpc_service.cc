@@ -282,8 +282,10 @@ Status GrpcDoor::Open() {
   LinkService* link = link_.get();
   service_->controller().OnPush(
       [link](const std::string& host, const Answer& answer) { link->Push(host, answer); });
+  Result<std::shared_ptr<grpc::ServerCredentials>> credentials = ServerCredentials(options_.tls);
+  FARCALL_TRY(credentials.status());
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(options_.address, grpc::InsecureServerCredentials(), &port_);
+  builder.AddListeningPort(options_.address, *credentials, &port_);
   builder.RegisterService(claims_.get());
   builder.RegisterService(hosts_.get());
   builder.RegisterService(link_.get());

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "pool/service.h"
+#include "pool/tls.h"
 
 namespace grpc {
 class Server;
@@ -21,6 +22,7 @@ class GrpcDoor {
     std::string join_token;  // of hosts
     std::string pool;
     LeasePublicKey key{};
+    TlsFiles tls;
   };
   GrpcDoor(Service* service, Options options);
   ~GrpcDoor();

@@ -263,8 +263,13 @@ std::string OpenApi() {
   return all.dump(2);
 }
 
-RestDoor::RestDoor(Service* service, std::string token)
-    : service_(service), token_(std::move(token)), server_(std::make_unique<httplib::Server>()) {}
+RestDoor::RestDoor(Service* service, std::string token, const TlsFiles& tls)
+    : service_(service), token_(std::move(token)) {
+  if (tls.given())
+    server_ = std::make_unique<httplib::SSLServer>(tls.certificate.c_str(), tls.key.c_str());
+  else
+    server_ = std::make_unique<httplib::Server>();
+}
 
 RestDoor::~RestDoor() {
   Close();

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "pool/service.h"
+#include "pool/tls.h"
 
 namespace httplib {
 class Server;
@@ -19,7 +20,7 @@ namespace farcall::pool {
 class RestDoor {
  public:
   //   token  of users; empty: none is wanted
-  RestDoor(Service* service, std::string token);
+  RestDoor(Service* service, std::string token, const TlsFiles& tls);
   ~RestDoor();
 
   //   Errors  kUnavailable

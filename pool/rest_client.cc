@@ -3,6 +3,10 @@
 
 #include <google/protobuf/util/json_util.h>
 #include <httplib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 
 #include "proto/pool.pb.h"
 
@@ -25,25 +29,33 @@ std::string PortOf(const std::string& address) {
   return colon == std::string::npos ? "" : address.substr(colon);
 }
 
-Status RestCall(const std::string& url, const std::string& token, const std::string& method,
-                const std::string& path, const google::protobuf::Message* in,
-                google::protobuf::Message* out, std::string* json) {
-  if (url.compare(0, 7, "http://") != 0)
-    return {
-        Code::kInvalid,
-        "pool '" + url + "': write http://host:port, as farcall pool serve's ready line has it"};
+Status RestCall(const PoolAddress& pool, const std::string& method, const std::string& path,
+                const google::protobuf::Message* in, google::protobuf::Message* out,
+                std::string* json) {
+  const std::string& url = pool.url;
+  if (url.compare(0, 7, "http://") != 0 && !pool.is_tls())
+    return {Code::kInvalid, "pool '" + url +
+                                "': write http://host:port or https://host:port, as farcall pool "
+                                "serve's ready line has it"};
+  if (pool.is_tls() && !pool.ca_file.empty() && access(pool.ca_file.c_str(), R_OK) != 0)
+    return {Code::kInvalid, "CA file '" + pool.ca_file + "': " + strerror(errno)};
   httplib::Client client(url);
+  if (pool.is_tls() && !pool.ca_file.empty()) client.set_ca_cert_path(pool.ca_file);
   client.set_connection_timeout(5);
   client.set_read_timeout(kPatienceSeconds);
   httplib::Request request;
   request.method = method;
   request.path = path;
-  if (!token.empty()) request.headers.emplace("Authorization", "Bearer " + token);
+  if (!pool.token.empty()) request.headers.emplace("Authorization", "Bearer " + pool.token);
   if (in != nullptr) {
     (void)google::protobuf::util::MessageToJsonString(*in, &request.body);
     request.headers.emplace("Content-Type", "application/json");
   }
   httplib::Result result = client.send(request);
+  if (!result && result.error() == httplib::Error::SSLServerVerification)
+    return {Code::kUnavailable, "pool " + url +
+                                    ": its certificate is not believed; --ca names a file of those "
+                                    "that are"};
   if (!result)
     return {Code::kUnavailable, "pool " + url + ": " + httplib::to_string(result.error())};
   google::protobuf::util::JsonParseOptions options;

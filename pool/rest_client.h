@@ -14,14 +14,23 @@ namespace farcall::pool {
 std::string HostOf(const std::string& url);
 std::string PortOf(const std::string& address);
 
+// Where a pool is, and how it is spoken to.
+struct PoolAddress {
+  std::string url;      // http://host:port, or https
+  std::string token;    // empty: none
+  std::string ca_file;  // of https: whose certificates are believed; empty: the machine's
+  bool is_tls() const { return url.compare(0, 8, "https://") == 0; }
+};
+
 // One request; `in` may be nullptr. `json`, if not nullptr, is the answer as it came.
-//   Errors  kInvalid (the URL), kUnavailable (nobody there), kRefused (the pool's error, one line)
-Status RestCall(const std::string& url, const std::string& token, const std::string& method,
-                const std::string& path, const google::protobuf::Message* in,
-                google::protobuf::Message* out, std::string* json = nullptr);
-inline Status RestGet(const std::string& url, const std::string& token, const std::string& path,
+//   Errors  kInvalid (the URL), kUnavailable (nobody there, or not whom we believe), kRefused (the
+//   pool's error, one line)
+Status RestCall(const PoolAddress& pool, const std::string& method, const std::string& path,
+                const google::protobuf::Message* in, google::protobuf::Message* out,
+                std::string* json = nullptr);
+inline Status RestGet(const PoolAddress& pool, const std::string& path,
                       google::protobuf::Message* out) {
-  return RestCall(url, token, "GET", path, nullptr, out);
+  return RestCall(pool, "GET", path, nullptr, out);
 }
 
 }  // namespace farcall::pool

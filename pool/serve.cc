@@ -49,6 +49,9 @@ int ServePool(const PoolServeOptions& options,
     if (Status checked = CheckAddress(*address, !options.token.empty(), parsed); !checked.ok())
       return Fail(server::kExitUsage, checked.message());
 
+  if (Status checked = CheckTls(options.tls); !checked.ok())
+    return Fail(server::kExitUsage, checked.message());
+
   Loaded loaded;
   Result<std::unique_ptr<Store>> store = Store::Open(options.store, &loaded);
   if (!store.ok()) return Fail(server::kExitFailure, store.status().message());
@@ -56,8 +59,8 @@ int ServePool(const PoolServeOptions& options,
   Service service(&controller, {loaded.pool, loaded.key, options.spread, "", ""});
   GrpcDoor grpc_door(&service, {options.grpc, options.token,
                                 options.join_token.empty() ? options.token : options.join_token,
-                                loaded.pool, PublicHalf(loaded.key)});
-  RestDoor rest_door(&service, options.token);
+                                loaded.pool, PublicHalf(loaded.key), options.tls});
+  RestDoor rest_door(&service, options.token, options.tls);
   DataPort data_port(&service, options.token);
   Status opened = data_port.Open("tcp://" + options.listen);
   if (opened.ok()) opened = grpc_door.Open();
@@ -68,7 +71,8 @@ int ServePool(const PoolServeOptions& options,
     opened = rest_door.Open(rest.host, rest.port);
   }
   if (!opened.ok()) return Fail(server::kExitCannotListen, opened.message());
-  std::string url = "http://" + FormatHostPort(rest.host, static_cast<uint16_t>(rest_door.port()));
+  std::string url = options.tls.given() ? "https://" : "http://";
+  url += FormatHostPort(rest.host, static_cast<uint16_t>(rest_door.port()));
   std::string line = "farcall: pool on pool://" + data_port.address() + ", REST on " + url;
   service.SetRest(url);
   if (ready(url, line)) {

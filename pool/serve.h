@@ -6,6 +6,7 @@
 #include <string>
 
 #include "pool/core/core.h"
+#include "pool/tls.h"
 #include "proto/status.h"
 
 namespace farcall::pool {
@@ -17,6 +18,7 @@ struct PoolServeOptions {
   std::string store;       // path of the SQLite file
   std::string token;       // of users
   std::string join_token;  // of hosts; empty: `token`
+  TlsFiles tls;            // of REST and gRPC
   bool spread = false;
   Timing timing;
 };

@@ -293,7 +293,8 @@ void Service::Watch(Watched what, const pb::WatchRequest& request, const Tell& t
 
 std::vector<std::string> Service::doors() const {
   std::lock_guard lock(mutex_);
-  return {options_.rest, "grpc://" + options_.grpc};
+  const bool is_tls = options_.rest.compare(0, 8, "https://") == 0;
+  return {options_.rest, (is_tls ? "grpcs://" : "grpc://") + options_.grpc};
 }
 
 void Service::SetRest(std::string url) {

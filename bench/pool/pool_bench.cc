@@ -118,7 +118,7 @@ void MeasureClaims(const std::string& folder, int requests) {
   while (hosts.hosts_size() == 0 || hosts.hosts(0).state() != "ready") {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     hosts.Clear();
-    Must(RestGet(url, "", "/v1/hosts", &hosts));
+    Must(RestGet({url, "", ""}, "/v1/hosts", &hosts));
   }
   std::vector<double> bound, bound_by_hello, redirect;
   pb::ClaimRequest request;
@@ -126,12 +126,13 @@ void MeasureClaims(const std::string& folder, int requests) {
   request.set_wait_ms(30'000);
   pb::Claim claim;
   for (int i = 0; i < requests; ++i) {
-    bound.push_back(
-        Timed([&] { Must(RestCall(url, "", "POST", "/v1/claims", &request, &claim)); }));
+    bound.push_back(Timed([&] {
+      Must(RestCall({url, "", ""}, "POST", "/v1/claims", &request, &claim));
+    }));
     if (claim.state() != "bound") Die("a claim is " + claim.state());
     pb::Claim released;
     if (i + 1 < requests)
-      Must(RestCall(url, "", "DELETE", "/v1/claims/" + claim.id(), nullptr, &released));
+      Must(RestCall({url, "", ""}, "DELETE", "/v1/claims/" + claim.id(), nullptr, &released));
   }
   for (int i = 0; i < requests; ++i)
     redirect.push_back(Timed([&] { Redirected(endpoint, claim.id(), ""); }));
@@ -169,7 +170,7 @@ void MeasureRestart(const std::string& folder, int claims) {
     controller = Start({"pool", "serve", "--store", path, "--listen", "127.0.0.1:0", "--rest",
                         "127.0.0.1:0", "--grpc", "127.0.0.1:0"});
     pb::ClaimList list;
-    Must(RestGet(After(controller.line, "http://"), "", "/v1/claims?limit=1000", &list));
+    Must(RestGet({After(controller.line, "http://"), "", ""}, "/v1/claims?limit=1000", &list));
     if (list.total() != static_cast<uint32_t>(claims)) Die("claims were lost");
   });
   std::printf("%-46s %8.3f s %13s   %s\n", "restart with 10,000 claims, to its first answer",

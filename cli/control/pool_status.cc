@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <span>
 
+#include "pool/tls.h"
 #include "proto/session_features.h"
 #include "server/supervisor/serve_options.h"
 #include "transport/channel.h"
@@ -46,19 +47,26 @@ Result<Redirect> AskDoors(const std::string& endpoint, const std::string& token)
 }  // namespace
 
 Result<std::unique_ptr<PoolClient>> PoolClient::Open(const std::string& endpoint,
-                                                     const std::string& token_file) {
+                                                     const std::string& token_file,
+                                                     const std::string& ca_file) {
+  const char* given = std::getenv("FARCALL_POOL_CA");
+  const std::string ca = !ca_file.empty() || given == nullptr ? ca_file : given;
   Result<std::string> token = TokenOf(token_file);
   if (!token.ok()) return Status(Code::kInvalid, token.status().message());
   Result<Redirect> doors = AskDoors(endpoint, *token);
   if (!doors.ok()) return doors.status();
-  constexpr std::string_view kScheme = "grpc://";
   for (const std::string& door : doors->endpoints) {
+    const bool is_tls = door.compare(0, 8, "grpcs://") == 0;
     size_t colon = door.rfind(':');
-    if (door.compare(0, kScheme.size(), kScheme) != 0 || colon <= kScheme.size()) continue;
+    if ((!is_tls && door.compare(0, 7, "grpc://") != 0) || colon <= 8) continue;
+    if (!is_tls && !ca.empty())
+      return Status(Code::kRefused, endpoint + ": its gRPC has no TLS, and a CA was named for it");
+    Result<std::shared_ptr<grpc::ChannelCredentials>> credentials =
+        pool::ClientCredentials(is_tls, ca);
+    if (!credentials.ok()) return credentials.status();
     // It may listen on all addresses: the one that was given is one that can be reached.
     std::string address = endpoint.substr(7, endpoint.rfind(':') - 7) + door.substr(colon);
-    auto hosts =
-        pool::v1::Hosts::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    auto hosts = pool::v1::Hosts::NewStub(grpc::CreateChannel(address, *credentials));
     return std::unique_ptr<PoolClient>(new PoolClient(endpoint, *token, std::move(hosts)));
   }
   return Status(Code::kMalformed, endpoint + ": this pool does not say where its gRPC is");

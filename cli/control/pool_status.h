@@ -16,10 +16,12 @@ inline bool IsPool(const std::string& endpoint) {
 
 class PoolClient {
  public:
-  // Asks the pool where its gRPC is. `token_file` as farcall pool's verbs have it.
+  // Asks the pool where its gRPC is. `token_file` and `ca_file` as farcall pool's verbs have them;
+  // who names a CA takes no plain gRPC.
   //   Errors  kInvalid (no such file), what the pool refuses with, kUnavailable, kTimeout
   static Result<std::unique_ptr<PoolClient>> Open(const std::string& endpoint,
-                                                  const std::string& token_file);
+                                                  const std::string& token_file,
+                                                  const std::string& ca_file);
   Result<pool::v1::PoolStatus> Ask();
 
  private:

@@ -14,13 +14,13 @@ namespace {
 
 struct PsFlags {
   ControlTarget target;
-  std::string token_file;
+  std::string token_file, ca_file;
   bool json = false;
 };
 
 int PsOfPool(const PsFlags& flags) {
   Result<std::unique_ptr<PoolClient>> client =
-      PoolClient::Open(flags.target.endpoint, flags.token_file);
+      PoolClient::Open(flags.target.endpoint, flags.token_file, flags.ca_file);
   Result<pool::v1::PoolStatus> status =
       client.ok() ? (*client)->Ask() : Result<pool::v1::PoolStatus>(client.status());
   if (!status.ok()) {
@@ -59,6 +59,9 @@ void AddPsCommand(CLI::App& app, int& exit_code) {
                       "pool://host:port, for the sessions of all its hosts");
   command->add_option("--token-file", flags->token_file,
                       "file whose first line is the pool's token");
+  command->add_option("--ca", flags->ca_file,
+                      "of a pool with TLS: file of the certificates to believe (default: "
+                      "FARCALL_POOL_CA, else the machine's)");
   command->add_option("--control", flags->target.path, "its control socket");
   command->add_flag("--json", flags->json, "for machines: all of proto/control.proto's status");
   command->footer("Example: farcall ps --endpoint tcp://127.0.0.1:7717");

@@ -21,7 +21,7 @@ namespace {
 
 struct TopFlags {
   ControlTarget target;
-  std::string token_file;
+  std::string token_file, ca_file;
   double seconds = 1;
   uint32_t views = 0;  // 0: until interrupted
   bool json = false;
@@ -78,7 +78,7 @@ int TopOfPool(const TopFlags& flags) {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   Result<std::unique_ptr<PoolClient>> client =
-      PoolClient::Open(flags.target.endpoint, flags.token_file);
+      PoolClient::Open(flags.target.endpoint, flags.token_file, flags.ca_file);
   for (uint32_t shown = 0; g_over == 0;) {
     Result<pool::v1::PoolStatus> status =
         client.ok() ? (*client)->Ask() : Result<pool::v1::PoolStatus>(client.status());
@@ -134,6 +134,9 @@ void AddTopCommand(CLI::App& app, int& exit_code) {
                       "pool://host:port, for all its hosts");
   command->add_option("--token-file", flags->token_file,
                       "file whose first line is the pool's token");
+  command->add_option("--ca", flags->ca_file,
+                      "of a pool with TLS: file of the certificates to believe (default: "
+                      "FARCALL_POOL_CA, else the machine's)");
   command->add_option("--control", flags->target.path, "its control socket");
   command->add_option("--interval", flags->seconds, "seconds between two views")
       ->check(CheckSeconds)

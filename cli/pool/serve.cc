@@ -94,10 +94,10 @@ pid_t StartHost(const std::string& url, const std::string& device) {
   _exit(127);
 }
 
-bool WaitReady(const std::string& url, const std::string& token, pid_t host) {
+bool WaitReady(const std::string& url, pid_t host) {
   while (true) {
     pool::v1::HostList list;
-    if (pool::RestGet(url, token, "/v1/hosts", &list).ok() && list.hosts_size() != 0 &&
+    if (pool::RestGet({url, "", ""}, "/v1/hosts", &list).ok() && list.hosts_size() != 0 &&
         list.hosts(0).state() == "ready")
       return true;
     if (waitpid(host, nullptr, WNOHANG) == host) return false;
@@ -115,7 +115,7 @@ int Dev(Flags& flags) {
   pid_t host = -1;
   int code = pool::ServePool(options, [&](const std::string& url, const std::string& line) {
     host = StartHost(url, flags.device);
-    if (!WaitReady(url, "", host)) {
+    if (!WaitReady(url, host)) {
       std::fprintf(stderr, "farcall pool dev: the host did not start\n");
       host = -1;
       return false;
@@ -163,6 +163,9 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
                       "file whose first line programs and people must know");
   command->add_option("--join-token-file", flags->join_token_file,
                       "file whose first line hosts must know (default: the same)");
+  command->add_option("--tls-cert", flags->options.tls.certificate,
+                      "TLS of REST and gRPC: its certificate (a PEM file)");
+  command->add_option("--tls-key", flags->options.tls.key, "and that one's key");
   command
       ->add_option("--settle", flags->settle_seconds,
                    "seconds after a start in which nothing expires")

@@ -20,14 +20,18 @@ namespace {
 namespace pb = farcall::pool::v1;
 
 struct Door {
-  std::string url, token_file;
+  std::string url, token_file, ca_file;
   bool json = false;
 };
 
 std::shared_ptr<Door> AddDoor(CLI::App* command) {
   auto door = std::make_shared<Door>();
   command->add_option("--pool", door->url,
-                      "the pool's http:// URL (default: FARCALL_POOL, else http://127.0.0.1:7719)");
+                      "the pool's http:// or https:// URL (default: FARCALL_POOL, else "
+                      "http://127.0.0.1:7719)");
+  command->add_option("--ca", door->ca_file,
+                      "of https://: file of the certificates to believe (default: FARCALL_POOL_CA, "
+                      "else the machine's)");
   command->add_option("--token-file", door->token_file,
                       "file whose first line is the pool's token");
   command->add_flag("--json", door->json, "the answer as it came");
@@ -37,13 +41,17 @@ std::shared_ptr<Door> AddDoor(CLI::App* command) {
 // Prints the answer's JSON, or leaves the answer to the caller.
 int Call(const Door& door, const std::string& method, const std::string& path,
          const google::protobuf::Message* in, google::protobuf::Message* out) {
-  const char* given = std::getenv("FARCALL_POOL");
-  std::string url = !door.url.empty()                    ? door.url
-                    : given != nullptr && *given != '\0' ? given
-                                                         : "http://127.0.0.1:7719";
-  std::string token, json;
-  Status done = ReadPoolToken(door.token_file, &token);
-  if (done.ok()) done = pool::RestCall(url, token, method, path, in, out, &json);
+  auto or_given = [](const std::string& flag, const char* name, const char* otherwise) {
+    const char* given = std::getenv(name);
+    return !flag.empty() ? flag
+                         : std::string(given != nullptr && *given != '\0' ? given : otherwise);
+  };
+  pool::PoolAddress address;
+  address.url = or_given(door.url, "FARCALL_POOL", "http://127.0.0.1:7719");
+  address.ca_file = or_given(door.ca_file, "FARCALL_POOL_CA", "");
+  std::string json;
+  Status done = ReadPoolToken(door.token_file, &address.token);
+  if (done.ok()) done = pool::RestCall(address, method, path, in, out, &json);
   if (!done.ok()) {
     std::fprintf(stderr, "farcall pool: %s\n", done.message().c_str());
     return done.code() == Code::kInvalid ? server::kExitUsage : server::kExitFailure;

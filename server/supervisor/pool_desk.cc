@@ -115,6 +115,7 @@ Status PoolDesk::Open(std::vector<std::string> urls) {
 
 Status PoolDesk::StartAgent() {
   std::vector<std::string> arguments = {"farcall-pool", "agent", "--pool=" + options_.url};
+  if (!options_.ca_file.empty()) arguments.push_back("--ca=" + options_.ca_file);
   // Not on its command line, where others could read it.
   auto bytes = std::as_bytes(std::span(options_.join_token));
   int token = MakeMemoryFile("farcall-join", {bytes.begin(), bytes.end()});

@@ -22,13 +22,13 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 29> kSettings = {
+constexpr std::array<std::string_view, 30> kSettings = {
     "listen",        "device",          "gpus",         "token",         "token_file",
     "mem",           "grace",           "lanes",        "max_share",     "max_limit",
     "max_priority",  "control",         "audit",        "metrics",       "log_level",
     "max_sessions",  "config_version",  "worker_users", "host_mem",      "pool",
     "pool_name",     "pool_token_file", "advertise",    "oversubscribe", "park_after",
-    "swap_host_mem", "max_net",         "mode",         "worker_memory"};
+    "swap_host_mem", "max_net",         "mode",         "worker_memory", "pool_ca"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -109,6 +109,9 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
   }
   if (name == "pool") {
     options->pool.url = *text;
+  }
+  if (name == "pool_ca") {
+    options->pool.ca_file = *text;
   }
   if (name == "pool_name") {
     options->pool.name = *text;

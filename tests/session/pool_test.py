@@ -2,111 +2,19 @@
 """A pool of real hosts on the CPU device: claims, leases, pool://, a controller that dies, drains, quotas."""
 import json
 import os
-import pathlib
 import re
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
-import urllib.error
 import urllib.request
 
 from fake_pool import FakePool
 from harness import FARCALL, HERE, Client, Server, run, until
-
-MIB, GIB = 1 << 20, 1 << 30
-
-
-class Pool:
-    def __init__(self, store, *flags, token=None, rest="127.0.0.1:0", grpc="127.0.0.1:0", listen="127.0.0.1:0"):
-        env = dict(os.environ)
-        env.pop("FARCALL_TOKEN", None)
-        if token:
-            env["FARCALL_TOKEN"] = token
-        self.token = token
-        self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
-        self.process = subprocess.Popen([str(FARCALL), "pool", "serve", "--store", str(store), "--listen", listen, "--rest", rest,
-                                         "--grpc", grpc, "--settle", "1", *flags],
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
-        line = self.process.stdout.readline()
-        found = re.search(r"^farcall: pool on (pool://\S+), REST on (http://\S+)$", line)
-        assert found, f"no ready line but {line!r}; log: {self.log_text()}"
-        self.endpoint, self.url = found.groups()
-
-    def log_text(self):
-        return pathlib.Path(self.log.name).read_text()
-
-    def addresses(self):
-        return {"listen": self.endpoint[7:], "rest": self.url[7:], "grpc": self.get("/v1/pool")["grpc"]}
-
-    def call(self, method, path, body=None, headers=None):
-        """(status, answer)"""
-        headers = dict(headers or {})
-        if self.token:
-            headers.setdefault("Authorization", "Bearer " + self.token)
-        request = urllib.request.Request(self.url + path, method=method, headers=headers,
-                                         data=None if body is None else json.dumps(body).encode())
-        try:
-            with urllib.request.urlopen(request, timeout=80) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
-
-    def get(self, path):
-        status, answer = self.call("GET", path)
-        assert status == 200, answer
-        return answer
-
-    def post(self, path, **body):
-        status, answer = self.call("POST", path, body)
-        assert status in (200, 201), answer
-        return answer
-
-    def claim(self, id):
-        return self.get("/v1/claims/" + id)
-
-    def hosts(self):
-        return {host["name"]: host for host in self.get("/v1/hosts")["hosts"]}
-
-    def stop(self, how=signal.SIGTERM):
-        if self.process.poll() is None:
-            self.process.send_signal(how)
-            self.process.wait(timeout=20)
-        self.process.stdout.close()
+from pool_case import GIB, MIB, PoolCase
 
 
-class PoolTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.store = pathlib.Path(folder.name, "pool.db")
-
-    def serve(self, *flags, **options):
-        pool = Pool(self.store, *flags, **options)
-        self.addCleanup(pool.stop)
-        return pool
-
-    def host(self, pool, name, *flags, **options):
-        server = Server("--pool", pool.url, "--pool-name", name, *flags, **options)
-        self.addCleanup(server.stop)
-        until(lambda: pool.hosts().get(name, {}).get("state") == "ready", what=f"{name} in the pool")
-        return server
-
-    def teller(self, pool, **environment):
-        client = Client(pool.endpoint, sys.executable, HERE / "programs/teller.py", stdin=subprocess.PIPE, environment=environment)
-        client.wait_line("ready")
-        self.addCleanup(client.kill)
-        return client
-
-    @staticmethod
-    def say(client, line):
-        told = len(client.out)
-        client.process.stdin.write(line + "\n")
-        client.process.stdin.flush()
-        until(lambda: len(client.out) > told or client.process.poll() is not None, what=line)
-        return client.out[-1]
-
+class PoolTest(PoolCase):
     def test_an_unmodified_program_gets_what_it_asked_for_and_gives_it_back(self):
         pool = self.serve()
         self.host(pool, "one")
@@ -163,6 +71,46 @@ class PoolTest(unittest.TestCase):
         self.assertEqual((pool.claim(claim["id"])["memory_bytes"], pool.claim(claim["id"])["changing"]), (str(64 * MIB), False))
         again = self.teller(pool, FARCALL_CLAIM=claim["id"])
         self.assertEqual(self.say(again, f"take {100 * MIB}"), "code 2")
+
+    def test_a_claim_has_a_network_budget(self):
+        pool = self.serve()
+        control = self.store.with_name("one.sock")
+        self.host(pool, "one", "--max-net", "100MB/s", "--control", str(control))
+
+        def rate():
+            told = subprocess.run([FARCALL, "ps", "--json", "--control", control], capture_output=True, text=True, timeout=60, check=True)
+            return [int(vgpu["net_bytes_per_s"]) for vgpu in json.loads(told.stdout)["vgpus"]]
+        # A run's own, by pool://.
+        client = self.teller(pool, FARCALL_MEM="64MiB", FARCALL_NET="20MB/s", FARCALL_VGPU="a run")
+        self.assertEqual(rate(), [20_000_000])
+        claim, = pool.get("/v1/claims")["claims"]
+        self.assertEqual(claim["request"]["net_bytes_per_s"], "20000000")
+        status, told = pool.call("PATCH", "/v1/claims/" + claim["id"], {"net_bytes_per_s": "50000000"})
+        self.assertEqual((status, told["changing"]), (200, False), told)
+        self.assertEqual(rate(), [50_000_000])
+
+        def pool_set(*flags):
+            return subprocess.run([FARCALL, "pool", "set", claim["id"], *flags, "--pool", pool.url], capture_output=True, text=True, timeout=60)
+        refused = pool_set("--net", "1GB/s")
+        self.assertEqual(refused.returncode, 1, refused.stdout)
+        self.assertIn("network 1000MB/s: one allows 100MB/s", refused.stderr)
+        self.assertEqual(rate(), [50_000_000])
+        self.assertIn("write 100MB/s", pool_set("--net", "fast").stderr)
+        done = pool_set("--net", "0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(rate(), [100_000_000], "what its host allows")
+        client.process.stdin.close()
+        client.wait()
+        status, error = pool.call("POST", "/v1/claims", {"net_bytes_per_s": "99999"})
+        self.assertEqual((status, error["field"]), (400, "net_bytes_per_s"), error)
+        # More than any host allows: a claim waits for one that does, a program is told at once.
+        asked = subprocess.run([FARCALL, "pool", "request", "--mem", "64MiB", "--net", "200MB/s", "--wait", "0", "--pool", pool.url],
+                               capture_output=True, text=True, timeout=60)
+        self.assertIn("1 on hosts that allow less of the network; none could ever take it", asked.stderr)
+        never = run(pool.endpoint, sys.executable, HERE / "programs/teller.py", environment={"FARCALL_NET": "200MB/s"})
+        self.assertIn("allow less of the network", "\n".join(never.err))
+        self.host(pool, "two", "--max-net", "1GB/s")
+        until(lambda: pool.claim(asked.stdout.split()[0])["host"] == "two", what="a host that allows it")
 
     def test_releasing_a_claim_ends_its_sessions_with_the_cause(self):
         pool = self.serve()
