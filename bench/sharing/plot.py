@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""plot.py FIGURES.json FOLDER: the simulated figures as pictures for docs/sharing.md."""
+"""plot.py FIGURES.json FOLDER: the simulated figures, or the measured ones, as pictures for docs/sharing.md."""
 import json
 import pathlib
 import sys
@@ -35,8 +35,8 @@ def bars(axes, values, labels, unit):
     axes.legend(fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(values), frameon=False)
 
 
-def save(figure, folder, name, title):
-    figure.suptitle(f"{title} (simulated)", fontsize=11)
+def save(figure, folder, name, title, how="simulated"):
+    figure.suptitle(f"{title} ({how})", fontsize=11)
     figure.tight_layout()
     figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
     pyplot.close(figure)
@@ -83,12 +83,37 @@ def plot_mix(figures, folder):
     save(figure, folder, "mix", "Three bursty and three saturating tasks")
 
 
+MEASURED = {"shares": ("error over all", "error over 1 s, mean", "error by what the programs print"), "caps": ("mean", "most in a second"),
+            "priority": ("high, mean loss", "high, p99 loss", "low, of its speed alone"), "mix": ("one after another", "together"),
+            "swap": ("one after the other", "together")}
+
+
+def plot_measured(figures, folder):
+    """A panel a group: each trial's bars."""
+    trials, units = {}, {}
+    for figure in figures:
+        if figure["name"] in MEASURED.get(figure["group"], ()):
+            trials.setdefault(figure["group"], {}).setdefault(figure["name"], {})[figure["trial"]] = figure["value"]
+            units[figure["group"]] = figure["unit"]
+    figure, panels = pyplot.subplots(len(trials), figsize=(7, 2.1 * len(trials)), squeeze=False)
+    for (group, names), (axes,) in zip(trials.items(), panels):
+        labels = list(next(iter(names.values())))
+        width = 0.8 / len(names)
+        for i, (name, values) in enumerate(names.items()):
+            places = [at + (i - (len(names) - 1) / 2) * width for at in range(len(labels))]
+            axes.bar(places, [values[label] for label in labels], width, label=name)
+        axes.set_xticks(range(len(labels)), labels, fontsize=8)
+        axes.set_ylabel(f"{group}, {units[group]}", fontsize=8)
+        axes.legend(fontsize=7, frameon=False)
+    save(figure, folder, "measured", "Programs on the CPU device", "measured")
+
+
 def main():
-    figures = json.loads(pathlib.Path(sys.argv[1]).read_text())["figures"]
+    given = json.loads(pathlib.Path(sys.argv[1]).read_text())
     folder = pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
-    for plot in (plot_shares, plot_caps, plot_priority, plot_mix):
-        plot(figures, folder)
+    for plot in (plot_shares, plot_caps, plot_priority, plot_mix) if given["simulated"] else (plot_measured,):
+        plot(given["figures"], folder)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
 //   swapped storm SEED ROUNDS: allocates, frees, writes and copies at random; all bytes are
 //   compared. swapped chain ROUNDS: a list whose links lie in device memory, also in a graph
 //   captured before. swapped host ROUNDS: mapped, registered and managed host memory beside device
-//   memory. swapped work MEBIBYTES ROUNDS [PAUSE_MS]: works through all its memory, round by round;
-//   waits for nobody. swapped many COUNT MEBIBYTES: so many allocations, one after the other; what
-//   was refused.
+//   memory. swapped work MEBIBYTES ROUNDS [PAUSE_MS [PASSES]]: works through all its memory, so
+//   often a round; waits for nobody. swapped many COUNT MEBIBYTES: so many allocations, one after
+//   the other; what was refused.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -210,7 +210,7 @@ int RunHost(int rounds) {
   return 0;
 }
 
-int RunWork(size_t mebibytes, int rounds, int pause_ms) {
+int RunWork(size_t mebibytes, int rounds, int pause_ms, int passes) {
   constexpr size_t kPiece = 8 << 20;
   std::vector<uint32_t*> pieces(mebibytes / 8);
   for (uint32_t*& piece : pieces) {
@@ -219,11 +219,13 @@ int RunWork(size_t mebibytes, int rounds, int pause_ms) {
   }
   Words expected(kPiece / 4), got(kPiece / 4);
   for (int round = 0; round < rounds; ++round) {
-    for (uint32_t* piece : pieces) {
-      Affine<<<32, 128>>>(piece, kPiece / 4, 5, round);
+    for (int pass = 0; pass < passes; ++pass) {
+      for (uint32_t* piece : pieces) {
+        Affine<<<32, 128>>>(piece, kPiece / 4, 5, round);
+      }
+      Expect(&expected, 5, round);
     }
     CHECK(cudaDeviceSynchronize());
-    Expect(&expected, 5, round);
     std::printf("worked %d\n", round);
     std::fflush(stdout);
     std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
@@ -256,10 +258,10 @@ int main(int argc, char** argv) {
   int code = what == "storm"   ? RunStorm(static_cast<uint32_t>(number(2, 1)), number(3, 4))
              : what == "chain" ? RunChain(number(2, 3))
              : what == "host"  ? RunHost(number(2, 3))
-             : what == "work"
-                 ? RunWork(static_cast<size_t>(number(2, 64)), number(3, 8), number(4, 0))
-             : what == "many" ? RunMany(number(2, 8), static_cast<size_t>(number(3, 8)))
-                              : 2;
+             : what == "work"  ? RunWork(static_cast<size_t>(number(2, 64)), number(3, 8),
+                                         number(4, 0), number(5, 1))
+             : what == "many"  ? RunMany(number(2, 8), static_cast<size_t>(number(3, 8)))
+                               : 2;
   if (code == 0) {
     std::printf("done\n");
   }

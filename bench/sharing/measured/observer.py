@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tenants get of a CPU device, by the machine's own books: the processor time of their workers' device threads. Nothing that the
+server counts is asked."""
+import pathlib
+import threading
+import time
+
+PROC = pathlib.Path("/proc")
+DEVICE_THREAD = "farcall-stream"  # a stream's thread; those of the pool are started by one, and inherit its name
+
+
+def thread_ns(path):
+    """Processor time of a thread, its name; None: it is gone."""
+    try:
+        return int((path / "schedstat").read_text().split()[0]), (path / "comm").read_text().strip()
+    except (OSError, IndexError):
+        return None
+
+
+class Used:
+    """Processor time of a process, in all and of its device's threads. Threads that have ended stay counted, as they were seen last."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self._threads = {}  # by id: (ns, is of the device)
+        self._lock = threading.Lock()
+        self.look()
+
+    def look(self):
+        with self._lock:
+            try:
+                threads = list((PROC / str(self.pid) / "task").iterdir())
+            except OSError:
+                return
+            for thread in threads:
+                seen = thread_ns(thread)
+                if seen:
+                    self._threads[thread.name] = (seen[0], seen[1] == DEVICE_THREAD)
+
+    def device_s(self):
+        """Seconds of its device's threads together."""
+        self.look()
+        return sum(ns for ns, of_device in self._threads.values() if of_device) / 1e9
+
+    def all_s(self):
+        self.look()
+        return sum(ns for ns, _ in self._threads.values()) / 1e9
+
+
+class Sampler:
+    """Looks at processes now and then, and keeps what each had used at that time: [(seconds, [device seconds of each])]."""
+
+    def __init__(self, used, every_s=0.1):
+        self._used, self._every_s = used, every_s
+        self.samples = []
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self):
+        while True:
+            self.samples.append((time.monotonic(), [used.device_s() for used in self._used]))
+            if self._end.wait(self._every_s):
+                return
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._end.set()
+        self._thread.join()
+        self.samples.append((time.monotonic(), [used.device_s() for used in self._used]))
+
+    def gained(self):
+        """Of the whole time: seconds that passed, device seconds of each."""
+        (begun, first), (ended, last) = self.samples[0], self.samples[-1]
+        return ended - begun, [after - before for before, after in zip(first, last)]
+
+    def windows(self, length_s):
+        """The same for each stretch of at least so long, one behind the other."""
+        found, begun = [], self.samples[0]
+        for sample in self.samples[1:]:
+            if sample[0] - begun[0] >= length_s:
+                found.append((sample[0] - begun[0], [after - before for before, after in zip(begun[1], sample[1])]))
+                begun = sample
+        return found
+
+
+def load_average():
+    return float(pathlib.Path("/proc/loadavg").read_text().split()[0])
+
+
+def machine_busy():
+    """(busy, all) of the machine's processors so far, in ticks: between two looks, what all programs together kept busy."""
+    fields = [int(word) for word in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return sum(fields) - fields[3] - fields[4], sum(fields)
