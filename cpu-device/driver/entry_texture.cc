@@ -85,7 +85,13 @@ CUresult SetTexels(const CUDA_RESOURCE_DESC& resource, Texels* texels, bool* nor
       const auto& linear = resource.res.linear;
       if (!SetFormat(linear.format, linear.numChannels, texels, normalized))
         return CUDA_ERROR_INVALID_VALUE;
-      const uint64_t count = linear.sizeInBytes / texels->TexelBytes();
+      // A program may name more bytes than it allocated, which CUDA takes: of what lies beyond no
+      // texel is read. Whether the rest may be is seen below.
+      uint64_t bytes = linear.sizeInBytes;
+      Range range;
+      if (TheDriver().ranges.Find(linear.devPtr, &range))
+        bytes = std::min<uint64_t>(bytes, range.end() - linear.devPtr);
+      const uint64_t count = bytes / texels->TexelBytes();
       if (count == 0 || count > UINT32_MAX) return CUDA_ERROR_INVALID_VALUE;
       Level level;
       level.base = reinterpret_cast<uint8_t*>(linear.devPtr);
@@ -119,7 +125,7 @@ bool IsAccessible(const CUDA_RESOURCE_DESC& resource, const Texels& texels, int 
   uint64_t address = 0, bytes = 0;
   if (resource.resType == CU_RESOURCE_TYPE_LINEAR) {
     address = resource.res.linear.devPtr;
-    bytes = resource.res.linear.sizeInBytes;
+    bytes = texels.levels[0].width * uint64_t{texels.TexelBytes()};
   } else if (resource.resType == CU_RESOURCE_TYPE_PITCH2D) {
     const auto& plane = resource.res.pitch2D;
     address = plane.devPtr;

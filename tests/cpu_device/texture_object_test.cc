@@ -55,5 +55,32 @@ TEST_F(DriverTest, ATextureObjectOutlivesTheLaunchesBeforeItsEnd) {
   EXPECT_EQ(CU(cuStreamSynchronize)(stream), CUDA_ERROR_ILLEGAL_ADDRESS) << "then it is gone";
 }
 
+TEST_F(DriverTest, ALinearTextureEndsWithItsMemory) {
+  CUmodule module = nullptr;
+  CUfunction fetch = nullptr;
+  ASSERT_OK(CU(cuModuleLoadData)(&module, kFetch));
+  ASSERT_OK(CU(cuModuleGetFunction)(&fetch, module, "fetch"));
+  CUdeviceptr data = Allocate(4), out = Allocate(4);
+  ASSERT_OK(CU(cuMemsetD32_v2)(data, 0x40400000, 1));
+  ASSERT_OK(CU(cuMemsetD32_v2)(out, 0x40400000, 1));
+  CUDA_RESOURCE_DESC resource{};
+  resource.resType = CU_RESOURCE_TYPE_LINEAR;
+  resource.res.linear.devPtr = data;
+  resource.res.linear.format = CU_AD_FORMAT_FLOAT;
+  resource.res.linear.numChannels = 1;
+  resource.res.linear.sizeInBytes = 1 << 20;
+  CUDA_TEXTURE_DESC description{};
+  CUtexObject texture = 0;
+  ASSERT_OK(CU(cuTexObjectCreate)(&texture, &resource, &description, nullptr));
+  void* params[] = {&texture, &out};
+  ASSERT_OK(CU(cuLaunchKernel)(fetch, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+  float got = 7;
+  EXPECT_OK(CU(cuMemcpyDtoH_v2)(&got, out, 4));
+  EXPECT_EQ(got, 0) << "the texel behind the last";
+  resource.res.linear.devPtr = 4096;
+  EXPECT_EQ(CU(cuTexObjectCreate)(&texture, &resource, &description, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
 }  // namespace
 }  // namespace farcall::cpu_device
