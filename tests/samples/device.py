@@ -8,6 +8,7 @@ DIR is a checkout of the public cuda-samples repository; it is copied to OUT/src
 architectures becomes PTX of ARCH alone. What CMake leaves out (OpenGL, Vulkan, MPI, other platforms) or does not compile counts as not built.
 Arguments are those of the repository's own test_args.json, which also skips what wants a display and a person; a sample with several runs passes if all do. A sample that passes is run
 again on the dry device, which executes no kernel: `noticed` says whether its own check fails then.
+Those that compile at run time have profile 12.1, which NVIDIA's compilers know by name, the others 13.0.
 exclusions.tsv lists what no software device can pass, a cause each; exit 1 if anything else fails. --keep writes the table into docs/results/cpu-device/,
 after each sample: a run that is cut short keeps what it has.
 """
@@ -107,9 +108,17 @@ def runs_of(told):
     return runs or [told.get("args", [])], told.get("min_gpus", 1)
 
 
+def profile_of(args, program):
+    """Compilers at run time are asked for the device's compute capability: one that they know."""
+    source = args.out / "src" / program.parent.relative_to(args.out / "tree")
+    texts = (file.read_text(errors="replace") for file in source.iterdir() if file.suffix in (".c", ".cpp", ".cu", ".cuh", ".h", ".hpp"))
+    return "12.1" if any(re.search(r"nvvmCompileProgram|nvrtc_helper|nvrtcCompileProgram|nvJitLinkCreate", text) for text in texts) else "13.0"
+
+
 def once(args, program, arguments, device, devices):
     kept = {k: os.environ[k] for k in ("PATH", "HOME", "LANG", "TMPDIR") if k in os.environ}
     env = kept | {"LD_LIBRARY_PATH": f"{device}:{args.toolkit}/lib64:{args.toolkit}/nvvm/lib64", "FARCALL_CPU_DEVICES": str(devices),
+                  "FARCALL_CPU_PROFILE": profile_of(args, program),
                   "LIBNVVM_HOME": f"{args.toolkit}/nvvm"}
     start = time.monotonic()
     try:
