@@ -2,6 +2,7 @@
 #include "server/library/library_desk.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -17,24 +18,70 @@ std::string FileOf(const std::string& name, int major) {
   return "lib" + name + ".so." + std::to_string(major);
 }
 
+// Whichever was loaded first under this SONAME, by us or as another library's need: the loader
+// gives every library that one. A second copy beside it would not know the first one's handles.
+void* FirstOf(const std::string& soname) {
+  return dlopen(soname.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+}
+
+// libcublasLt.so.13 of libcublasLt.so.13.0.2; empty if `file` is no version of `name`.
+std::string SonameOf(const std::string& file, const std::string& name) {
+  const std::string start = name + ".so.";
+  if (file.compare(0, start.size(), start) != 0) {
+    return {};
+  }
+  return file.substr(0, file.find('.', start.size()));
+}
+
 // What it needs, from its own folder first: the loader then finds it by its SONAME.
 void LoadNeeds(const LibraryTable& table, const fs::path& folder) {
   std::error_code error;
   for (const char* name : table.needs) {
     for (const auto& entry : fs::directory_iterator(folder, error)) {
-      std::string file = entry.path().filename().string();
-      if (file.compare(0, std::string(name).size() + 4, std::string(name) + ".so.") == 0) {
+      const std::string soname = SonameOf(entry.path().filename().string(), name);
+      if (!soname.empty() && FirstOf(soname) == nullptr) {
         dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
       }
     }
   }
 }
 
-void* Open(const LibraryTable& table, const std::string& path) {
+// Where what it needs lies, if that is loaded: a cuBLAS works with the cuBLASLt of its own release.
+std::vector<std::string> BesideNeeds(const LibraryTable& table, const std::string& file) {
+  std::vector<std::string> objects;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, size_t, void* names) {
+        static_cast<std::vector<std::string>*>(names)->emplace_back(object->dlpi_name);
+        return 0;
+      },
+      &objects);
+  std::vector<std::string> beside;
+  for (const fs::path object : objects) {
+    for (const char* name : table.needs) {
+      std::error_code error;
+      const fs::path path = object.parent_path() / file;
+      if (!SonameOf(object.filename().string(), name).empty() && fs::exists(path, error)) {
+        beside.push_back(path.string());
+      }
+    }
+  }
+  return beside;
+}
+
+void* Open(const LibraryTable& table, int major, const std::string& path) {
+  if (void* first = FirstOf(FileOf(table.name, major)); first != nullptr) {
+    return first;
+  }
   if (path.find('/') != std::string::npos) {
     LoadNeeds(table, fs::path(path).parent_path());
   }
   return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+std::string PathOf(void* handle, const std::string& asked_for) {
+  link_map* map = nullptr;
+  return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] == '/' ? map->l_name
+                                                                             : asked_for;
 }
 
 }  // namespace
@@ -62,15 +109,19 @@ LoadedLibrary* LibraryDesk::Load(const LibraryTable& table, int major, std::stri
     }
     std::string file = FileOf(table.name, candidate);
     looked_for += (looked_for.empty() ? "" : ", ") + file;
-    for (const std::string& path : LibraryCandidates(file)) {
-      void* handle = Open(table, path);
+    std::vector<std::string> paths = BesideNeeds(table, file);
+    for (std::string& path : LibraryCandidates(file)) {
+      paths.push_back(std::move(path));
+    }
+    for (const std::string& path : paths) {
+      void* handle = Open(table, candidate, path);
       if (handle == nullptr) {
         continue;
       }
       auto loaded = std::make_unique<LoadedLibrary>();
       loaded->handle = handle;
       loaded->major = candidate;
-      loaded->path = path;
+      loaded->path = PathOf(handle, path);
       loaded->functions.resize(table.count);
       for (uint16_t id = 1; id < table.count; ++id) {
         if (table.rows[id].name != nullptr) {
