@@ -6,9 +6,6 @@
 
 namespace farcall::thin {
 
-// A scalar whose size only the client knows: as many bytes as it sent.
-inline constexpr uint64_t kAnyBytes = ~uint64_t{0} - 7;
-
 // Saturates: what is too large is refused as such. A negative count is none.
 template <typename Count>
 constexpr uint64_t Times(Count count, uint64_t bytes) {

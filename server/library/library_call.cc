@@ -84,11 +84,11 @@ void* LibraryCall::FindObject(std::initializer_list<uint16_t> kinds, bool option
   return nullptr;
 }
 
-const void* LibraryCall::GetCaptured(uint64_t bytes) {
+const void* LibraryCall::GetCaptured(std::optional<uint64_t> expected_bytes) {
   auto length = call_.in.Get<uint64_t>();
   if (call_.stalled || status != 0) {
-    // Not to be run: `bytes` may come from an object that is not there. What follows still has to
-    // be found.
+    // Not to be run: what is expected may come from an object that is not there. What follows still
+    // has to be found.
     if (!SkipCaptured(call_.in, length)) {
       call_.Lie("a host array longer than its record");
     }
@@ -100,12 +100,12 @@ const void* LibraryCall::GetCaptured(uint64_t bytes) {
   if (length == kLibraryOnDevice) {
     return reinterpret_cast<const void*>(call_.in.Get<uint64_t>());
   }
-  if (length == kLibraryInBlob) {
-    return GetBlob(bytes);
+  if (length == kLibraryInBlob && expected_bytes.has_value()) {
+    return GetBlob(*expected_bytes);
   }
-  const bool any = bytes == thin::kAnyBytes && length <= kMaxAnyBytes;
-  bytes = any ? length : bytes;
-  if (length != bytes || bytes > call_.in.remaining_bytes()) {
+  const bool any = !expected_bytes.has_value();
+  const uint64_t bytes = expected_bytes.value_or(length);
+  if (length != bytes || (any && length > kMaxAnyBytes) || bytes > call_.in.remaining_bytes()) {
     call_.Lie("a host array of another length");
     return nullptr;
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -103,6 +104,11 @@ class LibraryCall {
   template <typename T>
   T Captured(uint64_t bytes) {
     return static_cast<T>(const_cast<void*>(GetCaptured(bytes)));
+  }
+  // The same for a scalar whose size only the client knows: as many bytes as it sent.
+  template <typename T>
+  T CapturedAny() {
+    return static_cast<T>(const_cast<void*>(GetCaptured(std::nullopt)));
   }
   template <typename T>
   T String() {
@@ -208,7 +214,7 @@ class LibraryCall {
   };
   std::byte* Room(uint64_t bytes);
   void* FindObject(std::initializer_list<uint16_t> kinds, bool optional);
-  const void* GetCaptured(uint64_t bytes);
+  const void* GetCaptured(std::optional<uint64_t> expected_bytes);
   const void* GetBlob(uint64_t bytes);
   bool MayTake(uint64_t bytes) const;
   const char* GetString();

@@ -30,7 +30,7 @@ void ReadElements(LibraryCall& call, bool is_variant, Step* step) {
   }
   for (int64_t i = 0; i < step->count && !call.base().lie(); ++i) {
     if (is_data) {
-      step->pointers.push_back(call.Captured<void*>(kAnyBytes));
+      step->pointers.push_back(call.CapturedAny<void*>());
     } else if (step->type == kBackendTypeHandle) {
       step->pointers.push_back(call.Object<void*>({cudnn::kKind_cudnnHandle_t}, true));
     } else {
