@@ -3,7 +3,7 @@
 import statistics
 import time
 
-from tenants import CORES, SATURATING, Tenants, cpu_of
+from tenants import CORES, SATURATING, WARM, Tenants, cpu_of
 
 
 def percentile(values, part):
