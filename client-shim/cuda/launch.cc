@@ -51,6 +51,8 @@ DeviceLimits ReadLimits(const Device& device) {
   }
   limits.max_threads =
       static_cast<uint32_t>(device.Attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+  limits.registers =
+      static_cast<uint32_t>(device.Attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK));
   return limits;
 }
 
@@ -152,9 +154,7 @@ CUresult Launch(CUfunction f, const LaunchShape& shape, CUstream stream, void** 
   record.head.attributes = attributes.count;
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
-  FunctionLimits limits = {function->max_threads,
-                           function->launch_shared_limit.load(std::memory_order_relaxed)};
-  status = CheckLaunch(shape, LimitsOf(CurrentContext()->device), limits);
+  status = CheckLaunchOf(*function, shape);
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
   const KernelInfo& info = *function->info;
@@ -178,7 +178,8 @@ CUresult PackParameters(const KernelInfo& info, void** values, void** extra, std
 
 CUresult CheckLaunchOf(const Function& function, const LaunchShape& shape) {
   FunctionLimits limits = {function.max_threads,
-                           function.launch_shared_limit.load(std::memory_order_relaxed)};
+                           function.launch_shared_limit.load(std::memory_order_relaxed),
+                           function.registers};
   return CheckLaunch(shape, LimitsOf(CurrentContext()->device), limits);
 }
 

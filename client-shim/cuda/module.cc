@@ -184,6 +184,9 @@ void KernelInfo::Measure() {
 void Function::SetInfo(const KernelInfo* of) {
   info = of;
   max_threads = static_cast<uint32_t>(info->Attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+  if (info->Attribute(CU_FUNC_ATTRIBUTE_BINARY_VERSION) != 0) {
+    registers = static_cast<uint32_t>(info->Attribute(CU_FUNC_ATTRIBUTE_NUM_REGS));
+  }
   SetMaxDynamicShared(max_dynamic_shared.load());
 }
 

@@ -52,6 +52,7 @@ struct Function {
   std::atomic<int> max_dynamic_shared{-1};  // set by the application; -1: as in info
   std::atomic<int> carveout{-1};
   uint32_t max_threads = 0;                      // per block; 0 = no own bound
+  uint32_t registers = 0;                        // of a thread, in machine code
   std::atomic<uint32_t> launch_shared_limit{0};  // bytes of dynamic shared memory a launch may ask
   // `info`, and what launches look at.
   void SetInfo(const KernelInfo* of);

@@ -6,8 +6,8 @@
 namespace farcall::client {
 namespace {
 
-constexpr DeviceLimits kDevice = {{2147483647, 65535, 65535}, {1024, 1024, 64}, 1024};
-constexpr FunctionLimits kFunction = {768, 49152};
+constexpr DeviceLimits kDevice = {{2147483647, 65535, 65535}, {1024, 1024, 64}, 1024, 65536};
+constexpr FunctionLimits kFunction = {768, 49152, 80};
 
 CUresult Check(LaunchShape shape) {
   return CheckLaunch(shape, kDevice, kFunction);
@@ -25,8 +25,14 @@ TEST(CheckLaunch, TooManyThreadsForTheDeviceAreAnInvalidValue) {
   EXPECT_EQ(Check({{1, 1, 1}, {0xFFFFFFFF, 0xFFFFFFFF, 64}, 0}), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST(CheckLaunch, TooManyThreadsForTheFunctionAreOutOfResources) {
-  EXPECT_EQ(Check({{1, 1, 1}, {769, 1, 1}, 0}), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+TEST(CheckLaunch, TooManyThreadsForTheRegistersAreOutOfResources) {
+  EXPECT_EQ(Check({{1, 1, 1}, {832, 1, 1}, 0}), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+}
+
+TEST(CheckLaunch, MoreThreadsThanTheFunctionDeclaresAreAnInvalidValue) {
+  EXPECT_EQ(Check({{1, 1, 1}, {769, 1, 1}, 0}), CUDA_ERROR_INVALID_VALUE);
+  constexpr FunctionLimits kOfPtx = {64, 49152, 0};
+  EXPECT_EQ(CheckLaunch({{1, 1, 1}, {1024, 1, 1}, 0}, kDevice, kOfPtx), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST(CheckLaunch, ZeroAndOversizedDimensionsAreInvalid) {
