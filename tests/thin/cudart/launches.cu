@@ -57,7 +57,7 @@ void TraceLaunches() {
   Empty<<<1, 1>>>();
   T(cudaGetLastError());
   Shared<<<1, 32, 128>>>(reinterpret_cast<int*>(device));
-  int numbers[32];
+  int numbers[32] = {};  // the copy may be refused
   T(cudaMemcpy(numbers, device, sizeof(numbers), cudaMemcpyDeviceToHost));
   V(numbers[31]);
   T(cudaLaunchCooperativeKernel(scale, dim3(2), dim3(64), args, 0, 0));
