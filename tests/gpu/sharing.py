@@ -3,6 +3,7 @@
 server counts is asked. The first steps of a calibration; the whole table is docs/sharing.md's."""
 from __future__ import annotations
 
+import shutil
 import statistics
 import subprocess
 import threading
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from harness import KILLED_S, Results, Server, kill_group, last_line, run, running
 
+SOURCE = Path(__file__).resolve().parents[2] / "bench/sharing/measured/load.cu"
 WARM = 8  # iterations until the server knows what kernels cost
 SATURATING = (8, 4, 0)  # launches an iteration, iterations ahead, pause in us
 SAMPLE_STEPS = 20000
@@ -134,9 +136,20 @@ def priority(results: Results, company, steps_of_ms: int) -> None:
                     f"the low one keeps {kept:.0f} % of its speed alone (goal 20)", mean=mean, p99=p99, kept=kept)
 
 
-def run_all(results: Results, server: Server, program: Path) -> None:
-    if not server.endpoint or not program.exists():
-        results.add("sharing", "load", "farcall", "skip", note=f"no server, or the tree does not bring {program.name}")
+def built(results: Results, tree: Path) -> Path:
+    """The program: the tree's, else built here by nvcc."""
+    program = tree / "bench-programs/load"
+    if not program.exists() and shutil.which("nvcc") and SOURCE.exists():
+        program = results.work / "load"
+        code, seconds, text = run(["nvcc", SOURCE, "-o", program], results.work / "nvcc-load.log", results.left(120))
+        results.add("build", "load", "native", "fail" if code else "pass", seconds, last_line(text) if code else "")
+    return program
+
+
+def run_all(results: Results, server: Server, tree: Path) -> None:
+    program = built(results, tree) if server.endpoint else tree
+    if not program.is_file():
+        results.add("sharing", "load", "farcall", "skip", note="no server, or neither bench-programs/load nor an nvcc that makes it")
         return
     pieces, rounds = 8, 40
     code, seconds, text = run([program, SAMPLE_STEPS, pieces, 4, 0, rounds], results.work / "load.log", results.left(60))
