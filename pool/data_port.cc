@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "proto/hex.h"
 #include "proto/session_features.h"
 #include "transport/handshake.h"
 
@@ -24,12 +25,7 @@ SessionKey KeyOf(const std::string& token) {
 std::string RunName(const Hello& hello) {
   if (hello.vgpu.empty()) return "";
   Hash256 hash = Sha256(std::as_bytes(std::span(hello.vgpu)));
-  std::string name = "run-";
-  for (size_t i = 0; i < 16; ++i) {
-    name += "0123456789abcdef"[hash[i] >> 4];
-    name += "0123456789abcdef"[hash[i] & 15];
-  }
-  return name;
+  return "run-" + HexOf(std::span(hash).first(16));
 }
 
 std::string Printable(const std::string& text) {

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "proto/handshake.h"
+#include "proto/hex.h"
 #include "proto/pool.grpc.pb.h"
 
 namespace farcall::pool {
@@ -239,12 +240,7 @@ void GrpcDoor::AgentStream::Tell(const Answer& told) {
   answer.set_number(told.number);
   answer.set_term(link_->service().controller().term());
   answer.set_pool(link_->options().pool);
-  std::string key;
-  for (uint8_t byte : link_->options().key) {
-    key += "0123456789abcdef"[byte >> 4];
-    key += "0123456789abcdef"[byte & 15];
-  }
-  answer.set_key(key);
+  answer.set_key(HexOf(link_->options().key));
   for (const Grant& grant : told.grants) *answer.add_grants() = ToProto(grant);
   Send(std::move(answer));
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "proto/handshake.h"
+#include "proto/hex.h"
 #include "server/supervisor/version.h"
 
 namespace farcall::pool {
@@ -15,13 +16,9 @@ constexpr Ms kLongestWait = 60'000, kChangeWait = 10'000;
 constexpr uint32_t kDefaultPage = 100, kMostPage = 1000;
 
 std::string Random(size_t digits) {
-  std::string bytes(digits / 2, '\0'), text;
-  RandomBytes({reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()});
-  for (unsigned char byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
+  std::vector<uint8_t> bytes(digits / 2);
+  RandomBytes(bytes);
+  return HexOf(bytes);
 }
 
 int64_t UnixSeconds() {

@@ -25,6 +25,7 @@
 #include "client-shim/core/settings.h"
 #include "client-shim/core/thread_state.h"
 #include "proto/handshake.h"
+#include "proto/hex.h"
 #include "transport/handshake.h"
 
 namespace farcall::client {

@@ -39,16 +39,6 @@ std::vector<std::byte> ReadAll(const std::string& path) {
 
 }  // namespace
 
-std::string HexOf(const Hash256& hash) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (uint8_t byte : hash) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
-
 void MakeFoldersOf(const std::string& path) {
   for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) {
     mkdir(path.substr(0, at).c_str(), 0700);

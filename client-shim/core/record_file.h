@@ -9,14 +9,9 @@
 #include <span>
 #include <string>
 
-#include "proto/handshake.h"
-
 namespace farcall::client {
 
 inline constexpr size_t kMaxRecordFileBytes = 64u << 20;
-
-// A file's name.
-std::string HexOf(const Hash256& hash);
 
 // The folder a path lies in, and those above it, for the user alone.
 void MakeFoldersOf(const std::string& path);

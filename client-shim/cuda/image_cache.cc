@@ -11,6 +11,7 @@
 #include "client-shim/cuda/image.h"
 #include "client-shim/cuda/module.h"
 #include "proto/codec.h"
+#include "proto/hex.h"
 
 namespace farcall::client {
 

@@ -11,21 +11,13 @@
 #include <cstring>
 #include <filesystem>
 
+#include "proto/hex.h"
+
 namespace farcall::server {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string Hex(std::span<const uint8_t> bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (uint8_t byte : bytes) {
-    text.push_back(kDigits[byte >> 4]);
-    text.push_back(kDigits[byte & 15]);
-  }
-  return text;
-}
 
 Image Wrap(std::vector<std::byte> bytes) {
   bytes.push_back(std::byte{0});
@@ -144,7 +136,7 @@ std::vector<uint64_t> ImageStore::Known(size_t limit) const {
 }
 
 std::string ImageStore::PathOf(const Hash256& hash) const {
-  return directory_ + "/" + Hex(hash);
+  return directory_ + "/" + HexOf(hash);
 }
 
 // Written aside and renamed, so that a reader never sees half an image. A full disk only costs the
@@ -181,7 +173,7 @@ std::string TenantImageDirectory(const std::string& tenant) {
     return "";
   }
   Hash256 hash = Sha256(std::as_bytes(std::span(tenant)));
-  std::string directory = base + "/" + Hex(std::span(hash).first(16));
+  std::string directory = base + "/" + HexOf(std::span(hash).first(16));
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) {
