@@ -20,13 +20,19 @@ const DriverApi& Driver() {
   return Here().api();
 }
 
-CUresult MemAlloc(CUdeviceptr* address, size_t bytes) {
-  if (address == nullptr || bytes == 0) return Driver().cuMemAlloc_v2(address, bytes);
+// Charges `bytes`, then lets `ask` fill the address.
+template <typename Ask>
+CUresult TakeAt(CUdeviceptr* address, size_t bytes, const Ask& ask) {
+  if (address == nullptr || bytes == 0) return ask();  // which refuses it
   return Here().TakeHere(bytes, [&](uint64_t* made) {
-    const CUresult result = Driver().cuMemAlloc_v2(address, bytes);
+    const CUresult result = ask();
     *made = *address;
     return result;
   });
+}
+
+CUresult MemAlloc(CUdeviceptr* address, size_t bytes) {
+  return TakeAt(address, bytes, [&] { return Driver().cuMemAlloc_v2(address, bytes); });
 }
 
 // No driver's rows are farther apart than this says; what it needs is known once it has answered.
@@ -42,20 +48,11 @@ CUresult MemAllocPitch(CUdeviceptr* address, size_t* pitch, size_t width, size_t
     return ask();  // which refuses it
   }
   const size_t rows = (width + kRowBytes - 1) / kRowBytes * kRowBytes;
-  return Here().TakeHere(rows * height, [&](uint64_t* made) {
-    const CUresult result = ask();
-    *made = *address;
-    return result;
-  });
+  return TakeAt(address, rows * height, ask);
 }
 
 CUresult MemAllocManaged(CUdeviceptr* address, size_t bytes, unsigned flags) {
-  if (address == nullptr || bytes == 0) return Driver().cuMemAllocManaged(address, bytes, flags);
-  return Here().TakeHere(bytes, [&](uint64_t* made) {
-    const CUresult result = Driver().cuMemAllocManaged(address, bytes, flags);
-    *made = *address;
-    return result;
-  });
+  return TakeAt(address, bytes, [&] { return Driver().cuMemAllocManaged(address, bytes, flags); });
 }
 
 // The driver's, as found: with streams of a thread's own there is another one of each.
@@ -66,12 +63,7 @@ std::atomic<void*> found_alloc[kStreamsCount], found_alloc_from_pool[kStreamsCou
 template <Streams kStreams>
 CUresult MemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
   const auto call = reinterpret_cast<decltype(&::cuMemAllocAsync)>(found_alloc[kStreams].load());
-  if (address == nullptr || bytes == 0) return call(address, bytes, stream);
-  return Here().TakeHere(bytes, [&](uint64_t* made) {
-    const CUresult result = call(address, bytes, stream);
-    *made = *address;
-    return result;
-  });
+  return TakeAt(address, bytes, [&] { return call(address, bytes, stream); });
 }
 
 template <Streams kStreams>
@@ -79,12 +71,7 @@ CUresult MemAllocFromPoolAsync(CUdeviceptr* address, size_t bytes, CUmemoryPool 
                                CUstream stream) {
   const auto call = reinterpret_cast<decltype(&::cuMemAllocFromPoolAsync)>(
       found_alloc_from_pool[kStreams].load());
-  if (address == nullptr || bytes == 0) return call(address, bytes, pool, stream);
-  return Here().TakeHere(bytes, [&](uint64_t* made) {
-    const CUresult result = call(address, bytes, pool, stream);
-    *made = *address;
-    return result;
-  });
+  return TakeAt(address, bytes, [&] { return call(address, bytes, pool, stream); });
 }
 
 CUresult MemFree(CUdeviceptr address) {
