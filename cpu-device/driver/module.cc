@@ -41,6 +41,11 @@ CUresult LoadProgram(Context& context, std::string ptx, std::shared_ptr<LoadedPr
       result->ptx, result->globals, &result->program);
   *error = status.message;
   if (!status.ok()) return ResultOf(status);
+  for (const GlobalInfo& global : result->program->Globals()) {
+    if (!global.managed) continue;
+    TheDriver().ranges.Update(global.address,
+                              [](Range& range) { range.is_managed_variable = true; });
+  }
   *loaded = std::move(result);
   return CUDA_SUCCESS;
 }

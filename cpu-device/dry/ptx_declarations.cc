@@ -65,7 +65,8 @@ ExecResult PtxDeclarations::PlaceGlobals(GlobalMemory& memory, std::vector<Globa
                                             ": no device memory for " + std::to_string(bytes) +
                                             " bytes"};
     }
-    globals->push_back({std::string(variable->name), address, variable->size_bytes});
+    globals->push_back(
+        {std::string(variable->name), address, variable->size_bytes, variable->managed});
     addresses[variable->index] = address;
     if (variable->space == ptx::Space::kConst) const_bytes_ += static_cast<uint32_t>(bytes);
     if (variable->init.size() > variable->size_bytes) {

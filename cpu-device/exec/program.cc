@@ -182,7 +182,8 @@ ExecResult ProgramImpl::PlaceGlobals() {
                                             " bytes"};
     }
     addresses_[variable->index] = address;
-    globals_.push_back({std::string(variable->name), address, variable->size_bytes});
+    globals_.push_back(
+        {std::string(variable->name), address, variable->size_bytes, variable->managed});
     if (variable->space == ptx::Space::kConst) const_bytes_ += static_cast<uint32_t>(bytes);
   }
   for (const auto& variable : module_.globals) {

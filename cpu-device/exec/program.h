@@ -42,6 +42,7 @@ struct GlobalInfo {
   std::string name;
   uint64_t address = 0;
   uint64_t size_bytes = 0;
+  bool managed = false;  // .attribute(.managed)
 };
 
 // Where a program's module-scope variables live. Given by the driver: device memory it accounts

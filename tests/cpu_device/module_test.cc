@@ -210,6 +210,27 @@ TEST_F(DriverTest, LinkedUnitsKeepTheirOwnNamesApart) {
   EXPECT_OK(CU(cuLinkDestroy)(link));
 }
 
+TEST_F(DriverTest, AManagedVariableIsManagedMemory) {
+  const std::string text =
+      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .global .attribute(.managed) .align "
+      "4 "
+      ".u32 shared_with_host = 5;\n.visible .global .align 4 .u32 own = 6;\n";
+  CUmodule module = nullptr;
+  ASSERT_OK(CU(cuModuleLoadData)(&module, text.c_str()));
+  for (const auto& [name, want] : {std::pair{"shared_with_host", 1u}, std::pair{"own", 0u}}) {
+    CUdeviceptr variable = 0;
+    unsigned managed = 7;
+    ASSERT_OK(CU(cuModuleGetGlobal_v2)(&variable, nullptr, module, name));
+    EXPECT_OK(CU(cuPointerGetAttribute)(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, variable));
+    EXPECT_EQ(managed, want) << name;
+    int* host = nullptr;
+    const CUresult result =
+        CU(cuPointerGetAttribute)(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, variable);
+    EXPECT_EQ(result, want == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    if (want == 1) EXPECT_EQ(*host, 5);
+  }
+}
+
 // CUB compares it with what its program was compiled for; what libraries were is no matter.
 TEST_F(DriverTest, LinkedKernelsTellWhatTheirOwnUnitWasCompiledFor) {
   auto unit = [](const std::string& target, const std::string& kernel, const std::string& weak) {
