@@ -86,11 +86,11 @@ std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientS
     if (!value.empty()) environment.emplace_back(name, value);
   };
   add("FARCALL_ENDPOINT", settings.endpoint);
-  add("FARCALL_MEM", settings.mem);
-  add("FARCALL_SHARE", settings.share);
-  add("FARCALL_LIMIT", settings.limit);
-  add("FARCALL_PRIORITY", settings.priority);
-  add("FARCALL_NET", settings.net);
+  add("FARCALL_MEM", settings.quota.mem);
+  add("FARCALL_SHARE", settings.quota.share);
+  add("FARCALL_LIMIT", settings.quota.limit);
+  add("FARCALL_PRIORITY", settings.quota.priority);
+  if (settings.quota.net != "0") add("FARCALL_NET", settings.quota.net);
   add("FARCALL_COUNT", settings.count);
   add("FARCALL_CLAIM", settings.claim);
   add("FARCALL_STATS", settings.stats);

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/quota_flags.h"
+
 namespace farcall::cli {
 
 // The folder of our libcuda.so.1, from where this binary lies; "" if it is not there.
@@ -18,7 +20,8 @@ std::string OwnPath();
 std::string CudaDataRoot();
 
 struct ClientSettings {
-  std::string endpoint, mem, share, limit, priority, net, stats, count, claim;
+  std::string endpoint, stats, count, claim;
+  QuotaFlags quota;
   bool thin = false;
 };
 // Names and values, LD_LIBRARY_PATH with what the environment holds already.

@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `farcall`: the command line.
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "cli/commands.h"
-#include "server/supervisor/exit_code.h"
+#include "cli/usage.h"
 #include "server/worker/worker.h"
-
-namespace {
-
-// One line: what is wrong and where to read on.
-int Explain(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) {
-    return app.exit(error);
-  }  // --help, --version
-  std::fprintf(stderr, "farcall: %s (see farcall --help)\n", error.what());
-  return farcall::server::kExitUsage;
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
   // Not a command of people's: how the supervisor starts its workers.
@@ -40,7 +26,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return Explain(app, error);
+    return farcall::cli::ExplainUsage(app, error);
   }
   return exit_code;
 }

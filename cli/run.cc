@@ -145,7 +145,7 @@ int Run(RunFlags& flags) {
     if (folder->path().empty()) folder.reset();
     if (is_reported && !folder) return Fail(no_folder);
     Status started =
-        server.Start(flags.device, flags.settings.mem, folder ? ServerReport(*folder) : "");
+        server.Start(flags.device, flags.settings.quota.mem, folder ? ServerReport(*folder) : "");
     if (!started.ok()) return Fail(started.message());
     // By its profile: what it left out has to be told.
     is_reported = is_reported || server.kind() == "cpu-skip";
@@ -190,14 +190,9 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
                     "private CPU device)");
   command->add_flag("--no-device-node", flags->no_device_node,
                     "do not let programs find /dev/nvidia0 where there is none");
-  command->add_option("--mem", flags->settings.mem, "device memory, such as 4GiB");
-  command->add_option("--share", flags->settings.share, "share of the device's time, such as 30%");
-  command->add_option("--limit", flags->settings.limit, "most of the device's time, such as 50%");
-  command->add_option("--priority", flags->settings.priority, "high, normal or low")
-      ->check(CLI::IsMember({"high", "normal", "low"}));
-  command->add_option("--net", flags->settings.net,
-                      "bytes a second on the network, both ways together, such as 100MB/s");
-  command->add_option("--count", flags->settings.count, "of a pool: how many devices, 1 to 64");
+  AddQuotaFlags(command, &flags->settings.quota);
+  command->add_option("--count", flags->settings.count, "of a pool: how many devices, 1 to 64")
+      ->check(CLI::Range(1, 64));
   command->add_option("--claim", flags->settings.claim, "of a pool: the claim to use");
   command->add_flag("--no-audit", flags->no_audit,
                     "leave the program's RPATHs alone: do not put our libraries in front of them");

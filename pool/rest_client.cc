@@ -56,6 +56,9 @@ Status RestCall(const PoolAddress& pool, const std::string& method, const std::s
     return {Code::kUnavailable, "pool " + url +
                                     ": its certificate is not believed; --ca names a file of those "
                                     "that are"};
+  if (!result && result.error() == httplib::Error::Connection)
+    return {Code::kUnavailable,
+            "pool " + url + ": cannot connect (is `farcall pool serve` running there?)"};
   if (!result)
     return {Code::kUnavailable, "pool " + url + ": " + httplib::to_string(result.error())};
   google::protobuf::util::JsonParseOptions options;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // farcall-control: what of `farcall` speaks gRPC. `farcall ps`, `top`, `quota` and `park` become
 // it; `farcall serve` starts it as its control service.
-#include <cstdio>
 #include <string>
 
 #include "cli/control/commands.h"
+#include "cli/usage.h"
 #include "server/control_plane/serve.h"
-#include "server/supervisor/exit_code.h"
 
 namespace {
 
@@ -32,9 +31,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "farcall: %s (see farcall --help)\n", error.what());
-    return farcall::server::kExitUsage;
+    return farcall::cli::ExplainUsage(app, error);
   }
   return exit_code;
 }

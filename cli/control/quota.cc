@@ -6,62 +6,42 @@
 #include "cli/control/client.h"
 #include "cli/control/commands.h"
 #include "cli/control/view.h"
-#include "proto/byte_rate.h"
-#include "proto/percent.h"
-#include "server/supervisor/serve_options.h"
+#include "cli/quota_flags.h"
 
 namespace farcall::cli {
 
 namespace {
 
-struct QuotaFlags {
+struct SetFlags {
   ControlTarget target;
-  std::string vgpu, memory, share, limit, priority, net;
+  std::string vgpu;
+  QuotaFlags quota;
   bool json = false;
 };
 
-Status Read(const QuotaFlags& flags, pb::SetQuotaRequest* request) {
-  request->set_vgpu(flags.vgpu);
-  if (!flags.memory.empty()) {
-    Result<uint64_t> bytes = server::ParseBytes(flags.memory);
-    if (!bytes.ok()) return {Code::kInvalid, "--mem: " + bytes.status().message()};
-    request->set_memory_bytes(*bytes);
-  }
-  uint32_t milli = 0;
-  if (!flags.share.empty()) {
-    if (!ParseMilli(flags.share, &milli))
-      return {Code::kInvalid, "--share '" + flags.share + "': " + kPartForm};
-    request->set_share_milli(milli);
-  }
-  if (!flags.limit.empty()) {
-    if (!ParseMilli(flags.limit, &milli))
-      return {Code::kInvalid, "--limit '" + flags.limit + "': " + kPartForm};
-    request->set_limit_milli(milli);
-  }
-  if (!flags.priority.empty()) request->set_priority(flags.priority);
-  if (!flags.net.empty()) {
-    uint64_t bytes_per_s = 0;
-    if (flags.net != "0" && !ParseByteRate(flags.net, &bytes_per_s))
-      return {Code::kInvalid,
-              "--net '" + flags.net + "': " + kByteRateForm + "; 0 for what the server allows"};
-    request->set_net_bytes_per_s(bytes_per_s);
-  }
-  return {};
+pb::SetQuotaRequest Read(const SetFlags& flags) {
+  const QuotaFlags& quota = flags.quota;
+  pb::SetQuotaRequest request;
+  request.set_vgpu(flags.vgpu);
+  if (!quota.mem.empty()) request.set_memory_bytes(quota.Bytes());
+  if (!quota.share.empty()) request.set_share_milli(QuotaFlags::Milli(quota.share));
+  if (!quota.limit.empty()) request.set_limit_milli(QuotaFlags::Milli(quota.limit));
+  if (!quota.priority.empty()) request.set_priority(quota.priority);
+  if (!quota.net.empty()) request.set_net_bytes_per_s(quota.BytesPerSecond());
+  return request;
 }
 
-int SetQuota(const QuotaFlags& flags) {
+int SetQuota(const SetFlags& flags) {
   auto fail = [](const std::string& why, int code) {
     std::fprintf(stderr, "farcall quota: %s\n", why.c_str());
     return code;
   };
-  pb::SetQuotaRequest request;
-  if (Status read = Read(flags, &request); !read.ok()) return fail(read.message(), 2);
   Result<std::string> path = FindControl(flags.target);
   if (!path.ok())
     return fail(path.status().message(), path.status().code() == Code::kInvalid ? 2 : 1);
   grpc::ClientContext context;
   pb::Vgpu vgpu;
-  grpc::Status set = Dial(*path)->SetQuota(&context, request, &vgpu);
+  grpc::Status set = Dial(*path)->SetQuota(&context, Read(flags), &vgpu);
   if (!set.ok())
     return fail(Explain(set, *path),
                 set.error_code() == grpc::StatusCode::INVALID_ARGUMENT ? 2 : 1);
@@ -78,18 +58,12 @@ int SetQuota(const QuotaFlags& flags) {
 }  // namespace
 
 void AddQuotaCommand(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<QuotaFlags>();
+  auto flags = std::make_shared<SetFlags>();
   CLI::App* quota = app.add_subcommand("quota", "Changes running quotas");
   quota->require_subcommand(1);
   CLI::App* command = quota->add_subcommand("set", "Changes a running vGPU's quota");
   command->add_option("vgpu", flags->vgpu, "its name, as farcall ps shows it")->required();
-  command->add_option("--mem", flags->memory, "memory on each device, such as 4GiB");
-  command->add_option("--share", flags->share, "guaranteed part of a device's time, such as 30%");
-  command->add_option("--limit", flags->limit, "the most it may use of it, such as 50%");
-  command->add_option("--priority", flags->priority, "high, normal or low")
-      ->check(CLI::IsMember({"high", "normal", "low"}));
-  command->add_option("--net", flags->net,
-                      "bytes a second on the network, such as 100MB/s; 0: what the server allows");
+  AddQuotaFlags(command, &flags->quota);
   command->add_option("--endpoint", flags->target.endpoint,
                       "the server, by the URL that it listens on, on this machine");
   command->add_option("--control", flags->target.path, "its control socket");

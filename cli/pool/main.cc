@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // farcall-pool: what `farcall pool` becomes, and what `farcall serve --pool` starts as its agent.
-#include <cstdio>
 #include <memory>
 
 #include "cli/pool/commands.h"
+#include "cli/usage.h"
 #include "pool/agent.h"
-#include "server/supervisor/exit_code.h"
 
 int main(int argc, char** argv) {
   CLI::App app("farcall pool: GPUs of many hosts behind one endpoint", "farcall pool");
@@ -23,9 +22,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "farcall pool: %s (see farcall pool --help)\n", error.what());
-    return farcall::server::kExitUsage;
+    return farcall::cli::ExplainUsage(app, error);
   }
   return exit_code;
 }

@@ -5,13 +5,11 @@
 #include <memory>
 
 #include "cli/pool/commands.h"
+#include "cli/quota_flags.h"
 #include "cli/seconds.h"
 #include "pool/rest_client.h"
-#include "proto/byte_rate.h"
-#include "proto/percent.h"
 #include "proto/pool.pb.h"
 #include "server/supervisor/exit_code.h"
-#include "server/supervisor/serve_options.h"
 
 namespace farcall::cli {
 
@@ -85,52 +83,37 @@ void Print(const pb::Claim& claim) {
 
 struct RequestFlags {
   pb::ClaimRequest request;
-  std::string mem, share, limit, net;
+  QuotaFlags quota;
   uint32_t count = 1, seats = 0;
   double wait = 60, lifetime = 0;
 };
 
-// "0": what its host allows.
-Status ReadNet(const std::string& text, uint64_t* bytes_per_s) {
-  *bytes_per_s = 0;
-  if (text == "0" || ParseByteRate(text, bytes_per_s)) return {};
-  return {Code::kInvalid,
-          "--net '" + text + "': " + kByteRateForm + "; 0 for what its host allows"};
+int64_t Milliseconds(double seconds) {
+  return static_cast<int64_t>(seconds * 1000);
 }
 
-Status Fill(RequestFlags& flags) {
-  if (!flags.mem.empty()) {
-    Result<uint64_t> bytes = server::ParseBytes(flags.mem);
-    if (!bytes.ok()) return {Code::kInvalid, "--mem: " + bytes.status().message()};
-    flags.request.set_memory_bytes(*bytes);
-  }
-  for (auto [text, name, set] :
-       {std::tuple(&flags.share, "--share", &pb::ClaimRequest::set_share_milli),
-        {&flags.limit, "--limit", &pb::ClaimRequest::set_limit_milli}}) {
-    if (text->empty()) continue;
-    Result<uint32_t> milli = server::ParsePercent(*text);
-    if (!milli.ok()) return {Code::kInvalid, std::string(name) + ": " + milli.status().message()};
-    (flags.request.*set)(*milli);
-  }
-  if (!flags.net.empty()) {
-    uint64_t bytes_per_s = 0;
-    FARCALL_TRY(ReadNet(flags.net, &bytes_per_s));
-    flags.request.set_net_bytes_per_s(bytes_per_s);
-  }
+// Of a claim's request or its change: what was given.
+template <typename Message>
+void Fill(const QuotaFlags& quota, Message* message) {
+  if (!quota.mem.empty()) message->set_memory_bytes(quota.Bytes());
+  if (!quota.share.empty()) message->set_share_milli(QuotaFlags::Milli(quota.share));
+  if (!quota.limit.empty()) message->set_limit_milli(QuotaFlags::Milli(quota.limit));
+  if (!quota.priority.empty()) message->set_class_(quota.priority);
+  if (!quota.net.empty()) message->set_net_bytes_per_s(quota.BytesPerSecond());
+}
+
+void Fill(RequestFlags& flags) {
+  Fill(flags.quota, &flags.request);
   flags.request.set_count(flags.count);
   flags.request.set_max_sessions(flags.seats);
-  flags.request.set_wait_ms(static_cast<int64_t>(flags.wait * 1000));
-  flags.request.set_lifetime_ms(static_cast<int64_t>(flags.lifetime * 1000));
+  flags.request.set_wait_ms(Milliseconds(flags.wait));
+  flags.request.set_lifetime_ms(Milliseconds(flags.lifetime));
   const char* user = std::getenv("USER");
   if (flags.request.owner().empty() && user != nullptr) flags.request.set_owner(user);
-  return {};
 }
 
 int Request(const Door& door, RequestFlags& flags) {
-  if (Status filled = Fill(flags); !filled.ok()) {
-    std::fprintf(stderr, "farcall pool request: %s\n", filled.message().c_str());
-    return server::kExitUsage;
-  }
+  Fill(flags);
   pb::Claim claim;
   int code = Call(door, "POST", "/v1/claims", &flags.request, &claim);
   if (code != 0) return code;
@@ -149,11 +132,7 @@ void AddRequest(CLI::App& app, int& exit_code) {
       app.add_subcommand("request", "Asks for a claim, and waits until it is bound");
   auto door = AddDoor(command);
   auto flags = std::make_shared<RequestFlags>();
-  command->add_option("--mem", flags->mem,
-                      "memory on each GPU, such as 4GiB (default: a whole GPU)");
-  command->add_option("--share", flags->share, "guaranteed share, such as 30%");
-  command->add_option("--limit", flags->limit, "most of a GPU's time, such as 50%");
-  command->add_option("--net", flags->net, "bytes a second of the network, such as 100MB/s");
+  AddQuotaFlags(command, &flags->quota);
   command->add_option("--count", flags->count, "GPUs, all of one host")->capture_default_str();
   command->add_option("--seats", flags->seats, "sessions at once (default: 64)");
   command->add_option("--wait", flags->wait, "seconds to wait for it, at most 60")
@@ -172,6 +151,7 @@ void AddRequest(CLI::App& app, int& exit_code) {
       "--placer", [flags](const std::string& text) { flags->request.set_placer(text); },
       "pack or spread");
   command->footer(
+      "Without --mem it is a whole GPU, without --net what its host allows.\n"
       "Example: farcall pool request --mem 4GiB --share 25%\n"
       "         FARCALL_CLAIM=c-... FARCALL_ENDPOINT=pool://127.0.0.1:7718 ./a.out");
   command->callback([door, flags, &exit_code] { exit_code = Request(*door, *flags); });
@@ -194,42 +174,15 @@ void AddOfClaim(CLI::App& app, int& exit_code, const char* name, const char* doe
 }
 
 struct SetFlags {
-  std::string id, mem, share, limit, priority, net;
+  std::string id;
+  QuotaFlags quota;
   double lifetime = -1;
 };
 
-Status Fill(const SetFlags& flags, pb::ClaimChange* change) {
-  if (!flags.mem.empty()) {
-    Result<uint64_t> bytes = server::ParseBytes(flags.mem);
-    if (!bytes.ok()) return {Code::kInvalid, "--mem: " + bytes.status().message()};
-    change->set_memory_bytes(*bytes);
-  }
-  for (auto [text, name, set] :
-       {std::tuple(&flags.share, "--share", &pb::ClaimChange::set_share_milli),
-        {&flags.limit, "--limit", &pb::ClaimChange::set_limit_milli}}) {
-    if (text->empty()) continue;
-    uint32_t milli = 0;
-    if (!ParseMilli(*text, &milli))
-      return {Code::kInvalid,
-              std::string(name) + " '" + *text + "': " + kPartForm + ", 0% for none"};
-    (change->*set)(milli);
-  }
-  if (!flags.priority.empty()) change->set_class_(flags.priority);
-  if (!flags.net.empty()) {
-    uint64_t bytes_per_s = 0;
-    FARCALL_TRY(ReadNet(flags.net, &bytes_per_s));
-    change->set_net_bytes_per_s(bytes_per_s);
-  }
-  if (flags.lifetime >= 0) change->set_lifetime_ms(static_cast<int64_t>(flags.lifetime * 1000));
-  return {};
-}
-
 int Set(const Door& door, const SetFlags& flags) {
   pb::ClaimChange change;
-  if (Status filled = Fill(flags, &change); !filled.ok()) {
-    std::fprintf(stderr, "farcall pool set: %s\n", filled.message().c_str());
-    return server::kExitUsage;
-  }
+  Fill(flags.quota, &change);
+  if (flags.lifetime >= 0) change.set_lifetime_ms(Milliseconds(flags.lifetime));
   pb::Claim claim;
   int code = Call(door, "PATCH", "/v1/claims/" + flags.id, &change, &claim);
   if (code == 0 && !door.json) Print(claim);
@@ -241,13 +194,7 @@ void AddSet(CLI::App& app, int& exit_code) {
   auto door = AddDoor(command);
   auto flags = std::make_shared<SetFlags>();
   command->add_option("name", flags->id, "the claim's")->required()->check(CheckName);
-  command->add_option("--mem", flags->mem, "memory on each GPU, such as 4GiB");
-  command->add_option("--share", flags->share, "guaranteed share, such as 30%");
-  command->add_option("--limit", flags->limit, "most of a GPU's time, such as 50%");
-  command->add_option("--priority", flags->priority, "high, normal or low")
-      ->check(CLI::IsMember({"high", "normal", "low"}));
-  command->add_option("--net", flags->net,
-                      "bytes a second of the network, such as 100MB/s; 0: what its host allows");
+  AddQuotaFlags(command, &flags->quota);
   command->add_option("--lifetime", flags->lifetime, "seconds from its request; 0: no end")
       ->check(CheckSeconds);
   command->footer("Example: farcall pool set c-0123456789abcdef --share 50%");

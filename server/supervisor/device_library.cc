@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "cuda-abi/error_names.h"
 #include "cuda-abi/skipped_kernels.h"
 
 namespace farcall::server {
@@ -154,6 +155,11 @@ Status LoadDeviceLibrary(const std::string& path, DriverApi* api) {
   return LoadDriverApi(library, api);
 }
 
+std::string ErrorWithCode(CUresult error) {
+  const char* name = cuda_abi::ErrorName(error);
+  return std::string(name == nullptr ? "code" : name) + " (" + std::to_string(error) + ")";
+}
+
 Result<DeviceReport> ReportDevices(const DriverApi& api) {
   CUresult result = api.cuInit(0);
   int count = 0;
@@ -161,7 +167,7 @@ Result<DeviceReport> ReportDevices(const DriverApi& api) {
     result = api.cuDeviceGetCount(&count);
   }
   if (result != CUDA_SUCCESS) {
-    return Status(Code::kUnavailable, "cuInit failed with code " + std::to_string(result));
+    return Status(Code::kUnavailable, "cuInit: " + ErrorWithCode(result));
   }
   if (count == 0) {
     return Status(Code::kUnavailable, "the device library finds no device");

@@ -29,6 +29,9 @@ struct DeviceChoice {
 // no such file)
 Result<std::vector<DeviceChoice>> DeviceChoices(const std::string& option);
 
+// "CUDA_ERROR_NO_DEVICE (100)".
+std::string ErrorWithCode(CUresult error);
+
 // Loads it into this process for good and fills the table; cuInit is the caller's.
 //   Errors  kUnavailable (why it cannot be loaded)
 Status LoadDeviceLibrary(const std::string& path, DriverApi* api);

@@ -17,6 +17,7 @@
 #include "proto/decimal.h"
 #include "proto/nearest.h"
 #include "proto/percent.h"
+#include "transport/url.h"
 
 namespace farcall::server {
 
@@ -299,6 +300,7 @@ bool IsLoopbackUrl(std::string_view url) {
 
 Status CheckServeOptions(const ServeOptions& options) {
   for (const std::string& url : options.listen) {
+    FARCALL_TRY(ParseUrl(url).status());
     if (options.token.empty() && options.pool.url.empty() && !IsLoopbackUrl(url)) {
       return {Code::kInvalid,
               "listen '" + url +

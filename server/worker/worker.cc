@@ -143,8 +143,7 @@ class Worker {
     FARCALL_TRY(LoadDeviceLibrary(setup_.device_path, &api_));
     CUresult result = api_.cuInit(0);
     if (result != CUDA_SUCCESS) {
-      return {Code::kUnavailable,
-              "cuInit failed on the server with code " + std::to_string(result)};
+      return {Code::kUnavailable, "cuInit on the server: " + ErrorWithCode(result)};
     }
 
     Welcome& welcome = setup_.welcome;

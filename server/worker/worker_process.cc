@@ -184,7 +184,8 @@ Result<ProbedDevices> ProbeDevices(const std::vector<DeviceChoice>& choices,
     }
     why += (why.empty() ? "" : "; ") + choice.kind + ": " + found.status().message();
   }
-  return Status(Code::kUnavailable, "no device: " + why);
+  return Status(Code::kUnavailable,
+                (gpus.empty() ? "no device: " : "no device of --gpus '" + gpus + "': ") + why);
 }
 
 Result<ProbedDevices> ProbeMigDevices(const std::vector<DeviceChoice>& choices,

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is wrong with a command line, told alike by every program of ours.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "server/supervisor/exit_code.h"
+
+namespace farcall::cli {
+
+// "serve, run, env": those for people.
+inline std::string CommandsOf(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    if (!command->get_group().empty()) names += (names.empty() ? "" : ", ") + command->get_name();
+  return names;
+}
+
+// One line on stderr with the command it was given to, unless --help or --version was asked for.
+// The exit code.
+inline int ExplainUsage(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  const CLI::App* command = &app;
+  std::string name = app.get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().back();
+    name += " " + command->get_name();
+  }
+  std::string what = error.what();
+  if (command->get_require_subcommand_min() > 0) {
+    const std::vector<std::string> rest = command->remaining();
+    const char* kind = rest.empty() || rest.front()[0] != '-' ? "' is no command" : "' is no flag";
+    what = rest.empty() ? "a command is missing" : "'" + rest.front() + kind;
+    what += "; there are " + CommandsOf(*command);
+  }
+  std::fprintf(stderr, "%s: %s (see %s --help)\n", name.c_str(), what.c_str(), name.c_str());
+  return server::kExitUsage;
+}
+
+}  // namespace farcall::cli

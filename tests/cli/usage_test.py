@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a command line: one line that names the command, the value and what would be right, and exit code 2."""
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "session"))
+from harness import BUILD, FARCALL  # noqa: E402
+
+HAS_CONTROL = (BUILD / "libexec/farcall/farcall-control").exists()
+HAS_POOL = (BUILD / "libexec/farcall/farcall-pool").exists()
+PART = "write a part of a device as 30%, 12.5% or 0.3"
+# Command line, who speaks, what the line says.
+WRONG = [
+    ("", "farcall", "a command is missing; there are serve, run, env"),
+    ("serv", "farcall", "'serv' is no command; there are serve, run, env"),
+    ("--sahre", "farcall", "'--sahre' is no flag"),
+    ("run", "farcall run", "command is required"),
+    ("run --share 120% -- true", "farcall run", f"'120%': {PART}"),
+    ("run --limit=-5 -- true", "farcall run", f"'-5': {PART}"),
+    ("run --mem lots -- true", "farcall run", "size 'lots': write it as 4GiB"),
+    ("run --net 5 -- true", "farcall run", "'5': write 100MB/s"),
+    ("run --priority urgent -- true", "farcall run", "urgent not in {high,normal,low}"),
+    ("run --count 65 -- true", "farcall run", "65 not in range"),
+    ("serve --listen here", "farcall serve", 'endpoint "here": has no transport; write tcp://host:port'),
+]
+WRONG_CONTROL = [
+    ("quota", "farcall quota", "a command is missing; there are set"),
+    ("quota set", "farcall quota set", "vgpu is required"),
+    ("quota set a --share 1.5", "farcall quota set", f"'1.5': {PART}"),
+    ("top --often", "farcall top", "not expected: --often"),
+]
+WRONG_POOL = [
+    ("pool", "farcall pool", "a command is missing; there are serve, dev, request"),
+    ("pool lend", "farcall pool", "'lend' is no command"),
+    ("pool request --share 3/4", "farcall pool request", f"'3/4': {PART}"),
+    ("pool set c-1 --net fast", "farcall pool set", "'fast': write 100MB/s"),
+]
+
+
+def farcall(line):
+    return subprocess.run([FARCALL, *line.split()], capture_output=True, text=True, timeout=60)
+
+
+class Usage(unittest.TestCase):
+    def test_what_is_wrong_is_said_in_one_line(self):
+        for line, speaker, says in WRONG + HAS_CONTROL * WRONG_CONTROL + HAS_POOL * WRONG_POOL:
+            with self.subTest(line=line):
+                done = farcall(line)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertTrue(done.stderr.startswith(speaker + ": "), done.stderr)
+                self.assertIn(says, done.stderr)
+
+    def test_devices_that_are_not_there_are_named(self):
+        done = farcall("serve --device cpu --gpus 9")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("no device of --gpus '9': cpu: cuInit: CUDA_ERROR_NO_DEVICE (100)", done.stderr)
+
+    @unittest.skipUnless(HAS_POOL, "needs the pool")
+    def test_a_pool_that_is_not_there(self):
+        done = farcall("pool list --pool http://127.0.0.1:9")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("pool http://127.0.0.1:9: cannot connect (is `farcall pool serve` running there?)", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
