@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branches, calls, what the device runtime provides by name.
+// Branches and calls.
 #include <llvm/IR/MDBuilder.h>
 
 #include "cpu-device/exec/function_ids.h"
@@ -157,52 +157,6 @@ bool Emitter::CallFunction(const Instruction& instruction, const ptx::Function* 
   if (!EmitBody(&scope)) return false;
   b_.SetInsertPoint(scope.return_block);
   return StoreReturns(instruction, returns);
-}
-
-// What nvcc's headers expect of the device runtime.
-bool Emitter::CallBuiltin(const Instruction& instruction, std::string_view name, bool* known) {
-  const Operand& results = instruction.operands[0];
-  static const Operand kNone;
-  const Operand& arguments = instruction.operands.size() > 2 ? instruction.operands[2] : kNone;
-  auto argument = [&](size_t i, unsigned bits) -> Value* {
-    const Operand& operand = arguments.elements[i];
-    if (operand.variable) {
-      auto it = scope_->param_slots.find(operand.variable);
-      if (it != scope_->param_slots.end()) return b_.CreateLoad(IntOf(bits), it->second);
-    }
-    return ReadInt(operand, bits);
-  };
-  auto pointer = [&](size_t i) { return b_.CreateIntToPtr(argument(i, 64), b_.getPtrTy()); };
-  auto give = [&](Value* value) {
-    if (results.elements.empty()) return;
-    const Operand& operand = results.elements[0];
-    if (operand.variable) {
-      auto it = scope_->param_slots.find(operand.variable);
-      if (it != scope_->param_slots.end()) {
-        b_.CreateStore(value, it->second);
-        return;
-      }
-    }
-    Write(operand, value);
-  };
-  size_t count = arguments.elements.size();
-  *known = true;
-  if (name == "vprintf" && count == 2) {
-    give(Call("fc_rt_vprintf", b_.getInt32Ty(), {pointer(0), pointer(1)}));
-  } else if (name == "malloc" && count == 1) {
-    give(Call("fc_rt_malloc", b_.getInt64Ty(), {argument(0, 64)}));
-  } else if (name == "free" && count == 1) {
-    Call("fc_rt_free", b_.getVoidTy(), {argument(0, 64)});
-  } else if (name == "cudaGraphSetConditional" && count == 2) {
-    Call("fc_rt_set_conditional", b_.getVoidTy(), {argument(0, 64), argument(1, 32)});
-  } else if (name == "__assertfail" && count == 5) {
-    Call("fc_rt_assert", b_.getVoidTy(),
-         {block_, thread_, pointer(0), pointer(1), argument(2, 32), pointer(3)});
-    Unreachable();
-  } else {
-    *known = false;
-  }
-  return true;
 }
 
 bool Emitter::EmitCall(const Instruction& instruction) {
