@@ -17,6 +17,8 @@ inline constexpr uint32_t kSmCount = 8;
 inline constexpr uint32_t kGridWorkspaceBytes = 64;
 inline constexpr uint32_t kMaxClusterBlocks = 16;
 
+class ChildGrids;
+
 // One grid.
 struct LaunchContext {
   const uint8_t* params = nullptr;
@@ -36,6 +38,7 @@ struct LaunchContext {
   // Not read by compiled code.
   uint64_t param_bytes = 0;
   const char* kernel_name = "";
+  ChildGrids* children = nullptr;
 };
 
 struct ClusterContext;

@@ -74,7 +74,8 @@ class LayoutBuilder {
 
   void Scan(const Operand& operand, const ptx::Instruction& instruction) {
     if (operand.variable) PlaceShared(operand.variable);
-    if (operand.function) {
+    // An entry is launched, not called.
+    if (operand.function && !operand.function->is_entry) {
       if (!instruction.Is(ptx::Opcode::kCall)) layout_->address_taken.insert(operand.function);
       // a declaration's definition, or what an alias stands for
       Function* target = module_.FindFunction(operand.function->name);
@@ -92,7 +93,7 @@ class LayoutBuilder {
   void VisitAddressTaken() {
     for (const auto& variable : module_.globals) {
       for (const ptx::Relocation& relocation : variable->relocations) {
-        if (!relocation.function) continue;
+        if (!relocation.function || relocation.function->is_entry) continue;
         layout_->address_taken.insert(relocation.function);
         Visit(*const_cast<Function*>(relocation.function));
       }

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 
+#include "cpu-device/exec/child_grids.h"
 #include "cpu-device/exec/executor.h"
 #include "cpu-device/exec/function_ids.h"
 #include "cpu-device/exec/layout.h"
@@ -126,7 +127,7 @@ class KernelImpl final : public Kernel {
   std::chrono::nanoseconds worth_{0};
 };
 
-class ProgramImpl final : public Program {
+class ProgramImpl final : public Program, public KernelsByAddress {
  public:
   explicit ProgramImpl(GlobalMemory& memory) : memory_(memory) {}
   ~ProgramImpl() override {
@@ -136,6 +137,7 @@ class ProgramImpl final : public Program {
   const std::vector<std::string>& KernelNames() const override { return kernel_names_; }
   const std::vector<GlobalInfo>& Globals() const override { return globals_; }
   Kernel* FindKernel(std::string_view name) override;
+  Kernel* KernelAt(uint64_t address) override;
 
   ptx::Module& module() { return module_; }
   std::mutex& parse_mutex() { return parse_mutex_; }
@@ -237,6 +239,14 @@ Kernel* ProgramImpl::FindKernel(std::string_view name) {
   Kernel* found = kernel.get();
   kernels_.emplace(std::string(name), std::move(kernel));
   return found;
+}
+
+Kernel* ProgramImpl::KernelAt(uint64_t address) {
+  const uint64_t index = (address - FunctionId(0)) / kFunctionIdStep;
+  if (index >= module_.functions.size() || FunctionId(static_cast<uint32_t>(index)) != address) {
+    return nullptr;
+  }
+  return FindKernel(module_.functions[index]->name);
 }
 
 ExecResult KernelImpl::Open() {
@@ -447,6 +457,8 @@ ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
   launch.explicit_cluster =
       info_.required_cluster[0] != 0 || cluster.x * cluster.y * cluster.z != 1;
   launch.kernel_name = info_.name.c_str();
+  ChildGrids children(program_);
+  launch.children = &children;
 
   BlockShape shape;
   shape.threads = threads[0] * threads[1] * threads[2];
@@ -457,7 +469,8 @@ ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
   // Of a power of two, like every alignment.
   const uint64_t mask = std::max<uint64_t>(layout_.local_align, 64) - 1;
   shape.local_bytes = (std::min(layout_.local_bytes + stack, kMaxLocalBytes) + mask) & ~mask;
-  return RunBlocks(shape, &launch);
+  result = RunBlocks(shape, &launch);
+  return result.ok() ? children.RunAll() : result;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "cpu-device/exec/block.h"
+#include "cpu-device/exec/child_grids.h"
 #include "cpu-device/exec/cluster.h"
 #include "cpu-device/exec/device_heap.h"
 #include "cpu-device/exec/device_output.h"
@@ -186,7 +187,8 @@ void* FindRuntimeSymbol(std::string_view name) {
   for (const RuntimeSymbol& symbol : kSymbols) {
     if (symbol.name == name) return symbol.address;
   }
-  for (auto symbols : {FloatSymbols, TextureSymbols, AsyncSymbols, TensorSymbols}) {
+  for (auto symbols :
+       {FloatSymbols, TextureSymbols, AsyncSymbols, TensorSymbols, ChildGridSymbols}) {
     unsigned count = 0;
     const RuntimeSymbol* more = symbols(&count);
     for (unsigned i = 0; i < count; ++i) {

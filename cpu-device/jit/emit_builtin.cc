@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that a program only declares: what nvcc's headers and libcudadevrt expect of the device.
+// Functions that a program only declares: what nvcc's headers and libcudadevrt expect of the
+// device.
 #include <algorithm>
 
 #include "cpu-device/jit/emitter.h"
@@ -12,9 +13,10 @@ struct Builtin {
   std::string_view name;
   const char* symbol;
   unsigned result_bits;  // 0: none
-  // A letter each: w 32 bits, d 64 bits, p address to be read, - not handed on.
+  // A letter each: w 32 bits, d 64 bits, p address to be read, s address of a struct given by
+  // value, - not handed on.
   std::string_view arguments;
-  enum Context { kNone, kThread } context = kNone;  // kThread: its block and itself come first
+  enum Context { kNone, kBlock, kThread } context = kNone;  // what of the caller comes first
   bool returns = true;
 };
 
@@ -24,7 +26,27 @@ constexpr Builtin kBuiltins[] = {
     {"free", "fc_rt_free", 0, "d"},
     {"cudaGraphSetConditional", "fc_rt_set_conditional", 0, "dw"},
     {"__assertfail", "fc_rt_assert", 0, "ppwp-", Builtin::kThread, false},
+    // Dynamic parallelism. Its functions without an entry here are refused.
+    {"__cuda_syscall_cnpv2SetLastError", "fc_rt_set_device_error", 32, "w", Builtin::kThread},
+    {"__cuda_syscall_cnpv2GetLastError", "fc_rt_device_error", 32, "", Builtin::kThread},
+    {"__cuda_syscall_cnpv2GetParameterBufferV2", "fc_rt_parameter_buffer", 64, "dssw",
+     Builtin::kThread},
+    {"__cuda_syscall_cnpv2LaunchDeviceV2", "fc_rt_launch", 32, "dd", Builtin::kBlock},
+    {"__cuda_syscall_cnpv2StreamCreate", "fc_rt_create_handle", 32, "dw", Builtin::kBlock},
+    {"__cuda_syscall_cnpv2StreamDestroy", "fc_rt_destroy_handle", 32, "d", Builtin::kBlock},
+    {"__cuda_syscall_cnpv2StreamWaitEvent", "fc_rt_order_handles", 32, "dd-", Builtin::kBlock},
+    {"__cuda_syscall_cnpv2EventCreate", "fc_rt_create_handle", 32, "dw", Builtin::kBlock},
+    {"__cuda_syscall_cnpv2EventDestroy", "fc_rt_destroy_handle", 32, "d", Builtin::kBlock},
+    {"__cuda_syscall_cnpv2EventRecord", "fc_rt_order_handles", 32, "dd", Builtin::kBlock},
+    {"__cuda_syscall_cnpv2FuncGetAttribute", "fc_rt_kernel_attribute", 32, "dwd", Builtin::kBlock},
 };
+
+// Dynamic parallelism had other names before its second version, with the same arguments.
+std::string NewName(std::string_view name) {
+  constexpr std::string_view kOld = "cnp", kNew = "__cuda_syscall_cnpv2";
+  return std::string(name.starts_with(kOld) ? kNew : "") +
+         std::string(name.substr(name.starts_with(kOld) ? kOld.size() : 0));
+}
 
 }  // namespace
 
@@ -33,10 +55,10 @@ bool Emitter::CallBuiltin(const Instruction& instruction, std::string_view name,
   const Operand& results = instruction.operands[0];
   static const Operand kNone;
   const Operand& arguments = instruction.operands.size() > 2 ? instruction.operands[2] : kNone;
+  const std::string wanted = NewName(name);
   const auto* builtin = std::find_if(std::begin(kBuiltins), std::end(kBuiltins),
-                                     [&](const Builtin& one) { return one.name == name; });
-  *known = builtin != std::end(kBuiltins) &&
-           builtin->arguments.size() == arguments.elements.size();
+                                     [&](const Builtin& one) { return one.name == wanted; });
+  *known = builtin != std::end(kBuiltins) && builtin->arguments.size() == arguments.elements.size();
   if (!*known) return true;
   auto slot_of = [&](const Operand& operand) -> Value* {
     if (operand.variable == nullptr) return nullptr;
@@ -44,13 +66,19 @@ bool Emitter::CallBuiltin(const Instruction& instruction, std::string_view name,
     return found == scope_->param_slots.end() ? nullptr : found->second;
   };
   std::vector<Value*> values;
-  if (builtin->context == Builtin::kThread) values = {block_, thread_};
+  if (builtin->context != Builtin::kNone) values.push_back(block_);
+  if (builtin->context == Builtin::kThread) values.push_back(thread_);
   for (size_t i = 0; i < arguments.elements.size(); ++i) {
     const char kind = builtin->arguments[i];
     if (kind == '-') continue;
     const Operand& operand = arguments.elements[i];
     const unsigned bits = kind == 'w' ? 32 : 64;
     Value* slot = slot_of(operand);
+    if (kind == 's') {
+      if (!slot) return Unsupported(instruction, "argument");
+      values.push_back(slot);
+      continue;
+    }
     Value* value = slot ? b_.CreateLoad(IntOf(bits), slot) : ReadInt(operand, bits);
     values.push_back(kind == 'p' ? b_.CreateIntToPtr(value, b_.getPtrTy()) : value);
   }
