@@ -9,6 +9,7 @@ architectures becomes PTX of ARCH alone. What CMake leaves out (OpenGL, Vulkan, 
 Arguments are those of the repository's own test_args.json, which also skips what wants a display and a person; a sample with several runs passes if all do. A sample that passes is run
 again on the dry device, which executes no kernel: `noticed` says whether its own check fails then.
 Those that compile at run time have profile 12.1, which NVIDIA's compilers know by name, the others 13.0.
+A run is cut off after --limit seconds of processor time, which says the same on a busy machine, and at four times as much by the clock.
 exclusions.tsv lists what no software device can pass, a cause each; exit 1 if anything else fails. --keep writes the table into docs/results/cpu-device/,
 after each sample: a run that is cut short keeps what it has.
 """
@@ -18,7 +19,9 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -123,8 +126,10 @@ def once(args, program, arguments, device, devices):
     start = time.monotonic()
     try:
         done = subprocess.run([str(program), *arguments], cwd=program.parent, env=env, capture_output=True, text=True, errors="replace",
-                              timeout=args.limit, stdin=subprocess.DEVNULL)
-        code, output = done.returncode, done.stdout + done.stderr
+                              timeout=4 * args.limit, stdin=subprocess.DEVNULL,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (args.limit, args.limit + 10)))
+        code = "limit" if done.returncode == -signal.SIGXCPU else done.returncode
+        output = done.stdout + done.stderr
     except subprocess.TimeoutExpired as expired:
         code, output = "limit", (expired.stdout or b"").decode(errors="replace")
     return code, output, time.monotonic() - start
@@ -178,7 +183,7 @@ def measure(args, name, program):
         total += wall_s
         verdict = run.verdict(code, output)
         if verdict != "pass" and worst == "pass":
-            said = f"not done within {args.limit} s" if verdict == "limit" else f"exit {code}: {last_line(output)}"
+            said = f"not done within {args.limit} s of processor time" if verdict == "limit" else f"exit {code}: {last_line(output)}"
             worst, note = verdict, f"run {number}: {said}" if len(runs) > 1 else said
             break
     noticed = ""
@@ -240,7 +245,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/samples-device")
     parser.add_argument("--nvcc", default=shutil.which("nvcc") or "nvcc")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--limit", type=int, default=300, help="seconds that one run may take")
+    parser.add_argument("--limit", type=int, default=300, help="seconds of processor time that one run may take")
     parser.add_argument("--only", default="", help="comma list of names; other samples' kept rows stay")
     parser.add_argument("--no-build", action="store_true")
     parser.add_argument("--keep", action="store_true")
