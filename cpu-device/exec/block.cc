@@ -68,12 +68,14 @@ bool Block::Start(const BlockShape& shape, LaunchContext* launch, const uint32_t
   context_.shared = shared_.Place(shape.shared_bytes, shape.shared_align);
   context_.shared_bytes = shape.shared_bytes;
   // The loop form reuses one thread's local memory for all: no thread outlives its turn.
-  context_.local_threads = shape.loop ? 1 : shape.threads;
+  context_.local_threads = shape.form == CodeForm::kLoop ? 1 : shape.threads;
   context_.local = local_.Reserve(shape.local_bytes * context_.local_threads);
   context_.local_bytes = shape.local_bytes;
   std::copy(ctaid, ctaid + 3, context_.ctaid);
   context_.smid = smid;
   if (!context_.shared || !context_.local) return false;
+  chunk_ = 0;
+  frame_next_ = frame_end_ = nullptr;
   if (shape.loop) return true;
 
   warp_count_ = (shape.threads + kWarpSize - 1) / kWarpSize;
@@ -106,8 +108,6 @@ bool Block::Start(const BlockShape& shape, LaunchContext* launch, const uint32_t
     warp.yielded = warp.stepped = warp.group_count = 0;
   }
   std::fill(std::begin(barriers_), std::end(barriers_), Barrier{});
-  chunk_ = 0;
-  frame_next_ = frame_end_ = nullptr;
   return true;
 }
 

@@ -47,6 +47,7 @@ class SharedWindow {
 
 // What a block needs to know of its kernel.
 struct BlockShape {
+  CodeForm form = CodeForm::kLoop;
   LoopEntry loop = nullptr;  // one of the two
   CoroutineEntry coroutine = nullptr;
   uint32_t threads = 0;

@@ -9,7 +9,7 @@
 
 namespace farcall::cpu_device {
 
-inline constexpr uint32_t kCodegenVersion = 12;
+inline constexpr uint32_t kCodegenVersion = 13;
 inline constexpr uint32_t kWarpSize = 32;
 inline constexpr uint32_t kMaxThreadsPerBlock = 1024;
 inline constexpr uint32_t kBarrierCount = 16;
@@ -115,6 +115,13 @@ struct ThreadContext {
   uint32_t predicate = 0;        // in: vote's operand; out: shfl's, match's, elect's
   uint64_t value = 0;            // in: operand; out: result
   uint32_t cluster_phase = ~0u;  // of the cluster's barrier, when this thread arrived last
+};
+
+// What a kernel's code is entered as.
+enum class CodeForm : uint32_t {
+  kLoop,       // runs a block, its threads one after the other
+  kCoroutine,  // runs a thread up to where it waits
+  kRegions,    // runs a block, all its threads from one synchronisation point to the next
 };
 
 using LoopEntry = void (*)(BlockContext*);

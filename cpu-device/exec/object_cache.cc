@@ -23,7 +23,7 @@ struct Header {
   CacheKey key;
   CacheKey object_hash;
   uint64_t object_bytes;
-  uint32_t coroutine;
+  uint32_t form;
   uint32_t version;
 };
 
@@ -128,7 +128,9 @@ bool ReadCachedKernel(const std::string& directory, const CacheKey& key, CachedK
   char extra;
   bool good = IsTrusted(fd) && ReadWhole(fd, &header, sizeof(header)) &&
               memcmp(header.magic, kMagic, sizeof(kMagic)) == 0 && header.key == key &&
-              header.version == kCodegenVersion && header.object_bytes <= kMaxObjectBytes;
+              header.version == kCodegenVersion &&
+              header.form <= static_cast<uint32_t>(CodeForm::kRegions) &&
+              header.object_bytes <= kMaxObjectBytes;
   if (good) {
     struct stat info;
     good = fstat(fd, &info) == 0 &&
@@ -138,7 +140,7 @@ bool ReadCachedKernel(const std::string& directory, const CacheKey& key, CachedK
     kernel->object.resize(header.object_bytes);
     good = ReadWhole(fd, kernel->object.data(), kernel->object.size()) &&
            read(fd, &extra, 1) == 0 && HashText(kernel->object) == header.object_hash;
-    kernel->coroutine = header.coroutine != 0;
+    kernel->form = static_cast<CodeForm>(header.form);
   }
   close(fd);
   if (!good) unlink(path.c_str());
@@ -160,7 +162,7 @@ void WriteCachedKernel(const std::string& directory, const CacheKey& key,
   header.key = key;
   header.object_hash = HashText(kernel.object);
   header.object_bytes = kernel.object.size();
-  header.coroutine = kernel.coroutine;
+  header.form = static_cast<uint32_t>(kernel.form);
   header.version = kCodegenVersion;
   bool good = WriteWhole(fd, &header, sizeof(header)) &&
               WriteWhole(fd, kernel.object.data(), kernel.object.size());

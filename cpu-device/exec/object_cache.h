@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "cpu-device/exec/context.h"
+
 namespace farcall::cpu_device {
 
 using CacheKey = std::array<uint8_t, 32>;
@@ -17,7 +19,7 @@ CacheKey HashText(std::string_view text);
 CacheKey KernelKey(const CacheKey& text_hash, std::string_view kernel);
 
 struct CachedKernel {
-  bool coroutine = false;
+  CodeForm form = CodeForm::kLoop;
   std::string object;
 };
 

@@ -79,13 +79,12 @@ constexpr std::chrono::nanoseconds kLeastRunTime = std::chrono::milliseconds(2);
 
 struct Code {
   std::unique_ptr<LoadedObject> object;
-  bool coroutine = false;
+  CodeForm form = CodeForm::kLoop;
   void EnterInto(BlockShape* shape) const {
-    if (coroutine) {
-      shape->coroutine = reinterpret_cast<CoroutineEntry>(object->entry());
-    } else {
-      shape->loop = reinterpret_cast<LoopEntry>(object->entry());
-    }
+    const bool coroutine = form == CodeForm::kCoroutine;
+    shape->form = form;
+    shape->loop = coroutine ? nullptr : reinterpret_cast<LoopEntry>(object->entry());
+    shape->coroutine = coroutine ? reinterpret_cast<CoroutineEntry>(object->entry()) : nullptr;
   }
 };
 
@@ -336,7 +335,7 @@ ExecResult KernelImpl::CompileCode(bool quick) {
   compile(request, &compiled);
   if (compiled.status != ExecStatus::kOk) return {compiled.status, compiled.message};
   CachedKernel cached;
-  cached.coroutine = compiled.coroutine;
+  cached.form = compiled.form;
   cached.object = std::move(compiled.object);
   ExecResult adopted = Adopt(cached, quick);
   if (adopted.ok()) WriteCachedKernel(Options().cache_dir, KeyOf(quick), cached);
@@ -348,7 +347,7 @@ ExecResult KernelImpl::Adopt(const CachedKernel& compiled, bool quick) {
   auto code = std::make_unique<Code>();
   code->object = LoadedObject::Load(compiled.object, &error);
   if (!code->object) return {ExecStatus::kUnsupported, "kernel " + info_.name + ": " + error};
-  code->coroutine = compiled.coroutine;
+  code->form = compiled.form;
   (quick ? quick_ : full_) = std::move(code);
   if (!quick) optimised_.store(full_.get(), std::memory_order_release);
   return {};

@@ -21,12 +21,14 @@
 #include <llvm/Transforms/Scalar/InstSimplifyPass.h>
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
+#include <llvm/Transforms/Utils/LoopSimplify.h>
 
 #include <cstdlib>
 #include <mutex>
 
 #include "cpu-device/jit/contraction.h"
 #include "cpu-device/jit/emitter.h"
+#include "cpu-device/jit/regions/regions.h"
 #include "cpu-device/jit/window_checks.h"
 
 namespace farcall::cpu_device::jit {
@@ -80,7 +82,17 @@ llvm::ModulePassManager QuickPipeline() {
   return passes;
 }
 
-void Optimise(llvm::Module& module, llvm::TargetMachine& machine, bool quick) {
+// Before regions are formed: few branches, and loops that are entered at one place.
+llvm::FunctionPassManager PrepareRegions() {
+  llvm::FunctionPassManager passes = Prepare();
+  passes.addPass(llvm::SimplifyCFGPass());
+  passes.addPass(llvm::InstSimplifyPass());
+  passes.addPass(llvm::LoopSimplifyPass());
+  return passes;
+}
+
+void Run(llvm::Module& module, llvm::TargetMachine& machine,
+         llvm::function_ref<llvm::ModulePassManager(llvm::PassBuilder&)> make) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
@@ -95,11 +107,17 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine, bool quick) {
       [](llvm::FunctionPassManager& manager, llvm::OptimizationLevel) {
         manager.addPass(WindowChecksPass());
       });
-  llvm::ModulePassManager passes;
-  passes.addPass(llvm::createModuleToFunctionPassAdaptor(Prepare()));
-  passes.addPass(quick ? QuickPipeline()
-                       : builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1));
-  passes.run(module, modules);
+  make(builder).run(module, modules);
+}
+
+void Optimise(llvm::Module& module, llvm::TargetMachine& machine, bool quick) {
+  Run(module, machine, [&](llvm::PassBuilder& builder) {
+    llvm::ModulePassManager passes;
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(Prepare()));
+    passes.addPass(quick ? QuickPipeline()
+                         : builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1));
+    return passes;
+  });
 }
 
 void Verify(const llvm::Module& module, const char* when, CompiledKernel* out) {
@@ -111,6 +129,58 @@ void Verify(const llvm::Module& module, const char* when, CompiledKernel* out) {
       std::string("code generation is wrong ") + when + ": " + stream.str().substr(0, 2000);
 }
 
+std::unique_ptr<llvm::Module> NewModule(llvm::LLVMContext& context,
+                                        const llvm::TargetMachine& machine) {
+  auto module = std::make_unique<llvm::Module>("kernel", context);
+  module->setTargetTriple(machine.getTargetTriple().str());
+  module->setDataLayout(machine.createDataLayout());
+  return module;
+}
+
+uint32_t MostThreads(const ptx::Function& entry) {
+  uint64_t most = kMaxThreadsPerBlock;
+  for (const uint32_t* declared : {entry.maxntid, entry.reqntid}) {
+    if (declared[0] == 0) continue;
+    most = std::min(most,
+                    uint64_t{declared[0]} * std::max(declared[1], 1u) * std::max(declared[2], 1u));
+  }
+  return static_cast<uint32_t>(most);
+}
+
+// Null where threads wait in ways that regions do not have, or the kernel is wrong altogether.
+std::unique_ptr<llvm::Module> EmitByRegions(const CompileRequest& request,
+                                            llvm::LLVMContext& context,
+                                            llvm::TargetMachine& machine, CompiledKernel* out) {
+  std::unique_ptr<llvm::Module> module = NewModule(context, machine);
+  Emitter emitter(request, *module, /*by_regions=*/true);
+  if (!emitter.EmitKernel()) return nullptr;
+  out->form = emitter.form();
+  if (out->form != CodeForm::kRegions) return module;
+  if (request.verify) Verify(*module, "before regions", out);
+  if (out->status != ExecStatus::kOk) return module;
+  Run(*module, machine, [](llvm::PassBuilder&) {
+    llvm::ModulePassManager passes;
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(PrepareRegions()));
+    return passes;
+  });
+  const bool formed =
+      FormRegions(*emitter.kernel(), emitter.unordered(), MostThreads(*request.entry));
+  return formed ? std::move(module) : nullptr;
+}
+
+std::unique_ptr<llvm::Module> EmitByThread(const CompileRequest& request,
+                                           llvm::LLVMContext& context, llvm::TargetMachine& machine,
+                                           CompiledKernel* out) {
+  std::unique_ptr<llvm::Module> module = NewModule(context, machine);
+  Emitter emitter(request, *module, /*by_regions=*/false);
+  if (!emitter.EmitKernel()) {
+    out->status = emitter.status();
+    out->message = emitter.error();
+  }
+  out->form = emitter.form();
+  return module;
+}
+
 void Compile(const CompileRequest& request, CompiledKernel* out) {
   size_t instructions = 0;
   for (const ptx::Function* function : request.layout->functions)
@@ -118,7 +188,6 @@ void Compile(const CompileRequest& request, CompiledKernel* out) {
   const bool quick = request.quick || instructions > kLargeKernel;
 
   llvm::LLVMContext context;
-  llvm::Module module("kernel", context);
   std::string error;
   auto machine = MakeTargetMachine(
       quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default, &error);
@@ -127,16 +196,11 @@ void Compile(const CompileRequest& request, CompiledKernel* out) {
     out->message = "LLVM has no code generator for this CPU: " + error;
     return;
   }
-  module.setTargetTriple(machine->getTargetTriple().str());
-  module.setDataLayout(machine->createDataLayout());
-
-  Emitter emitter(request, module);
-  if (!emitter.EmitKernel()) {
-    out->status = emitter.status();
-    out->message = emitter.error();
-    return;
-  }
-  out->coroutine = emitter.coroutine();
+  std::unique_ptr<llvm::Module> made;
+  if (!quick) made = EmitByRegions(request, context, *machine, out);
+  if (!made) made = EmitByThread(request, context, *machine, out);
+  if (out->status != ExecStatus::kOk) return;
+  llvm::Module& module = *made;
   const char* dump = getenv("FARCALL_PTXJIT_DUMP");
   if (dump && *dump == '1') module.print(llvm::errs(), nullptr);
   if (request.verify) Verify(module, "before optimisation", out);

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "cpu-device/exec/context.h"
 #include "cpu-device/exec/layout.h"
 #include "cpu-device/exec/program.h"
 
@@ -26,7 +27,7 @@ struct CompileRequest {
 struct CompiledKernel {
   ExecStatus status = ExecStatus::kOk;
   std::string message;
-  bool coroutine = false;
+  CodeForm form = CodeForm::kLoop;
   std::string object;  // ELF, exports kKernelSymbol
 };
 

@@ -23,7 +23,7 @@ bool Emitter::Emit(const Instruction& instruction) {
 #else
   const bool emitted = Dispatch(instruction);
 #endif
-  if (!emitted) {
+  if (!emitted || !error_.empty()) {
     if (error_.empty()) Unsupported(instruction);
     return false;
   }
@@ -186,7 +186,7 @@ bool Emitter::Dispatch(const Instruction& instruction) {
       b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
       return true;
     case Opcode::kNanosleep:
-      if (coroutine_ && !outlined_) Yield();
+      if (CanSuspend()) Yield();
       return true;
     // Hints without an effect a program can observe.
     case Opcode::kPrefetch:

@@ -4,6 +4,7 @@
 
 #include "cpu-device/exec/function_ids.h"
 #include "cpu-device/jit/emitter.h"
+#include "cpu-device/jit/regions/marks.h"
 #include "cpu-device/jit/spin_loop.h"
 
 namespace farcall::cpu_device::jit {
@@ -20,6 +21,10 @@ void Emitter::EmitExit() {
 
 // So that a grid that runs too long, or of which a block has failed, can be stopped.
 void Emitter::PollCancel() {
+  if (form_ == CodeForm::kRegions && !outlined_) {
+    CallMark(kMarkPoll);
+    return;
+  }
   llvm::LoadInst* flag = b_.CreateLoad(
       b_.getInt32Ty(),
       b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch_, offsetof(LaunchContext, cancel)));
@@ -37,7 +42,7 @@ void Emitter::PollCancel() {
 void Emitter::BranchTo(uint32_t target) {
   if (target <= index_) {
     PollCancel();
-    if (coroutine_ && !outlined_ && IsSpinLoop(*scope_->function, target, index_)) Yield();
+    if (CanSuspend() && IsSpinLoop(*scope_->function, target, index_)) Yield();
   }
   b_.CreateBr(scope_->blocks[target]);
 }

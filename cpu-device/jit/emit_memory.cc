@@ -223,8 +223,7 @@ bool Emitter::EmitStore(const Instruction& instruction) {
   if (!pointer) return false;
   // Volatile shared memory is how the threads of a warp talk without a barrier, as if all made each
   // step at once: they read what was there before one writes, and what all wrote afterwards.
-  const bool lockstep =
-      coroutine_ && !outlined_ && IsShared(space) && mods.semantics == Semantics::kVolatile;
+  const bool lockstep = CanSuspend() && IsShared(space) && mods.semantics == Semantics::kVolatile;
   if (lockstep) Suspend(Wait::kLockstep);
   llvm::StoreInst* store = b_.CreateAlignedStore(value, pointer, llvm::Align(bytes * count));
   if (IsParam(space)) {

@@ -2,6 +2,7 @@
 // Barriers and warp operations: operands into the thread's context, suspend, read the result the
 // scheduler left.
 #include "cpu-device/jit/emitter.h"
+#include "cpu-device/jit/regions/marks.h"
 
 namespace farcall::cpu_device::jit {
 
@@ -9,7 +10,19 @@ using llvm::BasicBlock;
 using ptx::BarrierOp;
 using ptx::Opcode;
 
+// A call that FormRegions knows: nothing moves over it, and there stays one of it.
+void Emitter::CallMark(const char* name) {
+  auto* call = llvm::cast<llvm::CallInst>(Call(name, b_.getVoidTy(), {}));
+  call->addFnAttr(llvm::Attribute::Convergent);
+  call->addFnAttr(llvm::Attribute::NoMerge);
+  call->addFnAttr(llvm::Attribute::NoDuplicate);
+}
+
 void Emitter::Suspend(Wait wait) {
+  if (form_ == CodeForm::kRegions) {
+    Fail(ExecStatus::kUnsupported, "a thread waits where regions cannot be formed");
+    return;
+  }
   SetField(thread_, offsetof(ThreadContext, wait), Int32(static_cast<uint32_t>(wait)));
   Value* none = llvm::ConstantTokenNone::get(context_);
   Value* state = Intrinsic(llvm::Intrinsic::coro_suspend, {}, {none, b_.getFalse()});
@@ -29,6 +42,12 @@ bool Emitter::EmitBarrier(const Instruction& instruction) {
   const ptx::Modifiers& mods = instruction.mods;
   if (outlined_) return Unsupported(instruction, "inside a function that is not inlined");
   if (mods.barrier == BarrierOp::kWarpSync) {
+    const bool whole =
+        ops[0].Is(Operand::Kind::kInteger) && static_cast<uint32_t>(ops[0].value) == ~uint32_t{0};
+    if (form_ == CodeForm::kRegions && whole) {
+      CallMark(kMarkMeet);
+      return true;
+    }
     SetField(thread_, offsetof(ThreadContext, mask), ReadInt(ops[0], 32));
     Suspend(Wait::kWarpSync);
     return true;
@@ -40,6 +59,13 @@ bool Emitter::EmitBarrier(const Instruction& instruction) {
   size_t count_at = first + 1;
   // bar.red d, a{, b}, {!}c: the predicate is last
   bool has_count = ops.size() > count_at + (reduces ? 1 : 0);
+  const bool plain = mods.barrier != BarrierOp::kArrive && !reduces && !has_count &&
+                     ops[first].Is(Operand::Kind::kInteger) &&
+                     static_cast<uint64_t>(ops[first].value) < kBarrierCount;
+  if (form_ == CodeForm::kRegions && plain) {
+    CallMark(kMarkMeet);
+    return true;
+  }
   SetField(thread_, offsetof(ThreadContext, a), ReadInt(ops[first], 32));
   SetField(thread_, offsetof(ThreadContext, b), has_count ? ReadInt(ops[count_at], 32) : Int32(0));
   if (mods.barrier == BarrierOp::kArrive) {

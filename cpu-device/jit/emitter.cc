@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "cpu-device/exec/object_loader.h"
+#include "cpu-device/jit/regions/marks.h"
 
 namespace farcall::cpu_device::jit {
 
@@ -16,13 +17,14 @@ using llvm::BasicBlock;
 using ptx::Opcode;
 using ptx::Space;
 
-Emitter::Emitter(const CompileRequest& request, llvm::Module& module)
+Emitter::Emitter(const CompileRequest& request, llvm::Module& module, bool by_regions)
     : request_(request),
       ptx_(*request.module),
       layout_(*request.layout),
       context_(module.getContext()),
       module_(module),
-      b_(context_) {}
+      b_(context_),
+      by_regions_(by_regions) {}
 
 bool Emitter::Fail(ExecStatus status, const std::string& text) {
   if (error_.empty()) {
@@ -92,7 +94,7 @@ void Emitter::Classify() {
     for (const Instruction& instruction : function->body) exits |= instruction.Is(Opcode::kExit);
     if (suspends || exits) marked.insert(function);
   }
-  coroutine_ = any_suspend;
+  if (any_suspend) form_ = by_regions_ ? CodeForm::kRegions : CodeForm::kCoroutine;
   for (bool changed = true; changed;) {
     changed = false;
     for (const ptx::Function* function : layout_.functions) {
@@ -129,15 +131,19 @@ bool Emitter::EmitKernel() {
     }
   }
   llvm::Type* pointer = b_.getPtrTy();
-  llvm::FunctionType* type = coroutine_
-                                 ? llvm::FunctionType::get(pointer, {pointer, pointer}, false)
-                                 : llvm::FunctionType::get(b_.getVoidTy(), {pointer}, false);
+  const bool coroutine = form_ == CodeForm::kCoroutine;
+  llvm::FunctionType* type = coroutine ? llvm::FunctionType::get(pointer, {pointer, pointer}, false)
+                                       : llvm::FunctionType::get(b_.getVoidTy(), {pointer}, false);
   llvm::Function* kernel =
       llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage,
                              llvm::StringRef(kKernelSymbol.data(), kKernelSymbol.size()), module_);
   kernel->setDSOLocal(true);
   kernel->setDoesNotThrow();
-  if (!(coroutine_ ? EmitCoroutineKernel(kernel) : EmitLoopKernel(kernel))) return false;
+  kernel_ = kernel;
+  const bool good = coroutine                     ? EmitCoroutineKernel(kernel)
+                    : form_ == CodeForm::kRegions ? EmitThreadKernel(kernel)
+                                                  : EmitLoopKernel(kernel);
+  if (!good || !error_.empty()) return false;
   while (!to_outline_.empty()) {
     const ptx::Function* function = to_outline_.back();
     to_outline_.pop_back();
@@ -269,6 +275,41 @@ bool Emitter::EmitCoroutineKernel(llvm::Function* kernel) {
   b_.SetInsertPoint(suspend_block_);
   Intrinsic(llvm::Intrinsic::coro_end, {}, {handle, b_.getFalse(), none});
   b_.CreateRet(handle);
+  return true;
+}
+
+// What FormRegions makes a block's code of: one thread, which has its number from the marks.
+bool Emitter::EmitThreadKernel(llvm::Function* kernel) {
+  llvm_function_ = kernel;
+  block_ = kernel->getArg(0);
+  alloca_block_ = BasicBlock::Create(context_, "entry", kernel);
+  b_.SetInsertPoint(alloca_block_);
+  launch_ = LoadLaunch();
+  unordered_ = llvm::MDNode::getDistinct(context_, {});
+  thread_ = NewAlloca(llvm::ArrayType::get(b_.getInt8Ty(), sizeof(ThreadContext)), "thread", 16);
+  for (size_t i = 0; i < 3; ++i) {
+    SetField(thread_, offsetof(ThreadContext, tid) + 4 * i,
+             Call(kMarkTid[i], b_.getInt32Ty(), {}, /*pure=*/true));
+  }
+  Value* linear = Call(kMarkLinear, b_.getInt32Ty(), {}, /*pure=*/true);
+  SetField(thread_, offsetof(ThreadContext, linear), linear);
+  Value* bytes = BlockField(offsetof(BlockContext, local_bytes), b_.getInt64Ty());
+  Value* local =
+      b_.CreateGEP(b_.getInt8Ty(), BlockField(offsetof(BlockContext, local), b_.getPtrTy()),
+                   b_.CreateMul(Resize(linear, 64), bytes));
+  SetField(thread_, offsetof(ThreadContext, local), local);
+  SetField(thread_, offsetof(ThreadContext, local_top), Int64(layout_.local_bytes));
+  exit_block_ = BasicBlock::Create(context_, "exit", kernel);
+  BasicBlock* body = BasicBlock::Create(context_, "body", kernel);
+  b_.CreateBr(body);
+  b_.SetInsertPoint(body);
+  Scope scope;
+  scope.function = request_.entry;
+  scope.return_block = exit_block_;
+  OpenScope(&scope);
+  if (!EmitBody(&scope)) return false;
+  b_.SetInsertPoint(exit_block_);
+  b_.CreateRetVoid();
   return true;
 }
 

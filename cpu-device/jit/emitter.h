@@ -42,11 +42,15 @@ class Emitter {
   using Type = ptx::Type;
   using Value = llvm::Value;
 
-  Emitter(const CompileRequest& request, llvm::Module& module);
+  // By regions: a kernel whose threads meet becomes the code of one thread, for FormRegions; one
+  // that does not suit is an error.
+  Emitter(const CompileRequest& request, llvm::Module& module, bool by_regions);
 
   // False: error() and status() say why.
   bool EmitKernel();
-  bool coroutine() const { return coroutine_; }
+  CodeForm form() const { return form_; }
+  llvm::Function* kernel() const { return kernel_; }
+  llvm::MDNode* unordered() const { return unordered_; }
   ExecStatus status() const { return status_; }
   const std::string& error() const { return error_; }
 
@@ -60,6 +64,7 @@ class Emitter {
   Value* LoadLaunch();
   void SetDereferenceable(Value* loaded, uint64_t bytes);
   bool EmitCoroutineKernel(llvm::Function* kernel);
+  bool EmitThreadKernel(llvm::Function* kernel);
   bool EmitOutlined(const ptx::Function* function, llvm::Function* body);
   void OpenScope(Scope* scope);  // registers, .param slots, labels
   bool EmitBody(Scope* scope);   // from the current block; ends in scope->return_block
@@ -95,7 +100,7 @@ class Emitter {
   Value* LaunchField(size_t offset, llvm::Type* type) { return Field(launch_, offset, type, true); }
   Value* BlockField(size_t offset, llvm::Type* type) { return Field(block_, offset, type, true); }
   Value* ThreadField(size_t offset, llvm::Type* type, bool invariant = true) {
-    return Field(thread_, offset, type, invariant && coroutine_ && !outlined_);
+    return Field(thread_, offset, type, invariant && form_ == CodeForm::kCoroutine && !outlined_);
   }
   Value* Call(const char* name, llvm::Type* result, llvm::ArrayRef<Value*> arguments,
               bool pure = false);
@@ -248,6 +253,8 @@ class Emitter {
   // ---- emit_warp.cc
   bool EmitBarrier(const Instruction& instruction);
   bool EmitWarp(const Instruction& instruction);
+  void CallMark(const char* name);
+  bool CanSuspend() const { return form_ != CodeForm::kLoop && !outlined_; }
   void Suspend(Wait wait);
   void Yield();
 
@@ -259,7 +266,9 @@ class Emitter {
   llvm::IRBuilder<> b_;
   ExecStatus status_ = ExecStatus::kOk;
   std::string error_;
-  bool coroutine_ = false;
+  CodeForm form_ = CodeForm::kLoop;
+  const bool by_regions_;
+  llvm::Function* kernel_ = nullptr;
   bool outlined_ = false;  // in a function of its own: no suspension, no exit
   std::unordered_set<const ptx::Function*> must_inline_;
   std::map<const ptx::Function*, llvm::Function*> outlined_functions_;

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// LLVM's uniformity analysis, told by a target of ours where threads begin to differ.
+#include "cpu-device/jit/regions/divergence.h"
+
+#include <llvm/ADT/GenericUniformityImpl.h>
+#include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/Analysis/TargetTransformInfoImpl.h>
+#include <llvm/Analysis/UniformityAnalysis.h>
+#include <llvm/IR/IntrinsicInst.h>
+
+namespace farcall::cpu_device::jit {
+namespace {
+
+class Threads : public llvm::TargetTransformInfoImplCRTPBase<Threads> {
+ public:
+  explicit Threads(const llvm::DataLayout& layout) : TargetTransformInfoImplCRTPBase(layout) {}
+  bool hasBranchDivergence(const llvm::Function*) const { return true; }
+  bool isSourceOfDivergence(const llvm::Value* value) const {
+    const auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
+    if (!instruction) return false;
+    if (llvm::isa<llvm::AllocaInst>(instruction)) return true;  // one for each thread
+    if (const auto* call = llvm::dyn_cast<llvm::CallInst>(instruction)) {
+      const llvm::Function* callee = call->getCalledFunction();
+      return !callee || callee->getName().starts_with("fc.thread.") || !call->doesNotAccessMemory();
+    }
+    // Another thread may have written what this one reads a moment later.
+    if (instruction->hasMetadata(llvm::LLVMContext::MD_invariant_load)) return false;
+    return instruction->mayReadOrWriteMemory();
+  }
+};
+
+}  // namespace
+
+Divergence::Divergence(llvm::Function& function, llvm::DominatorTree& tree,
+                       llvm::CycleInfo& cycles) {
+  const llvm::TargetTransformInfo threads{Threads(function.getDataLayout())};
+  llvm::UniformityInfo uniformity(tree, cycles, &threads);
+  uniformity.compute();
+  for (llvm::BasicBlock& block : function) {
+    if (uniformity.hasDivergentTerminator(block)) branches_.insert(&block);
+    for (llvm::Instruction& instruction : block) {
+      bool varies = uniformity.isDivergent(&instruction);
+      for (const llvm::Use& use : instruction.uses()) varies |= uniformity.isDivergentUse(use);
+      if (varies) varies_.insert(&instruction);
+    }
+  }
+}
+
+}  // namespace farcall::cpu_device::jit

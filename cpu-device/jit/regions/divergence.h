@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which values and branches are the same for all threads of a block.
+#pragma once
+
+#include <llvm/ADT/DenseSet.h>
+#include <llvm/IR/CycleInfo.h>
+#include <llvm/IR/Dominators.h>
+#include <llvm/IR/Function.h>
+
+namespace farcall::cpu_device::jit {
+
+// Of a function as it was when this was made; what is added later counts as the same for all.
+class Divergence {
+ public:
+  Divergence(llvm::Function& function, llvm::DominatorTree& tree, llvm::CycleInfo& cycles);
+  // At its definition, or where it is used behind a loop that threads leave at different times.
+  bool Varies(const llvm::Value* value) const { return varies_.contains(value); }
+  void NoteVarying(const llvm::Value* value) { varies_.insert(value); }
+  bool Branches(const llvm::BasicBlock* block) const { return branches_.contains(block); }
+
+ private:
+  llvm::DenseSet<const llvm::Value*> varies_;
+  llvm::DenseSet<const llvm::BasicBlock*> branches_;  // whose end threads leave by different ways
+};
+
+}  // namespace farcall::cpu_device::jit

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels whose threads meet where all of them come together are loops over threads; what meets
+// elsewhere stays a coroutine of each thread. Both compute the same.
+#include <dlfcn.h>
+
+#include "cpu-device/exec/layout.h"
+#include "cpu-device/jit/compiler.h"
+#include "tests/jit/program_fixture.h"
+
+namespace farcall::cpu_device {
+namespace {
+
+constexpr char kHead[] = ".version 7.8\n.target sm_80\n.address_size 64\n";
+constexpr char kBegin[] = R"(
+.visible .entry k(.param .u64 d, .param .u32 n)
+{
+  .reg .pred %p<8>;
+  .reg .b32 %r<24>;
+  .reg .b64 %rd<8>;
+  .shared .align 4 .b8 s[4096];
+  ld.param.u64 %rd1, [d];
+  ld.param.u32 %r1, [n];
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r3, %ntid.x;
+  mov.u32 %r16, %tid.y;
+  mad.lo.u32 %r2, %r16, %r3, %r2;
+  mov.u32 %r17, %ntid.y;
+  mul.lo.u32 %r3, %r3, %r17;
+  mov.u32 %r4, s;
+  shl.b32 %r5, %r2, 2;
+  add.u32 %r5, %r4, %r5;
+  add.u32 %r6, %r2, 1;
+  rem.u32 %r6, %r6, %r3;
+  shl.b32 %r6, %r6, 2;
+  add.u32 %r6, %r4, %r6;
+  mul.wide.u32 %rd2, %r2, 4;
+  add.u64 %rd2, %rd1, %rd2;
+  mov.u32 %r7, %r2;
+  mov.u32 %r8, 0;
+  mov.u32 %r9, %r2;
+)";
+constexpr char kEnd[] = "  st.global.u32 [%rd2], %r7;\n  ret;\n}\n";
+
+// Round by round each thread takes its neighbour's value, and adds a counter that goes on by three.
+constexpr char kUniform[] = R"(
+again:
+  st.shared.u32 [%r5], %r7;
+  bar.sync 0;
+  ld.shared.u32 %r10, [%r6];
+  bar.sync 0;
+  add.u32 %r7, %r10, %r9;
+  add.u32 %r9, %r9, 3;
+  setp.gt.u32 %p1, %r10, 10;
+  @%p1 bra skip;
+  add.u32 %r7, %r7, 5;
+skip:
+  add.u32 %r8, %r8, 1;
+  setp.lt.u32 %p2, %r8, %r1;
+  @%p2 bra again;
+)";
+
+// The same, but threads leave the loop one after the other.
+constexpr char kDivergent[] = R"(
+again:
+  bar.sync 0;
+  add.u32 %r7, %r7, 5;
+  add.u32 %r8, %r8, 1;
+  setp.lt.u32 %p2, %r8, %r2;
+  @%p2 bra again;
+)";
+
+class RegionsTest : public ProgramTest {};
+
+std::string Text(const char* body) {
+  return std::string(kHead) + kBegin + body + kEnd;
+}
+
+CodeForm FormOf(const std::string& text, bool quick = false) {
+  static void* library = dlopen(FARCALL_PTXJIT_PATH, RTLD_NOW | RTLD_LOCAL);
+  auto compile = reinterpret_cast<jit::CompileFunction>(dlsym(library, jit::kCompileSymbol));
+  ptx::Module module;
+  EXPECT_TRUE(ptx::Parse(text, &module).ok());
+  ptx::Function* kernel = module.FindFunction("k");
+  KernelLayout layout;
+  EXPECT_EQ(ComputeLayout(module, *kernel, &layout), "");
+  jit::CompileRequest request;
+  request.module = &module;
+  request.entry = kernel;
+  request.layout = &layout;
+  request.verify = true;
+  request.quick = quick;
+  jit::CompiledKernel compiled;
+  compile(request, &compiled);
+  EXPECT_EQ(compiled.message, "");
+  return compiled.form;
+}
+
+// As the rounds go on in C++.
+std::vector<uint32_t> Expected(uint32_t threads, uint32_t rounds) {
+  std::vector<uint32_t> value(threads);
+  for (uint32_t i = 0; i < threads; ++i) value[i] = i;
+  for (uint32_t round = 0; round < rounds; ++round) {
+    const std::vector<uint32_t> before = value;
+    for (uint32_t i = 0; i < threads; ++i) {
+      const uint32_t neighbour = before[(i + 1) % threads];
+      value[i] = neighbour + i + 3 * round + (neighbour > 10 ? 0 : 5);
+    }
+  }
+  return value;
+}
+
+TEST_F(RegionsTest, AKernelThatMeetsTogetherIsLoops) {
+  EXPECT_EQ(FormOf(Text(kUniform)), CodeForm::kRegions);
+}
+
+TEST_F(RegionsTest, QuickCodeIsACoroutine) {
+  EXPECT_EQ(FormOf(Text(kUniform), true), CodeForm::kCoroutine);
+}
+
+TEST_F(RegionsTest, AKernelThatMeetsApartIsACoroutine) {
+  EXPECT_EQ(FormOf(Text(kDivergent)), CodeForm::kCoroutine);
+}
+
+TEST_F(RegionsTest, BlocksOfAnyShapeComputeTheSame) {
+  Kernel* kernel = Find(Load(Text(kUniform)), "k");
+  for (const Dim3 block :
+       {Dim3{1, 1, 1}, Dim3{7, 5, 1}, Dim3{32, 4, 1}, Dim3{100, 1, 1}, Dim3{1024, 1, 1}}) {
+    const uint32_t threads = block.x * block.y;
+    DeviceArray<uint32_t> out(threads);
+    EXPECT_RUNS(Run(kernel, {1}, block, out.address(), 4u));
+    const std::vector<uint32_t> expected = Expected(threads, 4);
+    EXPECT_EQ(std::vector<uint32_t>(out.data(), out.data() + threads), expected) << threads;
+  }
+}
+
+}  // namespace
+}  // namespace farcall::cpu_device
