@@ -25,14 +25,21 @@ def groups(figures, group):
 
 
 def bars(axes, values, labels, unit):
-    """Bars of each policy side by side at each label."""
+    """Bars of each name below one another at each label, with their values: labels are sentences, and some axes logarithmic."""
     width = 0.8 / len(values)
-    for i, (policy, heights) in enumerate(values.items()):
+    for i, (name, lengths) in enumerate(values.items()):
         places = [at + (i - (len(values) - 1) / 2) * width for at in range(len(labels))]
-        axes.bar(places, heights, width, label=NAMES[policy])
-    axes.set_xticks(range(len(labels)), labels, fontsize=8)
-    axes.set_ylabel(unit)
+        axes.bar_label(axes.barh(places, lengths, width, label=name), fmt="%.3g", fontsize=6, padding=2)
+    axes.set_yticks(range(len(labels)), labels, fontsize=8)
+    axes.invert_yaxis()
+    axes.margins(x=0.08)
+    axes.set_xlabel(unit, fontsize=8)
     axes.legend(fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(values), frameon=False)
+
+
+def bars_of(found, labels, name, least=0):
+    """What `bars` draws: of each policy its values of that name."""
+    return {NAMES[policy]: [max(trials[label][name], least) for label in labels] for policy, trials in found.items()}
 
 
 def save(figure, folder, name, title, how="simulated"):
@@ -44,32 +51,30 @@ def save(figure, folder, name, title, how="simulated"):
 
 def plot_shares(figures, folder):
     found = groups(figures, "shares")
-    figure, axes = pyplot.subplots(figsize=(7, 3.2))
+    figure, axes = pyplot.subplots(figsize=(7, 4.6))
     labels = list(next(iter(found.values())))
-    bars(axes, {policy: [trials[label]["mean error over 1 s"] for label in labels] for policy, trials in found.items()},
-         labels, "mean error over 1 s, points")
-    axes.set_yscale("log")
+    bars(axes, bars_of(found, labels, "mean error over 1 s"), labels, "mean error over 1 s, points")
+    axes.set_xscale("log")
     save(figure, folder, "shares", "Error of shares, both backlogged")
 
 
 def plot_caps(figures, folder):
     found = groups(figures, "caps")
     labels = [trial for trial in next(iter(found.values())) if trial.startswith("30%")]
-    figure, axes = pyplot.subplots(figsize=(7, 3.2))
-    bars(axes, {policy: [trials[label]["mean"] for label in labels] for policy, trials in found.items()},
-         [label.split(" of ")[1] for label in labels], "device time, %")
-    axes.axhline(30, color="black", linewidth=0.8, linestyle="--")
+    figure, axes = pyplot.subplots(figsize=(7, 4.6))
+    bars(axes, bars_of(found, labels, "mean"), labels, "device time, %")
+    axes.set_yticks(range(len(labels)), [label.split(" of ")[1] for label in labels], fontsize=8)
+    axes.axvline(30, color="black", linewidth=0.8, linestyle="--")
     save(figure, folder, "caps", "What a limit of 30 % lets through, by kernel")
 
 
 def plot_priority(figures, folder):
     found = groups(figures, "priority")
     labels = list(next(iter(found.values())))
-    figure, axes = pyplot.subplots(figsize=(7, 3.4))
-    bars(axes, {policy: [max(trials[label]["high, mean loss"], 0.01) for label in labels]
-                for policy, trials in found.items()}, [label.replace(", ", "\n").replace(": ", ":\n") for label in labels],
-         "mean loss of the high task, %")
-    axes.set_yscale("log")
+    figure, axes = pyplot.subplots(figsize=(7, 4.6))
+    bars(axes, bars_of(found, labels, "high, mean loss", 0.01), labels, "mean loss of the high task, %")
+    axes.set_yticks(range(len(labels)), [label.replace("; ", ";\n").replace(", low", ",\nlow") for label in labels], fontsize=8)
+    axes.set_xscale("log")
     save(figure, folder, "priority", "A high task beside a saturating low one")
 
 
@@ -77,9 +82,7 @@ def plot_mix(figures, folder):
     found = groups(figures, "mix")
     figure, axes = pyplot.subplots(figsize=(7, 2.6))
     names = list(found)
-    axes.barh([NAMES[name] for name in names], [found[name]["six tasks"]["total time"] for name in names])
-    axes.set_xlabel("until all six are done, s")
-    axes.invert_yaxis()
+    bars(axes, {"until all six are done": [found[name]["six tasks"]["total time"] for name in names]}, [NAMES[name] for name in names], "s")
     save(figure, folder, "mix", "Three bursty and three saturating tasks")
 
 
@@ -95,16 +98,10 @@ def plot_measured(figures, folder):
         if figure["name"] in MEASURED.get(figure["group"], ()):
             trials.setdefault(figure["group"], {}).setdefault(figure["name"], {})[figure["trial"]] = figure["value"]
             units[figure["group"]] = figure["unit"]
-    figure, panels = pyplot.subplots(len(trials), figsize=(7, 2.1 * len(trials)), squeeze=False)
+    figure, panels = pyplot.subplots(len(trials), figsize=(7, 2.6 * len(trials)), squeeze=False)
     for (group, names), (axes,) in zip(trials.items(), panels):
         labels = list(next(iter(names.values())))
-        width = 0.8 / len(names)
-        for i, (name, values) in enumerate(names.items()):
-            places = [at + (i - (len(names) - 1) / 2) * width for at in range(len(labels))]
-            axes.bar(places, [values[label] for label in labels], width, label=name)
-        axes.set_xticks(range(len(labels)), labels, fontsize=8)
-        axes.set_ylabel(f"{group}, {units[group]}", fontsize=8)
-        axes.legend(fontsize=7, frameon=False)
+        bars(axes, {name: [values[label] for label in labels] for name, values in names.items()}, labels, f"{group}, {units[group]}")
     save(figure, folder, "measured", "Programs on the CPU device", "measured")
 
 
