@@ -79,9 +79,30 @@ bool Emitter::Dispatch(const Instruction& instruction) {
       return EmitLogic(instruction);
     case Opcode::kShl:
     case Opcode::kShr:
+      return EmitShift(instruction);
+    case Opcode::kVabsdiff:
+    case Opcode::kVabsdiff2:
+    case Opcode::kVabsdiff4:
+    case Opcode::kVadd:
+    case Opcode::kVadd2:
+    case Opcode::kVadd4:
+    case Opcode::kVavrg2:
+    case Opcode::kVavrg4:
+    case Opcode::kVmax:
+    case Opcode::kVmax2:
+    case Opcode::kVmax4:
+    case Opcode::kVmin:
+    case Opcode::kVmin2:
+    case Opcode::kVmin4:
+    case Opcode::kVset:
+    case Opcode::kVset2:
+    case Opcode::kVset4:
     case Opcode::kVshl:
     case Opcode::kVshr:
-      return EmitShift(instruction);
+    case Opcode::kVsub:
+    case Opcode::kVsub2:
+    case Opcode::kVsub4:
+      return EmitVideo(instruction);
     case Opcode::kShf:
       return EmitFunnelShift(instruction);
     case Opcode::kPopc:

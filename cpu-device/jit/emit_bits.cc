@@ -38,35 +38,6 @@ bool Emitter::EmitLogic(const Instruction& instruction) {
 // Amounts past the width clamp: zero, or the sign.
 bool Emitter::EmitShift(const Instruction& instruction) {
   const auto& ops = instruction.operands;
-  if (instruction.Is(Opcode::kVshr) || instruction.Is(Opcode::kVshl)) {
-    // vshr.dtype.atype.u32.mode{.op} d, a, b{, c}, of whole words.
-    const std::string_view op = instruction.Part(5);
-    const ShiftMode mode = instruction.mods.shift_mode;
-    Type to = instruction.type();
-    bool adds = op == "add", least = op == "min", most = op == "max", is_signed = ptx::IsSigned(to);
-    if (instruction.mods.type_count != 3 || instruction.type(1) != to || mode == ShiftMode::kNone ||
-        instruction.mods.sat || ops.size() != (adds || least || most ? 4u : 3u) ||
-        (!op.empty() && !adds && !least && !most)) {
-      return Unsupported(instruction);
-    }
-    Value* amount = ReadInt(ops[2], 32);
-    amount = mode == ShiftMode::kWrap
-                 ? b_.CreateAnd(amount, Int32(31))
-                 : b_.CreateBinaryIntrinsic(intrinsic::umin, amount, Int32(32));
-    Value *wide = Resize(ReadInt(ops[1], 32), 64, is_signed), *by = Resize(amount, 64);
-    Value* shifted = instruction.Is(Opcode::kVshl) ? b_.CreateShl(wide, by)
-                     : is_signed                   ? b_.CreateAShr(wide, by)
-                                                   : b_.CreateLShr(wide, by);
-    Value* result = Resize(shifted, 32);
-    if (adds) result = b_.CreateAdd(result, ReadInt(ops[3], 32));
-    if (least || most) {
-      auto id = is_signed ? (least ? intrinsic::smin : intrinsic::smax)
-                          : (least ? intrinsic::umin : intrinsic::umax);
-      result = b_.CreateBinaryIntrinsic(id, result, ReadInt(ops[3], 32));
-    }
-    Write(ops[0], result);
-    return true;
-  }
   unsigned bits = ptx::BitsOf(instruction.type());
   bool is_signed = ptx::IsSigned(instruction.type());
   Value* a = ReadInt(ops[1], bits, is_signed);

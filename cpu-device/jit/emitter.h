@@ -118,6 +118,8 @@ class Emitter {
   bool EmitDotProduct(const Instruction& instruction);
   bool EmitLogic(const Instruction& instruction);
   bool EmitShift(const Instruction& instruction);
+  bool EmitVideo(const Instruction& instruction);  // emit_video.cc
+  Value* VideoResult(const Instruction& instruction, Value* a, Value* b);
   bool EmitFunnelShift(const Instruction& instruction);
   bool EmitBitField(const Instruction& instruction);
   bool EmitBitCount(const Instruction& instruction);

@@ -145,6 +145,7 @@ const std::vector<Case>& AllCases() {
     std::vector<Case> all;
     AddIntegerCases(&all);
     AddBitCases(&all);
+    AddVideoCases(&all);
     AddFloatCases(&all);
     AddHalfCases(&all);
     AddCompareCases(&all);

@@ -118,6 +118,7 @@ Case Ternary(const std::string& name, const std::string& body, const std::vector
 // The files of the corpus.
 void AddIntegerCases(std::vector<Case>* out);
 void AddBitCases(std::vector<Case>* out);
+void AddVideoCases(std::vector<Case>* out);
 void AddFloatCases(std::vector<Case>* out);
 void AddHalfCases(std::vector<Case>* out);
 void AddCompareCases(std::vector<Case>* out);

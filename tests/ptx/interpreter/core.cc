@@ -14,8 +14,8 @@ void Core::Step() {
     ++thread_.frame().pc;
     return;
   }
-  bool done = Asynchronous() || Memory() || Logic() || Integer() || Comparison() || Floating() ||
-              Convert() || Atomic() || Warp() || Control();
+  bool done = Asynchronous() || Memory() || Logic() || Video() || Integer() || Comparison() ||
+              Floating() || Convert() || Atomic() || Warp() || Control();
   if (!done) Unsupported();
   if (!jumped_ && thread_.state == ThreadState::kRunning) ++thread_.frame().pc;
 }

@@ -56,6 +56,7 @@ class Core {
   bool Carry(Type type);
   bool DotProduct();
   bool Logic();
+  bool Video();  // but shifts, which are Logic's
   bool Floating();
   void FloatingScalar(Type type);
   void FloatingPacked(Type type);
