@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace farcall {
 
@@ -33,8 +34,16 @@ struct LibraryHeader {
 };
 static_assert(sizeof(LibraryHeader) == 16);
 
-// Function 0 of each library: {} -> {i64 version, string path}. Loads it.
+// Function 0 of each library: {} -> {i64 version, string path}. Loads it. With kLibraryLacks
+// (session_features.h) {u64 1} -> the same and a bit for each function, by id, that it has.
 inline constexpr uint16_t kLibraryOpen = 0;
+
+// "13.1.0"; "?": it did not say.
+inline std::string LibraryVersionText(int64_t version) {
+  if (version == 0) return "?";
+  return std::to_string(version >> 20) + "." + std::to_string(version >> 10 & 1023) + "." +
+         std::to_string(version & 1023);
+}
 
 // Of any library: bytes too many for one record (a source, an image) go ahead in pieces, and what
 // is too long for a reply is taken in pieces. Blobs are named by the client, by the server from

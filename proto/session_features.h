@@ -9,11 +9,13 @@
 namespace farcall {
 
 enum class SessionFeature : uint8_t {
-  kNvml = 0,       // the server: SessionCall::kNvml
-  kMirrors = 1,    // the server: kHostWindow, kMirrorUp, kMirrorDown; the client: kMirrored
-  kRedirect = 2,   // the client: REDIRECT in the place of WELCOME
-  kPoolDoors = 4,  // whoever says HELLO to a pool wants its other doors, and no session
-  kLibraries = 3,  // the server: kLibrary; the client: kLibraryFailed
+  kNvml = 0,           // the server: SessionCall::kNvml
+  kMirrors = 1,        // the server: kHostWindow, kMirrorUp, kMirrorDown; the client: kMirrored
+  kRedirect = 2,       // the client: REDIRECT in the place of WELCOME
+  kLibraries = 3,      // the server: kLibrary; the client: kLibraryFailed
+  kPoolDoors = 4,      // whoever says HELLO to a pool wants its other doors, and no session
+  kLibraryArrays = 5,  // the server: arrays of kLibrary's calls in blobs (library_blob.h)
+  kLibraryLacks = 6,   // the server: kLibraryOpen tells what its library lacks, if it is asked to
 };
 
 inline constexpr uint64_t FeatureBit(SessionFeature feature) {

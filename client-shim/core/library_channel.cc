@@ -18,7 +18,6 @@
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/stream.h"
 #include "client/handwritten.h"
-#include "proto/session_features.h"
 
 namespace farcall::client {
 
@@ -132,6 +131,11 @@ CUresult CheckSession() {
 int BeginLibrary() {
   CUresult status = Initialise();
   return status == CUDA_SUCCESS ? CheckSession() : status;
+}
+
+bool ServerHas(SessionFeature feature) {
+  const Session* session = g_session.load(std::memory_order_relaxed);
+  return session != nullptr && HasFeature(session->welcome(), feature);
 }
 
 // A library of CUDA's works without cuInit and without a current context: as cudart would.
@@ -257,6 +261,7 @@ const LibraryChannel* TheLibraryChannel() {
   static constexpr LibraryChannel kChannel = {sizeof(LibraryChannel),
                                               EnterLibrary,
                                               BeginLibrary,
+                                              ServerHas,
                                               PostLibrary,
                                               AskLibrary,
                                               OnDevice,

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "proto/library_call.h"
+#include "proto/session_features.h"
 
 namespace farcall::client {
 
@@ -31,6 +32,8 @@ struct LibraryChannel {
   int (*enter)();
   // Initialises CUDA, no more.
   int (*begin)();
+  // A bit of WELCOME's features (proto/session_features.h); after `enter` or `begin` was 0.
+  bool (*server_has)(SessionFeature feature);
   // One record. `body` begins with a LibraryHeader, whose stream is set here from the application's
   // `stream` if `has_stream`. 0, or a CUresult; *status: the library's, if the call was waited for
   // (FARCALL_SYNC), else 0.

@@ -18,6 +18,12 @@ namespace farcall::thin {
 
 namespace {
 
+int RefuseLacking(uint16_t function) {
+  return Refuse(
+      kLibrary.functions[function],
+      ": the server's library, version " + LibraryVersionText(ServerVersion()) + ", has none");
+}
+
 // Answers by question: server facts that do not change in a session.
 struct Answers {
   std::mutex mutex;
@@ -88,6 +94,12 @@ void Call::PutInBlob(const void* pointer, uint64_t bytes) {
   if (bytes > kMaxBlobBytes) return Refuse(kLibrary.memory);
   if (function_ >= kLibraryPut || target_ != nullptr) return Refuse(kLibrary.unsupported);
   int status = Begin();
+  if (status == 0 && !Channel().server_has(SessionFeature::kLibraryArrays)) {
+    status = thin::Refuse(kLibrary.functions[function_],
+                          " with an array of " + std::to_string(bytes) + " bytes, " +
+                              std::to_string(kInlineBytes) +
+                              " at most: the server is older than this client");
+  }
   if (status == 0) blobs_.push_back(SendBlob({static_cast<const char*>(pointer), bytes}, &status));
   if (status != 0) return Refuse(status);
   PutWord(kLibraryInBlob);
@@ -200,7 +212,11 @@ int Call::Run() {
 }
 
 int Call::Begin() {
-  return object_ != nullptr || made_ != nullptr || function_ == kLibraryOpen ? 0 : Open();
+  const bool has_begun = object_ != nullptr || made_ != nullptr || function_ == kLibraryOpen;
+  int opened = has_begun ? 0 : Open();
+  if (opened != 0 || !IsLacking(function_)) [[likely]]
+    return opened;
+  return RefuseLacking(function_);
 }
 
 int Call::Post() {
@@ -420,6 +436,11 @@ int State::Flush(client::LibraryObject* object) {
   int status = 0;
   for (Setting& setting : settings) {
     if (setting.wanted == setting.sent) continue;
+    if (IsLacking(setting.function)) {
+      setting.sent = setting.wanted;
+      status = RefuseLacking(setting.function);
+      continue;
+    }
     struct {
       LibraryHeader header{};
       uint64_t object = 0;

@@ -152,7 +152,8 @@ class Call {
   void AddSlot(const Slot& slot);
   void AddNew(void** handle, uint16_t kind, State* state);
   int Post();
-  // What has no handle begins CUDA itself.
+  // What has no handle begins CUDA itself. Not 0: the server's library has no such function, or
+  // there is none.
   int Begin();
   int AskServer();
   void EndObject();

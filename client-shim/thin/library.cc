@@ -30,6 +30,7 @@ std::atomic<const client::LibraryChannel*> g_channel{nullptr};
 std::atomic<bool> g_open{false};
 void* g_libcuda = nullptr;
 int64_t g_version = 0;
+std::string* g_functions = nullptr;  // of the server's library, a bit each; null: not told
 std::atomic<bool> g_forked{false};
 // Held while the server is asked: a fork does not wait for it, the child gets a new one.
 std::mutex* g_mutex = new std::mutex;
@@ -80,11 +81,15 @@ __attribute__((constructor)) void RegisterHooks() {
 }
 
 int AskToOpen() {
+  const bool tells = Channel().server_has(SessionFeature::kLibraryLacks);
   Call call(kLibraryOpen);
-  std::string text;
+  std::string text, functions;
+  if (tells) call.Value<uint64_t>(1);
   call.OutValue(&g_version);
   call.OutText(&text);
+  if (tells) call.OutText(&functions);
   int status = call.Ask();
+  if (status == 0 && tells) g_functions = new std::string(std::move(functions));
   if (status == 0) return 0;
   if (!text.empty()) LogLine(static_cast<int>(client::LogLevel::kError), "the server: " + text);
   return kLibrary.missing;
@@ -149,6 +154,12 @@ int VersionPart(int part) {
                                       : version & 1023);
 }
 
+bool IsLacking(uint16_t function) {
+  if (g_functions == nullptr || function >= kLibraryPut) return false;
+  const size_t byte = function / 8;
+  return byte >= g_functions->size() || ((*g_functions)[byte] >> function % 8 & 1) == 0;
+}
+
 int StatusOf(int cuda_result) {
   switch (cuda_result) {
     case 0:
@@ -168,14 +179,15 @@ int StatusOf(int cuda_result) {
   }
 }
 
-int Refuse(const char* function) {
+int Refuse(const char* function, const std::string& why) {
   static std::mutex* mutex = new std::mutex;
   static auto* said = new std::set<std::string>;
   {
     std::lock_guard lock(*mutex);
     if (!said->insert(function).second) return kLibrary.unsupported;
   }
-  LogLine(static_cast<int>(client::LogLevel::kWarn), std::string(function) + " is not supported");
+  LogLine(static_cast<int>(client::LogLevel::kWarn),
+          std::string(function) + " is not supported" + why);
   return kLibrary.unsupported;
 }
 

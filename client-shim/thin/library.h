@@ -41,11 +41,14 @@ int64_t ServerVersion();
 // 0, 1, 2: major, minor, patch; what this file knows of itself if the server cannot be asked.
 int VersionPart(int part);
 
+// Whether the server's library is known to have no such function (an older release); after Open().
+bool IsLacking(uint16_t function);
+
 // The library's status for a failure of ours or CUDA's. 0 for 0.
 int StatusOf(int cuda_result);
 
-// An entry that does nothing: says so once.
-int Refuse(const char* function);
+// An entry that does nothing: says so once, and why if there is more to say.
+int Refuse(const char* function, const std::string& why = "");
 
 void LogLine(int level, const std::string& line);
 

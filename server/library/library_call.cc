@@ -310,7 +310,7 @@ LibraryBlobs& LibraryCall::blobs() {
 void* LibraryCall::FindFunction(uint16_t id) {
   void* found = desk_.Function(table_, id);
   if (found == nullptr && status == 0) {
-    status = table_.internal_error;
+    status = table_.unsupported;
   }
   return found;
 }

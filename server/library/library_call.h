@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,6 +28,8 @@ struct LibraryObject {
   CUcontext context = nullptr;  // it was made in
   // What calls told of it, for later ones to be checked by.
   std::array<int64_t, 6> notes{};
+  // What the real object points to, by what it is for.
+  std::map<int, std::shared_ptr<const void>> kept;
 };
 
 class LibraryBlobs;
@@ -53,6 +56,7 @@ struct LibraryTable {
   int internal_error = 0;              // its code for what is no fault of the caller's
   int invalid_object = 0;
   int out_of_memory = 0;
+  int unsupported = 0;
   int64_t (*version)(void* library) = nullptr;
 };
 // Null: not in this build.

@@ -212,8 +212,7 @@ class Session final : public LinkObserver, private SwapGround {
   void ServeLibraryBlob(ServeCall& call, const LibraryHeader& header);
   Status SubmitLibrary(const RecordView& record, const LibraryHeader& header,
                        const LibraryRow& row);
-  void OpenLibrary(const RecordHeader& record, const LibraryHeader& header,
-                   const LibraryTable& table);
+  void OpenLibrary(ServeCall& call, const LibraryHeader& header, const LibraryTable& table);
   void AnswerLibrary(LibraryCall& library, const LibraryHeader& header);
   bool IsIdle(ServeCall& call, uint64_t wire_stream);
   Status ServeNamedImage(const RecordView& record, Served* served);

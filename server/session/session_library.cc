@@ -37,6 +37,19 @@ uint64_t WorkOf(const LibraryHeader& header, std::span<const std::byte> body) {
   return key | 1;
 }
 
+// By id: a bit for each function that a call can be made of.
+std::string FunctionsOf(const LibraryTable& table, const LoadedLibrary& loaded) {
+  std::string bits((table.count + 7) / 8, 0);
+  for (uint16_t id = 0; id < table.count; ++id) {
+    const LibraryRow& row = table.rows[id];
+    if (id == kLibraryOpen ||
+        (row.serve != nullptr && (row.apart || loaded.functions[id] != nullptr))) {
+      bits[id / 8] = static_cast<char>(bits[id / 8] | 1 << id % 8);
+    }
+  }
+  return bits;
+}
+
 // What a toolkit here has beside its libraries, in pieces; read on a helper.
 std::function<void()> AnswerFile(ServeCall& call) {
   const auto file = call.in.Get<uint32_t>();
@@ -80,9 +93,11 @@ void Session::AnswerLibrary(LibraryCall& library, const LibraryHeader& header) {
   Finish(call);
 }
 
-void Session::OpenLibrary(const RecordHeader& record, const LibraryHeader& header,
-                          const LibraryTable& table) {
-  library_helper_.Submit([this, record, header, &table] {
+void Session::OpenLibrary(ServeCall& call, const LibraryHeader& header, const LibraryTable& table) {
+  // Clients that know of it ask for the functions as well.
+  const bool wants_functions =
+      call.in.remaining_bytes() >= sizeof(uint64_t) && call.in.Get<uint64_t>() != 0;
+  library_helper_.Submit([this, record = call.header, header, &table, wants_functions] {
     std::string why;
     LoadedLibrary* loaded = libraries_->Load(table, header.major, &why);
     int64_t version =
@@ -92,6 +107,9 @@ void Session::OpenLibrary(const RecordHeader& record, const LibraryHeader& heade
     out.Put<uint32_t>(0);
     out.PutBytes(&version, sizeof(version));
     out.PutString(loaded == nullptr ? why : loaded->path);
+    if (wants_functions) {
+      out.PutString(loaded == nullptr ? "" : FunctionsOf(table, *loaded));
+    }
     Answer(record, CUDA_SUCCESS, out.bytes());
   });
 }
@@ -162,7 +180,7 @@ Status Session::ServeLibrary(const RecordView& record, Turn& turn, Served* serve
   const LibraryRow* row =
       table != nullptr && header.function < table->count ? &table->rows[header.function] : nullptr;
   if (table != nullptr && header.function == kLibraryOpen) {
-    OpenLibrary(record.header, header, *table);
+    OpenLibrary(call, header, *table);
     return {};
   }
   if (table != nullptr && header.function >= kLibraryPut && header.function <= kLibraryTake) {

@@ -181,7 +181,8 @@ class Worker {
     welcome.known_images = session->images().Known(kMaxKnownImages);
     welcome.supported_calls = SupportedCalls(api_);
     welcome.features =
-        FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kLibraries);
+        FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kLibraries) |
+        FeatureBit(SessionFeature::kLibraryArrays) | FeatureBit(SessionFeature::kLibraryLacks);
 #ifdef FARCALL_NVML
     welcome.features |= FeatureBit(SessionFeature::kNvml);
     TellNvmlToOlderPeers(&welcome);

@@ -47,6 +47,8 @@ int cudnnDestroy(void* handle) {
 }
 int cudnnSetStream(void* handle, void* stream) { return handle == NULL && stream == NULL; }
 
+int cudnnBackendInitialize(void* of) { return of == NULL; }
+
 int cudnnBackendCreateDescriptor(int type, void** made) {
   struct Descriptor* descriptor = calloc(1, sizeof(*descriptor));
   descriptor->type = type;

@@ -19,7 +19,7 @@ HANDSHAKE = struct.Struct("<IIHHHH")  # magic, bytes, type, major, minor, reserv
 FRAME = struct.Struct("<IIQQQQIHH")   # magic, bytes, seq, ack, chunk_ack, chunks_sent, crc32c, records, flags
 RECORD = struct.Struct("<IHHIHH")     # bytes, call, flags, serial, thread, context
 HANDSHAKE_MAGIC, FRAME_MAGIC = 0x31484346, 0x31424346
-HELLO, WANT_REPLY, REPLY, HEARTBEAT = 2, 1, 2, 0xF000
+HELLO, WELCOME, WANT_REPLY, REPLY, HEARTBEAT = 2, 3, 1, 2, 0xF000
 CRC_OFFSET = 40
 
 
@@ -61,10 +61,11 @@ class LinkProxy:
     """Forwards connections to `target` (host, port). All methods from any thread."""
 
     def __init__(self, target, listen=("127.0.0.1", 0), launch_ids=(), drop_launch=0, delay_s=0.0,
-                 record_dir=None, drop_function=0, mark_ids=()):
+                 record_dir=None, drop_function=0, mark_ids=(), without_features=0):
         self.target, self.launch_ids, self.delay_s = target, set(launch_ids), delay_s
         self.drop_launch = drop_launch      # the launch of this number, or
         self.drop_function = drop_function  # each launch of the function that is the N-th to be launched
+        self.without_features = without_features  # bits of WELCOME's features that its server is to be too old for
         self.mark_ids = set(mark_ids)       # a record of these calls keeps a copy of the counts as they are then
         self.marks = []
         self.functions = []                 # handles in the order of their first launch
@@ -182,6 +183,9 @@ class LinkProxy:
                     is_lane = rest[HANDSHAKE.size - 8] == 1
                     self._add("lane_hellos" if is_lane else "hellos")
                     recording = None if is_lane else self._new_recording()
+                if not outward and struct.unpack_from("<H", rest)[0] == WELCOME:
+                    features, = struct.unpack_from("<Q", rest, len(rest) - 8)  # the last of its fields
+                    rest = rest[:-8] + struct.pack("<Q", features & ~self.without_features)
                 self._send(sink, head + rest, outward)
             elif magic == FRAME_MAGIC:
                 frame = head + _read_exactly(source, size - 8)
