@@ -7,6 +7,7 @@
 #include "cli/client_environment.h"
 #include "cli/commands.h"
 #include "cli/doctor_program.h"
+#include "cli/server_libraries.h"
 #include "client-shim/core/settings.h"
 #include "server/supervisor/serve_options.h"
 #include "transport/handshake.h"
@@ -140,13 +141,18 @@ int Doctor(DoctorFlags flags) {
   return findings.good() ? 0 : 1;
 }
 
-int Devices(const std::string& endpoint, bool json) {
+struct DevicesFlags {
+  std::string endpoint;
+  bool json = false, libraries = false;
+};
+
+int Devices(const DevicesFlags& flags) {
   const Settings settings = Settings::Load(Settings::Files());
   if (!settings.error().empty()) {
     std::fprintf(stderr, "farcall devices: %s\n", settings.error().c_str());
     return 1;
   }
-  Target target = FindTarget(endpoint, settings);
+  Target target = FindTarget(flags.endpoint, settings);
   if (target.endpoint.empty()) {
     std::fprintf(
         stderr,
@@ -162,12 +168,27 @@ int Devices(const std::string& endpoint, bool json) {
                  welcome.status().message().c_str());
     return 1;
   }
-  if (json) {
-    std::printf("%s\n", DeviceList(welcome->devices).dump(2).c_str());
+  std::vector<ServerLibrary> libraries;
+  if (flags.libraries) {
+    ClientSettings client;
+    client.endpoint = target.endpoint;
+    libraries = AskServerLibraries(ClientEnvironment(client));
+    if (libraries.empty()) {
+      std::fprintf(stderr, "farcall devices: %s: its libraries cannot be asked\n",
+                   target.endpoint.c_str());
+      return 1;
+    }
+  }
+  if (flags.json) {
+    nlohmann::ordered_json list = DeviceList(welcome->devices);
+    if (flags.libraries) list = {{"devices", list}, {"libraries", LibraryList(libraries)}};
+    std::printf("%s\n", list.dump(2).c_str());
     return 0;
   }
   for (size_t i = 0; i < welcome->devices.size(); ++i)
     std::printf("  %s\n", DeviceLine(i, welcome->devices[i]).c_str());
+  for (const ServerLibrary& library : libraries)
+    std::printf("  %s\n", LibraryLine(library).c_str());
   return 0;
 }
 
@@ -195,13 +216,14 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
       "Example: farcall doctor --endpoint tcp://gpu-host:7717 -- python -c 'import torch; "
       "torch.cuda.init()'");
   doctor->callback([flags, &exit_code] { exit_code = Doctor(*flags); });
-  auto endpoint = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
+  auto list = std::make_shared<DevicesFlags>();
   CLI::App* devices = app.add_subcommand("devices", "Lists the devices behind an endpoint");
-  devices->add_option("--endpoint", *endpoint, "the server");
-  devices->add_flag("--json", *json, "for machines");
+  devices->add_option("--endpoint", list->endpoint, "the server");
+  devices->add_flag("--libraries", list->libraries,
+                    "CUDA's libraries that it has for thin mode as well; it loads each to see");
+  devices->add_flag("--json", list->json, "for machines");
   devices->footer("Example: farcall devices --endpoint tcp://gpu-host:7717");
-  devices->callback([endpoint, json, &exit_code] { exit_code = Devices(*endpoint, *json); });
+  devices->callback([list, &exit_code] { exit_code = Devices(*list); });
 }
 
 }  // namespace farcall::cli

@@ -191,7 +191,6 @@ void TellLog(const ProgramReport& report, Findings& findings) {
 
 // What stands behind thin mode's: a program that needs one that is not there is refused by name.
 void TellServerLibraries(const std::vector<ServerLibrary>& libraries, Findings& findings) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
   size_t there = 0;
   for (const ServerLibrary& library : libraries) there += library.version.empty() ? 0 : 1;
   if (libraries.empty()) return;
@@ -200,11 +199,8 @@ void TellServerLibraries(const std::vector<ServerLibrary>& libraries, Findings& 
                    std::to_string(libraries.size()) + " libraries for thin mode",
                "install CUDA's toolkit or NVIDIA's packages there, or name their folders in its "
                "FARCALL_LIBRARIES");
-  for (const ServerLibrary& library : libraries) {
-    findings.Note(library.name + " " + (library.version.empty() ? "is missing" : library.version));
-    list.push_back({{"name", library.name}, {"version", library.version}});
-  }
-  findings.Attach("server_libraries", std::move(list));
+  for (const ServerLibrary& library : libraries) findings.Note(LibraryLine(library));
+  findings.Attach("server_libraries", LibraryList(libraries));
 }
 
 std::string HowItEnded(const ProgramReport& report, int seconds) {

@@ -33,12 +33,6 @@ constexpr Known kKnown[] = {{LibraryId::kCublas, "cublas"},      {LibraryId::kCu
                             {LibraryId::kCudnn, "cudnn"},        {LibraryId::kNvrtc, "nvrtc"},
                             {LibraryId::kNvjitlink, "nvJitLink"}};
 
-std::string VersionText(int64_t version) {
-  if (version == 0) return "?";
-  return std::to_string(version >> 20) + "." + std::to_string(version >> 10 & 1023) + "." +
-         std::to_string(version & 1023);
-}
-
 // "": the server has no such library.
 std::string VersionOf(const client::LibraryChannel& channel, LibraryId id) {
   LibraryHeader header{};
@@ -54,7 +48,7 @@ std::string VersionOf(const client::LibraryChannel& channel, LibraryId id) {
         std::span<const std::byte> said = in.GetBytes();
         int64_t number = 0;
         if (said.size() == sizeof(number)) std::memcpy(&number, said.data(), sizeof(number));
-        if (in.ok() && status == 0) *static_cast<std::string*>(user) = VersionText(number);
+        if (in.ok() && status == 0) *static_cast<std::string*>(user) = LibraryVersionText(number);
       },
       &version);
   return version;
@@ -115,6 +109,18 @@ std::vector<ServerLibrary> AskServerLibraries(
     libraries.push_back({line.substr(0, space), line.substr(space + 1)});
   }
   return libraries;
+}
+
+std::string LibraryLine(const ServerLibrary& library) {
+  return library.name + " " + (library.version.empty() ? "is missing" : library.version);
+}
+
+nlohmann::ordered_json LibraryList(const std::vector<ServerLibrary>& libraries) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ServerLibrary& library : libraries) {
+    list.push_back({{"name", library.name}, {"version", library.version}});
+  }
+  return list;
 }
 
 }  // namespace farcall::cli

@@ -2,6 +2,7 @@
 // Which of CUDA's libraries a server has for thin mode. Their paths are the server's to know.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,5 +18,9 @@ struct ServerLibrary {
 // names the server. Empty: it cannot be asked.
 std::vector<ServerLibrary> AskServerLibraries(
     const std::vector<std::pair<std::string, std::string>>& environment);
+
+// For people and for machines.
+std::string LibraryLine(const ServerLibrary& library);
+nlohmann::ordered_json LibraryList(const std::vector<ServerLibrary>& libraries);
 
 }  // namespace farcall::cli

@@ -204,6 +204,41 @@ print(json.dumps([codes, list(out), [version.value // 1000 for version in versio
 """)
         self.assertEqual(told, [[0] * 11, [6.0, 12.0, 18.0, 24.0], [12, 13], [101, 0, 101]])
 
+    def test_a_host_pointer_is_an_illegal_address_where_the_device_meets_it(self):
+        """As with NVIDIA's library: the call succeeds, whoever waits is told, and nothing works in that context any more."""
+        text = """
+context = context_of(0)
+handle, x = created(), room([1.0] * 8)
+before = scale(handle, 8, 2.0, x)
+host = (c_float * 4096)()
+wrong = scale(handle, 8, 2.0, host)
+told = [cuda.cuCtxSynchronize(), int(scale(handle, 8, 2.0, x) != 0), cuda.cuCtxSynchronize()]
+print(json.dumps([before, wrong, told]))
+"""
+        self.assertEqual(self.asks(text), [0, 0, [700, 1, 700]])
+        # The next session has nothing of it.
+        self.assertEqual(self.asks("context = context_of(0)\nhandle, x = created(), room([1.0] * 8)\nprint(json.dumps([scale(handle, 8, 2.0, x), read(x, 1)]))"),
+                         [0, [2.0]])
+
+    def test_long_arrays_of_two_majors_keep_apart(self):
+        """They go ahead under names that each library counts for itself."""
+        told = self.asks("""
+sparse, codes, right = ctypes.CDLL("libcusparse.so.12"), [], []
+descriptor = c_void_p()
+codes.append(sparse.cusparseCreateMatDescr(byref(descriptor)))
+def work(solver, n):
+    own = c_void_p()
+    codes.append(solver.cusolverSpCreate(byref(own)))
+    for _ in range(6):
+        rows, columns, found = (c_int * (n + 1))(*range(n + 1)), (c_int * n)(*range(n)), c_int()
+        codes.append(solver.cusolverSpXcsrissymHost(own, n, n, descriptor, rows, ctypes.cast(byref(rows, 4), c_void_p), columns, byref(found)))
+        right.append(found.value)
+threads = [threading.Thread(target=work, args=(ctypes.CDLL(f"libcusolver.so.{major}"), n)) for major, n in ((12, 170000), (11, 210000))]
+[thread.start() for thread in threads]; [thread.join() for thread in threads]
+print(json.dumps([codes, right]))
+""")
+        self.assertEqual(told, [[0] * 15, [1] * 12])
+
     def test_threads_use_a_handle_each_and_one_in_turn(self):
         told = self.asks("""
 context = context_of(0)
@@ -290,6 +325,15 @@ print(json.dumps([solver.cusolverDnDestroy(handle), expected[0], expected[1] != 
         self.assertEqual([real.cusolverGetProperty(i, ctypes.byref(part)) for i, part in enumerate(parts)], [0, 0, 0])
         self.assertEqual(told["cusolver"], ".".join(str(part.value) for part in parts))
         self.assertNotIn(str(TOOLKIT), done.stdout)
+
+    def test_devices_lists_the_libraries_beside_them(self):
+        command = [BUILD / "bin/farcall", "devices", "--libraries", "--endpoint", self.server.url]
+        told, lines = (subprocess.run([*command, *more], capture_output=True, text=True, timeout=120, check=True).stdout for more in (["--json"], []))
+        told = json.loads(told)
+        self.assertEqual(len(told["devices"]), 1)
+        self.assertEqual(len(told["libraries"]), 9)
+        for one in told["libraries"]:
+            self.assertIn(f"  {one['name']} {one['version'] or 'is missing'}\n", lines)
 
 
 if __name__ == "__main__":
