@@ -115,3 +115,42 @@ version = c_int()
 show("version", cufft.cufftGetVersion(ctypes.byref(version)), version.value)
 for part in range(3):
     show("property", cufft.cufftGetProperty(part, ctypes.byref(version)), version.value)
+
+# What cuFFT has for several devices and for callbacks, as far as one device goes.
+def made(size=64):
+    return plan1d(size, C2C)[1]
+
+
+def bare():
+    plan = c_int()
+    cufft.cufftCreate(ctypes.byref(plan))
+    return plan
+
+
+class Factors(ctypes.Structure):
+    _fields_ = [("wide", c_longlong * 10), ("shifts", c_int * 4)]
+
+
+for where in (bare, made):
+    show(where.__name__, "devices", [cufft.cufftXtSetGPUs(where(), count, ints(device)) for count, device in ((1, 0), (0, 0), (-1, 0), (1, 5), (1, -1))],
+         cufft.cufftXtSetGPUs(where(), 1, None))
+    plan = where()
+    for policy in (0, 0, 1, 2, 7):
+        size = c_size_t(1 << 20)
+        show(where.__name__, "policy", policy, cufft.cufftXtSetWorkAreaPolicy(plan, policy, ctypes.byref(size)), size.value)
+    show(where.__name__, "policy", cufft.cufftXtSetWorkAreaPolicy(plan, 0, None))
+    show(where.__name__, "areas", cufft.cufftXtSetWorkArea(plan, (ctypes.c_void_p * 1)(0)), cufft.cufftXtSetWorkArea(plan, None))
+    factors = Factors()
+    show(where.__name__, "factors", [cufft.cufftXtQueryPlan(plan, ctypes.byref(factors), kind) for kind in (0, 1)], list(factors.wide),
+         cufft.cufftXtQueryPlan(plan, None, 0))
+    for kind in (0, 3, 8, -1):
+        plan = where()
+        show(where.__name__, "callback", kind, cufft.cufftXtSetCallback(plan, (ctypes.c_void_p * 1)(4096), kind, None),
+             cufft.cufftXtSetCallback(plan, None, kind, None), cufft.cufftXtClearCallback(plan, kind), cufft.cufftXtSetCallbackSharedSize(plan, kind, c_size_t(16)))
+        show(where.__name__, "compiled callback", kind, [cufft.cufftXtSetJITCallback(plan, *what, kind, None) for what in (
+            (b"load", b"abcd", c_size_t(4)), (None, b"abcd", c_size_t(4)), (b"load", None, c_size_t(4)), (b"load", b"abcd", c_size_t(0)))])
+plan = bare()
+show("code that is none", cufft.cufftXtSetJITCallback(plan, b"load", b"abcd", c_size_t(4), 0, (ctypes.c_void_p * 1)(0)),
+     cufft.cufftMakePlan1d(plan, 64, C2C, 1, ctypes.byref(size)))
+show("no plan", cufft.cufftXtSetGPUs(9999, 1, ints(0)), cufft.cufftXtSetWorkAreaPolicy(9999, 0, ctypes.byref(size)), cufft.cufftXtSetWorkArea(9999, (ctypes.c_void_p * 1)(0)),
+     cufft.cufftXtQueryPlan(9999, ctypes.byref(Factors()), 0), cufft.cufftXtSetJITCallback(9999, b"load", b"abcd", c_size_t(4), 0, None))
