@@ -49,6 +49,11 @@ constexpr uint64_t DimCount(int64_t dimensions) {
   return dimensions > 0 && dimensions <= kMostDimensions ? static_cast<uint64_t>(dimensions) : 0;
 }
 
+// Of the dimensions after the first two.
+constexpr uint64_t SpatialCount(int64_t dimensions) {
+  return DimCount(dimensions) < 2 ? 0 : DimCount(dimensions) - 2;
+}
+
 // Of an array with as many entries as a program says.
 constexpr uint64_t CountOf(int count) {
   constexpr int kMost = 1 << 12;
