@@ -10,7 +10,7 @@ A line is `name [kind]`; kinds:
   zero       answers 0: nothing is there, or nothing had to be done
   nothing    returns: there is nothing that it could end or note
   fatal      can neither fail nor be done: ends the program with a line, as NVSHMEM does before its initialisation
-  hand       in client-shim/refusals
+  hand       in client-shim/refusals, or the folder that CMakeLists.txt there names
   object N   data of N bytes, all 0
 """
 import pathlib

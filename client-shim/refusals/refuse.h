@@ -7,6 +7,6 @@
 // support `name`. `said` is the call's own.
 void Refuse(const char* library, const char* name, int* said);
 // The same as an error, and the end of the program: for a call that can neither fail nor be done.
-_Noreturn void RefuseForGood(const char* library, const char* name);
+__attribute__((noreturn)) void RefuseForGood(const char* library, const char* name);
 
 #define EXPORTED __attribute__((visibility("default")))
