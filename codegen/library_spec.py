@@ -19,7 +19,7 @@ KEYS = {
     "streams", "roles", "hand", "local", "file", "refused", "slow", "blocks", "cached", "namespace", "libraries", "quick", "server_include", "client_include",
     "contents", "fresh", "tried", "custom",
     "apart", "contextless", "names", "server_version",
-    "waits", "checks", "after", "first_api",
+    "waits", "checks", "after", "first_api", "right",
 }  # fmt: skip
 STATUSES = ("type", "missing", "handle", "value", "failed", "memory", "unsupported", "internal")
 KINDS = (
@@ -75,6 +75,7 @@ class Call:
     how: str = "generated"
     partner: str = ""  # create: what destroys such an object
     waits: bool = False  # whatever it answers
+    right: str = ""  # at the call: an expression of its values that must hold, or one of them is invalid
     check: str = ""  # on the server, ahead of the call: an expression that must hold
     after: str = ""  # on the server, when the call has succeeded
     fresh: bool = False
@@ -276,6 +277,7 @@ class LibrarySpec:
         call.cached = self._listed("cached", function.name)
         call.waits = self._listed("waits", function.name)
         call.check = self._found("checks", function.name)
+        call.right = self._found("right", function.name)
         call.after = self._found("after", function.name)
         return call
 

@@ -133,12 +133,16 @@ CUBLAS_ENTRY cublasGetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t*
 }
 
 CUBLAS_ENTRY cublasSetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t mode) {
+  if (mode != CUBLAS_ATOMICS_NOT_ALLOWED && mode != CUBLAS_ATOMICS_ALLOWED)
+    return CUBLAS_STATUS_INVALID_VALUE;
   return Set(handle, &HandleState::atomics, mode, Function::cublasSetAtomicsMode);
 }
 CUBLAS_ENTRY cublasGetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t* mode) {
   return Get(handle, &HandleState::atomics, mode);
 }
 CUBLAS_ENTRY cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
+  // Any mode with any of the flags that there are.
+  if ((static_cast<unsigned>(mode) & ~0x1Fu) != 0) return CUBLAS_STATUS_INVALID_VALUE;
   return Set(handle, &HandleState::math, mode, Function::cublasSetMathMode);
 }
 CUBLAS_ENTRY cublasGetMathMode(cublasHandle_t handle, cublasMath_t* mode) {

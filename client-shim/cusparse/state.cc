@@ -68,6 +68,7 @@ cusparseStatus_t CreateSpVec(Function function, uint16_t kind, Descr* made, int6
   auto* vector = new farcall::thin::SparseVector;
   vector->type = valueType;
   Call call(function);
+  if (size < 0 || nnz < 0 || nnz > size) call.Refuse(CUSPARSE_STATUS_INVALID_VALUE);
   call.New(made, kind, vector);
   call.Value(size);
   call.Value(nnz);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How wide the scalars of cusparseAxpby and cusparseRot are: the type of the vectors tells.
+// How wide the scalars of cusparseAxpby and cusparseRot are: the type of the vectors tells. Which
+// sizes make a matrix.
 #pragma once
 
 #include <cusparse.h>
@@ -30,6 +31,16 @@ inline uint64_t ScalarBytes(std::initializer_list<const void*> descriptors) {
     }
   }
   return 0;
+}
+
+inline bool IsSparse(int64_t rows, int64_t columns, int64_t nonzeros) {
+  int64_t elements = 0;
+  return rows >= 0 && columns >= 0 && nonzeros >= 0 &&
+         !__builtin_mul_overflow(rows, columns, &elements) && nonzeros <= elements;
+}
+
+inline bool IsDense(int64_t rows, int64_t columns, int64_t apart, cusparseOrder_t order) {
+  return rows >= 0 && columns >= 0 && apart >= (order == CUSPARSE_ORDER_ROW ? columns : rows);
 }
 
 }  // namespace farcall::thin
