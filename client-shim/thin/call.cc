@@ -2,7 +2,9 @@
 #include "client-shim/thin/call.h"
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -30,6 +32,12 @@ struct Answers {
   std::unordered_map<std::string, std::string> by_question;
 };
 constexpr size_t kMostAnswers = 1u << 16;
+
+// So that what is looked for need not be copied.
+struct HashOfText {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
 
 Answers& TheAnswers() {
   static auto* answers = new Answers;
@@ -372,25 +380,30 @@ int Call::Question() {
 int Call::Try() {
   constexpr size_t kMostLikes = 1u << 14;
   static std::mutex* mutex = new std::mutex;
-  static auto* likes = new std::unordered_set<std::string>;
+  static auto* likes = new std::unordered_set<std::string, HashOfText, std::equal_to<>>;
   if (refused_ != 0) [[unlikely]]
     return refused_;
   if (waits_ || like_bytes_ == 0) return Run();
-  constexpr size_t kFrom = offsetof(LibraryHeader, library);
-  std::string like(reinterpret_cast<const char*>(base_) + kFrom, like_bytes_ - kFrom);
-  like.append(reinterpret_cast<const char*>(&nulls_), sizeof(nulls_));
+  // In the place of the stream, which is named when the record is sent.
+  reinterpret_cast<LibraryHeader*>(base_)->stream = nulls_;
+  const std::string_view seen(reinterpret_cast<const char*>(base_), like_bytes_);
+  bool was_tried = false;
   {
     std::lock_guard lock(*mutex);
-    if (likes->size() >= kMostLikes || likes->contains(like)) return Run();
+    was_tried = likes->size() >= kMostLikes || likes->contains(seen);
   }
-  std::string print = Print({reinterpret_cast<const char*>(base_) + kFrom, like_bytes_ - kFrom});
+  if (was_tried) [[likely]]
+    return Run();
+  constexpr size_t kFrom = offsetof(LibraryHeader, library);
+  const std::string like(seen);
+  std::string print = Print(like.substr(kFrom));
   if (!print.empty()) AppendPart(&print, {reinterpret_cast<const char*>(&nulls_), sizeof(nulls_)});
   const bool is_kept = IsKept(Kept::kTried, print);
   // No value of the device's comes back: this has its place in a capture.
   int status = is_kept ? Run() : AskServer();
   if (status == 0 && !is_kept) Keep(Kept::kTried, print, "");
   std::lock_guard lock(*mutex);
-  if (status == 0) likes->insert(std::move(like));
+  if (status == 0) likes->insert(like);
   return status;
 }
 
