@@ -38,6 +38,9 @@ constexpr char kBegin[] = R"(
   mov.u32 %r7, %r2;
   mov.u32 %r8, 0;
   mov.u32 %r9, %r2;
+  mov.u32 %r11, 0;
+  mov.u32 %r12, 0;
+  mov.u32 %r13, 0;
 )";
 constexpr char kEnd[] = "  st.global.u32 [%rd2], %r7;\n  ret;\n}\n";
 
@@ -57,6 +60,26 @@ skip:
   add.u32 %r8, %r8, 1;
   setp.lt.u32 %p2, %r8, %r1;
   @%p2 bra again;
+)";
+
+// A piece of which nothing is left but what all threads have in common: the counter of rounds.
+constexpr char kCounted[] = R"(
+again:
+  st.shared.u32 [%r5], %r7;
+  bar.sync 0;
+  ld.shared.u32 %r10, [%r6];
+  add.u32 %r7, %r10, %r2;
+  add.u32 %r11, %r11, %r10;
+  setp.gt.u32 %p3, %r10, %r12;
+  selp.u32 %r12, %r10, %r12, %p3;
+  selp.u32 %r13, %r8, %r13, %p3;
+  bar.sync 0;
+  add.u32 %r8, %r8, 1;
+  setp.lt.u32 %p2, %r8, %r1;
+  @%p2 bra again;
+  add.u32 %r7, %r11, %r8;
+  mad.lo.u32 %r7, %r12, 1000, %r7;
+  mad.lo.u32 %r7, %r13, 1000000, %r7;
 )";
 
 // The same, but threads leave the loop one after the other.
@@ -119,6 +142,31 @@ TEST_F(RegionsTest, QuickCodeIsACoroutine) {
 
 TEST_F(RegionsTest, AKernelThatMeetsApartIsACoroutine) {
   EXPECT_EQ(FormOf(Text(kDivergent)), CodeForm::kCoroutine);
+}
+
+TEST_F(RegionsTest, WhatThreadsHaveInCommonIsCountedOnce) {
+  ASSERT_EQ(FormOf(Text(kCounted)), CodeForm::kRegions);
+  Kernel* kernel = Find(Load(Text(kCounted)), "k");
+  constexpr uint32_t kThreads = 96, kRounds = 5;
+  DeviceArray<uint32_t> out(kThreads);
+  EXPECT_RUNS(Run(kernel, {1}, {kThreads}, out.address(), kRounds));
+  std::vector<uint32_t> value(kThreads), sum(kThreads), most(kThreads), when(kThreads);
+  for (uint32_t i = 0; i < kThreads; ++i) value[i] = i;
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    const std::vector<uint32_t> before = value;
+    for (uint32_t i = 0; i < kThreads; ++i) {
+      const uint32_t neighbour = before[(i + 1) % kThreads];
+      sum[i] += neighbour;
+      if (neighbour > most[i]) {
+        most[i] = neighbour;
+        when[i] = round;
+      }
+      value[i] = neighbour + i;
+    }
+  }
+  for (uint32_t i = 0; i < kThreads; ++i) {
+    EXPECT_EQ(out[i], sum[i] + kRounds + 1000 * most[i] + 1000000 * when[i]) << i;
+  }
 }
 
 TEST_F(RegionsTest, BlocksOfAnyShapeComputeTheSame) {

@@ -16,6 +16,8 @@ class Divergence {
   // At its definition, or where it is used behind a loop that threads leave at different times.
   bool Varies(const llvm::Value* value) const { return varies_.contains(value); }
   void NoteVarying(const llvm::Value* value) { varies_.insert(value); }
+  // Before `value` is erased: another may come to lie where it was.
+  void Forget(const llvm::Value* value) { varies_.erase(value); }
   bool Branches(const llvm::BasicBlock* block) const { return branches_.contains(block); }
 
  private:

@@ -161,6 +161,7 @@ void RegionValues::SeparateAllocas() {
     for (llvm::Use& use : llvm::make_early_inc_range(memory->uses())) {
       auto* user = llvm::cast<Instruction>(use.getUser());
       if (user->isLifetimeStartOrEnd()) {
+        divergence_.Forget(user);
         user->eraseFromParent();
         continue;
       }
@@ -174,6 +175,7 @@ void RegionValues::SeparateAllocas() {
       }
       use.set(element);
     }
+    divergence_.Forget(memory);
     memory->eraseFromParent();
   }
 }
@@ -195,6 +197,7 @@ void RegionValues::SeparatePhi(llvm::PHINode* phi, int region) {
   }
   if (!slot.shared) divergence_.NoteVarying(value);
   phi->replaceAllUsesWith(value);
+  divergence_.Forget(phi);
   phi->eraseFromParent();
 }
 

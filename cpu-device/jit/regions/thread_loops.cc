@@ -62,7 +62,10 @@ void ThreadLoops::Make() {
   for (size_t i = 0; i < begins.size(); ++i) {
     const Region& region = plan_.regions()[i];
     if (OncePerBlock(region)) {
-      llvm::BranchInst::Create(region.entry, begins[i]);
+      // As the first thread: what it reads of an array all threads have left the same there.
+      llvm::IRBuilder<> b(begins[i]);
+      for (unsigned axis = 0; axis < 4; ++axis) b.CreateStore(b.getInt32(0), values_.counter(axis));
+      b.CreateBr(region.entry);
     } else {
       MakeLoop(region, begins[i]);
     }
