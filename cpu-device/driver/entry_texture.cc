@@ -319,7 +319,9 @@ CUresult cuSurfObjectCreate(CUsurfObject* out, const CUDA_RESOURCE_DESC* resourc
   return Give(std::move(object), made, out);
 }
 
+// Of an object never made, success: the public sample volumeFiltering counts on it.
 CUresult cuSurfObjectDestroy(CUsurfObject handle) {
+  if (handle == 0) return CheckInitialized();
   return Destroy(handle, true);
 }
 

@@ -55,6 +55,11 @@ TEST_F(DriverTest, ATextureObjectOutlivesTheLaunchesBeforeItsEnd) {
   EXPECT_EQ(CU(cuStreamSynchronize)(stream), CUDA_ERROR_ILLEGAL_ADDRESS) << "then it is gone";
 }
 
+TEST_F(DriverTest, NoSurfaceIsDestroyedWithoutAnError) {
+  EXPECT_OK(CU(cuSurfObjectDestroy)(0));
+  EXPECT_EQ(CU(cuSurfObjectDestroy)(4711), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(DriverTest, ALinearTextureEndsWithItsMemory) {
   CUmodule module = nullptr;
   CUfunction fetch = nullptr;
