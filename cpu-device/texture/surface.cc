@@ -89,17 +89,17 @@ Color ReadTexel(const Object& object, const uint8_t* at) {
   const Texels& texels = object.texels;
   const bool is_half_or_float = texels.texel == Texel::kHalf || texels.texel == Texel::kFloat;
   const bool integers = object.ReadsIntegers() && !is_half_or_float;
-  Color color = {0, 0, 0, integers ? 1 : std::bit_cast<uint32_t>(1.0f)};
-  for (unsigned channel = 0; channel < texels.channels; ++channel) {
-    if (integers) {
-      color[channel] = Integer(texels.texel, at, channel);
-      continue;
-    }
-    float value = Float(texels.texel, at, channel);
-    if (object.sampler.srgb && texels.texel == Texel::kU8 && channel < 3) value = FromSrgb(value);
-    color[channel] = std::bit_cast<uint32_t>(value);
-  }
-  return color;
+  const bool srgb = object.sampler.srgb && texels.texel == Texel::kU8;
+  auto read = [&](unsigned channel) -> uint32_t {
+    if (integers) return Integer(texels.texel, at, channel);
+    const float value = Float(texels.texel, at, channel);
+    return std::bit_cast<uint32_t>(srgb && channel < 3 ? FromSrgb(value) : value);
+  };
+  const uint32_t last = integers ? 1 : std::bit_cast<uint32_t>(1.0f);
+  // In registers: a color written word by word is slow to read as a whole.
+  if (texels.channels == 1) return {read(0), 0, 0, last};
+  if (texels.channels == 2) return {read(0), read(1), 0, last};
+  return {read(0), read(1), read(2), texels.channels == 4 ? read(3) : last};
 }
 
 uint8_t* SurfaceAddress(const Object& object, Shape shape, uint32_t layer, int32_t x, int32_t y,
