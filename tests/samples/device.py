@@ -183,7 +183,7 @@ def measure(args, name, program):
         total += wall_s
         verdict = run.verdict(code, output)
         if verdict != "pass" and worst == "pass":
-            said = f"not done within {args.limit} s of processor time" if verdict == "limit" else f"exit {code}: {last_line(output)}"
+            said = f"not done within {args.limit} s of processor time, or {4 * args.limit} s by the clock" if verdict == "limit" else f"exit {code}: {last_line(output)}"
             worst, note = verdict, f"run {number}: {said}" if len(runs) > 1 else said
             break
     noticed = ""
