@@ -111,6 +111,10 @@ void TellLibraries(const std::vector<LibraryLookup>& lookups, bool thin, Finding
                        FileName(lookup.wanted_by);
     if (lookup.file.empty() && should_be && loaded.count(FileName(lookup.name)) > 0) {
       findings.Say(true, line + ": the one that is loaded (ours)");
+    } else if (lookup.file.empty() && should_be && lookup.by_dlopen &&
+               lookup.name.find('/') == std::string::npos) {
+      // Its folder is on the search path: dlopen was told not to load it (RTLD_NOLOAD).
+      findings.Say(true, line + ": asked only whether it is loaded");
     } else if (lookup.file.empty()) {
       // Many programs ask for one name after another: not found is an answer.
       findings.Say(!should_be, line + ": not found", Remedy(lookup));

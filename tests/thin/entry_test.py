@@ -158,6 +158,12 @@ class EntryTest(unittest.TestCase):
         self.assertEqual((cublas["file"], cublas["why"]), (str(self.thin / "libcublas.so.13"), "the auditor"))
         self.assertIn("none of NVIDIA's libraries is mapped", [finding["what"] for finding in report["findings"] if finding["ok"]])
 
+    def test_doctor_takes_a_question_whether_a_library_is_loaded_as_one(self):
+        asks = self.compile(self.folder / "asks_only", ASKS.replace("RTLD_NOW", "RTLD_NOW | RTLD_NOLOAD"))
+        report = self.doctor("--", asks, "libcublas.so.13")
+        asked = [(finding["ok"], finding["what"].split(": ")[-1]) for finding in report["findings"] if finding["what"].startswith("libcublas.so.13")]
+        self.assertEqual(asked, [(True, "asked only whether it is loaded")])
+
     def test_doctor_shows_what_hides_ours(self):
         report = self.doctor("--no-audit", "--", self.asks, "libcuda.so.1", "libcublas.so.13")
         self.assertEqual(report["mapped_not_ours"], [str(self.nvidia / "libcublas.so.13")])
