@@ -82,6 +82,21 @@ again:
   mad.lo.u32 %r7, %r13, 1000000, %r7;
 )";
 
+// Between two meetings only some threads compute what all of those have in common.
+constexpr char kSome[] = R"(
+  setp.ge.u32 %p4, %r2, 16;
+  st.shared.u32 [%r5], %r7;
+  bar.sync 0;
+  @!%p4 bra none;
+  div.u32 %r14, 100000, %r1;
+none:
+  bar.sync 0;
+  @!%p4 bra done;
+  ld.shared.u32 %r10, [%r6];
+  add.u32 %r7, %r10, %r14;
+done:
+)";
+
 // The same, but threads leave the loop one after the other.
 constexpr char kDivergent[] = R"(
 again:
@@ -166,6 +181,16 @@ TEST_F(RegionsTest, WhatThreadsHaveInCommonIsCountedOnce) {
   }
   for (uint32_t i = 0; i < kThreads; ++i) {
     EXPECT_EQ(out[i], sum[i] + kRounds + 1000 * most[i] + 1000000 * when[i]) << i;
+  }
+}
+
+TEST_F(RegionsTest, WhatSomeThreadsHaveInCommonReachesThem) {
+  Kernel* kernel = Find(Load(Text(kSome)), "k");
+  constexpr uint32_t kThreads = 64;
+  DeviceArray<uint32_t> out(kThreads);
+  EXPECT_RUNS(Run(kernel, {1}, {kThreads}, out.address(), 7u));
+  for (uint32_t i = 0; i < kThreads; ++i) {
+    EXPECT_EQ(out[i], i < 16 ? i : (i + 1) % kThreads + 100000 / 7) << i;
   }
 }
 
