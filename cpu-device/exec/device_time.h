@@ -20,14 +20,13 @@ class DeviceTimer {
 
  private:
   const int before_;
-  const uint64_t begun_ns_;
 };
 
 // How many threads a device's work may have at once: the pool's.
 unsigned ThreadsOfDevices();
 void SetThreadsOfDevices(unsigned threads);
 
-// Thread time of all threads.   Thread  any
+// Thread time of all threads, of what runs too; never less than before.   Thread  any
 uint64_t DeviceThreadTime(int device);
 
 }  // namespace farcall::cpu_device

@@ -17,6 +17,8 @@ using quota::WorkWindow;
 constexpr Ns kPatience = 100 * kMillisecond;
 // A lease nobody else wants goes back after this much idling, a batch nobody waits for is closed.
 constexpr Ns kIdleAlone = 10 * kMillisecond;
+// What runs on is told of so often.
+constexpr Ns kTellRunning = 100 * kMillisecond;
 
 }  // namespace
 
@@ -68,7 +70,7 @@ bool ComputeGate::Submitted(int device, uint64_t key) {
   Device& state = devices_[static_cast<size_t>(device)];
   Ns now = hooks_.now();
   if (state.window.drained()) {
-    state.busy_since = now;
+    state.busy_since = state.told_at = now;
   }
   state.submitted_at = now;
   return state.window.Submit(key);
@@ -84,6 +86,9 @@ void ComputeGate::Serve(const Fence& fence) {
       Ns now = hooks_.now();
       bool close = state.holds_back || state.contended || state.window.batch_full() ||
                    now - state.submitted_at >= kIdleAlone;
+      if (TellsOfRunning(state) && now - state.told_at >= kTellRunning) {
+        TellOfRunning(device, state, now);
+      }
       if (state.window.batch_open() && close) {
         batch = state.window.CloseBatch();
       } else {
@@ -100,6 +105,9 @@ Ns ComputeGate::ServeAt() {
   std::lock_guard lock(mutex_);
   Ns at = kNever;
   for (Device& state : devices_) {
+    if (engaged() && TellsOfRunning(state)) {
+      at = std::min(at, state.told_at + kTellRunning);
+    }
     if (!state.window.has_lease()) {
       continue;
     }
@@ -125,14 +133,23 @@ Ns ComputeGate::Measure(int device, Device& state, Ns now) {
   return std::max<Ns>(now - std::exchange(state.busy_since, now), 0);
 }
 
+void ComputeGate::TellOfRunning(int device, Device& state, Ns now) {
+  Ns busy = Measure(device, state, now);
+  state.told_at = now;
+  state.early_ns += busy;
+  if (busy != 0) {
+    Tell(ControlType::kLeaseRuns, device, static_cast<uint64_t>(busy));
+  }
+}
+
 void ComputeGate::Completed(int device, uint64_t batch) {
   {
     std::lock_guard lock(mutex_);
     Device& state = devices_[static_cast<size_t>(device)];
     Ns now = hooks_.now();
     Ns busy = Measure(device, state, now);
-    state.progress_at = now;
-    state.window.Complete(batch, busy);
+    state.progress_at = state.told_at = now;
+    state.window.Complete(batch, busy + std::exchange(state.early_ns, 0));
     Tell(ControlType::kLeaseUse, device, static_cast<uint64_t>(busy),
          static_cast<uint64_t>(std::max<Ns>(state.window.left_ns(), 0)),
          static_cast<uint64_t>(std::max<Ns>(state.window.outstanding_ns(), 0)));

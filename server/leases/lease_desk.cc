@@ -158,7 +158,7 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
   bool known = found != workers_.end() && message.device >= 0 &&
                static_cast<size_t>(message.device) < devices_.size();
   if (message.type != ControlType::kWantLease && message.type != ControlType::kLeaseUse &&
-      message.type != ControlType::kLeaseDone) {
+      message.type != ControlType::kLeaseRuns && message.type != ControlType::kLeaseDone) {
     return false;
   }
   if (!known) {
@@ -186,6 +186,8 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
         SendTo(worker, ControlType::kLeaseMore, message.device, more);
       }
     }
+  } else if (message.type == ControlType::kLeaseRuns) {
+    state.scheduler.Charge(flow, amount, now);  // nothing was done: that is no progress
   } else if (message.type == ControlType::kLeaseDone && holds) {
     GiveBack(message.device, flow, worker, message.a != 0, ToNs(message.b), now);
   } else if (message.type == ControlType::kLeaseDone && state.late.erase(worker) != 0 &&

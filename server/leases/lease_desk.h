@@ -37,7 +37,7 @@ class LeaseDesk {
   void Leave(WorkerId worker, quota::Ns now);
   // A running vGPU's quota on all devices.   Errors  as Join; kInvalid: no such vGPU
   Status Change(const std::string& vgpu, const QuotaRequest& request, quota::Ns now);
-  // kWantLease, kLeaseUse, kLeaseDone; false: another message.
+  // kWantLease, kLeaseUse, kLeaseRuns, kLeaseDone; false: another message.
   bool Hear(WorkerId worker, const ControlMessage& message, quota::Ns now);
   // What time alone has brought about; call at WakeAt.
   void Tick(quota::Ns now);

@@ -47,6 +47,7 @@ enum class ControlType : uint32_t {
   kDrop,          // b, c = a token this worker holds
   kWantLease,     // device, a = what the first piece of work takes at most, as far as known
   kLeaseUse,      // device, a = device time used, b = left of the lease, c = outstanding
+  kLeaseRuns,     // device, a = device time used by what still runs, since the last word of it
   kLeaseDone,     // device, a = 1: it wants the next, for a piece that takes b at most
   kWantNetBytes,  // it has none left
   kNetUse,        // a = bytes received, b = bytes sent, c = nanoseconds waited for bytes, so far

@@ -105,6 +105,7 @@ class Neighbours(unittest.TestCase):
         server = self.serve()
         neighbour = self.neighbour(server)
         hostile = self.hostile(server, "endless")
+        until(lambda: self.counted().get(hostile.process.pid, 0) >= WINDOW_NS // 4, 120, "it is counted while it runs")
         self.goes_on(neighbour)
         self.assertIsNone(hostile.process.poll(), "nobody ended it")
         self.check_memory(server)

@@ -138,8 +138,37 @@ TEST_F(ComputeGateTest, LetsAPieceThroughWhenNothingEnds) {
   now_ += 50 * kMillisecond;
   EXPECT_FALSE(Launch());
   now_ = gate_.ServeAt();
+  Serve();  // tells of what still runs
+  now_ = gate_.ServeAt();
   EXPECT_TRUE(Launch());
   EXPECT_FALSE(Launch()) << "one at a time";
+}
+
+TEST_F(ComputeGateTest, TellsOfWhatRunsOnBeforeItEnds) {
+  Hear(ControlType::kSharing);
+  EXPECT_FALSE(Launch());
+  Hear(ControlType::kLease, 3 * kMillisecond);
+  EXPECT_TRUE(Launch());
+  Serve();
+  Take();
+  Ns told = 0;
+  for (int i = 0; i < 10; ++i) {
+    Ns at = gate_.ServeAt();
+    ASSERT_LE(at, now_ + 100 * kMillisecond) << "it does not wait for the end";
+    used_ += at - now_;
+    now_ = at;
+    Serve();
+    for (const ControlMessage& message : Take()) {
+      EXPECT_EQ(message.type, ControlType::kLeaseRuns);
+      told += static_cast<Ns>(message.a);
+    }
+  }
+  EXPECT_EQ(told, used_);
+  Run(kMillisecond);
+  auto last = Take();
+  ASSERT_FALSE(last.empty());
+  EXPECT_EQ(last[0].type, ControlType::kLeaseUse);
+  EXPECT_EQ(last[0].a, static_cast<uint64_t>(kMillisecond)) << "nothing is told twice";
 }
 
 }  // namespace

@@ -117,6 +117,31 @@ TEST_F(LeaseDeskTest, AKernelThatDoesNotEndKeepsNobodyOut) {
   EXPECT_EQ(sent[0].worker, 1);
 }
 
+TEST_F(LeaseDeskTest, AKernelThatDoesNotEndIsChargedAndIsNoProgress) {
+  Join("a", 1);
+  Join("b", 2);
+  Hear(1, ControlType::kWantLease);
+  Hear(2, ControlType::kWantLease);
+  Take();
+  auto charged = [&] {
+    Ns sum = 0;
+    for (const quota::VgpuStatus& status : desk_.Statuses(now_)) {
+      sum += status.vgpu == "a" ? status.gpu_time_ns : 0;
+    }
+    return sum;
+  };
+  for (int i = 1; i <= 10; ++i) {
+    EXPECT_TRUE(TakeLeases().empty());
+    now_ += 100 * kMillisecond;
+    Hear(1, ControlType::kLeaseRuns, 100 * kMillisecond);
+    EXPECT_EQ(charged(), i * 100 * kMillisecond) << "while it runs";
+    desk_.Tick(now_);
+  }
+  auto sent = TakeLeases();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].worker, 2) << "a second without anything done: others go beside it";
+}
+
 TEST_F(LeaseDeskTest, WhoIsAloneRunsAsLongAsItLikes) {
   Join("a", 1);
   Join("b", 2);
