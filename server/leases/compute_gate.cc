@@ -143,6 +143,7 @@ void ComputeGate::TellOfRunning(int device, Device& state, Ns now) {
 }
 
 void ComputeGate::Completed(int device, uint64_t batch) {
+  bool wakes;
   {
     std::lock_guard lock(mutex_);
     Device& state = devices_[static_cast<size_t>(device)];
@@ -154,8 +155,13 @@ void ComputeGate::Completed(int device, uint64_t batch) {
          static_cast<uint64_t>(std::max<Ns>(state.window.left_ns(), 0)),
          static_cast<uint64_t>(std::max<Ns>(state.window.outstanding_ns(), 0)));
     GiveBackIfDone(device, state, now);
+    // For what was held, or for the time at which an idle lease goes back; else it has its own
+    // work.
+    wakes = state.holds_back || state.window.drained();
   }
-  hooks_.wake();
+  if (wakes) {
+    hooks_.wake();
+  }
 }
 
 void ComputeGate::GiveBackIfDone(int device, Device& state, Ns now) {
@@ -199,6 +205,7 @@ void ComputeGate::Hear(const ControlMessage& message) {
   if (message.device < 0 || static_cast<size_t>(message.device) >= devices_.size()) {
     return;
   }
+  bool wakes = true;
   {
     std::lock_guard lock(mutex_);
     Device& state = devices_[static_cast<size_t>(message.device)];
@@ -208,6 +215,7 @@ void ComputeGate::Hear(const ControlMessage& message) {
       if (state.window.has_lease()) {
         state.window.Grant(amount);
       }
+      wakes = state.holds_back;
     } else if (message.type == ControlType::kLease) {
       state.asked = false;
       SetCompany(state, static_cast<quota::Company>(std::min<uint64_t>(message.b, 2)));
@@ -221,7 +229,9 @@ void ComputeGate::Hear(const ControlMessage& message) {
       state.window.Limit(amount);
     }
   }
-  hooks_.wake();
+  if (wakes) {
+    hooks_.wake();
+  }
 }
 
 }  // namespace farcall::server

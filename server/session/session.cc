@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "proto/call_id.h"
 #include "server/library/library_desk.h"
@@ -204,18 +205,24 @@ Clock::time_point Session::NextDeadline() const {
 }
 
 // A reply is often a few microseconds away: looking here saves the hand-over to the polling thread.
+// Where it is not, as beside long kernels, that thread looks alone.
 void Session::SpinForCompletions() {
   if (completion_.idle()) {
     return;
   }
-  auto end = Clock::now() + microseconds(options_.spin_us);
-  do {
-    completion_.Poll(false);
-    if (completion_.idle()) {
-      return;
-    }
-  } while (Clock::now() < end);
-  completion_.Kick();
+  if (spin_.Pays()) {
+    auto end = Clock::now() + microseconds(options_.spin_us);
+    do {
+      completion_.Poll(false);
+      if (completion_.idle()) {
+        return spin_.Note(true);
+      }
+    } while (Clock::now() < end);
+    spin_.Note(false);
+  }
+  if (std::exchange(kicked_order_, completion_.last_order()) != completion_.last_order()) {
+    completion_.Kick();
+  }
 }
 
 Status Session::OnFrame(const FrameView& frame) {

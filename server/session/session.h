@@ -34,6 +34,7 @@
 #include "server/session/outbox.h"
 #include "server/session/serve.h"
 #include "server/session/side_queue.h"
+#include "server/session/spin_worth.h"
 #include "transport/link.h"
 
 namespace farcall::server {
@@ -249,6 +250,8 @@ class Session final : public LinkObserver, private SwapGround {
   void NoteSubmittedWork(int device, uint64_t work);
   void DeleteExtras();
   void SpinForCompletions();
+  // Those of a context that have work; the others are no longer active.
+  std::vector<StreamState*> BusyStreams(ContextState& context, CUresult* result);
   Clock::time_point NextDeadline() const;
 
   const DriverApi& api_;
@@ -298,6 +301,9 @@ class Session final : public LinkObserver, private SwapGround {
   Status end_reason_;
   Status stop_request_;
   std::atomic<bool> stop_requested_{false};
+
+  SpinWorth spin_;
+  uint64_t kicked_order_ = 0;  // the polling thread was woken for watches up to this one
 
   // Last: their threads use all of the above.
   Completion completion_;

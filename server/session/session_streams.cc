@@ -13,6 +13,10 @@ namespace {
 class Countdown {
  public:
   Countdown(int count, std::function<void(CUresult)> done) : left_(count), done_(std::move(done)) {}
+  void Expect() {
+    std::lock_guard lock(mutex_);
+    ++left_;
+  }
   void Reach(CUresult result) {
     {
       std::lock_guard lock(mutex_);
@@ -93,7 +97,7 @@ void Session::Orphan(StreamState& stream) {
   }
 }
 
-bool Session::Fence(ContextState& context, std::function<void(CUresult)> done, CUresult* result) {
+std::vector<StreamState*> Session::BusyStreams(ContextState& context, CUresult* result) {
   std::vector<StreamState*> busy;
   for (StreamState* stream : context.active) {
     if (capturing(stream->native)) {
@@ -113,6 +117,11 @@ bool Session::Fence(ContextState& context, std::function<void(CUresult)> done, C
   std::erase_if(context.active, [](StreamState* stream) { return !stream->active; });
   std::erase_if(context.orphans,
                 [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); });
+  return busy;
+}
+
+bool Session::Fence(ContextState& context, std::function<void(CUresult)> done, CUresult* result) {
+  std::vector<StreamState*> busy = BusyStreams(context, result);
   // Points that were passed may not have been told of, nor the bytes of copies sent.
   if (busy.empty() && context.orphans.empty() && completion_.idle()) {
     return false;
@@ -183,13 +192,14 @@ void Session::FenceDevice(int device, std::function<void()> done) {
   if (options_.clock != nullptr) {
     timed = options_.clock->Close(device);
   }
-  auto all = std::make_shared<Countdown>(static_cast<int>(contexts.size()) + 1,
-                                         [this, device, timed, done = std::move(done)](CUresult) {
-                                           if (timed != nullptr) {
-                                             options_.clock->Reached(device, *timed);
-                                           }
-                                           done();
-                                         });
+  auto all =
+      std::make_shared<Countdown>(1, [this, device, timed, done = std::move(done)](CUresult) {
+        if (timed != nullptr) {
+          options_.clock->Reached(device, *timed);
+        }
+        done();
+      });
+  const auto reached = [all](CUresult) { all->Reach(CUDA_SUCCESS); };  // errors: the application's
   for (ContextState* context : contexts) {
     MakeCurrent(context);
     for (StreamState* stream : context->active) {
@@ -197,10 +207,22 @@ void Session::FenceDevice(int device, std::function<void()> done) {
         options_.clock->End(*timed, context->native, stream->native);
       }
     }
-    CUresult result = CUDA_SUCCESS;  // an error is the application's to find
-    if (!Fence(
-            *context, [all](CUresult) { all->Reach(CUDA_SUCCESS); }, &result)) {
-      all->Reach(CUDA_SUCCESS);
+    CUresult result = CUDA_SUCCESS;
+    std::vector<StreamState*> busy = BusyStreams(*context, &result);
+    if (!context->orphans.empty()) {
+      all->Expect();
+      if (!Fence(*context, reached, &result)) {
+        reached(result);
+      }
+      continue;
+    }
+    // Nothing is told to the client: no point is needed but those that are not passed yet.
+    for (StreamState* stream : busy) {
+      all->Expect();
+      if (completion_.Add(stream->key, context->native, stream->native, false, reached) !=
+          CUDA_SUCCESS) {
+        reached(CUDA_SUCCESS);
+      }
     }
   }
   all->Reach(CUDA_SUCCESS);

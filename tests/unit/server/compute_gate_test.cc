@@ -144,6 +144,29 @@ TEST_F(ComputeGateTest, LetsAPieceThroughWhenNothingEnds) {
   EXPECT_FALSE(Launch()) << "one at a time";
 }
 
+// Waking a thread costs more than all else that a gate does.
+TEST_F(ComputeGateTest, WakesNobodyForABatchThatNothingWaitsFor) {
+  Hear(ControlType::kSharing);
+  EXPECT_FALSE(Launch());
+  Hear(ControlType::kLease, 20 * kMillisecond);
+  EXPECT_TRUE(Launch());
+  Serve();
+  Run(kMillisecond);  // and now it is known what it takes
+  EXPECT_TRUE(Launch());
+  EXPECT_TRUE(Launch()) << "a batch: closed";
+  EXPECT_TRUE(Launch());
+  wakes_ = 0;
+  Run(2 * kMillisecond);
+  Hear(ControlType::kLeaseMore, 20 * kMillisecond);
+  EXPECT_EQ(wakes_, 0) << "one more is in the open batch, none is held";
+  EXPECT_TRUE(Launch());
+  EXPECT_TRUE(Launch());
+  EXPECT_TRUE(Launch());
+  EXPECT_FALSE(Launch()) << "more than may be outstanding";
+  Run(2 * kMillisecond);
+  EXPECT_NE(wakes_, 0) << "for the one that was held";
+}
+
 TEST_F(ComputeGateTest, TellsOfWhatRunsOnBeforeItEnds) {
   Hear(ControlType::kSharing);
   EXPECT_FALSE(Launch());
