@@ -19,7 +19,7 @@ TRIALS = {
     "caps": lambda kernels, scale: trials.caps(kernels, 10 * scale),
     "priority": lambda kernels, scale: trials.priority(kernels, 8 * scale),
     "mix": lambda kernels, scale: trials.mix(kernels, 2.5 * scale),
-    "alone": lambda kernels, scale: trials.alone(kernels, pairs=max(round(6 * scale), 1), iterations=max(round(120 * scale), 20)),
+    "alone": lambda kernels, scale: trials.alone(kernels, turns=max(round(40 * scale), 4), iterations=30),
     "swap": lambda kernels, scale: swap_trials.swap(kernels, 2.0, rounds=max(round(6 * scale), 2)),
 }
 

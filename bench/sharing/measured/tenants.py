@@ -3,6 +3,7 @@
 import math
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,7 @@ class Tenant:
 
     def __init__(self, server, *command, **wants):
         before = workers(server)
+        self.server = server
         self.begun = time.monotonic()
         self.client = Client(server.url, *command, environment={f"FARCALL_{name.upper()}": value for name, value in wants.items()})
         until(lambda: workers(server) - before or self.client.process.poll() is not None, START_S, "a worker")
@@ -56,6 +58,16 @@ class Tenant:
         until(lambda: self.done() >= iterations or not self.runs(), START_S, f"{iterations} iterations: {self.client.err}")
         if not self.runs():
             raise RuntimeError(f"ended: {self.client.err}")
+
+    def go_on(self):
+        self.client.process.send_signal(signal.SIGCONT)
+
+    def stand_still(self):
+        """Once what it had queued is done."""
+        self.client.process.send_signal(signal.SIGSTOP)
+        before = -1
+        while before != (before := self.used.device_s()):
+            time.sleep(0.05)
 
     def end(self):
         self.client.kill()

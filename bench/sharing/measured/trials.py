@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trials of time: each returns figures (trial, what, value, unit). What docs/sharing.md calls measured."""
+import dataclasses
 import statistics
 import time
 
@@ -121,26 +122,55 @@ def mix(kernels, seconds):
     yield "six tasks", "device busy, together", 100 * used / CORES / together, "%"
 
 
-def alone(kernels, pairs, iterations):
-    """What gate and ledger cost who is alone: the same program with a share and without one, in turns."""
+def alone(kernels, turns, iterations):
+    """What gate and ledger cost who is alone: the same program with a share and without one, each on a server of its own, in short turns of
+    the same kernels, so that what else the machine does meets both alike."""
     for name, steps, scale in (("kernels of 20 us to 8 ms", kernels.mixed(20, 8000), 1), ("kernels of 20 us", [kernels.steps(20)], 40)):
-        def cost(**wants):
-            """Processor seconds an iteration: all of them (client, worker, supervisor), and those that are not the device's."""
-            with Tenants() as tenants:
-                one = tenants.load(steps, *SATURATING, **wants)
-                one.wait_done(WARM * scale)
-                at, begun = [], time.monotonic()
-                for more in (0, iterations * scale):
-                    one.wait_done(WARM * scale + more)
-                    at.append((one.done(), cpu_of([one.client.process.pid, tenants.server.process.pid]) + one.used.all_s(),
-                               one.used.device_s(), time.monotonic()))
-                done, whole, device, _ = (after - before for before, after in zip(*at))
-                return whole / done, (whole - device) / done, (at[1][3] - at[0][3]) / done
-        found = []
-        for i in range(pairs):
-            first, second = (cost(share="50%"), cost()) if i % 2 else reversed((cost(), cost(share="50%")))
-            found.append((100 * (first[0] / second[0] - 1), 100 * (first[1] - second[1]) / second[0], 100 * (first[2] / second[2] - 1)))
-        for i, what in enumerate(("processor time more", "beside the device's threads, more", "time by the clock, more")):
-            yield name, what, statistics.median(pair[i] for pair in found), "%"
-            yield name, what + ", of pairs: from", min(pair[i] for pair in found), "%"
-            yield name, what + ", of pairs: to", max(pair[i] for pair in found), "%"
+        with Tenants() as shares, Tenants() as has_none:
+            sides = Turns(shares.load(steps, *SATURATING, share="50%")), Turns(has_none.load(steps, *SATURATING))
+            begun = max(side.tenant.done() for side in sides) + WARM * scale
+            for side in sides:
+                side.run_to(begun)
+            pairs = []
+            for i in range(turns):
+                costs = [side.run_to(begun + (i + 1) * iterations * scale) for side in (sides if i % 2 else sides[::-1])]
+                pairs.append(costs if i % 2 else costs[::-1])
+        for what, more in (("processor time more", lambda one, none: one.whole_s / none.whole_s),
+                           ("beside the device's threads, more", lambda one, none: 1 + (one.host_s - none.host_s) / none.whole_s),
+                           ("time by the clock, more", lambda one, none: one.clock_s / none.clock_s)):
+            found = [100 * (more(*pair) - 1) for pair in pairs]
+            yield name, what, statistics.median(found), "%"
+            yield name, what + ", half of the turns: from", percentile(found, 0.25), "%"
+            yield name, what + ", half of the turns: to", percentile(found, 0.75), "%"
+
+
+@dataclasses.dataclass
+class Cost:
+    """Of an iteration: processor seconds of client, worker and supervisor; those that are not the device's threads'; by the clock."""
+    whole_s: float
+    host_s: float
+    clock_s: float
+
+
+class Turns:
+    """A program that stands still but for its turns."""
+
+    def __init__(self, tenant):
+        self.tenant = tenant
+        tenant.wait_done(WARM)
+        tenant.stand_still()
+
+    def run_to(self, iterations):
+        """Until it has done so many in all; what one of this turn cost."""
+        self.tenant.go_on()
+        before = self._spent()
+        self.tenant.wait_done(iterations)
+        clock = time.monotonic()
+        self.tenant.stand_still()
+        done, whole, device, _ = (b - a for a, b in zip(before, self._spent()))
+        return Cost(whole / done, (whole - device) / done, (clock - before[3]) / done)
+
+    def _spent(self):
+        used = self.tenant.used
+        own = cpu_of([self.tenant.client.process.pid, self.tenant.server.process.pid])
+        return self.tenant.done(), own + used.all_s(), used.device_s(), time.monotonic()
