@@ -10,6 +10,8 @@ matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "farcall"  # the same picture from the same figures
 from matplotlib import pyplot  # noqa: E402
 
+import plot_measured  # noqa: E402
+
 NAMES = {"farcall": "Farcall's leases", "free": "driver's time slices", "lock_30s": "lock, 30 s",
          "block_tokens": "block tokens, 1/6 s samples", "block_tokens_1s": "block tokens, 1 s samples",
          "sampled_pid": "sampled PID", "one_after_another": "one after another"}
@@ -86,30 +88,13 @@ def plot_mix(figures, folder):
     save(figure, folder, "mix", "Three bursty and three saturating tasks")
 
 
-MEASURED = {"shares": ("error over all", "error over 1 s, mean", "error by what the programs print"), "caps": ("mean", "most in a second"),
-            "priority": ("high, mean loss", "high, p99 loss", "low, of its speed alone"), "mix": ("one after another", "together"),
-            "swap": ("one after the other", "together")}
-
-
-def plot_measured(figures, folder):
-    """A panel a group: each trial's bars."""
-    trials, units = {}, {}
-    for figure in figures:
-        if figure["name"] in MEASURED.get(figure["group"], ()):
-            trials.setdefault(figure["group"], {}).setdefault(figure["name"], {})[figure["trial"]] = figure["value"]
-            units[figure["group"]] = figure["unit"]
-    figure, panels = pyplot.subplots(len(trials), figsize=(7, 2.6 * len(trials)), squeeze=False)
-    for (group, names), (axes,) in zip(trials.items(), panels):
-        labels = list(next(iter(names.values())))
-        bars(axes, {name: [values[label] for label in labels] for name, values in names.items()}, labels, f"{group}, {units[group]}")
-    save(figure, folder, "measured", "Programs on the CPU device", "measured")
-
-
 def main():
     given = json.loads(pathlib.Path(sys.argv[1]).read_text())
     folder = pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
-    for plot in (plot_shares, plot_caps, plot_priority, plot_mix) if given["simulated"] else (plot_measured,):
+    if not given["simulated"]:
+        return plot_measured.plot_all(given, folder, save)
+    for plot in (plot_shares, plot_caps, plot_priority, plot_mix):
         plot(given["figures"], folder)
 
 

@@ -8,23 +8,28 @@ import pathlib
 import sys
 import time
 
+import alone_trial
 import swap_trials
 import trials
-from observer import load_average, machine_busy
-from tenants import CORES, Kernels
+from cpu_device import CpuDevice
+from observer import CORES, load_average, machine_busy
 
 # name: (trial, its length at scale 1)
 TRIALS = {
-    "shares": lambda kernels, scale: trials.shares(kernels, 10 * scale),
-    "caps": lambda kernels, scale: trials.caps(kernels, 10 * scale),
-    "priority": lambda kernels, scale: trials.priority(kernels, 8 * scale),
-    "mix": lambda kernels, scale: trials.mix(kernels, 2.5 * scale),
-    "alone": lambda kernels, scale: trials.alone(kernels, turns=max(round(40 * scale), 4), iterations=30),
-    "swap": lambda kernels, scale: swap_trials.swap(kernels, 2.0, rounds=max(round(6 * scale), 2)),
+    "shares": lambda place, scale: trials.shares(place, 10 * scale),
+    "caps": lambda place, scale: trials.caps(place, 10 * scale),
+    "priority": lambda place, scale: trials.priority(place, 8 * scale),
+    "mix": lambda place, scale: trials.mix(place, 2.5 * scale),
+    "alone": lambda place, scale: alone_trial.alone(place, turns=max(round(40 * scale), 4), iterations=30),
+    "swap": lambda place, scale: swap_trials.swap(place, 2.0, rounds=max(round(6 * scale), 2)),
 }
 
 
 class Figures(list):
+    def __init__(self):
+        super().__init__()
+        self.curves = []
+
     def of(self, group, name, trial=""):
         """Values of this name, of trials that begin so."""
         return [one["value"] for one in self if one["group"] == group and one["name"] == name and one["trial"].startswith(trial)]
@@ -58,9 +63,12 @@ def goals(figures):
     yield from at_most("two jobs of 0.9 x the memory, 90 % busy", figures.of("swap", "against one after the other", "90"), 0.98, "x")
 
 
-def run(name, kernels, scale, figures):
+def run(name, place, scale, figures):
     load, (busy, ticks), begun = load_average(), machine_busy(), time.monotonic()
-    for trial, what, value, unit in TRIALS[name](kernels, scale):
+    for trial, what, value, unit in TRIALS[name](place, scale):
+        if isinstance(value, list):
+            figures.curves.append({"group": name, "trial": trial, "name": what, "values": value, "unit": unit})
+            continue
         figures.append({"group": name, "trial": trial, "name": what, "value": value, "unit": unit})
         print(f"{name + ', ' + trial:36} {what:44} {value:10.4g} {unit}", flush=True)
     busy, ticks = (after - before for before, after in zip((busy, ticks), machine_busy()))
@@ -81,18 +89,19 @@ def main():
     if not set(names) <= set(TRIALS) or not (math.isfinite(given.scale) and given.scale > 0):
         parser.error(f"--only {given.only}, --scale {given.scale}: some of {','.join(TRIALS)}, and a number above 0")
     figures, conditions = Figures(), {}
-    kernels = Kernels()
-    print(f"{CORES} processors, load {load_average():g}; a program alone has {100 * kernels.device_part:.0f} % of the device, "
-          f"a step of its kernel takes {1000 * kernels.step_us:.0f} ns\n", flush=True)
+    place = CpuDevice()
+    device_part = place.calibrate()
+    print(f"{CORES} processors, load {load_average():g}; a program alone has {100 * device_part:.0f} % of the device, "
+          f"a step of its kernel takes {1000 * place.kernels.step_us:.0f} ns\n", flush=True)
     for name in names:
-        conditions[name] = run(name, kernels, given.scale, figures)
+        conditions[name] = run(name, place, given.scale, figures)
     judged = list(goals(figures))
     print(f"{'measured, CPU device':48} {'goal':16} {'reached':16}")
     for what, goal, value, unit, met in judged:
         print(f"{what:48} {goal + ' ' + unit:16} {f'{value:.4g} {unit}':16} {'met' if met else 'MISSED'}")
     if given.json:
-        given.json.write_text(json.dumps({"simulated": False, "processors": CORES, "device part alone": kernels.device_part,
-                                          "conditions": conditions, "figures": figures,
+        given.json.write_text(json.dumps({"simulated": False, "processors": CORES, "device part alone": device_part,
+                                          "conditions": conditions, "figures": figures, "curves": figures.curves, "seconds of a point": trials.CURVE_S,
                                           "goals": [{"what": what, "goal": goal, "value": value, "unit": unit, "met": met}
                                                     for what, goal, value, unit, met in judged]}, indent=1))
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tenants get of a CPU device, by the machine's own books: the processor time of their workers' device threads. Nothing that the
-server counts is asked."""
+"""What tenants get of a device, in seconds of the whole device, as somebody outside sees it: nothing that the server counts is asked."""
+import os
 import pathlib
 import threading
 import time
 
 PROC = pathlib.Path("/proc")
+CORES = os.cpu_count()
 DEVICE_THREAD = "farcall-stream"  # a stream's thread; those of the pool are started by one, and inherit its name
 
 
@@ -17,8 +18,9 @@ def thread_ns(path):
         return None
 
 
-class Used:
-    """Processor time of a process, in all and of its device's threads. Threads that have ended stay counted, as they were seen last."""
+class DeviceThreads:
+    """Of a CPU device: what the machine's books say of the worker's device threads, and of all its threads. Those that have ended stay
+    counted, as they were seen last."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -38,7 +40,10 @@ class Used:
                     self._threads[thread.name] = (seen[0], seen[1] == DEVICE_THREAD)
 
     def device_s(self):
-        """Seconds of its device's threads together."""
+        """Where all processors are the device."""
+        return self.threads_s() / CORES
+
+    def threads_s(self):
         self.look()
         return sum(ns for ns, of_device in self._threads.values() if of_device) / 1e9
 
@@ -47,8 +52,18 @@ class Used:
         return sum(ns for ns, _ in self._threads.values()) / 1e9
 
 
+class Progress:
+    """Of any device: what the program says that it has done, at what that takes alone."""
+
+    def __init__(self, tenant):
+        self.tenant = tenant
+
+    def device_s(self):
+        return self.tenant.done() * self.tenant.work_s
+
+
 class Sampler:
-    """Looks at processes now and then, and keeps what each had used at that time: [(seconds, [device seconds of each])]."""
+    """Looks now and then, and keeps what each had used at that time: [(seconds, [device seconds of each])]."""
 
     def __init__(self, used, every_s=0.1):
         self._used, self._every_s = used, every_s

@@ -3,20 +3,21 @@
 import os
 import time
 
-from tenants import SWAPPED, Tenants, small_device, until
+from cpu_device import SWAPPED, small_device
+from tenants import Tenants, until
 
 MEMORY_MIB, JOB_MIB = 160, 144
 
 
-def swap(kernels, turn_s, rounds):
+def swap(place, turn_s, rounds):
     profile = small_device(f"{MEMORY_MIB}MiB")
     try:
-        pass_s = seconds_of_a_pass(profile)
+        pass_s = seconds_of_a_pass(place, profile)
         for name, part in (("half of the time on the device", 0.5), ("90 % of the time", 0.9)):
             passes, pause_ms = max(round(part * turn_s / pass_s), 1), round((1 - part) * turn_s * 1000)
             work = (SWAPPED, "work", JOB_MIB, rounds, pause_ms, passes)
-            serial = run(profile, [work]) + run(profile, [work])
-            together = run(profile, [work, work])
+            serial = run(place, profile, [work]) + run(place, profile, [work])
+            together = run(place, profile, [work, work])
             yield name, "one after the other", serial, "s"
             yield name, "together", together, "s"
             yield name, "against one after the other", together / serial, "x"
@@ -24,19 +25,19 @@ def swap(kernels, turn_s, rounds):
         os.unlink(profile)
 
 
-def seconds_of_a_pass(profile):
+def seconds_of_a_pass(place, profile):
     """By the clock, alone."""
     rounds, passes = 8, 4
-    with Tenants("--oversubscribe", "2", device=f"cpu:{profile}") as tenants:
+    with Tenants(place, "--oversubscribe", "2", device=f"cpu:{profile}") as tenants:
         client = tenants.program(SWAPPED, "work", JOB_MIB, rounds, 0, passes).client
-        until(lambda: client.out, 120, "the first round")
+        until(lambda: client.out, 120, lambda: "the first round")
         begun = time.monotonic()
-        until(lambda: len(client.out) >= rounds, 120, "the last round")
+        until(lambda: len(client.out) >= rounds, 120, lambda: "the last round")
         return (time.monotonic() - begun) / (rounds - 1) / passes
 
 
-def run(profile, programs):
-    with Tenants("--oversubscribe", "2", device=f"cpu:{profile}") as tenants:
+def run(place, profile, programs):
+    with Tenants(place, "--oversubscribe", "2", device=f"cpu:{profile}") as tenants:
         for program in programs:
             tenants.program(*program)
         begun = min(tenant.begun for tenant in tenants.all)

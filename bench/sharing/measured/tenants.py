@@ -1,48 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers on the CPU device and programs on them, each with the worker that serves it."""
+"""Programs on a server, each with an observer. Where they run is a place: it starts servers and programs, and has what observes them
+(cpu_device.py; tests/gpu/sharing.py on a GPU).
+
+    place.load             the program load.cu, built
+    place.kernels          what a step of its kernel takes there, once that is known
+    place.start_s          how long a program may take until it is warm
+    place.serve(*flags)    a server: its start(tenant, command, environment) gives a process and an observer; stop()
+"""
 import math
-import os
-import pathlib
 import signal
-import subprocess
-import sys
-import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests/session"))
-from harness import BUILD, Client, Server, until  # noqa: E402
+from observer import Sampler
 
-from observer import Sampler, Used  # noqa: E402
-
-LOAD = BUILD / "bench-programs/load"
-SWAPPED = BUILD / "tests/session/swapped"
-CORES = os.cpu_count()
 SATURATING = (8, 4, 0)  # launches an iteration, iterations ahead, pause
 WARM = 8                # iterations until the server knows what kernels cost
-START_S = 120           # only ends what has failed
 
 
-def is_worker(pid):
-    try:
-        return b"worker" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-
-
-def workers(server):
-    return {pid for pid in server.workers() if is_worker(pid)}
+def until(condition, limit_s, what):
+    """The limit only ends what has failed."""
+    end = time.monotonic() + limit_s
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise RuntimeError(f"not within {limit_s:g} s: {what()}")
+        time.sleep(0.01)
+    return value
 
 
 class Tenant:
-    """A program on a server, and what the machine's books say of its worker."""
-
-    def __init__(self, server, *command, **wants):
-        before = workers(server)
-        self.server = server
+    def __init__(self, server, command, wants, start_s, work_s=0):
+        self.server, self._start_s = server, start_s
+        self.work_s = work_s  # of an iteration on the device, at what it takes alone
         self.begun = time.monotonic()
-        self.client = Client(server.url, *command, environment={f"FARCALL_{name.upper()}": value for name, value in wants.items()})
-        until(lambda: workers(server) - before or self.client.process.poll() is not None, START_S, "a worker")
-        self.used = Used((workers(server) - before).pop()) if self.runs() else None
+        self.client, self.used = server.start(self, command, {f"FARCALL_{name.upper()}": value for name, value in wants.items()})
 
     def runs(self):
         return self.client.process.poll() is None
@@ -55,7 +45,7 @@ class Tenant:
         return [int(line.split()[2]) / 1000 for line in self.client.out[first:]]
 
     def wait_done(self, iterations):
-        until(lambda: self.done() >= iterations or not self.runs(), START_S, f"{iterations} iterations: {self.client.err}")
+        until(lambda: self.done() >= iterations or not self.runs(), self._start_s, lambda: f"{iterations} iterations, {self.done()} are done: {self.client.err}")
         if not self.runs():
             raise RuntimeError(f"ended: {self.client.err}")
 
@@ -76,26 +66,28 @@ class Tenant:
 class Tenants:
     """Those of one server; all end with it."""
 
-    def __init__(self, *flags, device="cpu"):
-        self.server = Server(*flags, device=device)
+    def __init__(self, place, *flags, **options):
+        self.place = place
+        self.server = place.serve(*flags, **options)
         self.all = []
 
     def load(self, steps, pieces, ahead, pause_us, iterations=0, **wants):
-        text = ",".join(map(str, steps))
-        self.all.append(Tenant(self.server, LOAD, text, pieces, ahead, pause_us, iterations, **wants))
+        work_s = pieces * sum(steps) / len(steps) * self.place.kernels.step_us / 1e6 if self.place.kernels else 0
+        command = (self.place.load, ",".join(map(str, steps)), pieces, ahead, pause_us, iterations)
+        self.all.append(Tenant(self.server, command, wants, self.place.start_s, work_s))
         return self.all[-1]
 
     def program(self, *command, **wants):
-        self.all.append(Tenant(self.server, *command, **wants))
+        self.all.append(Tenant(self.server, command, wants, self.place.start_s))
         return self.all[-1]
 
     def warm(self):
         for tenant in self.all:
             tenant.wait_done(WARM)
 
-    def watch(self, seconds):
+    def watch(self, seconds, every_s=0.1):
         """What they use for so long."""
-        with Sampler([tenant.used for tenant in self.all]) as sampler:
+        with Sampler([tenant.used for tenant in self.all], every_s) as sampler:
             time.sleep(seconds)
         return sampler
 
@@ -109,16 +101,10 @@ class Tenants:
 
 
 class Kernels:
-    """How many steps of the program's kernel take how long on this machine now."""
+    """How many steps of the program's kernel take how long on the device alone."""
 
-    def __init__(self, seconds=3):
-        with Tenants() as alone:
-            one = alone.load([2000], *SATURATING)
-            alone.warm()
-            before = one.done()
-            passed, (used,) = alone.watch(seconds).gained()
-            self.step_us = used / CORES * 1e6 / ((one.done() - before) * SATURATING[0] * 2000)
-            self.device_part = used / CORES / passed  # what the machine leaves to a program alone
+    def __init__(self, step_us):
+        self.step_us = step_us
 
     def steps(self, microseconds):
         return max(round(microseconds / self.step_us), 1)
@@ -127,22 +113,3 @@ class Kernels:
         """Log-uniform."""
         ratio = math.log(most_us / least_us) / (kinds - 1)
         return [self.steps(least_us * math.exp(ratio * i)) for i in range(kinds)]
-
-
-def small_device(memory):
-    """A profile of a device with so much memory."""
-    file = tempfile.NamedTemporaryFile("w", suffix=".profile", delete=False)
-    file.write(f"memory = {memory}\n")
-    file.close()
-    return file.name
-
-
-def cpu_of(pids):
-    return sum(Used(pid).all_s() for pid in pids)
-
-
-def version():
-    try:
-        return subprocess.run([BUILD / "bin/farcall", "--version"], capture_output=True, text=True, timeout=30).stdout.strip()
-    except OSError:
-        return ""
