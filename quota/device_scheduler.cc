@@ -101,9 +101,10 @@ void DeviceScheduler::EndWait(FlowState& state, Ns now, WaitReason next) {
   state.reason = next;
 }
 
-void DeviceScheduler::Want(Flow flow, Ns now, Ns longest_ns) {
+void DeviceScheduler::Want(Flow flow, Ns now, Ns longest_ns, uint32_t pace_milli) {
   FlowState& state = flows_.at(flow);
   state.longest_ns = longest_ns;
+  state.pace_milli = std::clamp(pace_milli, Pace::kLeastMilli, Pace::kMostMilli);
   if (state.wants) {
     return;
   }
@@ -199,7 +200,7 @@ Ns DeviceScheduler::BudgetOf(FlowState& state, Ns now, Ns outstanding_ns) {
   Ns budget = OthersWant() ? options_.lease_ns : kAlone * options_.lease_ns;
   if (HigherIsAbout(state, now)) {
     Ns pause = std::max(gaps_.LeftOfGap(now), BackgroundWindow::kLeast) - outstanding_ns;
-    budget = std::min({budget, background_.window_ns(), pause});
+    budget = std::min({budget, background_.window_ns(), pause * 1000 / state.pace_milli});
   }
   if (state.cap) {
     budget = std::min(budget, state.cap->Tokens(now));
@@ -259,7 +260,7 @@ void DeviceScheduler::Charge(Flow flow, Ns busy_ns, Ns now) {
   }
   if (!HigherIsAbout(state, now) && background_.beside_higher(now)) {
     background_.NoteActive(now);
-    background_.NoteRun(busy_ns, now);
+    background_.NoteRun(busy_ns / 1000 * state.pace_milli, now);
   }
 }
 
@@ -308,7 +309,7 @@ bool DeviceScheduler::OthersWant() const {
   });
 }
 
-void DeviceScheduler::Release(Ns now, bool wants_more, Ns longest_ns) {
+void DeviceScheduler::Release(Ns now, bool wants_more, Ns longest_ns, uint32_t pace_milli) {
   if (!holder_) {
     return;
   }
@@ -317,6 +318,7 @@ void DeviceScheduler::Release(Ns now, bool wants_more, Ns longest_ns) {
   if (wants_more) {
     flows_.at(flow).waits_since = now;
     flows_.at(flow).longest_ns = longest_ns;
+    flows_.at(flow).pace_milli = std::clamp(pace_milli, Pace::kLeastMilli, Pace::kMostMilli);
     SetReasons(now);
   } else {
     Leave(flow, now);

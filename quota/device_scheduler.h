@@ -11,6 +11,7 @@
 #include "quota/background_window.h"
 #include "quota/compute_quota.h"
 #include "quota/fair_queue.h"
+#include "quota/pace.h"
 #include "quota/token_bucket.h"
 #include "quota/use_history.h"
 #include "quota/vgpu_status.h"
@@ -46,22 +47,24 @@ class DeviceScheduler {
   // Of the device, what no share has promised; `but` apart.
   uint32_t ShareLeft(Flow but = 0) const;
 
-  // The flow has work; its next piece takes up to `longest_ns`, 0: not known.
-  void Want(Flow flow, Ns now, Ns longest_ns = 0);
+  // The flow has work; its next piece takes up to `longest_ns` by the clock, 0: not known, and its
+  // device time so much longer than itself.
+  void Want(Flow flow, Ns now, Ns longest_ns = 0, uint32_t pace_milli = Pace::kLeastMilli);
   // It has none, nor the lease.
   void Leave(Flow flow, Ns now);
   // If the device is free and somebody may have it: who.
   std::optional<Lease> Next(Ns now);
   // Work of the holder took `busy_ns`.
   void Charge(Flow flow, Ns busy_ns, Ns now);
-  // What the holder may submit from now on, beside what it has outstanding; 0: its turn is over.
+  // What the holder may submit from now on, beside what it has outstanding, which takes so long by
+  // the clock; 0: its turn is over.
   Ns Extend(Ns now, Ns outstanding_ns = 0);
   // What the holder may still submit now that others have come; kNever: no matter.
   Ns LimitOfHolder(Ns now);
   // Of the holder: whether others have work, of whatever class, or might have.
   Company CompanyOfHolder() const;
   // All of the holder's work is done. If it wants more: its next piece, as with Want.
-  void Release(Ns now, bool wants_more, Ns longest_ns = 0);
+  void Release(Ns now, bool wants_more, Ns longest_ns = 0, uint32_t pace_milli = Pace::kLeastMilli);
 
   std::optional<Flow> holder() const { return holder_; }
   // When Next may give what it does not give now, if nobody calls meanwhile.
@@ -77,6 +80,7 @@ class DeviceScheduler {
     bool wants = false;
     bool may_begin = true;  // its bucket was full enough since it was last empty
     Ns longest_ns = 0;
+    uint32_t pace_milli = Pace::kLeastMilli;
     Ns waits_since = 0;
     Ns blocked_since = kNever;  // work of a lower class has the device since then
     WaitReason reason = WaitReason::kNone;

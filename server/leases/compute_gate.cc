@@ -60,7 +60,8 @@ bool ComputeGate::Admit(int device, uint64_t key) {
   }
   if (verdict == WorkWindow::Verdict::kWaitsForLease && !state.window.has_lease() &&
       !std::exchange(state.asked, true)) {
-    Tell(ControlType::kWantLease, device, static_cast<uint64_t>(state.held_longest_ns));
+    Tell(ControlType::kWantLease, device,
+         static_cast<uint64_t>(state.pace.ByTheClock(state.held_longest_ns)), state.pace.milli());
   }
   return false;
 }
@@ -124,17 +125,14 @@ Ns ComputeGate::ServeAt() {
   return at;
 }
 
-// By the clock, time counts while work of the session is there: the device runs nobody else's then.
-Ns ComputeGate::Measure(int device, Device& state, Ns now) {
-  if (hooks_.used) {
-    Ns used = hooks_.used(device);
-    return std::max<Ns>(used - std::exchange(state.used_ns, used), 0);
-  }
-  return std::max<Ns>(now - std::exchange(state.busy_since, now), 0);
+// By the device's own count, since it was last asked.
+Ns ComputeGate::Used(int device, Device& state) {
+  Ns used = hooks_.used(device);
+  return std::max<Ns>(used - std::exchange(state.used_ns, used), 0);
 }
 
 void ComputeGate::TellOfRunning(int device, Device& state, Ns now) {
-  Ns busy = Measure(device, state, now);
+  Ns busy = Used(device, state);
   state.told_at = now;
   state.early_ns += busy;
   if (busy != 0) {
@@ -148,12 +146,16 @@ void ComputeGate::Completed(int device, uint64_t batch) {
     std::lock_guard lock(mutex_);
     Device& state = devices_[static_cast<size_t>(device)];
     Ns now = hooks_.now();
-    Ns busy = Measure(device, state, now);
+    Ns clock = std::max<Ns>(now - std::exchange(state.busy_since, now), 0);
+    Ns busy = hooks_.used ? Used(device, state) : clock;
+    Ns in_all = busy + std::exchange(state.early_ns, 0);
+    state.pace.Note(clock, in_all);
     state.progress_at = state.told_at = now;
-    state.window.Complete(batch, busy + std::exchange(state.early_ns, 0));
+    state.window.Complete(batch, in_all);
     Tell(ControlType::kLeaseUse, device, static_cast<uint64_t>(busy),
          static_cast<uint64_t>(std::max<Ns>(state.window.left_ns(), 0)),
-         static_cast<uint64_t>(std::max<Ns>(state.window.outstanding_ns(), 0)));
+         static_cast<uint64_t>(
+             state.pace.ByTheClock(std::max<Ns>(state.window.outstanding_ns(), 0))));
     GiveBackIfDone(device, state, now);
     // For what was held, or for the time at which an idle lease goes back; else it has its own
     // work.
@@ -185,7 +187,7 @@ void ComputeGate::GiveBackIfDone(int device, Device& state, Ns now) {
   state.idle_since = 0;
   state.asked = state.holds_back;
   Tell(ControlType::kLeaseDone, device, state.holds_back ? 1 : 0,
-       static_cast<uint64_t>(state.held_longest_ns));
+       static_cast<uint64_t>(state.pace.ByTheClock(state.held_longest_ns)), state.pace.milli());
 }
 
 void ComputeGate::SetCompany(Device& state, quota::Company company) {

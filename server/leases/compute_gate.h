@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "quota/idle_hold.h"
+#include "quota/pace.h"
 #include "quota/work_window.h"
 #include "server/session/control.h"
 
@@ -54,6 +55,7 @@ class ComputeGate {
   struct Device {
     quota::WorkWindow window;
     quota::IdleHold idle;
+    quota::Pace pace;
     bool asked = false;
     bool holds_back = false;        // a record waits here
     quota::Ns held_longest_ns = 0;  // what that record takes at most, as far as known
@@ -64,7 +66,7 @@ class ComputeGate {
     quota::Ns used_ns = 0;          // charged so far, by the device's own count
     quota::Ns told_at = 0;          // when something was last told of it
     quota::Ns early_ns = 0;         // told of what has not completed
-    quota::Ns busy_since = 0;       // by the clock: since then, work is there
+    quota::Ns busy_since = 0;       // by the clock: since then, work is there, or the last was done
   };
 
   void Completed(int device, uint64_t batch);
@@ -74,7 +76,7 @@ class ComputeGate {
   void GiveBackIfDone(int device, Device& state, quota::Ns now);
   static void SetCompany(Device& state, quota::Company company);
   void Tell(ControlType type, int device, uint64_t a, uint64_t b = 0, uint64_t c = 0);
-  quota::Ns Measure(int device, Device& state, quota::Ns now);
+  quota::Ns Used(int device, Device& state);
 
   const GateHooks hooks_;
   std::atomic<bool> engaged_{false};

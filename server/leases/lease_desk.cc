@@ -16,9 +16,13 @@ using quota::Ns;
 constexpr Ns kNearlySpent = 4 * quota::kMillisecond;  // a worker's window: in time for no pause
 constexpr Ns kJoinersLease = quota::kMillisecond;
 
-// A worker's number: no sum of such overflows.
+// A worker's numbers: no sum of such overflows.
 Ns ToNs(uint64_t told) {
   return static_cast<Ns>(std::min<uint64_t>(told, INT64_MAX / 4));
+}
+
+uint32_t ToMilli(uint64_t told) {
+  return static_cast<uint32_t>(std::min<uint64_t>(told, UINT32_MAX));
 }
 
 quota::Priority PriorityOf(const QuotaRequest& request) {
@@ -126,7 +130,7 @@ void LeaseDesk::Leave(WorkerId worker, Ns now) {
     state.want[flow].erase(worker);
     state.late.erase(worker);
     if (state.hold[flow].count(worker) != 0) {
-      GiveBack(device, flow, worker, false, 0, now);
+      GiveBack(device, flow, worker, {}, now);
     } else if (state.want[flow].empty() && state.scheduler.holder() != flow) {
       state.scheduler.Leave(flow, now);
     }
@@ -175,7 +179,7 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
       state.hold[flow].insert(worker);
       SendTo(worker, ControlType::kLease, message.device, kJoinersLease);
     } else {
-      state.scheduler.Want(flow, now, amount);
+      state.scheduler.Want(flow, now, amount, ToMilli(message.b));
     }
   } else if (message.type == ControlType::kLeaseUse) {
     state.scheduler.Charge(flow, amount, now);
@@ -189,25 +193,25 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
   } else if (message.type == ControlType::kLeaseRuns) {
     state.scheduler.Charge(flow, amount, now);  // nothing was done: that is no progress
   } else if (message.type == ControlType::kLeaseDone && holds) {
-    GiveBack(message.device, flow, worker, message.a != 0, ToNs(message.b), now);
+    GiveBack(message.device, flow, worker, message, now);
   } else if (message.type == ControlType::kLeaseDone && state.late.erase(worker) != 0 &&
              message.a != 0) {
     state.want[flow].insert(worker);
-    state.scheduler.Want(flow, now, ToNs(message.b));
+    state.scheduler.Want(flow, now, ToNs(message.b), ToMilli(message.c));
   }
   Give(message.device, now);
   return true;
 }
 
-void LeaseDesk::GiveBack(int device, Flow flow, WorkerId worker, bool wants_more, Ns longest_ns,
+void LeaseDesk::GiveBack(int device, Flow flow, WorkerId worker, const ControlMessage& done,
                          Ns now) {
   Device& state = devices_[static_cast<size_t>(device)];
   state.hold[flow].erase(worker);
-  if (wants_more) {
+  if (done.a != 0) {
     state.want[flow].insert(worker);
   }
   if (state.hold[flow].empty() && state.scheduler.holder() == flow) {
-    state.scheduler.Release(now, !state.want[flow].empty(), longest_ns);
+    state.scheduler.Release(now, !state.want[flow].empty(), ToNs(done.b), ToMilli(done.c));
   }
 }
 

@@ -68,9 +68,8 @@ class LeaseDesk {
   static bool OthersWant(const Device& state, Flow holder);
   void LetOthersIn(int device, quota::Ns now);
   void TellHolder(int device, quota::Ns now);
-  // `longest_ns` as DeviceScheduler::Want has it.
-  void GiveBack(int device, Flow flow, WorkerId worker, bool wants_more, quota::Ns longest_ns,
-                quota::Ns now);
+  // `done`: kLeaseDone, or nothing of one who has left.
+  void GiveBack(int device, Flow flow, WorkerId worker, const ControlMessage& done, quota::Ns now);
   void SendTo(WorkerId worker, ControlType type, int device, quota::Ns amount,
               quota::Company company = quota::Company::kWaiting);
 

@@ -45,10 +45,11 @@ enum class ControlType : uint32_t {
   kShare,         // id, device, a = bytes charged for it; descriptor: to be shared inside the vGPU
   kRedeem,        // id; b, c = a token
   kDrop,          // b, c = a token this worker holds
-  kWantLease,     // device, a = what the first piece of work takes at most, as far as known
-  kLeaseUse,      // device, a = device time used, b = left of the lease, c = outstanding
-  kLeaseRuns,     // device, a = device time used by what still runs, since the last word of it
-  kLeaseDone,     // device, a = 1: it wants the next, for a piece that takes b at most
+  kWantLease,     // device, a = what the first piece of work takes at most by the clock, as far as
+                  // known; b = what device time takes by the clock, in thousandths of itself
+  kLeaseUse,   // device, a = device time used, b = left of the lease, c = outstanding, by the clock
+  kLeaseRuns,  // device, a = device time used by what still runs, since the last word of it
+  kLeaseDone,  // device, a = 1: it wants the next; b, c: as a, b of kWantLease
   kWantNetBytes,  // it has none left
   kNetUse,        // a = bytes received, b = bytes sent, c = nanoseconds waited for bytes, so far
   kIdle,          // a = 1: nothing of its on any device since a while, 0: it works again

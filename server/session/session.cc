@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "proto/call_id.h"
+#include "server/leases/compute_gate.h"
 #include "server/library/library_desk.h"
 #include "server/session/current_context.h"
 #include "server/session/event_clock.h"

@@ -20,7 +20,6 @@
 #include "proto/records.h"
 #include "server/calls/context.h"
 #include "server/calls/texture_objects.h"
-#include "server/leases/compute_gate.h"
 #include "server/memory/device_memory.h"
 #include "server/memory/memory_swap.h"
 #include "server/memory/user_memory.h"
@@ -39,6 +38,7 @@
 
 namespace farcall::server {
 
+class ComputeGate;
 class EventClock;
 class LibraryCall;
 class LibraryDesk;

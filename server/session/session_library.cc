@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The message kLibrary: a call of a mathematics library, ordered, gated and answered as a launch
 // is.
+#include "server/leases/compute_gate.h"
 #include "server/library/library_desk.h"
 #include "server/library/library_memory.h"
 #include "server/library/toolkit_files.h"

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "proto/call_id.h"
+#include "server/leases/compute_gate.h"
 #include "server/session/current_context.h"
 #include "server/session/event_clock.h"
 #include "server/session/gated_calls.h"

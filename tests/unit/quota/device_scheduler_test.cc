@@ -118,6 +118,34 @@ TEST(DeviceScheduler, KeepsLongPiecesOutOfShortPauses) {
   EXPECT_TRUE(scheduler.Next(now));
 }
 
+TEST(DeviceScheduler, LendsOfAPauseWhatTakesSoLongByTheClock) {
+  DeviceScheduler scheduler({.floor_milli = 0});
+  scheduler.Add(1, kLow, 0);
+  scheduler.Add(2, kHigh, 0);
+  Ns now = 0;
+  auto in_a_pause = [&](uint32_t pace_milli) {
+    for (int i = 0; i < 60; ++i) {  // nobody is kept waiting: low work gets the most
+      scheduler.Want(2, now);
+      EXPECT_EQ(scheduler.Next(now)->flow, 2u);
+      now += 8 * kMillisecond;
+      scheduler.Charge(2, 8 * kMillisecond, now);
+      scheduler.Release(now, false);
+      now += 2 * kMillisecond;
+    }
+    scheduler.Want(2, now);
+    scheduler.Next(now);
+    scheduler.Release(now, false);
+    scheduler.Want(1, now, 100 * kMicrosecond, pace_milli);
+    Ns budget = scheduler.Next(now)->budget_ns;
+    scheduler.Release(now, false);
+    return budget;
+  };
+  Ns whole = in_a_pause(1000);
+  EXPECT_GT(whole, kMillisecond);
+  EXPECT_NEAR(static_cast<double>(in_a_pause(2000)), static_cast<double>(whole) / 2, 1e5)
+      << "each millisecond of it takes two";
+}
+
 TEST(DeviceScheduler, LeavesLowerClassesTheirFloor) {
   DeviceScheduler scheduler;
   scheduler.Add(1, kLow, 0);

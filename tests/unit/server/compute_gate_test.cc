@@ -144,6 +144,23 @@ TEST_F(ComputeGateTest, LetsAPieceThroughWhenNothingEnds) {
   EXPECT_FALSE(Launch()) << "one at a time";
 }
 
+TEST_F(ComputeGateTest, TellsByTheClockWhatThePauseOfAnotherHasToHold) {
+  Hear(ControlType::kSharing);
+  EXPECT_FALSE(Launch());
+  Take();
+  Hear(ControlType::kLease, kMillisecond, true);
+  EXPECT_TRUE(Launch());
+  Serve();
+  now_ += kMillisecond;  // it leaves half of the device idle
+  Run(kMillisecond);
+  EXPECT_FALSE(Launch()) << "the lease was spent";
+  auto told = Take();
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.back().type, ControlType::kWantLease);
+  EXPECT_EQ(told.back().a, static_cast<uint64_t>(2 * kMillisecond)) << "its next, at most";
+  EXPECT_EQ(told.back().b, 2000u);
+}
+
 // Waking a thread costs more than all else that a gate does.
 TEST_F(ComputeGateTest, WakesNobodyForABatchThatNothingWaitsFor) {
   Hear(ControlType::kSharing);
