@@ -292,6 +292,13 @@ CUresult Call_cuCtxSetFlags(unsigned int flags) {
   return status;
 }
 
+CUresult Call_cuCtxSetLimit(CUlimit limit, size_t value) {
+  FixedBody<16> body;
+  body.Put<int32_t>(limit);
+  body.Put<uint64_t>(value);
+  return RoundTrip(CallId::cuCtxSetLimit, body.bytes(), nullptr);
+}
+
 CUresult Call_cuCtxGetId(CUcontext ctx, unsigned long long* ctxId) {
   Context* context = ContextOrCurrent(ctx);
   if (context == nullptr) return CUDA_ERROR_CONTEXT_IS_DESTROYED;

@@ -66,6 +66,10 @@ struct ContextState {
   std::vector<std::function<void()>> noted_frees;  // run when the fence has passed
   std::atomic<uint64_t> freed_epoch{0};
 
+  // Charged for what its limits take of the device: its kernels' heap, the buffer of their printf.
+  uint64_t heap_bytes = 0, printf_bytes = 0;
+  uint16_t limit_steps = 0;  // so many times one was raised
+
   // Handles that die with the context. Under `owned_mutex`: helpers create too.
   std::mutex owned_mutex;
   std::vector<std::pair<HandleKind, uint64_t>> owned;

@@ -116,6 +116,22 @@ class Control(unittest.TestCase):
         self.assertLessEqual(int(memory["charged_bytes"]), 128 * MIB)
         self.assertEqual(teller.say(f"take {96 * MIB}"), "code 2")
 
+    def test_what_limits_of_a_context_take_is_charged(self):
+        server = self.serve("--mem", "64MiB")
+        teller = self.teller(server)
+        charged = int(self.vgpu()["devices"][0]["charged_bytes"])
+        for limit in ("heap", "printf"):
+            self.assertEqual(teller.say(f"{limit} {65 * MIB}"), "code 2")
+        self.assertLessEqual(int(self.vgpu()["devices"][0]["charged_bytes"]), charged)  # credit may have been recalled
+        self.assertEqual(teller.say(f"heap {16 * MIB}"), "code 0")
+        self.assertEqual(teller.say(f"printf {8 * MIB}"), "code 0")
+        self.assertEqual(teller.say(f"heap {24 * MIB}"), "code 0")
+        self.assertEqual(teller.say(f"heap {4 * MIB}"), "code 0")  # charged as it was: nobody says what the driver gives back
+        self.assertGreaterEqual(int(self.vgpu()["devices"][0]["charged_bytes"]), 32 * MIB)
+        self.assertEqual(teller.say(f"take {40 * MIB}"), "code 2")
+        self.assertEqual(teller.say(f"heap {24 * MIB}"), "code 0")
+        self.assertEqual(teller.say(f"take {24 * MIB}"), "code 0")
+
     def test_what_makes_no_sense_is_refused_with_one_line_and_changes_nothing(self):
         server = self.serve("--mem", "256MiB", "--max-priority", "normal", "--max-net", "100MB/s")
         self.teller(server, FARCALL_MEM="128MiB", FARCALL_SHARE="20%")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device memory by order: a line on stdin is `take BYTES`, `fill` or `drop` (the last taken), or `free`; a line on stdout answers."""
+"""Device memory by order: a line on stdin is `take BYTES`, `fill` or `drop` (the last taken), `heap BYTES` or `printf BYTES` (limits), or `free`; a line on stdout answers."""
 import ctypes
 import sys
 
@@ -32,6 +32,8 @@ for line in sys.stdin:
         must(cuda.cuMemFree_v2(taken.pop()))
         must(cuda.cuCtxSynchronize())
         print("dropped", flush=True)
+    elif word in ("heap", "printf"):
+        print("code", cuda.cuCtxSetLimit({"printf": 1, "heap": 2}[word], ctypes.c_size_t(int(rest[0]))), flush=True)
     elif word == "free":
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         must(cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
