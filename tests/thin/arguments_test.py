@@ -20,7 +20,7 @@ from fake_library import fake  # noqa: E402
 from library_spec import CODEGEN, LibrarySpec  # noqa: E402
 
 # Values by type where the function's own checks, or ours, want a real one.
-VALUES = {"cudaDataType": 0, "cudaDataType_t": 0, "cublasComputeType_t": 68, "size_t": 64}
+VALUES = {"cudaDataType": 0, "cudaDataType_t": 0, "cublasComputeType_t": 68, "size_t": 64, "uint32_t": 4}
 FLOATS = {"float": 2.5, "double": 2.5}
 # Their arrays are as long as descriptors and other arrays say, which of numbers that mean nothing is beyond any array; or
 # empty, of a type that no header defines.
