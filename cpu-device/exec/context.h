@@ -9,7 +9,7 @@
 
 namespace farcall::cpu_device {
 
-inline constexpr uint32_t kCodegenVersion = 14;
+inline constexpr uint32_t kCodegenVersion = 15;
 inline constexpr uint32_t kWarpSize = 32;
 inline constexpr uint32_t kMaxThreadsPerBlock = 1024;
 inline constexpr uint32_t kBarrierCount = 16;
@@ -115,6 +115,20 @@ struct ThreadContext {
   uint32_t predicate = 0;        // in: vote's operand; out: shfl's, match's, elect's
   uint64_t value = 0;            // in: operand; out: result
   uint32_t cluster_phase = ~0u;  // of the cluster's barrier, when this thread arrived last
+};
+
+// An operand of a warp operation that all threads of a block carry out: of thread i it lies at
+// data + i * step.
+struct WarpOperand {
+  const uint8_t* data = nullptr;
+  uint32_t bytes = 0;  // 1, 2, 4 or 8
+  uint32_t step = 0;   // 0: all have the same
+};
+struct BlockWarpOperation {
+  Wait wait = Wait::kWarpSync;
+  uint32_t result_bytes = 4;  // of each thread: the value, or in 8 the predicate above it
+  uint8_t* result = nullptr;
+  WarpOperand operands[5];  // value, b, c, predicate, mask of ThreadContext
 };
 
 // What a kernel's code is entered as.

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "cpu-device/exec/block.h"
+#include "cpu-device/exec/block_warp_ops.h"
 #include "cpu-device/exec/child_grids.h"
 #include "cpu-device/exec/cluster.h"
 #include "cpu-device/exec/device_heap.h"
@@ -148,6 +149,8 @@ const RuntimeSymbol kSymbols[] = {
     Symbol("fc_rt_cancelled", fc_rt_cancelled),
     Symbol("fc_rt_stack_overflow", fc_rt_stack_overflow),
     Symbol("fc_rt_alloc_frame", fc_rt_alloc_frame),
+    Symbol("fc_rt_warp_operation", RunBlockWarpOperation),
+    Symbol("fc_rt_reduce_predicates", ReducePredicates),
     Symbol("fc_rt_globaltimer", fc_rt_globaltimer),
     Symbol("fc_rt_vprintf", fc_rt_vprintf),
     Symbol("fc_rt_set_conditional", fc_rt_set_conditional),

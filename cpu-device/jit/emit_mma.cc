@@ -171,8 +171,7 @@ bool Emitter::EmitWmmaMemory(const Instruction& instruction) {
   const std::vector<Operand> parts = Parts(fragment);
   const unsigned held = bits == 64 ? 64 : 32, words = (share * bits + held - 1) / held;
   if (parts.size() < words) return Unsupported(instruction, "operand count");
-  SetField(thread_, offsetof(ThreadContext, mask), Int32(~0u));
-  Suspend(Wait::kWarpSync);
+  WarpSync(Int32(~0u));
   const bool by_row = mods.layout_a == ptx::Layout::kRow;
   Value* stride = ops.size() > 2 ? ReadInt(ops[2], 32) : Int32(by_row ? columns : rows);
   stride = Resize(stride, 64);

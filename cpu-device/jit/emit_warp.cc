@@ -11,14 +11,48 @@ using ptx::BarrierOp;
 using ptx::Opcode;
 
 // A call that FormRegions knows: nothing moves over it, and there stays one of it.
-void Emitter::CallMark(const char* name) {
-  auto* call = llvm::cast<llvm::CallInst>(Call(name, b_.getVoidTy(), {}));
+llvm::CallInst* Emitter::CallMark(const char* name, llvm::Type* result,
+                                  llvm::ArrayRef<Value*> arguments) {
+  auto* call = llvm::cast<llvm::CallInst>(Call(name, result ? result : b_.getVoidTy(), arguments));
   call->addFnAttr(llvm::Attribute::Convergent);
   call->addFnAttr(llvm::Attribute::NoMerge);
   call->addFnAttr(llvm::Attribute::NoDuplicate);
+  return call;
+}
+
+Emitter::WarpResult Emitter::WarpOperation(Wait wait, const WarpOperands& operands) {
+  if (form_ == CodeForm::kRegions) {
+    auto given = [&](Value* value) { return value ? value : Int32(0); };
+    Value* result = CallMark(
+        kMarkWarp, b_.getInt64Ty(),
+        {Int32(static_cast<uint32_t>(wait)), operands.value ? operands.value : Int64(0),
+         given(operands.b), given(operands.c),
+         operands.predicate ? Resize(operands.predicate, 32) : Int32(0), given(operands.mask)});
+    Value* predicate = b_.CreateTrunc(b_.CreateLShr(result, 32), b_.getInt1Ty());
+    return {b_.CreateZExt(b_.CreateTrunc(result, b_.getInt32Ty()), b_.getInt64Ty()), predicate};
+  }
+  auto set = [&](size_t offset, Value* value) {
+    if (value) SetField(thread_, offset, value);
+  };
+  set(offsetof(ThreadContext, value), operands.value);
+  set(offsetof(ThreadContext, b), operands.b);
+  set(offsetof(ThreadContext, c), operands.c);
+  if (operands.predicate) {
+    set(offsetof(ThreadContext, predicate), Resize(operands.predicate, 32));
+  }
+  set(offsetof(ThreadContext, mask), operands.mask);
+  Suspend(wait);
+  Value* predicate = ThreadField(offsetof(ThreadContext, predicate), b_.getInt32Ty(), false);
+  return {ThreadField(offsetof(ThreadContext, value), b_.getInt64Ty(), false),
+          b_.CreateICmpNE(predicate, Int32(0))};
 }
 
 void Emitter::Suspend(Wait wait) {
+  // The warp in step is less than the block together.
+  if (form_ == CodeForm::kRegions && wait == Wait::kLockstep) {
+    CallMark(kMarkMeet);
+    return;
+  }
   if (form_ == CodeForm::kRegions) {
     Fail(ExecStatus::kUnsupported, "a thread waits where regions cannot be formed");
     return;
@@ -33,6 +67,20 @@ void Emitter::Suspend(Wait wait) {
   b_.SetInsertPoint(resumed);
 }
 
+void Emitter::WarpSync(Value* mask) {
+  const auto* number = llvm::dyn_cast<llvm::ConstantInt>(mask);
+  if (form_ != CodeForm::kRegions) {
+    SetField(thread_, offsetof(ThreadContext, mask), mask);
+    Suspend(Wait::kWarpSync);
+  } else if (number && number->getZExtValue() == ~uint32_t{0}) {
+    CallMark(kMarkMeet);
+  } else {
+    WarpOperands in;
+    in.mask = mask;
+    WarpOperation(Wait::kWarpSync, in);
+  }
+}
+
 void Emitter::Yield() {
   Suspend(Wait::kYield);
 }
@@ -42,14 +90,7 @@ bool Emitter::EmitBarrier(const Instruction& instruction) {
   const ptx::Modifiers& mods = instruction.mods;
   if (outlined_) return Unsupported(instruction, "inside a function that is not inlined");
   if (mods.barrier == BarrierOp::kWarpSync) {
-    const bool whole =
-        ops[0].Is(Operand::Kind::kInteger) && static_cast<uint32_t>(ops[0].value) == ~uint32_t{0};
-    if (form_ == CodeForm::kRegions && whole) {
-      CallMark(kMarkMeet);
-      return true;
-    }
-    SetField(thread_, offsetof(ThreadContext, mask), ReadInt(ops[0], 32));
-    Suspend(Wait::kWarpSync);
+    WarpSync(ReadInt(ops[0], 32));
     return true;
   }
   if (mods.cluster) return EmitClusterBarrier(instruction);
@@ -59,10 +100,11 @@ bool Emitter::EmitBarrier(const Instruction& instruction) {
   size_t count_at = first + 1;
   // bar.red d, a{, b}, {!}c: the predicate is last
   bool has_count = ops.size() > count_at + (reduces ? 1 : 0);
-  const bool plain = mods.barrier != BarrierOp::kArrive && !reduces && !has_count &&
+  // Of the block's own threads, all of them.
+  const bool whole = mods.barrier != BarrierOp::kArrive && !has_count &&
                      ops[first].Is(Operand::Kind::kInteger) &&
                      static_cast<uint64_t>(ops[first].value) < kBarrierCount;
-  if (form_ == CodeForm::kRegions && plain) {
+  if (form_ == CodeForm::kRegions && whole && !reduces) {
     CallMark(kMarkMeet);
     return true;
   }
@@ -83,7 +125,15 @@ bool Emitter::EmitBarrier(const Instruction& instruction) {
     } else {
       return Unsupported(instruction);
     }
-    SetField(thread_, offsetof(ThreadContext, value), Resize(ReadPredicate(ops.back()), 64));
+    Value* predicate = ReadPredicate(ops.back());
+    if (form_ == CodeForm::kRegions && whole) {
+      Value* result = CallMark(kMarkReduce, b_.getInt32Ty(),
+                               {Int32(static_cast<uint32_t>(reduce)), Resize(predicate, 32)});
+      const bool counts = reduce == BarrierReduce::kPopc;
+      Write(ops[0], counts ? result : b_.CreateICmpNE(result, Int32(0)));
+      return true;
+    }
+    SetField(thread_, offsetof(ThreadContext, value), Resize(predicate, 64));
   }
   SetField(thread_, offsetof(ThreadContext, c), Int32(static_cast<uint32_t>(reduce)));
   Suspend(Wait::kBarrier);
@@ -99,15 +149,12 @@ bool Emitter::EmitWarp(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   const ptx::Modifiers& mods = instruction.mods;
   if (outlined_) return Unsupported(instruction, "inside a function that is not inlined");
-  auto set = [&](size_t offset, Value* value) { SetField(thread_, offset, value); };
-  constexpr size_t kMask = offsetof(ThreadContext, mask), kB = offsetof(ThreadContext, b),
-                   kC = offsetof(ThreadContext, c), kValue = offsetof(ThreadContext, value),
-                   kPredicate = offsetof(ThreadContext, predicate);
+  WarpOperands in;
   // Forms without .sync: whoever is there. Told apart by place, as the lanes of one execution share
   // it.
   auto set_mask = [&](size_t operand) {
     if (mods.sync && operand < ops.size()) {
-      set(kMask, ReadInt(ops[operand], 32));
+      in.mask = ReadInt(ops[operand], 32);
       return true;
     }
     return false;
@@ -115,8 +162,8 @@ bool Emitter::EmitWarp(const Instruction& instruction) {
   Wait wait = Wait::kActivemask;
   switch (instruction.opcode) {
     case Opcode::kActivemask:
-      set(kMask, Int32(0));
-      set(kB, Int32(++site_));
+      in.mask = Int32(form_ == CodeForm::kRegions ? ~0u : 0);
+      in.b = Int32(++site_);
       break;
     case Opcode::kElect:
       set_mask(1);
@@ -124,9 +171,9 @@ bool Emitter::EmitWarp(const Instruction& instruction) {
       break;
     case Opcode::kShfl:
       if (ptx::BitsOf(instruction.type()) != 32) return Unsupported(instruction);
-      set(kValue, Resize(ReadInt(ops[1], 32), 64));
-      set(kB, ReadInt(ops[2], 32));
-      set(kC, ReadInt(ops[3], 32));
+      in.value = Resize(ReadInt(ops[1], 32), 64);
+      in.b = ReadInt(ops[2], 32);
+      in.c = ReadInt(ops[3], 32);
       if (!set_mask(4)) return Unsupported(instruction, "form without .sync");
       switch (mods.shuffle) {
         case ptx::ShuffleMode::kUp:
@@ -146,7 +193,7 @@ bool Emitter::EmitWarp(const Instruction& instruction) {
       }
       break;
     case Opcode::kVote:
-      set(kPredicate, Resize(ReadPredicate(ops[1]), 32));
+      in.predicate = ReadPredicate(ops[1]);
       if (!set_mask(2)) return Unsupported(instruction, "form without .sync");
       switch (mods.vote) {
         case ptx::VoteMode::kAll:
@@ -166,16 +213,16 @@ bool Emitter::EmitWarp(const Instruction& instruction) {
       }
       break;
     case Opcode::kMatch:
-      set(kValue, Resize(ReadInt(ops[1], ptx::BitsOf(instruction.type())), 64));
+      in.value = Resize(ReadInt(ops[1], ptx::BitsOf(instruction.type())), 64);
       if (!set_mask(2)) return Unsupported(instruction, "form without .sync");
       wait = mods.vote == ptx::VoteMode::kAll ? Wait::kMatchAll : Wait::kMatchAny;
       break;
     case Opcode::kRedux: {
-      set(kValue, Resize(ReadInt(ops[1], 32), 64));
+      in.value = Resize(ReadInt(ops[1], 32), 64);
       if (!set_mask(2)) return Unsupported(instruction);
       bool is_signed = ptx::IsSigned(instruction.type()),
            is_float = instruction.type() == Type::kF32;
-      set(kC, Int32(is_float ? (mods.abs ? 1u : 0u) | (mods.nan ? 2u : 0u) : 0u));
+      in.c = Int32(is_float ? (mods.abs ? 1u : 0u) | (mods.nan ? 2u : 0u) : 0u);
       switch (mods.atomic) {
         case ptx::AtomicOp::kAdd:
           wait = Wait::kReduxAdd;
@@ -203,9 +250,7 @@ bool Emitter::EmitWarp(const Instruction& instruction) {
     default:
       return Unsupported(instruction);
   }
-  Suspend(wait);
-  Value* result = ThreadField(kValue, b_.getInt64Ty(), false);
-  Value* predicate = b_.CreateICmpNE(ThreadField(kPredicate, b_.getInt32Ty(), false), Int32(0));
+  const auto [result, predicate] = WarpOperation(wait, in);
   if (instruction.Is(Opcode::kVote) && mods.vote != ptx::VoteMode::kBallot) {
     Write(ops[0], b_.CreateICmpNE(result, Int64(0)));
   } else {

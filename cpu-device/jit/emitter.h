@@ -255,8 +255,18 @@ class Emitter {
   // ---- emit_warp.cc
   bool EmitBarrier(const Instruction& instruction);
   bool EmitWarp(const Instruction& instruction);
-  void CallMark(const char* name);
+  llvm::CallInst* CallMark(const char* name, llvm::Type* result = nullptr,
+                           llvm::ArrayRef<Value*> arguments = {});
+  // Operands of a warp operation as ThreadContext has them; what it does not read is null.
+  struct WarpOperands {
+    Value *value = nullptr, *b = nullptr, *c = nullptr, *predicate = nullptr, *mask = nullptr;
+  };
+  struct WarpResult {
+    Value *value, *predicate;  // of 64 bits and of one
+  };
+  WarpResult WarpOperation(Wait wait, const WarpOperands& operands);
   bool CanSuspend() const { return form_ != CodeForm::kLoop && !outlined_; }
+  void WarpSync(Value* mask);
   void Suspend(Wait wait);
   void Yield();
 

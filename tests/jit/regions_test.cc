@@ -107,6 +107,25 @@ again:
   @%p2 bra again;
 )";
 
+// Each thread adds its right neighbour's value of the warp, how many threads have an odd one, and
+// the warp's votes for an even one.
+constexpr char kWarps[] = R"(
+again:
+  shfl.sync.down.b32 %r10|%p1, %r7, 1, 31, -1;
+  and.b32 %r11, %r7, 1;
+  setp.ne.u32 %p3, %r11, 0;
+  bar.red.popc.u32 %r12, 0, %p3;
+  vote.sync.ballot.b32 %r13, !%p3, -1;
+  bar.warp.sync -1;
+  add.u32 %r7, %r7, %r10;
+  add.u32 %r7, %r7, %r12;
+  add.u32 %r7, %r7, %r13;
+  @%p1 add.u32 %r7, %r7, 1;
+  add.u32 %r8, %r8, 1;
+  setp.lt.u32 %p2, %r8, %r1;
+  @%p2 bra again;
+)";
+
 class RegionsTest : public ProgramTest {};
 
 std::string Text(const char* body) {
@@ -147,8 +166,42 @@ std::vector<uint32_t> Expected(uint32_t threads, uint32_t rounds) {
   return value;
 }
 
+std::vector<uint32_t> Exchanged(uint32_t threads, uint32_t rounds) {
+  std::vector<uint32_t> value(threads);
+  for (uint32_t i = 0; i < threads; ++i) value[i] = i;
+  for (uint32_t round = 0; round < rounds; ++round) {
+    const std::vector<uint32_t> before = value;
+    uint32_t odd = 0;
+    for (uint32_t v : before) odd += v & 1;
+    for (uint32_t i = 0; i < threads; ++i) {
+      const uint32_t warp = i / 32 * 32, lane = i % 32;
+      uint32_t even = 0;
+      for (uint32_t k = warp; k < warp + 32 && k < threads; ++k)
+        even |= (~before[k] & 1) << (k % 32);
+      const bool in_range = lane < 31;
+      // A lane that the block does not have gives 0.
+      const uint32_t right = !in_range ? before[i] : i + 1 < threads ? before[i + 1] : 0;
+      value[i] += right + odd + even + (in_range ? 1 : 0);
+    }
+  }
+  return value;
+}
+
 TEST_F(RegionsTest, AKernelThatMeetsTogetherIsLoops) {
   EXPECT_EQ(FormOf(Text(kUniform)), CodeForm::kRegions);
+}
+
+TEST_F(RegionsTest, WarpOperationsOfAllThreadsAreLoopsToo) {
+  EXPECT_EQ(FormOf(Text(kWarps)), CodeForm::kRegions);
+}
+
+TEST_F(RegionsTest, WarpsExchangeWithinTheBlock) {
+  Kernel* kernel = Find(Load(Text(kWarps)), "k");
+  for (const uint32_t threads : {1u, 40u, 64u, 96u}) {
+    DeviceArray<uint32_t> out(threads);
+    EXPECT_RUNS(Run(kernel, {1}, {threads}, out.address(), 3u));
+    EXPECT_EQ(std::vector<uint32_t>(out.data(), out.data() + threads), Exchanged(threads, 3));
+  }
 }
 
 TEST_F(RegionsTest, QuickCodeIsACoroutine) {

@@ -8,6 +8,8 @@
 #include <llvm/Analysis/UniformityAnalysis.h>
 #include <llvm/IR/IntrinsicInst.h>
 
+#include "cpu-device/jit/regions/marks.h"
+
 namespace farcall::cpu_device::jit {
 namespace {
 
@@ -15,9 +17,10 @@ class Threads : public llvm::TargetTransformInfoImplCRTPBase<Threads> {
  public:
   explicit Threads(const llvm::DataLayout& layout) : TargetTransformInfoImplCRTPBase(layout) {}
   bool hasBranchDivergence(const llvm::Function*) const { return true; }
+  bool isAlwaysUniform(const llvm::Value* value) const { return MarkOf(*value) == kMarkReduce; }
   bool isSourceOfDivergence(const llvm::Value* value) const {
     const auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
-    if (!instruction) return false;
+    if (!instruction || isAlwaysUniform(value)) return false;
     if (llvm::isa<llvm::AllocaInst>(instruction)) return true;  // one for each thread
     if (const auto* call = llvm::dyn_cast<llvm::CallInst>(instruction)) {
       const llvm::Function* callee = call->getCalledFunction();

@@ -2,6 +2,8 @@
 // Calls that stand for something in the code of one thread until regions are formed.
 #pragma once
 
+#include <llvm/IR/Instructions.h>
+
 namespace farcall::cpu_device::jit {
 
 // i32(): of the thread.
@@ -9,7 +11,27 @@ inline constexpr char kMarkTid[3][16] = {"fc.thread.x", "fc.thread.y", "fc.threa
 inline constexpr char kMarkLinear[] = "fc.thread.linear";
 // void(): all threads of the block meet.
 inline constexpr char kMarkMeet[] = "fc.meet";
+// i64(i32 wait, i64 value, i32 b, i32 c, i32 predicate, i32 mask): they meet, and each warp carries
+// out what `wait` says, with operands as in ThreadContext. The result is the value, the predicate
+// above it; or i32, the value alone.
+inline constexpr char kMarkWarp[] = "fc.warp";
+inline constexpr char kMarkNarrowWarp[] = "fc.warp.32";
+// i32(i32 how, i32 predicate): they meet, and all get what their predicates come to, by how.
+inline constexpr char kMarkReduce[] = "fc.reduce";
 // void(): the grid may be stopped here.
 inline constexpr char kMarkPoll[] = "fc.poll";
+
+inline llvm::StringRef MarkOf(const llvm::Value& value) {
+  const auto* call = llvm::dyn_cast<llvm::CallInst>(&value);
+  const llvm::Function* callee = call ? call->getCalledFunction() : nullptr;
+  const bool mark = callee && callee->getName().starts_with("fc.");
+  return mark ? callee->getName() : llvm::StringRef();
+}
+inline bool IsWarpMark(const llvm::Value& value) {
+  return MarkOf(value) == kMarkWarp || MarkOf(value) == kMarkNarrowWarp;
+}
+inline bool IsMeeting(const llvm::Value& value) {
+  return IsWarpMark(value) || MarkOf(value) == kMarkMeet || MarkOf(value) == kMarkReduce;
+}
 
 }  // namespace farcall::cpu_device::jit

@@ -13,11 +13,6 @@ using llvm::BasicBlock;
 
 namespace {
 
-bool IsMark(const llvm::Instruction& instruction, llvm::StringRef name) {
-  const auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
-  return call && call->getCalledFunction() && call->getCalledFunction()->getName() == name;
-}
-
 bool HasSeveral(const BasicBlock* block) {
   return block->getTerminator()->getNumSuccessors() > 1;
 }
@@ -42,10 +37,10 @@ bool RegionPlan::FindCommonBranches() {
   std::vector<llvm::Instruction*> poll_marks;
   for (BasicBlock& block : kernel_) {
     for (llvm::Instruction& instruction : block) {
-      if (IsMark(instruction, kMarkMeet)) {
+      if (IsMeeting(instruction)) {
         meet.insert(&block);
         meetings_.push_back(&instruction);
-      } else if (IsMark(instruction, kMarkPoll)) {
+      } else if (MarkOf(instruction) == kMarkPoll) {
         poll_marks.push_back(&instruction);
       }
     }

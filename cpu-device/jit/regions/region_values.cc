@@ -6,6 +6,7 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Support/MathExtras.h>
 
+#include "cpu-device/exec/context.h"
 #include "cpu-device/jit/regions/marks.h"
 
 namespace farcall::cpu_device::jit {
@@ -21,9 +22,8 @@ constexpr unsigned kCheapOperations = 16;
 constexpr uint64_t kCacheLine = 64;
 
 int MarkedCounter(const Value* value) {
-  const auto* call = llvm::dyn_cast<llvm::CallInst>(value);
-  if (!call || !call->getCalledFunction()) return -1;
-  const llvm::StringRef name = call->getCalledFunction()->getName();
+  const llvm::StringRef name = MarkOf(*value);
+  if (name.empty()) return -1;
   for (int i = 0; i < 3; ++i) {
     if (name == kMarkTid[i]) return i;
   }
@@ -38,7 +38,7 @@ RegionValues::RegionValues(llvm::Function& kernel, RegionPlan& plan, Divergence&
       plan_(plan),
       divergence_(divergence),
       unordered_(unordered),
-      threads_(threads) {
+      threads_(llvm::alignTo(threads, kWarpSize)) {
   llvm::IRBuilder<> b(kernel.getEntryBlock().getTerminator());
   for (llvm::AllocaInst*& counter : counters_) counter = NewShared(b.getInt32Ty());
   const llvm::FunctionCallee allocate = kernel.getParent()->getOrInsertFunction(
@@ -60,6 +60,11 @@ void RegionValues::Separate() {
     own_counters_.push_back(own);
     anchors_.push_back(anchor);
   }
+  for (BasicBlock& block : kernel_) {
+    for (Instruction& instruction : block) {
+      if (IsWarpMark(instruction)) slots_[&instruction] = NewSlot(instruction.getType(), true);
+    }
+  }
   SeparateAllocas();
   for (size_t i = 0; i < regions.size(); ++i) {
     while (auto* phi = llvm::dyn_cast<llvm::PHINode>(&regions[i].entry->front())) {
@@ -71,6 +76,9 @@ void RegionValues::Separate() {
     for (BasicBlock* block : region.blocks) {
       for (Instruction& instruction : *block) values.push_back(&instruction);
     }
+  }
+  for (BasicBlock& block : kernel_) {
+    if (IsMeeting(block.front())) values.push_back(&block.front());
   }
   for (Instruction* value : values) SeparateUses(value);
   ResolveCounters();
@@ -172,6 +180,8 @@ void RegionValues::SeparateAllocas() {
       if (!element) {
         llvm::IRBuilder<> b(anchors_[static_cast<size_t>(region)]);
         element = Element(b, region, offset, bytes);
+        areas_[element] = {offset, bytes};
+        divergence_.NoteVarying(element);
       }
       use.set(element);
     }
@@ -205,6 +215,7 @@ void RegionValues::SeparatePhi(llvm::PHINode* phi, int region) {
 bool RegionValues::IsCheap(const Value* value, unsigned* budget) const {
   const auto* instruction = llvm::dyn_cast<Instruction>(value);
   if (!instruction || MarkedCounter(value) >= 0 || !divergence_.Varies(value)) return true;
+  if (areas_.count(value)) return true;
   if (instruction->mayReadOrWriteMemory() || llvm::isa<llvm::CallInst>(instruction) ||
       llvm::isa<llvm::PHINode>(instruction) || llvm::isa<llvm::AllocaInst>(instruction)) {
     return false;
@@ -227,30 +238,61 @@ Value* RegionValues::In(int region, BasicBlock* block, Value* value) {
   Instruction* at = region >= 0 ? anchors_[static_cast<size_t>(region)] : &block->front();
   unsigned budget = kCheapOperations;
   Value* made = nullptr;
-  if (region >= 0 && divergence_.Varies(value) && IsCheap(value, &budget)) {
+  if (const Area area = areas_.lookup(value); area.bytes != 0) {
+    llvm::IRBuilder<> b(at);
+    made = Element(b, region, area.offset, area.bytes);
+    areas_[made] = area;
+  } else if (region >= 0 && divergence_.Varies(value) && IsCheap(value, &budget)) {
     Instruction* copy = instruction->clone();
     for (llvm::Use& operand : copy->operands()) operand.set(In(region, block, operand.get()));
     copy->insertBefore(at);
     made = copy;
   } else {
-    auto [found, fresh] = slots_.try_emplace(value);
-    if (fresh) {
-      const Slot slot = NewSlot(value->getType(), divergence_.Varies(value));
-      slots_[value] = slot;
-      auto next = std::next(instruction->getIterator());
-      if (llvm::isa<llvm::PHINode>(instruction)) {
-        next = instruction->getParent()->getFirstInsertionPt();
-      }
-      llvm::IRBuilder<> b(instruction->getParent(), next);
-      Store(b, plan_.RegionOf(instruction->getParent()), slot, instruction);
-    }
+    const Slot slot = SlotOf(value);
     llvm::IRBuilder<> b(at);
-    made = Load(b, region, slots_[value], value->getType());
+    made = Load(b, region, slot, value->getType());
   }
   if (divergence_.Varies(value)) divergence_.NoteVarying(made);
   origins_[made] = value;
   known_[{block, value}] = made;
   return made;
+}
+
+// The memory of a value, which stands there from where it is computed.
+RegionValues::Slot RegionValues::SlotOf(Value* value) {
+  auto [found, fresh] = slots_.try_emplace(value);
+  if (!fresh) return found->second;
+  auto* instruction = llvm::cast<Instruction>(value);
+  const Slot slot = NewSlot(value->getType(), divergence_.Varies(value));
+  slots_[value] = slot;
+  auto next = std::next(instruction->getIterator());
+  if (llvm::isa<llvm::PHINode>(instruction)) next = instruction->getParent()->getFirstInsertionPt();
+  llvm::IRBuilder<> b(instruction->getParent(), next);
+  Store(b, plan_.RegionOf(instruction->getParent()), slot, instruction);
+  return slot;
+}
+
+// A mark reads the threads' values from memory, as narrow as they were before they were widened.
+void RegionValues::SeparateOperand(llvm::CallInst* mark, llvm::Use* use) {
+  Value* value = use->get();
+  if (auto* wide = llvm::dyn_cast<llvm::ZExtInst>(value)) value = wide->getOperand(0);
+  operands_[{mark, use->getOperandNo()}] = SlotOf(value);
+  use->set(llvm::Constant::getNullValue(use->get()->getType()));
+}
+
+Value* RegionValues::ArrayOf(llvm::IRBuilder<>& b, const llvm::CallInst* mark,
+                             unsigned operand) const {
+  auto found = operands_.find({mark, operand});
+  if (found == operands_.end()) return nullptr;
+  return b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), frame_, found->second.offset);
+}
+
+Value* RegionValues::ResultsOf(llvm::IRBuilder<>& b, const llvm::CallInst* mark) const {
+  return b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), frame_, slots_.lookup(mark).offset);
+}
+
+llvm::Type* RegionValues::ElementOf(const llvm::CallInst* mark, unsigned operand) const {
+  return operands_.lookup({mark, operand}).type;
 }
 
 void RegionValues::SeparateUses(Instruction* value) {
@@ -260,7 +302,11 @@ void RegionValues::SeparateUses(Instruction* value) {
     BasicBlock* at = user->getParent();
     if (auto* phi = llvm::dyn_cast<llvm::PHINode>(user)) at = phi->getIncomingBlock(use);
     const int region = plan_.RegionOf(at);
-    if (region == own) continue;
+    if (IsMeeting(*user) && divergence_.Varies(value)) {
+      SeparateOperand(llvm::cast<llvm::CallInst>(user), &use);
+      continue;
+    }
+    if (region == own && region >= 0) continue;
     BasicBlock* begin = region >= 0 ? plan_.regions()[static_cast<size_t>(region)].entry : at;
     use.set(In(region, begin, value));
   }

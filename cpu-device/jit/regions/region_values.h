@@ -24,6 +24,10 @@ class RegionValues {
     int region;  // at whose begin next becomes now
   };
   const std::vector<Turn>& turns() const { return turns_; }
+  // Where the threads' values are that a mark takes or gives; null if all share one.
+  llvm::Value* ArrayOf(llvm::IRBuilder<>& b, const llvm::CallInst* mark, unsigned operand) const;
+  llvm::Value* ResultsOf(llvm::IRBuilder<>& b, const llvm::CallInst* mark) const;
+  llvm::Type* ElementOf(const llvm::CallInst* mark, unsigned operand) const;
   bool IsShared(const llvm::Value* pointer) const { return shared_.contains(pointer); }
 
  private:
@@ -37,6 +41,8 @@ class RegionValues {
   void SeparateAllocas();
   void ResolveCounters();
   llvm::Value* In(int region, llvm::BasicBlock* block, llvm::Value* value);
+  void SeparateOperand(llvm::CallInst* mark, llvm::Use* use);
+  Slot SlotOf(llvm::Value* value);
   bool IsCheap(const llvm::Value* value, unsigned* budget) const;
   Slot NewSlot(llvm::Type* type, bool varies);
   llvm::AllocaInst* NewShared(llvm::Type* type);
@@ -59,6 +65,11 @@ class RegionValues {
   std::vector<llvm::Instruction*> anchors_;  // by region: what is loaded for it comes before
   std::vector<std::array<llvm::Value*, 4>> own_counters_;
   llvm::DenseMap<const llvm::Value*, Slot> slots_;
+  struct Area {
+    uint64_t offset = 0, bytes = 0;
+  };
+  llvm::DenseMap<const llvm::Value*, Area> areas_;  // of pointers to what was the thread's stack
+  llvm::DenseMap<std::pair<const llvm::CallInst*, unsigned>, Slot> operands_;  // of marks
   llvm::DenseMap<const llvm::Value*, llvm::Value*>
       origins_;  // what one in another region stands for
   llvm::DenseMap<std::pair<const llvm::BasicBlock*, const llvm::Value*>, llvm::Value*> known_;

@@ -10,6 +10,7 @@
 #include "cpu-device/jit/regions/region_plan.h"
 #include "cpu-device/jit/regions/region_values.h"
 #include "cpu-device/jit/regions/thread_loops.h"
+#include "cpu-device/jit/regions/warp_marks.h"
 
 namespace farcall::cpu_device::jit {
 
@@ -77,6 +78,7 @@ void Tidy(llvm::Function& kernel) {
 
 bool FormRegions(llvm::Function& kernel, llvm::MDNode* unordered, uint32_t threads) {
   Tidy(kernel);
+  NarrowWarpMarks(kernel);
   if (kernel.size() > kMostBlocks) return false;
   llvm::DominatorTree tree(kernel);
   llvm::CycleInfo cycles;

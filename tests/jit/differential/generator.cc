@@ -315,10 +315,9 @@ void Generator::Statement(int depth) {
     }
   }
   if (uniform_ && !in_function_) {
-    choices.insert(choices.end(), {{4, &Generator::Exchange},
-                                   {3, &Generator::Barrier},
-                                   {8, &Generator::Warp},
-                                   {3, &Generator::MaskedWarp}});
+    choices.insert(choices.end(),
+                   {{4, &Generator::Exchange}, {3, &Generator::Barrier}, {8, &Generator::Warp}});
+    if (!together_) choices.push_back({3, &Generator::MaskedWarp});
     if (depth < kMaxDepth) choices.push_back({2, &Generator::UniformLoop});
   }
   EmitChoice(depth, choices);
@@ -338,6 +337,7 @@ GeneratedKernel Generator::Make(size_t max_statements) {
   GeneratedKernel made;
   made.block = 32 * static_cast<uint32_t>(1 + Below(3));
   made.grid = 1 + static_cast<uint32_t>(Below(2));
+  together_ = Chance(60);
   std::string functions = Functions();
   // As many statements as it takes for each form to have been used.
   for (size_t spent = next_form_; next_form_ < spent + forms_.size();) {

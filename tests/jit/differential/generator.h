@@ -108,6 +108,8 @@ class Generator {
   int labels_ = 0;
   bool uniform_ = true;  // every thread of the block is here
   bool in_function_ = false;
+  // Threads meet all together alone: what the JIT makes loops of, where others are coroutines.
+  bool together_ = false;
 };
 
 // Random bits of the sort that finds mistakes: limits, signs, NaNs, subnormals, small numbers.

@@ -247,7 +247,7 @@ void Generator::Exchange(int) {
   Line("mul.wide.u32 %address, %index, " + std::to_string(kSlotBytes) + ";");
   Line("add.u64 %address, %address, %tile;");
   Op(std::string("ld.shared.") + access.type, Register(width) + ", [%address+" + offset + "]");
-  Op("bar.sync", Chance(50) ? "0" : "1, %threads");
+  Op("bar.sync", together_ || Chance(50) ? "0" : "1, %threads");
 }
 
 void Generator::Barrier(int) {

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What compiled code calls where all threads of a block are at a warp operation, or at a barrier
+// that reduces.
+#pragma once
+
+#include "cpu-device/exec/context.h"
+
+namespace farcall::cpu_device {
+
+// Errors  leaves by RaiseFault: a lane outside of its member mask, or whose group is not complete
+void RunBlockWarpOperation(const BlockContext* block, const BlockWarpOperation& operation);
+
+//   predicates  of thread i at i * step, the low byte says it
+uint32_t ReducePredicates(const BlockContext* block, BarrierReduce how, const uint8_t* predicates,
+                          uint32_t step);
+
+}  // namespace farcall::cpu_device
