@@ -31,6 +31,10 @@ Status Serve_cuCtxSetLimit(ServeCall& call) {
     call.result = call.api.cuCtxSetLimit(limit, value);
     return {};
   }
+  if (context.limit_steps == UINT16_MAX) {  // another charge would have the name of the first
+    call.result = CUDA_ERROR_OUT_OF_MEMORY;
+    return {};
+  }
   // One for each step up: it alone is refunded if the driver refuses it.
   const uint8_t kind = limit == CU_LIMIT_MALLOC_HEAP_SIZE ? kHeapOwner : kPrintfOwner;
   const uint64_t owner =
