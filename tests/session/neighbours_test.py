@@ -107,6 +107,8 @@ class Neighbours(unittest.TestCase):
         hostile = self.hostile(server, "endless")
         first = until(lambda: self.counted().get(hostile.process.pid), 120, "it is counted while it runs")
         until(lambda: self.counted()[hostile.process.pid] > first, 120, "and more")
+        done = progress(neighbour)
+        until(lambda: progress(neighbour) - done >= 4, 120, "it keeps others out for a second at most")
         self.goes_on(neighbour)
         self.assertIsNone(hostile.process.poll(), "nobody ended it")
         self.check_memory(server)
