@@ -214,12 +214,7 @@ bool Emitter::EmitLoopKernel(llvm::Function* kernel) {
   if (layout_.local_bytes == 0 && !layout_.needs_local_stack) {
     unordered_ = llvm::MDNode::getDistinct(context_, {});
   }
-
-  Scope scope;
-  scope.function = request_.entry;
-  scope.return_block = next;
-  OpenScope(&scope);
-  if (!EmitBody(&scope)) return false;
+  if (!EmitEntry()) return false;
 
   b_.SetInsertPoint(next);
   b_.CreateStore(b_.CreateAdd(b_.CreateLoad(b_.getInt32Ty(), counters[3]), Int32(1)), counters[3]);
@@ -257,12 +252,7 @@ bool Emitter::EmitCoroutineKernel(llvm::Function* kernel) {
   BasicBlock* body = BasicBlock::Create(context_, "body", kernel);
   b_.CreateBr(body);
   b_.SetInsertPoint(body);
-
-  Scope scope;
-  scope.function = request_.entry;
-  scope.return_block = exit_block_;
-  OpenScope(&scope);
-  if (!EmitBody(&scope)) return false;
+  if (!EmitEntry()) return false;
 
   b_.SetInsertPoint(exit_block_);
   Value* none = llvm::ConstantTokenNone::get(context_);
@@ -303,14 +293,19 @@ bool Emitter::EmitThreadKernel(llvm::Function* kernel) {
   BasicBlock* body = BasicBlock::Create(context_, "body", kernel);
   b_.CreateBr(body);
   b_.SetInsertPoint(body);
+  if (!EmitEntry()) return false;
+  b_.SetInsertPoint(exit_block_);
+  b_.CreateRetVoid();
+  return true;
+}
+
+// The entry's statements from the current block on, to the thread's exit.
+bool Emitter::EmitEntry() {
   Scope scope;
   scope.function = request_.entry;
   scope.return_block = exit_block_;
   OpenScope(&scope);
-  if (!EmitBody(&scope)) return false;
-  b_.SetInsertPoint(exit_block_);
-  b_.CreateRetVoid();
-  return true;
+  return EmitBody(&scope);
 }
 
 llvm::Function* Emitter::Outlined(const ptx::Function* function) {

@@ -65,6 +65,7 @@ class Emitter {
   void SetDereferenceable(Value* loaded, uint64_t bytes);
   bool EmitCoroutineKernel(llvm::Function* kernel);
   bool EmitThreadKernel(llvm::Function* kernel);
+  bool EmitEntry();
   bool EmitOutlined(const ptx::Function* function, llvm::Function* body);
   void OpenScope(Scope* scope);  // registers, .param slots, labels
   bool EmitBody(Scope* scope);   // from the current block; ends in scope->return_block
