@@ -5,30 +5,19 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <vector>
+
+#include "median.h"
 
 namespace {
 
-constexpr int kRounds = 201;
 constexpr int kCalls = 500;
 
 __global__ void Empty(int) {}
 
 template <typename Call>
 double MedianNs(Call call) {
-  std::vector<double> rounds;
-  for (int round = 0; round < kRounds; ++round) {
-    auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < kCalls; ++i) call();
-    std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
-    rounds.push_back(spent.count() / kCalls);
-    cudaDeviceSynchronize();
-  }
-  std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end());
-  return rounds[kRounds / 2];
+  return ::MedianNs(kCalls, call, [] { cudaDeviceSynchronize(); });
 }
 
 }  // namespace

@@ -4,16 +4,14 @@
 // Medians of many short rounds. Knows the libraries by name alone; run by `farcall run --thin`.
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <vector>
+
+#include "median.h"
 
 namespace {
 
-constexpr int kRounds = 201;
 constexpr int kCalls = 200;
 
 void* Open(const char* file) {
@@ -48,16 +46,7 @@ Function Find(void* library, const char* name) {
 
 template <typename Call>
 double MedianNs(const Function& wait, Call call) {
-  std::vector<double> rounds;
-  for (int round = 0; round < kRounds; ++round) {
-    auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < kCalls; ++i) call();
-    std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
-    rounds.push_back(spent.count() / kCalls);
-    wait.Must();
-  }
-  std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end());
-  return rounds[kRounds / 2];
+  return ::MedianNs(kCalls, call, [&] { wait.Must(); });
 }
 
 }  // namespace
