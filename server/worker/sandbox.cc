@@ -5,7 +5,9 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <cstddef>
@@ -59,6 +61,17 @@ constexpr int kDenied[] = {
 };
 
 }  // namespace
+
+void Confine() {
+  prctl(PR_SET_NAME, "farcall-worker", 0, 0, 0);
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGINT, SIG_IGN);  // the terminal's; the supervisor decides
+  signal(SIGTERM, SIG_IGN);
+}
 
 Status DenySystemCalls() {
   std::vector<sock_filter> program = {

@@ -6,6 +6,10 @@
 
 namespace farcall::server {
 
+// A worker speaks for a stranger: it gains no privileges, leaves no core of a tenant's memory
+// behind, and ends when its supervisor says so, not by a terminal's signal.
+void Confine();
+
 // For this process and all it starts: running another program, looking into other processes, and
 // changing the system answer EPERM; a foreign architecture's calls end the process. A driver finds
 // its device nodes already made by the probe, which is not confined. Needs PR_SET_NO_NEW_PRIVS.

@@ -4,9 +4,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -44,20 +41,6 @@ using std::chrono::seconds;
 constexpr size_t kMaxSetupBytes = kMaxWelcomeBytes + kMaxHelloBytes + 4096;
 constexpr size_t kMaxKnownImages = 32768;
 constexpr int kTellMilliseconds = 1000;  // what has crossed the network
-
-// A worker speaks for a stranger: it gains no privileges and leaves no core of a tenant's memory
-// behind.
-void Confine() {
-  prctl(PR_SET_NAME, "farcall-worker", 0, 0, 0);
-  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-  rlimit none{0, 0};
-  setrlimit(RLIMIT_CORE, &none);
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGINT, SIG_IGN);  // the terminal's; the supervisor decides
-  signal(SIGTERM, SIG_IGN);
-  fcntl(kControlDescriptor, F_SETFD, FD_CLOEXEC);
-}
 
 // Device printf writes to the process's standard output: a pipe whose other end we read.
 int CatchOutput() {
@@ -480,6 +463,7 @@ int WorkerMain(const std::vector<std::string>& arguments) {
     return 2;
   }  // not started by a supervisor
   Confine();
+  fcntl(kControlDescriptor, F_SETFD, FD_CLOEXEC);
   bool probes_mig = arguments.size() >= 2 && arguments[0] == "probe-mig";
   bool probes = probes_mig || (arguments.size() >= 2 && arguments[0] == "probe");
   size_t user = probes ? 2 : 0;
