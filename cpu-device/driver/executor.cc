@@ -46,6 +46,9 @@ void StartExecutor() {
   std::call_once(g_started, [] {
     ExecutorOptions& options = Options();
     options.pool_threads = static_cast<unsigned>(NumberFromEnvironment("FARCALL_CPU_THREADS"));
+    if (options.pool_threads == 0) {
+      options.pool_threads = static_cast<unsigned>(TheDriver().profile.processors.size());
+    }
     options.watchdog_ns = NumberFromEnvironment("FARCALL_CPU_TIMEOUT_MS") * 1'000'000;
     options.cache_dir = CacheDirectory();
     options.is_device_address = &IsDeviceAddress;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "cpu-device/driver/api.h"
 
@@ -28,7 +29,8 @@ struct Profile {
   int memory_clock_khz = 3200000;
   int memory_bus_bits = 128;
   int copy_engines = 2;
-  int single_to_double = 2;  // throughput
+  int single_to_double = 2;     // throughput
+  std::vector<int> processors;  // of this machine, that are the device; empty: all
   bool clusters = false;
   bool multicast = false;  // where there are several devices
   // Kernels of machine code alone load and are skipped; otherwise their image is refused.

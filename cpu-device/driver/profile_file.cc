@@ -11,6 +11,8 @@
 #include <map>
 #include <vector>
 
+#include "cpu-device/driver/processors.h"
+
 namespace farcall::cpu_device {
 namespace {
 
@@ -131,6 +133,9 @@ const std::map<std::string, Setting>& Settings() {
        {[](Text t, Profile* p) { return OneOf(t, "yes", "no", &p->clusters); }, "yes or no"}},
       {"multicast",
        {[](Text t, Profile* p) { return OneOf(t, "yes", "no", &p->multicast); }, "yes or no"}},
+      {"processors",
+       {[](Text t, Profile* p) { return ParseProcessors(t, &p->processors); },
+        "those of this machine that it may use, each once, like 2,4-7"}},
       {"sass",
        {[](Text t, Profile* p) { return OneOf(t, "skip", "refuse", &p->skips_machine_code); },
         "refuse or skip"}},

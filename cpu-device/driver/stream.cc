@@ -11,6 +11,7 @@
 
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
+#include "cpu-device/driver/processors.h"
 #include "cpu-device/exec/device_time.h"
 
 namespace farcall::cpu_device {
@@ -172,6 +173,7 @@ void Stream::StartThread() {
 
 void Stream::WorkLoop() {
   pthread_setname_np(pthread_self(), "farcall-stream");
+  RunOn(TheDriver().profile.processors);
   std::unique_lock lock(mutex_);
   for (;;) {
     for (int i = 0; i < kLooks && queue_.empty(); ++i) {

@@ -24,6 +24,16 @@ for attribute in range(1, 150):
     if not cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, 0): attributes[attribute] = value.value
 print(json.dumps({"count": count.value, "total": total.value, "name": name.value.decode(), "attributes": attributes}))
 """
+# Where the calling thread and one of the device's run.
+WHERE = """
+import ctypes, json, os, sys
+cuda = ctypes.CDLL(sys.argv[1])
+context, found = ctypes.c_void_p(), {}
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) and not cuda.cuCtxSetCurrent(context)
+look = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: found.update(device=sorted(os.sched_getaffinity(0))))
+assert not cuda.cuLaunchHostFunc(None, look, None) and not cuda.cuCtxSynchronize()
+print(json.dumps({"program": sorted(os.sched_getaffinity(0)), **found}))
+"""
 GOOD = "card = two small\ncompute_capability = 12.1\ndevices = 2\nmemory = 512MiB\nmultiprocessors = 7\nclock_mhz = 1234\n"
 
 
@@ -32,18 +42,18 @@ def clean(**more):
     return {**env, "FARCALL_CPU_CACHE": str(BUILD / "tests/cpu_device/profile_cache"), **more}
 
 
-def describe(**environment):
+def describe(program=DESCRIBE, **environment):
     """What the device says of itself (or cuInit's code), and its stderr."""
-    done = subprocess.run([sys.executable, "-c", DESCRIBE, str(DEVICE / "libcuda.so.1")], env=clean(**environment),
+    done = subprocess.run([sys.executable, "-c", program, str(DEVICE / "libcuda.so.1")], env=clean(**environment),
                           capture_output=True, text=True, timeout=60, check=True)
     return json.loads(done.stdout), done.stderr
 
 
-def described_by(text, **environment):
+def described_by(text, program=DESCRIBE, **environment):
     with tempfile.NamedTemporaryFile("w", suffix=".profile") as file:
         file.write(text)
         file.flush()
-        return describe(FARCALL_CPU_PROFILE=file.name, **environment)
+        return describe(program, FARCALL_CPU_PROFILE=file.name, **environment)
 
 
 class Profiles(unittest.TestCase):
@@ -71,11 +81,21 @@ class Profiles(unittest.TestCase):
         device, _ = described_by(GOOD, FARCALL_CPU_DEVICES="3", FARCALL_CPU_MEM="64MiB")
         self.assertEqual((device["count"], device["total"]), (3, 64 << 20))
 
+    def test_the_device_has_the_processors_that_it_names_and_the_program_its_own(self):
+        own = sorted(os.sched_getaffinity(0))
+        for text, device in ((f"processors = {own[-1]}\n", own[-1:]), ("", own)):
+            found, errors = described_by(text + "memory = 64MiB\n", WHERE)
+            self.assertEqual(found, {"program": own, "device": device}, errors)
+
     def test_what_is_wrong_is_one_line_with_what_would_be_right(self):
         for text, words in (
                 ("memory = 12Gb\n", ("line 1", "memory cannot be '12Gb'", "want 16MiB to 4TiB")),
                 ("\ndevices = 17\n", ("line 2", "devices cannot be '17'", "want 1 to 16")),
                 ("devices = -1\n", ("cannot be '-1'",)),
+                ("processors = 0,0\n", ("processors cannot be '0,0'", "like 2,4-7")),
+                ("processors = 1-0\n", ("cannot be '1-0'",)),
+                ("processors = 0,\n", ("cannot be '0,'",)),
+                ("processors = 1023\n", ("cannot be '1023'", "that it may use")),
                 ("compute_capability = 42.0\n", ("compute_capability cannot be '42.0'", "12.1, 13.0")),
                 ("compute_capability = 8.0\nclusters = yes\n", ("came with compute capability 9.0, not 8.0",)),
                 ("shared_per_block_optin = 228KiB\n", ("want a size of at most 227KiB",)),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs on the CPU device, observed by the processor time of their workers' device threads. FARCALL_BUILD names the build tree."""
+import os
 import pathlib
 import sys
 import tempfile
@@ -22,6 +23,10 @@ def is_worker(pid):
 
 
 class CpuServer(Server):
+    def __init__(self, processors, *flags, **options):
+        super().__init__(*flags, **options)
+        self._processors = processors
+
     def session_workers(self):
         return {pid for pid in self.workers() if is_worker(pid)}
 
@@ -30,14 +35,32 @@ class CpuServer(Server):
         client = Client(self.url, *command, environment=environment)
         until(lambda: self.session_workers() - before or client.process.poll() is not None, START_S, lambda: "a worker")
         found = self.session_workers() - before
-        return client, DeviceThreads(found.pop() if found else client.process.pid)
+        return client, DeviceThreads(found.pop() if found else client.process.pid, self._processors)
 
 
 class CpuDevice:
-    load, kernels, start_s = BUILD / "bench-programs/load", None, START_S
+    """
+      apart  the device is one processor, and all else runs on the others, as beside a GPU; if not, all processors are the device, and
+             programs and workers take of it
+    """
+    load, start_s = BUILD / "bench-programs/load", START_S
 
-    def serve(self, *flags, device="cpu"):
-        return CpuServer(*flags, device=device)
+    def __init__(self, apart=False):
+        self.kernels, self._own = None, sorted(os.sched_getaffinity(0))
+        self._profiles = tempfile.TemporaryDirectory()
+        if apart:
+            if len(self._own) < 2:
+                raise SystemExit("--device cpu-apart: wants two processors, one of them for the device; there is one")
+            os.sched_setaffinity(0, self._own[:-1])  # of what is started here, too
+            self._own = self._own[-1:]
+
+    def serve(self, *flags, memory=None):
+        """
+          memory  of the device; None: what the CPU device has by default
+        """
+        profile = pathlib.Path(self._profiles.name, f"{memory}.profile")  # read by each worker
+        profile.write_text(f"processors = {','.join(map(str, self._own))}\n" + (f"memory = {memory}\n" if memory else ""))
+        return CpuServer(len(self._own), *flags, device=f"cpu:{profile}")
 
     def calibrate(self, seconds=3):
         """What a step takes on this machine now.
@@ -52,14 +75,6 @@ class CpuDevice:
             passed, (used,) = alone.watch(seconds).gained()
         self.kernels = Kernels(used * 1e6 / ((one.done() - before) * SATURATING[0] * steps))
         return used / passed
-
-
-def small_device(memory):
-    """A profile of a device with so much memory."""
-    file = tempfile.NamedTemporaryFile("w", suffix=".profile", delete=False)
-    file.write(f"memory = {memory}\n")
-    file.close()
-    return file.name
 
 
 def cpu_of(pids):

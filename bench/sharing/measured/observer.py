@@ -20,10 +20,10 @@ def thread_ns(path):
 
 class DeviceThreads:
     """Of a CPU device: what the machine's books say of the worker's device threads, and of all its threads. Those that have ended stay
-    counted, as they were seen last."""
+    counted, as they were seen last. `processors`: how many are the device."""
 
-    def __init__(self, pid):
-        self.pid = pid
+    def __init__(self, pid, processors=CORES):
+        self.pid, self._processors = pid, processors
         self._threads = {}  # by id: (ns, is of the device)
         self._lock = threading.Lock()
         self.look()
@@ -40,8 +40,7 @@ class DeviceThreads:
                     self._threads[thread.name] = (seen[0], seen[1] == DEVICE_THREAD)
 
     def device_s(self):
-        """Where all processors are the device."""
-        return self.threads_s() / CORES
+        return self.threads_s() / self._processors
 
     def threads_s(self):
         self.look()

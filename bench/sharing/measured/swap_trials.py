@@ -1,34 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two programs that need 1.8 x the device's memory together, against one after the other; each compares all of its contents."""
-import os
 import time
 
-from cpu_device import SWAPPED, small_device
+from cpu_device import SWAPPED
 from tenants import Tenants, until
 
 MEMORY_MIB, JOB_MIB = 160, 144
 
 
 def swap(place, turn_s, rounds):
-    profile = small_device(f"{MEMORY_MIB}MiB")
-    try:
-        pass_s = seconds_of_a_pass(place, profile)
-        for name, part in (("half of the time on the device", 0.5), ("90 % of the time", 0.9)):
-            passes, pause_ms = max(round(part * turn_s / pass_s), 1), round((1 - part) * turn_s * 1000)
-            work = (SWAPPED, "work", JOB_MIB, rounds, pause_ms, passes)
-            serial = run(place, profile, [work]) + run(place, profile, [work])
-            together = run(place, profile, [work, work])
-            yield name, "one after the other", serial, "s"
-            yield name, "together", together, "s"
-            yield name, "against one after the other", together / serial, "x"
-    finally:
-        os.unlink(profile)
+    pass_s = seconds_of_a_pass(place)
+    for name, part in (("half of the time on the device", 0.5), ("90 % of the time", 0.9)):
+        passes, pause_ms = max(round(part * turn_s / pass_s), 1), round((1 - part) * turn_s * 1000)
+        work = (SWAPPED, "work", JOB_MIB, rounds, pause_ms, passes)
+        serial = run(place, [work]) + run(place, [work])
+        together = run(place, [work, work])
+        yield name, "one after the other", serial, "s"
+        yield name, "together", together, "s"
+        yield name, "against one after the other", together / serial, "x"
 
 
-def seconds_of_a_pass(place, profile):
+def seconds_of_a_pass(place):
     """By the clock, alone."""
     rounds, passes = 8, 4
-    with Tenants(place, "--oversubscribe", "2", device=f"cpu:{profile}") as tenants:
+    with Tenants(place, "--oversubscribe", "2", memory=f"{MEMORY_MIB}MiB") as tenants:
         client = tenants.program(SWAPPED, "work", JOB_MIB, rounds, 0, passes).client
         until(lambda: client.out, 120, lambda: "the first round")
         begun = time.monotonic()
@@ -36,8 +31,8 @@ def seconds_of_a_pass(place, profile):
         return (time.monotonic() - begun) / (rounds - 1) / passes
 
 
-def run(place, profile, programs):
-    with Tenants(place, "--oversubscribe", "2", device=f"cpu:{profile}") as tenants:
+def run(place, programs):
+    with Tenants(place, "--oversubscribe", "2", memory=f"{MEMORY_MIB}MiB") as tenants:
         for program in programs:
             tenants.program(*program)
         begun = min(tenant.begun for tenant in tenants.all)
