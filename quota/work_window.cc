@@ -33,8 +33,7 @@ WorkWindow::Verdict WorkWindow::Admit(uint64_t key) const {
   if (submitted_ns_ > 0 && submitted_ns_ + cost > budget_ns_) {
     return Verdict::kWaitsForLease;
   }
-  bool may_more =
-      company_ == Company::kNone || (company_ == Company::kIdle && one_piece_outstanding());
+  bool may_more = is_alone() || (company_ == Company::kIdle && one_piece_outstanding());
   Ns room = may_more ? options_.alone_ns : options_.window_ns;
   if (!drained() && (!estimate.is_known || outstanding_ns() + cost > room)) {
     return Verdict::kWaitsForRoom;

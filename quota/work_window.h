@@ -19,7 +19,12 @@ struct WindowOptions {
   // all.
   Ns alone_ns = 20 * kMillisecond;
   Ns alone_batch_ns = 8 * kMillisecond;
+  uint32_t most_in_alone_batch = 1024;
 };
+
+// With so little left of a lease more is asked for: a window, so that it comes in time for no
+// pause.
+constexpr Ns kNearlySpent = 4 * kMillisecond;
 
 // Who else has to do with the device now.
 enum class Company { kWaiting, kIdle, kNone };
@@ -41,6 +46,7 @@ class WorkWindow {
   // The lease is given back.   Before: drained()
   void End();
   void SetCompany(Company company) { company_ = company; }
+  bool is_alone() const { return company_ == Company::kNone; }
 
   Verdict Admit(uint64_t key) const;
   // The piece just admitted is on its way. True: close the batch now.
@@ -52,8 +58,9 @@ class WorkWindow {
   void Complete(uint64_t number, Ns busy_ns);
 
   bool batch_full() const {
-    Ns most = company_ == Company::kNone ? options_.alone_batch_ns : options_.batch_ns;
-    return open_.predicted_ns >= most || open_.unknown || open_.pieces >= options_.most_in_batch;
+    Ns most = is_alone() ? options_.alone_batch_ns : options_.batch_ns;
+    uint32_t pieces = is_alone() ? options_.most_in_alone_batch : options_.most_in_batch;
+    return open_.predicted_ns >= most || open_.unknown || open_.pieces >= pieces;
   }
   bool batch_open() const { return !open_.parts.empty(); }
   bool one_piece_outstanding() const {

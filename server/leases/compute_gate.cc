@@ -135,9 +135,24 @@ void ComputeGate::TellOfRunning(int device, Device& state, Ns now) {
   Ns busy = Used(device, state);
   state.told_at = now;
   state.early_ns += busy;
+  busy += std::exchange(state.untold_ns, 0);
   if (busy != 0) {
     Tell(ControlType::kLeaseRuns, device, static_cast<uint64_t>(busy));
   }
+}
+
+// A message wakes the supervisor, which costs more than all that the gate does for a batch.
+bool ComputeGate::IsNews(const Device& state, Ns now) {
+  return !state.window.is_alone() || state.window.drained() ||
+         state.window.left_ns() < quota::kNearlySpent || now - state.told_at >= kTellRunning;
+}
+
+void ComputeGate::TellUse(int device, Device& state, Ns now) {
+  state.told_at = now;
+  Tell(
+      ControlType::kLeaseUse, device, static_cast<uint64_t>(std::exchange(state.untold_ns, 0)),
+      static_cast<uint64_t>(std::max<Ns>(state.window.left_ns(), 0)),
+      static_cast<uint64_t>(state.pace.ByTheClock(std::max<Ns>(state.window.outstanding_ns(), 0))));
 }
 
 void ComputeGate::Completed(int device, uint64_t batch) {
@@ -150,12 +165,12 @@ void ComputeGate::Completed(int device, uint64_t batch) {
     Ns busy = hooks_.used ? Used(device, state) : clock;
     Ns in_all = busy + std::exchange(state.early_ns, 0);
     state.pace.Note(clock, in_all);
-    state.progress_at = state.told_at = now;
+    state.progress_at = now;
+    state.untold_ns += busy;
     state.window.Complete(batch, in_all);
-    Tell(ControlType::kLeaseUse, device, static_cast<uint64_t>(busy),
-         static_cast<uint64_t>(std::max<Ns>(state.window.left_ns(), 0)),
-         static_cast<uint64_t>(
-             state.pace.ByTheClock(std::max<Ns>(state.window.outstanding_ns(), 0))));
+    if (IsNews(state, now)) {
+      TellUse(device, state, now);
+    }
     GiveBackIfDone(device, state, now);
     // For what was held, or for the time at which an idle lease goes back; else it has its own
     // work.
@@ -181,6 +196,9 @@ void ComputeGate::GiveBackIfDone(int device, Device& state, Ns now) {
     }
   } else if (!state.window.spent()) {
     return;  // the record that waits fits
+  }
+  if (state.untold_ns != 0) {
+    TellUse(device, state, now);
   }
   state.window.End();
   state.contended = false;
@@ -228,6 +246,9 @@ void ComputeGate::Hear(const ControlMessage& message) {
       }
     } else if (state.window.has_lease()) {
       SetCompany(state, static_cast<quota::Company>(std::min<uint64_t>(message.b, 2)));
+      if (state.untold_ns != 0) {
+        TellUse(message.device, state, hooks_.now());
+      }
       state.window.Limit(amount);
     }
   }

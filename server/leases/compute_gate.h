@@ -65,14 +65,18 @@ class ComputeGate {
     quota::Ns progress_at = 0;      // when something was last done, or let through for lack of it
     quota::Ns used_ns = 0;          // charged so far, by the device's own count
     quota::Ns told_at = 0;          // when something was last told of it
-    quota::Ns early_ns = 0;         // told of what has not completed
-    quota::Ns busy_since = 0;       // by the clock: since then, work is there, or the last was done
+    quota::Ns untold_ns = 0;   // charged and not told yet: nobody else would do anything with it
+    quota::Ns early_ns = 0;    // told of what has not completed
+    quota::Ns busy_since = 0;  // by the clock: since then, work is there, or the last was done
   };
 
   void Completed(int device, uint64_t batch);
   // While something runs long: so that it is charged as it runs, not when it ends.
   bool TellsOfRunning(const Device& state) const { return hooks_.used && !state.window.drained(); }
   void TellOfRunning(int device, Device& state, quota::Ns now);
+  // Somebody could make something of it.
+  static bool IsNews(const Device& state, quota::Ns now);
+  void TellUse(int device, Device& state, quota::Ns now);
   void GiveBackIfDone(int device, Device& state, quota::Ns now);
   static void SetCompany(Device& state, quota::Company company);
   void Tell(ControlType type, int device, uint64_t a, uint64_t b = 0, uint64_t c = 0);

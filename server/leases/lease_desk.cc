@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proto/priority.h"
+#include "quota/work_window.h"
 
 namespace farcall::server {
 
@@ -13,7 +14,6 @@ namespace {
 using quota::DeviceScheduler;
 using quota::Ns;
 
-constexpr Ns kNearlySpent = 4 * quota::kMillisecond;  // a worker's window: in time for no pause
 constexpr Ns kJoinersLease = quota::kMillisecond;
 
 // A worker's numbers: no sum of such overflows.
@@ -185,7 +185,7 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
     state.scheduler.Charge(flow, amount, now);
     state.progress_at = holds ? now : state.progress_at;
     bool alone = state.want[flow].empty() && state.scheduler.holder() == flow;
-    if (alone && holds && message.b < static_cast<uint64_t>(kNearlySpent)) {
+    if (alone && holds && message.b < static_cast<uint64_t>(quota::kNearlySpent)) {
       if (Ns more = state.scheduler.Extend(now, ToNs(message.c))) {
         SendTo(worker, ControlType::kLeaseMore, message.device, more);
       }

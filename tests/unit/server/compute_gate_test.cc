@@ -15,13 +15,16 @@ using quota::Ns;
 
 class ComputeGateTest : public testing::Test {
  protected:
-  void Hear(ControlType type, Ns amount = 0, bool others = false) {
-    using quota::Company;
+  using Company = quota::Company;
+  void Hear(ControlType type, Ns amount, Company company) {
     ControlMessage message;
     message.type = type;
     message.a = static_cast<uint64_t>(amount);
-    message.b = static_cast<uint64_t>(others ? Company::kWaiting : Company::kIdle);
+    message.b = static_cast<uint64_t>(company);
     gate_.Hear(message);
+  }
+  void Hear(ControlType type, Ns amount = 0, bool others = false) {
+    Hear(type, amount, others ? Company::kWaiting : Company::kIdle);
   }
   void Serve() {
     gate_.Serve([this](int, std::function<void()> done) { fences_.push_back(std::move(done)); });
@@ -182,6 +185,39 @@ TEST_F(ComputeGateTest, WakesNobodyForABatchThatNothingWaitsFor) {
   EXPECT_FALSE(Launch()) << "more than may be outstanding";
   Run(2 * kMillisecond);
   EXPECT_NE(wakes_, 0) << "for the one that was held";
+}
+
+// A message wakes the supervisor; who is alone sends a few.
+TEST_F(ComputeGateTest, TellsWhatWasUsedOnceSomebodyIsThereWhomItConcerns) {
+  Hear(ControlType::kSharing);
+  EXPECT_FALSE(Launch());
+  Hear(ControlType::kLease, 20 * kMillisecond, Company::kNone);
+  EXPECT_TRUE(Launch());
+  Serve();
+  Run(kMillisecond);  // and now it is known what it takes
+  Take();
+  auto batch_under_way = [&](Ns used) {  // one is done, the next has begun
+    now_ += 4 * kMillisecond;
+    EXPECT_TRUE(Launch());
+    now_ += 10 * kMillisecond;  // nothing followed it: a batch of its own
+    Serve();
+    auto done = std::exchange(fences_, {});
+    EXPECT_TRUE(Launch());
+    fences_.swap(done);
+    Run(used);
+  };
+  batch_under_way(kMillisecond);
+  batch_under_way(kMillisecond);
+  EXPECT_TRUE(Take().empty());
+  Hear(ControlType::kLeaseLimit, 4 * kMillisecond, Company::kWaiting);
+  auto told = Take();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].type, ControlType::kLeaseUse);
+  EXPECT_EQ(told[0].a, static_cast<uint64_t>(2 * kMillisecond)) << "of both";
+  batch_under_way(kMillisecond);
+  told = Take();
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told[0].a, static_cast<uint64_t>(kMillisecond)) << "at once, and nothing twice";
 }
 
 TEST_F(ComputeGateTest, TellsOfWhatRunsOnBeforeItEnds) {
