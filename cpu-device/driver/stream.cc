@@ -174,6 +174,8 @@ void Stream::StartThread() {
 void Stream::WorkLoop() {
   pthread_setname_np(pthread_self(), "farcall-stream");
   RunOn(TheDriver().profile.processors);
+  // All of it, also being woken and waking others: a fiftieth of a device that pauses often.
+  const DeviceTimer timer(context_.device().ordinal);
   std::unique_lock lock(mutex_);
   for (;;) {
     for (int i = 0; i < kLooks && queue_.empty(); ++i) {
