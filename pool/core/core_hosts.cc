@@ -125,7 +125,8 @@ void Core::HearClaim(Host& host, const ReportedClaim& told) {
   if (claim.host != host.name || claim.epoch != told.epoch || !IsGranted(claim.state)) return;
   if (!told.refused.empty()) return HearRefusal(host, claim, told.refused);
   if (told.is_ending) return;
-  host.refusals = 0;
+  if (claim.state == ClaimState::kReserved)
+    host.refusals = 0;  // what it has long held says nothing
   if (claim.sessions != told.sessions) effects_->shown_claims.insert(claim.id);
   claim.sessions = told.sessions;
   bool runs = told.sessions != 0;

@@ -88,8 +88,8 @@ class PoolCase(unittest.TestCase):
         self.addCleanup(pool.stop)
         return pool
 
-    def host(self, pool, name, *flags, **options):
-        server = Server("--pool", pool.url, "--pool-name", name, *flags, **options)
+    def host(self, pool, name, *flags, through=None, **options):
+        server = Server("--pool", through or pool.url, "--pool-name", name, *flags, **options)
         self.addCleanup(server.stop)
         until(lambda: pool.hosts().get(name, {}).get("state") == "ready", what=f"{name} in the pool")
         return server

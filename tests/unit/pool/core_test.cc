@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
 namespace farcall::pool {
 namespace {
 
@@ -37,6 +42,7 @@ class PoolCore : public testing::Test {
       claim.claim = grant.claim;
       claim.epoch = grant.epoch;
       claim.sessions = sessions;
+      if (full_for_.contains(grant.claim)) claim.refused = "no room";
       claim.quota = refuses_ ? in_force_[grant.claim] : grant.quota;
       if (refuses_ && claim.quota != grant.quota) {
         claim.refused_quota = grant.quota;
@@ -68,6 +74,7 @@ class PoolCore : public testing::Test {
   uint64_t beat_ = 0;
   std::map<std::string, std::vector<Grant>> granted_;
   bool refuses_ = false;  // changes
+  std::set<std::string> full_for_;
   std::map<std::string, uint64_t> in_force_;
 };
 
@@ -198,6 +205,22 @@ TEST_F(PoolCore, AChangeThatItsHostRefusesIsAsIfItHadNotBeen) {
   EXPECT_EQ(claim.refused_quota, 1u);
   EXPECT_EQ(State("c"), ClaimState::kActive);
   EXPECT_EQ(core_.hosts().at("h").refusals, 0u);
+}
+
+TEST_F(PoolCore, AHostThatRefusesThreeThatFitIsCordonedThoughItHoldsOthers) {
+  Request("held", 4);
+  Beat();
+  for (const char* id : {"a", "b", "c"}) {
+    EXPECT_FALSE(core_.hosts().at("h").is_cordoned);
+    full_for_.insert(id);
+    Request(id, 1);
+    Beat(1), Beat(1), Beat(1);
+    EXPECT_EQ(State(id), ClaimState::kPending);
+  }
+  EXPECT_TRUE(core_.hosts().at("h").is_cordoned);
+  EXPECT_EQ(core_.hosts().at("h").reason,
+            "its ledger refused 3 claims that fit its inventory: no room");
+  EXPECT_EQ(State("held"), ClaimState::kActive);
 }
 
 TEST_F(PoolCore, AChangeWithoutRoomOnItsHostIsRefusedAndAWaitingClaimsMakesItFit) {
