@@ -35,6 +35,7 @@ constexpr Known kKnown[] = {{LibraryId::kCublas, "cublas"},      {LibraryId::kCu
 
 // "": the server has no such library.
 std::string VersionOf(const client::LibraryChannel& channel, LibraryId id) {
+  if (channel.server_lacks(id)) return {};
   LibraryHeader header{};
   header.library = static_cast<uint8_t>(id);
   header.function = kLibraryOpen;  // no major: the newest

@@ -25,6 +25,10 @@ class Out {
     Scalar(value);
   }
   void AppendedText(const std::string& value) { Text(value); }
+  template <WireScalar T>
+  void AppendedScalars(const std::vector<T>& value) {
+    Scalars(value);
+  }
   void Flag(const bool& value) { builder_.Put<uint8_t>(value ? 1 : 0); }
   void Text(const std::string& value) { builder_.PutString(value); }
   template <size_t kBytes>
@@ -65,6 +69,12 @@ class In {
   void AppendedText(std::string& value) {
     if (reader_.ok() && reader_.remaining_bytes() != 0) {
       Text(value);
+    }
+  }
+  template <WireScalar T>
+  void AppendedScalars(std::vector<T>& value) {
+    if (reader_.ok() && reader_.remaining_bytes() >= sizeof(uint64_t)) {  // of its count
+      Scalars(value);
     }
   }
   void Flag(bool& value) { value = reader_.Get<uint8_t>() != 0; }
@@ -188,6 +198,7 @@ void WalkWelcome(Io& io, T& value) {
   io.Scalars(value.known_images);
   io.List(value.devices, kMaxDevices, WalkDevice);
   io.Appended(value.features);
+  io.AppendedScalars(value.libraries);
 }
 
 template <typename Io, typename T>

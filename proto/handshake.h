@@ -113,7 +113,8 @@ struct Welcome {
   std::vector<uint64_t>
       known_images;  // first 8 bytes (LE) of the hashes of images this tenant may load by hash
   std::vector<DeviceSnapshot> devices;
-  uint64_t features = 0;  // proto/session_features.h; 0 of an older server
+  uint64_t features = 0;            // proto/session_features.h; 0 of an older server
+  std::vector<uint64_t> libraries;  // proto/library_inventory.h; empty of an older server
 };
 
 struct Refuse {

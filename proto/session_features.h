@@ -16,6 +16,7 @@ enum class SessionFeature : uint8_t {
   kPoolDoors = 4,      // whoever says HELLO to a pool wants its other doors, and no session
   kLibraryArrays = 5,  // the server: arrays of kLibrary's calls in blobs (library_blob.h)
   kLibraryLacks = 6,   // the server: kLibraryOpen tells what its library lacks, if it is asked to
+  kLibraryInventory = 7,  // the server: WELCOME says which libraries it has (library_inventory.h)
 };
 
 inline constexpr uint64_t FeatureBit(SessionFeature feature) {

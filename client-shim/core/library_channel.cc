@@ -18,6 +18,7 @@
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/stream.h"
 #include "client/handwritten.h"
+#include "proto/library_inventory.h"
 
 namespace farcall::client {
 
@@ -136,6 +137,12 @@ int BeginLibrary() {
 bool ServerHas(SessionFeature feature) {
   const Session* session = g_session.load(std::memory_order_relaxed);
   return session != nullptr && HasFeature(session->welcome(), feature);
+}
+
+bool ServerLacks(LibraryId library) {
+  const Session* session = g_session.load(std::memory_order_relaxed);
+  return session != nullptr && ServerHas(SessionFeature::kLibraryInventory) &&
+         IsLacking(session->welcome().libraries, library);
 }
 
 // A library of CUDA's works without cuInit and without a current context: as cudart would.
@@ -262,6 +269,7 @@ const LibraryChannel* TheLibraryChannel() {
                                               EnterLibrary,
                                               BeginLibrary,
                                               ServerHas,
+                                              ServerLacks,
                                               PostLibrary,
                                               AskLibrary,
                                               OnDevice,

@@ -34,6 +34,8 @@ struct LibraryChannel {
   int (*begin)();
   // A bit of WELCOME's features (proto/session_features.h); after `enter` or `begin` was 0.
   bool (*server_has)(SessionFeature feature);
+  // Whether the server has said at its WELCOME that it has no such library.
+  bool (*server_lacks)(LibraryId library);
   // One record. `body` begins with a LibraryHeader, whose stream is set here from the application's
   // `stream` if `has_stream`. 0, or a CUresult; *status: the library's, if the call was waited for
   // (FARCALL_SYNC), else 0.

@@ -80,7 +80,19 @@ __attribute__((constructor)) void RegisterHooks() {
   pthread_atfork(nullptr, nullptr, AfterForkChild);
 }
 
+// One line, as Open() is tried again and again.
+int SayLacking() {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true)) {
+    LogLine(static_cast<int>(client::LogLevel::kError),
+            std::string("the server has no ") + kSoname + ", nor another release of " +
+                kLibrary.name + ": name its folder in the server's FARCALL_LIBRARIES");
+  }
+  return kLibrary.missing;
+}
+
 int AskToOpen() {
+  if (Channel().server_lacks(kLibrary.id)) return SayLacking();
   const bool tells = Channel().server_has(SessionFeature::kLibraryLacks);
   Call call(kLibraryOpen);
   std::string text, functions;

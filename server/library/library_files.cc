@@ -152,7 +152,7 @@ std::vector<std::string> PackageFolders() {
   return packages;
 }
 
-std::vector<std::string> LibraryCandidates(const std::string& file) {
+std::vector<std::string> LibraryCandidates(const std::string& file, Order order) {
   std::vector<std::string> found;
   for (const fs::path folder : LibraryFolders()) {
     AddIfThere(folder / file, &found);
@@ -165,7 +165,9 @@ std::vector<std::string> LibraryCandidates(const std::string& file) {
   for (const fs::path package : PackageFolders()) {
     AddIfThere(package / "lib" / file, &searched);
   }
-  SortNewestFirst(&searched);
+  if (order == Order::kBestFirst) {
+    SortNewestFirst(&searched);
+  }
   found.insert(found.end(), searched.begin(), searched.end());
   found.push_back(file);  // as the loader finds it
   return found;

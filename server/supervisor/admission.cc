@@ -252,6 +252,7 @@ WorkerSetup Supervisor::SetupOf(const Worker& worker, const Hello& hello) const 
   welcome.server_version = kServerVersion;
   welcome.server_host = HostName();
   welcome.device_kind = devices_.choice.kind;
+  welcome.libraries = libraries_.Told();
   for (int device : worker.devices) {
     welcome.devices.push_back(devices_.report.devices[static_cast<size_t>(device)]);
     DeviceSnapshot& snapshot = welcome.devices.back();

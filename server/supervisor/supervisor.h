@@ -18,6 +18,7 @@
 #include "quota/memory_ledger.h"
 #include "server/leases/lease_desk.h"
 #include "server/leases/swap_desk.h"
+#include "server/library/library_inventory.h"
 #include "server/session/control.h"
 #include "server/session/steady_now.h"
 #include "server/supervisor/audit.h"
@@ -192,6 +193,7 @@ class Supervisor {
   const ServeOptions options_;
   const ProbedDevices devices_;
   const SessionKey token_key_;
+  mutable LibraryInventory libraries_;
   int epoll_ = -1;
   int signals_ = -1;
   std::mutex mutex_;  // all below

@@ -165,7 +165,8 @@ class Worker {
     welcome.supported_calls = SupportedCalls(api_);
     welcome.features =
         FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kLibraries) |
-        FeatureBit(SessionFeature::kLibraryArrays) | FeatureBit(SessionFeature::kLibraryLacks);
+        FeatureBit(SessionFeature::kLibraryArrays) | FeatureBit(SessionFeature::kLibraryLacks) |
+        FeatureBit(SessionFeature::kLibraryInventory);
 #ifdef FARCALL_NVML
     welcome.features |= FeatureBit(SessionFeature::kNvml);
     TellNvmlToOlderPeers(&welcome);

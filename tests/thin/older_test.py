@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client that is newer than what it meets, a library that lacks functions or a server that lacks features: refused by name at the call, and
 everything else works."""
+import ctypes.util
 import json
 import os
 import pathlib
@@ -18,7 +19,7 @@ from harness import BUILD, Server, link_proxy  # noqa: E402
 
 NVCC = shutil.which("nvcc")
 TOOLKIT = NVCC and pathlib.Path(NVCC).resolve().parent.parent / "lib64"
-ARRAYS, LACKS = 1 << 5, 1 << 6  # proto/session_features.h
+ARRAYS, LACKS, INVENTORY = 1 << 5, 1 << 6, 1 << 7  # proto/session_features.h
 PRELUDE = """
 import ctypes, json
 from ctypes import byref, c_float, c_int, c_size_t, c_uint64, c_void_p
@@ -34,11 +35,11 @@ def product():
 """
 
 
-def run(endpoint, text):
+def run(endpoint, text, prelude=PRELUDE, **more):
     """What it printed last, and its log."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-    env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": endpoint}
-    done = subprocess.run([sys.executable, "-c", PRELUDE + text], env=env, capture_output=True, text=True, timeout=240)
+    env |= {"FARCALL_LIBRARY_CACHE": "0", "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin", "FARCALL_ENDPOINT": endpoint, **more}
+    done = subprocess.run([sys.executable, "-c", prelude + text], env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, (done.returncode, done.stdout[-1000:], done.stderr[-3000:])
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
@@ -80,6 +81,44 @@ assert cuda.cuCtxSynchronize() == 0
 print(json.dumps([first, scale(), scale()]))
 """)
         self.assertEqual(told, [0, 15, 0])
+
+
+@unittest.skipIf(ctypes.util.find_library("cufft"), "the loader finds a libcufft wherever a server runs")
+class Inventory(unittest.TestCase):
+    def made(self, endpoint):
+        """What making two plans answered, the waits of the process, and its log."""
+        with tempfile.NamedTemporaryFile() as stats:
+            text = """
+import ctypes, json
+fft, plan = ctypes.CDLL("libcufft.so.12"), ctypes.c_int()
+print(json.dumps([fft.cufftPlan1d(ctypes.byref(plan), 8, 0x29, 1) for _ in range(2)]))
+"""
+            told, log = run(endpoint, text, "", FARCALL_STATS=stats.name)
+            return told, json.load(stats)["round_trips"], log
+
+    def test_a_library_that_the_server_has_not_is_refused_without_a_question(self):
+        bare = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": "", "FARCALL_LIBRARIES": "", "CUDA_HOME": "", "CUDA_PATH": "", "VIRTUAL_ENV": ""}
+        with Server(environment=bare) as server:
+            told, waits, log = self.made(server.url)
+            self.assertEqual(log.count("the server has no libcufft.so.12"), 1, log)
+            self.assertIn("FARCALL_LIBRARIES", log)
+            self.assertNotIn("cufft", server.log_text())
+            proxy = link_proxy.LinkProxy(("127.0.0.1", server.port), without_features=INVENTORY)
+            self.addCleanup(proxy.close)
+            by_question, asked_waits, log = self.made(proxy.url)
+            self.assertIn("cufft: no libcufft.so.12", log)
+            self.assertIn("cufft: no libcufft.so.12", server.log_text())
+            self.assertEqual(told, by_question)
+            self.assertNotIn(0, told)
+            self.assertEqual(asked_waits, waits + 2)
+
+    def test_one_installed_while_the_server_runs_is_there_for_the_next_session(self):
+        with tempfile.TemporaryDirectory() as folder:
+            bare = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": "", "FARCALL_LIBRARIES": folder, "CUDA_HOME": "", "CUDA_PATH": "", "VIRTUAL_ENV": ""}
+            with Server(environment=bare) as server:
+                self.assertIn("the server has no libcufft.so.12", self.made(server.url)[2])
+                fake("cufft", 12, pathlib.Path(folder), ())
+                self.assertNotIn("the server has no libcufft.so.12", self.made(server.url)[2])
 
 
 @unittest.skipUnless(TOOLKIT and (TOOLKIT / "libcusolver.so.12").exists(), "no nvcc whose toolkit has the libraries that the server would run")

@@ -57,6 +57,14 @@ def _read_exactly(sock, count):
     return b"".join(parts)
 
 
+def _without_features(welcome, bits):
+    """WELCOME's last fields: its features, then the words of its libraries, which are no small multiples of 8, after their bytes."""
+    words = next(count for count in range(len(welcome) // 8) if struct.unpack_from("<Q", welcome, len(welcome) - 8 * count - 8)[0] == 8 * count)
+    at = len(welcome) - 8 * words - 16
+    features, = struct.unpack_from("<Q", welcome, at)
+    return welcome[:at] + struct.pack("<Q", features & ~bits) + welcome[at + 8:]
+
+
 class LinkProxy:
     """Forwards connections to `target` (host, port). All methods from any thread."""
 
@@ -184,8 +192,7 @@ class LinkProxy:
                     self._add("lane_hellos" if is_lane else "hellos")
                     recording = None if is_lane else self._new_recording()
                 if not outward and struct.unpack_from("<H", rest)[0] == WELCOME:
-                    features, = struct.unpack_from("<Q", rest, len(rest) - 8)  # the last of its fields
-                    rest = rest[:-8] + struct.pack("<Q", features & ~self.without_features)
+                    rest = _without_features(rest, self.without_features)
                 self._send(sink, head + rest, outward)
             elif magic == FRAME_MAGIC:
                 frame = head + _read_exactly(source, size - 8)

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "proto/handshake.h"
+#include "proto/library_inventory.h"
 #include "proto/session_features.h"
 
 namespace farcall {
@@ -36,6 +37,8 @@ Hello FullHello() {
 // Of a HELLO, what came after its features: devices with its padding, no claim, no lease, the
 // budget of the network.
 constexpr size_t kAfterFeaturesBytes = 8 + 8 + 8 + 8;
+// Of a WELCOME: its libraries, two words.
+constexpr size_t kAfterWelcomesFeaturesBytes = 8 + 2 * 8;
 
 Welcome FullWelcome() {
   Welcome welcome;
@@ -66,6 +69,8 @@ Welcome FullWelcome() {
   device.has_vmm = false;
   device.peer_access = {0, 1};
   welcome.devices = {device, device};
+  welcome.libraries = {InventoryWord(LibraryId::kCublas, 13, 13 << 20),
+                       InventoryWord(LibraryId::kCudnn, 0, 0)};
   return welcome;
 }
 
@@ -92,6 +97,9 @@ TEST(HandshakeCodecTest, WelcomeGreetingAndRefuseComeBackWhole) {
   EXPECT_EQ(got->devices[1].greatest_priority, -5);
   EXPECT_FALSE(got->devices[0].has_vmm);
   EXPECT_EQ(got->known_images, sent.known_images);
+  EXPECT_TRUE(IsLacking(got->libraries, LibraryId::kCudnn));
+  EXPECT_FALSE(IsLacking(got->libraries, LibraryId::kCublas));
+  EXPECT_FALSE(IsLacking(got->libraries, LibraryId::kCufft)) << "not looked for";
   EXPECT_EQ(Encode(*got), Encode(sent));
   Greeting greeting;
   greeting.needs_token = true;
@@ -136,7 +144,8 @@ TEST(HandshakeCodecTest, NoTruncationDecodes) {
     EXPECT_EQ(DecodeHello(std::span(hello).first(bytes)).status().code(), Code::kMalformed)
         << bytes;
   }
-  for (size_t bytes = 0; bytes + kAppendedBytes < welcome.size(); ++bytes) {
+  for (size_t bytes = 0; bytes + kAppendedBytes + kAfterWelcomesFeaturesBytes < welcome.size();
+       ++bytes) {
     EXPECT_EQ(DecodeWelcome(std::span(welcome).first(bytes)).status().code(), Code::kMalformed)
         << bytes;
   }
@@ -158,8 +167,10 @@ TEST(HandshakeCodecTest, APeerThatDoesNotTellOfFeaturesHasNone) {
   EXPECT_EQ(std::tuple(older->devices, older->claim, older->lease), std::tuple(0u, "", ""));
   TellNvmlToOlderPeers(&welcome);
   answered = Encode(welcome);
-  Result<Welcome> answer = DecodeWelcome(std::span(answered).first(answered.size() - 8));
+  Result<Welcome> answer =
+      DecodeWelcome(std::span(answered).first(answered.size() - kAfterWelcomesFeaturesBytes - 8));
   ASSERT_TRUE(answer.ok());
+  EXPECT_TRUE(answer->libraries.empty());
   EXPECT_FALSE(HasFeature(*answer, SessionFeature::kMirrors));
   EXPECT_TRUE(HasFeature(*answer, SessionFeature::kNvml)) << "by the bit where no call stands";
 }
@@ -193,7 +204,7 @@ TEST(HandshakeCodecTest, FlippedAndRandomBytesNeverOverread) {
 TEST(HandshakeCodecTest, ACountBeyondTheBodyIsRefusedBeforeAnythingIsAllocated) {
   std::vector<std::byte> welcome = Encode(Welcome{});
   uint64_t count = UINT64_MAX / 2;
-  std::memcpy(welcome.data() + welcome.size() - 16, &count, 8);  // the device list's
+  std::memcpy(welcome.data() + welcome.size() - 24, &count, 8);  // the device list's
   EXPECT_EQ(DecodeWelcome(welcome).status().code(), Code::kMalformed);
 }
 

@@ -4,8 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <span>
 #include <string>
+
+#include "proto/library_inventory.h"
+#include "server/library/library_inventory.h"
 
 namespace farcall::server {
 namespace {
@@ -39,6 +44,41 @@ LibraryTable Table(LibraryId id, const char* name, std::span<const LibraryRow> r
   table.count = static_cast<uint16_t>(rows.size());
   table.majors = kMajors;
   return table;
+}
+
+TEST(LibraryInventory, TellsOfFilesWithoutLoadingThem) {
+  namespace fs = std::filesystem;
+  const fs::path site = fs::path(testing::TempDir()) / "inventory" / "nvidia";
+  const fs::path named = site / "one" / "lib", beside = site / "other" / "lib";
+  fs::create_directories(named);
+  fs::create_directories(beside);
+  std::ofstream(named / "libfcfile.so.1.4.2") << "no library";
+  fs::remove(named / "libfcfile.so.1");
+  fs::create_symlink("libfcfile.so.1.4.2", named / "libfcfile.so.1");
+  std::ofstream(beside / "libfcbeside.so.1") << "no library";
+  setenv("FARCALL_LIBRARIES", named.c_str(), 1);
+  const auto found = LookForLibrary(Table(LibraryId::kCufft, "fcfile", {}));
+  const auto sibling = LookForLibrary(Table(LibraryId::kCurand, "fcbeside", {}));
+  const auto absent = LookForLibrary(Table(LibraryId::kCudnn, "fcabsent", {}));
+  unsetenv("FARCALL_LIBRARIES");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(InventoryLibrary(found[0]), LibraryId::kCufft);
+  EXPECT_EQ(InventoryMajor(found[0]), 1);
+  EXPECT_EQ(LibraryVersionText(InventoryVersion(found[0])), "1.4.2");
+  EXPECT_TRUE(sibling.empty()) << "another package may lead there: to be asked";
+  EXPECT_TRUE(IsLacking(absent, LibraryId::kCudnn));
+  EXPECT_FALSE(IsLacking(found, LibraryId::kCufft));
+}
+
+TEST(LibraryInventory, SeesWhatTheLoaderWouldFind) {
+  const auto found = LookForLibrary([] {
+    static constexpr int kMajors[] = {6};  // of the C library itself
+    LibraryTable table = Table(LibraryId::kCufft, "c", {});
+    table.majors = kMajors;
+    return table;
+  }());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(InventoryMajor(found[0]), 6);
 }
 
 // As cuBLAS's handles, made over the cuBLASLt that cuDNN had brought, met the toolkit's copy.
