@@ -45,11 +45,26 @@ struct Row {
   bool interpreter = false;
 };
 
+// What is right ends, however busy the machine is; what is spoilt may never.
+constexpr uint64_t kSecond = 1'000'000'000, kPatience = 60 * kSecond, kPatienceSpoilt = 5 * kSecond;
+
+void CutAfter(uint64_t ns) {
+  ExecutorOptions options = TestOptions();
+  options.verify_ir = false;
+  options.pool_threads = 1;
+  options.watchdog_ns = ns;
+  ConfigureExecutor(options);
+}
+
 struct Mutation {
   explicit Mutation(const std::string& mnemonic) {
+    CutAfter(kPatienceSpoilt);
     setenv("FARCALL_PTXJIT_MUTATE", mnemonic.c_str(), 1);
   }
-  ~Mutation() { unsetenv("FARCALL_PTXJIT_MUTATE"); }
+  ~Mutation() {
+    unsetenv("FARCALL_PTXJIT_MUTATE");
+    CutAfter(kPatience);
+  }
 };
 
 // Leaves nothing of an earlier run in shared memory that could hide a missing barrier or store.
@@ -138,11 +153,7 @@ int Main(size_t shard, size_t of, const std::string& only) {
     return listed.empty() ? mnemonic.find(only) != std::string::npos : listed.count(mnemonic) != 0;
   };
   setenv("FARCALL_PTXJIT", FARCALL_PTXJIT_PATH, 1);
-  ExecutorOptions options = TestOptions();
-  options.verify_ir = false;
-  options.pool_threads = 1;
-  options.watchdog_ns = 2'000'000'000;
-  ConfigureExecutor(options);
+  CutAfter(kPatience);
   const std::map<std::string, std::vector<size_t>> users = Users();
   std::map<std::string, const Form*> forms;
   std::map<std::string, const ptx_corpus::Refusal*> refusals;
