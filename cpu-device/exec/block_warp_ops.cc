@@ -29,6 +29,15 @@ uint32_t LiveLanes(uint32_t threads, uint32_t first) {
   return left >= kWarpSize ? ~0u : (1u << left) - 1;
 }
 
+// Of a warp whose first thread is `first`, those that have not ended.
+uint32_t StayingLanes(const uint8_t* left, uint32_t threads, uint32_t first) {
+  uint32_t lanes = LiveLanes(threads, first);
+  if (!left) return lanes;
+  uint32_t gone = 0;
+  for (uint32_t i = 0; i < kWarpSize; ++i) gone |= uint32_t{left[first + i]} << i;
+  return lanes & ~gone;
+}
+
 bool IsShuffle(Wait wait) {
   return wait >= Wait::kShflUp && wait <= Wait::kShflIdx;
 }
@@ -48,8 +57,10 @@ void ShuffleAlike(const BlockWarpOperation& operation, uint32_t threads) {
   for (uint32_t first = 0; first < threads; first += kWarpSize) {
     uint32_t in[kWarpSize], out[kWarpSize];
     memcpy(in, operation.operands[kValue].data + first * 4, sizeof(in));
+    const uint32_t live = StayingLanes(operation.left, threads, first);
+    if (live == 0) continue;
     // Of threads that the block does not have.
-    for (uint32_t i = threads - first; i < kWarpSize; ++i) in[i] = 0;
+    for (uint32_t rest = ~live; rest; rest &= rest - 1) in[std::countr_zero(rest)] = 0;
     for (uint32_t i = 0; i < kWarpSize; ++i) out[i] = in[source[i]];
     memcpy(operation.result + first * 4, out, sizeof(out));
   }
@@ -93,7 +104,8 @@ void RunBlockWarpOperation(const BlockContext* block, const BlockWarpOperation& 
   }
   ThreadContext lanes[kWarpSize];
   for (uint32_t first = 0; first < threads; first += kWarpSize) {
-    const uint32_t live = LiveLanes(threads, first);
+    const uint32_t live = StayingLanes(operation.left, threads, first);
+    if (live == 0) continue;
     for (uint32_t rest = live; rest; rest &= rest - 1) {
       const uint32_t lane = std::countr_zero(rest), thread = first + lane;
       ThreadContext& t = lanes[lane];
@@ -120,12 +132,36 @@ void RunBlockWarpOperation(const BlockContext* block, const BlockWarpOperation& 
 }
 
 uint32_t ReducePredicates(const BlockContext* block, BarrierReduce how, const uint8_t* predicates,
-                          uint32_t step) {
+                          uint32_t step, const uint8_t* left) {
   const uint32_t threads = ThreadsOf(block);
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < threads; ++i) count += predicates[uint64_t{i} * step] != 0;
+  // What every turn of a loop in step asks.
+  if (how == BarrierReduce::kOr && step == 1) {
+    uint8_t any = 0;
+    if (left) {
+      // Of a thread that has ended anything may stand there.
+      for (uint32_t i = 0; i < threads; ++i) {
+        any |= static_cast<uint8_t>(predicates[i] & (left[i] - 1));
+      }
+    } else {
+      for (uint32_t i = 0; i < threads; ++i) any |= predicates[i];
+    }
+    return any;
+  }
+  uint32_t count = 0, live = 0;
+  for (uint32_t i = 0; i < threads; ++i) {
+    const uint32_t stays = left && left[i] ? 0 : 1;
+    live += stays;
+    count += predicates[uint64_t{i} * step] != 0 ? stays : 0;
+  }
   if (how == BarrierReduce::kPopc) return count;
-  return how == BarrierReduce::kAnd ? count == threads : count != 0;
+  return how == BarrierReduce::kAnd ? count == live : count != 0;
+}
+
+uint64_t StayingThreads(const BlockContext* block, const uint8_t* left) {
+  uint32_t first = 0, end = ThreadsOf(block);
+  while (first < end && left[first]) ++first;
+  while (first < end && left[end - 1]) --end;
+  return first | uint64_t{end} << 32;
 }
 
 }  // namespace farcall::cpu_device

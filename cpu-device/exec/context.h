@@ -9,7 +9,7 @@
 
 namespace farcall::cpu_device {
 
-inline constexpr uint32_t kCodegenVersion = 15;
+inline constexpr uint32_t kCodegenVersion = 16;
 inline constexpr uint32_t kWarpSize = 32;
 inline constexpr uint32_t kMaxThreadsPerBlock = 1024;
 inline constexpr uint32_t kBarrierCount = 16;
@@ -128,7 +128,8 @@ struct BlockWarpOperation {
   Wait wait = Wait::kWarpSync;
   uint32_t result_bytes = 4;  // of each thread: the value, or in 8 the predicate above it
   uint8_t* result = nullptr;
-  WarpOperand operands[5];  // value, b, c, predicate, mask of ThreadContext
+  const uint8_t* left = nullptr;  // by thread: it has ended; null: none has
+  WarpOperand operands[5];        // value, b, c, predicate, mask of ThreadContext
 };
 
 // What a kernel's code is entered as.

@@ -151,6 +151,7 @@ const RuntimeSymbol kSymbols[] = {
     Symbol("fc_rt_alloc_frame", fc_rt_alloc_frame),
     Symbol("fc_rt_warp_operation", RunBlockWarpOperation),
     Symbol("fc_rt_reduce_predicates", ReducePredicates),
+    Symbol("fc_rt_staying_threads", StayingThreads),
     Symbol("fc_rt_globaltimer", fc_rt_globaltimer),
     Symbol("fc_rt_vprintf", fc_rt_vprintf),
     Symbol("fc_rt_set_conditional", fc_rt_set_conditional),

@@ -3,6 +3,8 @@
 // elsewhere stays a coroutine of each thread. Both compute the same.
 #include <dlfcn.h>
 
+#include <algorithm>
+
 #include "cpu-device/exec/layout.h"
 #include "cpu-device/jit/compiler.h"
 #include "tests/jit/program_fixture.h"
@@ -126,6 +128,86 @@ again:
   @%p2 bra again;
 )";
 
+// Only some threads are left: they meet, and exchange; those that are not there give 0.
+constexpr char kLeaving[] = R"(
+  st.shared.u32 [%r5], %r7;
+  setp.ge.u32 %p4, %r2, %r1;
+  @%p4 bra out;
+  bar.sync 0;
+  ld.shared.u32 %r10, [%r6];
+  setp.ne.u32 %p5, %r7, 2;
+  @%p5 bra stay;
+  mov.u32 %r7, 7777;
+  st.global.u32 [%rd2], %r7;
+  ret;
+stay:
+  setp.gt.u32 %p3, %r10, 3;
+  bar.red.popc.u32 %r11, 0, %p3;
+  activemask.b32 %r12;
+  shfl.sync.down.b32 %r13|%p1, %r7, 1, 31, %r12;
+  add.u32 %r7, %r10, %r11;
+  mad.lo.u32 %r7, %r13, 1000, %r7;
+  popc.b32 %r12, %r12;
+  mad.lo.u32 %r7, %r12, 1000000, %r7;
+  st.global.u32 [%rd2], %r7;
+out:
+  ret;
+)";
+
+// Threads leave a loop that meets, each after as many rounds as its number says, and with its end.
+constexpr char kLeavingLoop[] = R"(
+again:
+  st.shared.u32 [%r5], %r8;
+  bar.sync 0;
+  ld.shared.u32 %r10, [%r6];
+  add.u32 %r11, %r11, %r10;
+  bar.sync 0;
+  setp.ge.u32 %p1, %r8, %r2;
+  @%p1 bra leave;
+  add.u32 %r8, %r8, 1;
+  setp.lt.u32 %p2, %r8, %r1;
+  @%p2 bra again;
+  add.u32 %r7, %r11, 100000;
+  bra done;
+leave:
+  st.global.u32 [%rd2], %r11;
+  ret;
+done:
+)";
+
+// Each thread adds every so-many-th item of the array behind the results, up to an end of its own.
+constexpr char kStrided[] = R"(
+  mul.wide.u32 %rd3, %r3, 4;
+  add.u64 %rd4, %rd1, %rd3;
+  add.u32 %r15, %r2, %r1;
+  min.u32 %r14, %r1, %r15;
+  setp.ge.u32 %p1, %r2, %r14;
+  mov.u32 %r13, 5;
+  @%p1 bra past;
+  cvta.to.global.u64 %rd5, %rd4;
+  mov.u32 %r13, 6;
+loop:
+  mul.wide.u32 %rd7, %r9, 4;
+  add.u64 %rd7, %rd5, %rd7;
+  ld.global.u32 %r10, [%rd7];
+  and.b32 %r12, %r10, 1;
+  setp.eq.u32 %p3, %r12, 0;
+  @%p3 bra even;
+  add.u32 %r11, %r11, %r10;
+even:
+  add.u32 %r8, %r8, 1;
+  add.u32 %r9, %r9, %r3;
+  setp.lt.u32 %p2, %r9, %r14;
+  @%p2 bra loop;
+past:
+  st.shared.u32 [%r5], %r11;
+  bar.sync 0;
+  ld.shared.u32 %r10, [%r6];
+  add.u32 %r7, %r10, %r8;
+  mad.lo.u32 %r7, %r9, 1000, %r7;
+  mad.lo.u32 %r7, %r13, 1000000, %r7;
+)";
+
 class RegionsTest : public ProgramTest {};
 
 std::string Text(const char* body) {
@@ -244,6 +326,83 @@ TEST_F(RegionsTest, WhatSomeThreadsHaveInCommonReachesThem) {
   EXPECT_RUNS(Run(kernel, {1}, {kThreads}, out.address(), 7u));
   for (uint32_t i = 0; i < kThreads; ++i) {
     EXPECT_EQ(out[i], i < 16 ? i : (i + 1) % kThreads + 100000 / 7) << i;
+  }
+}
+
+constexpr Dim3 kShapes[] = {{1, 1, 1}, {7, 5, 1}, {32, 4, 1}, {100, 1, 1}, {256, 1, 1}, {9, 7, 11}};
+
+TEST_F(RegionsTest, ThreadsMayLeaveAheadOfTheOthers) {
+  ASSERT_EQ(FormOf(Text(kLeaving)), CodeForm::kRegions);
+  Kernel* kernel = Find(Load(Text(kLeaving)), "k");
+  for (const Dim3 block : {Dim3{1, 1, 1}, Dim3{7, 5, 1}, Dim3{100, 1, 1}, Dim3{256, 1, 1}}) {
+    const uint32_t threads = block.x * block.y;
+    for (const uint32_t stay : {0u, 1u, 3u, 31u, 33u, 64u, 1000u}) {
+      DeviceArray<uint32_t> out(threads);
+      for (uint32_t i = 0; i < threads; ++i) out.data()[i] = 9;
+      EXPECT_RUNS(Run(kernel, {1}, block, out.address(), stay));
+      const uint32_t left = std::min(stay, threads);
+      uint32_t high = 0;
+      auto right = [&](uint32_t i) { return (i + 1) % threads; };
+      for (uint32_t i = 0; i < left; ++i) high += i != 2 && right(i) > 3;
+      for (uint32_t i = 0; i < threads; ++i) {
+        uint32_t expected = 9;
+        if (i == 2 && i < left) {
+          expected = 7777;
+        } else if (i < left) {
+          uint32_t lanes = 0;
+          for (uint32_t k = i / 32 * 32; k < i / 32 * 32 + 32; ++k) lanes += k < left && k != 2;
+          const bool in_range = i % 32 < 31;
+          const uint32_t other = !in_range ? i : i + 1 < left && i + 1 != 2 ? i + 1 : 0;
+          expected = right(i) + high + other * 1000 + lanes * 1000000;
+        }
+        EXPECT_EQ(out[i], expected) << i << " of " << threads << ", " << stay << " stay";
+      }
+    }
+  }
+}
+
+TEST_F(RegionsTest, ThreadsMayLeaveALoopThatMeets) {
+  ASSERT_EQ(FormOf(Text(kLeavingLoop)), CodeForm::kRegions);
+  Kernel* kernel = Find(Load(Text(kLeavingLoop)), "k");
+  for (const Dim3 block : kShapes) {
+    if (block.z != 1) continue;
+    const uint32_t threads = block.x * block.y, rounds = 40;
+    DeviceArray<uint32_t> out(threads);
+    EXPECT_RUNS(Run(kernel, {1}, block, out.address(), rounds));
+    for (uint32_t i = 0; i < threads; ++i) {
+      const uint32_t own = std::min(i + 1, rounds), next = (i + 1) % threads;
+      uint32_t sum = 0;
+      // The neighbour's counter stays where it left.
+      for (uint32_t round = 0; round < own; ++round) sum += std::min(round, next);
+      EXPECT_EQ(out[i], i >= rounds ? sum + 100000 : sum) << i << " of " << threads;
+    }
+  }
+}
+
+TEST_F(RegionsTest, LoopsOverNeighboursItemsGoInStep) {
+  ASSERT_EQ(FormOf(Text(kStrided)), CodeForm::kRegions);
+  Kernel* kernel = Find(Load(Text(kStrided)), "k");
+  for (const Dim3 block : kShapes) {
+    if (block.z != 1) continue;
+    const uint32_t threads = block.x * block.y;
+    for (const uint32_t items : {0u, 1u, 31u, 100u, 777u, 2000u}) {
+      DeviceArray<uint32_t> out(threads + items);
+      for (uint32_t i = 0; i < items; ++i) out.data()[threads + i] = i * i + i / 3;
+      EXPECT_RUNS(Run(kernel, {1}, block, out.address(), items));
+      std::vector<uint32_t> sum(threads), count(threads), last(threads);
+      for (uint32_t i = 0; i < threads; ++i) {
+        for (last[i] = i; last[i] < items; last[i] += threads) {
+          const uint32_t item = last[i] * last[i] + last[i] / 3;
+          if (item & 1) sum[i] += item;
+          ++count[i];
+        }
+      }
+      for (uint32_t i = 0; i < threads; ++i) {
+        EXPECT_EQ(out[i], sum[(i + 1) % threads] + count[i] + last[i] * 1000 +
+                              (i < items ? 6000000 : 5000000))
+            << i << " of " << threads << ", " << items << " items";
+      }
+    }
   }
 }
 

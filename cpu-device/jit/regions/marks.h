@@ -18,6 +18,8 @@ inline constexpr char kMarkWarp[] = "fc.warp";
 inline constexpr char kMarkNarrowWarp[] = "fc.warp.32";
 // i32(i32 how, i32 predicate): they meet, and all get what their predicates come to, by how.
 inline constexpr char kMarkReduce[] = "fc.reduce";
+// void(): the thread ends here, ahead of what the others still meet at.
+inline constexpr char kMarkLeave[] = "fc.leave";
 // void(): the grid may be stopped here.
 inline constexpr char kMarkPoll[] = "fc.poll";
 

@@ -47,6 +47,15 @@ RegionValues::RegionValues(llvm::Function& kernel, RegionPlan& plan, Divergence&
   frame_ = b.CreateCall(allocate, {kernel.getArg(0), b.getInt64(0)}, "frame");
   frame_->setDoesNotThrow();
   frame_->addRetAttr(llvm::Attribute::NoAlias);
+  const llvm::Function* leave = kernel.getParent()->getFunction(kMarkLeave);
+  if (leave && !leave->use_empty()) AddLeft();
+}
+
+void RegionValues::AddLeft() {
+  const uint64_t offset = NewArray(1);
+  llvm::IRBuilder<> b(kernel_.getEntryBlock().getTerminator());
+  left_ = b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), frame_, offset, "left");
+  b.CreateMemSet(left_, b.getInt8(0), threads_, llvm::MaybeAlign());
 }
 
 void RegionValues::Separate() {
@@ -139,6 +148,7 @@ Value* RegionValues::Load(llvm::IRBuilder<>& b, int region, const Slot& slot, ll
   const uint64_t bytes = kernel_.getDataLayout().getTypeAllocSize(slot.type);
   llvm::LoadInst* load = b.CreateLoad(slot.type, Element(b, region, slot.offset, bytes));
   load->setMetadata(llvm::LLVMContext::MD_access_group, unordered_);
+  divergence_.NoteVarying(load);
   return slot.type == type ? load : b.CreateTrunc(load, type);
 }
 
@@ -205,7 +215,11 @@ void RegionValues::SeparatePhi(llvm::PHINode* phi, int region) {
     b.SetInsertPoint(from->getTerminator());
     Store(b, plan_.RegionOf(from), slot, phi->getIncomingValue(i));
   }
-  if (!slot.shared) divergence_.NoteVarying(value);
+  if (!slot.shared) {
+    divergence_.NoteVarying(value);
+    // Written when the region is next entered, when nobody wants this turn's any more.
+    slots_[value] = slot;
+  }
   phi->replaceAllUsesWith(value);
   divergence_.Forget(phi);
   phi->eraseFromParent();

@@ -29,6 +29,8 @@ class RegionValues {
   llvm::Value* ResultsOf(llvm::IRBuilder<>& b, const llvm::CallInst* mark) const;
   llvm::Type* ElementOf(const llvm::CallInst* mark, unsigned operand) const;
   bool IsShared(const llvm::Value* pointer) const { return shared_.contains(pointer); }
+  // By thread, whether it has ended; null where none ends before the others.
+  llvm::Value* left() const { return left_; }
 
  private:
   struct Slot {
@@ -39,6 +41,7 @@ class RegionValues {
   void SeparatePhi(llvm::PHINode* phi, int region);
   void SeparateUses(llvm::Instruction* value);
   void SeparateAllocas();
+  void AddLeft();
   void ResolveCounters();
   llvm::Value* In(int region, llvm::BasicBlock* block, llvm::Value* value);
   void SeparateOperand(llvm::CallInst* mark, llvm::Use* use);
@@ -59,6 +62,7 @@ class RegionValues {
   const uint64_t threads_;
   llvm::AllocaInst* counters_[4];
   llvm::CallInst* frame_ = nullptr;
+  llvm::Value* left_ = nullptr;
   uint64_t frame_bytes_ = 0;
   std::vector<Turn> turns_;
   llvm::DenseSet<const llvm::Value*> shared_;

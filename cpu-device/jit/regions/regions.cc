@@ -6,7 +6,9 @@
 #include <llvm/IR/Instructions.h>
 #include <llvm/Transforms/Utils/Local.h>
 
-#include "cpu-device/jit/regions/divergence.h"
+#include "cpu-device/jit/regions/analyses.h"
+#include "cpu-device/jit/regions/leaves.h"
+#include "cpu-device/jit/regions/loops_in_step.h"
 #include "cpu-device/jit/regions/region_plan.h"
 #include "cpu-device/jit/regions/region_values.h"
 #include "cpu-device/jit/regions/thread_loops.h"
@@ -29,15 +31,15 @@ bool IsEntered(const llvm::Cycle& cycle) {
 
 // A counter that begins apart and goes on by common steps is where it began and a common count:
 //   p = phi [first, ...], [p + step, ...]  becomes  p = first + phi [0, ...], [count + step, ...]
-bool ShareSteps(llvm::PHINode* phi, const llvm::Cycle& cycle, const Divergence& divergence) {
-  if (phi->getNumIncomingValues() != 2 || !phi->getType()->isIntegerTy()) return false;
+void ShareSteps(llvm::PHINode* phi, const llvm::Cycle& cycle, const Divergence& divergence) {
+  if (phi->getNumIncomingValues() != 2 || !phi->getType()->isIntegerTy()) return;
   const unsigned inner = cycle.contains(phi->getIncomingBlock(0)) ? 0 : 1;
-  if (cycle.contains(phi->getIncomingBlock(1 - inner))) return false;
+  if (cycle.contains(phi->getIncomingBlock(1 - inner))) return;
   auto* sum = llvm::dyn_cast<llvm::BinaryOperator>(phi->getIncomingValue(inner));
-  if (!sum || sum->getOpcode() != llvm::Instruction::Add) return false;
+  if (!sum || sum->getOpcode() != llvm::Instruction::Add) return;
   const unsigned at = sum->getOperand(0) == phi ? 0 : 1;
   Value* step = sum->getOperand(1 - at);
-  if (sum->getOperand(at) != phi || divergence.Varies(step)) return false;
+  if (sum->getOperand(at) != phi || divergence.Varies(step)) return;
   llvm::PHINode* count = llvm::PHINode::Create(phi->getType(), 2, "", phi->getIterator());
   count->addIncoming(llvm::Constant::getNullValue(phi->getType()),
                      phi->getIncomingBlock(1 - inner));
@@ -46,16 +48,13 @@ bool ShareSteps(llvm::PHINode* phi, const llvm::Cycle& cycle, const Divergence& 
   b.SetInsertPoint(phi->getParent(), phi->getParent()->getFirstInsertionPt());
   phi->replaceAllUsesWith(b.CreateAdd(phi->getIncomingValue(1 - inner), count));
   phi->eraseFromParent();
-  return true;
 }
 
-bool ShareSteps(const llvm::Cycle& cycle, const Divergence& divergence) {
-  bool changed = false;
+void ShareSteps(const llvm::Cycle& cycle, const Divergence& divergence) {
   for (llvm::PHINode& phi : llvm::make_early_inc_range(cycle.getHeader()->phis())) {
-    if (divergence.Varies(&phi)) changed |= ShareSteps(&phi, cycle, divergence);
+    if (divergence.Varies(&phi)) ShareSteps(&phi, cycle, divergence);
   }
-  for (const llvm::Cycle* child : cycle.children()) changed |= ShareSteps(*child, divergence);
-  return changed;
+  for (const llvm::Cycle* child : cycle.children()) ShareSteps(*child, divergence);
 }
 
 // One return, and nothing that is never reached.
@@ -72,6 +71,25 @@ void Tidy(llvm::Function& kernel) {
     block.getTerminator()->eraseFromParent();
     llvm::BranchInst::Create(common, &block);
   }
+  // Blocks that do nothing but go there.
+  for (bool again = common != nullptr; again;) {
+    again = false;
+    for (BasicBlock& block : llvm::make_early_inc_range(kernel)) {
+      if (&block == &kernel.getEntryBlock() || block.getSingleSuccessor() != common ||
+          !block.front().isTerminator()) {
+        continue;
+      }
+      block.replaceAllUsesWith(common);
+      block.eraseFromParent();
+      again = true;
+    }
+  }
+}
+
+bool HasReturn(const llvm::Function& kernel) {
+  return llvm::any_of(kernel, [](const BasicBlock& block) {
+    return llvm::isa<llvm::ReturnInst>(block.getTerminator());
+  });
 }
 
 }  // namespace
@@ -80,19 +98,24 @@ bool FormRegions(llvm::Function& kernel, llvm::MDNode* unordered, uint32_t threa
   Tidy(kernel);
   NarrowWarpMarks(kernel);
   if (kernel.size() > kMostBlocks) return false;
-  llvm::DominatorTree tree(kernel);
-  llvm::CycleInfo cycles;
-  cycles.compute(kernel);
-  for (const llvm::Cycle* cycle : cycles.toplevel_cycles()) {
-    if (!IsEntered(*cycle)) return false;
+  {
+    const Analyses known(kernel);
+    for (const llvm::Cycle* cycle : known.cycles.info.toplevel_cycles()) {
+      if (!IsEntered(*cycle)) return false;
+    }
+    for (const llvm::Cycle* cycle : known.cycles.info.toplevel_cycles()) {
+      ShareSteps(*cycle, known.divergence);
+    }
   }
-  Divergence divergence(kernel, tree, cycles);
-  bool shared = false;
-  for (const llvm::Cycle* cycle : cycles.toplevel_cycles()) {
-    shared |= ShareSteps(*cycle, divergence);
+  RunLoopsInStep(kernel);
+  // Where all end so, nothing is left that the block could come to together.
+  if (MarkLeaves(kernel, Analyses(kernel).divergence) && llvm::removeUnreachableBlocks(kernel) &&
+      !HasReturn(kernel)) {
+    return false;
   }
-  if (shared) divergence = Divergence(kernel, tree, cycles);
-  RegionPlan plan(kernel, divergence, cycles);
+  Analyses known(kernel);
+  Divergence& divergence = known.divergence;
+  RegionPlan plan(kernel, divergence, known.cycles.info);
   if (!plan.Make()) return false;
   RegionValues values(kernel, plan, divergence, unordered, threads);
   values.Separate();

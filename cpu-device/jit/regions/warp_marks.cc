@@ -39,6 +39,7 @@ class Resolver {
     Set(b, offsetof(BlockWarpOperation, wait), mark->getArgOperand(0));
     Set(b, offsetof(BlockWarpOperation, result_bytes), b.getInt32(static_cast<uint32_t>(bytes)));
     Set(b, offsetof(BlockWarpOperation, result), values_.ResultsOf(b, mark));
+    Set(b, offsetof(BlockWarpOperation, left), Left(b));
     for (unsigned i = 0; i < kOperands; ++i) SetOperand(b, mark, i);
     Call(b, "fc_rt_warp_operation", b.getVoidTy(), {kernel_.getArg(0), operation_});
     mark->eraseFromParent();
@@ -54,8 +55,9 @@ class Resolver {
     } else if (layout_.getTypeAllocSize(values_.ElementOf(mark, 1)) != 1) {
       step = b.getInt32(4);
     }
-    mark->replaceAllUsesWith(Call(b, "fc_rt_reduce_predicates", b.getInt32Ty(),
-                                  {kernel_.getArg(0), mark->getArgOperand(0), array, step}));
+    mark->replaceAllUsesWith(
+        Call(b, "fc_rt_reduce_predicates", b.getInt32Ty(),
+             {kernel_.getArg(0), mark->getArgOperand(0), array, step, Left(b)}));
     mark->eraseFromParent();
   }
 
@@ -65,6 +67,10 @@ class Resolver {
 
   void Set(llvm::IRBuilder<>& b, size_t offset, Value* value) {
     b.CreateStore(value, b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), operation_, offset));
+  }
+  Value* Left(llvm::IRBuilder<>& b) const {
+    Value* left = values_.left();
+    return left ? left : llvm::ConstantPointerNull::get(b.getPtrTy());
   }
   void SetOperand(llvm::IRBuilder<>& b, CallInst* mark, unsigned i) {
     const size_t at = offsetof(BlockWarpOperation, operands) + i * sizeof(WarpOperand);

@@ -306,6 +306,7 @@ void Generator::Statement(int depth) {
                                    {5, &Generator::OwnAtomic},
                                    {4, &Generator::SharedCounter},
                                    {2, &Generator::Special},
+                                   {4, &Generator::StridedLoop},
                                    {3, &Generator::CarryChain}});
   }
   if (depth < kMaxDepth) {
@@ -317,7 +318,7 @@ void Generator::Statement(int depth) {
   if (uniform_ && !in_function_) {
     choices.insert(choices.end(),
                    {{4, &Generator::Exchange}, {3, &Generator::Barrier}, {8, &Generator::Warp}});
-    if (!together_) choices.push_back({3, &Generator::MaskedWarp});
+    choices.push_back(together_ ? Choice{2, &Generator::Leave} : Choice{3, &Generator::MaskedWarp});
     if (depth < kMaxDepth) choices.push_back({2, &Generator::UniformLoop});
   }
   EmitChoice(depth, choices);

@@ -87,12 +87,15 @@ class Generator {
   void CallFunction(int depth);
   void CarryChain(int depth);
   void Special(int depth);
+  void StridedLoop(int depth);
   // all threads of the block together
   void Exchange(int depth);
   void Barrier(int depth);
   void Warp(int depth);
   void MaskedWarp(int depth);
   void UniformLoop(int depth);
+  // all that are left of the block together
+  void Leave(int depth);
 
   std::string OwnAddress(const std::string& base, uint32_t area_bytes, uint32_t bytes);
   std::string Functions();

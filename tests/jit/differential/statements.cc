@@ -177,6 +177,49 @@ void Generator::Special(int) {
   }
 }
 
+// Neighbours read neighbouring words of what the kernel was given, turn by turn, up to a common end
+// or one of their own.
+void Generator::StridedLoop(int) {
+  const std::string top = Label(), past = Label(), sum = Register('x'), word = Register('w');
+  const bool guarded = Chance(70);
+  Line("mov.u32 %index, %thread;");
+  if (Chance(50)) {
+    Line("mov.u32 %bound, " + std::to_string(1 + Below(300)) + ";");
+  } else {
+    Line("and.b32 %bound, " + Register('w') + ", 255;");
+  }
+  if (guarded) Line("setp.ge.u32 %q, %index, %bound;");
+  if (guarded) Line("@%q bra " + past + ";");
+  Line(top + ":");
+  Line("mad.wide.u32 %address, %index, 8, %given;");
+  Line("ld.global.u64 %junkx, [%address];");
+  if (Chance(40)) Line("and.b64 %junkx, %junkx, " + sum + ";");
+  Line("add.u64 " + sum + ", " + sum + ", %junkx;");
+  if (Chance(50)) Line("add.u32 " + word + ", " + word + ", 3;");
+  Line("add.u32 %index, %index, %threads;");
+  Line("setp.lt.u32 %q, %index, %bound;");
+  Line("@%q bra " + top + ";");
+  Line(past + ":");
+  if (Chance(50)) Line("xor.b32 " + Register('w') + ", " + Register('w') + ", %index;");
+}
+
+// Some threads end here, with some of their registers stored.
+void Generator::Leave(int) {
+  const std::string stay = Label();
+  if (Chance(50)) {
+    Line("setp.lt.u32 %q, %thread, " + std::to_string(1 + Below(96)) + ";");
+    Line("@%q bra " + stay + ";");
+  } else {
+    Line("@" + Predicate() + " bra " + stay + ";");
+  }
+  for (uint32_t i = 0; i < kWideRegisters; ++i) {
+    if (Chance(50))
+      Line("st.global.b64 [%record+" + std::to_string(i * 8) + "], %x" + std::to_string(i) + ";");
+  }
+  Line(Pick(std::vector<std::string>{"ret;", "exit;", "bra done;"}));
+  Line(stay + ":");
+}
+
 void Generator::CarryChain(int) {
   bool wide = Chance(40);
   std::string type = wide ? (Chance(50) ? ".u64" : ".s64") : (Chance(50) ? ".u32" : ".s32");
@@ -333,11 +376,11 @@ std::string Declarations() {
   return "  .reg .pred %p<" + std::to_string(kPredicates) + ">, %q;\n  .reg .b16 %h<" +
          std::to_string(kHalfRegisters) + ">, %na, %nb, %zh, %sh, %junkh;\n  .reg .b32 %w<" +
          std::to_string(kWordRegisters) +
-         ">, %zw, %sw, %junkw, %index, %mask, %thread, %threads, %limit<8>, %count<8>;\n"
+         ">, %zw, %sw, %junkw, %index, %bound, %mask, %thread, %threads, %limit<8>, %count<8>;\n"
          "  .reg .b64 %x<" +
          std::to_string(kWideRegisters) +
          ">, %zx, %sx, %junkx, %address, %record, %source, %private, %local, %slot, %tile, "
-         "%generic_local, %generic_slot, %counters, %block_counters;\n";
+         "%generic_local, %generic_slot, %counters, %block_counters, %given;\n";
 }
 
 std::string Numbered(const char* text, uint32_t i, uint32_t offset) {
@@ -395,7 +438,7 @@ std::string Generator::Prolog() const {
       "  ld.param.u64 %record, [p_out];\n  ld.param.u64 %source, [p_in];\n"
       "  ld.param.u64 %counters, [p_counters];\n"
       "  cvta.to.global.u64 %record, %record;\n  cvta.to.global.u64 %source, %source;\n"
-      "  cvta.to.global.u64 %counters, %counters;\n";
+      "  cvta.to.global.u64 %counters, %counters;\n  mov.u64 %given, %source;\n";
   std::string bytes = std::to_string(kRecordBytes);
   text += "  mad.wide.u32 %record, %index, " + bytes + ", %record;\n";
   text += "  mad.wide.u32 %source, %index, " + bytes + ", %source;\n";
