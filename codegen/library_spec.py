@@ -23,7 +23,7 @@ KEYS = {
 }  # fmt: skip
 STATUSES = ("type", "missing", "handle", "value", "failed", "memory", "unsupported", "internal")
 KINDS = (
-    "value", "object", "object?", "new", "end", "stream", "dev", "scalar", "in", "in_bytes", "str", "out",
+    "value", "object", "object?", "new", "end", "end?", "stream", "dev", "scalar", "in", "in_bytes", "str", "out",
     "out_bytes", "inout", "result", "result_bytes", "scalar_bytes", "host_room",
     "update", "convert", "any_bytes", "any_scalar", "inout_bytes", "target",
 )  # fmt: skip
@@ -45,6 +45,7 @@ class Plan:
     extent: str = ""
     kinds: tuple[str, ...] = ()  # of objects: the constants of their kinds
     needed: bool = False  # refused if it is null
+    may_be_null: bool = False  # of `end?`: ending null succeeds and does nothing
 
     @property
     def pointee(self) -> str:
@@ -287,10 +288,13 @@ class LibrarySpec:
         if found is None or found[1] not in KINDS:
             raise LibraryError(f"{self.file}: {function.name}: role '{role}', one of {', '.join(KINDS)}")
         kind, extent = found[1], found[2] or ""
+        may_be_null = kind == "end?"
+        if may_be_null:
+            kind = "end"
         kinds: tuple[str, ...] = ()
         if kind in ("object", "object?", "new", "end"):
             kinds = self.aliases[self._object_type(param)]
-        return Plan(param.name, param.type, kind, extent, kinds, bool(found[3]))
+        return Plan(param.name, param.type, kind, extent, kinds, bool(found[3]), may_be_null)
 
     def _object_type(self, param: Param | Plan) -> str:
         return re.sub(r"\bconst\b|\*|\[\]", "", param.type).strip()

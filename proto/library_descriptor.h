@@ -39,6 +39,14 @@ class LibraryDescriptor {
     std::memcpy(at_ + 2, &grown, sizeof(grown));
     return true;
   }
+  // A copy in `to`, in which the value of `attribute` is all that `inner` holds. False: no room.
+  bool CopyWith(uint8_t attribute, const LibraryDescriptor& inner, LibraryDescriptor to) const {
+    to.Clear();
+    return Each([&](uint8_t here, const uint8_t* value, uint8_t bytes) {
+      return here == attribute ? to.Set(here, inner.at_, static_cast<uint8_t>(kHead + inner.Used()))
+                               : to.Set(here, value, bytes);
+    });
+  }
   // Null: never set.
   const void* Get(uint8_t attribute, uint8_t bytes) const {
     const uint8_t* entry = Find(attribute);

@@ -51,7 +51,8 @@ constexpr Attribute kMatmul[] = {{CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, 4, 0},
                                  {CUBLASLT_MATMUL_DESC_D_SCALE_MODE, 4, 0},
                                  {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_SCALE_MODE, 4, 0},
                                  {CUBLASLT_MATMUL_DESC_D_OUT_SCALE_POINTER, 8, 0},
-                                 {CUBLASLT_MATMUL_DESC_D_OUT_SCALE_MODE, 4, 0}};
+                                 {CUBLASLT_MATMUL_DESC_D_OUT_SCALE_MODE, 4, 0},
+                                 {CUBLASLT_MATMUL_DESC_EMULATION_DESCRIPTOR, 8, 0}};
 
 constexpr Attribute kLayout[] = {{CUBLASLT_MATRIX_LAYOUT_TYPE, 4, 0},
                                  {CUBLASLT_MATRIX_LAYOUT_ORDER, 4, CUBLASLT_ORDER_COL},
@@ -79,6 +80,14 @@ constexpr Attribute kPreference[] = {
     {CUBLASLT_MATMUL_PREF_MAX_WAVES_COUNT, 4, 0},
     {CUBLASLT_MATMUL_PREF_IMPL_MASK, 8, -1}};
 
+constexpr Attribute kEmulation[] = {
+    {CUBLASLT_EMULATION_DESC_STRATEGY, 4, 0},
+    {CUBLASLT_EMULATION_DESC_SPECIAL_VALUES_SUPPORT, 4, 0xFFFF},
+    {CUBLASLT_EMULATION_DESC_FIXEDPOINT_MANTISSA_CONTROL, 4, 0},
+    {CUBLASLT_EMULATION_DESC_FIXEDPOINT_MAX_MANTISSA_BIT_COUNT, 4, 0},
+    {CUBLASLT_EMULATION_DESC_FIXEDPOINT_MANTISSA_BIT_OFFSET, 4, 0},
+    {CUBLASLT_EMULATION_DESC_FIXEDPOINT_MANTISSA_BIT_COUNT_POINTER, 8, 0}};
+
 template <size_t kCount>
 const Attribute* Find(const Attribute (&table)[kCount], int id) {
   for (const Attribute& attribute : table) {
@@ -98,8 +107,7 @@ cublasStatus_t Set(const Attribute (&table)[kCount], Opaque* opaque, int id, con
   const Attribute* attribute = Find(table, id);
   if (opaque == nullptr || buf == nullptr || !Of(opaque).IsOne())
     return CUBLAS_STATUS_INVALID_VALUE;
-  if (attribute == nullptr) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (bytes != attribute->bytes) return CUBLAS_STATUS_INVALID_VALUE;
+  if (attribute == nullptr || bytes != attribute->bytes) return CUBLAS_STATUS_INVALID_VALUE;
   return Of(opaque).Set(attribute->id, buf, attribute->bytes) ? CUBLAS_STATUS_SUCCESS
                                                               : CUBLAS_STATUS_NOT_SUPPORTED;
 }
@@ -109,10 +117,12 @@ cublasStatus_t Get(const Attribute (&table)[kCount], Opaque* opaque, int id, voi
                    size_t bytes, size_t* written) {
   const Attribute* attribute = Find(table, id);
   if (opaque == nullptr || !Of(opaque).IsOne()) return CUBLAS_STATUS_INVALID_VALUE;
-  if (attribute == nullptr) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (attribute == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  if (bytes == 0 && written == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  if (bytes != 0 && (buf == nullptr || bytes != attribute->bytes))
+    return CUBLAS_STATUS_INVALID_VALUE;
   if (written != nullptr) *written = attribute->bytes;
-  if (bytes == 0) return written == nullptr ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
-  if (buf == nullptr || bytes < attribute->bytes) return CUBLAS_STATUS_INVALID_VALUE;
+  if (bytes == 0) return CUBLAS_STATUS_SUCCESS;
   const void* found = Of(opaque).Get(attribute->id, attribute->bytes);
   std::memcpy(buf, found == nullptr ? &attribute->initial : found, attribute->bytes);
   return CUBLAS_STATUS_SUCCESS;
@@ -120,7 +130,8 @@ cublasStatus_t Get(const Attribute (&table)[kCount], Opaque* opaque, int id, voi
 
 template <typename Opaque, typename Fill>
 cublasStatus_t Init(Opaque* opaque, size_t bytes, Fill fill) {
-  if (opaque == nullptr || bytes < sizeof(Opaque)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (opaque == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  if (bytes < sizeof(Opaque)) return CUBLAS_STATUS_ALLOC_FAILED;
   LibraryDescriptor descriptor = Of(opaque);
   descriptor.Clear();
   fill(descriptor);
@@ -187,6 +198,7 @@ ATTRIBUTES(MatrixTransformDesc, cublasLtMatrixTransformDesc_t,
            cublasLtMatrixTransformDescAttributes_t, kTransform)
 ATTRIBUTES(MatmulPreference, cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
            kPreference)
+ATTRIBUTES(EmulationDesc, cublasLtEmulationDesc_t, cublasLtEmulationDescAttributes_t, kEmulation)
 
 LT_ENTRY cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* matmulDesc, cublasComputeType_t computeType,
                                   cudaDataType_t scaleType) {
@@ -219,4 +231,10 @@ LT_ENTRY cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* pref) {
 }
 LT_ENTRY cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t pref, size_t size) {
   return Init(pref, size, Nothing);
+}
+LT_ENTRY cublasLtEmulationDescCreate(cublasLtEmulationDesc_t* emulationDesc) {
+  return Create(emulationDesc, Nothing);
+}
+LT_ENTRY cublasLtEmulationDescInit_internal(cublasLtEmulationDesc_t emulationDesc, size_t size) {
+  return Init(emulationDesc, size, Nothing);
 }

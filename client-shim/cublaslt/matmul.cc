@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 
+#include "client-shim/cublaslt/capture.h"
 #include "client-shim/thin/call.h"
 #include "proto/cublaslt_call.h"
 #include "proto/library_descriptor.h"
@@ -54,7 +55,7 @@ template <typename Opaque>
 void Descriptor(Call& call, Opaque* opaque, bool optional = false) {
   bool is_one = opaque != nullptr && LibraryDescriptor(opaque, sizeof(*opaque)).IsOne();
   if (!is_one && !(optional && opaque == nullptr)) call.Refuse(CUBLAS_STATUS_INVALID_VALUE);
-  call.In(opaque, sizeof(*opaque));
+  farcall::thin::Capture(call, opaque);
 }
 
 }  // namespace

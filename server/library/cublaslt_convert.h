@@ -10,7 +10,32 @@
 
 namespace farcall::server {
 
+inline cublasLtEmulationDesc_t Convert(LibraryCall& call, cublasLtEmulationDescOpaque_t* sent);
+
 namespace cublaslt_internal {
+
+// An emulation descriptor comes as its bytes; an address in its place could only be a lie's.
+template <typename Setter>
+bool SetEmulation(LibraryCall& call, Setter set, cublasLtMatmulDescOpaque_t* real,
+                  const std::byte* value, uint8_t bytes) {
+  cublasLtEmulationDescOpaque_t sent{};
+  cublasLtEmulationDesc_t emulation = nullptr;
+  if (bytes == sizeof(emulation)) {
+    std::memcpy(&emulation, value, sizeof(emulation));
+    if (emulation != nullptr) {
+      call.status = CUBLAS_STATUS_INVALID_VALUE;
+      return false;
+    }
+  } else {
+    std::memcpy(&sent, value, std::min<size_t>(bytes, sizeof(sent)));
+    emulation = Convert(call, &sent);
+    if (emulation == nullptr) {
+      return false;
+    }
+  }
+  return call.Told(
+      set(real, CUBLASLT_MATMUL_DESC_EMULATION_DESCRIPTOR, &emulation, sizeof(emulation)));
+}
 
 template <typename Setter, typename Real>
 bool SetAll(LibraryCall& call, cublaslt::Function name, Real* real,
@@ -22,13 +47,21 @@ bool SetAll(LibraryCall& call, cublaslt::Function name, Real* real,
   return descriptor.Each([&](uint8_t attribute, const uint8_t* value, uint8_t bytes) {
     std::array<std::byte, 256> aligned;
     std::memcpy(aligned.data(), value, bytes);
+    if constexpr (std::is_same_v<Real, cublasLtMatmulDescOpaque_t>) {
+      if (attribute == CUBLASLT_MATMUL_DESC_EMULATION_DESCRIPTOR) {
+        return SetEmulation(call, set, real, aligned.data(), bytes);
+      }
+    }
     using Attribute = std::conditional_t<
         std::is_same_v<Real, cublasLtMatmulDescOpaque_t>, cublasLtMatmulDescAttributes_t,
         std::conditional_t<
             std::is_same_v<Real, cublasLtMatrixLayoutOpaque_t>, cublasLtMatrixLayoutAttribute_t,
-            std::conditional_t<std::is_same_v<Real, cublasLtMatmulPreferenceOpaque_t>,
-                               cublasLtMatmulPreferenceAttributes_t,
-                               cublasLtMatrixTransformDescAttributes_t>>>;
+            std::conditional_t<
+                std::is_same_v<Real, cublasLtMatmulPreferenceOpaque_t>,
+                cublasLtMatmulPreferenceAttributes_t,
+                std::conditional_t<std::is_same_v<Real, cublasLtEmulationDescOpaque_t>,
+                                   cublasLtEmulationDescAttributes_t,
+                                   cublasLtMatrixTransformDescAttributes_t>>>>;
     call.status = set(real, static_cast<Attribute>(attribute), aligned.data(), bytes);
     return call.status == 0;
   });
@@ -62,6 +95,21 @@ inline cublasLtMatmulDesc_t Convert(LibraryCall& call, cublasLtMatmulDescOpaque_
                       descriptor.Value(CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUDA_R_32F))) ||
       !cublaslt_internal::SetAll<decltype(&::cublasLtMatmulDescSetAttribute)>(
           call, Function::cublasLtMatmulDescSetAttribute, real, descriptor)) {
+    return nullptr;
+  }
+  return real;
+}
+
+inline cublasLtEmulationDesc_t Convert(LibraryCall& call, cublasLtEmulationDescOpaque_t* sent) {
+  using cublaslt::Function;
+  if (!cublaslt_internal::Accept(call, sent)) return nullptr;
+  auto init = call.Of<decltype(&::cublasLtEmulationDescInit_internal)>(
+      static_cast<uint16_t>(Function::cublasLtEmulationDescInit_internal));
+  auto* real = call.Scratch<cublasLtEmulationDescOpaque_t>();
+  if (init == nullptr || !call.Told(init(real, sizeof(*real))) ||
+      !cublaslt_internal::SetAll<decltype(&::cublasLtEmulationDescSetAttribute)>(
+          call, Function::cublasLtEmulationDescSetAttribute, real,
+          LibraryDescriptor(sent, sizeof(*sent)))) {
     return nullptr;
   }
   return real;
