@@ -111,7 +111,8 @@ CUFFT_ENTRY cufftPlanMany(cufftHandle* plan, int rank, int* n, int* inembed, int
 
 // Of the server's library; without a server there is none.
 CUFFT_ENTRY cufftGetProperty(libraryPropertyType type, int* value) {
-  if (value == nullptr || type < MAJOR_VERSION || type > PATCH_LEVEL) return CUFFT_INVALID_VALUE;
+  if (type < MAJOR_VERSION || type > PATCH_LEVEL) return CUFFT_INVALID_TYPE;
+  if (value == nullptr) return CUFFT_INVALID_VALUE;
   int status = farcall::thin::Open();
   if (status != 0) return static_cast<cufftResult>(status);
   constexpr int kShifts[] = {20, 10, 0};
@@ -120,7 +121,7 @@ CUFFT_ENTRY cufftGetProperty(libraryPropertyType type, int* value) {
 }
 
 CUFFT_ENTRY cufftGetVersion(int* version) {
-  if (version == nullptr) return CUFFT_INVALID_VALUE;
+  if (version == nullptr) return CUFFT_SUCCESS;  // as NVIDIA's
   int parts[3] = {};
   for (int i = 0; i < 3; ++i) {
     cufftResult status = cufftGetProperty(static_cast<libraryPropertyType>(i), &parts[i]);

@@ -68,7 +68,8 @@ cusparseStatus_t CreateSpVec(Function function, uint16_t kind, Descr* made, int6
   auto* vector = new farcall::thin::SparseVector;
   vector->type = valueType;
   Call call(function);
-  if (size < 0 || nnz < 0 || nnz > size) call.Refuse(CUSPARSE_STATUS_INVALID_VALUE);
+  if (size < 0 || nnz < 0 || nnz > size || !farcall::thin::IsIndexed({idxType}, idxBase, valueType))
+    call.Refuse(CUSPARSE_STATUS_INVALID_VALUE);
   call.New(made, kind, vector);
   call.Value(size);
   call.Value(nnz);
@@ -105,13 +106,13 @@ CUSPARSE_ENTRY cusparseStatus_t cusparseCreateConstSpVec(cusparseConstSpVecDescr
 
 CUSPARSE_ENTRY cusparseStatus_t cusparseSetStream(cusparseHandle_t handle, cudaStream_t streamId) {
   State* state = StateOf<State>(handle, kKind_cusparseHandle_t);
-  if (state == nullptr) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (state == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
   state->stream = streamId;
   return CUSPARSE_STATUS_SUCCESS;
 }
 CUSPARSE_ENTRY cusparseStatus_t cusparseGetStream(cusparseHandle_t handle, cudaStream_t* streamId) {
   State* state = StateOf<State>(handle, kKind_cusparseHandle_t);
-  if (state == nullptr) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (state == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
   if (streamId == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
   *streamId = static_cast<cudaStream_t>(state->stream);
   return CUSPARSE_STATUS_SUCCESS;
@@ -119,7 +120,7 @@ CUSPARSE_ENTRY cusparseStatus_t cusparseGetStream(cusparseHandle_t handle, cudaS
 CUSPARSE_ENTRY cusparseStatus_t cusparseSetPointerMode(cusparseHandle_t handle,
                                                        cusparsePointerMode_t mode) {
   State* state = StateOf<State>(handle, kKind_cusparseHandle_t);
-  if (state == nullptr) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (state == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
   if (mode != CUSPARSE_POINTER_MODE_HOST && mode != CUSPARSE_POINTER_MODE_DEVICE)
     return CUSPARSE_STATUS_INVALID_VALUE;
   state->pointer_mode = mode;
@@ -128,7 +129,7 @@ CUSPARSE_ENTRY cusparseStatus_t cusparseSetPointerMode(cusparseHandle_t handle,
 CUSPARSE_ENTRY cusparseStatus_t cusparseGetPointerMode(cusparseHandle_t handle,
                                                        cusparsePointerMode_t* mode) {
   State* state = StateOf<State>(handle, kKind_cusparseHandle_t);
-  if (state == nullptr) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (state == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
   if (mode == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
   *mode = static_cast<cusparsePointerMode_t>(state->pointer_mode);
   return CUSPARSE_STATUS_SUCCESS;
@@ -169,7 +170,7 @@ CUSPARSE_ENTRY cusparseIndexBase_t cusparseGetMatIndexBase(const cusparseMatDesc
 
 CUSPARSE_ENTRY cusparseStatus_t cusparseGetVersion(cusparseHandle_t handle, int* version) {
   if (farcall::thin::Find(handle, kKind_cusparseHandle_t) == nullptr)
-    return CUSPARSE_STATUS_NOT_INITIALIZED;
+    return CUSPARSE_STATUS_INVALID_VALUE;
   if (version == nullptr) return CUSPARSE_STATUS_INVALID_VALUE;
   *version = VersionPart(0) * 1000 + VersionPart(1) * 100 + VersionPart(2);
   return CUSPARSE_STATUS_SUCCESS;

@@ -39,8 +39,21 @@ inline bool IsSparse(int64_t rows, int64_t columns, int64_t nonzeros) {
          !__builtin_mul_overflow(rows, columns, &elements) && nonzeros <= elements;
 }
 
+// A number that is some type; which of them a matrix may have is the library's to say.
+inline bool IsType(cudaDataType type) {
+  return type >= CUDA_R_32F && type <= 63;
+}
+
+inline bool IsIndexed(std::initializer_list<cusparseIndexType_t> indices, cusparseIndexBase_t base,
+                      cudaDataType type) {
+  for (cusparseIndexType_t index : indices)
+    if (index < CUSPARSE_INDEX_16U || index > CUSPARSE_INDEX_64I) return false;
+  return (base == CUSPARSE_INDEX_BASE_ZERO || base == CUSPARSE_INDEX_BASE_ONE) && IsType(type);
+}
+
 inline bool IsDense(int64_t rows, int64_t columns, int64_t apart, cusparseOrder_t order) {
-  return rows >= 0 && columns >= 0 && apart >= (order == CUSPARSE_ORDER_ROW ? columns : rows);
+  return (order == CUSPARSE_ORDER_ROW || order == CUSPARSE_ORDER_COL) && rows >= 0 &&
+         columns >= 0 && apart >= (order == CUSPARSE_ORDER_ROW ? columns : rows);
 }
 
 }  // namespace farcall::thin

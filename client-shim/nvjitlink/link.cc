@@ -171,7 +171,7 @@ nvJitLinkResult TellPart(nvJitLinkHandle handle, Part Link::*part, size_t* bytes
 }  // namespace
 
 LINK_ENTRY nvJitLinkCreate(nvJitLinkHandle* handle, uint32_t count, const char* const* given) {
-  if (handle == nullptr || (count != 0 && given == nullptr)) return NVJITLINK_ERROR_NULL_INPUT;
+  if (handle == nullptr || given == nullptr) return NVJITLINK_ERROR_NULL_INPUT;
   auto link = std::make_shared<Link>();
   for (uint32_t i = 0; i < count; ++i) {
     if (given[i] == nullptr) return NVJITLINK_ERROR_NULL_INPUT;

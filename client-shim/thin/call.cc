@@ -408,11 +408,13 @@ int Call::Try() {
 }
 
 int Call::Late(int status) {
-  if (object_ == nullptr || state_ == nullptr) return status;
+  if (object_ == nullptr) return status;
   uint64_t late = Channel().late->load(std::memory_order_acquire);
-  if (late == state_->seen_late.load(std::memory_order_relaxed)) [[likely]]
+  // A descriptor without a state looks each time, once anything has failed.
+  if (late == (state_ == nullptr ? 0 : state_->seen_late.load(std::memory_order_relaxed)))
+      [[likely]]
     return status;
-  state_->seen_late.store(late, std::memory_order_relaxed);
+  if (state_ != nullptr) state_->seen_late.store(late, std::memory_order_relaxed);
   uint16_t function = 0;
   int failed = 0;
   if (!Channel().take_late(object_->id.load(), &function, &failed)) return status;
