@@ -113,6 +113,12 @@ class Call:
         return "{" + ", ".join(plan.name for plan in self.of_kind("object", "object?") if plan.type not in self.handles) + "}"
 
     @property
+    def shared_extent(self) -> str:
+        """What several scalars of the client's side have for their size: worked out once."""
+        extents = [plan.extent for plan in self.of_kind("any_bytes")]
+        return extents[0].replace("$", self.described) if len(extents) > 1 and len(set(extents)) == 1 else ""
+
+    @property
     def ordered(self) -> list[Plan]:
         """Handles, objects, values, pointers, and last the pointers whose extents name others."""
         pointers = [plan.name for plan in self.plans if plan.kind not in PLAIN]

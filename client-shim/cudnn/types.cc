@@ -92,12 +92,29 @@ Shape ShapeOf(const Content& content) {
   return {};
 }
 
-Shape ShapeOf(const void* descriptor) {
-  if (descriptor == nullptr || FindChannel() == nullptr) return {};
+const Content* ContentOf(const void* descriptor) {
+  if (descriptor == nullptr || FindChannel() == nullptr) return nullptr;
   client::LibraryObject* object = Channel().find_object(descriptor);
   auto* state = object == nullptr ? nullptr : static_cast<State*>(object->state);
-  if (state == nullptr || state->is_handle) return {};
-  return ShapeOf(*static_cast<Described*>(state)->content);
+  if (state == nullptr || state->is_handle) return nullptr;
+  return static_cast<Described*>(state)->content.get();
+}
+
+Shape ShapeOf(const void* descriptor) {
+  const Content* content = ContentOf(descriptor);
+  return content == nullptr ? Shape() : ShapeOf(*content);
+}
+
+// Asked at every computing call: read from the steps once.
+int TypeOf(const void* descriptor) {
+  const Content* content = ContentOf(descriptor);
+  if (content == nullptr) return -1;
+  uint32_t noted = content->note.load(std::memory_order_relaxed);
+  if (noted == 0) [[unlikely]] {
+    noted = static_cast<uint32_t>(ShapeOf(*content).type) + 2;
+    content->note.store(noted, std::memory_order_relaxed);
+  }
+  return static_cast<int>(noted - 2);
 }
 
 }  // namespace
@@ -105,7 +122,7 @@ Shape ShapeOf(const void* descriptor) {
 uint64_t ScalarBytes(std::initializer_list<const void*> descriptors) {
   uint64_t bytes = sizeof(float);
   for (const void* descriptor : descriptors) {
-    int type = ShapeOf(descriptor).type;
+    int type = TypeOf(descriptor);
     bool wide = type == CUDNN_DATA_DOUBLE || type >= CUDNN_DATA_UINT32 + 1;
     if (wide) bytes = std::max(bytes, CudnnTypeBytes(type));
   }

@@ -5,6 +5,7 @@
 // content.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -38,6 +39,8 @@ struct Content {
   uint16_t create = 0;
   uint16_t destroy = 0;
   std::vector<Step> steps;
+  // The library's own note, of what the steps come to; they do not change. 0: none yet.
+  mutable std::atomic<uint32_t> note{0};
 };
 
 // What a program's descriptor points to; its object's id is that of its content's.
