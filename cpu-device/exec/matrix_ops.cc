@@ -5,10 +5,18 @@
 // g, then of row g + 8. The fragments of wmma are the machine's own affair: see MatrixForm.
 #include "cpu-device/exec/matrix_ops.h"
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 #include "cpu-device/exec/context.h"
 
@@ -16,111 +24,23 @@ namespace farcall::cpu_device {
 
 namespace {
 
-// A small float of the IEEE form. E4M3 has no infinity: only all ones is NaN.
-double SmallFloat(uint32_t bits, int exponent_bits, int mantissa_bits, bool has_infinity) {
-  uint32_t mantissa = bits & ((1u << mantissa_bits) - 1);
-  int exponent = static_cast<int>(bits >> mantissa_bits & ((1u << exponent_bits) - 1));
-  bool negative = (bits >> (mantissa_bits + exponent_bits) & 1) != 0;
-  int bias = (1 << (exponent_bits - 1)) - 1, top = (1 << exponent_bits) - 1;
-  double value = 0;
-  if (exponent == top && has_infinity) {
-    value = mantissa == 0 ? INFINITY : NAN;
-  } else if (!has_infinity && exponent == top && mantissa == (1u << mantissa_bits) - 1) {
-    value = NAN;
-  } else if (exponent == 0) {
-    value = std::ldexp(mantissa, 1 - bias - mantissa_bits);
-  } else {
-    value = std::ldexp(mantissa + (1u << mantissa_bits), exponent - bias - mantissa_bits);
-  }
-  return negative ? -value : value;
-}
-
-}  // namespace
-
-uint32_t ToHalf(double value) {
-  uint32_t sign = std::signbit(value) ? 0x8000u : 0;
-  double size = std::fabs(value);
-  if (std::isnan(value)) return 0x7fff;
-  if (size >= 65520) return sign | 0x7c00;
-  if (size < std::ldexp(1, -14)) {
-    return sign | static_cast<uint32_t>(std::nearbyint(std::ldexp(size, 24)));
-  }
-  int exponent = 0;
-  double fraction = std::frexp(size, &exponent);  // in [0.5, 1)
-  auto mantissa = static_cast<uint32_t>(std::nearbyint(std::ldexp(fraction, 11)));
-  return sign + ((static_cast<uint32_t>(exponent + 13)) << 10) + mantissa;  // a carry is right
-}
-
-double DecodeElement(MatrixType type, uint64_t bits) {
-  auto word = static_cast<uint32_t>(bits);
-  switch (type) {
-    case MatrixType::kF16:
-      return SmallFloat(word, 5, 10, true);
-    case MatrixType::kBf16:
-      return std::bit_cast<float>(word << 16);
-    case MatrixType::kTf32:
-      return std::bit_cast<float>(word & 0xffffe000u);
-    case MatrixType::kF64:
-      return std::bit_cast<double>(bits);
-    case MatrixType::kS8:
-      return static_cast<int8_t>(word);
-    case MatrixType::kU8:
-      return static_cast<uint8_t>(word);
-    case MatrixType::kS4:
-      return static_cast<int32_t>(word << 28) >> 28;
-    case MatrixType::kU4:
-    case MatrixType::kB1:
-      return word;
-    case MatrixType::kE4m3:
-      return SmallFloat(word, 4, 3, false);
-    case MatrixType::kE5m2:
-      return SmallFloat(word, 5, 2, true);
-    case MatrixType::kF32:
-      return std::bit_cast<float>(word);
-    case MatrixType::kS32:
-      return static_cast<int32_t>(word);
-  }
-  return 0;
-}
-
-namespace {
-
-uint64_t Encode(MatrixType type, double value, bool saturates) {
-  switch (type) {
-    case MatrixType::kF16:
-      return ToHalf(value);
-    case MatrixType::kF64:
-      return std::bit_cast<uint64_t>(value);
-    case MatrixType::kS32: {
-      // Sums of a few hundred products of bytes and a word: exact in a double.
-      if (saturates) value = std::clamp(value, -2147483648.0, 2147483647.0);
-      return static_cast<uint32_t>(static_cast<int64_t>(value));
-    }
-    default:
-      return std::bit_cast<uint32_t>(static_cast<float>(value));
-  }
-}
-
-// Element `i` of a lane's words, counted in elements.
-uint64_t Element(const uint32_t* words, MatrixType type, uint32_t i) {
-  uint32_t bits = BitsOf(type);
-  if (bits == 64) return words[2 * i] | static_cast<uint64_t>(words[2 * i + 1]) << 32;
-  uint32_t at = i * bits, word = words[at / 32];
-  return bits == 32 ? word : word >> at % 32 & ((1u << bits) - 1);
-}
-
 struct Place {
   uint32_t row, column;
 };
 enum class Role { kA, kB, kC };
 
+bool IsByColumns(const MatrixForm& form, Role role) {
+  return role == Role::kA ? form.a_by_columns : role == Role::kB && form.b_by_columns;
+}
+
 // Element `i` of lane `lane`: see the top of this file.
 Place PlaceOf(const MatrixForm& form, Role role, uint32_t lane, uint32_t i) {
-  uint32_t columns = role == Role::kA ? form.k : form.n;
-  if (form.row_by_row) {
-    uint32_t rows = role == Role::kB ? form.k : form.m;
+  if (form.by_lines) {
+    uint32_t rows = role == Role::kB ? form.k : form.m,
+             columns = role == Role::kA ? form.k : form.n;
     uint32_t at = lane * (rows * columns / kWarpSize) + i;
-    return {at / columns, at % columns};
+    return IsByColumns(form, role) ? Place{at % rows, at / rows}
+                                   : Place{at / columns, at % columns};
   }
   uint32_t g = lane / 4, q = lane % 4;
   if (role == Role::kC) return {g + 8 * (i / 2), 2 * q + i % 2};
@@ -130,50 +50,238 @@ Place PlaceOf(const MatrixForm& form, Role role, uint32_t lane, uint32_t i) {
   return role == Role::kA ? Place{row, depth} : Place{depth, g};
 }
 
+// Where each lane's elements lie in the matrices, row by row: lane after lane, as they lie in its
+// words. The same for all products of a form.
+struct Plan {
+  explicit Plan(const MatrixForm& of) : form(of) {
+    auto fill = [&](Role role, uint32_t rows, uint32_t columns, std::vector<uint16_t>* places) {
+      for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
+        for (uint32_t i = 0; i < rows * columns / kWarpSize; ++i) {
+          const Place at = PlaceOf(form, role, lane, i);
+          places->push_back(static_cast<uint16_t>(at.row * columns + at.column));
+        }
+      }
+    };
+    fill(Role::kA, form.m, form.k, &a);
+    fill(Role::kB, form.k, form.n, &b);
+    fill(Role::kC, form.m, form.n, &c);
+  }
+  // A lane's elements lie side by side.
+  bool InOrder(Role role) const { return form.by_lines && !IsByColumns(form, role); }
+
+  const MatrixForm form;
+  std::vector<uint16_t> a, b, c;
+};
+
+// A kernel has one or two forms.   Thread  any
+const Plan& PlanOf(const MatrixForm& form) {
+  static thread_local const Plan* last = nullptr;
+  if (last != nullptr && last->form == form) return *last;
+  static std::mutex mutex;
+  static auto* plans = new std::vector<std::unique_ptr<const Plan>>;
+  std::lock_guard lock(mutex);
+  auto found = std::find_if(plans->begin(), plans->end(),
+                            [&](const auto& plan) { return plan->form == form; });
+  if (found == plans->end()) found = plans->insert(found, std::make_unique<Plan>(form));
+  return *(last = found->get());
+}
+
+double HalfToDouble(uint32_t half) {
+  // Exponent and mantissa in a double's places, and the difference of the biases.
+  const double size = (half & 0x7c00) == 0x7c00
+                          ? std::bit_cast<double>(0x7ff0000000000000 | uint64_t{half & 0x3ff} << 42)
+                          : std::bit_cast<double>(uint64_t{half & 0x7fff} << 42) * 0x1p1008;
+  return (half & 0x8000) != 0 ? -size : size;
+}
+
+using Bytes = std::array<double, 256>;
+
+Bytes ValuesOf(MatrixType type) {
+  Bytes values{};
+  for (uint32_t i = 0; i < values.size(); ++i) values[i] = DecodeElement(type, i);
+  return values;
+}
+
+// The value of an element that is taken out of its word.
+template <MatrixType kType>
+double ValueOf(uint64_t bits) {
+  const auto word = static_cast<uint32_t>(bits);
+  if constexpr (kType == MatrixType::kF16) {
+    return HalfToDouble(word);
+  } else if constexpr (kType == MatrixType::kE4m3 || kType == MatrixType::kE5m2) {
+    static const Bytes* values = new Bytes(ValuesOf(kType));
+    return (*values)[bits];
+  } else if constexpr (kType == MatrixType::kF32) {
+    return std::bit_cast<float>(word);
+  } else if constexpr (kType == MatrixType::kBf16) {
+    return std::bit_cast<float>(word << 16);
+  } else if constexpr (kType == MatrixType::kS8) {
+    return static_cast<int8_t>(word);
+  } else if constexpr (kType == MatrixType::kS32) {
+    return static_cast<int32_t>(word);
+  } else {
+    return DecodeElement(kType, bits);
+  }
+}
+
+template <MatrixType kType>
+void DecodeWords(const uint32_t* words, uint32_t begin, uint32_t count, double* values) {
+  constexpr uint32_t kBits = BitsOf(kType);
+  for (uint32_t i = begin; i < count; ++i) {
+    uint64_t bits = 0;
+    if constexpr (kBits == 64) {
+      bits = words[2 * i] | static_cast<uint64_t>(words[2 * i + 1]) << 32;
+    } else if constexpr (kBits == 32) {
+      bits = words[i];
+    } else {
+      bits = words[i * kBits / 32] >> i * kBits % 32 & ((1u << kBits) - 1);
+    }
+    values[i] = ValueOf<kType>(bits);
+  }
+}
+
+#ifdef __x86_64__
+[[gnu::target("avx2,f16c")]] uint32_t DecodeHalvesWide(const uint32_t* words, uint32_t count,
+                                                       double* values) {
+  uint32_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const __m128i halves = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(&words[i / 2]));
+    _mm256_storeu_pd(&values[i], _mm256_cvtps_pd(_mm_cvtph_ps(halves)));
+  }
+  return i;
+}
+#endif
+
+bool IsWide() {
+#ifdef __x86_64__
+  static const bool is_wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  return is_wide;
+#else
+  return false;
+#endif
+}
+
+template <MatrixType kType>
+void SpreadWords(const uint32_t* words, const uint16_t* places, uint32_t count, bool in_order,
+                 double* matrix) {
+  double room[kMaxMatrixA / kWarpSize];
+  double* values = in_order ? &matrix[places[0]] : room;
+  uint32_t done = 0;
+#ifdef __x86_64__
+  if (kType == MatrixType::kF16 && IsWide()) done = DecodeHalvesWide(words, count, values);
+#endif
+  DecodeWords<kType>(words, done, count, values);
+  for (uint32_t i = 0; i < count && !in_order; ++i) matrix[places[i]] = values[i];
+}
+
+void Spread(MatrixType type, const uint32_t* words, const uint16_t* places, uint32_t count,
+            bool in_order, double* matrix) {
+  switch (type) {
+#define FARCALL_TYPE(name) \
+  case MatrixType::name:   \
+    return SpreadWords<MatrixType::name>(words, places, count, in_order, matrix)
+    FARCALL_TYPE(kF16);
+    FARCALL_TYPE(kBf16);
+    FARCALL_TYPE(kTf32);
+    FARCALL_TYPE(kF64);
+    FARCALL_TYPE(kS8);
+    FARCALL_TYPE(kU8);
+    FARCALL_TYPE(kE4m3);
+    FARCALL_TYPE(kE5m2);
+    FARCALL_TYPE(kF32);
+    FARCALL_TYPE(kS32);
+    FARCALL_TYPE(kS4);
+    FARCALL_TYPE(kU4);
+    FARCALL_TYPE(kB1);
+#undef FARCALL_TYPE
+  }
+}
+
+template <MatrixType kType>
+uint64_t Encode(double value, bool saturates) {
+  if constexpr (kType == MatrixType::kF16) {
+    return ToHalf(value);
+  } else if constexpr (kType == MatrixType::kF64) {
+    return std::bit_cast<uint64_t>(value);
+  } else if constexpr (kType == MatrixType::kS32) {
+    // Sums of a few hundred products of bytes and a word: exact in a double.
+    if (saturates) value = std::clamp(value, -2147483648.0, 2147483647.0);
+    return static_cast<uint32_t>(static_cast<int64_t>(value));
+  } else {
+    return std::bit_cast<uint32_t>(static_cast<float>(value));
+  }
+}
+
+template <MatrixType kType>
+void CollectWords(const MatrixForm& form, const double* matrix, const uint16_t* places,
+                  uint32_t* words) {
+  constexpr uint32_t kBits = BitsOf(kType);
+  const uint32_t count = form.m * form.n / kWarpSize;
+  const bool saturates = form.saturates;
+  if (kBits < 32) std::memset(words, 0, sizeof(MatrixWords{}.c));
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint64_t value = Encode<kType>(matrix[places[i]], saturates);
+    if constexpr (kBits >= 32) {
+      std::memcpy(&words[i * kBits / 32], &value, kBits / 8);
+    } else {
+      words[i * kBits / 32] |= static_cast<uint32_t>(value) << i * kBits % 32;
+    }
+  }
+}
+
+void Collect(const MatrixForm& form, const double* matrix, const uint16_t* places,
+             uint32_t* words) {
+  switch (form.d) {
+    case MatrixType::kF16:
+      return CollectWords<MatrixType::kF16>(form, matrix, places, words);
+    case MatrixType::kF64:
+      return CollectWords<MatrixType::kF64>(form, matrix, places, words);
+    case MatrixType::kS32:
+      return CollectWords<MatrixType::kS32>(form, matrix, places, words);
+    default:
+      return CollectWords<MatrixType::kF32>(form, matrix, places, words);
+  }
+}
+
 // Row by row. On the stack: libcuda.so.1 is opened late, and there is little room for its threads'
 // static storage.
 struct Product {
   double a[kMaxMatrixA], b[kMaxMatrixB], d[kMaxMatrixD];
 };
 
-void Spread(const MatrixForm& form, uint32_t lane, const MatrixWords& words, Product* p) {
-  for (uint32_t i = 0; i < form.m * form.k / kWarpSize; ++i) {
-    Place at = PlaceOf(form, Role::kA, lane, i);
-    p->a[at.row * form.k + at.column] = DecodeElement(form.a, Element(words.a, form.a, i));
-  }
-  for (uint32_t i = 0; i < form.k * form.n / kWarpSize; ++i) {
-    Place at = PlaceOf(form, Role::kB, lane, i);
-    p->b[at.row * form.n + at.column] = DecodeElement(form.b, Element(words.b, form.b, i));
-  }
-  for (uint32_t i = 0; i < form.m * form.n / kWarpSize; ++i) {
-    Place at = PlaceOf(form, Role::kC, lane, i);
-    p->d[at.row * form.n + at.column] = DecodeElement(form.c, Element(words.c, form.c, i));
-  }
-}
-
-void Collect(const MatrixForm& form, uint32_t lane, const Product& p, MatrixWords* words) {
-  uint32_t bits = BitsOf(form.d);
-  std::memset(words->c, 0, sizeof(words->c));
-  for (uint32_t i = 0; i < form.m * form.n / kWarpSize; ++i) {
-    Place at = PlaceOf(form, Role::kC, lane, i);
-    uint64_t value = Encode(form.d, p.d[at.row * form.n + at.column], form.saturates);
-    if (bits == 64) {
-      std::memcpy(&words->c[2 * i], &value, 8);
-    } else {
-      words->c[i * bits / 32] |= static_cast<uint32_t>(value) << i * bits % 32;
-    }
-  }
-}
-
-void Multiply(const MatrixForm& form, Product* p) {
+// d += a * b. Each sum in the order of k, no product fused: the same on all processors.
+template <uint32_t kColumns>
+[[gnu::always_inline]] inline void MultiplyRows(const MatrixForm& form, Product* p) {
   for (uint32_t i = 0; i < form.m; ++i) {
-    double* d = &p->d[i * form.n];
+    double sums[kColumns];
+    std::memcpy(sums, &p->d[i * kColumns], sizeof(sums));
     for (uint32_t k = 0; k < form.k; ++k) {
       const double a = p->a[i * form.k + k];
-      const double* b = &p->b[k * form.n];
-      for (uint32_t j = 0; j < form.n; ++j) d[j] += a * b[j];
+      const double* b = &p->b[k * kColumns];
+      for (uint32_t j = 0; j < kColumns; ++j) sums[j] += a * b[j];
     }
+    std::memcpy(&p->d[i * kColumns], sums, sizeof(sums));
   }
+}
+
+// wmma has 8, 16 and 32 columns, mma 8.
+[[gnu::always_inline]] inline void MultiplyAny(const MatrixForm& form, Product* p) {
+  if (form.n == 8) return MultiplyRows<8>(form, p);
+  if (form.n == 16) return MultiplyRows<16>(form, p);
+  return MultiplyRows<32>(form, p);
+}
+
+#ifdef __x86_64__
+[[gnu::target("avx2")]] void MultiplyWide(const MatrixForm& form, Product* p) {
+  MultiplyAny(form, p);
+}
+#endif
+
+void Multiply(const MatrixForm& form, Product* p) {
+#ifdef __x86_64__
+  if (IsWide()) return MultiplyWide(form, p);
+#endif
+  MultiplyAny(form, p);
 }
 
 void MultiplyBits(const MatrixForm& form, Product* p) {
@@ -192,17 +300,23 @@ void MultiplyBits(const MatrixForm& form, Product* p) {
 void MultiplyMatrices(ThreadContext* warp, uint32_t lanes) {
   Product p;
   const ThreadContext& first = warp[std::countr_zero(lanes)];
-  MatrixForm form = MatrixForm::Of(first.a, first.b, first.c);
+  const Plan& plan = PlanOf(MatrixForm::Of(first.a, first.b, first.c));
+  const MatrixForm& form = plan.form;
+  const uint32_t in_a = form.m * form.k / kWarpSize, in_b = form.k * form.n / kWarpSize,
+                 in_c = form.m * form.n / kWarpSize;
   auto words = [&](uint32_t lane) {
     return reinterpret_cast<MatrixWords*>(static_cast<uintptr_t>(warp[lane].value));
   };
   static const MatrixWords kNone = {};
   for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
-    Spread(form, lane, lanes >> lane & 1 ? *words(lane) : kNone, &p);
+    const MatrixWords& own = lanes >> lane & 1 ? *words(lane) : kNone;
+    Spread(form.a, own.a, &plan.a[lane * in_a], in_a, plan.InOrder(Role::kA), p.a);
+    Spread(form.b, own.b, &plan.b[lane * in_b], in_b, plan.InOrder(Role::kB), p.b);
+    Spread(form.c, own.c, &plan.c[lane * in_c], in_c, plan.InOrder(Role::kC), p.d);
   }
   form.a == MatrixType::kB1 ? MultiplyBits(form, &p) : Multiply(form, &p);
   for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
-    if (lanes >> lane & 1) Collect(form, lane, p, words(lane));
+    if (lanes >> lane & 1) Collect(form, p.d, &plan.c[lane * in_c], words(lane)->c);
   }
 }
 

@@ -23,7 +23,7 @@ enum class MatrixType : uint32_t {
   kB1,
 };
 // Inline: the compiler's library has it too.
-inline uint32_t BitsOf(MatrixType type) {
+constexpr uint32_t BitsOf(MatrixType type) {
   switch (type) {
     case MatrixType::kB1:
       return 1;
@@ -59,7 +59,9 @@ struct MatrixForm {
   MatrixType a = MatrixType::kF16, b = MatrixType::kF16, c = MatrixType::kF32, d = MatrixType::kF32;
   bool saturates = false;
   bool conjunction = false;  // of single bits: and, not xor
-  bool row_by_row = false;   // wmma: a lane holds the next elements of the matrix, row after row
+  // wmma: a lane holds the next elements of the matrix, line after line, and a line is a row but in
+  // an a or b that lies in memory by columns: what a lane loads then lies side by side there.
+  bool by_lines = false, a_by_columns = false, b_by_columns = false;
 
   uint32_t Types() const {
     auto type = [](MatrixType t, uint32_t at) { return static_cast<uint32_t>(t) << at; };
@@ -67,13 +69,21 @@ struct MatrixForm {
   }
   uint32_t Sizes() const { return m | n << 8 | k << 16; }
   uint32_t Flags() const {
-    return (saturates ? 1u : 0u) | (conjunction ? 2u : 0u) | (row_by_row ? 4u : 0u);
+    return (saturates ? 1u : 0u) | (conjunction ? 2u : 0u) | (by_lines ? 4u : 0u) |
+           (a_by_columns ? 8u : 0u) | (b_by_columns ? 16u : 0u);
   }
   static MatrixForm Of(uint32_t types, uint32_t sizes, uint32_t flags) {
     auto type = [types](uint32_t at) { return static_cast<MatrixType>(types >> at & 15); };
-    return {sizes & 255, sizes >> 8 & 255, sizes >> 16,      type(0),          type(4),
-            type(8),     type(12),         (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0};
+    MatrixForm form{sizes & 255, sizes >> 8 & 255, sizes >> 16, type(0),
+                    type(4),     type(8),          type(12)};
+    form.saturates = (flags & 1) != 0;
+    form.conjunction = (flags & 2) != 0;
+    form.by_lines = (flags & 4) != 0;
+    form.a_by_columns = (flags & 8) != 0;
+    form.b_by_columns = (flags & 16) != 0;
+    return form;
   }
+  bool operator==(const MatrixForm&) const = default;
 };
 
 // An element's value from its bits; to a half, to the nearest, ties to even.

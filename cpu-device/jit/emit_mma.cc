@@ -66,7 +66,9 @@ bool FormOf(const ptx::Instruction& instruction, MatrixForm* form) {
   form->n = mods.n;
   form->k = mods.k;
   form->saturates = mods.satfinite;
-  form->row_by_row = warp;
+  form->by_lines = warp;
+  form->a_by_columns = warp && mods.layout_a == ptx::Layout::kCol;
+  form->b_by_columns = warp && mods.layout_b == ptx::Layout::kCol;
   if (form->a == MatrixType::kB1) {
     form->conjunction = instruction.Has("and");
     if (!form->conjunction && !instruction.Has("xor")) return false;
@@ -142,49 +144,84 @@ bool Emitter::EmitMma(const Instruction& instruction) {
   return true;
 }
 
-// Where element `i` of this lane's share lies, in bits from the matrix's begin.
-llvm::Value* Emitter::WmmaElement(const Instruction& instruction, unsigned rows, unsigned columns,
-                                  unsigned i, Value* stride) {
-  const bool by_row = instruction.mods.layout_a == ptx::Layout::kRow;
-  Value* at = b_.CreateAdd(b_.CreateMul(LaneNumber(), Int32(rows * columns / kWarpSize)), Int32(i));
-  Value *row = b_.CreateUDiv(at, Int32(columns)), *column = b_.CreateURem(at, Int32(columns));
-  Value *line = by_row ? row : column, *inside = by_row ? column : row;
-  Value* index = b_.CreateAdd(b_.CreateMul(Resize(line, 64), stride), Resize(inside, 64));
-  return b_.CreateMul(index, Int64(ptx::BitsOf(instruction.type())));
+// A fragment of wmma in memory: this lane's elements and the lines that they lie in.
+struct Emitter::WmmaMemory {
+  unsigned rows, columns, bits;
+  bool by_row;
+  bool in_order;  // the lane's elements lie side by side: see MatrixForm::by_lines
+  Value *base, *stride;
+
+  unsigned share() const { return rows * columns / kWarpSize; }
+};
+
+// Where element `i` of this lane's share lies.
+llvm::Value* Emitter::WmmaAddress(const WmmaMemory& memory, unsigned i) {
+  const unsigned length = memory.in_order && !memory.by_row ? memory.rows : memory.columns;
+  Value* at = b_.CreateAdd(b_.CreateMul(LaneNumber(), Int32(memory.share())), Int32(i));
+  Value *line = b_.CreateUDiv(at, Int32(length)), *inside = b_.CreateURem(at, Int32(length));
+  if (!memory.in_order && !memory.by_row) std::swap(line, inside);
+  Value* index = b_.CreateAdd(b_.CreateMul(Resize(line, 64), memory.stride), Resize(inside, 64));
+  return b_.CreateAdd(memory.base, b_.CreateMul(index, Int64(memory.bits / 8)));
 }
 
-// wmma.load, wmma.store: each lane its own elements, once all lanes are here. Of a matrix in parts
-// of bytes, a lane's elements are whole words: the layout is fixed (a by rows, b by columns).
+// The lane's whole share as one vector: of its addresses the first and the last are looked at.
+llvm::Value* Emitter::WmmaPointer(const Instruction& instruction, const WmmaMemory& memory,
+                                  ptx::Space space) {
+  Value* pointer = CheckedAddress(instruction, WmmaAddress(memory, 0), space, memory.bits / 8);
+  if (pointer == nullptr || memory.share() == 1) return pointer;
+  Value* last = WmmaAddress(memory, memory.share() - 1);
+  return CheckedAddress(instruction, last, space, memory.bits / 8) ? pointer : nullptr;
+}
+
+// wmma.load, wmma.store: each lane its own elements, once all lanes are here.
 bool Emitter::EmitWmmaMemory(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   const ptx::Modifiers& mods = instruction.mods;
-  const bool store = mods.matrix_op == ptx::MatrixOp::kStoreD;
-  const unsigned rows = mods.matrix_op == ptx::MatrixOp::kLoadB ? mods.k : mods.m,
-                 columns = mods.matrix_op == ptx::MatrixOp::kLoadA ? mods.k : mods.n,
-                 bits = ptx::BitsOf(instruction.type()), share = rows * columns / kWarpSize;
+  const bool store = mods.matrix_op == ptx::MatrixOp::kStoreD,
+             factor =
+                 mods.matrix_op == ptx::MatrixOp::kLoadA || mods.matrix_op == ptx::MatrixOp::kLoadB;
+  WmmaMemory memory{};
+  memory.rows = mods.matrix_op == ptx::MatrixOp::kLoadB ? mods.k : mods.m;
+  memory.columns = mods.matrix_op == ptx::MatrixOp::kLoadA ? mods.k : mods.n;
+  memory.bits = ptx::BitsOf(instruction.type());
+  memory.by_row = mods.layout_a == ptx::Layout::kRow;
+  memory.in_order = factor || memory.by_row;
+  const unsigned bits = memory.bits, share = memory.share();
   if (outlined_) return Unsupported(instruction, "inside a function that is not inlined");
   if (ops.size() < 2 || mods.layout_a == ptx::Layout::kNone || share == 0 || share > 64 ||
-      rows * columns % kWarpSize != 0 || bits < 8) {
+      memory.rows * memory.columns % kWarpSize != 0 || bits < 8) {
     return Unsupported(instruction, "shape or type");
   }
+  const unsigned line = memory.by_row ? memory.columns : memory.rows;
+  const unsigned held = bits == 64 ? 64 : 32, words = (share * bits + held - 1) / held;
   const Operand &address = ops[store ? 0 : 1], &fragment = ops[store ? 1 : 0];
   const std::vector<Operand> parts = Parts(fragment);
-  const unsigned held = bits == 64 ? 64 : 32, words = (share * bits + held - 1) / held;
   if (parts.size() < words) return Unsupported(instruction, "operand count");
   WarpSync(Int32(~0u));
-  const bool by_row = mods.layout_a == ptx::Layout::kRow;
-  Value* stride = ops.size() > 2 ? ReadInt(ops[2], 32) : Int32(by_row ? columns : rows);
-  stride = Resize(stride, 64);
+  memory.stride = Resize(ops.size() > 2 ? ReadInt(ops[2], 32) : Int32(line), 64);
   const ptx::Space space = SpaceOf(address, mods.space);
-  Value* base = SymbolAddress(address);
+  memory.base = SymbolAddress(address);
+  const llvm::Align align(bits / 8);
+  if (memory.in_order && line % share == 0 && share * bits % held == 0) {
+    auto* whole = llvm::FixedVectorType::get(IntOf(bits), share);
+    auto* as_words = llvm::FixedVectorType::get(IntOf(held), words);
+    Value* pointer = WmmaPointer(instruction, memory, space);
+    if (!pointer) return false;
+    Value* values = store ? llvm::PoisonValue::get(as_words)
+                          : b_.CreateBitCast(b_.CreateAlignedLoad(whole, pointer, align), as_words);
+    for (unsigned w = 0; w < words; ++w) {
+      if (store) values = b_.CreateInsertElement(values, ReadInt(parts[w], held), w);
+      if (!store) Write(parts[w], b_.CreateExtractElement(values, w));
+    }
+    if (store) b_.CreateAlignedStore(b_.CreateBitCast(values, whole), pointer, align);
+    return true;
+  }
   for (unsigned w = 0; w < words; ++w) {
     Value* word = store ? ReadInt(parts[w], held) : ConstInt(held, 0);
     for (unsigned i = 0; i < std::max(held / bits, 1u) && w * (held / bits) + i < share; ++i) {
-      unsigned at = w * (held / bits) + i;
-      Value* offset = b_.CreateLShr(WmmaElement(instruction, rows, columns, at, stride), 3);
-      Value* pointer = CheckedAddress(instruction, b_.CreateAdd(base, offset), space, bits / 8);
+      Value* at = WmmaAddress(memory, w * (held / bits) + i);
+      Value* pointer = CheckedAddress(instruction, at, space, bits / 8);
       if (!pointer) return false;
-      llvm::Align align(bits / 8);
       if (store) {
         b_.CreateAlignedStore(Resize(b_.CreateLShr(word, i * bits), bits), pointer, align);
       } else {

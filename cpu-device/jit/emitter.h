@@ -248,8 +248,9 @@ class Emitter {
   // ---- emit_mma.cc
   bool EmitMma(const Instruction& instruction);
   bool EmitWmmaMemory(const Instruction& instruction);
-  Value* WmmaElement(const Instruction& instruction, unsigned rows, unsigned columns, unsigned i,
-                     Value* stride);
+  struct WmmaMemory;
+  Value* WmmaAddress(const WmmaMemory& memory, unsigned i);
+  Value* WmmaPointer(const Instruction& instruction, const WmmaMemory& memory, ptx::Space space);
   bool SetMatrixWords(Value* words, unsigned first, unsigned count, const Operand& operand,
                       unsigned bits);
 
