@@ -295,7 +295,7 @@ CUresult Call_cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize, CUmemo
 CUresult Call_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   CUresult status = CUDA_SUCCESS;
   uint64_t wire = WireStream(hStream, false, &status);
-  if (status != CUDA_SUCCESS) return status;
+  if (status != CUDA_SUCCESS || dptr == 0) return status;
   if (Captures(FindStream(hStream))) return CaptureFree(hStream, dptr);
   if (FreeGraphMemory(dptr, &status)) return status;
   Allocation allocation;

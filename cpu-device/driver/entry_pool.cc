@@ -115,6 +115,8 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
   std::shared_ptr<Stream> stream;
   if (const CUresult result = CurrentContext(&context)) return result;
   stream = context->FindStream(handle);
+  // cuSPARSE gives back what it never had.
+  if (stream != nullptr && address == 0) return CUDA_SUCCESS;
   if (stream != nullptr && stream->capture() != nullptr) return CaptureFree(*stream, address);
   if (const CUresult result = EnterStream(handle, &context, &stream)) return result;
   CUresult freed = CUDA_SUCCESS;

@@ -161,6 +161,8 @@ TEST_F(DriverTest, PoolsCountWhatTheyGave) {
   EXPECT_EQ(FreeBytes(), before);
   ASSERT_OK(CU(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
   EXPECT_EQ(used, 0u);
+  EXPECT_OK(CU(cuMemFreeAsync)(0, stream));
+  EXPECT_OK(CU(cuMemFreeAsync)(0, nullptr));
   EXPECT_OK(CU(cuStreamDestroy_v2)(stream));
 }
 

@@ -151,6 +151,7 @@ void UsePools(CUmemoryPool shared, int thread, uint32_t round) {
   for (CUdeviceptr memory : at) {
     ASSERT_OK(cuMemcpyDtoHAsync_v2(got.data(), memory, kCount * 4, second));
     ASSERT_OK(cuMemFreeAsync(memory, second));
+    ASSERT_OK(cuMemFreeAsync(0, second));
     ASSERT_OK(cuStreamSynchronize(second));
     ASSERT_EQ(std::count(got.begin(), got.end(), value + 1), ptrdiff_t{kCount});
   }
