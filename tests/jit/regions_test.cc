@@ -208,6 +208,16 @@ past:
   mad.lo.u32 %r7, %r13, 1000000, %r7;
 )";
 
+// What all threads get of a barrier is wanted behind the next, for itself and in what is made of
+// it.
+constexpr char kCountOnce[] = R"(
+  setp.lt.u32 %p3, %r2, %r1;
+  bar.red.popc.u32 %r11, 0, %p3;
+  add.u32 %r12, %r11, %r2;
+  bar.sync 0;
+  mad.lo.u32 %r7, %r12, 1000, %r11;
+)";
+
 class RegionsTest : public ProgramTest {};
 
 std::string Text(const char* body) {
@@ -327,6 +337,15 @@ TEST_F(RegionsTest, WhatSomeThreadsHaveInCommonReachesThem) {
   for (uint32_t i = 0; i < kThreads; ++i) {
     EXPECT_EQ(out[i], i < 16 ? i : (i + 1) % kThreads + 100000 / 7) << i;
   }
+}
+
+TEST_F(RegionsTest, WhatAllGetOfABarrierIsWantedLater) {
+  ASSERT_EQ(FormOf(Text(kCountOnce)), CodeForm::kRegions);
+  Kernel* kernel = Find(Load(Text(kCountOnce)), "k");
+  constexpr uint32_t kThreads = 64;
+  DeviceArray<uint32_t> out(kThreads);
+  EXPECT_RUNS(Run(kernel, {1}, {kThreads}, out.address(), 24u));
+  for (uint32_t i = 0; i < kThreads; ++i) EXPECT_EQ(out[i], (24 + i) * 1000 + 24) << i;
 }
 
 constexpr Dim3 kShapes[] = {{1, 1, 1}, {7, 5, 1}, {32, 4, 1}, {100, 1, 1}, {256, 1, 1}, {9, 7, 11}};

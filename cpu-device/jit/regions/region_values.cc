@@ -321,6 +321,8 @@ void RegionValues::SeparateUses(Instruction* value) {
       continue;
     }
     if (region == own && region >= 0) continue;
+    // The store of a mark's result into its slot, for one.
+    if (at == value->getParent()) continue;
     BasicBlock* begin = region >= 0 ? plan_.regions()[static_cast<size_t>(region)].entry : at;
     use.set(In(region, begin, value));
   }
