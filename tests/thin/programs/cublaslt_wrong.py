@@ -110,6 +110,12 @@ params = made(solver.cusolverDnCreateParams)
 show("dn params", [late(solver.cusolverDnSetAdvOptions(params, *pair), lambda: solver.cusolverDnSetAdvOptions(params, 0, 0)) for pair in ((99, 0), (0, 99), (-1, 0))])
 show("dn X", [solver.cusolverDnXpotrf_bufferSize(dense, params, *values, R32F, x, c_int64(4), R32F, byref(size), byref(size))
               for values in ((9, c_int64(4)), (0, c_int64(-4)), (0, c_int64(8)))], solver.cusolverDnDestroyParams(params))
+host, room = ctypes.create_string_buffer(1 << 16), Memory(c_float, 1 << 14)
+positive = Memory(c_float, 16, [4.0 if i % 5 == 0 else 1.0 for i in range(16)])
+# Without parameters they are as by default.
+show("dn X without params", solver.cusolverDnXpotrf_bufferSize(dense, None, 9, c_int64(4), R32F, x, c_int64(4), R32F, byref(size), byref(size)),
+     solver.cusolverDnXpotrf(dense, None, 0, c_int64(4), R32F, positive.address, c_int64(4), R32F, room.address, c_size_t(1 << 16), host, c_size_t(1 << 16), info.address),
+     [round(value, 4) for value in positive.read()], info.read()[0])
 jacobi = made(solver.cusolverDnCreateSyevjInfo)
 show("dn syevj", solver.cusolverDnXsyevjSetTolerance(jacobi, c_double(-1)), solver.cusolverDnXsyevjSetMaxSweeps(jacobi, -1))
 
