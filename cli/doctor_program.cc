@@ -109,7 +109,8 @@ void TellLibraries(const std::vector<LibraryLookup>& lookups, bool thin, Finding
                     {"ours", is_ours}});
     std::string line = lookup.name + (lookup.by_dlopen ? ", opened by " : ", needed by ") +
                        FileName(lookup.wanted_by);
-    if (lookup.file.empty() && should_be && loaded.count(FileName(lookup.name)) > 0) {
+    const std::string whole = thin ? WholeOf(FileName(lookup.name)) : FileName(lookup.name);
+    if (lookup.file.empty() && ours.count(whole) > 0 && loaded.count(whole) > 0) {
       findings.Say(true, line + ": the one that is loaded (ours)");
     } else if (lookup.file.empty() && should_be && lookup.by_dlopen &&
                lookup.name.find('/') == std::string::npos) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "cli/client_environment.h"
 #include "client-shim/audit/thin_groups.h"
@@ -29,6 +30,15 @@ ThinLibraries FindThinLibraries(const std::string& folder) {
     found.absent.insert(found.absent.end(), missing.begin(), missing.end());
   }
   return found;
+}
+
+std::string WholeOf(const std::string& name) {
+  for (const auto& part : kThinParts) {
+    if (name.compare(0, std::strlen(part.start), part.start) == 0 &&
+        name.find(part.inside) != std::string::npos)
+      return part.whole;
+  }
+  return name;
 }
 
 std::string Joined(const std::vector<std::string>& names) {

@@ -16,6 +16,8 @@ struct ThinLibraries {
 // lib/farcall/thin; "" if it is not there.
 std::string ThinLibraryFolder();
 ThinLibraries FindThinLibraries(const std::string& folder);
+// The library of ours that `name` is a part of (libcudnn_ops.so.9 of libcudnn.so.9), else `name`.
+std::string WholeOf(const std::string& name);
 // "libcublas.so.13 libcublasLt.so.13", for a line of text.
 std::string Joined(const std::vector<std::string>& names);
 

@@ -164,6 +164,11 @@ class EntryTest(unittest.TestCase):
         asked = [(finding["ok"], finding["what"].split(": ")[-1]) for finding in report["findings"] if finding["what"].startswith("libcublas.so.13")]
         self.assertEqual(asked, [(True, "asked only whether it is loaded")])
 
+    def test_doctor_takes_a_part_of_a_loaded_library_as_that_one(self):
+        report = self.doctor("--", self.asks, "libcudnn.so.9", str(self.nvidia / "libcudnn_ops.so.9"))
+        asked = [(finding["ok"], finding["what"].split(": ")[-1]) for finding in report["findings"] if "libcudnn_ops.so.9" in finding["what"]]
+        self.assertEqual(asked, [(True, "the one that is loaded (ours)")])
+
     def test_doctor_shows_what_hides_ours(self):
         report = self.doctor("--no-audit", "--", self.asks, "libcuda.so.1", "libcublas.so.13")
         self.assertEqual(report["mapped_not_ours"], [str(self.nvidia / "libcublas.so.13")])
