@@ -208,6 +208,23 @@ past:
   mad.lo.u32 %r7, %r13, 1000000, %r7;
 )";
 
+// Loops over neighbours' items that do not advance, in step.
+constexpr char kEndless[] = R"(
+  setp.ge.u32 %p1, %r2, %r1;
+  @%p1 bra past;
+loop:
+  mul.wide.u32 %rd3, %r9, 4;
+  add.u64 %rd3, %rd1, %rd3;
+  ld.global.u32 %r10, [%rd3];
+  add.u32 %r11, %r11, %r10;
+  add.u32 %r9, %r9, %r8;
+  setp.lt.u32 %p2, %r9, %r1;
+  @%p2 bra loop;
+past:
+  bar.sync 0;
+  mov.u32 %r7, %r11;
+)";
+
 // What all threads get of a barrier is wanted behind the next, for itself and in what is made of
 // it.
 constexpr char kCountOnce[] = R"(
@@ -346,6 +363,17 @@ TEST_F(RegionsTest, WhatAllGetOfABarrierIsWantedLater) {
   DeviceArray<uint32_t> out(kThreads);
   EXPECT_RUNS(Run(kernel, {1}, {kThreads}, out.address(), 24u));
   for (uint32_t i = 0; i < kThreads; ++i) EXPECT_EQ(out[i], (24 + i) * 1000 + 24) << i;
+}
+
+TEST_F(RegionsTest, AnEndlessLoopInStepIsCut) {
+  ASSERT_EQ(FormOf(Text(kEndless)), CodeForm::kRegions);
+  ExecutorOptions options = TestOptions();
+  options.watchdog_ns = 50'000'000;
+  ConfigureExecutor(options);
+  Kernel* kernel = Find(Load(Text(kEndless)), "k");
+  DeviceArray<uint32_t> out(64);
+  const ExecResult result = Run(kernel, {2}, {64}, out.address(), 40u);
+  EXPECT_EQ(result.status, ExecStatus::kTimeout) << result.message;
 }
 
 constexpr Dim3 kShapes[] = {{1, 1, 1}, {7, 5, 1}, {32, 4, 1}, {100, 1, 1}, {256, 1, 1}, {9, 7, 11}};
