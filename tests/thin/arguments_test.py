@@ -33,7 +33,8 @@ LIBRARIES = {"cublas": 13, "cusolver": 12, "cusparse": 12, "cudnn": 9}
 FEWEST = {"cublas": 450, "cudnn": 130, "cusolver": 480, "cusparse": 250}  # functions: less means that a plan fell out
 
 
-CALLER = """
+# What lies behind a pointer, for programs of these tests.
+CONTENT = """
 import ctypes, json, sys
 def content(value, form=""):
     if form == "zero":
@@ -41,6 +42,8 @@ def content(value, form=""):
     if form == "count":
         return b"".join(i.to_bytes(4, "little") for i in range(1024))
     return bytes((value * 7 + i) % 251 for i in range(4096))
+"""
+CALLER = CONTENT + """
 calls = json.load(open(sys.argv[1]))
 cuda = ctypes.CDLL("libcuda.so.1")
 library = ctypes.CDLL(sys.argv[2])
