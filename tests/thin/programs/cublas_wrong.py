@@ -93,3 +93,11 @@ for dims in ((-1, 1, 1, 1), (MOST, MOST, 1, 1), (1 << 16, 1 << 16, 1 << 16, 1 <<
 show("cudnn", "no descriptor", dnn.cudnnSetFilter4dDescriptor(None, 0, 0, 1, 1, 1, 1), lambda: 0)
 for groups in (-1, MOST):
     show("cudnn", f"groups {groups}", dnn.cudnnSetConvolutionGroupCount(conv, groups), lambda: 0)
+
+# Memory of the host where the device's is wanted: the kernel meets it, and after that nothing of the context works.
+host = (c_float * 64)()
+h = c_void_p(ctypes.addressof(host))
+for name, call in (("sgemm", lambda: blas.cublasSgemm_v2(handle, 0, 0, 4, 4, 4, byref(one), h, 4, x, 4, byref(one), x, 4)),
+                   ("sscal", lambda: blas.cublasSscal_v2(handle, 4, byref(one), x, 1))):
+    status, seen = call(), cuda.cuCtxSynchronize()
+    print("cublas host memory", name, status or call(), seen, file=out, flush=True)
