@@ -64,17 +64,18 @@ def goals(figures):
 
 
 def run(name, place, scale, figures):
-    load, (busy, ticks), begun = load_average(), machine_busy(), time.monotonic()
+    load, before, begun = load_average(), machine_busy(), time.monotonic()
     for trial, what, value, unit in TRIALS[name](place, scale):
         if isinstance(value, list):
             figures.curves.append({"group": name, "trial": trial, "name": what, "values": value, "unit": unit})
             continue
         figures.append({"group": name, "trial": trial, "name": what, "value": value, "unit": unit})
         print(f"{name + ', ' + trial:36} {what:44} {value:10.4g} {unit}", flush=True)
-    busy, ticks = (after - before for before, after in zip((busy, ticks), machine_busy()))
-    conditions = {"load before": load, "load after": load_average(), "processors busy": busy / max(ticks, 1), "seconds": time.monotonic() - begun}
+    busy, stolen, ticks = (after - earlier for earlier, after in zip(before, machine_busy()))
+    conditions = {"load before": load, "load after": load_average(), "processors busy": busy / max(ticks, 1), "stolen": stolen / max(ticks, 1),
+                  "seconds": time.monotonic() - begun}
     print(f"{name}: load {load:g} to {conditions['load after']:g}, processors busy {100 * conditions['processors busy']:.0f} %, "
-          f"{conditions['seconds']:.0f} s\n", flush=True)
+          f"stolen by the machine's host {100 * conditions['stolen']:.1f} %, {conditions['seconds']:.0f} s\n", flush=True)
     return conditions
 
 

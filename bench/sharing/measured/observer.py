@@ -105,6 +105,7 @@ def load_average():
 
 
 def machine_busy():
-    """(busy, all) of the machine's processors so far, in ticks: between two looks, what all programs together kept busy."""
+    """(busy, stolen, all) of the machine's processors so far, in ticks: between two looks, what all programs together kept busy, and what
+    a hypervisor gave to others meanwhile."""
     fields = [int(word) for word in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return sum(fields) - fields[3] - fields[4], sum(fields)
+    return sum(fields) - fields[3] - fields[4] - fields[7], fields[7], sum(fields)
