@@ -28,8 +28,16 @@ Result<std::string> FindControl(const ControlTarget& target) {
 }
 
 std::unique_ptr<pb::Control::Stub> Dial(const std::string& path) {
+  // The service may have ended this moment; the server starts the next when somebody asks. What is
+  // asked here can be asked twice.
+  grpc::ChannelArguments arguments;
+  arguments.SetServiceConfigJSON(
+      R"({"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 3, "backoffMultiplier": 2,
+          "initialBackoff": "0.2s", "maxBackoff": "0.5s", "retryableStatusCodes": ["UNAVAILABLE"]}}]})");
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   return pb::Control::NewStub(
-      grpc::CreateChannel("unix:" + path, grpc::InsecureChannelCredentials()));
+      grpc::CreateCustomChannel("unix:" + path, grpc::InsecureChannelCredentials(), arguments));
 }
 
 std::string Explain(const grpc::Status& status, const std::string& path) {
