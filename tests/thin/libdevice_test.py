@@ -22,7 +22,7 @@ if not WHOLE or not WHOLE.exists():
     sys.exit(77)
 # XLA looks into these by itself: a host that has them must not show them.
 PLACES = [path for path in map(pathlib.Path, ("/usr/local/cuda", "/opt/cuda")) if (path / "nvvm/libdevice").exists()]
-HIDE = ["bwrap", "--dev-bind", "/", "/", *(word for path in PLACES for word in ("--tmpfs", str(path.resolve())))] if PLACES else []
+HIDE = ["bwrap", "--die-with-parent", "--dev-bind", "/", "/", *(word for path in PLACES for word in ("--tmpfs", str(path.resolve())))] if PLACES else []
 if HIDE and (shutil.which("bwrap") is None or subprocess.run([*HIDE, "true"], capture_output=True).returncode != 0):
     print("skipped: a toolkit in XLA's own places, and no bubblewrap to hide it")
     sys.exit(77)
