@@ -10,6 +10,7 @@
 
 #include "cpu-device/exec/object_loader.h"
 #include "cpu-device/jit/regions/marks.h"
+#include "cpu-device/jit/spin_loop.h"
 
 namespace farcall::cpu_device::jit {
 
@@ -68,16 +69,10 @@ bool Emitter::ContainsSuspend(const ptx::Function& function) const {
   for (size_t i = 0; i < function.body.size(); ++i) {
     const Instruction& instruction = function.body[i];
     if (Suspends(instruction)) return true;
-    // A backward branch over a strong load: see IsSpinLoop. Loops over atomics alone need no
-    // coroutine: threads of a block run one after the other, so a lock is free when the next one
-    // asks.
     if (!instruction.Is(Opcode::kBra)) continue;
-    auto target = static_cast<size_t>(instruction.operands[0].value);
-    if (target > i) continue;
-    for (size_t k = target; k <= i; ++k) {
-      const Instruction& inner = function.body[k];
-      if (inner.Is(Opcode::kLd) && inner.mods.semantics > ptx::Semantics::kWeak) return true;
-    }
+    const auto target = static_cast<size_t>(instruction.operands[0].value);
+    const auto last = static_cast<uint32_t>(i);
+    if (target <= i && WaitsByLoads(function, static_cast<uint32_t>(target), last)) return true;
   }
   return false;
 }

@@ -82,14 +82,21 @@ bool DecidesByOthers(const ptx::Function& function, uint32_t first, uint32_t las
 }  // namespace
 
 bool IsSpinLoop(const ptx::Function& function, uint32_t first, uint32_t last) {
-  bool has_atomic = false, calls = false;
+  bool looks = false, calls = false;
   for (uint32_t i = first; i <= last; ++i) {
     const Instruction& instruction = function.body[i];
-    if (instruction.Is(Opcode::kNanosleep) || IsStrongLoad(instruction)) return true;
-    has_atomic |= instruction.Is(Opcode::kAtom);
+    if (instruction.Is(Opcode::kNanosleep)) return true;
+    looks |= instruction.Is(Opcode::kAtom) || IsStrongLoad(instruction);
     calls |= instruction.Is(Opcode::kCall);
   }
-  return has_atomic && (calls || DecidesByOthers(function, first, last));
+  return looks && (calls || DecidesByOthers(function, first, last));
+}
+
+bool WaitsByLoads(const ptx::Function& function, uint32_t first, uint32_t last) {
+  for (uint32_t i = first; i <= last; ++i) {
+    if (IsStrongLoad(function.body[i])) return IsSpinLoop(function, first, last);
+  }
+  return false;
 }
 
 }  // namespace farcall::cpu_device::jit
