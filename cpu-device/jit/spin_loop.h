@@ -9,8 +9,8 @@
 namespace farcall::cpu_device::jit {
 
 // Whether the loop of the instructions `first` to `last` (its branch back) may end by what another
-// thread does: it sleeps, or decides by what an atomic operation, a strong load or a load beside one
-// gave it. A loop that only counts with atomics or over volatile memory is none.
+// thread does: it sleeps, or decides by what an atomic operation, a strong load or a load beside
+// one gave it. A loop that only counts with atomics or over volatile memory is none.
 bool IsSpinLoop(const ptx::Function& function, uint32_t first, uint32_t last);
 // Of these, one with strong loads: threads one after the other would never see what it waits for. A
 // loop over atomics alone they may run so: a lock is free when the next one asks.

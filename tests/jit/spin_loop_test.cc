@@ -62,7 +62,9 @@ TEST(SpinLoop, ALoadBesideAnAtomicDecides) {
             "setp.eq.u32 %p1, %r3, 0;\n@%p1 bra AGAIN;"));
 }
 
-TEST(SpinLoop, SleepingIs) { EXPECT_TRUE(Spins("nanosleep.u32 20;\n" + kCount)); }
+TEST(SpinLoop, SleepingIs) {
+  EXPECT_TRUE(Spins("nanosleep.u32 20;\n" + kCount));
+}
 
 TEST(SpinLoop, CountingOverVolatileMemoryIsNone) {
   EXPECT_FALSE(Spins("ld.volatile.shared.u32 %r2, [lock];\nbar.sync 0;\n" + kCount));
@@ -77,8 +79,7 @@ TEST(SpinLoop, AStrongLoadDecides) {
 // A way out in the loop's middle, and a count at its end.
 TEST(SpinLoop, AStrongLoadDecidesAheadOfACount) {
   EXPECT_TRUE(
-      Spins("ld.volatile.global.u32 %r2, [%rd1];\nsetp.ne.u32 %p2, %r2, 0;\n@%p2 ret;\n" +
-            kCount));
+      Spins("ld.volatile.global.u32 %r2, [%rd1];\nsetp.ne.u32 %p2, %r2, 0;\n@%p2 ret;\n" + kCount));
 }
 
 }  // namespace
