@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "toolkit/library_folders.h"
+
 namespace farcall::server {
 
 namespace fs = std::filesystem;

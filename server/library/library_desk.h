@@ -66,10 +66,4 @@ class LibraryDesk {
   std::map<CUcontext, std::vector<std::byte*>> results_;
 };
 
-// Where lib<name>.so.<major> may lie, the bare name for the loader last. kBestFirst: of what was
-// not named by folder the newest; kAsFound reads no package's record.
-enum class Order { kBestFirst, kAsFound };
-std::vector<std::string> LibraryCandidates(const std::string& file,
-                                           Order order = Order::kBestFirst);
-
 }  // namespace farcall::server

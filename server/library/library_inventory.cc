@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/library/library_inventory.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -12,33 +10,13 @@
 
 #include "proto/library_inventory.h"
 #include "server/library/library_desk.h"
-#include "server/library/toolkit_files.h"
+#include "toolkit/library_folders.h"
 
 namespace farcall::server {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-// The folders that dlopen searches for a bare name.
-std::vector<std::string> LoaderFolders() {
-  std::vector<std::string> folders;
-  void* self = dlopen(nullptr, RTLD_NOW | RTLD_NOLOAD);
-  Dl_serinfo size{};
-  if (self == nullptr || dlinfo(self, RTLD_DI_SERINFOSIZE, &size) != 0) {
-    return folders;
-  }
-  std::unique_ptr<Dl_serinfo, decltype(&free)> info(
-      static_cast<Dl_serinfo*>(calloc(1, size.dls_size)), &free);
-  if (info == nullptr || dlinfo(self, RTLD_DI_SERINFOSIZE, info.get()) != 0 ||
-      dlinfo(self, RTLD_DI_SERINFO, info.get()) != 0) {
-    return folders;
-  }
-  for (unsigned i = 0; i < info->dls_cnt; ++i) {
-    folders.emplace_back(info->dls_serpath[i].dls_name);
-  }
-  return folders;
-}
 
 // Whether ldconfig's cache names it: a string among others, each with its end.
 bool IsInLoaderCache(const std::string& file) {

@@ -10,6 +10,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <vector>
+
+#include "toolkit/library_folders.h"
 
 namespace farcall::server {
 

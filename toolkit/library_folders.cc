@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where NVIDIA's libraries lie on a server: a configured folder, the loader's own places, a
-// toolkit, NVIDIA's packages from PyPI.
+// A configured folder, the loader's own places, a toolkit, NVIDIA's packages from PyPI.
+#include "toolkit/library_folders.h"
+
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <string>
-#include <vector>
+#include <memory>
 
-#include "server/library/library_desk.h"
-#include "server/library/toolkit_files.h"
-
-namespace farcall::server {
+namespace farcall {
 
 namespace fs = std::filesystem;
 
@@ -34,16 +30,9 @@ std::vector<std::string> Split(const char* list) {
   return parts;
 }
 
-// Ours are named as the real ones: the server must not load the client's.
-bool IsOurs(const fs::path& file) {
-  std::error_code error;
-  fs::path folder = fs::canonical(file, error).parent_path();
-  return folder.filename() == "thin" && folder.parent_path().filename() == "farcall";
-}
-
 void AddIfThere(const fs::path& file, std::vector<std::string>* out) {
   std::error_code error;
-  if (fs::is_regular_file(file, error) && !IsOurs(file)) {
+  if (fs::is_regular_file(file, error) && !IsOursByFolder(file)) {
     out->push_back(file.string());
   }
 }
@@ -102,6 +91,12 @@ void SortNewestFirst(std::vector<std::string>* files) {
 
 }  // namespace
 
+bool IsOursByFolder(const std::string& file) {
+  std::error_code error;
+  const fs::path folder = fs::canonical(file, error).parent_path();
+  return folder.filename() == "thin" && folder.parent_path().filename() == "farcall";
+}
+
 std::vector<std::string> LibraryFolders() {
   std::vector<std::string> folders = Split(std::getenv("FARCALL_LIBRARIES"));
   for (std::string& folder : Split(std::getenv("LD_LIBRARY_PATH"))) {
@@ -125,6 +120,25 @@ std::vector<std::string> ToolkitFolders() {
     }
   }
   return toolkits;
+}
+
+std::vector<std::string> LoaderFolders() {
+  std::vector<std::string> folders;
+  void* self = dlopen(nullptr, RTLD_NOW | RTLD_NOLOAD);
+  Dl_serinfo size{};
+  if (self == nullptr || dlinfo(self, RTLD_DI_SERINFOSIZE, &size) != 0) {
+    return folders;
+  }
+  std::unique_ptr<Dl_serinfo, decltype(&free)> info(
+      static_cast<Dl_serinfo*>(calloc(1, size.dls_size)), &free);
+  if (info == nullptr || dlinfo(self, RTLD_DI_SERINFOSIZE, info.get()) != 0 ||
+      dlinfo(self, RTLD_DI_SERINFO, info.get()) != 0) {
+    return folders;
+  }
+  for (unsigned i = 0; i < info->dls_cnt; ++i) {
+    folders.emplace_back(info->dls_serpath[i].dls_name);
+  }
+  return folders;
 }
 
 // In site-packages of the interpreters on PATH and of the active environment.
@@ -173,4 +187,4 @@ std::vector<std::string> LibraryCandidates(const std::string& file, Order order)
   return found;
 }
 
-}  // namespace farcall::server
+}  // namespace farcall
