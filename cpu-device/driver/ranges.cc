@@ -39,6 +39,7 @@ bool RangeMap::Add(Range range) {
   const auto next = ranges_.lower_bound(range.start);
   if (next != ranges_.end() && next->first < range.end()) return false;
   if (next != ranges_.begin() && std::prev(next)->second.end() > range.start) return false;
+  NoteChange();
   range.id = next_id_++;
   ranges_.emplace(range.start, std::move(range));
   return true;
@@ -63,6 +64,7 @@ bool RangeMap::KindOf(uint64_t address, uint64_t bytes, RangeKind* kind) const {
 std::vector<Range> RangeMap::TakeContext(const Context* context) {
   std::vector<Range> taken;
   std::unique_lock lock(mutex_);
+  NoteChange();
   for (auto it = ranges_.begin(); it != ranges_.end();) {
     if (it->second.context == context && it->second.kind != RangeKind::kReservation) {
       taken.push_back(std::move(it->second));
@@ -94,11 +96,24 @@ bool RangeMap::Accessible(uint64_t address, uint64_t bytes, int device, bool wri
 }
 
 bool RangeMap::MaybeMapped(uint64_t address) const {
+  // What this thread found last, and when.
+  static thread_local struct { uint64_t version = 0, start = 0, bytes = 0; } last;
+  if (address - last.start < last.bytes &&
+      version_.load(std::memory_order_acquire) == last.version) {
+    return true;
+  }
   std::shared_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return true;
   const Range* range = At(address);
-  return range != nullptr &&
-         (range->kind != RangeKind::kReservation || MappedThrough(*range, address, 1, 0, false));
+  if (range == nullptr) return false;
+  if (range->kind == RangeKind::kReservation) return MappedThrough(*range, address, 1, 0, false);
+  last = {version_.load(std::memory_order_relaxed), range->start, range->bytes};
+  return true;
+}
+
+void RangeMap::NoteChange() {
+  static std::atomic<uint64_t> changes{0};
+  version_.store(changes.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 }  // namespace farcall::cpu_device

@@ -2,6 +2,7 @@
 // Every address range the device knows: what it is, whose it is, and what may be done with it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -75,6 +76,7 @@ class RangeMap {
     std::unique_lock lock(mutex_);
     const auto found = ranges_.find(address);
     if (found == ranges_.end() || !accept(found->second)) return false;
+    NoteChange();
     *range = std::move(found->second);
     ranges_.erase(found);
     return true;
@@ -87,6 +89,7 @@ class RangeMap {
     std::unique_lock lock(mutex_);
     Range* range = At(address);
     if (range == nullptr) return false;
+    NoteChange();
     change(*range);
     return true;
   }
@@ -96,16 +99,20 @@ class RangeMap {
   bool Accessible(uint64_t address, uint64_t bytes, int device, bool write) const;
   // Copy of the largest address reservation; empty if there is none.
   Range LargestReservation() const;
-  // For a fault handler: true if the address lies in a range that may be touched. Takes no lock it
-  // would wait for.
+  // True if the address lies in a range that may be touched. Takes no lock it would wait for, and
+  // none where the thread asks for the same range again: kernels ask at every access to host
+  // memory.
   bool MaybeMapped(uint64_t address) const;
 
  private:
   Range* At(uint64_t address);
   const Range* At(uint64_t address) const { return const_cast<RangeMap*>(this)->At(address); }
 
+  void NoteChange();
+
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, Range> ranges_;
+  std::atomic<uint64_t> version_{0};  // no two states of any map have the same, but the empty ones
   uint64_t next_id_ = 1;
 };
 

@@ -135,6 +135,34 @@ TEST_F(DriverTest, RegisteredMemoryIsPinnedUntilItIsNot) {
             CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(DriverTest, KernelsReachRegisteredMemoryUntilItIsNot) {
+  CUmodule module = nullptr;
+  const CUresult loaded = CU(cuModuleLoadData)(&module, Ptx());
+  if (loaded == CUDA_ERROR_NOT_SUPPORTED) GTEST_SKIP() << "a build without the PTX executor";
+  ASSERT_OK(loaded);
+  CUfunction scale = nullptr;
+  ASSERT_OK(CU(cuModuleGetFunction)(&scale, module, "scale"));
+  std::vector<int> first(4096, 2), second(4096, 3);
+  int factor = 5, count = 4096;
+  auto run = [&](std::vector<int>& memory) {
+    CUdeviceptr address = reinterpret_cast<CUdeviceptr>(memory.data());
+    void* params[] = {&address, &factor, &count};
+    EXPECT_OK(CU(cuLaunchKernel)(scale, 64, 1, 1, 64, 1, 1, 0, nullptr, params, nullptr));
+    return CU(cuCtxSynchronize)();
+  };
+  for (std::vector<int>* memory : {&first, &second}) {
+    ASSERT_OK(CU(cuMemHostRegister_v2)(memory->data(), 4096 * sizeof(int), 0));
+    ASSERT_OK(run(*memory));
+  }
+  EXPECT_EQ(first, std::vector<int>(4096, 10));
+  EXPECT_EQ(second, std::vector<int>(4096, 15));
+  // The thread that has just found it asks again.
+  ASSERT_OK(CU(cuMemHostUnregister)(second.data()));
+  EXPECT_OK(run(first));
+  EXPECT_EQ(run(second), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(second, std::vector<int>(4096, 15));
+}
+
 TEST_F(DriverTest, ManagedMemoryIsTheHostsToo) {
   CUdeviceptr address = 0;
   ASSERT_OK(CU(cuMemAllocManaged)(&address, 4096, CU_MEM_ATTACH_GLOBAL));
