@@ -25,7 +25,7 @@ struct Flags {
       control, metrics, audit, pool, pool_name, pool_token_file, pool_ca;
   std::vector<std::string> advertise;
   std::string max_share, max_limit, max_priority, max_net, worker_users, oversubscribe,
-      swap_host_memory, worker_memory, mode;
+      swap_host_memory, worker_memory, mode, overhead;
   uint32_t park_after_seconds = 0, grace_seconds = 0, max_sessions = 0;
 };
 
@@ -56,6 +56,12 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
   options->report = flags.report;
   if (command.count("--park-after") != 0) {
     options->park_after_seconds = flags.park_after_seconds;
+  }
+  if (!flags.overhead.empty()) {
+    Status set = server::SetOverhead(flags.overhead, options);
+    if (!set.ok()) {
+      return {Code::kInvalid, "--overhead: " + set.message()};
+    }
   }
   if (!flags.oversubscribe.empty()) {
     Result<uint32_t> factor = server::ParseFactor(flags.oversubscribe);
@@ -179,6 +185,11 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   command->add_option("--oversubscribe", flags->oversubscribe,
                       "lend so many times a device's memory: sessions that idle are swapped to "
                       "this machine's (default: 1)");
+  command
+      ->add_option("--overhead", flags->overhead,
+                   "what the driver takes for a session beside its allocations (contexts, machine "
+                   "code) counts against the quota of its vGPU (tenant), or is the host's (host)")
+      ->default_str("tenant");
   command->add_option("--swap-host-mem", flags->swap_host_memory,
                       "this machine's memory for what is swapped out (default: half of it)");
   command

@@ -65,6 +65,16 @@ const std::vector<VgpuFigure>& VgpuFigures() {
        [](const pb::VgpuDevice& d) { return static_cast<double>(d.queued_bytes()); }},
       {"farcall_vgpu_memory_swapped_bytes", "Charged, but not on the device now", MetricType::Gauge,
        [](const pb::VgpuDevice& d) { return static_cast<double>(d.swapped_bytes()); }},
+      {"farcall_vgpu_memory_overhead_bytes",
+       "Contexts and machine code, by the driver's figure; 0: none, or not known",
+       MetricType::Gauge,
+       [](const pb::VgpuDevice& d) { return static_cast<double>(d.overhead_bytes()); }},
+      {"farcall_vgpu_memory_overhead_uncharged_bytes", "Of them, what the quota has no room for",
+       MetricType::Gauge,
+       [](const pb::VgpuDevice& d) {
+         return static_cast<double>(d.overhead_bytes() -
+                                    std::min(d.overhead_bytes(), d.overhead_charged_bytes()));
+       }},
       // By the names of a common exporter, so that its dashboards show something.
       {"vGPU_device_memory_usage_in_bytes", "As farcall_vgpu_memory_used_bytes", MetricType::Gauge,
        [](const pb::VgpuDevice& d) { return static_cast<double>(d.used_bytes()); }},

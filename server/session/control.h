@@ -58,6 +58,10 @@ enum class ControlType : uint32_t {
   kSwapDone,      // a = a SwapOutcome, b = nanoseconds it took, c = bytes that moved
   kDeviceFull,    // device, a = bytes that the device refused though there was to be room
   kProbe,         // a probe's answer: a memfd with its report; text = why there is none
+  // supervisor -> the process that asks NVML, and its answers
+  kAskProcessMemory,  // id
+  kProcessMemory,     // device, a = a pid, b = its bytes there; the last of an answer: id, c = 1,
+                      // text = why some are not known, empty: all are
   // farcall-control -> supervisor
   kAskStatus,  // id
   kSetQuota,   // id, text = the vGPU's id; a, b, c: QuotaChange

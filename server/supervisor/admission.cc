@@ -331,6 +331,9 @@ Status Supervisor::StartSession(Channel& channel, const Hello& hello,
   audit_.Note("session_started", std::move(fields));
   workers_[control] = std::move(worker);
   JoinSwap(*workers_[control]);
+  if (overhead_ != nullptr) {
+    overhead_->Join(control, workers_[control]->process.pid);
+  }
   WatchDescriptor(epoll_, control);
   net_.Begin(control);
   EngageNew(control);

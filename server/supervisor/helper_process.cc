@@ -23,8 +23,8 @@ void ForgetDescriptor(int epoll, int fd) {
 }
 
 Status HelperProcess::Start(std::vector<std::string> arguments, int inherited) {
-  Result<WorkerProcess> started =
-      StartProgram(ProgramBeside(program_), std::move(arguments), inherited);
+  std::string path = program_ == nullptr ? "/proc/self/exe" : ProgramBeside(program_);
+  Result<WorkerProcess> started = StartProgram(path, std::move(arguments), inherited);
   if (!started.ok()) return started.status();
   process_ = *started;
   WatchDescriptor(epoll_, process_.control);

@@ -22,7 +22,7 @@ class HelperProcess {
   // One message of its; the descriptors are closed after it.
   using Answer = std::function<void(const ControlMessage&, const std::vector<int>& descriptors)>;
 
-  // `epoll`: the supervisor's loop, which calls Hear. `program`: beside bin/.
+  // `epoll`: the supervisor's loop, which calls Hear. `program`: beside bin/; null: this one again.
   HelperProcess(int epoll, const char* program, Answer answer)
       : epoll_(epoll), program_(program), answer_(std::move(answer)) {}
   ~HelperProcess() { Bury(); }
@@ -36,6 +36,8 @@ class HelperProcess {
   Heard Hear(int fd);
   // Dropped if it is gone; one that does not read is ended.
   void Send(const ControlMessage& message, std::initializer_list<int> descriptors = {});
+  // Kills it, if it runs.
+  void End() { Bury(); }
 
  private:
   void Bury();

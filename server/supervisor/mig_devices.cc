@@ -9,6 +9,7 @@
 #include <array>
 
 #include "server/nvml/nvml_desk.h"
+#include "server/nvml/nvml_symbol.h"
 #endif
 
 namespace farcall::server {
@@ -27,20 +28,14 @@ struct MigApi {
   decltype(&::nvmlDeviceGetUUID) uuid = nullptr;
 };
 
-template <typename Function>
-bool Find(void* library, const char* name, Function* into) {
-  *into = reinterpret_cast<Function>(dlsym(library, name));
-  return *into != nullptr;
-}
-
 bool Load(void* library, MigApi* api) {
-  return Find(library, "nvmlInit_v2", &api->init) &&
-         Find(library, "nvmlDeviceGetCount_v2", &api->count) &&
-         Find(library, "nvmlDeviceGetHandleByIndex_v2", &api->by_index) &&
-         Find(library, "nvmlDeviceGetMigMode", &api->mode) &&
-         Find(library, "nvmlDeviceGetMaxMigDeviceCount", &api->most) &&
-         Find(library, "nvmlDeviceGetMigDeviceHandleByIndex", &api->instance) &&
-         Find(library, "nvmlDeviceGetUUID", &api->uuid);
+  return FindNvml(library, "nvmlInit_v2", &api->init) &&
+         FindNvml(library, "nvmlDeviceGetCount_v2", &api->count) &&
+         FindNvml(library, "nvmlDeviceGetHandleByIndex_v2", &api->by_index) &&
+         FindNvml(library, "nvmlDeviceGetMigMode", &api->mode) &&
+         FindNvml(library, "nvmlDeviceGetMaxMigDeviceCount", &api->most) &&
+         FindNvml(library, "nvmlDeviceGetMigDeviceHandleByIndex", &api->instance) &&
+         FindNvml(library, "nvmlDeviceGetUUID", &api->uuid);
 }
 
 std::string UuidOf(const MigApi& api, nvmlDevice_t device) {

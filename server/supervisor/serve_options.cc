@@ -23,13 +23,14 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 30> kSettings = {
+constexpr std::array<std::string_view, 31> kSettings = {
     "listen",        "device",          "gpus",         "token",         "token_file",
     "mem",           "grace",           "lanes",        "max_share",     "max_limit",
     "max_priority",  "control",         "audit",        "metrics",       "log_level",
     "max_sessions",  "config_version",  "worker_users", "host_mem",      "pool",
     "pool_name",     "pool_token_file", "advertise",    "oversubscribe", "park_after",
-    "swap_host_mem", "max_net",         "mode",         "worker_memory", "pool_ca"};
+    "swap_host_mem", "max_net",         "mode",         "worker_memory", "pool_ca",
+    "overhead"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -107,6 +108,12 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
       return {Code::kInvalid, path + ": setting 'worker_users': " + range.status().message()};
     }
     options->worker_users = *range;
+  }
+  if (name == "overhead") {
+    Status set = SetOverhead(*text, options);
+    if (!set.ok()) {
+      return {Code::kInvalid, path + ": setting 'overhead': " + set.message()};
+    }
   }
   if (name == "pool") {
     options->pool.url = *text;
@@ -234,6 +241,14 @@ Result<uint32_t> ParseFactor(std::string_view text) {
                   "'" + std::string(text) + "': write a number from 1 to 16, such as 1.8");
   }
   return static_cast<uint32_t>(milli);
+}
+
+Status SetOverhead(std::string_view text, ServeOptions* options) {
+  if (text != "tenant" && text != "host") {
+    return {Code::kInvalid, "'" + std::string(text) + "': write tenant or host"};
+  }
+  options->charges_overhead = text == "tenant";
+  return {};
 }
 
 Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePolicy* policy) {

@@ -32,6 +32,8 @@ struct ServeOptions {
   uint32_t oversubscribe_milli = 1000;  // of a device's memory, what is lent in all
   uint64_t swap_host_bytes = 0;         // for what is not on its device; 0: half of the host's
   uint32_t park_after_seconds = 0;      // who idles so long leaves the device; 0: nobody does
+  // What the driver takes for a session beside its allocations counts against its quota.
+  bool charges_overhead = true;
   uint32_t grace_seconds = 60;
   uint32_t max_sessions = 256;
   uint32_t lanes = 2;
@@ -65,6 +67,9 @@ Result<quota::Priority> ParsePriority(std::string_view text);
 
 // "1.8" in thousandths, 1 to 16.   Errors  kInvalid
 Result<uint32_t> ParseFactor(std::string_view text);
+
+// "tenant" or "host": who has what the driver takes beside allocations.   Errors  kInvalid
+Status SetOverhead(std::string_view text, ServeOptions* options);
 
 // One of max_share, max_limit, max_priority.   Errors  kInvalid
 Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePolicy* policy);

@@ -53,6 +53,10 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
            [this](int control, const ControlMessage& message) {
              (void)Tell(control, message);  // one that does not read is buried
            }),
+      process_memory_(epoll_, nullptr,
+                      [this](const ControlMessage& message, const std::vector<int>&) {
+                        HearProcessMemory(message);
+                      }),
       users_(options.worker_users),
       cgroups_(options.worker_memory_bytes),
       desk_(epoll_, [this](const ControlMessage& question) { AnswerControl(question); }),
@@ -66,6 +70,7 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   WatchDescriptor(epoll_, signals_);
   swap_ = MakeSwapDesk();
+  overhead_ = MakeOverheadDesk();
 }
 
 Supervisor::~Supervisor() {
@@ -89,13 +94,16 @@ int Supervisor::Run(HandshakeServer& door) {
         }
       } else if (auto worker = workers_.find(fd); worker != workers_.end()) {
         HearWorker(*worker->second);
-      } else if (!pool_.Hear(fd)) {
+      } else if (!pool_.Hear(fd) && process_memory_.Hear(fd) == HelperProcess::Heard::kNotOurs) {
         desk_.Hear(fd);
       }
     }
     RetryCharges();
     RetryChanges();
     pool_.Tick();
+    if (overhead_ != nullptr) {
+      overhead_->Tick(SteadyNow());
+    }
     bool waits = !waiting_charges_.empty() || !waiting_changes_.empty() || KillLate();
     wait_ms = WaitForLeases(waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds);
     wait_ms = WaitForSwaps(wait_ms);
@@ -210,6 +218,9 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
     }
   } else if (message.type == ControlType::kAskUsage) {
     answer.type = ControlType::kUsage;
+    if (overhead_ != nullptr) {
+      overhead_->Expect(worker.process.control, message.device);
+    }
     Reply(worker, answer, message.device);
   } else if (message.type == ControlType::kUnspent) {
     worker.unspent[message.device] = message.a;
@@ -225,14 +236,15 @@ void Supervisor::ListProcesses(Worker& worker, const ControlMessage& question) {
   answer.id = question.id;
   for (auto& [control, other] : workers_) {
     auto charge = other->charges.find(question.device);
-    if (other->vgpu != worker.vgpu || other->client_host != worker.client_host ||
-        charge == other->charges.end() || charge->second.bytes() == 0) {
+    uint64_t bytes = charge == other->charges.end() ? 0 : charge->second.bytes();
+    bytes += overhead_ == nullptr ? 0 : overhead_->charged_bytes(control, question.device);
+    if (other->vgpu != worker.vgpu || other->client_host != worker.client_host || bytes == 0) {
       continue;
     }
     if (answer.a++ >= question.a && answer.b < kProcessesPerMessage) {
       // Of its own unspent credit, the asker's client knows more.
       uint64_t unspent = other.get() == &worker ? 0 : UnspentOf(*other, question.device);
-      ControlProcess entry{other->client_pid, charge->second.bytes() - unspent};
+      ControlProcess entry{other->client_pid, bytes - unspent};
       std::memcpy(answer.text + answer.b++ * sizeof(entry), &entry, sizeof(entry));
     }
   }
@@ -244,6 +256,9 @@ bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool
   answer.type = ControlType::kChargeReply;
   answer.id = charge.id;
   std::string why;
+  if (overhead_ != nullptr) {
+    overhead_->Expect(worker.process.control, charge.device);
+  }
   SwapDesk::Room room = RoomFor(worker, charge, &why);
   if (room == SwapDesk::Room::kComes) {
     return false;
@@ -261,8 +276,11 @@ bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool
     if (!is_last_try && room == SwapDesk::Room::kThere) {
       return false;
     }
-    answer.SetText(reserved.status().message());
-    spdlog::info("{}: {}", worker.who, reserved.status().message());
+    uint64_t overhead = OverheadOf(worker.vgpu, charge.device, true);
+    why = reserved.status().message();
+    why += overhead == 0 ? "" : "; " + std::to_string(overhead) + " are contexts and machine code";
+    answer.SetText(why);
+    spdlog::info("{}: {}", worker.who, why);
   }
   Reply(worker, answer, charge.device);
   return true;
@@ -422,6 +440,9 @@ void Supervisor::Bury(int control) {
   }
   cgroups_.Drop(worker.vgpu);
   worker.charges.clear();  // refunds
+  if (overhead_ != nullptr) {
+    overhead_->Leave(control);
+  }
   if (!worker.claim.empty()) {
     pool_.Leave(worker.claim);
   }
@@ -435,6 +456,9 @@ void Supervisor::Bury(int control) {
   close(control);
   close(worker.process.pid_fd);
   workers_.erase(found);
+  if (workers_.empty()) {
+    process_memory_.End();  // nobody's to be asked about
+  }
   bool is_last = !group.empty() && std::none_of(workers_.begin(), workers_.end(), [&](auto& other) {
     return other.second->mps_group == group;
   });

@@ -26,6 +26,7 @@
 #include "server/supervisor/handshake_server.h"
 #include "server/supervisor/mps_desk.h"
 #include "server/supervisor/net_desk.h"
+#include "server/supervisor/overhead_desk.h"
 #include "server/supervisor/pool_desk.h"
 #include "server/supervisor/run_totals.h"
 #include "server/supervisor/serve_options.h"
@@ -144,6 +145,15 @@ class Supervisor {
   void PutSwap(const std::vector<const Worker*>& members, nlohmann::json* told) const;
   void PutSwapTotals(nlohmann::json* status) const;
 
+  // What the driver takes beside allocations: supervisor_overhead.cc.
+  std::unique_ptr<OverheadDesk> MakeOverheadDesk();
+  uint64_t BytesOnDevice(int control, int device) const;
+  quota::Charge ChargeOverhead(int control, int device, uint64_t bytes);
+  bool AskProcessMemory(uint64_t id);
+  void HearProcessMemory(const ControlMessage& message);
+  // Of all sessions of the vGPU: as it is, or what its quota has of it.
+  uint64_t OverheadOf(const std::string& vgpu, int device, bool charged) const;
+
   void HearWorker(Worker& worker);
   void AnswerWorker(Worker& worker, const ControlMessage& message, std::vector<int>* descriptors);
   // Asks the other sessions of the worker's vGPU for unspent credit; false if there are none.
@@ -200,8 +210,11 @@ class Supervisor {
   quota::MemoryLedger ledger_;
   LeaseDesk leases_;
   NetDesk net_;
-  std::unique_ptr<SwapDesk> swap_;     // null: memory stays where it is
-  std::vector<ControlMessage> parks_;  // asked for, under way
+  std::unique_ptr<SwapDesk> swap_;          // null: memory stays where it is
+  std::vector<ControlMessage> parks_;       // asked for, under way
+  HelperProcess process_memory_;            // asks NVML
+  bool no_process_memory_ = false;          // it cannot be started
+  std::unique_ptr<OverheadDesk> overhead_;  // null: a device without any
   WorkerUsers users_;
   WorkerCgroups cgroups_;
   bool engaged_ = false;  // workers take leases

@@ -118,6 +118,8 @@ nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
         {{"device", i},
          {"used_bytes", usage.charged_bytes - std::min(unspent, usage.charged_bytes)},
          {"charged_bytes", usage.charged_bytes},
+         {"overhead_bytes", OverheadOf(vgpu, device, false)},
+         {"overhead_charged_bytes", OverheadOf(vgpu, device, true)},
          {"quota_bytes", usage.quota_bytes}});
   }
   quota::Usage host = ledger_.usage(vgpu, quota::kHostMemory);

@@ -60,7 +60,10 @@ std::unique_ptr<SwapDesk> Supervisor::MakeSwapDesk() {
     auto charge = worker->second->charges.find(device);
     return charge == worker->second->charges.end() ? 0 : charge->second.bytes();
   };
-  ledger.held_by_all = [this](int device) { return ledger_.charged_on_device(device); };
+  ledger.held_by_all = [this](int device) {
+    uint64_t uncharged = overhead_ == nullptr ? 0 : overhead_->uncharged_bytes(device);
+    return ledger_.charged_on_device(device) + uncharged;
+  };
   return std::make_unique<SwapDesk>(
       std::move(swap), std::move(ledger),
       [this](int control, const ControlMessage& message) { (void)SendControl(control, message); });

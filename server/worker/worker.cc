@@ -26,6 +26,7 @@
 #include "server/worker/busy_clock.h"
 #include "server/worker/control_client.h"
 #include "server/worker/net_pacer.h"
+#include "server/worker/process_memory.h"
 #include "server/worker/sandbox.h"
 #include "server/worker/worker_probe.h"
 #include "server/worker/worker_setup.h"
@@ -481,6 +482,11 @@ int WorkerMain(const std::vector<std::string>& arguments) {
       std::fprintf(stderr, "farcall worker: warning: not confined: %s\n", denied.message().c_str());
     }
   }
+#ifdef FARCALL_NVML
+  if (arguments.size() >= 2 && arguments[0] == "process-memory") {
+    _exit(TellProcessMemory(arguments[1], {arguments.begin() + 2, arguments.end()}));
+  }
+#endif
   if (probes) {
     CatchOutput();
   }

@@ -9,8 +9,8 @@ namespace farcall::server {
 
 inline constexpr int kControlDescriptor = 3;  // where a worker finds its control socket
 
-// `farcall worker` and `farcall worker probe PATH`; started by the supervisor only. The process's
-// exit code.
+// `farcall worker`, `farcall worker probe PATH`, `farcall worker process-memory ...`; started by
+// the supervisor only. The process's exit code.
 int WorkerMain(const std::vector<std::string>& arguments);
 
 }  // namespace farcall::server

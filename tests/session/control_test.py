@@ -13,29 +13,10 @@ import tempfile
 import unittest
 import urllib.request
 
-from harness import BUILD, FARCALL, HERE, Client, Server, run, until
+from harness import BUILD, FARCALL, HERE, Client, Server, Teller, run, until
 
 MIB = 1 << 20
 CONTROL = BUILD / "libexec/farcall/farcall-control"
-
-
-class Teller:
-    """A client that takes and gives back device memory as it is told."""
-
-    def __init__(self, server, **environment):
-        self.client = Client(server.url, sys.executable, HERE / "programs/teller.py", stdin=subprocess.PIPE, environment=environment)
-        self.client.wait_line("ready")
-
-    def say(self, line):
-        told = len(self.client.out)
-        self.client.process.stdin.write(line + "\n")
-        self.client.process.stdin.flush()
-        until(lambda: len(self.client.out) > told or self.client.process.poll() is not None, what=line)
-        return self.client.out[-1]
-
-    def end(self):
-        self.client.process.stdin.close()
-        self.client.wait()
 
 
 class Control(unittest.TestCase):

@@ -128,6 +128,25 @@ class Client:
         self.process.wait()
 
 
+class Teller:
+    """A client that takes and gives back device memory as it is told."""
+
+    def __init__(self, server, **environment):
+        self.client = Client(server.url, sys.executable, HERE / "programs/teller.py", stdin=subprocess.PIPE, environment=environment)
+        self.client.wait_line("ready")
+
+    def say(self, line):
+        told = len(self.client.out)
+        self.client.process.stdin.write(line + "\n")
+        self.client.process.stdin.flush()
+        until(lambda: len(self.client.out) > told or self.client.process.poll() is not None, what=line)
+        return self.client.out[-1]
+
+    def end(self):
+        self.client.process.stdin.close()
+        self.client.wait()
+
+
 def run(endpoint, *command, **options):
     client = Client(endpoint, *command, **options)
     client.wait()

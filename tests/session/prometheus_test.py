@@ -12,8 +12,8 @@ import unittest
 import urllib.parse
 import urllib.request
 
-from control_test import CONTROL, MIB, Teller
-from harness import HERE, Server, until
+from control_test import CONTROL, MIB
+from harness import HERE, Server, Teller, until
 
 DASHBOARD = HERE.parent.parent / "deploy/grafana/farcall.json"
 # Nothing runs on the device of these tests' program, so these have no series.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A FAKE libnvidia-ml.so.1 for tests of mode mig: GPU 0 has MIG on and the instances that
-// $FAKE_MIG names, separated by commas, an empty name being a gap; GPU 1 has MIG off.
+// A FAKE libnvidia-ml.so.1 for tests of what a server does with NVML's answers. For mode mig: GPU 0
+// has MIG on and the instances that $FAKE_MIG names, separated by commas, an empty name being a
+// gap; GPU 1 has MIG off. By UUID GPU 0 is found whatever it is, and the processes on it are the
+// lines "PID BYTES" of the file $FAKE_GPU_PROCESSES; without one it does not say.
 #include <nvml.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -63,6 +66,30 @@ nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t, unsigned index,
   if (index >= g_instances.size() || g_instances[index].empty()) return NVML_ERROR_NOT_FOUND;
   *instance = reinterpret_cast<nvmlDevice_t>(&g_instances[index]);
   return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char*, nvmlDevice_t* device) {
+  return nvmlDeviceGetHandleByIndex_v2(0, device);
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, unsigned* count,
+                                                     nvmlProcessInfo_t* processes) {
+  const char* path = std::getenv("FAKE_GPU_PROCESSES");
+  if (path == nullptr) return NVML_ERROR_NOT_SUPPORTED;
+  std::ifstream file(path);
+  unsigned found = 0;
+  unsigned long long pid = 0, bytes = 0;
+  while (file >> pid >> bytes) {
+    if (found < *count) {
+      processes[found] = {};
+      processes[found].pid = static_cast<unsigned>(pid);
+      processes[found].usedGpuMemory = bytes;
+    }
+    ++found;
+  }
+  bool fits = found <= *count;
+  *count = found;
+  return fits ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* uuid, unsigned bytes) {

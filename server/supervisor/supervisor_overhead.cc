@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the driver takes for sessions beside their allocations (overhead_desk.h): who is asked, what
+// is charged, and what is told of it.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "server/nvml/nvml_desk.h"
+#include "server/supervisor/supervisor.h"
+#include "server/worker/uuid_text.h"
+
+namespace farcall::server {
+
+namespace {
+
+#ifdef FARCALL_NVML
+constexpr bool kHasNvml = true;
+std::string PathOfNvml(const std::string& device_path) {
+  return NvmlPath(device_path);
+}
+#else
+constexpr bool kHasNvml = false;
+std::string PathOfNvml(const std::string&) {
+  return "";
+}
+#endif
+
+}  // namespace
+
+// Only NVIDIA's driver: contexts and programs of a software device are in no device's memory.
+std::unique_ptr<OverheadDesk> Supervisor::MakeOverheadDesk() {
+  if (devices_.choice.kind != "cuda" || !kHasNvml) {
+    return nullptr;
+  }
+  OverheadDesk::Hooks hooks;
+  hooks.own_bytes = [this](int control, int device) { return BytesOnDevice(control, device); };
+  hooks.charge = [this](int control, int device, uint64_t bytes) {
+    return ChargeOverhead(control, device, bytes);
+  };
+  hooks.ask = [this](uint64_t id) { return AskProcessMemory(id); };
+  return std::make_unique<OverheadDesk>(static_cast<int>(devices_.report.devices.size()),
+                                        options_.charges_overhead, std::move(hooks));
+}
+
+// What is shared counts for each that has it: which of them the driver's figure holds is not known.
+uint64_t Supervisor::BytesOnDevice(int control, int device) const {
+  const Worker& worker = *workers_.at(control);
+  auto charge = worker.charges.find(device);
+  uint64_t bytes = charge == worker.charges.end() ? 0 : charge->second.bytes();
+  bytes -= UnspentOf(worker, device);
+  if (swap_ != nullptr) {
+    auto out = swap_->Of(control, SteadyNow()).out_bytes;
+    auto index = static_cast<size_t>(device);
+    bytes -= index < out.size() ? std::min(bytes, out[index]) : 0;
+  }
+  for (const auto& [token, shared] : shared_) {
+    bytes += shared.device == device && shared.holders.count(control) != 0 ? shared.bytes : 0;
+  }
+  return bytes;
+}
+
+quota::Charge Supervisor::ChargeOverhead(int control, int device, uint64_t bytes) {
+  const Worker& worker = *workers_.at(control);
+  uint64_t fits = std::min(bytes, ledger_.usage(worker.vgpu, device).free_bytes());
+  if (fits < bytes && UnspentByOthers(worker, device) + UnspentOf(worker, device) != 0) {
+    RecallFrom(worker.vgpu, device, nullptr);
+  }
+  Result<quota::Charge> charged = ledger_.Reserve(worker.vgpu, device, fits);
+  if (!charged.ok()) {
+    return {};
+  }
+  totals_.NoteCharged(device, ledger_.charged_on_device(device));
+  return std::move(*charged);
+}
+
+bool Supervisor::AskProcessMemory(uint64_t id) {
+  if (no_process_memory_) {
+    return false;
+  }
+  if (!process_memory_.runs()) {
+    std::vector<std::string> arguments = {"farcall", "worker", "process-memory",
+                                          PathOfNvml(devices_.choice.path)};
+    for (const DeviceSnapshot& device : devices_.report.devices) {
+      arguments.push_back(UuidText(device.uuid));
+    }
+    Status started = process_memory_.Start(std::move(arguments), -1);
+    if (!started.ok()) {
+      spdlog::warn("what sessions take beside their allocations is not known: {}",
+                   started.message());
+      no_process_memory_ = true;
+      return false;
+    }
+  }
+  ControlMessage question;
+  question.type = ControlType::kAskProcessMemory;
+  question.id = id;
+  process_memory_.Send(question);
+  return true;
+}
+
+void Supervisor::HearProcessMemory(const ControlMessage& message) {
+  const std::string known = overhead_->why_unknown();
+  overhead_->Hear(message);
+  if (overhead_->why_unknown() != known && !overhead_->why_unknown().empty()) {
+    spdlog::info("what sessions take beside their allocations is not known: {}",
+                 overhead_->why_unknown());
+  }
+}
+
+uint64_t Supervisor::OverheadOf(const std::string& vgpu, int device, bool charged) const {
+  uint64_t total = 0;
+  for (const auto& [control, worker] : workers_) {
+    if (overhead_ != nullptr && worker->vgpu == vgpu) {
+      total +=
+          charged ? overhead_->charged_bytes(control, device) : overhead_->bytes(control, device);
+    }
+  }
+  return total;
+}
+
+}  // namespace farcall::server
