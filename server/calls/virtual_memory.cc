@@ -50,6 +50,9 @@ Status Serve_cuMemCreate(ServeCall& call) {
         Made memory;
         std::string detail;
         CUresult result = session.user_memory().Create(device, bytes, flags, &memory, &detail);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY && session.MakeRoom(device, bytes)) {
+          result = session.user_memory().Create(device, bytes, flags, &memory, &detail);
+        }
         if (result == CUDA_SUCCESS) {
           KeepMemory(session, handle, std::move(memory));
         }

@@ -69,7 +69,8 @@ void DeviceMemory::DropChunk(uint64_t base, const Chunk& chunk) {
   api_.cuMemRelease(chunk.handle);
 }
 
-CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::string* detail) {
+CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::string* detail,
+                             uint64_t ahead) {
   constexpr int kTries = 3;
   uint64_t room = CreditHalf(window_).bytes;
   if (!has_window() || bytes == 0 || bytes > room) {
@@ -78,16 +79,17 @@ CUresult DeviceMemory::Grant(int device, uint64_t bytes, Window* range, std::str
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   bytes = (bytes + kChunkGranularityBytes - 1) / kChunkGranularityBytes * kChunkGranularityBytes;
+  uint64_t whole = bytes + ahead / kChunkGranularityBytes * kChunkGranularityBytes;
   bool device_refused = false;
-  CUresult result = GrantNew(device, bytes, range, detail, &device_refused);
-  for (int i = 1; i < kTries && device_refused && broker_.NoteDeviceFull(device, bytes); ++i) {
-    result = GrantNew(device, bytes, range, detail, &device_refused);
+  CUresult result = GrantNew(device, whole, bytes, range, detail, &device_refused);
+  for (int i = 1; i < kTries && device_refused && broker_.NoteDeviceFull(device, whole); ++i) {
+    result = GrantNew(device, whole, bytes, range, detail, &device_refused);
   }
-  return result == CUDA_SUCCESS || !Regrant(device, bytes, range) ? result : CUDA_SUCCESS;
+  return result == CUDA_SUCCESS || !Regrant(device, whole, range) ? result : CUDA_SUCCESS;
 }
 
-CUresult DeviceMemory::GrantNew(int device, uint64_t bytes, Window* range, std::string* detail,
-                                bool* device_refused) {
+CUresult DeviceMemory::GrantNew(int device, uint64_t bytes, uint64_t first, Window* range,
+                                std::string* detail, bool* device_refused) {
   const auto credit = static_cast<int64_t>(bytes);
   *device_refused = false;
   broker_.use().Unspent(device, credit);
@@ -100,7 +102,8 @@ CUresult DeviceMemory::GrantNew(int device, uint64_t bytes, Window* range, std::
   uint64_t base = TakeRange(bytes);
   lock.unlock();  // the driver may take long to map; the range is ours
   std::map<uint64_t, Chunk> made;
-  CUresult result = base == 0 ? CUDA_ERROR_OUT_OF_MEMORY : MapChunks(device, base, bytes, &made);
+  CUresult result =
+      base == 0 ? CUDA_ERROR_OUT_OF_MEMORY : MapChunks(device, base, bytes, first, &made);
   lock.lock();
   if (result != CUDA_SUCCESS) {
     if (base != 0) {
@@ -125,10 +128,10 @@ CUresult DeviceMemory::GrantNew(int device, uint64_t bytes, Window* range, std::
   return CUDA_SUCCESS;
 }
 
-CUresult DeviceMemory::MapChunks(int device, uint64_t base, uint64_t bytes,
+CUresult DeviceMemory::MapChunks(int device, uint64_t base, uint64_t bytes, uint64_t first,
                                  std::map<uint64_t, Chunk>* made) {
   for (uint64_t mapped = 0; mapped < bytes;) {
-    uint64_t step = std::min(bytes - mapped, kLargestChunkBytes);
+    uint64_t step = std::min((mapped < first ? first : bytes) - mapped, kLargestChunkBytes);
     Chunk chunk;
     CUresult result = MapChunk(device, base + mapped, step, &chunk);
     if (result != CUDA_SUCCESS) {

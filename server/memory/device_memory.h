@@ -36,8 +36,10 @@ class DeviceMemory {
   const Window& window() const { return window_; }
 
   // Backs a contiguous range. CUDA_ERROR_OUT_OF_MEMORY with a line in `detail` if the quota or the
-  // device refuses.
-  CUresult Grant(int device, uint64_t bytes, Window* range, std::string* detail);
+  // device refuses. `ahead`: so many bytes more behind it, in chunks of their own, so that they may
+  // go back without it.
+  CUresult Grant(int device, uint64_t bytes, Window* range, std::string* detail,
+                 uint64_t ahead = 0);
   // In all chunks of the device, spent or not.
   uint64_t granted_bytes(int device) const;
   // What is free of the device to this session: what the ledger says, and what came back of chunks
@@ -108,6 +110,12 @@ class DeviceMemory {
   Moved MoveIn(const std::map<int, CUcontext>& contexts, HostSlabs& slabs);
   // Of a device's chunks, what is out.   Thread  any
   uint64_t out_bytes(int device) const;
+  // Makes chunks of which a part came back smaller by that part, which is refunded: what lies in
+  // the rest is copied to `slabs` and back to its addresses. Nothing of the session runs meanwhile.
+  // A result that is no success: what lay in a chunk is lost.   Thread  one
+  Moved SplitChunks(int device, CUcontext context, HostSlabs& slabs);
+  // Whether that would make so many bytes free.   Thread  any
+  bool SplitsFor(int device, uint64_t bytes);
 
   // Whether the whole range is the session's.
   bool Contains(uint64_t address, uint64_t bytes) const;
@@ -126,6 +134,7 @@ class DeviceMemory {
     HostSlabs* out = nullptr;  // not on the device: its bytes are in a slab of these
     std::byte* slab = nullptr;
   };
+  using Piece = std::pair<uint64_t, uint64_t>;  // base, bytes
   struct Span {
     uint64_t end = 0;
     int device = 0;
@@ -155,12 +164,20 @@ class DeviceMemory {
   Status Charge(int device, uint64_t bytes);
   void PutRange(uint64_t base, uint64_t bytes);
   CUresult MapChunk(int device, uint64_t base, uint64_t bytes, Chunk* chunk);
-  CUresult MapChunks(int device, uint64_t base, uint64_t bytes, std::map<uint64_t, Chunk>* made);
-  CUresult GrantNew(int device, uint64_t bytes, Window* range, std::string* detail,
+  // No chunk lies on both sides of base + first.
+  CUresult MapChunks(int device, uint64_t base, uint64_t bytes, uint64_t first,
+                     std::map<uint64_t, Chunk>* made);
+  CUresult GrantNew(int device, uint64_t bytes, uint64_t first, Window* range, std::string* detail,
                     bool* device_refused);
   void DropChunk(uint64_t base, const Chunk& chunk);
   Moved MoveDeviceOut(int device, CUstream stream, HostSlabs& slabs);
   Moved MoveDeviceIn(int device, CUstream stream, HostSlabs& slabs);
+  // MapChunk, and who may reach the device may reach it.
+  CUresult MapAgain(int device, uint64_t base, uint64_t bytes, Chunk* chunk);
+  static bool MaySplit(const Chunk& chunk, int device);
+  std::vector<Piece> KeptPieces(uint64_t base, const Chunk& chunk) const;
+  uint64_t SplitChunk(uint64_t base, CUcontext context, CUstream stream, HostSlabs& slabs,
+                      CUresult* result);
   // All of it has been returned: its memory and its charge go.
   std::map<uint64_t, Chunk>::iterator RetireChunk(std::map<uint64_t, Chunk>::iterator chunk);
   CUresult ShareChunk(uint64_t base, ShareToken* token, uint64_t* bytes, std::string* detail);

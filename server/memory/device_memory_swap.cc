@@ -94,6 +94,23 @@ DeviceMemory::Moved DeviceMemory::MoveDeviceOut(int device, CUstream stream, Hos
   return moved;
 }
 
+CUresult DeviceMemory::MapAgain(int device, uint64_t base, uint64_t bytes, Chunk* chunk) {
+  CUresult result = MapChunk(device, base, bytes, chunk);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  std::lock_guard lock(mutex_);
+  for (const auto& [owner, accessor] : peers_) {
+    if (owner == device) {
+      CUmemAccessDesc access{};
+      access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {accessor}};
+      access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+      api_.cuMemSetAccess(base, bytes, &access, 1);
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
 DeviceMemory::Moved DeviceMemory::MoveDeviceIn(int device, CUstream stream, HostSlabs& slabs) {
   struct Entering {
     uint64_t base = 0;
@@ -114,19 +131,11 @@ DeviceMemory::Moved DeviceMemory::MoveDeviceIn(int device, CUstream stream, Host
   for (; made < entering.size(); ++made) {
     Entering& each = entering[made];
     uint64_t bytes = each.chunk.bytes;
-    moved.result = MapChunk(device, each.base, bytes, &each.chunk);
+    moved.result = MapAgain(device, each.base, bytes, &each.chunk);
     if (moved.result != CUDA_SUCCESS) {
       break;
     }
     std::lock_guard lock(mutex_);
-    for (const auto& [owner, accessor] : peers_) {
-      if (owner == device) {
-        CUmemAccessDesc access{};
-        access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {accessor}};
-        access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-        api_.cuMemSetAccess(each.base, bytes, &access, 1);
-      }
-    }
     moved.result = api_.cuMemcpyHtoDAsync_v2(each.base, each.slab, bytes, stream);
     if (moved.result != CUDA_SUCCESS) {
       DropChunk(each.base, each.chunk);

@@ -13,6 +13,7 @@ using quota::Ns;
 
 // A program that pauses this long is said to be idle; one that works is never asked more often.
 constexpr Ns kQuiet = 10 * quota::kMillisecond;
+constexpr Ns kSplitPatience = 2 * quota::kSecond;
 
 }  // namespace
 
@@ -35,6 +36,9 @@ void MemorySwap::TellMoved(DeviceMemory& memory) {
 bool MemorySwap::Admit() {
   State state = state_.load(std::memory_order_acquire);
   if (state == State::kIn) {
+    if (!swaps_) {
+      return true;
+    }
     touched_ = true;
     asked_ = false;
     if (std::exchange(told_idle_, false)) {
@@ -70,7 +74,7 @@ void MemorySwap::Fence(SwapGround& ground) {
 
 void MemorySwap::Serve(SwapGround& ground) {
   State state = state_.load(std::memory_order_acquire);
-  if (state == State::kIn) {
+  if (state == State::kIn && swaps_) {
     WatchIdle(ground);
   } else if (state == State::kDraining) {
     Drain(ground);
@@ -120,6 +124,12 @@ void MemorySwap::Drain(SwapGround& ground) {
     drain_until_ = 0;
     contexts_ = ground.Contexts();
     memory_ = &ground.SwappedMemory();
+    std::lock_guard lock(mutex_);
+    if (splits()) {
+      state_.store(State::kSplitting, std::memory_order_release);
+      mover_.Submit([this, device = splitting_->device] { SplitNow(*memory_, device); });
+      return;
+    }
     state_.store(State::kMovingOut, std::memory_order_release);
     mover_.Submit([this] { MoveOut(*memory_); });
   } else if (hooks_.now() >= drain_until_) {
@@ -127,10 +137,78 @@ void MemorySwap::Drain(SwapGround& ground) {
     fencing_ = false;
     drain_until_ = 0;
     touched_ = true;
+    std::unique_lock lock(mutex_);
+    if (splits()) {
+      lock.unlock();
+      return EndSplit(false);
+    }
+    lock.unlock();
     state_.store(State::kIn, std::memory_order_release);
     Tell(ControlType::kSwapDone, static_cast<uint64_t>(SwapOutcome::kStayed));
     hooks_.wake();
   }
+}
+
+bool MemorySwap::Split(int device) {
+  std::unique_lock lock(mutex_);
+  if (state_.load(std::memory_order_acquire) != State::kIn || splitting_ || stopped_) {
+    return false;  // what it asked for was refused while it was moving: it may ask again
+  }
+  splitting_ = Splitting{device};
+  patience_ns_ = kSplitPatience;
+  waiting_splits_.fetch_add(1);
+  state_.store(State::kDraining, std::memory_order_release);
+  lock.unlock();
+  hooks_.wake();
+  lock.lock();
+  split_over_.wait(lock, [this] { return splitting_->is_over; });
+  waiting_splits_.fetch_sub(1);
+  bool gained = splitting_->gained;
+  splitting_.reset();
+  return gained;
+}
+
+void MemorySwap::Stop() {
+  mover_.Stop();
+  std::lock_guard lock(mutex_);
+  stopped_ = true;
+  if (splits()) {
+    splitting_->is_over = true;
+    split_over_.notify_all();
+  }
+}
+
+void MemorySwap::EndSplit(bool gained) {
+  std::optional<ControlMessage> out;
+  {
+    std::lock_guard lock(mutex_);
+    if (!splits()) {
+      return;  // stopped
+    }
+    splitting_->is_over = true;
+    splitting_->gained = gained;
+    out = std::exchange(asked_out_, {});
+    state_.store(State::kIn, std::memory_order_release);
+  }
+  split_over_.notify_all();
+  if (out) {
+    Hear(*out);
+  }
+  hooks_.wake();
+}
+
+void MemorySwap::SplitNow(DeviceMemory& memory, int device) {
+  auto context = contexts_.find(device);
+  DeviceMemory::Moved moved;
+  if (context != contexts_.end()) {
+    moved = memory.SplitChunks(device, context->second, slabs_);
+    slabs_.Trim();
+  }
+  if (moved.result != CUDA_SUCCESS) {
+    hooks_.end({Code::kInternal, "its memory could not be put back: the device answers code " +
+                                     std::to_string(moved.result)});
+  }
+  EndSplit(moved.bytes != 0);
 }
 
 void MemorySwap::MoveOut(DeviceMemory& memory) {
@@ -170,7 +248,9 @@ void MemorySwap::MoveIn(DeviceMemory& memory, bool keep) {
 void MemorySwap::Hear(const ControlMessage& message) {
   std::lock_guard lock(mutex_);
   State state = state_.load(std::memory_order_acquire);
-  if (message.type == ControlType::kSwapOut && state == State::kIn) {
+  if (message.type == ControlType::kSwapOut && splits()) {
+    asked_out_ = message;
+  } else if (message.type == ControlType::kSwapOut && state == State::kIn) {
     patience_ns_ = static_cast<Ns>(std::min<uint64_t>(message.a, INT64_MAX / 4));
     state_.store(State::kDraining, std::memory_order_release);
     hooks_.wake();
@@ -185,7 +265,7 @@ Ns MemorySwap::ServeAt() const {
   if (state == State::kDraining) {
     return drain_until_;  // 0: at once
   }
-  return state == State::kIn && !told_idle_ && !fencing_ ? quiet_since_ + kQuiet : kNever;
+  return state == State::kIn && swaps_ && !told_idle_ && !fencing_ ? quiet_since_ + kQuiet : kNever;
 }
 
 }  // namespace farcall::server

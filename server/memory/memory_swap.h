@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session's side of swapping: when its memory may leave the device, and which records wait for it
-// to be back. The supervisor decides (swap_desk.h).
+// to be back. The supervisor decides (swap_desk.h). And, without any swapping, its memory in
+// smaller chunks where it has run out of it, for which its work has to stand still as well.
 #pragma once
 
 #include <cuda.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "proto/status.h"
 #include "quota/compute_quota.h"
@@ -43,8 +46,10 @@ class MemorySwap {
  public:
   static constexpr quota::Ns kNever = INT64_MAX;
 
-  MemorySwap(const DriverApi& api, int devices, SwapHooks hooks)
-      : devices_(devices), hooks_(std::move(hooks)), slabs_(api), mover_([] {}) {}
+  // `swaps`: the server may ask for the session's memory, and wants to know when it idles.
+  MemorySwap(const DriverApi& api, int devices, bool swaps, SwapHooks hooks)
+      : devices_(devices), swaps_(swaps), hooks_(std::move(hooks)), slabs_(api), mover_([] {}) {}
+  bool swaps() const { return swaps_; }
 
   // ---- the issue thread
   // Whether a record that may need the session's memory may be served. If not, it is asked for, and
@@ -58,25 +63,35 @@ class MemorySwap {
   void Serve(SwapGround& ground);
   quota::Ns ServeAt() const;
   void ForgetContext(CUcontext context) { slabs_.ForgetContext(context); }  // any thread
-  // No move goes on afterwards.
-  void Stop() { mover_.Stop(); }
+  // No move goes on afterwards, and nobody waits for one.
+  void Stop();
 
   // ---- any thread
   // kSwapOut, kSwapIn.
   void Hear(const ControlMessage& message);
+  // Gives back what came back of chunks still in use, once the session's work stands still; waits
+  // for that. False: it does not within two seconds, or nothing came of it.
+  //   Thread  one of the session's helpers
+  bool Split(int device);
+  // Helpers that are in Split: they work with nothing.
+  int waiting_splits() const { return waiting_splits_.load(); }
 
  private:
-  enum class State { kIn, kDraining, kMovingOut, kOut, kMovingIn };
+  enum class State { kIn, kDraining, kMovingOut, kOut, kMovingIn, kSplitting };
 
   void WatchIdle(SwapGround& ground);
   void Drain(SwapGround& ground);
   void MoveOut(DeviceMemory& memory);
   void MoveIn(DeviceMemory& memory, bool keep);
+  void SplitNow(DeviceMemory& memory, int device);
+  void EndSplit(bool gained);
+  bool splits() const { return splitting_ && !splitting_->is_over; }  // mutex_ held
   void Fence(SwapGround& ground);
   void Tell(ControlType type, uint64_t a, uint64_t b = 0, uint64_t c = 0, int device = 0);
   void TellMoved(DeviceMemory& memory);
 
   const int devices_;
+  const bool swaps_;
   const SwapHooks hooks_;
   HostSlabs slabs_;
   std::atomic<State> state_{State::kIn};
@@ -94,6 +109,15 @@ class MemorySwap {
 
   std::mutex mutex_;  // below; state changes
   quota::Ns patience_ns_ = 0, drain_until_ = 0;
+  struct Splitting {
+    int device = 0;
+    bool is_over = false, gained = false;
+  };
+  std::optional<Splitting> splitting_;       // what it drains for; else it is to leave
+  std::optional<ControlMessage> asked_out_;  // meanwhile
+  std::condition_variable split_over_;
+  bool stopped_ = false;
+  std::atomic<int> waiting_splits_{0};
   Helper mover_;
 };
 

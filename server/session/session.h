@@ -161,6 +161,9 @@ class Session final : public LinkObserver, private SwapGround {
   }
   void OnHelper(std::function<void()> task) { helper_.Submit(std::move(task)); }
   void OnMemoryHelper(std::function<void()> task) { memory_helper_.Submit(std::move(task)); }
+  // What was refused may be granted now: chunks have given back what was not in use of them. Waits
+  // for the session's work.   Thread  the memory helper
+  bool MakeRoom(int device, uint64_t bytes);
   void Wake();
   // Moves what device code printed to the client. Before a reply that a program may take as "it has
   // printed".

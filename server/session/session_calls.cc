@@ -98,13 +98,17 @@ void Session::ServeNeedCredit(const RecordHeader& header, int device, uint64_t b
   // that grows asks seldom. A refusal of the surplus is none.
   uint64_t free_bytes = memory_.Query(device).free_bytes();
   // Where others may have to leave for it, no more than is asked.
-  uint64_t most_ahead = options_.swap == nullptr ? kMaxCreditAheadBytes : 0;
+  bool swaps = options_.swap != nullptr && options_.swap->swaps();
+  uint64_t most_ahead = swaps ? 0 : kMaxCreditAheadBytes;
   uint64_t ahead = std::min({memory_.granted_bytes(device), most_ahead, free_bytes / 8}) /
                    kChunkGranularityBytes * kChunkGranularityBytes;
   if (ahead != 0 && bytes <= free_bytes - ahead) {
-    result = memory_.Grant(device, bytes + ahead, &range, &detail);
+    result = memory_.Grant(device, bytes, &range, &detail, ahead);
   }
   if (result != CUDA_SUCCESS) {
+    result = memory_.Grant(device, bytes, &range, &detail);
+  }
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && MakeRoom(device, bytes)) {
     result = memory_.Grant(device, bytes, &range, &detail);
   }
   Builder out;

@@ -40,7 +40,12 @@ void Session::FenceAll(std::function<void()> done) {
 bool Session::Quiet() {
   int busy = (helper_.busy() ? 1 : 0) + (memory_helper_.busy() ? 1 : 0);
   return captures_.load() == 0 && completion_.idle() && !library_helper_.busy() &&
-         busy <= broker_.waiting_charges();
+         busy <= broker_.waiting_charges() + options_.swap->waiting_splits();
+}
+
+bool Session::MakeRoom(int device, uint64_t bytes) {
+  return options_.swap != nullptr && memory_.SplitsFor(device, bytes) &&
+         options_.swap->Split(device);
 }
 
 std::map<int, CUcontext> Session::Contexts() {

@@ -153,9 +153,9 @@ class Worker {
     options.clock = clock_.get();
     if (setup_.swaps) {
       control_.SetSwaps();
-      swap_ = MakeSwap(options.devices);
-      options.swap = swap_.get();
     }
+    swap_ = MakeSwap(options.devices);
+    options.swap = swap_.get();
     auto session = std::make_unique<Session>(api_, options, control_);
     bool has_vmm = true;
     for (const DeviceSnapshot& device : welcome.devices) {
@@ -346,7 +346,7 @@ class Worker {
     };
     hooks.now = SteadyNow;
     hooks.end = [this](const Status& why) { session_->Stop(why); };
-    return std::make_unique<MemorySwap>(api_, devices, std::move(hooks));
+    return std::make_unique<MemorySwap>(api_, devices, setup_.swaps, std::move(hooks));
   }
 
   // One that is only being opened has nothing to move yet.

@@ -34,6 +34,13 @@ class Memory(unittest.TestCase):
         with Server("--mem", "128MiB") as server:
             self.passes(server, "mapped", "exact")
 
+    def test_all_that_is_free_can_be_had_at_once(self):
+        for flags in ([], ["--oversubscribe", "1.5"], ["--overhead", "host"]):
+            with Server("--mem", "128MiB", *flags) as server:
+                for seed in (1, 2, 3):
+                    with self.subTest(f"{flags} {seed}"):
+                        self.assertIn("packed", self.passes(server, "packed", seed, 60).out[-2])
+
     def test_64_threads_race_for_the_quota(self):
         with Server("--mem", "128MiB") as server:
             out = self.passes(server, "mapped", "race", 64, 8).out
