@@ -12,6 +12,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <mutex>
 
 namespace farcall::cpu_device {
@@ -146,7 +147,9 @@ void InstallFaultHandlers() {
 ExecResult RunGuarded(void (*body)(void*), void* argument, const char* kernel_name) {
   InstallFaultHandlers();
   static thread_local AltStack alt_stack;
-  static thread_local Guard guard;
+  // Apart: a library that is opened late gets little room for its threads' static storage.
+  static thread_local const std::unique_ptr<Guard> own = std::make_unique<Guard>();
+  Guard& guard = *own;
   FindStackBounds();
   (void)&alt_stack;
   guard.status = ExecStatus::kOk;
