@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu-device/driver/ranges.h"
 
+#include <iterator>
 #include <utility>
 
 namespace farcall::cpu_device {
@@ -24,6 +25,15 @@ bool MappedThrough(const Range& range, uint64_t address, uint64_t bytes, int dev
   }
   return true;
 }
+
+// What a thread found last, and when: a kernel goes from one of its few arrays to the other.
+struct LastFound {
+  struct Piece {
+    uint64_t version = 0, start = 0, bytes = 0;
+  };
+  Piece pieces[4];
+  uint32_t next = 0;
+};
 
 }  // namespace
 
@@ -96,18 +106,18 @@ bool RangeMap::Accessible(uint64_t address, uint64_t bytes, int device, bool wri
 }
 
 bool RangeMap::MaybeMapped(uint64_t address) const {
-  // What this thread found last, and when.
-  static thread_local struct { uint64_t version = 0, start = 0, bytes = 0; } last;
-  if (address - last.start < last.bytes &&
-      version_.load(std::memory_order_acquire) == last.version) {
-    return true;
+  static thread_local LastFound last;
+  const uint64_t version = version_.load(std::memory_order_acquire);
+  for (const LastFound::Piece& piece : last.pieces) {
+    if (address - piece.start < piece.bytes && piece.version == version) return true;
   }
   std::shared_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return true;
   const Range* range = At(address);
   if (range == nullptr) return false;
   if (range->kind == RangeKind::kReservation) return MappedThrough(*range, address, 1, 0, false);
-  last = {version_.load(std::memory_order_relaxed), range->start, range->bytes};
+  last.pieces[last.next++ % std::size(last.pieces)] = {version_.load(std::memory_order_relaxed),
+                                                       range->start, range->bytes};
   return true;
 }
 
