@@ -28,6 +28,7 @@
 
 #include "cpu-device/jit/contraction.h"
 #include "cpu-device/jit/emitter.h"
+#include "cpu-device/jit/first_values.h"
 #include "cpu-device/jit/regions/regions.h"
 #include "cpu-device/jit/window_checks.h"
 
@@ -60,6 +61,7 @@ std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(llvm::CodeGenOptLevel lev
 // What all kernels get first: registers become values, and what may be an fma does.
 llvm::FunctionPassManager Prepare() {
   llvm::FunctionPassManager passes;
+  passes.addPass(FirstValuesPass());
   passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   passes.addPass(llvm::EarlyCSEPass());
   passes.addPass(ContractionPass());
