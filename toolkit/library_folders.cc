@@ -3,13 +3,17 @@
 #include "toolkit/library_folders.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
+#include <set>
 
 namespace farcall {
 
@@ -94,7 +98,8 @@ void SortNewestFirst(std::vector<std::string>* files) {
 bool IsOursByFolder(const std::string& file) {
   std::error_code error;
   const fs::path folder = fs::canonical(file, error).parent_path();
-  return folder.filename() == "thin" && folder.parent_path().filename() == "farcall";
+  return (folder.filename() == "thin" || folder.filename() == "device") &&
+         folder.parent_path().filename() == "farcall";
 }
 
 std::vector<std::string> LibraryFolders() {
@@ -139,6 +144,44 @@ std::vector<std::string> LoaderFolders() {
     folders.emplace_back(info->dls_serpath[i].dls_name);
   }
   return folders;
+}
+
+// A string among others, each with its end: the name, and then the path.
+std::string LoaderCachePath(const std::string& file) {
+  static const std::string* cache = [] {
+    std::ifstream in("/etc/ld.so.cache", std::ios::binary);
+    return new std::string(std::istreambuf_iterator<char>(in), {});
+  }();
+  const std::string tail = "/" + file + '\0';
+  const size_t at = cache->find(tail);
+  if (at == std::string::npos) return {};
+  const size_t start = cache->rfind('\0', at) + 1;
+  return cache->substr(start, at + tail.size() - 1 - start);
+}
+
+std::vector<std::string> LoadedPackageFolders() {
+  std::set<std::string> sites;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, size_t, void* found) {
+        const std::string path = object->dlpi_name;
+        for (const char* site : {"/site-packages/", "/dist-packages/"}) {
+          const size_t at = path.find(site);
+          if (at != std::string::npos) {
+            static_cast<std::set<std::string>*>(found)->insert(
+                path.substr(0, at + std::strlen(site)));
+          }
+        }
+        return 0;
+      },
+      &sites);
+  std::vector<std::string> packages;
+  std::error_code error;
+  for (const fs::path site : sites) {
+    for (const auto& package : fs::directory_iterator(site / "nvidia", error)) {
+      packages.push_back(package.path().string());
+    }
+  }
+  return packages;
 }
 
 // In site-packages of the interpreters on PATH and of the active environment.

@@ -13,6 +13,10 @@ std::vector<std::string> ToolkitFolders();
 std::vector<std::string> PackageFolders();
 // The folders that dlopen searches for a bare name: of the program, with its run paths.
 std::vector<std::string> LoaderFolders();
+// The file that ldconfig's cache names for it; empty: none.
+std::string LoaderCachePath(const std::string& file);
+// Packages (nvidia/<name>) in the site-packages that this process has loaded something from.
+std::vector<std::string> LoadedPackageFolders();
 
 // Where lib<name>.so.<major> may lie, the bare name for the loader last; none of Farcall's own.
 // kBestFirst: of what was not named by folder the newest; kAsFound reads no package's record.

@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <memory>
 
 #include "proto/library_inventory.h"
 #include "server/library/library_desk.h"
@@ -17,22 +14,6 @@ namespace farcall::server {
 namespace fs = std::filesystem;
 
 namespace {
-
-// Whether ldconfig's cache names it: a string among others, each with its end.
-bool IsInLoaderCache(const std::string& file) {
-  static const std::string cache = [] {
-    std::ifstream in("/etc/ld.so.cache", std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  }();
-  // With its own end, and that of what stands ahead of it or a folder's.
-  for (size_t at = cache.find(file); at != std::string::npos; at = cache.find(file, at + 1)) {
-    const char ahead = at == 0 ? '\0' : cache[at - 1];
-    if (cache.c_str()[at + file.size()] == '\0' && (ahead == '\0' || ahead == '/')) {
-      return true;
-    }
-  }
-  return false;
-}
 
 // "13.1.0" of libcublas.so.13.1.0, where the link leads; 0: its name does not say.
 int64_t VersionInName(const fs::path& file) {
@@ -77,7 +58,7 @@ fs::path FirstFile(const std::string& file) {
       return folder / file;
     }
   }
-  return IsInLoaderCache(file) ? fs::path(file) : fs::path();
+  return LoaderCachePath(file).empty() ? fs::path() : fs::path(file);
 }
 
 }  // namespace

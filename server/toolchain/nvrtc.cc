@@ -2,6 +2,8 @@
 // nvrtcCompileProgram for a client, whose program is all in the record (client-shim/nvrtc/). The
 // source is hostile: it names files and options that name files, so the thread that compiles opens
 // none but NVRTC's own and CUDA's headers.
+#include "toolkit/nvrtc.h"
+
 #include <dlfcn.h>
 #include <nvrtc.h>
 
@@ -56,13 +58,7 @@ void ConfineThisThread(const std::string& library, const HeaderFolders& headers)
   thread_local bool confined = false;
   if (confined) return;
   confined = true;
-  // NVRTC opens this when it first compiles, wherever the loader then looks.
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(library, error)) {
-    if (Begins(entry.path().filename().string(), "libnvrtc-builtins.so.")) {
-      dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
-    }
-  }
+  LoadBuiltins(library);
   std::vector<std::string> folders = {library};
   folders.insert(folders.end(), headers.cuda.begin(), headers.cuda.end());
   folders.insert(folders.end(), headers.cccl.begin(), headers.cccl.end());
@@ -93,22 +89,6 @@ bool NamesFiles(const std::string& option) {
                                             "--device-time-trace"};
   return std::any_of(std::begin(kNaming), std::end(kNaming),
                      [&](const char* naming) { return Begins(option, naming); });
-}
-
-// A device that takes PTX alone gets PTX where machine code was asked for.
-bool AskForPtx(std::string* option) {
-  for (const char* arch : {"--gpu-architecture=sm_", "-arch=sm_", "--gpu-architecture sm_"}) {
-    if (Begins(*option, arch)) {
-      const size_t at = option->find("sm_");
-      option->replace(at, 3, "compute_");
-      return true;
-    }
-  }
-  if (Begins(*option, "sm_")) {  // after a lone -arch
-    option->replace(0, 3, "compute_");
-    return true;
-  }
-  return false;
 }
 
 struct Program {
