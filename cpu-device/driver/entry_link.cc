@@ -46,7 +46,11 @@ CUresult Add(CUlinkState state, CUjitInputType type, const void* data, size_t si
   if (data == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(link->mutex);
   std::string ptx;
-  if (type == CU_JIT_INPUT_PTX) {
+  const cuda_abi::Bytes input(static_cast<const uint8_t*>(data), size);
+  // What NVRTC hands out for a cubin beside this device is PTX (cpu-device/compilers).
+  const bool is_text =
+      type == CU_JIT_INPUT_CUBIN && cuda_abi::ClassifyImage(input) == cuda_abi::ImageForm::kPtx;
+  if (type == CU_JIT_INPUT_PTX || is_text) {
     ptx.assign(static_cast<const char*>(data), strnlen(static_cast<const char*>(data), size));
   } else if (type == CU_JIT_INPUT_FATBINARY) {
     if (const CUresult result = CodeOf(data, &ptx, link->jit)) return result;
@@ -54,8 +58,7 @@ CUresult Add(CUlinkState state, CUjitInputType type, const void* data, size_t si
     std::string error;
     std::vector<std::string> units;
     const auto cc = static_cast<uint32_t>(TheDriver().profile.cc());
-    const cuda_abi::Bytes file(static_cast<const uint8_t*>(data), size);
-    if (!ExtractHostCode(file, cc, &units, &error))
+    if (!ExtractHostCode(input, cc, &units, &error))
       return Refuse(*link, error, CUDA_ERROR_NO_BINARY_FOR_GPU);
     if (units.size() > 1) units = {LinkText(units)};
     ptx = std::move(units.front());

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// nvJitLink for a device that executes PTX alone: link-time optimisation stops at PTX, and without
+// it the device's own linker (cuLink) puts the inputs together; nvJitLinkGetLinkedCubin hands out
+// what came of it, which the driver loads like a cubin. All else is the real library's.
+#define NVJITLINK_NO_INLINE
+#include <nvJitLink.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "cpu-device/compilers/device_linker.h"
+#include "cpu-device/compilers/real_library.h"
+
+// As the libraries export them under every version of theirs.
+#define LINK_ENTRY extern "C" __attribute__((visibility("default"))) nvJitLinkResult
+LINK_ENTRY nvJitLinkCreate(nvJitLinkHandle*, uint32_t, const char**);
+LINK_ENTRY nvJitLinkDestroy(nvJitLinkHandle*);
+LINK_ENTRY nvJitLinkAddData(nvJitLinkHandle, nvJitLinkInputType, const void*, size_t, const char*);
+LINK_ENTRY nvJitLinkAddFile(nvJitLinkHandle, nvJitLinkInputType, const char*);
+LINK_ENTRY nvJitLinkComplete(nvJitLinkHandle);
+LINK_ENTRY nvJitLinkGetLinkedCubinSize(nvJitLinkHandle, size_t*);
+LINK_ENTRY nvJitLinkGetLinkedCubin(nvJitLinkHandle, void*);
+LINK_ENTRY nvJitLinkGetErrorLogSize(nvJitLinkHandle, size_t*);
+LINK_ENTRY nvJitLinkGetErrorLog(nvJitLinkHandle, char*);
+extern "C" nvJitLinkResult nvJitLinkGetLinkedPtxSize(nvJitLinkHandle, size_t*);
+extern "C" nvJitLinkResult nvJitLinkGetLinkedPtx(nvJitLinkHandle, char*);
+
+extern "C" const int farcall_lacking = NVJITLINK_ERROR_INTERNAL;
+
+using farcall::cpu_device::DeviceLinker;
+
+namespace {
+
+// What is to become machine code. No linker: -lto, of which the real library makes PTX.
+struct Link {
+  std::unique_ptr<DeviceLinker> linker;
+};
+struct Links {
+  std::mutex mutex;
+  std::unordered_map<nvJitLinkHandle, std::shared_ptr<Link>> live;
+};
+// Never destroyed: handlers of exit may still link.
+Links& TheLinks() {
+  static auto* links = new Links;
+  return *links;
+}
+
+// Null: PTX was asked for, or it is none of those made here.
+std::shared_ptr<Link> Find(nvJitLinkHandle handle) {
+  std::lock_guard lock(TheLinks().mutex);
+  const auto found = TheLinks().live.find(handle);
+  return found == TheLinks().live.end() ? nullptr : found->second;
+}
+
+// The device's linker of this handle; null: the real library links.
+DeviceLinker* LinkerOf(nvJitLinkHandle handle) {
+  const std::shared_ptr<Link> link = Find(handle);
+  return link == nullptr ? nullptr : link->linker.get();
+}
+
+bool Has(const std::vector<const char*>& options, std::string_view wanted) {
+  return std::any_of(options.begin(), options.end(),
+                     [&](const char* option) { return option != nullptr && option == wanted; });
+}
+
+constexpr std::string_view kElf =
+    "\x7f"
+    "ELF";
+
+// What the device's linker is told; CU_JIT_INPUT_PTX also for the text that stands for a cubin.
+bool TypeOf(nvJitLinkInputType type, std::string_view data, CUjitInputType* out) {
+  switch (type) {
+    case NVJITLINK_INPUT_CUBIN:
+    case NVJITLINK_INPUT_PTX:
+      *out = data.starts_with(kElf) ? CU_JIT_INPUT_CUBIN : CU_JIT_INPUT_PTX;
+      return true;
+    case NVJITLINK_INPUT_FATBIN:
+      *out = CU_JIT_INPUT_FATBINARY;
+      return true;
+    case NVJITLINK_INPUT_OBJECT:
+      *out = CU_JIT_INPUT_OBJECT;
+      return true;
+    case NVJITLINK_INPUT_LIBRARY:
+      *out = CU_JIT_INPUT_LIBRARY;
+      return true;
+    case NVJITLINK_INPUT_ANY:
+      *out = data.starts_with("\x50\xed\x55\xba") ? CU_JIT_INPUT_FATBINARY
+             : data.starts_with("!<arch>")        ? CU_JIT_INPUT_LIBRARY
+             : data.starts_with(kElf)             ? CU_JIT_INPUT_OBJECT
+                                                  : CU_JIT_INPUT_PTX;
+      return true;
+    default:  // link-time intermediate code without -lto: the real library says what is wrong
+      return false;
+  }
+}
+
+}  // namespace
+
+nvJitLinkResult nvJitLinkCreate(nvJitLinkHandle* handle, uint32_t count, const char** options) {
+  const auto real = FARCALL_REAL(nvJitLinkCreate);
+  if (real == nullptr) return NVJITLINK_ERROR_INTERNAL;
+  if (options == nullptr) return real(handle, count, options);
+  std::vector<const char*> asked(options, options + count);
+  if (Has(asked, "-ptx")) return real(handle, count, options);
+  const bool is_lto = Has(asked, "-lto");
+  if (is_lto) asked.push_back("-ptx");
+  const nvJitLinkResult result = real(handle, static_cast<uint32_t>(asked.size()), asked.data());
+  if (result == NVJITLINK_SUCCESS) {
+    auto link = std::make_shared<Link>();
+    if (!is_lto) link->linker = std::make_unique<DeviceLinker>();
+    std::lock_guard lock(TheLinks().mutex);
+    TheLinks().live[*handle] = std::move(link);
+  }
+  return result;
+}
+
+nvJitLinkResult nvJitLinkDestroy(nvJitLinkHandle* handle) {
+  const auto real = FARCALL_REAL(nvJitLinkDestroy);
+  if (real == nullptr) return NVJITLINK_ERROR_INTERNAL;
+  if (handle != nullptr) {
+    std::lock_guard lock(TheLinks().mutex);
+    TheLinks().live.erase(*handle);
+  }
+  return real(handle);
+}
+
+nvJitLinkResult nvJitLinkAddData(nvJitLinkHandle handle, nvJitLinkInputType type, const void* data,
+                                 size_t bytes, const char* name) {
+  CUjitInputType device_type;
+  DeviceLinker* linker = LinkerOf(handle);
+  if (linker != nullptr && data != nullptr &&
+      TypeOf(type, {static_cast<const char*>(data), bytes}, &device_type)) {
+    return linker->Add(device_type, data, bytes) ? NVJITLINK_SUCCESS
+                                                 : NVJITLINK_ERROR_INVALID_INPUT;
+  }
+  const auto real = FARCALL_REAL(nvJitLinkAddData);
+  return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle, type, data, bytes, name);
+}
+
+nvJitLinkResult nvJitLinkAddFile(nvJitLinkHandle handle, nvJitLinkInputType type,
+                                 const char* path) {
+  if (LinkerOf(handle) != nullptr && path != nullptr) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string bytes(std::istreambuf_iterator<char>(file), {});
+    // What cannot be read is left to the real library to say.
+    if (!bytes.empty()) return nvJitLinkAddData(handle, type, bytes.data(), bytes.size(), path);
+  }
+  const auto real = FARCALL_REAL(nvJitLinkAddFile);
+  return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle, type, path);
+}
+
+nvJitLinkResult nvJitLinkComplete(nvJitLinkHandle handle) {
+  if (DeviceLinker* linker = LinkerOf(handle)) {
+    return linker->Complete() ? NVJITLINK_SUCCESS : NVJITLINK_ERROR_INTERNAL;
+  }
+  const auto real = FARCALL_REAL(nvJitLinkComplete);
+  return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle);
+}
+
+nvJitLinkResult nvJitLinkGetLinkedCubinSize(nvJitLinkHandle handle, size_t* bytes) {
+  const std::shared_ptr<Link> link = Find(handle);
+  if (link != nullptr && link->linker != nullptr) {
+    if (bytes == nullptr) return NVJITLINK_ERROR_NULL_INPUT;
+    *bytes = link->linker->linked().size();
+    return *bytes == 0 ? NVJITLINK_ERROR_INTERNAL : NVJITLINK_SUCCESS;
+  }
+  const auto real = link != nullptr ? FARCALL_REAL(nvJitLinkGetLinkedPtxSize)
+                                    : FARCALL_REAL(nvJitLinkGetLinkedCubinSize);
+  return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle, bytes);
+}
+
+nvJitLinkResult nvJitLinkGetLinkedCubin(nvJitLinkHandle handle, void* to) {
+  const std::shared_ptr<Link> link = Find(handle);
+  if (link != nullptr && link->linker != nullptr) {
+    const std::string& linked = link->linker->linked();
+    if (to == nullptr) return NVJITLINK_ERROR_NULL_INPUT;
+    std::memcpy(to, linked.data(), linked.size());
+    return linked.empty() ? NVJITLINK_ERROR_INTERNAL : NVJITLINK_SUCCESS;
+  }
+  if (link != nullptr) {
+    const auto real = FARCALL_REAL(nvJitLinkGetLinkedPtx);
+    return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle, static_cast<char*>(to));
+  }
+  const auto real = FARCALL_REAL(nvJitLinkGetLinkedCubin);
+  return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle, to);
+}
+
+// What the device's linker has to say goes before what the real library has, which is nothing then.
+nvJitLinkResult nvJitLinkGetErrorLogSize(nvJitLinkHandle handle, size_t* bytes) {
+  DeviceLinker* linker = LinkerOf(handle);
+  if (linker != nullptr && bytes != nullptr && !linker->error().empty()) {
+    *bytes = linker->error().size() + 1;
+    return NVJITLINK_SUCCESS;
+  }
+  const auto real = FARCALL_REAL(nvJitLinkGetErrorLogSize);
+  return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle, bytes);
+}
+
+nvJitLinkResult nvJitLinkGetErrorLog(nvJitLinkHandle handle, char* to) {
+  DeviceLinker* linker = LinkerOf(handle);
+  if (linker != nullptr && to != nullptr && !linker->error().empty()) {
+    std::memcpy(to, linker->error().c_str(), linker->error().size() + 1);
+    return NVJITLINK_SUCCESS;
+  }
+  const auto real = FARCALL_REAL(nvJitLinkGetErrorLog);
+  return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle, to);
+}
