@@ -21,7 +21,7 @@ TRIALS = {
     "priority": lambda place, scale: trials.priority(place, 8 * scale),
     "mix": lambda place, scale: trials.mix(place, 2.5 * scale),
     "alone": lambda place, scale: alone_trial.alone(place, turns=max(round(40 * scale), 4), iterations=30),
-    "swap": lambda place, scale: swap_trials.swap(place, 2.0, rounds=max(round(6 * scale), 2)),
+    "swap": lambda place, scale: swap_trials.swap(place, 2.0, rounds=max(round(6 * scale), 2), pairs=3),
 }
 
 
