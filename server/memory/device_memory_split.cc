@@ -29,7 +29,13 @@ bool DeviceMemory::SplitsFor(int device, uint64_t bytes) {
   std::lock_guard lock(mutex_);
   uint64_t came_back = 0;
   for (const auto& [base, chunk] : chunks_) {
-    came_back += MaySplit(chunk, device) ? chunk.returned_bytes : 0;
+    if (!MaySplit(chunk, device)) {
+      continue;
+    }
+    came_back += chunk.bytes;
+    for (const auto& [at, kept] : KeptPieces(base, chunk)) {
+      came_back -= kept;
+    }
   }
   return came_back != 0 && bytes <= total + came_back;
 }
