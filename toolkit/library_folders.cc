@@ -97,9 +97,12 @@ void SortNewestFirst(std::vector<std::string>* files) {
 
 bool IsOursByFolder(const std::string& file) {
   std::error_code error;
-  const fs::path folder = fs::canonical(file, error).parent_path();
-  return (folder.filename() == "thin" || folder.filename() == "device") &&
-         folder.parent_path().filename() == "farcall";
+  const fs::path folder = fs::canonical(file, error).parent_path(), above = folder.parent_path();
+  const auto is = [](const fs::path& path, const char* name, const char* below) {
+    return path.filename() == name && path.parent_path().filename() == below;
+  };
+  return is(folder, "thin", "farcall") || is(folder, "device", "farcall") ||
+         is(above, "device", "farcall");
 }
 
 std::vector<std::string> LibraryFolders() {

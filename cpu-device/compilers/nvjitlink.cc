@@ -39,9 +39,16 @@ using farcall::cpu_device::DeviceLinker;
 
 namespace {
 
-// What is to become machine code. No linker: -lto, of which the real library makes PTX.
+struct Text {
+  std::string data, name;
+};
+// What is to become machine code. No linker: -lto and an input that may hold intermediate code, of
+// which the real library makes PTX. Texts alone are the device's also with -lto: NVIDIA's release
+// may be older than what wrote them.
 struct Link {
-  std::unique_ptr<DeviceLinker> linker;
+  std::unique_ptr<DeviceLinker> linker = std::make_unique<DeviceLinker>();
+  bool is_lto = false;
+  std::vector<Text> held;  // with -lto: what the real library has not been given so far
 };
 struct Links {
   std::mutex mutex;
@@ -102,6 +109,20 @@ bool TypeOf(nvJitLinkInputType type, std::string_view data, CUjitInputType* out)
   }
 }
 
+// All that was held goes to the real library, which does the rest.
+nvJitLinkResult HandOver(nvJitLinkHandle handle, Link& link) {
+  const auto add = FARCALL_REAL(nvJitLinkAddData);
+  link.linker.reset();
+  nvJitLinkResult result = add == nullptr ? NVJITLINK_ERROR_INTERNAL : NVJITLINK_SUCCESS;
+  for (const Text& text : link.held) {
+    if (result != NVJITLINK_SUCCESS) break;
+    result = add(handle, NVJITLINK_INPUT_PTX, text.data.data(), text.data.size(),
+                 text.name.empty() ? nullptr : text.name.c_str());
+  }
+  link.held.clear();
+  return result;
+}
+
 }  // namespace
 
 nvJitLinkResult nvJitLinkCreate(nvJitLinkHandle* handle, uint32_t count, const char** options) {
@@ -115,7 +136,7 @@ nvJitLinkResult nvJitLinkCreate(nvJitLinkHandle* handle, uint32_t count, const c
   const nvJitLinkResult result = real(handle, static_cast<uint32_t>(asked.size()), asked.data());
   if (result == NVJITLINK_SUCCESS) {
     auto link = std::make_shared<Link>();
-    if (!is_lto) link->linker = std::make_unique<DeviceLinker>();
+    link->is_lto = is_lto;
     std::lock_guard lock(TheLinks().mutex);
     TheLinks().live[*handle] = std::move(link);
   }
@@ -135,11 +156,19 @@ nvJitLinkResult nvJitLinkDestroy(nvJitLinkHandle* handle) {
 nvJitLinkResult nvJitLinkAddData(nvJitLinkHandle handle, nvJitLinkInputType type, const void* data,
                                  size_t bytes, const char* name) {
   CUjitInputType device_type;
-  DeviceLinker* linker = LinkerOf(handle);
-  if (linker != nullptr && data != nullptr &&
-      TypeOf(type, {static_cast<const char*>(data), bytes}, &device_type)) {
-    return linker->Add(device_type, data, bytes) ? NVJITLINK_SUCCESS
-                                                 : NVJITLINK_ERROR_INVALID_INPUT;
+  const std::shared_ptr<Link> link = Find(handle);
+  if (link != nullptr && link->linker != nullptr && data != nullptr) {
+    const std::string_view bytes_of{static_cast<const char*>(data), bytes};
+    const bool is_known = TypeOf(type, bytes_of, &device_type);
+    if (is_known && (!link->is_lto || device_type == CU_JIT_INPUT_PTX)) {
+      if (link->is_lto) link->held.push_back({std::string(bytes_of), name == nullptr ? "" : name});
+      return link->linker->Add(device_type, data, bytes) ? NVJITLINK_SUCCESS
+                                                         : NVJITLINK_ERROR_INVALID_INPUT;
+    }
+    if (link->is_lto) {
+      const nvJitLinkResult result = HandOver(handle, *link);
+      if (result != NVJITLINK_SUCCESS) return result;
+    }
   }
   const auto real = FARCALL_REAL(nvJitLinkAddData);
   return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle, type, data, bytes, name);

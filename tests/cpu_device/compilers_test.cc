@@ -202,7 +202,7 @@ class LinkerTest : public CompilersTest {
     CompilersTest::SetUp();
     if (IsSkipped()) return;
     const int major = VersionOf(Nvrtc());
-    library_ = Open(("libnvJitLink.so." + std::to_string(major)).c_str());
+    library_ = Open(("nvjitlink/libnvJitLink.so." + std::to_string(major)).c_str());
     ASSERT_NE(library_, nullptr) << dlerror();
     unsigned ours = 0, minor = 0;
     using Version = nvJitLinkResult(unsigned*, unsigned*);
@@ -285,6 +285,19 @@ TEST_F(LinkerTest, LinkTimeOptimisationEndsInWhatRuns) {
             NVJITLINK_SUCCESS)
       << log;
   EXPECT_EQ(Run(image, "caller"), Expected(2, 5));
+}
+
+// As Numba has it: -lto and PTX of a release that the real linker does not know.
+TEST_F(LinkerTest, NewerTextsAreTheDevicesAlsoWithLinkTimeOptimisation) {
+  ASSERT_EQ(Compile(kTriple, {"-arch=sm_90"}), NVRTC_SUCCESS) << Log();
+  std::string text = Cubin(), image, log;
+  const size_t version = text.find(".version ");
+  ASSERT_NE(version, std::string::npos);
+  text.replace(version, std::strlen(".version 9.0"), ".version 9.9");
+  ASSERT_EQ(Link({"-arch=sm_90", "-lto"}, NVJITLINK_INPUT_PTX, {text}, &image, &log),
+            NVJITLINK_SUCCESS)
+      << log;
+  EXPECT_EQ(Run(image, "triple"), Expected(3, 0));
 }
 
 TEST_F(LinkerTest, MachineCodeIsRefusedInWords) {

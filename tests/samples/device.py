@@ -111,16 +111,21 @@ def runs_of(told):
     return runs or [told.get("args", [])], told.get("min_gpus", 1)
 
 
-def profile_of(args, program):
-    """Compilers at run time are asked for the device's compute capability: one that they know."""
+def calls(args, program, pattern):
     source = args.out / "src" / program.parent.relative_to(args.out / "tree")
     texts = (file.read_text(errors="replace") for file in source.iterdir() if file.suffix in (".c", ".cpp", ".cu", ".cuh", ".h", ".hpp"))
-    return "12.1" if any(re.search(r"nvvmCompileProgram|nvrtc_helper|nvrtcCompileProgram|nvJitLinkCreate", text) for text in texts) else "13.0"
+    return any(re.search(pattern, text) for text in texts)
+
+
+def profile_of(args, program):
+    """Compilers at run time are asked for the device's compute capability: one that they know."""
+    return "12.1" if calls(args, program, "nvvmCompileProgram|nvrtc_helper|nvrtcCompileProgram|nvJitLinkCreate") else "13.0"
 
 
 def once(args, program, arguments, device, devices):
     kept = {k: os.environ[k] for k in ("PATH", "HOME", "LANG", "TMPDIR") if k in os.environ}
-    env = kept | {"LD_LIBRARY_PATH": f"{device}:{args.toolkit}/lib64:{args.toolkit}/nvvm/lib64", "FARCALL_CPU_DEVICES": str(devices),
+    linker = f"{device}/nvjitlink:" if calls(args, program, "nvJitLinkCreate") else ""
+    env = kept | {"LD_LIBRARY_PATH": f"{linker}{device}:{args.toolkit}/lib64:{args.toolkit}/nvvm/lib64", "FARCALL_CPU_DEVICES": str(devices),
                   "FARCALL_CPU_PROFILE": profile_of(args, program),
                   "LIBNVVM_HOME": f"{args.toolkit}/nvvm"}
     start = time.monotonic()
