@@ -22,6 +22,7 @@
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 #include <llvm/Transforms/Utils/LoopSimplify.h>
+#include <llvm/Transforms/Utils/LowerSwitch.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -81,6 +82,9 @@ llvm::ModulePassManager QuickPipeline() {
   passes.addPass(llvm::createModuleToPostOrderCGSCCPassAdaptor(std::move(split)));
   passes.addPass(llvm::CoroCleanupPass());
   passes.addPass(llvm::GlobalDCEPass());
+  // Where a thread goes on: unoptimised, the code generator asks for one place after the other, of
+  // which there may be thousands.
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::LowerSwitchPass()));
   return passes;
 }
 

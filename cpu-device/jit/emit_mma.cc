@@ -118,7 +118,9 @@ bool Emitter::EmitMma(const Instruction& instruction) {
   auto width = [](MatrixType type) { return BitsOf(type) == 64 ? 64u : 32u; };
   unsigned in_a = WordsOf(form.m * form.k, form.a), in_b = WordsOf(form.k * form.n, form.b),
            in_c = WordsOf(form.m * form.n, form.c), in_d = WordsOf(form.m * form.n, form.d);
-  Value* words = NewWords(sizeof(MatrixWords) / 4);
+  // One for all products of a thread: each has its sums out before the next one begins.
+  if (!matrix_words_) matrix_words_ = NewWords(sizeof(MatrixWords) / 4);
+  Value* words = matrix_words_;
   if (!SetMatrixWords(words, kA, in_a, ops[1], width(form.a)) ||
       !SetMatrixWords(words, kB, in_b, ops[2], width(form.b)) ||
       !SetMatrixWords(words, kC, in_c, ops[3], width(form.c))) {

@@ -298,6 +298,7 @@ class Emitter {
   llvm::BasicBlock* exit_block_ = nullptr;     // thread is done
   llvm::BasicBlock* suspend_block_ = nullptr;  // coroutine: returns to the scheduler
   uint32_t site_ = 0;                          // distinguishes converged operations
+  llvm::Value* matrix_words_ = nullptr;        // MatrixWords of the thread, once a product needs it
   llvm::MDNode* unordered_ = nullptr;          // accesses that threads make in no order
 };
 
