@@ -209,11 +209,14 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
       "CMD as `farcall run --thin` starts it: none of NVIDIA's libraries should be mapped");
   doctor->add_flag("--no-audit", flags->question.no_audit,
                    "with --thin: LD_LIBRARY_PATH alone, to see what hides ours");
+  doctor->add_flag("--audit", flags->question.audit,
+                   "without --thin: CMD as `farcall run` starts it, past run paths and paths of "
+                   "its own, which would hide ours");
   doctor->add_flag("--json", flags->json, "for machines");
   doctor->add_option("command", flags->question.command, "a program and its arguments");
   doctor->positionals_at_end();
   doctor->footer(
-      "Example: farcall doctor --endpoint tcp://gpu-host:7717 -- python -c 'import torch; "
+      "Example: farcall doctor --audit --endpoint tcp://gpu-host:7717 -- python -c 'import torch; "
       "torch.cuda.init()'");
   doctor->callback([flags, &exit_code] { exit_code = Doctor(*flags); });
   auto list = std::make_shared<DevicesFlags>();

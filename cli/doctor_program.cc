@@ -215,6 +215,14 @@ std::string HowItEnded(const ProgramReport& report, int seconds) {
   return "exit code " + std::to_string(report.exit_code);
 }
 
+// What the program itself was told: `connected to URL (KIND, N devices)`.
+bool WasOnDryDevice(const ProgramReport& report) {
+  return std::any_of(report.log.begin(), report.log.end(), [](const std::string& line) {
+    return line.find("connected to ") != std::string::npos &&
+           line.find(" (dry, ") != std::string::npos;
+  });
+}
+
 }  // namespace
 
 void ExamineProgram(const ProgramQuestion& question, Findings& findings) {
@@ -236,13 +244,18 @@ void ExamineProgram(const ProgramQuestion& question, Findings& findings) {
   auto environment = ClientEnvironment(settings);
   if (!server.token().empty()) environment.emplace_back("FARCALL_TOKEN", server.token());
   if (question.thin) TellServerLibraries(AskServerLibraries(environment), findings);
-  if (question.thin && !question.no_audit) environment.emplace_back("LD_AUDIT", AuditorVariable());
+  if (question.audit || (question.thin && !question.no_audit))
+    environment.emplace_back("LD_AUDIT", AuditorVariable());
   Result<ProgramReport> report = ProbeProgram(question.command, environment, question.seconds);
   if (!findings.Say(report.ok(),
                     report.ok() ? "ran " + question.command[0] : report.status().message()))
     return;
-  findings.Say(report->exit_code == 0 || report->timed_out, HowItEnded(*report, question.seconds),
-               "what the program itself said stands on stderr");
+  findings.Say(
+      report->exit_code == 0 || report->timed_out, HowItEnded(*report, question.seconds),
+      WasOnDryDevice(*report)
+          ? "the dry device executes no kernel, so a program that checks its values fails; "
+            "what it said itself stands on stderr"
+          : "what the program itself said stands on stderr");
   TellLibraries(report->lookups, question.thin, findings);
   TellMissing(*report, findings);
   TellLog(*report, findings);

@@ -13,7 +13,8 @@ struct ProgramQuestion {
   std::vector<std::string> command;
   std::string endpoint, device;  // neither: a private server, as `farcall run`
   int seconds = 60;
-  bool thin = false, no_audit = false;  // as `farcall run` has them; without thin, no auditor
+  bool thin = false, no_audit = false;  // as `farcall run` has them
+  bool audit = false;                   // without thin: the auditor, as `farcall run` has it
 };
 
 // Runs the program on its device and says which CUDA libraries it got from where and why, what

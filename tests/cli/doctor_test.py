@@ -105,13 +105,33 @@ class DoctorTest(unittest.TestCase):
                                          capture_output=True, text=True, env={"PATH": os.environ["PATH"], "HOME": str(self.folder)})
                     self.assertEqual(ran.returncode, want, ran.stderr)
 
-    def test_a_path_of_its_own_is_told(self):
+    def other_driver(self):
         other = self.folder / "libcuda.so.1"
         subprocess.run([os.environ["FARCALL_CC"], "-shared", "-x", "c", "-", "-o", other],
                        input="int cuInit(unsigned f) { return 0; }", text=True, check=True)
-        ran, report = self.report(self.asks, str(other))
+        return str(other)
+
+    def test_a_path_of_its_own_is_told(self):
+        other = self.other_driver()
+        ran, report = self.report(self.asks, other)
         self.assertEqual(ran.returncode, 1)
-        self.assertEqual(self.library(report, str(other))["why"], "its own path")
+        self.assertEqual(self.library(report, other)["why"], "its own path")
+
+    @unittest.skipIf("LD_PRELOAD" in os.environ, "sanitizers leave the auditor out")
+    def test_with_the_auditor_a_path_of_its_own_hides_nothing(self):
+        other = self.other_driver()
+        ran, report = self.report(self.asks, other, flags=("--device", "cpu", "--audit"))
+        self.assertEqual(self.failures(report), [])
+        self.assertEqual(ran.returncode, 0)
+
+    def test_a_program_that_checks_values_is_told_of_the_dry_device(self):
+        program = self.compile("checks", ASKS.replace("return init(0);", "return init(0) == 0 ? 6 : 0;"))
+        for device, told in (("dry", True), ("cpu", False)):
+            with self.subTest(device=device):
+                ran = self.doctor("--device", device, "--", program)
+                self.assertEqual(ran.returncode, 1)
+                self.assertIn("FAIL  exit code 6", ran.stdout)
+                self.assertEqual("the dry device executes no kernel" in ran.stdout, told, ran.stdout)
 
     def test_calls_asked_for_in_vain_are_named(self):
         program = self.compile("links", LINKS, str(FOLDER / "libcuda.so.1"), "-Wl,--allow-shlib-undefined")
