@@ -183,10 +183,25 @@ void Block::RunWarp(uint32_t w) {
       } else if (!Joins(&together, w, lane)) {
         OnSuspend(w, lane);
       }
-      if (!warp.ready) warp.ready = std::exchange(warp.stepped, 0);
+      if (!warp.ready && warp.stepped) StepOn(w);
       if (!warp.ready) Deliver(&together, w);
     }
   } while (ReleaseConverged(w));
+}
+
+// Of the lanes that step together those go on that have come least far.
+void Block::StepOn(uint32_t w) {
+  Warp& warp = warps_[w];
+  const ThreadContext* base = &threads_[w * kWarpSize];
+  uint32_t lowest = ~0u;
+  for (uint32_t rest = warp.stepped; rest; rest &= rest - 1) {
+    const uint32_t lane = std::countr_zero(rest);
+    if (base[lane].b > lowest) continue;
+    if (base[lane].b < lowest) warp.ready = 0;
+    lowest = base[lane].b;
+    warp.ready |= 1u << lane;
+  }
+  warp.stepped &= ~warp.ready;
 }
 
 // The usual ways to wait, taken for the lanes of a warp at once: at the block's own barrier, and at

@@ -104,6 +104,7 @@ class Block {
   };
 
   void RunWarp(uint32_t warp);
+  void StepOn(uint32_t warp);
   bool Joins(Together* together, uint32_t warp, uint32_t lane);
   void Deliver(Together* together, uint32_t warp);
   void Enter(Barrier* barrier, uint32_t warp);

@@ -42,6 +42,7 @@ void Emitter::PollCancel() {
 void Emitter::BranchTo(uint32_t target) {
   if (target <= index_) {
     PollCancel();
+    if (InEntry() && exchange_.StepsAtLoop(target, index_)) StepTogether();
     if (CanSuspend() && IsSpinLoop(*scope_->function, target, index_)) Yield();
   }
   b_.CreateBr(scope_->blocks[target]);

@@ -80,7 +80,8 @@ bool Emitter::ContainsSuspend(const ptx::Function& function) const {
 // Which functions must be inlined because a thread may stop or end inside, and whether the kernel
 // is a coroutine.
 void Emitter::Classify() {
-  bool any_suspend = false;
+  exchange_ = WarpExchange(*request_.entry);
+  bool any_suspend = exchange_.any();
   std::unordered_set<const ptx::Function*> marked;
   for (const ptx::Function* function : layout_.functions) {
     bool suspends = ContainsSuspend(*function);
@@ -436,6 +437,7 @@ bool Emitter::EmitBody(Scope* scope) {
     } else if (b_.GetInsertBlock()->getTerminator()) {
       b_.SetInsertPoint(BasicBlock::Create(context_, "dead", llvm_function_));
     }
+    if (InEntry() && exchange_.StepsAt(i)) StepTogether();
     good = Emit(function.body[i]);
   }
   if (good) {

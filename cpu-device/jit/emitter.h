@@ -14,6 +14,7 @@
 
 #include "cpu-device/exec/context.h"
 #include "cpu-device/jit/compiler.h"
+#include "cpu-device/jit/warp_exchange.h"
 #include "cpu-device/ptx/module.h"
 
 namespace farcall::cpu_device::jit {
@@ -270,6 +271,8 @@ class Emitter {
   bool CanSuspend() const { return form_ != CodeForm::kLoop && !outlined_; }
   void WarpSync(Value* mask);
   void Suspend(Wait wait);
+  void StepTogether();  // with the warp, in front of the instruction being emitted
+  bool InEntry() const { return scope_->function == request_.entry; }
   void Yield();
 
   const CompileRequest& request_;
@@ -284,6 +287,7 @@ class Emitter {
   const bool by_regions_;
   llvm::Function* kernel_ = nullptr;
   bool outlined_ = false;  // in a function of its own: no suspension, no exit
+  WarpExchange exchange_;  // of the entry
   std::unordered_set<const ptx::Function*> must_inline_;
   std::map<const ptx::Function*, llvm::Function*> outlined_functions_;
   std::vector<const ptx::Function*> to_outline_;
@@ -297,6 +301,7 @@ class Emitter {
   Value* launch_ = nullptr;
   llvm::BasicBlock* exit_block_ = nullptr;     // thread is done
   llvm::BasicBlock* suspend_block_ = nullptr;  // coroutine: returns to the scheduler
+  uint32_t step_ = 0;                          // the place of a kLockstep in the entry's order
   uint32_t site_ = 0;                          // distinguishes converged operations
   llvm::Value* matrix_words_ = nullptr;        // MatrixWords of the thread, once a product needs it
   llvm::MDNode* unordered_ = nullptr;          // accesses that threads make in no order

@@ -24,6 +24,15 @@ def decompositions():
 
 
 @check
+def decompositions_of_many():
+    # cuSOLVER's kernel for small matrices makes a table of who meets whom in a warp that it takes to be in lockstep.
+    many = RNG.random((5, 6, 4))
+    u, s, v = cp.linalg.svd(cp.asarray(many), full_matrices=False)
+    near(s, np.linalg.svd(many, compute_uv=False), rtol=1e-9)
+    near((u * s[:, None, :]) @ v, many, rtol=1e-9, atol=1e-12)
+
+
+@check
 def transforms():
     near(cp.fft.fft(cp.asarray(A)), np.fft.fft(A), rtol=1e-3, atol=1e-3)
     near(cp.fft.irfft(cp.fft.rfft(cp.asarray(A))), A, rtol=1e-3, atol=1e-4)

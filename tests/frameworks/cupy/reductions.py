@@ -37,6 +37,16 @@ def sorts():
 
 
 @check
+def partitions():
+    # Its kernel sorts in plain memory, in a warp that it takes to be in lockstep.
+    many = RNG.permutation(20000).astype(np.float32)
+    for k in (20, 300):
+        got = cp.partition(cp.asarray(many), k)
+        same(cp.sort(got[:k]), np.arange(k, dtype=np.float32))
+        same(got[k], np.float32(k))
+
+
+@check
 def results_sized_by_values():
     if not EXECUTES:
         raise Skip("the size of the result is a value that no kernel computed")

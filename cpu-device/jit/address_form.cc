@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu-device/jit/address_form.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "cpu-device/jit/components.h"
+
+namespace farcall::cpu_device::jit {
+namespace {
+
+using ptx::Instruction;
+using ptx::Opcode;
+using ptx::Operand;
+using ptx::RegisterId;
+using ptx::SpecialRegister;
+using Symbol = AddressForm::Symbol;
+
+constexpr size_t kMostTerms = 12;  // a sum of more is a symbol
+
+const char kOfRegisters = 0, kOfSpecials = 0, kOfAdvances = 0;
+Symbol OfRegister(RegisterId reg) {
+  return {&kOfRegisters, reg};
+}
+Symbol OfSpecial(SpecialRegister special) {
+  return {&kOfSpecials, static_cast<uint64_t>(special)};
+}
+Symbol OfVariable(const Operand& operand) {
+  return {operand.variable, 0};
+}
+
+void Add(AddressForm* sum, const AddressForm& other, int64_t factor) {
+  // Unsigned: what wraps is no worse than what is unknown.
+  auto times = [factor](int64_t value) {
+    return static_cast<int64_t>(static_cast<uint64_t>(value) * static_cast<uint64_t>(factor));
+  };
+  for (const auto& [symbol, count] : other.terms) {
+    auto& own = sum->terms[symbol];
+    own = static_cast<int64_t>(static_cast<uint64_t>(own) + static_cast<uint64_t>(times(count)));
+    if (own == 0) sum->terms.erase(symbol);
+  }
+  sum->constant = static_cast<int64_t>(static_cast<uint64_t>(sum->constant) +
+                                       static_cast<uint64_t>(times(other.constant)));
+}
+
+bool IsThread(SpecialRegister special) {
+  return special == SpecialRegister::kTidX || special == SpecialRegister::kLaneid;
+}
+
+bool IsParameter(const Instruction& instruction) {
+  return instruction.Is(Opcode::kLd) && instruction.mods.space == ptx::Space::kParam;
+}
+
+// Its result is what others may have left somewhere.
+bool Fetches(const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kLd:
+    case Opcode::kLdu:
+    case Opcode::kAtom:
+    case Opcode::kShfl:
+    case Opcode::kCall:
+      return true;
+    default:
+      return false;
+  }
+}
+
+template <typename Visit>
+void ForRegisters(const Operand& operand, const Visit& visit) {
+  if (operand.reg != ptx::kNoRegister) visit(operand.reg);
+  for (const Operand& element : operand.elements) ForRegisters(element, visit);
+}
+
+template <typename Visit>
+void ForResults(const Instruction& instruction, const Visit& visit) {
+  if (instruction.operands.empty() || instruction.operands[0].Is(Operand::Kind::kAddress)) return;
+  ForRegisters(instruction.operands[0], visit);
+  ForRegisters(instruction.second_dst, visit);
+}
+
+// Of a pointer that was loaded: of one parameter the same each time.
+Symbol Fetched(const Instruction& load) {
+  const Operand& from = load.operands.back();
+  if (IsParameter(load) && from.variable && from.reg == ptx::kNoRegister) {
+    return {from.variable, 1 + static_cast<uint64_t>(from.value)};
+  }
+  return {&load, 0};
+}
+
+// The first of its operands that goes into the result unscaled, so that what lies there does too.
+size_t FirstSummand(const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kMov:
+    case Opcode::kCvt:
+    case Opcode::kCvta:
+    case Opcode::kAdd:
+    case Opcode::kSub:
+    case Opcode::kSelp:
+      return 1;
+    case Opcode::kMad:
+      return 3;
+    default:
+      return ~size_t{0};
+  }
+}
+
+// How an instruction takes part in scaling a value again and again: by passing it on, by a factor,
+// or not at all. A sum of two registers is what halving a signed number begins with; other sums are
+// not followed, since a register that is used anew for another value would close a circle.
+enum class Part { kNone, kPasses, kScales };
+Part PartInScaling(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  switch (instruction.opcode) {
+    case Opcode::kMov:
+    case Opcode::kCvt:
+      return Part::kPasses;
+    case Opcode::kAdd:
+      return ops.size() > 2 && ops[1].Is(Operand::Kind::kRegister) &&
+                     ops[2].Is(Operand::Kind::kRegister)
+                 ? Part::kPasses
+                 : Part::kNone;
+    case Opcode::kShl:
+    case Opcode::kShr:
+    case Opcode::kMul:
+    case Opcode::kDiv:
+      return ops.size() > 2 &&
+                     (ops[1].Is(Operand::Kind::kInteger) || ops[2].Is(Operand::Kind::kInteger))
+                 ? Part::kScales
+                 : Part::kNone;
+    default:
+      return Part::kNone;
+  }
+}
+
+}  // namespace
+
+int64_t AddressForm::TakeThread() {
+  auto it = terms.find(OfSpecial(SpecialRegister::kTidX));
+  if (it == terms.end()) return 0;
+  const int64_t factor = it->second;
+  terms.erase(it);
+  return factor;
+}
+
+AddressForms::AddressForms(const ptx::Function& function)
+    : function_(function),
+      facts_(function.registers.size()),
+      definitions_(function.registers.size(), 0),
+      known_(function.registers.size()) {
+  CountDefinitions();
+  FindForms();
+  FindScaledLoops();
+  Spread();
+  FindAdvancing();
+  FindForms();
+}
+
+AddressForm AddressForms::Of(const Operand& operand) const {
+  AddressForm form;
+  form.constant = operand.value;
+  switch (operand.kind) {
+    case Operand::Kind::kRegister:
+    case Operand::Kind::kAddress:
+      if (operand.reg != ptx::kNoRegister) {
+        if (known_[operand.reg]) {
+          Add(&form, *known_[operand.reg], 1);
+        } else {
+          form.terms[OfRegister(operand.reg)] = 1;
+        }
+      }
+      break;
+    case Operand::Kind::kSpecialRegister:
+      form.constant = 0;
+      form.terms[OfSpecial(operand.special)] = 1;
+      break;
+    default:
+      break;
+  }
+  if (operand.variable) form.terms[OfVariable(operand)] += 1;
+  return form;
+}
+
+bool AddressForms::IsTangled(const AddressForm& form) const {
+  return std::any_of(form.terms.begin(), form.terms.end(), [&](const auto& term) {
+    const Symbol& symbol = term.first;
+    if (symbol == OfSpecial(SpecialRegister::kLaneid)) return true;
+    return symbol.first == &kOfRegisters && facts_[symbol.second].by_thread;
+  });
+}
+
+// False: a symbol.
+bool AddressForms::Evaluate(const Instruction& instruction, AddressForm* form) const {
+  const auto& ops = instruction.operands;
+  if (instruction.guard != ptx::kNoRegister || ops.size() < 2) return false;
+  if (IsParameter(instruction)) {
+    form->terms[Fetched(instruction)] = 1;
+    return true;
+  }
+  if (ptx::IsFloat(instruction.type()) || ptx::BitsOf(instruction.type()) < 32) return false;
+  const AddressForm a = Of(ops[1]);
+  const AddressForm b = ops.size() > 2 ? Of(ops[2]) : AddressForm{};
+  auto product = [&] {
+    if (instruction.mods.mul_mode == ptx::MulMode::kHi) return false;
+    if (a.terms.empty()) {
+      Add(form, b, a.constant);
+    } else if (b.terms.empty()) {
+      Add(form, a, b.constant);
+    } else {
+      return false;
+    }
+    return true;
+  };
+  switch (instruction.opcode) {
+    case Opcode::kMov:
+    case Opcode::kCvta:
+      *form = a;
+      return !ops[1].Is(Operand::Kind::kVector) && !ops[1].function;
+    case Opcode::kCvt:
+      *form = a;
+      return !ptx::IsFloat(instruction.type(1)) && ptx::BitsOf(instruction.type(1)) >= 32;
+    case Opcode::kAdd:
+    case Opcode::kSub:
+      *form = a;
+      Add(form, b, instruction.Is(Opcode::kAdd) ? 1 : -1);
+      return !instruction.mods.cc;
+    case Opcode::kNeg:
+      Add(form, a, -1);
+      return true;
+    case Opcode::kMul:
+      return product();
+    case Opcode::kMad:
+      if (!product()) return false;
+      Add(form, Of(ops[3]), 1);
+      return true;
+    case Opcode::kShl:
+      if (!b.terms.empty() || b.constant < 0 || b.constant > 31) return false;
+      Add(form, a, int64_t{1} << b.constant);
+      return true;
+    case Opcode::kOr: {
+      // A sum where the two have no bit in common.
+      if (!b.terms.empty() || b.constant <= 0) return false;
+      const auto unit = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(b.constant) + 1));
+      bool apart = a.constant % unit == 0;
+      for (const auto& term : a.terms) apart &= term.second % unit == 0;
+      *form = a;
+      form->constant += b.constant;
+      return apart;
+    }
+    default:
+      return false;
+  }
+}
+
+void AddressForms::CountDefinitions() {
+  for (const Instruction& instruction : function_.body) {
+    ForResults(instruction, [&](RegisterId reg) { ++definitions_[reg]; });
+  }
+}
+
+void AddressForms::FindForms() {
+  for (const Instruction& instruction : function_.body) {
+    const auto& ops = instruction.operands;
+    if (ops.empty() || !ops[0].Is(Operand::Kind::kRegister) || definitions_[ops[0].reg] != 1) {
+      continue;
+    }
+    AddressForm form;
+    if (Evaluate(instruction, &form) && form.terms.size() <= kMostTerms) {
+      known_[ops[0].reg] = std::make_unique<AddressForm>(std::move(form));
+    }
+  }
+}
+
+// Registers that begin somewhere by %tid.x and go on by what is the same for all threads, as
+// pointers through a loop do: by %tid.x still, and a symbol.
+void AddressForms::FindAdvancing() {
+  struct Seen {
+    uint32_t good = 0, beginnings = 0;
+    int64_t stride = 0;
+  };
+  std::map<RegisterId, Seen> seen;
+  for (const Instruction& instruction : function_.body) {
+    const auto& ops = instruction.operands;
+    if (ops.empty() || !ops[0].Is(Operand::Kind::kRegister) || definitions_[ops[0].reg] < 2) {
+      continue;
+    }
+    const RegisterId to = ops[0].reg;
+    AddressForm form;
+    if (!Evaluate(instruction, &form) || form.terms.size() > kMostTerms) continue;
+    const int64_t stride = form.TakeThread();
+    auto own = form.terms.find(OfRegister(to));
+    const bool advances = own != form.terms.end() && own->second == 1 && stride == 0;
+    if (advances) form.terms.erase(own);
+    if (IsTangled(form)) continue;
+    Seen& all = seen[to];
+    ++all.good;
+    if (advances) continue;
+    ++all.beginnings;
+    all.stride = stride;
+  }
+  for (const auto& [reg, all] : seen) {
+    if (all.good != definitions_[reg] || all.beginnings != 1 || all.stride == 0) continue;
+    auto form = std::make_unique<AddressForm>();
+    form->terms[{&kOfAdvances, reg}] = 1;
+    form->terms[OfSpecial(SpecialRegister::kTidX)] = all.stride;
+    known_[reg] = std::move(form);
+  }
+}
+
+void AddressForms::FindScaledLoops() {
+  std::vector<std::vector<RegisterId>> to(function_.registers.size());
+  auto for_edges = [&](const auto& visit) {
+    for (const Instruction& instruction : function_.body) {
+      if (PartInScaling(instruction) == Part::kNone) continue;
+      ForResults(instruction, [&](RegisterId result) {
+        for (size_t i = 1; i < instruction.operands.size(); ++i) {
+          ForRegisters(instruction.operands[i],
+                       [&](RegisterId reg) { visit(instruction, reg, result); });
+        }
+      });
+    }
+  };
+  for_edges(
+      [&](const Instruction&, RegisterId from, RegisterId result) { to[from].push_back(result); });
+  const Components components(to);
+  std::vector<bool> scaled(components.count() + 1, false);
+  for_edges([&](const Instruction& instruction, RegisterId from, RegisterId result) {
+    const bool scales = PartInScaling(instruction) == Part::kScales;
+    if (scales && components.Same(from, result)) scaled[components.Of(from)] = true;
+  });
+  for (RegisterId reg = 0; reg < facts_.size(); ++reg) {
+    facts_[reg].scaled = scaled[components.Of(reg)];
+  }
+}
+
+AddressForms::Facts AddressForms::Read(const Operand& operand) const {
+  Facts facts;
+  if (operand.Is(Operand::Kind::kSpecialRegister)) facts.by_thread = IsThread(operand.special);
+  if (operand.variable) {
+    auto bit = bits_.find(OfVariable(operand));
+    if (bit != bits_.end()) facts.roots |= bit->second;
+  }
+  ForRegisters(operand, [&](RegisterId reg) {
+    facts.by_thread |= facts_[reg].by_thread;
+    facts.scaled |= facts_[reg].scaled;
+    facts.roots |= facts_[reg].roots;
+  });
+  return facts;
+}
+
+// What an instruction's results are, of what its operands are.
+AddressForms::Facts AddressForms::Results(const Instruction& instruction) const {
+  Facts results;
+  for (size_t i = 1; i < instruction.operands.size(); ++i) {
+    const Facts facts = Read(instruction.operands[i]);
+    results.by_thread |= facts.by_thread;
+    results.scaled |= facts.scaled;
+    if (i >= FirstSummand(instruction)) results.roots |= facts.roots;
+  }
+  if (!Fetches(instruction)) return results;
+  results.scaled = false;
+  results.roots = 0;
+  if (!instruction.Is(Opcode::kLd) || ptx::BitsOf(instruction.type()) < 64) return results;
+  auto bit = bits_.find(Fetched(instruction));
+  if (bit != bits_.end()) results.roots = bit->second;
+  return results;
+}
+
+// From operands to results, until nothing is new.
+void AddressForms::Spread() {
+  auto number = [&](Symbol symbol) {
+    const auto next = std::min<size_t>(bits_.size(), 63);
+    bits_.emplace(symbol, uint64_t{1} << next);
+  };
+  for (const Instruction& instruction : function_.body) {
+    if (instruction.Is(Opcode::kLd) && ptx::BitsOf(instruction.type()) == 64) {
+      number(Fetched(instruction));
+    }
+    for (const Operand& operand : instruction.operands) {
+      if (operand.variable && !IsParameter(instruction)) number(OfVariable(operand));
+    }
+  }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Instruction& instruction : function_.body) {
+      const Facts results = Results(instruction);
+      ForResults(instruction, [&](RegisterId reg) {
+        Facts& own = facts_[reg];
+        const Facts before = own;
+        own.by_thread |= results.by_thread;
+        own.scaled |= results.scaled;
+        own.roots |= results.roots;
+        changed |= own.by_thread != before.by_thread || own.scaled != before.scaled ||
+                   own.roots != before.roots;
+      });
+    }
+  }
+}
+
+bool AddressForms::ByThread(const Operand& operand) const {
+  return Read(operand).by_thread;
+}
+
+bool AddressForms::ByScaledLoop(const Operand& operand) const {
+  return Read(operand).scaled;
+}
+
+uint64_t AddressForms::Roots(const Operand& operand) const {
+  return Read(operand).roots;
+}
+
+}  // namespace farcall::cpu_device::jit

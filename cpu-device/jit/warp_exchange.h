@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels whose threads hand values to each other through plain memory without saying so.
+#pragma once
+
+#include <vector>
+
+#include "cpu-device/ptx/module.h"
+
+namespace farcall::cpu_device::jit {
+
+// By instruction of an entry's body: the warp has to come together in front of it. Empty: nowhere,
+// as nearly always.
+//
+// Code that counts on a warp in lockstep, without a barrier or volatile memory (undefined since
+// compute capability 7.0, and right on GPUs all the same where no branch keeps the warp apart)
+// is told by pairs of a store and a load of one array with no barrier between them, where
+// - one thread's address is another one's of its warp, some places on (x[t] and x[t - 1]), or
+// - addresses hang on the thread and on a value that a loop doubles or halves, as in sums and sorts
+//   by trees (x[t + s], x[t & -s]), and the load comes after the store.
+// The warp then comes together in front of each access to that array and at the end of each loop
+// around one.
+class WarpExchange {
+ public:
+  WarpExchange() = default;
+  explicit WarpExchange(const ptx::Function& entry);
+
+  bool any() const { return !steps_.empty(); }
+  // In front of instruction i of the entry's body.
+  bool StepsAt(uint32_t i) const { return any() && steps_[i]; }
+  // In front of a branch at `last` back to `first`.
+  bool StepsAtLoop(uint32_t first, uint32_t last) const;
+
+ private:
+  std::vector<bool> steps_;
+};
+
+}  // namespace farcall::cpu_device::jit

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that count on a warp in lockstep without saying so: which are told, and what they
+// compute.
+#include "cpu-device/jit/warp_exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "program_fixture.h"
+
+namespace farcall::cpu_device {
+namespace {
+
+std::string KernelOf(const std::string& body) {
+  return R"(
+.version 8.6
+.target sm_75
+.address_size 64
+.visible .entry k(.param .u64 array, .param .u64 other, .param .u32 n)
+{
+  .reg .pred %p<8>;
+  .reg .b32 %r<32>;
+  .reg .b64 %rd<32>;
+  .shared .align 8 .b8 words[1024];
+  ld.param.u64 %rd1, [array];
+  ld.param.u64 %rd2, [other];
+  ld.param.u32 %r9, [n];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd3, %r1, 4;
+  add.s64 %rd4, %rd1, %rd3;
+)" + body +
+         "\nret;\n}\n";
+}
+
+bool Exchanges(const std::string& body) {
+  ptx::Module module;
+  const std::string text = KernelOf(body);
+  EXPECT_TRUE(ptx::Parse(text, &module).ok());
+  EXPECT_TRUE(module.EnsureAll().ok());
+  return jit::WarpExchange(*module.functions.at(0)).any();
+}
+
+const std::string kToTheNeighbour =
+    "st.global.u32 [%rd4], %r1;\nBETWEEN\n"
+    "add.s32 %r2, %r1, -1;\nmul.wide.s32 %rd5, %r2, 4;\nadd.s64 %rd6, %rd1, %rd5;\n"
+    "ld.global.u32 %r3, [%rd6];\nst.global.u32 [%rd4+4096], %r3;";
+
+std::string Between(std::string text, const std::string& what) {
+  return text.replace(text.find("BETWEEN"), 7, what);
+}
+
+TEST(WarpExchange, AValueFromTheNeighbourIsOne) {
+  EXPECT_TRUE(Exchanges(Between(kToTheNeighbour, "")));
+}
+
+TEST(WarpExchange, ABarrierBetweenMakesItNone) {
+  EXPECT_FALSE(Exchanges(Between(kToTheNeighbour, "bar.sync 0;")));
+  EXPECT_FALSE(Exchanges(Between(kToTheNeighbour, "bar.warp.sync -1;")));
+}
+
+TEST(WarpExchange, ABarrierOnOnePathAloneDoesNot) {
+  EXPECT_TRUE(Exchanges(
+      Between(kToTheNeighbour, "setp.eq.u32 %p1, %r9, 0;\n@%p1 bra OVER;\nbar.sync 0;\nOVER:")));
+}
+
+TEST(WarpExchange, AnotherArrayIsNone) {
+  EXPECT_FALSE(
+      Exchanges("st.global.u32 [%rd4], %r1;\nadd.s64 %rd6, %rd2, %rd3;\n"
+                "ld.global.u32 %r3, [%rd6+-4];\nst.global.u32 [%rd4], %r3;"));
+}
+
+TEST(WarpExchange, WhatIsReadBeforeItIsWrittenIsNone) {
+  EXPECT_FALSE(
+      Exchanges("ld.global.u32 %r2, [%rd4];\nld.global.u32 %r3, [%rd4+32];\n"
+                "add.s32 %r2, %r2, %r3;\nst.global.u32 [%rd4], %r2;"));
+}
+
+TEST(WarpExchange, AThreadsOwnRecordIsNone) {
+  EXPECT_FALSE(
+      Exchanges("mul.wide.u32 %rd5, %r1, 12;\nadd.s64 %rd6, %rd1, %rd5;\n"
+                "st.global.u32 [%rd6], %r1;\nst.global.u32 [%rd6+8], %r1;\n"
+                "ld.global.u32 %r3, [%rd6+4];\nst.global.u32 [%rd4], %r3;"));
+}
+
+TEST(WarpExchange, ALoopByTheBlockInPlaceIsNone) {
+  EXPECT_FALSE(
+      Exchanges("mov.u32 %r2, %r1;\nmov.u32 %r5, %ntid.x;\nNEXT:\n"
+                "mul.wide.u32 %rd5, %r2, 4;\nadd.s64 %rd6, %rd1, %rd5;\n"
+                "ld.global.u32 %r3, [%rd6];\nadd.s32 %r3, %r3, 1;\nst.global.u32 [%rd6], %r3;\n"
+                "add.s32 %r2, %r2, %r5;\nsetp.lt.u32 %p1, %r2, %r9;\n@%p1 bra NEXT;"));
+}
+
+// Registers that compilers use anew, as in what is left of an unrolled loop, close no circle.
+TEST(WarpExchange, ARestOfAnUnrolledLoopIsNone) {
+  EXPECT_FALSE(
+      Exchanges("mov.u32 %r2, %r1;\nsub.s32 %r4, %r9, %r2;\nshr.u32 %r5, %r4, 8;\n"
+                "add.s32 %r6, %r5, 1;\nshl.b32 %r7, %r6, 8;\nand.b32 %r7, %r7, 768;\n"
+                "add.s32 %r2, %r2, %r7;\nNEXT:\nmul.wide.u32 %rd5, %r2, 4;\n"
+                "add.s64 %rd6, %rd1, %rd5;\nld.global.u32 %r3, [%rd6];\nadd.s32 %r3, %r3, 1;\n"
+                "st.global.u32 [%rd6], %r3;\nadd.s32 %r2, %r2, 1024;\n"
+                "setp.lt.u32 %p1, %r2, %r9;\n@%p1 bra NEXT;"));
+}
+
+// for (w = 16; w; w /= 2) x[tid] += x[tid + w]
+const std::string kTree =
+    "mov.u32 %r2, words;\nshl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\nmov.u32 %r5, 16;\n"
+    "AGAIN:\nshl.b32 %r6, %r5, 2;\nadd.s32 %r7, %r4, %r6;\nld.shared.u32 %r8, [%r7];\n"
+    "ld.shared.u32 %r10, [%r4];\nadd.s32 %r8, %r8, %r10;\nst.shared.u32 [%r4], %r8;\nBETWEEN\n"
+    "shr.u32 %r11, %r5, 1;\nmov.u32 %r5, %r11;\nsetp.ne.u32 %p1, %r5, 0;\n@%p1 bra AGAIN;";
+
+TEST(WarpExchange, ASumByTreeIsOneWithoutBarriers) {
+  EXPECT_TRUE(Exchanges(Between(kTree, "")));
+  EXPECT_FALSE(Exchanges(Between(kTree, "bar.sync 0;")));
+}
+
+TEST(WarpExchange, VolatileAccessesAreNotTold) {
+  std::string text = Between(kTree, "");
+  for (size_t at; (at = text.find("d.shared")) != std::string::npos;) {
+    text.replace(at, 8, "d.volatile.shared");
+  }
+  for (size_t at; (at = text.find("t.shared")) != std::string::npos;) {
+    text.replace(at, 8, "t.volatile.shared");
+  }
+  EXPECT_FALSE(Exchanges(text));
+}
+
+class WarpExchangeTest : public ProgramTest {};
+
+// Rows of a table, each the one before moved on by a place, and its first number in the first place
+// of a warp: thread by thread, each would find the row before half done.
+TEST_F(WarpExchangeTest, RowsMadeOfTheRowBefore) {
+  Kernel* kernel = Find(Load(KernelOf(R"(
+  st.global.u32 [%rd4], %r1;
+  and.b32 %r2, %r1, 31;
+  mov.u32 %r4, 0;
+AGAIN:
+  setp.eq.u32 %p1, %r2, 0;
+  @%p1 bra FIRST;
+  ld.global.u32 %r3, [%rd4+-4];
+  bra DONE;
+FIRST:
+  ld.global.u32 %r3, [%rd4+4];
+DONE:
+  add.s64 %rd4, %rd4, 512;
+  st.global.u32 [%rd4], %r3;
+  add.s32 %r4, %r4, 1;
+  setp.lt.u32 %p2, %r4, %r9;
+  @%p2 bra AGAIN;
+)")),
+                        "k");
+  ASSERT_NE(kernel, nullptr);
+  constexpr uint32_t kThreads = 128, kRows = 40;
+  DeviceArray<uint32_t> table(kThreads * (kRows + 1));
+  EXPECT_RUNS(Run(kernel, {1}, {kThreads}, table.address(), uint64_t{0}, kRows));
+  std::vector<uint32_t> row(kThreads), next(kThreads);
+  std::iota(row.begin(), row.end(), 0);
+  for (uint32_t r = 0; r <= kRows; ++r) {
+    for (uint32_t i = 0; i < kThreads; ++i) {
+      ASSERT_EQ(table[r * kThreads + i], row[i]) << r << " " << i;
+      next[i] = i % 32 == 0 ? row[i + 1] : row[i - 1];
+    }
+    row = next;
+  }
+}
+
+// A bitonic sort of each warp's n numbers in place, without a barrier; n is no multiple of 32, so
+// threads leave the inner loop apart.
+TEST_F(WarpExchangeTest, ASortInPlace) {
+  Kernel* kernel = Find(Load(KernelOf(R"(
+  and.b32 %r2, %r1, 31;
+  shr.u32 %r3, %r1, 5;
+  mul.lo.s32 %r4, %r3, %r9;
+  mul.wide.u32 %rd5, %r4, 4;
+  add.s64 %rd6, %rd1, %rd5;
+  shr.u32 %r5, %r9, 1;
+  mov.u32 %r6, 2;
+LENGTHS:
+  mov.u32 %r7, %r6;
+WIDTHS:
+  shr.u32 %r7, %r7, 1;
+  mov.u32 %r8, %r2;
+  setp.ge.u32 %p1, %r8, %r5;
+  @%p1 bra PAIRS_DONE;
+PAIRS:
+  neg.s32 %r10, %r7;
+  and.b32 %r11, %r8, %r10;
+  add.s32 %r12, %r8, %r11;
+  mul.wide.u32 %rd7, %r12, 4;
+  add.s64 %rd8, %rd6, %rd7;
+  mul.wide.u32 %rd9, %r7, 4;
+  add.s64 %rd10, %rd8, %rd9;
+  ld.global.u32 %r13, [%rd8];
+  ld.global.u32 %r14, [%rd10];
+  and.b32 %r15, %r12, %r6;
+  setp.ne.u32 %p2, %r15, 0;
+  setp.gt.u32 %p3, %r13, %r14;
+  xor.pred %p4, %p2, %p3;
+  @!%p4 bra KEPT;
+  st.global.u32 [%rd8], %r14;
+  st.global.u32 [%rd10], %r13;
+KEPT:
+  add.s32 %r8, %r8, 32;
+  setp.lt.u32 %p1, %r8, %r5;
+  @%p1 bra PAIRS;
+PAIRS_DONE:
+  setp.gt.u32 %p1, %r7, 1;
+  @%p1 bra WIDTHS;
+  shl.b32 %r6, %r6, 1;
+  setp.le.u32 %p1, %r6, %r9;
+  @%p1 bra LENGTHS;
+)")),
+                        "k");
+  ASSERT_NE(kernel, nullptr);
+  for (const uint32_t count : {16u, 32u, 256u, 1024u}) {
+    constexpr uint32_t kWarps = 3;
+    std::vector<uint32_t> numbers(kWarps * count);
+    std::mt19937 random(7);
+    for (uint32_t& number : numbers) number = random();
+    DeviceArray<uint32_t> array(numbers);
+    EXPECT_RUNS(Run(kernel, {1}, {32 * kWarps}, array.address(), uint64_t{0}, count));
+    for (uint32_t w = 0; w < kWarps; ++w) {
+      std::sort(numbers.begin() + w * count, numbers.begin() + (w + 1) * count);
+    }
+    EXPECT_TRUE(std::equal(numbers.begin(), numbers.end(), array.data())) << count;
+  }
+}
+
+}  // namespace
+}  // namespace farcall::cpu_device
