@@ -24,8 +24,7 @@ DEVICE = os.environ.get("FARCALL_SUBJECT_DEVICE", "cuda")
 EXECUTES = DEVICE != "dry"
 # A device that takes PTX only says so of kernels that exist as machine code alone. That is a limit of the device, and no
 # other failure is put down to it.
-NO_KERNEL = ("no kernel image is available for execution on the device", "cudaErrorNoKernelImageForDevice",
-             "CUDA driver error: no binary for gpu")  # as jiterator says it
+NO_KERNEL = ("no kernel image is available for execution on the device", "cudaErrorNoKernelImageForDevice")
 
 _checks = []
 _values = 0
