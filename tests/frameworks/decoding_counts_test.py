@@ -14,7 +14,7 @@ VENV = "transformers-5"
 class Decoding(OnDryDevice):
     def measured(self, script, check):
         return Measured(PYTHON, self.server, HERE / "transformers" / script, check, cache=self.cache,
-                        PYTHONPATH=str(HERE), FARCALL_SUBJECT_DEVICE="dry")
+                        PYTHONPATH=str(HERE / "imports"), FARCALL_SUBJECT_DEVICE="dry")
 
     def test_a_replayed_decoding_step_is_one_record_and_no_wait(self):
         replayed = self.measured("graphs.py", "what_a_replayed_token_costs")
