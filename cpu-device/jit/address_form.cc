@@ -18,7 +18,7 @@ using Symbol = AddressForm::Symbol;
 
 constexpr size_t kMostTerms = 12;  // a sum of more is a symbol
 
-const char kOfRegisters = 0, kOfSpecials = 0, kOfAdvances = 0;
+const char kOfRegisters = 0, kOfSpecials = 0, kOfAdvances = 0, kOfProducts = 0;
 Symbol OfRegister(RegisterId reg) {
   return {&kOfRegisters, reg};
 }
@@ -184,6 +184,10 @@ bool AddressForms::IsTangled(const AddressForm& form) const {
   return std::any_of(form.terms.begin(), form.terms.end(), [&](const auto& term) {
     const Symbol& symbol = term.first;
     if (symbol == OfSpecial(SpecialRegister::kLaneid)) return true;
+    if (symbol.first == &kOfProducts) {
+      const auto& ops = function_.body[symbol.second].operands;
+      return ByThread(ops[1]) || ByThread(ops[2]);
+    }
     return symbol.first == &kOfRegisters && facts_[symbol.second].by_thread;
   });
 }
@@ -229,7 +233,8 @@ bool AddressForms::Evaluate(const Instruction& instruction, AddressForm* form) c
     case Opcode::kMul:
       return product();
     case Opcode::kMad:
-      if (!product()) return false;
+      if (instruction.mods.mul_mode == ptx::MulMode::kHi) return false;
+      if (!product()) form->terms[{&kOfProducts, Index(instruction)}] = 1;
       Add(form, Of(ops[3]), 1);
       return true;
     case Opcode::kShl:

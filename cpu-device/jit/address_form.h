@@ -50,6 +50,9 @@ class AddressForms {
   void FindAdvancing();
   void FindScaledLoops();
   void Spread();
+  size_t Index(const ptx::Instruction& instruction) const {
+    return static_cast<size_t>(&instruction - function_.body.data());
+  }
   bool Evaluate(const ptx::Instruction& instruction, AddressForm* form) const;
   Facts Results(const ptx::Instruction& instruction) const;
   Facts Read(const ptx::Operand& operand) const;

@@ -56,6 +56,13 @@ TEST(WarpExchange, AValueFromTheNeighbourIsOne) {
   EXPECT_TRUE(Exchanges(Between(kToTheNeighbour, "")));
 }
 
+TEST(WarpExchange, AThreadsNumberInItsBlockIsAPlaceToo) {
+  EXPECT_TRUE(Exchanges(
+      "mov.u32 %r5, %tid.y;\nmov.u32 %r6, %ntid.x;\nmad.lo.s32 %r7, %r5, %r6, %r1;\n"
+      "mul.wide.u32 %rd5, %r7, 4;\nadd.s64 %rd6, %rd1, %rd5;\nst.global.u32 [%rd6], %r1;\n"
+      "ld.global.u32 %r3, [%rd6+-4];\nst.global.u32 [%rd6+4096], %r3;"));
+}
+
 TEST(WarpExchange, ABarrierBetweenMakesItNone) {
   EXPECT_FALSE(Exchanges(Between(kToTheNeighbour, "bar.sync 0;")));
   EXPECT_FALSE(Exchanges(Between(kToTheNeighbour, "bar.warp.sync -1;")));
