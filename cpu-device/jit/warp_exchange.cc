@@ -97,6 +97,24 @@ bool Neighbours(const Access& a, const Access& b) {
   return false;
 }
 
+// All threads load what one of them stores afterwards: x[row + column], then x[row + t]. The row
+// has to be in both, or a pivot and what is divided by it would be taken for that.
+bool Overwrites(const Access& store, const Access& load) {
+  if (load.by_thread || store.tangled || store.stride == 0 || store.at < load.at) return false;
+  size_t common = 0, columns = 0;
+  for (const auto& [symbol, count] : load.rest.terms) {
+    auto it = store.rest.terms.find(symbol);
+    if (it != store.rest.terms.end() && it->second == count) {
+      ++common;
+    } else if (it == store.rest.terms.end() && count == store.stride) {
+      ++columns;
+    } else {
+      return false;
+    }
+  }
+  return columns == 1 && common == store.rest.terms.size() && common >= 2;
+}
+
 bool ByTree(const Access& store, const Access& load) {
   return store.by_thread && load.by_thread && (store.scaled || load.scaled) &&
          (store.roots & load.roots);
@@ -157,8 +175,9 @@ uint64_t SharedRoots(const ptx::Function& entry, const std::vector<Access>& acce
     if (!store.stores) continue;
     for (const Access& load : accesses) {
       if (load.stores || (store.roots & load.roots & ~roots) == 0) continue;
-      const bool neighbours = Neighbours(store, load);
-      if ((neighbours || ByTree(store, load)) && paths.Lead(store.at, load.at)) {
+      const bool after = Neighbours(store, load) || ByTree(store, load);
+      if ((after && paths.Lead(store.at, load.at)) ||
+          (Overwrites(store, load) && paths.Lead(load.at, store.at))) {
         roots |= store.roots & load.roots;
       }
     }

@@ -16,7 +16,8 @@ namespace farcall::cpu_device::jit {
 // is told by pairs of a store and a load of one array with no barrier between them, where
 // - one thread's address is another one's of its warp, some places on (x[t] and x[t - 1]), or
 // - addresses hang on the thread and on a value that a loop doubles or halves, as in sums and sorts
-//   by trees (x[t + s], x[t & -s]), and the load comes after the store.
+//   by trees (x[t + s], x[t & -s]), and the load comes after the store, or
+// - all threads load one element of a row, and then store to the row, each to its own.
 // The warp then comes together in front of each access to that array and at the end of each loop
 // around one.
 class WarpExchange {

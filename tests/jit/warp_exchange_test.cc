@@ -123,6 +123,18 @@ TEST(WarpExchange, ASumByTreeIsOneWithoutBarriers) {
   EXPECT_FALSE(Exchanges(Between(kTree, "bar.sync 0;")));
 }
 
+// p = x[row + column] by all, then x[row + t] = p * t.
+const std::string kRow =
+    "mov.u32 %r2, words;\nmov.u32 %r4, %ctaid.x;\nmul.lo.s32 %r5, %r4, %r9;\n"
+    "shl.b32 %r6, %r5, 2;\nadd.s32 %r7, %r2, %r6;\nmov.u32 %r8, %ctaid.y;\nshl.b32 %r10, %r8, 2;\n"
+    "add.s32 %r11, %r7, %r10;\nld.shared.u32 %r12, [%r11];\nmul.lo.s32 %r13, %r12, %r1;\nBETWEEN\n"
+    "shl.b32 %r14, %r1, 2;\nadd.s32 %r15, %r7, %r14;\nst.shared.u32 [%r15], %r13;";
+
+TEST(WarpExchange, ARowWrittenOverWhatAllReadIsOne) {
+  EXPECT_TRUE(Exchanges(Between(kRow, "")));
+  EXPECT_FALSE(Exchanges(Between(kRow, "bar.sync 0;")));
+}
+
 TEST(WarpExchange, VolatileAccessesAreNotTold) {
   std::string text = Between(kTree, "");
   for (size_t at; (at = text.find("d.shared")) != std::string::npos;) {
@@ -170,6 +182,40 @@ DONE:
       next[i] = i % 32 == 0 ? row[i + 1] : row[i - 1];
     }
     row = next;
+  }
+}
+
+// Rows of a matrix, each divided by one of its elements that all threads read and one overwrites.
+TEST_F(WarpExchangeTest, ARowDividedByAnElementOfItself) {
+  Kernel* kernel = Find(Load(KernelOf(R"(
+  and.b32 %r2, %r1, 31;
+  mov.u32 %r3, 0;
+AGAIN:
+  mul.lo.s32 %r4, %r3, %r9;
+  add.s32 %r5, %r4, %r3;
+  mul.wide.u32 %rd5, %r5, 4;
+  add.s64 %rd6, %rd1, %rd5;
+  ld.global.u32 %r6, [%rd6];
+  add.s32 %r7, %r4, %r1;
+  mul.wide.u32 %rd7, %r7, 4;
+  add.s64 %rd8, %rd1, %rd7;
+  ld.global.u32 %r8, [%rd8];
+  div.u32 %r10, %r8, %r6;
+  st.global.u32 [%rd8], %r10;
+  add.s32 %r3, %r3, 1;
+  setp.lt.u32 %p1, %r3, %r9;
+  @%p1 bra AGAIN;
+)")),
+                        "k");
+  ASSERT_NE(kernel, nullptr);
+  constexpr uint32_t kSize = 32;
+  std::vector<uint32_t> matrix(kSize * kSize);
+  for (uint32_t i = 0; i < matrix.size(); ++i) matrix[i] = 1000 + 977 * i % 5000;
+  DeviceArray<uint32_t> got(matrix);
+  EXPECT_RUNS(Run(kernel, {1}, {kSize}, got.address(), uint64_t{0}, kSize));
+  for (uint32_t i = 0; i < matrix.size(); ++i) {
+    const uint32_t row = i / kSize;
+    ASSERT_EQ(got[i], matrix[i] / matrix[row * kSize + row]) << i;
   }
 }
 
