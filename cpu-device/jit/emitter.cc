@@ -43,26 +43,10 @@ bool Emitter::Unsupported(const Instruction& instruction, const std::string& why
 }
 
 bool Emitter::Suspends(const Instruction& instruction) {
-  switch (instruction.opcode) {
-    case Opcode::kBar:
-    case Opcode::kBarrier:
-    case Opcode::kShfl:
-    case Opcode::kVote:
-    case Opcode::kMatch:
-    case Opcode::kRedux:
-    case Opcode::kActivemask:
-    case Opcode::kElect:
-    case Opcode::kMma:
-    case Opcode::kWmma:
-    case Opcode::kLdmatrix:
-    case Opcode::kStmatrix:
-    case Opcode::kMovmatrix:
-      return true;
-    case Opcode::kMbarrier:
-      return instruction.Part(1) == "test_wait" || instruction.Part(1) == "try_wait";
-    default:
-      return false;
+  if (instruction.Is(Opcode::kMbarrier)) {
+    return instruction.Part(1) == "test_wait" || instruction.Part(1) == "try_wait";
   }
+  return MeetsOthers(instruction) || instruction.Is(Opcode::kActivemask);
 }
 
 bool Emitter::ContainsSuspend(const ptx::Function& function) const {

@@ -35,25 +35,6 @@ bool IsPlain(const Instruction& instruction) {
   return space == Space::kNone || space == Space::kGlobal || space == Space::kShared;
 }
 
-// Threads of a warp go on together behind it.
-bool Gathers(const Instruction& instruction) {
-  switch (instruction.opcode) {
-    case Opcode::kBar:
-    case Opcode::kBarrier:
-    case Opcode::kShfl:
-    case Opcode::kVote:
-    case Opcode::kMatch:
-    case Opcode::kRedux:
-    case Opcode::kMma:
-    case Opcode::kWmma:
-    case Opcode::kLdmatrix:
-    case Opcode::kStmatrix:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::vector<Access> PlainAccesses(const ptx::Function& entry, const AddressForms& forms) {
   std::vector<Access> accesses;
   for (uint32_t i = 0; i < entry.body.size(); ++i) {
@@ -133,7 +114,7 @@ std::vector<bool> Reached(const ptx::Function& entry, uint32_t from) {
     if (i >= seen.size() || seen[i]) continue;
     seen[i] = true;
     const Instruction& instruction = entry.body[i];
-    if (Gathers(instruction)) continue;
+    if (MeetsOthers(instruction)) continue;
     const bool always = instruction.guard == ptx::kNoRegister;
     if (instruction.Is(Opcode::kBra)) go(static_cast<uint64_t>(instruction.operands[0].value));
     if (instruction.Is(Opcode::kBrx) && instruction.operands.size() > 1 &&
@@ -186,6 +167,26 @@ uint64_t SharedRoots(const ptx::Function& entry, const std::vector<Access>& acce
 }
 
 }  // namespace
+
+bool MeetsOthers(const ptx::Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kBar:
+    case Opcode::kBarrier:
+    case Opcode::kShfl:
+    case Opcode::kVote:
+    case Opcode::kMatch:
+    case Opcode::kRedux:
+    case Opcode::kElect:
+    case Opcode::kMma:
+    case Opcode::kWmma:
+    case Opcode::kLdmatrix:
+    case Opcode::kStmatrix:
+    case Opcode::kMovmatrix:
+      return true;
+    default:
+      return false;
+  }
+}
 
 WarpExchange::WarpExchange(const ptx::Function& entry) {
   const bool may = std::any_of(entry.body.begin(), entry.body.end(), [](const Instruction& i) {

@@ -8,6 +8,9 @@
 
 namespace farcall::cpu_device::jit {
 
+// A barrier or an operation of the warp: threads are together behind it.
+bool MeetsOthers(const ptx::Instruction& instruction);
+
 // By instruction of an entry's body: the warp has to come together in front of it. Empty: nowhere,
 // as nearly always.
 //
