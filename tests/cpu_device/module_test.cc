@@ -173,6 +173,21 @@ TEST_F(ModuleTest, TheLinkerPutsInputsTogether) {
   EXPECT_OK(CU(cuLinkDestroy)(link));
 }
 
+// Units as PTX, linked and loaded.
+void LinkTexts(const std::vector<std::string>& units, CUmodule* linked) {
+  CUlinkState link = nullptr;
+  ASSERT_OK(CU(cuLinkCreate_v2)(0, nullptr, nullptr, &link));
+  for (const std::string& text : units) {
+    ASSERT_OK(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()),
+                                   text.size() + 1, "unit", 0, nullptr, nullptr));
+  }
+  void* image = nullptr;
+  size_t bytes = 0;
+  ASSERT_OK(CU(cuLinkComplete)(link, &image, &bytes));
+  ASSERT_OK(CU(cuModuleLoadData)(linked, image));
+  EXPECT_OK(CU(cuLinkDestroy)(link));
+}
+
 // Names without linkage are their unit's own: both have a `value` and a `step`, in comments and
 // strings as well.
 TEST_F(DriverTest, LinkedUnitsKeepTheirOwnNamesApart) {
@@ -186,17 +201,8 @@ TEST_F(DriverTest, LinkedUnitsKeepTheirOwnNamesApart) {
            "call (%r2), step, (%r1);\nst.global.u32 [%rd1], %r2;\nret;\n}\n";
   };
   const std::string one = unit("one", "10"), two = unit("two", "20");
-  CUlinkState link = nullptr;
-  ASSERT_OK(CU(cuLinkCreate_v2)(0, nullptr, nullptr, &link));
-  for (const std::string& text : {one, two}) {
-    ASSERT_OK(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()),
-                                   text.size() + 1, "unit", 0, nullptr, nullptr));
-  }
-  void* image = nullptr;
-  size_t bytes = 0;
-  ASSERT_OK(CU(cuLinkComplete)(link, &image, &bytes));
   CUmodule linked = nullptr;
-  ASSERT_OK(CU(cuModuleLoadData)(&linked, image));
+  ASSERT_NO_FATAL_FAILURE(LinkTexts({one, two}, &linked));
   CUdeviceptr out = Allocate(4);
   for (const auto& [name, want] : {std::pair{"one", 20u}, std::pair{"two", 40u}}) {
     CUfunction function = nullptr;
@@ -207,7 +213,6 @@ TEST_F(DriverTest, LinkedUnitsKeepTheirOwnNamesApart) {
     ASSERT_OK(CU(cuMemcpyDtoH_v2)(&got, out, sizeof(got)));
     EXPECT_EQ(got, want) << name;
   }
-  EXPECT_OK(CU(cuLinkDestroy)(link));
 }
 
 TEST_F(DriverTest, AManagedVariableIsManagedMemory) {
@@ -241,17 +246,9 @@ TEST_F(DriverTest, LinkedKernelsTellWhatTheirOwnUnitWasCompiledFor) {
            "call (%r1), shared_by_both;\nst.global.u32 [%rd1], %r1;\nret;\n}\n";
   };
   const std::string one = unit("sm_70", "one", "5"), two = unit("sm_90", "two", "5");
-  CUlinkState link = nullptr;
-  ASSERT_OK(CU(cuLinkCreate_v2)(0, nullptr, nullptr, &link));
-  for (const std::string& text : {one, two}) {
-    ASSERT_OK(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()),
-                                   text.size() + 1, "unit", 0, nullptr, nullptr));
-  }
-  void* image = nullptr;
-  size_t bytes = 0;
-  ASSERT_OK(CU(cuLinkComplete)(link, &image, &bytes));
+  // A weak function is in both units.
   CUmodule linked = nullptr;
-  ASSERT_OK(CU(cuModuleLoadData)(&linked, image)) << "a weak function is in both units";
+  ASSERT_NO_FATAL_FAILURE(LinkTexts({one, two}, &linked));
   CUdeviceptr out = Allocate(4);
   for (const auto& [name, want] : {std::pair{"one", 70}, std::pair{"two", 90}}) {
     CUfunction function = nullptr;
@@ -265,7 +262,6 @@ TEST_F(DriverTest, LinkedKernelsTellWhatTheirOwnUnitWasCompiledFor) {
     ASSERT_OK(CU(cuMemcpyDtoH_v2)(&got, out, sizeof(got)));
     EXPECT_EQ(got, 5u) << name;
   }
-  EXPECT_OK(CU(cuLinkDestroy)(link));
 }
 
 // What libcudadevrt.a calls for a grid that waits: every block counts, then every block sees all.
@@ -309,18 +305,9 @@ AGAIN:
 }
 )";
   const std::string other = head + ".visible .func unused { ret; }\n";
-  CUlinkState link = nullptr;
-  ASSERT_OK(CU(cuLinkCreate_v2)(0, nullptr, nullptr, &link));
-  for (const std::string& text : {kernel, other}) {
-    ASSERT_OK(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, const_cast<char*>(text.c_str()),
-                                   text.size() + 1, "unit", 0, nullptr, nullptr));
-  }
-  void* image = nullptr;
-  size_t bytes = 0;
-  ASSERT_OK(CU(cuLinkComplete)(link, &image, &bytes));
   CUmodule linked = nullptr;
+  ASSERT_NO_FATAL_FAILURE(LinkTexts({kernel, other}, &linked));
   CUfunction function = nullptr;
-  ASSERT_OK(CU(cuModuleLoadData)(&linked, image));
   ASSERT_OK(CU(cuModuleGetFunction)(&function, linked, "k"));
   constexpr unsigned kBlocks = 3, kThreads = 40;
   CUdeviceptr out = Allocate(4 * (1 + kBlocks));
@@ -332,7 +319,6 @@ AGAIN:
   uint32_t got[1 + kBlocks] = {};
   ASSERT_OK(CU(cuMemcpyDtoH_v2)(got, out, sizeof(got)));
   for (uint32_t value : got) EXPECT_EQ(value, 3 * kBlocks * kThreads);
-  EXPECT_OK(CU(cuLinkDestroy)(link));
 }
 
 // An archive as nvcc's tools make them: a table, then an object whose section of images holds PTX.
