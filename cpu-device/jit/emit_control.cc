@@ -102,7 +102,9 @@ bool Emitter::PrepareArguments(const Instruction& instruction, const ptx::Functi
   const Operand& results = instruction.operands[0];
   static const Operand kNone;
   const Operand& arguments = instruction.operands.size() > 2 ? instruction.operands[2] : kNone;
-  if (results.elements.size() != function->returns.size() ||
+  // A unit may have declared a result that another's definition lacks, as Numba does of a C
+  // function without one; the linker takes it, and the result is no number in particular.
+  if (results.elements.size() < function->returns.size() ||
       arguments.elements.size() != function->params.size()) {
     return Unsupported(instruction, "argument count of " + std::string(function->name));
   }
@@ -132,7 +134,7 @@ bool Emitter::PrepareArguments(const Instruction& instruction, const ptx::Functi
 bool Emitter::StoreReturns(const Instruction& instruction, llvm::ArrayRef<Value*> returns) {
   const Operand& results = instruction.operands[0];
   for (size_t i = 0; i < results.elements.size(); ++i) {
-    if (!results.elements[i].Is(Operand::Kind::kRegister)) continue;
+    if (!results.elements[i].Is(Operand::Kind::kRegister) || i >= returns.size()) continue;
     auto* slot = llvm::dyn_cast<llvm::AllocaInst>(returns[i]);
     if (slot) Write(results.elements[i], b_.CreateLoad(slot->getAllocatedType(), slot));
   }

@@ -215,6 +215,31 @@ TEST_F(DriverTest, LinkedUnitsKeepTheirOwnNamesApart) {
   }
 }
 
+// Numba declares a C function without a result as one that has one.
+TEST_F(DriverTest, AResultThatAnotherUnitsFunctionLacksIsNoError) {
+  const std::string head = ".version 7.0\n.target sm_70\n.address_size 64\n";
+  const std::string caller = head +
+                             ".extern .func (.param .b64 r) store (.param .b64 p);\n"
+                             ".visible .entry k(.param .u64 p)\n{\n.reg .b64 %rd<3>;\n"
+                             "ld.param.u64 %rd1, [p];\n{\n.param .b64 a;\n.param .b64 back;\n"
+                             "st.param.b64 [a], %rd1;\ncall.uni (back), store, (a);\n}\n"
+                             "add.u64 %rd1, %rd1, 4;\ncall.uni (%rd2), store, (%rd1);\nret;\n}\n";
+  const std::string callee = head +
+                             ".visible .func store(.param .b64 p)\n{\n.reg .b64 %rd<2>;\n"
+                             "ld.param.u64 %rd1, [p];\nst.u32 [%rd1], 42;\nret;\n}\n";
+  CUmodule linked = nullptr;
+  CUfunction function = nullptr;
+  ASSERT_NO_FATAL_FAILURE(LinkTexts({caller, callee}, &linked));
+  ASSERT_OK(CU(cuModuleGetFunction)(&function, linked, "k"));
+  CUdeviceptr out = Allocate(8);
+  void* params[] = {&out};
+  ASSERT_OK(CU(cuLaunchKernel)(function, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+  uint32_t got[2] = {};
+  ASSERT_OK(CU(cuMemcpyDtoH_v2)(got, out, sizeof(got)));
+  EXPECT_EQ(got[0], 42u);
+  EXPECT_EQ(got[1], 42u);
+}
+
 TEST_F(DriverTest, AManagedVariableIsManagedMemory) {
   const std::string text =
       ".version 7.0\n.target sm_70\n.address_size 64\n.visible .global .attribute(.managed) .align "
