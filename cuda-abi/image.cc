@@ -11,6 +11,7 @@ namespace {
 constexpr uint32_t kWrapperMagic = 0x466243B1;
 constexpr uint32_t kContainerMagic = 0xBA55ED50;
 constexpr uint32_t kElfMagic = 0x464C457F;
+constexpr uint32_t kTileIrMagic = 0x6C69547F;  // "\x7fTileIR"
 constexpr uint64_t kUnbounded = std::numeric_limits<uint64_t>::max();
 
 constexpr uint64_t kFlagLz4 = 0x2000;
@@ -94,6 +95,8 @@ ImageForm ClassifyImage(Bytes bytes) {
       return ImageForm::kContainer;
     case kElfMagic:
       return ImageForm::kElf;
+    case kTileIrMagic:
+      return ImageForm::kTileIr;
   }
   const bool text = std::all_of(bytes.begin(), bytes.begin() + 4, IsText);
   return text ? ImageForm::kPtx : ImageForm::kUnknown;
@@ -119,6 +122,8 @@ ImageView ViewTrustedImage(const void* image) {
       return {form, {at, static_cast<size_t>(ElfBytes(at, kUnbounded))}};
     case ImageForm::kPtx:
       return {form, {at, strlen(static_cast<const char*>(image))}};
+    case ImageForm::kTileIr:
+      return {form, {}};
     case ImageForm::kUnknown:
       break;
   }
@@ -153,7 +158,7 @@ ImageView ViewImage(Bytes bytes, std::string* error) {
     return {form, bytes.first(end)};
   } else {
     *error = "kernel image: no fatbin container, ELF file or PTX text";
-    return {};
+    return {form == ImageForm::kTileIr ? form : ImageForm::kUnknown, {}};
   }
   if (length < 16 || length > bytes.size()) {
     *error = "kernel image: its headers say " + std::to_string(length) + " bytes, got " +

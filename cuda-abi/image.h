@@ -12,7 +12,8 @@
 
 namespace farcall::cuda_abi {
 
-enum class ImageForm { kUnknown, kWrapper, kContainer, kElf, kPtx };
+// kTileIr: byte code of CUDA Tile, which drivers from CUDA 13.1 on compile; told apart, not read.
+enum class ImageForm { kUnknown, kWrapper, kContainer, kElf, kPtx, kTileIr };
 enum class EntryKind { kPtx, kCubin, kOther };
 enum class Compression { kNone, kLz4, kZstd };
 

@@ -87,6 +87,7 @@ bool Choose(std::span<const cuda_abi::ImageView> views, uint32_t cc, cuda_abi::C
       out->assign(bytes.begin(), bytes.end());
       return true;
     }
+    if (view.form == cuda_abi::ImageForm::kTileIr) *error = "CUDA Tile IR, which is not supported";
     if (view.form != cuda_abi::ImageForm::kContainer) continue;
     std::vector<cuda_abi::ImageEntry> entries;
     if (!cuda_abi::ParseContainer(view.bytes, &entries, error)) continue;

@@ -71,6 +71,9 @@ CUresult ExtractImage(const void* image, uint32_t cc, cuda_abi::CodeTaste taste,
       return CUDA_SUCCESS;
     case cuda_abi::ImageForm::kContainer:
       break;
+    case cuda_abi::ImageForm::kTileIr:
+      *error = "CUDA Tile IR, which is not supported by the CPU device";
+      return CUDA_ERROR_INVALID_IMAGE;
     default:
       *error = "no fatbin, ELF file or PTX text";
       return CUDA_ERROR_INVALID_IMAGE;

@@ -311,9 +311,8 @@ bool Emitter::EmitFloat(const Instruction& instruction) {
   bool packed = lane_type != type;
   Value* lanes[2] = {};
   std::vector<Value*> operands;
-  // Mixed precision (fma.rn.f32.f16 ...) is another instruction family.
   if (instruction.mods.type_count > 1 && instruction.type(1) != type) {
-    return Unsupported(instruction, "mixed precision");
+    return EmitMixedFloat(instruction);
   }
   for (size_t i = 1; i < ops.size(); ++i) operands.push_back(Read(ops[i], type));
   for (unsigned lane = 0; lane < (packed ? 2u : 1u); ++lane) {
@@ -324,6 +323,24 @@ bool Emitter::EmitFloat(const Instruction& instruction) {
     if (!lanes[lane]) return Unsupported(instruction);
   }
   Write(ops[0], packed ? Pack(lanes[0], lanes[1]) : lanes[0]);
+  return true;
+}
+
+// add.f32.f16 d, a, c; fma.rn.f32.f16 d, a, b, c: the narrow operands are widened first, then all
+// is one operation in single precision.
+bool Emitter::EmitMixedFloat(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  const Type type = instruction.type(), narrow = instruction.type(1);
+  const bool sums = instruction.Is(Opcode::kAdd) || instruction.Is(Opcode::kSub);
+  const size_t count = instruction.Is(Opcode::kFma) ? 4 : 3;
+  if ((!sums && !instruction.Is(Opcode::kFma)) || type != Type::kF32 || instruction.mods.ftz ||
+      (narrow != Type::kF16 && narrow != Type::kBf16) || ops.size() != count) {
+    return Unsupported(instruction);
+  }
+  std::vector<Value*> arguments;
+  for (size_t i = 1; i + 1 < count; ++i) arguments.push_back(Widen(Read(ops[i], narrow), narrow));
+  arguments.push_back(Read(ops[count - 1], type));
+  Write(ops[0], FloatLane(instruction, type, arguments));
   return true;
 }
 

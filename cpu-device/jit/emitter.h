@@ -139,6 +139,7 @@ class Emitter {
 
   // ---- emit_float.cc
   bool EmitFloat(const Instruction& instruction);
+  bool EmitMixedFloat(const Instruction& instruction);
   Value* FloatLane(const Instruction& instruction, Type type, llvm::ArrayRef<Value*> arguments);
   bool IsFloatType(Type type) const;
   static Type LaneType(Type type);  // of f16x2, bf16x2, f32x2; else the type

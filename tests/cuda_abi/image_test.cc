@@ -67,6 +67,16 @@ TEST(Image, KnowsPtxText) {
   EXPECT_EQ(ViewTrustedImage(nullptr).form, ImageForm::kUnknown);
 }
 
+TEST(Image, TellsTileIrApart) {
+  const char tile[] = "\x7fTileIR";
+  EXPECT_EQ(ViewTrustedImage(tile).form, ImageForm::kTileIr);
+  EXPECT_TRUE(ViewTrustedImage(tile).bytes.empty());
+  std::string error;
+  const ImageView view = ViewImage({reinterpret_cast<const uint8_t*>(tile), sizeof(tile)}, &error);
+  EXPECT_EQ(view.form, ImageForm::kTileIr);
+  EXPECT_TRUE(view.bytes.empty());
+}
+
 TEST(Image, ChoosesAsTheDriverDoes) {
   const auto container = Container({Entry(2, 80, "a"), Entry(2, 86, "b"), Entry(2, 90, "c"),
                                     Entry(1, 75, "p"), Entry(1, 120, "q")});

@@ -234,6 +234,29 @@ void AddOperation(Cases* out, const std::string& op, Op which, const NamedMode& 
   }
 }
 
+// The narrow operands are a, and b of fma; the last is single.
+template <typename T>
+void AddMixed(Cases* out, const NamedMode& mode, bool sat) {
+  const Adjust adjust{false, sat, false};
+  auto apply = [=](Op which, double a, double b, double c) {
+    const double r = Compute(which, kSingle, mode.mode, a, b, c);
+    return static_cast<float>(Limit(r, adjust));
+  };
+  for (const Op which : {Op::kAdd, Op::kSub}) {
+    const std::string mnemonic = std::string(which == Op::kAdd ? "add." : "sub.") + mode.name +
+                                 adjust.Suffix() + ".f32." + Of<T>::kName;
+    out->push_back(Binary<float, T, float>(
+        mnemonic + " (MPFR)", mnemonic + " %d, %a, %b;", Values<T>(20), Values<float>(20),
+        [=](T a, float c) { return apply(which, ToDouble(a), c, c); }));
+  }
+  const std::string mnemonic =
+      std::string("fma.") + mode.name + adjust.Suffix() + ".f32." + Of<T>::kName;
+  out->push_back(Ternary<float, T, T, float>(
+      mnemonic + " (MPFR)", mnemonic + " %d, %a, %b, %c;", Values<T>(4), Values<T>(4),
+      Values<float>(4),
+      [=](T a, T b, float c) { return apply(Op::kFma, ToDouble(a), ToDouble(b), c); }));
+}
+
 void AddArithmetic(Cases* out) {
   struct Named {
     const char* name;
@@ -256,6 +279,10 @@ void AddArithmetic(Cases* out) {
         }
       }
       AddOperation<double>(out, n.name, n.op, mode, {});
+    }
+    for (bool sat : {false, true}) {
+      AddMixed<Half>(out, mode, sat);
+      AddMixed<Bfloat>(out, mode, sat);
     }
   }
   for (const Named& n :
