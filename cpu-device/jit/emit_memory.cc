@@ -221,9 +221,10 @@ bool Emitter::EmitStore(const Instruction& instruction) {
   }
   Value* pointer = Address(instruction, ops[0], space, bytes * count);
   if (!pointer) return false;
-  // Volatile shared memory is how the threads of a warp talk without a barrier, as if all made each
-  // step at once: they read what was there before one writes, and what all wrote afterwards.
-  const bool lockstep = CanSuspend() && IsShared(space) && mods.semantics == Semantics::kVolatile;
+  // As WarpExchange has it for the entry: they read what was there before one writes, and what all
+  // wrote afterwards.
+  const bool lockstep =
+      CanSuspend() && !InEntry() && IsShared(space) && mods.semantics == Semantics::kVolatile;
   if (lockstep) Suspend(Wait::kLockstep);
   llvm::StoreInst* store = b_.CreateAlignedStore(value, pointer, llvm::Align(bytes * count));
   if (IsParam(space)) {

@@ -35,6 +35,12 @@ bool IsPlain(const Instruction& instruction) {
   return space == Space::kNone || space == Space::kGlobal || space == Space::kShared;
 }
 
+bool IsVolatileShared(const Instruction& instruction) {
+  return (instruction.Is(Opcode::kLd) || instruction.Is(Opcode::kSt)) &&
+         instruction.mods.semantics == ptx::Semantics::kVolatile &&
+         instruction.mods.space == Space::kShared;
+}
+
 std::vector<Access> PlainAccesses(const ptx::Function& entry, const AddressForms& forms) {
   std::vector<Access> accesses;
   for (uint32_t i = 0; i < entry.body.size(); ++i) {
@@ -189,17 +195,33 @@ bool MeetsOthers(const ptx::Instruction& instruction) {
 }
 
 WarpExchange::WarpExchange(const ptx::Function& entry) {
-  const bool may = std::any_of(entry.body.begin(), entry.body.end(), [](const Instruction& i) {
-    return i.Is(Opcode::kSt) && IsPlain(i);
-  });
-  if (!may) return;
+  bool plain = false, old = false;
+  for (const Instruction& instruction : entry.body) {
+    if (!instruction.Is(Opcode::kSt)) continue;
+    plain |= IsPlain(instruction);
+    old |= IsVolatileShared(instruction);
+  }
+  if (old) MarkVolatile(entry);
+  if (plain) MarkPlain(entry);
+}
+
+void WarpExchange::Mark(const ptx::Function& entry, uint32_t i) {
+  steps_.resize(entry.body.size(), false);
+  steps_[i] = true;
+}
+
+void WarpExchange::MarkVolatile(const ptx::Function& entry) {
+  for (uint32_t i = 0; i < entry.body.size(); ++i) {
+    if (IsVolatileShared(entry.body[i])) Mark(entry, i);
+  }
+}
+
+void WarpExchange::MarkPlain(const ptx::Function& entry) {
   const AddressForms forms(entry);
   const std::vector<Access> accesses = PlainAccesses(entry, forms);
   const uint64_t roots = SharedRoots(entry, accesses);
-  if (roots == 0) return;
-  steps_.assign(entry.body.size(), false);
   for (const Access& access : accesses) {
-    if (access.roots & roots) steps_[access.at] = true;
+    if (access.roots & roots) Mark(entry, access.at);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels whose threads hand values to each other through plain memory without saying so.
+// Kernels whose threads hand values to each other through memory without a barrier.
 #pragma once
 
 #include <vector>
@@ -14,15 +14,19 @@ bool MeetsOthers(const ptx::Instruction& instruction);
 // By instruction of an entry's body: the warp has to come together in front of it. Empty: nowhere,
 // as nearly always.
 //
-// Code that counts on a warp in lockstep, without a barrier or volatile memory (undefined since
-// compute capability 7.0, and right on GPUs all the same where no branch keeps the warp apart)
-// is told by pairs of a store and a load of one array with no barrier between them, where
+// Volatile shared memory is how the threads of a warp once talked without a barrier, as if all made
+// each step at once: the warp comes together in front of each access to it.
+//
+// Code that counts on a warp in lockstep with plain memory (undefined since compute capability 7.0,
+// and right on GPUs all the same where no branch keeps the warp apart) is told by pairs of a store
+// and a load of one array with no barrier between them, where
 // - one thread's address is another one's of its warp, some places on (x[t] and x[t - 1]), or
 // - addresses hang on the thread and on a value that a loop doubles or halves, as in sums and sorts
 //   by trees (x[t + s], x[t & -s]), and the load comes after the store, or
 // - all threads load one element of a row, and then store to the row, each to its own.
-// The warp then comes together in front of each access to that array and at the end of each loop
-// around one.
+// The warp then comes together in front of each access to that array.
+//
+// It does so too at the end of each loop around one of either kind.
 class WarpExchange {
  public:
   WarpExchange() = default;
@@ -35,6 +39,10 @@ class WarpExchange {
   bool StepsAtLoop(uint32_t first, uint32_t last) const;
 
  private:
+  void Mark(const ptx::Function& entry, uint32_t i);
+  void MarkVolatile(const ptx::Function& entry);
+  void MarkPlain(const ptx::Function& entry);
+
   std::vector<bool> steps_;
 };
 
