@@ -2,8 +2,7 @@
 // nvJitLink for a device that executes PTX alone: link-time optimisation stops at PTX, and without
 // it the device's own linker (cuLink) puts the inputs together; nvJitLinkGetLinkedCubin hands out
 // what came of it, which the driver loads like a cubin. All else is the real library's.
-#define NVJITLINK_NO_INLINE
-#include <nvJitLink.h>
+#include "toolkit/nvjitlink.h"
 
 #include <algorithm>
 #include <cstring>
@@ -19,19 +18,7 @@
 #include "cpu-device/compilers/device_linker.h"
 #include "cpu-device/compilers/real_library.h"
 
-// As the libraries export them under every version of theirs.
-#define LINK_ENTRY extern "C" __attribute__((visibility("default"))) nvJitLinkResult
-LINK_ENTRY nvJitLinkCreate(nvJitLinkHandle*, uint32_t, const char**);
-LINK_ENTRY nvJitLinkDestroy(nvJitLinkHandle*);
-LINK_ENTRY nvJitLinkAddData(nvJitLinkHandle, nvJitLinkInputType, const void*, size_t, const char*);
-LINK_ENTRY nvJitLinkAddFile(nvJitLinkHandle, nvJitLinkInputType, const char*);
-LINK_ENTRY nvJitLinkComplete(nvJitLinkHandle);
-LINK_ENTRY nvJitLinkGetLinkedCubinSize(nvJitLinkHandle, size_t*);
-LINK_ENTRY nvJitLinkGetLinkedCubin(nvJitLinkHandle, void*);
-LINK_ENTRY nvJitLinkGetErrorLogSize(nvJitLinkHandle, size_t*);
-LINK_ENTRY nvJitLinkGetErrorLog(nvJitLinkHandle, char*);
-extern "C" nvJitLinkResult nvJitLinkGetLinkedPtxSize(nvJitLinkHandle, size_t*);
-extern "C" nvJitLinkResult nvJitLinkGetLinkedPtx(nvJitLinkHandle, char*);
+#define LINK_ENTRY __attribute__((visibility("default"))) nvJitLinkResult
 
 extern "C" const int farcall_lacking = NVJITLINK_ERROR_INTERNAL;
 
@@ -125,7 +112,7 @@ nvJitLinkResult HandOver(nvJitLinkHandle handle, Link& link) {
 
 }  // namespace
 
-nvJitLinkResult nvJitLinkCreate(nvJitLinkHandle* handle, uint32_t count, const char** options) {
+LINK_ENTRY nvJitLinkCreate(nvJitLinkHandle* handle, uint32_t count, const char** options) {
   const auto real = FARCALL_REAL(nvJitLinkCreate);
   if (real == nullptr) return NVJITLINK_ERROR_INTERNAL;
   if (options == nullptr) return real(handle, count, options);
@@ -143,7 +130,7 @@ nvJitLinkResult nvJitLinkCreate(nvJitLinkHandle* handle, uint32_t count, const c
   return result;
 }
 
-nvJitLinkResult nvJitLinkDestroy(nvJitLinkHandle* handle) {
+LINK_ENTRY nvJitLinkDestroy(nvJitLinkHandle* handle) {
   const auto real = FARCALL_REAL(nvJitLinkDestroy);
   if (real == nullptr) return NVJITLINK_ERROR_INTERNAL;
   if (handle != nullptr) {
@@ -153,8 +140,8 @@ nvJitLinkResult nvJitLinkDestroy(nvJitLinkHandle* handle) {
   return real(handle);
 }
 
-nvJitLinkResult nvJitLinkAddData(nvJitLinkHandle handle, nvJitLinkInputType type, const void* data,
-                                 size_t bytes, const char* name) {
+LINK_ENTRY nvJitLinkAddData(nvJitLinkHandle handle, nvJitLinkInputType type, const void* data,
+                            size_t bytes, const char* name) {
   CUjitInputType device_type;
   const std::shared_ptr<Link> link = Find(handle);
   if (link != nullptr && link->linker != nullptr && data != nullptr) {
@@ -174,8 +161,7 @@ nvJitLinkResult nvJitLinkAddData(nvJitLinkHandle handle, nvJitLinkInputType type
   return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle, type, data, bytes, name);
 }
 
-nvJitLinkResult nvJitLinkAddFile(nvJitLinkHandle handle, nvJitLinkInputType type,
-                                 const char* path) {
+LINK_ENTRY nvJitLinkAddFile(nvJitLinkHandle handle, nvJitLinkInputType type, const char* path) {
   if (LinkerOf(handle) != nullptr && path != nullptr) {
     std::ifstream file(path, std::ios::binary);
     const std::string bytes(std::istreambuf_iterator<char>(file), {});
@@ -186,7 +172,7 @@ nvJitLinkResult nvJitLinkAddFile(nvJitLinkHandle handle, nvJitLinkInputType type
   return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle, type, path);
 }
 
-nvJitLinkResult nvJitLinkComplete(nvJitLinkHandle handle) {
+LINK_ENTRY nvJitLinkComplete(nvJitLinkHandle handle) {
   if (DeviceLinker* linker = LinkerOf(handle)) {
     return linker->Complete() ? NVJITLINK_SUCCESS : NVJITLINK_ERROR_INTERNAL;
   }
@@ -194,7 +180,7 @@ nvJitLinkResult nvJitLinkComplete(nvJitLinkHandle handle) {
   return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle);
 }
 
-nvJitLinkResult nvJitLinkGetLinkedCubinSize(nvJitLinkHandle handle, size_t* bytes) {
+LINK_ENTRY nvJitLinkGetLinkedCubinSize(nvJitLinkHandle handle, size_t* bytes) {
   const std::shared_ptr<Link> link = Find(handle);
   if (link != nullptr && link->linker != nullptr) {
     if (bytes == nullptr) return NVJITLINK_ERROR_NULL_INPUT;
@@ -206,7 +192,7 @@ nvJitLinkResult nvJitLinkGetLinkedCubinSize(nvJitLinkHandle handle, size_t* byte
   return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle, bytes);
 }
 
-nvJitLinkResult nvJitLinkGetLinkedCubin(nvJitLinkHandle handle, void* to) {
+LINK_ENTRY nvJitLinkGetLinkedCubin(nvJitLinkHandle handle, void* to) {
   const std::shared_ptr<Link> link = Find(handle);
   if (link != nullptr && link->linker != nullptr) {
     const std::string& linked = link->linker->linked();
@@ -223,7 +209,7 @@ nvJitLinkResult nvJitLinkGetLinkedCubin(nvJitLinkHandle handle, void* to) {
 }
 
 // What the device's linker has to say goes before what the real library has, which is nothing then.
-nvJitLinkResult nvJitLinkGetErrorLogSize(nvJitLinkHandle handle, size_t* bytes) {
+LINK_ENTRY nvJitLinkGetErrorLogSize(nvJitLinkHandle handle, size_t* bytes) {
   DeviceLinker* linker = LinkerOf(handle);
   if (linker != nullptr && bytes != nullptr && !linker->error().empty()) {
     *bytes = linker->error().size() + 1;
@@ -233,7 +219,7 @@ nvJitLinkResult nvJitLinkGetErrorLogSize(nvJitLinkHandle handle, size_t* bytes) 
   return real == nullptr ? NVJITLINK_ERROR_INTERNAL : real(handle, bytes);
 }
 
-nvJitLinkResult nvJitLinkGetErrorLog(nvJitLinkHandle handle, char* to) {
+LINK_ENTRY nvJitLinkGetErrorLog(nvJitLinkHandle handle, char* to) {
   DeviceLinker* linker = LinkerOf(handle);
   if (linker != nullptr && to != nullptr && !linker->error().empty()) {
     std::memcpy(to, linker->error().c_str(), linker->error().size() + 1);

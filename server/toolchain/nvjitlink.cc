@@ -1,31 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // nvJitLinkComplete for a client, whose inputs are all in the record (client-shim/nvjitlink/).
-#define NVJITLINK_NO_INLINE
+#include "toolkit/nvjitlink.h"
+
 #include <dlfcn.h>
-#include <nvJitLink.h>
 
 #include <algorithm>
 
 #include "proto/nvjitlink_call.h"
 #include "server/session/session.h"
 #include "server/toolchain/toolchain.h"
-
-// As the libraries export them under every version of theirs.
-extern "C" {
-nvJitLinkResult nvJitLinkCreate(nvJitLinkHandle*, uint32_t, const char**);
-nvJitLinkResult nvJitLinkDestroy(nvJitLinkHandle*);
-nvJitLinkResult nvJitLinkAddData(nvJitLinkHandle, nvJitLinkInputType, const void*, size_t,
-                                 const char*);
-nvJitLinkResult nvJitLinkComplete(nvJitLinkHandle);
-nvJitLinkResult nvJitLinkGetLinkedCubinSize(nvJitLinkHandle, size_t*);
-nvJitLinkResult nvJitLinkGetLinkedCubin(nvJitLinkHandle, void*);
-nvJitLinkResult nvJitLinkGetLinkedPtxSize(nvJitLinkHandle, size_t*);
-nvJitLinkResult nvJitLinkGetLinkedPtx(nvJitLinkHandle, char*);
-nvJitLinkResult nvJitLinkGetErrorLogSize(nvJitLinkHandle, size_t*);
-nvJitLinkResult nvJitLinkGetErrorLog(nvJitLinkHandle, char*);
-nvJitLinkResult nvJitLinkGetInfoLogSize(nvJitLinkHandle, size_t*);
-nvJitLinkResult nvJitLinkGetInfoLog(nvJitLinkHandle, char*);
-}
 
 namespace farcall::server {
 

@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVRTC and nvJitLink as they stand beside the device's libcuda.so.1 (cpu-device/compilers): what
 // they hand out for machine code is loaded and run. Real ones are needed, of one major.
-#define NVJITLINK_NO_INLINE
-#include <nvJitLink.h>
 #include <nvrtc.h>
 
 #include <cstring>
 
 #include "tests/cpu_device/driver_fixture.h"
-
-extern "C" {  // as the libraries export them under every version of theirs
-nvJitLinkResult nvJitLinkCreate(nvJitLinkHandle*, uint32_t, const char**);
-nvJitLinkResult nvJitLinkDestroy(nvJitLinkHandle*);
-nvJitLinkResult nvJitLinkAddData(nvJitLinkHandle, nvJitLinkInputType, const void*, size_t,
-                                 const char*);
-nvJitLinkResult nvJitLinkComplete(nvJitLinkHandle);
-nvJitLinkResult nvJitLinkGetLinkedCubinSize(nvJitLinkHandle, size_t*);
-nvJitLinkResult nvJitLinkGetLinkedCubin(nvJitLinkHandle, void*);
-nvJitLinkResult nvJitLinkGetErrorLogSize(nvJitLinkHandle, size_t*);
-nvJitLinkResult nvJitLinkGetErrorLog(nvJitLinkHandle, char*);
-}
+#include "toolkit/nvjitlink.h"
 
 namespace farcall::cpu_device {
 namespace {
