@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "server/library/library_memory.h"
+#include "server/memory/address_map.h"
 #include "server/memory/host_slabs.h"
 #include "server/memory/user_memory.h"
 #include "server/session/share_list.h"
@@ -21,13 +22,6 @@ CUmemAccessDesc FullAccess(int device) {
   access.location.id = device;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return access;
-}
-
-// The entry of an address-ordered map that begins at or before `address`.
-template <typename Map>
-auto AtOrBefore(Map& map, uint64_t address) {
-  auto at = map.upper_bound(address);
-  return at == map.begin() ? map.end() : std::prev(at);
 }
 
 }  // namespace
@@ -202,25 +196,6 @@ bool DeviceMemory::MeetsAllocation(uint64_t address, uint64_t bytes) const {
   }
   auto before = std::prev(next);
   return address - before->first < before->second.bytes;
-}
-
-bool DeviceMemory::ReturnCredit(int device, uint64_t base, uint64_t bytes) {
-  std::lock_guard lock(mutex_);
-  if (bytes == 0 || !InCredit(base, bytes, device) || MeetsAllocation(base, bytes)) {
-    return false;
-  }
-  RemoveCredit(base, bytes);
-  uint64_t end = base + bytes;
-  for (auto chunk = AtOrBefore(chunks_, base); chunk != chunks_.end() && chunk->first < end;) {
-    uint64_t chunk_end = chunk->first + chunk->second.bytes;
-    uint64_t from = std::max(base, chunk->first), to = std::min(end, chunk_end);
-    if (from < to) {
-      chunk->second.returned_bytes += to - from;
-    }
-    bool whole = chunk->second.returned_bytes == chunk->second.bytes;
-    chunk = whole && !chunk->second.being_shared ? RetireChunk(chunk) : std::next(chunk);
-  }
-  return true;
 }
 
 bool DeviceMemory::Allocate(int device, uint64_t address, uint64_t bytes, uint16_t context) {

@@ -3,6 +3,7 @@
 // of a chunk back, it stays charged and mapped, and is granted once more when nothing else is left.
 #include <algorithm>
 
+#include "server/memory/address_map.h"
 #include "server/memory/device_memory.h"
 
 namespace farcall::server {
@@ -22,6 +23,25 @@ std::map<uint64_t, DeviceMemory::Chunk>::iterator DeviceMemory::RetireChunk(
   return chunks_.erase(at);
 }
 
+bool DeviceMemory::ReturnCredit(int device, uint64_t base, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (bytes == 0 || !InCredit(base, bytes, device) || MeetsAllocation(base, bytes)) {
+    return false;
+  }
+  RemoveCredit(base, bytes);
+  uint64_t end = base + bytes;
+  for (auto chunk = AtOrBefore(chunks_, base); chunk != chunks_.end() && chunk->first < end;) {
+    uint64_t chunk_end = chunk->first + chunk->second.bytes;
+    uint64_t from = std::max(base, chunk->first), to = std::min(end, chunk_end);
+    if (from < to) {
+      chunk->second.returned_bytes += to - from;
+    }
+    bool whole = chunk->second.returned_bytes == chunk->second.bytes;
+    chunk = whole && !chunk->second.being_shared ? RetireChunk(chunk) : std::next(chunk);
+  }
+  return true;
+}
+
 bool DeviceMemory::Regrant(int device, uint64_t bytes, Window* range) {
   std::lock_guard lock(mutex_);
   uint64_t base = 0, end = 0;  // the gap between spans of credit that is looked at
@@ -32,10 +52,7 @@ bool DeviceMemory::Regrant(int device, uint64_t bytes, Window* range) {
     }
     uint64_t chunk_end = chunk->first + it.bytes;
     uint64_t at = end == chunk->first ? end : (base = end = chunk->first);
-    auto span = credit_.upper_bound(at);
-    if (span != credit_.begin() && std::prev(span)->second.end > at) {
-      --span;
-    }
+    auto span = EndingBehind(credit_, at);
     while (at < chunk_end && end - base < bytes) {
       bool is_credit = span != credit_.end() && span->first <= at;
       if (is_credit) {

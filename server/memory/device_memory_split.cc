@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "server/memory/address_map.h"
 #include "server/memory/device_memory.h"
 #include "server/memory/host_slabs.h"
 #include "server/session/current_context.h"
@@ -44,11 +45,8 @@ bool DeviceMemory::SplitsFor(int device, uint64_t bytes) {
 std::vector<DeviceMemory::Piece> DeviceMemory::KeptPieces(uint64_t base, const Chunk& chunk) const {
   std::vector<Piece> pieces;
   uint64_t end = base + chunk.bytes;
-  auto span = credit_.upper_bound(base);
-  if (span != credit_.begin() && std::prev(span)->second.end > base) {
-    --span;
-  }
-  for (; span != credit_.end() && span->first < end; ++span) {
+  for (auto span = EndingBehind(credit_, base); span != credit_.end() && span->first < end;
+       ++span) {
     uint64_t from = std::max(base, span->first), to = std::min(end, span->second.end);
     from = base + (from - base) / kChunkGranularityBytes * kChunkGranularityBytes;
     to = base +
