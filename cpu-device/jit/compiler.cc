@@ -155,10 +155,11 @@ uint32_t MostThreads(const ptx::Function& entry) {
 
 // Null where threads wait in ways that regions do not have, or the kernel is wrong altogether.
 std::unique_ptr<llvm::Module> EmitByRegions(const CompileRequest& request,
+                                            const WarpExchange& exchange,
                                             llvm::LLVMContext& context,
                                             llvm::TargetMachine& machine, CompiledKernel* out) {
   std::unique_ptr<llvm::Module> module = NewModule(context, machine);
-  Emitter emitter(request, *module, /*by_regions=*/true);
+  Emitter emitter(request, exchange, *module, /*by_regions=*/true);
   if (!emitter.EmitKernel()) return nullptr;
   out->form = emitter.form();
   if (out->form != CodeForm::kRegions) return module;
@@ -175,10 +176,10 @@ std::unique_ptr<llvm::Module> EmitByRegions(const CompileRequest& request,
 }
 
 std::unique_ptr<llvm::Module> EmitByThread(const CompileRequest& request,
-                                           llvm::LLVMContext& context, llvm::TargetMachine& machine,
-                                           CompiledKernel* out) {
+                                           const WarpExchange& exchange, llvm::LLVMContext& context,
+                                           llvm::TargetMachine& machine, CompiledKernel* out) {
   std::unique_ptr<llvm::Module> module = NewModule(context, machine);
-  Emitter emitter(request, *module, /*by_regions=*/false);
+  Emitter emitter(request, exchange, *module, /*by_regions=*/false);
   if (!emitter.EmitKernel()) {
     out->status = emitter.status();
     out->message = emitter.error();
@@ -202,9 +203,10 @@ void Compile(const CompileRequest& request, CompiledKernel* out) {
     out->message = "LLVM has no code generator for this CPU: " + error;
     return;
   }
+  const WarpExchange exchange(*request.entry);
   std::unique_ptr<llvm::Module> made;
-  if (!quick) made = EmitByRegions(request, context, *machine, out);
-  if (!made) made = EmitByThread(request, context, *machine, out);
+  if (!quick) made = EmitByRegions(request, exchange, context, *machine, out);
+  if (!made) made = EmitByThread(request, exchange, context, *machine, out);
   if (out->status != ExecStatus::kOk) return;
   llvm::Module& module = *made;
   const char* dump = getenv("FARCALL_PTXJIT_DUMP");

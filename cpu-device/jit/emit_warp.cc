@@ -47,15 +47,9 @@ Emitter::WarpResult Emitter::WarpOperation(Wait wait, const WarpOperands& operan
           b_.CreateICmpNE(predicate, Int32(0))};
 }
 
-// Where the code counts on the warp in lockstep: of threads that are in several such places those
-// go on first that have come less far, so that they meet again behind branches and loops.
-void Emitter::StepTogether() {
-  step_ = index_ + 1;
-  Suspend(Wait::kLockstep);
-  step_ = 0;
-}
-
-void Emitter::Suspend(Wait wait) {
+// Of threads that are in several places of a kLockstep those go on first that have come less far,
+// so that they meet again behind branches and loops.
+void Emitter::Suspend(Wait wait, uint32_t place) {
   // The warp in step is less than the block together.
   if (form_ == CodeForm::kRegions && wait == Wait::kLockstep) {
     CallMark(kMarkMeet);
@@ -66,7 +60,7 @@ void Emitter::Suspend(Wait wait) {
     return;
   }
   SetField(thread_, offsetof(ThreadContext, wait), Int32(static_cast<uint32_t>(wait)));
-  if (wait == Wait::kLockstep) SetField(thread_, offsetof(ThreadContext, b), Int32(step_));
+  if (wait == Wait::kLockstep) SetField(thread_, offsetof(ThreadContext, b), Int32(place));
   Value* none = llvm::ConstantTokenNone::get(context_);
   Value* state = Intrinsic(llvm::Intrinsic::coro_suspend, {}, {none, b_.getFalse()});
   BasicBlock* resumed = BasicBlock::Create(context_, "resumed", llvm_function_);

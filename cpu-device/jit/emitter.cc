@@ -18,8 +18,10 @@ using llvm::BasicBlock;
 using ptx::Opcode;
 using ptx::Space;
 
-Emitter::Emitter(const CompileRequest& request, llvm::Module& module, bool by_regions)
+Emitter::Emitter(const CompileRequest& request, const WarpExchange& exchange, llvm::Module& module,
+                 bool by_regions)
     : request_(request),
+      exchange_(exchange),
       ptx_(*request.module),
       layout_(*request.layout),
       context_(module.getContext()),
@@ -64,7 +66,6 @@ bool Emitter::ContainsSuspend(const ptx::Function& function) const {
 // Which functions must be inlined because a thread may stop or end inside, and whether the kernel
 // is a coroutine.
 void Emitter::Classify() {
-  exchange_ = WarpExchange(*request_.entry);
   bool any_suspend = exchange_.any();
   std::unordered_set<const ptx::Function*> marked;
   for (const ptx::Function* function : layout_.functions) {

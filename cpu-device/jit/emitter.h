@@ -45,7 +45,9 @@ class Emitter {
 
   // By regions: a kernel whose threads meet becomes the code of one thread, for FormRegions; one
   // that does not suit is an error.
-  Emitter(const CompileRequest& request, llvm::Module& module, bool by_regions);
+  //   exchange  of the entry
+  Emitter(const CompileRequest& request, const WarpExchange& exchange, llvm::Module& module,
+          bool by_regions);
 
   // False: error() and status() say why.
   bool EmitKernel();
@@ -271,12 +273,14 @@ class Emitter {
   WarpResult WarpOperation(Wait wait, const WarpOperands& operands);
   bool CanSuspend() const { return form_ != CodeForm::kLoop && !outlined_; }
   void WarpSync(Value* mask);
-  void Suspend(Wait wait);
-  void StepTogether();  // with the warp, in front of the instruction being emitted
+  // place: of a kLockstep, in the entry's order.
+  void Suspend(Wait wait, uint32_t place = 0);
+  void StepTogether() { Suspend(Wait::kLockstep, index_ + 1); }  // ahead of what is emitted next
   bool InEntry() const { return scope_->function == request_.entry; }
   void Yield();
 
   const CompileRequest& request_;
+  const WarpExchange& exchange_;
   const ptx::Module& ptx_;
   const KernelLayout& layout_;
   llvm::LLVMContext& context_;
@@ -288,7 +292,6 @@ class Emitter {
   const bool by_regions_;
   llvm::Function* kernel_ = nullptr;
   bool outlined_ = false;  // in a function of its own: no suspension, no exit
-  WarpExchange exchange_;  // of the entry
   std::unordered_set<const ptx::Function*> must_inline_;
   std::map<const ptx::Function*, llvm::Function*> outlined_functions_;
   std::vector<const ptx::Function*> to_outline_;
@@ -302,7 +305,6 @@ class Emitter {
   Value* launch_ = nullptr;
   llvm::BasicBlock* exit_block_ = nullptr;     // thread is done
   llvm::BasicBlock* suspend_block_ = nullptr;  // coroutine: returns to the scheduler
-  uint32_t step_ = 0;                          // the place of a kLockstep in the entry's order
   uint32_t site_ = 0;                          // distinguishes converged operations
   llvm::Value* matrix_words_ = nullptr;        // MatrixWords of the thread, once a product needs it
   llvm::MDNode* unordered_ = nullptr;          // accesses that threads make in no order
