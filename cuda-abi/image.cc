@@ -5,13 +5,14 @@
 #include <cstring>
 #include <limits>
 
+#include "cuda-abi/tile_ir.h"
+
 namespace farcall::cuda_abi {
 namespace {
 
 constexpr uint32_t kWrapperMagic = 0x466243B1;
 constexpr uint32_t kContainerMagic = 0xBA55ED50;
 constexpr uint32_t kElfMagic = 0x464C457F;
-constexpr uint32_t kTileIrMagic = 0x6C69547F;  // "\x7fTileIR"
 constexpr uint64_t kUnbounded = std::numeric_limits<uint64_t>::max();
 
 constexpr uint64_t kFlagLz4 = 0x2000;
@@ -123,7 +124,7 @@ ImageView ViewTrustedImage(const void* image) {
     case ImageForm::kPtx:
       return {form, {at, strlen(static_cast<const char*>(image))}};
     case ImageForm::kTileIr:
-      return {form, {}};
+      return {form, {at, static_cast<size_t>(TileIrBytes(at, kUnbounded))}};
     case ImageForm::kUnknown:
       break;
   }
@@ -152,13 +153,15 @@ ImageView ViewImage(Bytes bytes, std::string* error) {
     length = bytes.size() < 16 ? 0 : ContainerBytes(bytes.data());
   } else if (form == ImageForm::kElf) {
     length = ElfBytes(bytes.data(), bytes.size());
+  } else if (form == ImageForm::kTileIr) {
+    length = TileIrBytes(bytes.data(), bytes.size());
   } else if (form == ImageForm::kPtx) {
     const std::string_view text({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     const size_t end = std::min(text.find('\0'), text.size());
     return {form, bytes.first(end)};
   } else {
-    *error = "kernel image: no fatbin container, ELF file or PTX text";
-    return {form == ImageForm::kTileIr ? form : ImageForm::kUnknown, {}};
+    *error = "kernel image: no fatbin container, ELF file, PTX text or Tile IR";
+    return {};
   }
   if (length < 16 || length > bytes.size()) {
     *error = "kernel image: its headers say " + std::to_string(length) + " bytes, got " +

@@ -12,7 +12,7 @@
 
 namespace farcall::cuda_abi {
 
-// kTileIr: byte code of CUDA Tile, which drivers from CUDA 13.1 on compile; told apart, not read.
+// kTileIr: byte code of CUDA Tile, which drivers from CUDA 13.1 on compile.
 enum class ImageForm { kUnknown, kWrapper, kContainer, kElf, kPtx, kTileIr };
 enum class EntryKind { kPtx, kCubin, kOther };
 enum class Compression { kNone, kLz4, kZstd };

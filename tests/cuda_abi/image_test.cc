@@ -67,14 +67,39 @@ TEST(Image, KnowsPtxText) {
   EXPECT_EQ(ViewTrustedImage(nullptr).form, ImageForm::kUnknown);
 }
 
-TEST(Image, TellsTileIrApart) {
-  const char tile[] = "\x7fTileIR";
-  EXPECT_EQ(ViewTrustedImage(tile).form, ImageForm::kTileIr);
-  EXPECT_TRUE(ViewTrustedImage(tile).bytes.empty());
+// A section on a multiple of 8, one whose length takes two bytes, the end.
+std::vector<uint8_t> TileIr() {
+  std::vector<uint8_t> code = {0x7f, 'T',  'i', 'l', 'e',  'I', 'R', 0, 13,   1,   0,
+                               0,    0x82, 2,   8,   0xcb, 'a', 'b', 1, 0x83, 0x01};
+  code.resize(code.size() + 131, 'x');
+  code.push_back(0);
+  return code;
+}
+
+TEST(Image, FindsTheEndOfTileIr) {
+  const std::vector<uint8_t> code = TileIr();
+  std::vector<uint8_t> followed = code;
+  followed.resize(code.size() + 100, 0xff);
+  EXPECT_EQ(ViewTrustedImage(followed.data()).form, ImageForm::kTileIr);
+  EXPECT_EQ(ViewTrustedImage(followed.data()).bytes.size(), code.size());
   std::string error;
-  const ImageView view = ViewImage({reinterpret_cast<const uint8_t*>(tile), sizeof(tile)}, &error);
+  const ImageView view = ViewImage(followed, &error);
   EXPECT_EQ(view.form, ImageForm::kTileIr);
-  EXPECT_TRUE(view.bytes.empty());
+  EXPECT_EQ(view.bytes.size(), code.size());
+}
+
+TEST(Image, ReadsNoTileIrPastItsEnd) {
+  const std::vector<uint8_t> code = TileIr();
+  std::string error;
+  for (size_t bytes = 0; bytes < code.size(); ++bytes) {
+    const std::vector<uint8_t> cut(code.begin(), code.begin() + static_cast<ptrdiff_t>(bytes));
+    EXPECT_TRUE(ViewImage(cut, &error).bytes.empty()) << bytes;
+  }
+  for (const size_t at : {size_t{13}, size_t{14}, size_t{19}}) {  // lengths and the alignment
+    std::vector<uint8_t> wrong = code;
+    std::fill_n(wrong.begin() + static_cast<ptrdiff_t>(at), 10, 0xff);
+    EXPECT_TRUE(ViewImage(wrong, &error).bytes.empty()) << at;
+  }
 }
 
 TEST(Image, ChoosesAsTheDriverDoes) {
