@@ -17,6 +17,7 @@ enum class SessionFeature : uint8_t {
   kLibraryArrays = 5,  // the server: arrays of kLibrary's calls in blobs (library_blob.h)
   kLibraryLacks = 6,   // the server: kLibraryOpen tells what its library lacks, if it is asked to
   kLibraryInventory = 7,  // the server: WELCOME says which libraries it has (library_inventory.h)
+  kImageUnits = 8,        // the server: images of several units (image_units.h)
 };
 
 inline constexpr uint64_t FeatureBit(SessionFeature feature) {

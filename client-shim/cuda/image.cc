@@ -8,6 +8,7 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/error_map.h"
 #include "cuda-abi/image.h"
+#include "proto/image_units.h"
 
 namespace farcall::client {
 
@@ -76,33 +77,49 @@ std::string Holdings(const std::vector<cuda_abi::ImageEntry>& entries) {
   return text.empty() ? "nothing" : text;
 }
 
-bool Choose(std::span<const cuda_abi::ImageView> views, uint32_t cc, cuda_abi::CodeTaste taste,
+// The first of `views` holds what was linked; the others, if any, are a wrapper's units, each with
+// PTX of its own: what machine code they have stands in the first as well.
+bool Choose(std::span<const cuda_abi::ImageView> views, const ImageTarget& target,
             std::vector<std::byte>* out, CUresult* status, std::string* error) {
   *status = CUDA_ERROR_INVALID_IMAGE;
-  *error = "neither fatbin, ELF nor PTX";
+  *error = "neither fatbin, ELF, PTX nor Tile IR";
   std::string held;
+  std::vector<std::vector<std::byte>> units;
   for (const cuda_abi::ImageView& view : views) {
-    if (view.form == cuda_abi::ImageForm::kElf || view.form == cuda_abi::ImageForm::kPtx) {
+    if (view.form == cuda_abi::ImageForm::kTileIr &&
+        (view.bytes.empty() || target.taste != cuda_abi::CodeTaste::kMachineCodeFirst)) {
+      *error = view.bytes.empty() ? "CUDA Tile IR without an end"
+                                  : "CUDA Tile IR, which this device does not execute";
+      return false;
+    }
+    if (view.form == cuda_abi::ImageForm::kElf || view.form == cuda_abi::ImageForm::kPtx ||
+        view.form == cuda_abi::ImageForm::kTileIr) {
       auto bytes = std::as_bytes(view.bytes);
       out->assign(bytes.begin(), bytes.end());
       return true;
     }
-    if (view.form == cuda_abi::ImageForm::kTileIr) *error = "CUDA Tile IR, which is not supported";
     if (view.form != cuda_abi::ImageForm::kContainer) continue;
     std::vector<cuda_abi::ImageEntry> entries;
     if (!cuda_abi::ParseContainer(view.bytes, &entries, error)) continue;
-    const cuda_abi::ImageEntry* entry = cuda_abi::ChooseEntry(entries, cc, taste);
+    const bool is_unit = &view != &views.front();
+    const cuda_abi::ImageEntry* entry = cuda_abi::ChooseEntry(
+        entries, target.cc, is_unit ? cuda_abi::CodeTaste::kPtxOnly : target.taste);
     if (entry != nullptr) {
-      *out = WrapEntry(*entry);
-      return true;
+      units.push_back(WrapEntry(*entry));
+      if (!is_unit || !target.links_units) break;
+      continue;
     }
     held += (held.empty() ? "" : ", ") + Holdings(entries);
     *status = CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
+  if (!units.empty()) {
+    *out = units.size() == 1 ? std::move(units.front()) : JoinImageUnits(units);
+    return true;
+  }
   if (!held.empty()) {
     *error = "the image holds " + held + "; the device is of compute capability " +
-             std::to_string(cc / 10) + "." + std::to_string(cc % 10) +
-             (taste == cuda_abi::CodeTaste::kPtxOnly ? " and takes PTX only" : "");
+             std::to_string(target.cc / 10) + "." + std::to_string(target.cc % 10) +
+             (target.taste == cuda_abi::CodeTaste::kPtxOnly ? " and takes PTX only" : "");
   }
   return false;
 }
@@ -113,7 +130,7 @@ Image::Image(std::vector<std::byte> bytes) : size_(bytes.size()), data_(std::mov
   hash_ = Sha256(data_);
 }
 
-std::shared_ptr<Image> Image::FromPointer(const void* image, uint32_t cc, cuda_abi::CodeTaste taste,
+std::shared_ptr<Image> Image::FromPointer(const void* image, const ImageTarget& target,
                                           CUresult* status, std::string* error) {
   std::vector<cuda_abi::ImageView> views;
   cuda_abi::Bytes magic(static_cast<const uint8_t*>(image), 4);
@@ -123,18 +140,17 @@ std::shared_ptr<Image> Image::FromPointer(const void* image, uint32_t cc, cuda_a
     views.push_back(cuda_abi::ViewTrustedImage(image));
   }
   std::vector<std::byte> bytes;
-  if (!Choose(views, cc, taste, &bytes, status, error)) return nullptr;
+  if (!Choose(views, target, &bytes, status, error)) return nullptr;
   *status = CUDA_SUCCESS;
   return std::shared_ptr<Image>(new Image(std::move(bytes)));
 }
 
-std::shared_ptr<Image> Image::FromBytes(std::vector<std::byte> file, uint32_t cc,
-                                        cuda_abi::CodeTaste taste, CUresult* status,
-                                        std::string* error) {
+std::shared_ptr<Image> Image::FromBytes(std::vector<std::byte> file, const ImageTarget& target,
+                                        CUresult* status, std::string* error) {
   cuda_abi::Bytes bytes(reinterpret_cast<const uint8_t*>(file.data()), file.size());
   cuda_abi::ImageView view = cuda_abi::ViewImage(bytes, error);
   std::vector<std::byte> chosen;
-  if (!Choose({&view, 1}, cc, taste, &chosen, status, error)) return nullptr;
+  if (!Choose({&view, 1}, target, &chosen, status, error)) return nullptr;
   *status = CUDA_SUCCESS;
   return std::shared_ptr<Image>(new Image(std::move(chosen)));
 }

@@ -19,15 +19,21 @@ namespace farcall::client {
 
 struct KernelInfo;
 
+// What an image is chosen for.
+struct ImageTarget {
+  uint32_t cc = 0;  // 130 = 13.0
+  cuda_abi::CodeTaste taste = cuda_abi::CodeTaste::kMachineCodeFirst;
+  bool links_units = false;  // the server hands the driver all units of relocatable code
+};
+
 class Image {
  public:
-  // Chooses for `cc` (130 = 13.0); `error` is one line if there is nothing for it.
-  static std::shared_ptr<Image> FromPointer(const void* image, uint32_t cc,
-                                            cuda_abi::CodeTaste taste, CUresult* status,
-                                            std::string* error);
-  static std::shared_ptr<Image> FromBytes(std::vector<std::byte> bytes, uint32_t cc,
-                                          cuda_abi::CodeTaste taste, CUresult* status,
-                                          std::string* error);
+  // Chooses for `target`; `error` is one line if there is nothing for it. Of a program of several
+  // units that were not linked to code for it, all units' PTX.
+  static std::shared_ptr<Image> FromPointer(const void* image, const ImageTarget& target,
+                                            CUresult* status, std::string* error);
+  static std::shared_ptr<Image> FromBytes(std::vector<std::byte> bytes, const ImageTarget& target,
+                                          CUresult* status, std::string* error);
 
   // As it is, whatever it is: an input of the linker.
   static std::shared_ptr<Image> Whole(std::vector<std::byte> bytes);

@@ -15,6 +15,7 @@
 #include "client-shim/cuda/jit_options.h"
 #include "client-shim/cuda/memory.h"
 #include "proto/load_request.h"
+#include "proto/session_features.h"
 
 namespace farcall::client {
 
@@ -135,10 +136,15 @@ CUresult Refuse(CUresult status, const std::string& error) {
   return status;
 }
 
-cuda_abi::CodeTaste Taste() {
+ImageTarget Target() {
   using enum cuda_abi::CodeTaste;
-  const std::string& kind = CurrentSession()->welcome().device_kind;
-  return kind == "cpu" ? kPtxOnly : kind == "cpu-skip" ? kPtxFirst : kMachineCodeFirst;
+  const Welcome& welcome = CurrentSession()->welcome();
+  const std::string& kind = welcome.device_kind;
+  return {ComputeCapability(TargetDevice()),
+          kind == "cpu"        ? kPtxOnly
+          : kind == "cpu-skip" ? kPtxFirst
+                               : kMachineCodeFirst,
+          HasFeature(welcome, SessionFeature::kImageUnits)};
 }
 
 // Asks the server; the answer is the function's layout and attributes.
@@ -214,8 +220,7 @@ CUresult LoadImage(const void* image, const LoadOptions& options, bool is_librar
   }
   CUresult status = CUDA_SUCCESS;
   std::string error;
-  auto found =
-      Image::FromPointer(image, ComputeCapability(TargetDevice()), Taste(), &status, &error);
+  auto found = Image::FromPointer(image, Target(), &status, &error);
   CountLibrary(image);
   return found == nullptr ? Refuse(status, error)
                           : Load(std::move(found), options, is_library, module);
@@ -241,8 +246,7 @@ CUresult LoadImageFile(const char* path, const LoadOptions& options, bool is_lib
   if (read != CUDA_SUCCESS) return read;
   CUresult status = CUDA_SUCCESS;
   std::string error;
-  auto found = Image::FromBytes(std::move(bytes), ComputeCapability(TargetDevice()), Taste(),
-                                &status, &error);
+  auto found = Image::FromBytes(std::move(bytes), Target(), &status, &error);
   return found == nullptr ? Refuse(status, error)
                           : Load(std::move(found), options, is_library, module);
 }

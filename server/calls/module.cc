@@ -2,6 +2,7 @@
 // Modules and libraries: loading images from the store, and what is in them.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "server/calls/context.h"
 #include "server/calls/function_info.h"
 #include "server/calls/jit_options.h"
+#include "server/calls/linked_image.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
 #include "server/session/current_context.h"
@@ -18,8 +20,6 @@
 namespace farcall::server {
 
 namespace {
-
-constexpr uint32_t kFatbinMagic = 0xBA55ED50;
 
 struct LoadRequest {
   uint64_t wire = 0;
@@ -51,25 +51,22 @@ bool DecodeLoad(Reader& in, bool is_library, LoadRequest* request) {
 }
 
 // A fatbin's entries are often compressed: what is in them cannot be told.
-bool MayPrint(const std::vector<std::byte>& image) {
+bool MayPrint(const std::vector<cuda_abi::Bytes>& containers) {
   static constexpr std::string_view kPrintf = "vprintf";
-  uint32_t magic = 0;
-  if (image.size() >= sizeof(magic)) {
-    std::memcpy(&magic, image.data(), sizeof(magic));
-  }
-  return magic == kFatbinMagic ||
-         memmem(image.data(), image.size(), kPrintf.data(), kPrintf.size()) != nullptr;
+  return std::any_of(containers.begin(), containers.end(), [](cuda_abi::Bytes image) {
+    return cuda_abi::ClassifyImage(image) == cuda_abi::ImageForm::kContainer ||
+           memmem(image.data(), image.size(), kPrintf.data(), kPrintf.size()) != nullptr;
+  });
 }
 
 // A module's variables lie on its context's device; a library's on each device that uses it, which
 // any may. false: the quota does not hold them, and call.result says so.
-bool ChargeVariables(ServeCall& call, const std::vector<std::byte>& image, uint64_t wire,
+bool ChargeVariables(ServeCall& call, const std::vector<cuda_abi::Bytes>& containers, uint64_t wire,
                      bool is_library) {
   Session& session = call.session;
   const int first = is_library ? 0 : call.context->device;
   const int end = is_library ? session.options().devices : first + 1;
   const uint16_t context = is_library ? DeviceMemory::kNoContext : call.context->slot;
-  const cuda_abi::Bytes bytes(reinterpret_cast<const uint8_t*>(image.data()), image.size() - 1);
   const auto& capabilities = session.options().compute_capabilities;
   std::map<uint32_t, uint64_t> read;  // by capability: devices are often alike
   for (int device = first; device < end; ++device) {
@@ -77,8 +74,12 @@ bool ChargeVariables(ServeCall& call, const std::vector<std::byte>& image, uint6
     const uint32_t capability = at < capabilities.size() ? capabilities[at] : 0;
     auto [found, is_new] = read.try_emplace(capability);
     if (is_new) {
-      found->second =
-          cpu_device::images::VariableBytes(bytes, capability, session.options().code_taste);
+      for (const cuda_abi::Bytes image : containers) {
+        const uint64_t more =
+            cpu_device::images::VariableBytes(image, capability, session.options().code_taste);
+        // A peer names the sizes: the sum does not wrap around.
+        found->second += std::min(more, std::numeric_limits<uint64_t>::max() - found->second);
+      }
     }
     const uint64_t variables = found->second;
     if (variables == 0) {
@@ -112,18 +113,25 @@ Status LoadImage(ServeCall& call, HandleKind kind, Load load, PutFunctions put_f
     request.jit.EncodeLogs(call.out);
     return {};
   }
-  if (MayPrint(*image)) {
+  std::vector<cuda_abi::Bytes> containers;
+  if (!ContainersOf(*image, &containers, &call.detail)) {
+    call.result = CUDA_ERROR_INVALID_IMAGE;
+    request.jit.EncodeLogs(call.out);
+    return {};
+  }
+  if (MayPrint(containers)) {
     call.session.NotePrintf();
   }
   if (request.want_logs) {
     request.jit.AddLogs();
   }
-  if (!ChargeVariables(call, *image, request.wire, kind == HandleKind::kLibrary)) {
+  if (!ChargeVariables(call, containers, request.wire, kind == HandleKind::kLibrary)) {
     request.jit.EncodeLogs(call.out);
     return {};
   }
+  const LinkedImage linked(containers);
   void* native = nullptr;
-  call.result = load(*image, request, &native);
+  call.result = load(linked.data(), request, &native);
   if (call.result == CUDA_SUCCESS) {
     call.Insert(kind, request.wire, native);
   } else {
@@ -201,10 +209,10 @@ Status GetGlobal(ServeCall& call, HandleKind kind) {
 Status Serve_cuModuleLoadDataEx(ServeCall& call) {
   return LoadImage(
       call, HandleKind::kModule,
-      [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
+      [&](const void* image, LoadRequest& request, void** native) {
         CUmodule module = nullptr;
         CUresult result =
-            call.api.cuModuleLoadDataEx(&module, image.data(), request.jit.count(),
+            call.api.cuModuleLoadDataEx(&module, image, request.jit.count(),
                                         request.jit.options.data(), request.jit.values.data());
         *native = module;
         return result;
@@ -215,14 +223,14 @@ Status Serve_cuModuleLoadDataEx(ServeCall& call) {
 Status Serve_cuLibraryLoadData(ServeCall& call) {
   return LoadImage(
       call, HandleKind::kLibrary,
-      [&](const std::vector<std::byte>& image, LoadRequest& request, void** native) {
+      [&](const void* image, LoadRequest& request, void** native) {
         if (call.api.cuLibraryLoadData == nullptr) {
           return CUDA_ERROR_NOT_SUPPORTED;
         }
         CUlibrary library = nullptr;
-        CUresult result = call.api.cuLibraryLoadData(
-            &library, image.data(), request.jit.options.data(), request.jit.values.data(),
-            request.jit.count(), nullptr, nullptr, 0);
+        CUresult result = call.api.cuLibraryLoadData(&library, image, request.jit.options.data(),
+                                                     request.jit.values.data(), request.jit.count(),
+                                                     nullptr, nullptr, 0);
         *native = library;
         return result;
       },

@@ -167,7 +167,7 @@ class Worker {
     welcome.features =
         FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kLibraries) |
         FeatureBit(SessionFeature::kLibraryArrays) | FeatureBit(SessionFeature::kLibraryLacks) |
-        FeatureBit(SessionFeature::kLibraryInventory);
+        FeatureBit(SessionFeature::kLibraryInventory) | FeatureBit(SessionFeature::kImageUnits);
 #ifdef FARCALL_NVML
     welcome.features |= FeatureBit(SessionFeature::kNvml);
     TellNvmlToOlderPeers(&welcome);
