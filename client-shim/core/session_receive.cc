@@ -267,6 +267,11 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
 }
 
 namespace {
+// A library's call is said here only if it would have computed something.
+bool IsLostWork(uint16_t call) {
+  return IsWork(static_cast<CallId>(call)) || call == static_cast<uint16_t>(SessionCall::kLibrary);
+}
+
 bool IsLackOfDevice(CUresult status) {
   return status == CUDA_ERROR_NOT_SUPPORTED || status == CUDA_ERROR_NO_BINARY_FOR_GPU ||
          status == CUDA_ERROR_INVALID_PTX || status == CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
@@ -288,7 +293,7 @@ Status Session::HandleError(Reader body) {
   Context* context = ContextBySlot(slot);
   if (context != nullptr && status != CUDA_SUCCESS) {
     int none = 0;
-    if (IsWork(static_cast<CallId>(call)))
+    if (IsLostWork(call))
       context->lost_work.compare_exchange_strong(none, static_cast<int>(status));
     RecordLateError(context, status);
   }

@@ -4,6 +4,9 @@
 
 #include <atomic>
 #include <cstdio>
+#include <mutex>
+#include <set>
+#include <string>
 
 #include "client-shim/cublaslt/capture.h"
 #include "client-shim/thin/call.h"
@@ -58,6 +61,26 @@ void Descriptor(Call& call, Opaque* opaque, bool optional = false) {
   farcall::thin::Capture(call, opaque);
 }
 
+// The first use of an algorithm waits: whether its kernels can be loaded only the server learns,
+// and a program that has asked for algorithms takes the next one if the call says so itself.
+int RunAlgorithm(Call& call, const cublasLtMatmulAlgo_t* algo) {
+  constexpr size_t kMostTried = 1u << 14;
+  static std::mutex* mutex = new std::mutex;
+  static auto* tried = new std::set<std::string>;
+  if (algo == nullptr) return call.Run();
+  const std::string bytes(reinterpret_cast<const char*>(algo), sizeof(*algo));
+  bool is_tried = false;
+  {
+    std::lock_guard lock(*mutex);
+    is_tried = tried->size() >= kMostTried || tried->contains(bytes);
+  }
+  if (is_tried) return call.Run();
+  const int status = call.AskAnywhere();
+  std::lock_guard lock(*mutex);
+  if (status == 0) tried->insert(bytes);
+  return status;
+}
+
 }  // namespace
 
 LT_ENTRY cublasStatus_t cublasLtCreate(cublasLtHandle_t* lightHandle) {
@@ -93,7 +116,7 @@ LT_ENTRY cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle,
   Descriptor(call, Ddesc);
   call.In(algo, sizeof(*algo));
   call.Device(workspace);
-  return static_cast<cublasStatus_t>(call.Run());
+  return static_cast<cublasStatus_t>(RunAlgorithm(call, algo));
 }
 
 LT_ENTRY cublasStatus_t cublasLtMatrixTransform(

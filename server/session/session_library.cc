@@ -4,6 +4,7 @@
 #include "server/leases/compute_gate.h"
 #include "server/library/library_desk.h"
 #include "server/library/library_memory.h"
+#include "server/library/lost_work.h"
 #include "server/library/toolkit_files.h"
 #include "server/session/current_context.h"
 #include "server/session/session.h"
@@ -89,6 +90,13 @@ void Session::AnswerLibrary(LibraryCall& library, const LibraryHeader& header) {
     body.Put<uint16_t>(header.function);
     body.Put<int32_t>(library.status);
     outbox_.Push(SessionCall::kLibraryFailed, body.bytes());
+    // Work on a stream that was lost comes before the success of a wait, at which a program looks
+    // rather than at the library.
+    const char* function = library.table().rows[header.function].name;
+    if (header.stream != 0 && IsLostWork(library.table().id, function, library.status)) {
+      outbox_.Error(call.header, CUDA_ERROR_UNKNOWN,
+                    std::string(function) + " answered " + std::to_string(library.status));
+    }
     return;
   }
   Finish(call);

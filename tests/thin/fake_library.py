@@ -44,7 +44,7 @@ farcall_fake_entry:
 
 def fake(name, major, folder, lacks=()):
     """Builds lib<name>.so.<major> of stubs."""
-    names = [line for line in (CODEGEN / "exports" / f"{name}.{major}.txt").read_text().split() if line not in lacks]
+    names = [line for line in (CODEGEN / "exports" / f"{name.lower()}.{major}.txt").read_text().split() if line not in lacks]
     text = "  .text\n" + ENTRY + "".join(STUB.format(name=n, index=i) for i, n in enumerate(names))
     text += "  .section .note.GNU-stack,\"\",@progbits\n"
     (folder / f"{name}.s").write_text(text)

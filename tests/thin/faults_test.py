@@ -8,10 +8,12 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "session"))
+from fake_library import fake  # noqa: E402
 from harness import BUILD, Server, link_proxy  # noqa: E402
 
 NVCC = shutil.which("nvcc")
@@ -57,6 +59,49 @@ def run(endpoint, text, *arguments, path=(), **more):
     done = subprocess.run([sys.executable, "-c", PRELUDE + text, *arguments], env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, (done.returncode, done.stdout[-1000:], done.stderr[-3000:])
     return json.loads(done.stdout.splitlines()[-1])
+
+
+class Lost(unittest.TestCase):
+    """What a library could not do, of a call that had returned."""
+
+    def codes(self, status):
+        """Of a product that the server's cuBLAS answers with `status`: itself, two waits, the next two calls, a wait."""
+        with tempfile.TemporaryDirectory() as folder:
+            fake("cublas", 13, pathlib.Path(folder))
+            fails = {"FARCALL_LIBRARIES": folder, "FARCALL_FAKE_FAILS": f"cublasSgemm_v2={status}"}
+            with Server(environment=fails) as server:
+                return run(server.url, """
+context_of(0)
+handle, x = created(), room([1.0] * 16)
+one = c_float(1)
+told = [blas.cublasSgemm_v2(handle, 0, 0, 2, 2, 2, byref(one), x, 2, x, 2, byref(one), x, 2)]
+told += [cuda.cuCtxSynchronize(), cuda.cuCtxSynchronize(), scale(handle, 4, 1.0, x), scale(handle, 4, 1.0, x), cuda.cuCtxSynchronize()]
+print(json.dumps(told))
+""")
+
+    def test_what_was_not_computed_is_told_by_the_next_wait_and_by_the_handle(self):
+        self.assertEqual(self.codes(14), [0, 999, 0, 14, 0, 0])  # CUBLAS_STATUS_INTERNAL_ERROR, CUDA_ERROR_UNKNOWN
+
+    def test_a_mistake_of_the_callers_is_told_by_the_handle_alone(self):
+        self.assertEqual(self.codes(7), [0, 0, 0, 7, 0, 0])  # CUBLAS_STATUS_INVALID_VALUE
+
+    def test_an_algorithm_that_cannot_be_loaded_is_told_by_the_call_that_uses_it_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fake("cublasLt", 13, pathlib.Path(folder))
+            fails = {"FARCALL_LIBRARIES": folder, "FARCALL_FAKE_FAILS": "cublasLtMatmul=14"}
+            with Server(environment=fails) as server:
+                told = run(server.url, """
+context_of(0)
+lt, x, one, algorithm = ctypes.CDLL("libcublasLt.so.13"), room([1.0] * 16), c_float(1), (c_uint64 * 8)()
+handle, layout, operation = c_void_p(), c_void_p(), c_void_p()
+assert lt.cublasLtCreate(byref(handle)) == 0
+assert lt.cublasLtMatrixLayoutCreate(byref(layout), 0, c_uint64(2), c_uint64(2), c_int64(2)) == 0
+assert lt.cublasLtMatmulDescCreate(byref(operation), 68, 0) == 0
+def product():
+    return lt.cublasLtMatmul(handle, operation, byref(one), x, layout, x, layout, byref(one), x, layout, x, layout, algorithm, None, c_size_t(0), None)
+print(json.dumps([product(), product(), cuda.cuCtxSynchronize()]))
+""")
+        self.assertEqual(told, [14, 14, 0])
 
 
 class Faults(unittest.TestCase):
