@@ -9,7 +9,8 @@ shared_per_block_optin = 99KiB
 shared_per_multiprocessor = 100KiB
 clusters = yes
 multicast = yes
-l2 = 32MiB
+# Small: Inductor fills as much ahead of each launch of a kernel that it times, some hundred times a form.
+l2 = 4MiB
 clock_mhz = 2000
 memory_clock_mhz = 3200
 memory_bus_bits = 128

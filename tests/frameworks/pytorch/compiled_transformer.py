@@ -11,7 +11,7 @@ from torch import nn
 
 # Inductor itself would run PyTorch's own kernels, which are machine code alone: to time padded products, to make constants.
 inductor.shape_padding = inductor.joint_graph_constant_folding = False
-inductor.deterministic = True  # nor does it choose among forms of a kernel by timing them
+inductor.deterministic = True  # it chooses among fewer forms of a kernel by timing them
 torch.backends.cuda.matmul.allow_tf32 = False
 VOCABULARY, LENGTH, WIDTH, HEADS, LAYERS, STEPS, BATCHES = 40, 16, 32, 2, 2, 50, 5
 torch.manual_seed(6)
