@@ -4,8 +4,10 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <mutex>
 #include <set>
 #include <string>
@@ -275,9 +277,20 @@ const Known kKnown[] = {
 
 #endif  // FARCALL_PRIVATE_TABLES
 
-// Asked first by every cudart 13, which takes NOT_FOUND for an answer: no reason for a message.
-constexpr uint8_t kOptional[16] = {0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46, 0x8b, 0x4e,
-                                   0xb9, 0xe2, 0xfb, 0x46, 0x9e, 0x7c, 0x0d, 0xd9};
+// Those who ask for these take NOT_FOUND for an answer: no reason for a warning.
+constexpr uint8_t kOptional[][16] = {
+    // Every cudart 13, first of all.
+    {0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46, 0x8b, 0x4e, 0xb9, 0xe2, 0xfb, 0x46, 0x9e, 0x7c, 0x0d,
+     0xd9},
+    // NVRTC 13 when it compiles, which it also does where there is no driver.
+    {0xda, 0x91, 0x51, 0xd3, 0x3a, 0xe6, 0xcc, 0x41, 0xa5, 0xc0, 0x4f, 0x26, 0xd5, 0x33, 0xe3,
+     0x28}};
+
+bool IsOptional(const uint8_t (&uuid)[16]) {
+  return std::any_of(std::begin(kOptional), std::end(kOptional), [&](const auto& optional) {
+    return memcmp(optional, uuid, sizeof(uuid)) == 0;
+  });
+}
 
 void LogUnknown(const uint8_t (&uuid)[16]) {
   static std::mutex* mutex = new std::mutex;
@@ -289,7 +302,9 @@ void LogUnknown(const uint8_t (&uuid)[16]) {
     hex += digits;
   }
   std::lock_guard lock(*mutex);
-  if (seen->insert(hex).second) Log(LogLevel::kWarn, "cuGetExportTable: no table %s", hex.c_str());
+  if (!seen->insert(hex).second) return;
+  Log(IsOptional(uuid) ? LogLevel::kDebug : LogLevel::kWarn, "cuGetExportTable: no table %s",
+      hex.c_str());
 }
 
 }  // namespace
@@ -304,7 +319,7 @@ const void* FindExportTable(const uint8_t (&uuid)[16]) {
     if (g_owner != nullptr && memcmp(known.uuid, uuid, sizeof(uuid)) == 0) return known.table();
   }
 #endif
-  if (memcmp(kOptional, uuid, sizeof(uuid)) != 0) LogUnknown(uuid);
+  LogUnknown(uuid);
   return nullptr;
 }
 

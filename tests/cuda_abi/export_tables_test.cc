@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda-abi/context_storage.h"
+#include "cuda-abi/log.h"
 
 namespace farcall::cuda_abi {
 namespace {
@@ -110,6 +111,26 @@ TEST(ExportTables, ModuleIteratorNamesEachFunction) {
 TEST(ExportTables, AnUnknownTableIsNotThere) {
   constexpr uint8_t kNothing[16] = {1, 2, 3};
   EXPECT_EQ(Table(kNothing), nullptr);
+}
+
+LogLevel g_level;
+int g_lines;
+
+TEST(ExportTables, OnlyATableThatSomeoneMayMissIsAWarning) {
+  SetLogSink([](LogLevel level, const char*) {
+    g_level = level;
+    ++g_lines;
+  });
+  constexpr uint8_t kMissed[16] = {4, 5, 6};
+  constexpr uint8_t kOfNvrtc[16] = {0xda, 0x91, 0x51, 0xd3, 0x3a, 0xe6, 0xcc, 0x41,
+                                    0xa5, 0xc0, 0x4f, 0x26, 0xd5, 0x33, 0xe3, 0x28};
+  EXPECT_EQ(Table(kMissed), nullptr);
+  EXPECT_EQ(g_level, LogLevel::kWarn);
+  EXPECT_EQ(Table(kOfNvrtc), nullptr);
+  EXPECT_EQ(g_level, LogLevel::kDebug);
+  EXPECT_EQ(Table(kOfNvrtc), nullptr);
+  EXPECT_EQ(g_lines, 2);  // each is said once
+  SetLogSink(nullptr);
 }
 
 }  // namespace
