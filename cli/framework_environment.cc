@@ -83,6 +83,12 @@ Variables PtxOnlyEnvironment(bool thin) {
   add("CUPY_COMPILE_WITH_PTX", "1");
   add("NVIDIA_TF32_OVERRIDE", "0");
   variables.emplace_back("XLA_FLAGS", XlaFlags({kNoTiming, "--xla_gpu_enable_triton_gemm=false"}));
+  // The server's NVRTC makes PTX by itself; one that the client has is asked for it by ours.
+  const std::string nvrtc = DriverLibraryFolder() + "/device/nvrtc";
+  if (!thin && access(nvrtc.c_str(), R_OK) == 0) {
+    const std::string before = Variable("LD_LIBRARY_PATH");
+    variables.emplace_back("LD_LIBRARY_PATH", before.empty() ? nvrtc : nvrtc + ":" + before);
+  }
   return variables;
 }
 

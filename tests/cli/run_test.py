@@ -37,6 +37,11 @@ class Run(unittest.TestCase):
         self.assertEqual(env["CUPY_COMPILE_WITH_PTX"], "1")
         self.assertEqual(env["XLA_FLAGS"], "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false")
         self.assertEqual(env["NVIDIA_TF32_OVERRIDE"], "0")
+        nvrtc = BUILD / "lib/farcall/device/nvrtc"
+        if nvrtc.exists():  # with NVRTC's headers
+            self.assertEqual(pathlib.Path(env["LD_LIBRARY_PATH"].split(":")[0]).resolve(), nvrtc.resolve())
+            self.assertTrue((nvrtc / "libnvrtc.so.13").exists())
+            self.assertNotIn(str(nvrtc), run("--device", "cpu", "--thin", program=ENVIRONMENT)["LD_LIBRARY_PATH"])
         self.assertEqual((pathlib.Path(env["CUDA_ROOT"]) / "bin/ptxas").resolve(), PTXAS.resolve())
         found = run("--device", "cpu", program="import shutil; print(json.dumps(os.path.realpath(shutil.which('ptxas'))))")
         self.assertEqual(found, str(PTXAS.resolve()))
@@ -63,6 +68,7 @@ class Run(unittest.TestCase):
             env = run("--endpoint", server.url, program=ENVIRONMENT)
             self.assertNotIn("TRITON_PTXAS_PATH", env)
             self.assertNotIn("XLA_FLAGS", env)
+            self.assertNotIn("device/nvrtc", env["LD_LIBRARY_PATH"])
             env = run("--endpoint", server.url, "--ptx-only", program=ENVIRONMENT)
             self.assertEqual(env["TRITON_PTXAS_PATH"], str(PTXAS))
 
