@@ -54,6 +54,9 @@ CUresult Call_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, 
 
 CUresult Call_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,
                               CUstream default_stream) {
+  if (IsDeviceAlone(srcHost))
+    return Call_cuMemcpy(dstDevice, reinterpret_cast<CUdeviceptr>(srcHost), ByteCount,
+                         default_stream);
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(default_stream, false, &status);
   if (status != CUDA_SUCCESS) return status;
@@ -65,6 +68,9 @@ CUresult Call_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost, size_t
 
 CUresult Call_cuMemcpyDtoH_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                               CUstream default_stream) {
+  if (IsDeviceAlone(dstHost))
+    return Call_cuMemcpy(reinterpret_cast<CUdeviceptr>(dstHost), srcDevice, ByteCount,
+                         default_stream);
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(default_stream, false, &status);
   if (status != CUDA_SUCCESS) return status;
@@ -76,6 +82,9 @@ CUresult Call_cuMemcpyDtoH_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteC
 
 CUresult Call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,
                                    CUstream hStream) {
+  if (IsDeviceAlone(srcHost))
+    return Call_cuMemcpyAsync(dstDevice, reinterpret_cast<CUdeviceptr>(srcHost), ByteCount,
+                              hStream);
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
@@ -87,6 +96,9 @@ CUresult Call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, s
 
 CUresult Call_cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                                    CUstream hStream) {
+  if (IsDeviceAlone(dstHost))
+    return Call_cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(dstHost), srcDevice, ByteCount,
+                              hStream);
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;

@@ -59,4 +59,12 @@ inline bool IsDevicePointer(CUdeviceptr address) {
   return Memory().Find(address, &found) && OnDevice(found);
 }
 
+// Memory that only the device has, where a call names the host's: CUDA's driver goes by the
+// address, and TensorFlow uploads so from integers that it takes to be the host's.
+inline bool IsDeviceAlone(const void* pointer) {
+  Allocation found;
+  return Memory().Find(reinterpret_cast<uint64_t>(pointer), &found) &&
+         found.kind == MemoryKind::kDevice;
+}
+
 }  // namespace farcall::client

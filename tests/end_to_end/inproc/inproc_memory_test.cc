@@ -2,6 +2,7 @@
 // Host memory that kernels reach, and pools, from several threads while the link is cut. Mapped and
 // managed memory lie at one address on both sides: those need the server in a process of its own.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <vector>
 
@@ -58,6 +59,23 @@ void TakeTurns(const Words& words, int thread, Cutter* cutter) {
   }
   ASSERT_OK(cuEventDestroy_v2(event));
   ASSERT_OK(cuStreamDestroy_v2(stream));
+}
+
+TEST(InprocMemory, CopiesGoByTheAddressWhateverTheyAreCalled) {
+  const std::vector<uint32_t> sent(64, 9);
+  std::vector<uint32_t> got(64);
+  const size_t bytes = sent.size() * sizeof(uint32_t);
+  std::array<CUdeviceptr, 5> on_device{};
+  for (CUdeviceptr& memory : on_device) ASSERT_OK(cuMemAlloc_v2(&memory, bytes));
+  auto as_host = [&](int i) { return reinterpret_cast<void*>(on_device[i]); };
+  ASSERT_OK(cuMemcpyHtoD_v2(on_device[0], sent.data(), bytes));
+  ASSERT_OK(cuMemcpyHtoD_v2(on_device[1], as_host(0), bytes));
+  ASSERT_OK(cuMemcpyHtoDAsync_v2(on_device[2], as_host(1), bytes, nullptr));
+  ASSERT_OK(cuMemcpyDtoH_v2(as_host(3), on_device[2], bytes));
+  ASSERT_OK(cuMemcpyDtoHAsync_v2(as_host(4), on_device[3], bytes, nullptr));
+  ASSERT_OK(cuMemcpyDtoH_v2(got.data(), on_device[4], bytes));
+  EXPECT_EQ(got, sent);
+  for (CUdeviceptr memory : on_device) ASSERT_OK(cuMemFree_v2(memory));
 }
 
 TEST(InprocMemory, MappedMemoryGoesUpAndDownWhileTheLinkIsCut) {
