@@ -24,6 +24,14 @@ def arithmetic():
 
 
 @on_device
+def integers_that_lie_on_the_host():
+    # What TensorFlow keeps in the host's memory it uploads from wherever it lies, the device's memory too.
+    integers = tf.constant([[1, 2], [3, 4]])
+    same(tf.ones_like(integers).numpy(), np.ones((2, 2), np.int32))
+    same(tf.zeros_like(integers).numpy(), np.zeros((2, 2), np.int32))
+
+
+@on_device
 def functions():
     a = tf.constant(A)
     for mine, theirs in ((tf.sin, np.sin), (tf.exp, np.exp), (tf.math.log1p, np.log1p), (tf.sqrt, np.sqrt), (tf.tanh, np.tanh)):
