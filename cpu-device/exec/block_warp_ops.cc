@@ -19,23 +19,9 @@ uint64_t Read(const WarpOperand& operand, uint32_t thread) {
   return value;
 }
 
-uint32_t ThreadsOf(const BlockContext* block) {
-  const uint32_t* size = block->launch->block;
-  return size[0] * size[1] * size[2];
-}
-
 uint32_t LiveLanes(uint32_t threads, uint32_t first) {
   const uint32_t left = threads - first;
   return left >= kWarpSize ? ~0u : (1u << left) - 1;
-}
-
-// Of a warp whose first thread is `first`, those that have not ended.
-uint32_t StayingLanes(const uint8_t* left, uint32_t threads, uint32_t first) {
-  uint32_t lanes = LiveLanes(threads, first);
-  if (!left) return lanes;
-  uint32_t gone = 0;
-  for (uint32_t i = 0; i < kWarpSize; ++i) gone |= uint32_t{left[first + i]} << i;
-  return lanes & ~gone;
 }
 
 bool IsShuffle(Wait wait) {
@@ -93,6 +79,19 @@ void RunByMask(const BlockContext* block, ThreadContext* lanes, uint32_t live) {
 }
 
 }  // namespace
+
+uint32_t ThreadsOf(const BlockContext* block) {
+  const uint32_t* size = block->launch->block;
+  return size[0] * size[1] * size[2];
+}
+
+uint32_t StayingLanes(const uint8_t* left, uint32_t threads, uint32_t first) {
+  uint32_t lanes = LiveLanes(threads, first);
+  if (!left) return lanes;
+  uint32_t gone = 0;
+  for (uint32_t i = 0; i < kWarpSize; ++i) gone |= uint32_t{left[first + i]} << i;
+  return lanes & ~gone;
+}
 
 void RunBlockWarpOperation(const BlockContext* block, const BlockWarpOperation& operation) {
   const WarpOperand* in = operation.operands;

@@ -9,7 +9,7 @@
 
 namespace farcall::cpu_device {
 
-inline constexpr uint32_t kCodegenVersion = 24;
+inline constexpr uint32_t kCodegenVersion = 25;
 inline constexpr uint32_t kWarpSize = 32;
 inline constexpr uint32_t kMaxThreadsPerBlock = 1024;
 inline constexpr uint32_t kBarrierCount = 16;
@@ -97,7 +97,7 @@ enum class Wait : uint32_t {
   kReduxMinF,
   kReduxMaxF,  // c: bit 0 abs, bit 1 NaN
   kElect,
-  kMma,  // value: address of the lane's MatrixWords, c: MatrixForm, packed
+  kMma,  // value: address of the lane's MatrixWords, b and c: MatrixForm, packed
   // until the warp's other threads have come as far, or to another wait; no mask. b: of several
   // such places the lowest goes on first
   kLockstep,

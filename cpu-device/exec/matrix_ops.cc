@@ -162,10 +162,11 @@ bool IsWide() {
 }
 
 template <MatrixType kType>
-void SpreadWords(const uint32_t* words, const uint16_t* places, uint32_t count, bool in_order,
+void SpreadWords(const uint32_t* words, const std::vector<uint16_t>& places, bool in_order,
                  double* matrix) {
-  double room[kMaxMatrixA / kWarpSize];
-  double* values = in_order ? &matrix[places[0]] : room;
+  const auto count = static_cast<uint32_t>(places.size());
+  double room[kMaxMatrixA];
+  double* values = in_order ? matrix : room;
   uint32_t done = 0;
 #ifdef __x86_64__
   if (kType == MatrixType::kF16 && IsWide()) done = DecodeHalvesWide(words, count, values);
@@ -174,12 +175,12 @@ void SpreadWords(const uint32_t* words, const uint16_t* places, uint32_t count, 
   for (uint32_t i = 0; i < count && !in_order; ++i) matrix[places[i]] = values[i];
 }
 
-void Spread(MatrixType type, const uint32_t* words, const uint16_t* places, uint32_t count,
+void Spread(MatrixType type, const uint32_t* words, const std::vector<uint16_t>& places,
             bool in_order, double* matrix) {
   switch (type) {
 #define FARCALL_TYPE(name) \
   case MatrixType::name:   \
-    return SpreadWords<MatrixType::name>(words, places, count, in_order, matrix)
+    return SpreadWords<MatrixType::name>(words, places, in_order, matrix)
     FARCALL_TYPE(kF16);
     FARCALL_TYPE(kBf16);
     FARCALL_TYPE(kTf32);
@@ -213,33 +214,37 @@ uint64_t Encode(double value, bool saturates) {
 }
 
 template <MatrixType kType>
-void CollectWords(const MatrixForm& form, const double* matrix, const uint16_t* places,
-                  uint32_t* words) {
+void CollectWords(const Plan& plan, const double* matrix, uint32_t* words) {
   constexpr uint32_t kBits = BitsOf(kType);
-  const uint32_t count = form.m * form.n / kWarpSize;
-  const bool saturates = form.saturates;
-  if (kBits < 32) std::memset(words, 0, sizeof(MatrixWords{}.c));
+  const bool saturates = plan.form.saturates;
+  const auto count = static_cast<uint32_t>(plan.c.size());
+  double room[kMaxMatrixD];
+  if (!plan.InOrder(Role::kC)) {
+    for (uint32_t i = 0; i < count; ++i) room[i] = matrix[plan.c[i]];
+    matrix = room;
+  }
   for (uint32_t i = 0; i < count; ++i) {
-    const uint64_t value = Encode<kType>(matrix[places[i]], saturates);
+    const uint64_t value = Encode<kType>(matrix[i], saturates);
     if constexpr (kBits >= 32) {
       std::memcpy(&words[i * kBits / 32], &value, kBits / 8);
+    } else if (i % 2 == 0) {
+      words[i / 2] = static_cast<uint32_t>(value);
     } else {
-      words[i * kBits / 32] |= static_cast<uint32_t>(value) << i * kBits % 32;
+      words[i / 2] |= static_cast<uint32_t>(value) << 16;
     }
   }
 }
 
-void Collect(const MatrixForm& form, const double* matrix, const uint16_t* places,
-             uint32_t* words) {
-  switch (form.d) {
+void Collect(const Plan& plan, const double* matrix, uint32_t* words) {
+  switch (plan.form.d) {
     case MatrixType::kF16:
-      return CollectWords<MatrixType::kF16>(form, matrix, places, words);
+      return CollectWords<MatrixType::kF16>(plan, matrix, words);
     case MatrixType::kF64:
-      return CollectWords<MatrixType::kF64>(form, matrix, places, words);
+      return CollectWords<MatrixType::kF64>(plan, matrix, words);
     case MatrixType::kS32:
-      return CollectWords<MatrixType::kS32>(form, matrix, places, words);
+      return CollectWords<MatrixType::kS32>(plan, matrix, words);
     default:
-      return CollectWords<MatrixType::kF32>(form, matrix, places, words);
+      return CollectWords<MatrixType::kF32>(plan, matrix, words);
   }
 }
 
@@ -297,27 +302,15 @@ void MultiplyBits(const MatrixForm& form, Product* p) {
 
 }  // namespace
 
-void MultiplyMatrices(ThreadContext* warp, uint32_t lanes) {
+void MultiplyMatrices(const MatrixForm& form, const uint32_t* a, const uint32_t* b,
+                      const uint32_t* c, uint32_t* d) {
   Product p;
-  const ThreadContext& first = warp[std::countr_zero(lanes)];
-  const Plan& plan = PlanOf(MatrixForm::Of(first.a, first.b, first.c));
-  const MatrixForm& form = plan.form;
-  const uint32_t in_a = form.m * form.k / kWarpSize, in_b = form.k * form.n / kWarpSize,
-                 in_c = form.m * form.n / kWarpSize;
-  auto words = [&](uint32_t lane) {
-    return reinterpret_cast<MatrixWords*>(static_cast<uintptr_t>(warp[lane].value));
-  };
-  static const MatrixWords kNone = {};
-  for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
-    const MatrixWords& own = lanes >> lane & 1 ? *words(lane) : kNone;
-    Spread(form.a, own.a, &plan.a[lane * in_a], in_a, plan.InOrder(Role::kA), p.a);
-    Spread(form.b, own.b, &plan.b[lane * in_b], in_b, plan.InOrder(Role::kB), p.b);
-    Spread(form.c, own.c, &plan.c[lane * in_c], in_c, plan.InOrder(Role::kC), p.d);
-  }
+  const Plan& plan = PlanOf(form);
+  Spread(form.a, a, plan.a, plan.InOrder(Role::kA), p.a);
+  Spread(form.b, b, plan.b, plan.InOrder(Role::kB), p.b);
+  Spread(form.c, c, plan.c, plan.InOrder(Role::kC), p.d);
   form.a == MatrixType::kB1 ? MultiplyBits(form, &p) : Multiply(form, &p);
-  for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
-    if (lanes >> lane & 1) Collect(form, p.d, &plan.c[lane * in_c], words(lane)->c);
-  }
+  Collect(plan, p.d, d);
 }
 
 }  // namespace farcall::cpu_device

@@ -53,7 +53,7 @@ struct MatrixWords {
 inline constexpr uint32_t kMaxMatrixRows = 32, kMaxMatrixColumns = 32, kMaxMatrixDepth = 256;
 inline constexpr uint32_t kMaxMatrixA = 4096, kMaxMatrixB = 2048, kMaxMatrixD = 256;  // elements
 
-// Everything but the words: Wait::kMma's `a`, `b` and `c`.
+// Everything but the words: Wait::kMma's `b` (types and flags) and `c` (sizes).
 struct MatrixForm {
   uint32_t m = 0, n = 0, k = 0;
   MatrixType a = MatrixType::kF16, b = MatrixType::kF16, c = MatrixType::kF32, d = MatrixType::kF32;
@@ -63,24 +63,32 @@ struct MatrixForm {
   // an a or b that lies in memory by columns: what a lane loads then lies side by side there.
   bool by_lines = false, a_by_columns = false, b_by_columns = false;
 
-  uint32_t Types() const {
+  // How many words a lane's share of a matrix takes.
+  uint32_t WordsOfA() const { return Words(m * k, a); }
+  uint32_t WordsOfB() const { return Words(k * n, b); }
+  uint32_t WordsOfC() const { return Words(m * n, c); }
+  uint32_t WordsOfD() const { return Words(m * n, d); }
+  static uint32_t Words(uint32_t elements, MatrixType type) {
+    return (elements / 32 * BitsOf(type) + 31) / 32;
+  }
+  uint32_t TypesAndFlags() const {
     auto type = [](MatrixType t, uint32_t at) { return static_cast<uint32_t>(t) << at; };
-    return type(a, 0) | type(b, 4) | type(c, 8) | type(d, 12);
+    auto flag = [](bool set, uint32_t at) { return (set ? 1u : 0u) << at; };
+    return type(a, 0) | type(b, 4) | type(c, 8) | type(d, 12) | flag(saturates, 16) |
+           flag(conjunction, 17) | flag(by_lines, 18) | flag(a_by_columns, 19) |
+           flag(b_by_columns, 20);
   }
   uint32_t Sizes() const { return m | n << 8 | k << 16; }
-  uint32_t Flags() const {
-    return (saturates ? 1u : 0u) | (conjunction ? 2u : 0u) | (by_lines ? 4u : 0u) |
-           (a_by_columns ? 8u : 0u) | (b_by_columns ? 16u : 0u);
-  }
-  static MatrixForm Of(uint32_t types, uint32_t sizes, uint32_t flags) {
-    auto type = [types](uint32_t at) { return static_cast<MatrixType>(types >> at & 15); };
+  static MatrixForm Of(uint32_t types_and_flags, uint32_t sizes) {
+    auto type = [=](uint32_t at) { return static_cast<MatrixType>(types_and_flags >> at & 15); };
+    auto flag = [=](uint32_t at) { return (types_and_flags >> at & 1) != 0; };
     MatrixForm form{sizes & 255, sizes >> 8 & 255, sizes >> 16, type(0),
                     type(4),     type(8),          type(12)};
-    form.saturates = (flags & 1) != 0;
-    form.conjunction = (flags & 2) != 0;
-    form.by_lines = (flags & 4) != 0;
-    form.a_by_columns = (flags & 8) != 0;
-    form.b_by_columns = (flags & 16) != 0;
+    form.saturates = flag(16);
+    form.conjunction = flag(17);
+    form.by_lines = flag(18);
+    form.a_by_columns = flag(19);
+    form.b_by_columns = flag(20);
     return form;
   }
   bool operator==(const MatrixForm&) const = default;
@@ -90,8 +98,9 @@ struct MatrixForm {
 double DecodeElement(MatrixType type, uint64_t bits);
 uint32_t ToHalf(double value);
 
-struct ThreadContext;
-// All lanes of the warp stand in one mma; a lane that is not in `lanes` counts as zeros.
-void MultiplyMatrices(ThreadContext* warp, uint32_t lanes);
+// d = a * b + c for a warp whose lanes all stand in one mma: of each lane, one after the other, its
+// words of a matrix; d may be c.
+void MultiplyMatrices(const MatrixForm& form, const uint32_t* a, const uint32_t* b,
+                      const uint32_t* c, uint32_t* d);
 
 }  // namespace farcall::cpu_device

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "cpu-device/exec/block.h"
+#include "cpu-device/exec/block_matrix_ops.h"
 #include "cpu-device/exec/block_warp_ops.h"
 #include "cpu-device/exec/child_grids.h"
 #include "cpu-device/exec/cluster.h"
@@ -55,13 +56,7 @@ void CheckAccess(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t
              static_cast<unsigned long long>(address), line);
 }
 
-namespace {
-
-extern "C" {
-
-void fc_rt_window_fault(uint64_t offset, uint64_t size, uint32_t bytes, uint32_t line_and_space) {
-  const char* space = (line_and_space >> 31) ? "local" : "shared";
-  uint32_t line = line_and_space & 0x7fffffff;
+void WindowFault(const char* space, uint64_t offset, uint64_t size, uint32_t bytes, uint32_t line) {
   if (offset & (bytes - 1)) {
     RaiseFault(ExecStatus::kMisaligned,
                "misaligned %u-byte access to %s offset 0x%llx (PTX line %u)", bytes, space,
@@ -71,6 +66,15 @@ void fc_rt_window_fault(uint64_t offset, uint64_t size, uint32_t bytes, uint32_t
              "%u-byte access to %s offset 0x%llx, the %s window has %llu bytes (PTX line %u)",
              bytes, space, static_cast<unsigned long long>(offset), space,
              static_cast<unsigned long long>(size), line);
+}
+
+namespace {
+
+extern "C" {
+
+void fc_rt_window_fault(uint64_t offset, uint64_t size, uint32_t bytes, uint32_t line_and_space) {
+  WindowFault((line_and_space >> 31) ? "local" : "shared", offset, size, bytes,
+              line_and_space & 0x7fffffff);
 }
 
 void fc_rt_trap(uint32_t line) {
@@ -150,6 +154,7 @@ const RuntimeSymbol kSymbols[] = {
     Symbol("fc_rt_stack_overflow", fc_rt_stack_overflow),
     Symbol("fc_rt_alloc_frame", fc_rt_alloc_frame),
     Symbol("fc_rt_warp_operation", RunBlockWarpOperation),
+    Symbol("fc_rt_matrix_steps", RunMatrixSteps),
     Symbol("fc_rt_reduce_predicates", ReducePredicates),
     Symbol("fc_rt_staying_threads", StayingThreads),
     Symbol("fc_rt_globaltimer", fc_rt_globaltimer),

@@ -19,6 +19,10 @@ struct BlockContext;
 // unless the block may access those bytes.
 void CheckAccess(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t line);
 
+// Raises the fault of an access to shared or local memory that is misaligned or lies outside.
+[[noreturn]] void WindowFault(const char* space, uint64_t offset, uint64_t size, uint32_t bytes,
+                              uint32_t line);
+
 // Directed rounding and format conversions: runtime_float.cc.
 const RuntimeSymbol* FloatSymbols(unsigned* count);
 

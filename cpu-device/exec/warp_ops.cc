@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Warp-wide operations, carried out when all lanes of a group are suspended in them.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -137,12 +138,33 @@ void Reduce(ThreadContext* warp, uint32_t lanes, Wait op) {
   ForEachLane(lanes, [&](uint32_t lane) { warp[lane].value = result; });
 }
 
+// A lane that is not there counts as zeros.
+void Multiply(ThreadContext* warp, uint32_t lanes) {
+  const ThreadContext& first = warp[std::countr_zero(lanes)];
+  const MatrixForm form = MatrixForm::Of(first.b, first.c);
+  const uint32_t in_a = form.WordsOfA(), in_b = form.WordsOfB(), in_c = form.WordsOfC(),
+                 in_d = form.WordsOfD();
+  uint32_t a[kWarpSize * std::size(MatrixWords{}.a)] = {},
+                         b[kWarpSize * std::size(MatrixWords{}.b)] = {},
+                         c[kWarpSize * std::size(MatrixWords{}.c)] = {};
+  auto words = [&](uint32_t lane) {
+    return reinterpret_cast<MatrixWords*>(static_cast<uintptr_t>(warp[lane].value));
+  };
+  ForEachLane(lanes, [&](uint32_t lane) {
+    std::copy_n(words(lane)->a, in_a, &a[lane * in_a]);
+    std::copy_n(words(lane)->b, in_b, &b[lane * in_b]);
+    std::copy_n(words(lane)->c, in_c, &c[lane * in_c]);
+  });
+  MultiplyMatrices(form, a, b, c, c);
+  ForEachLane(lanes, [&](uint32_t lane) { std::copy_n(&c[lane * in_d], in_d, words(lane)->c); });
+}
+
 }  // namespace
 
 void RunWarpOperation(ThreadContext* warp, uint32_t lanes) {
   Wait op = warp[std::countr_zero(lanes)].wait;
   if (op == Wait::kWarpSync) return;
-  if (op == Wait::kMma) return MultiplyMatrices(warp, lanes);
+  if (op == Wait::kMma) return Multiply(warp, lanes);
   if (op >= Wait::kShflUp && op <= Wait::kShflIdx) return Shuffle(warp, lanes, op);
   if (op >= Wait::kVoteAll && op <= Wait::kVoteBallot) return Vote(warp, lanes, op);
   if (op == Wait::kMatchAny || op == Wait::kMatchAll) {

@@ -4,6 +4,7 @@
 
 #include <llvm/Analysis/CGSCCPassManager.h>
 #include <llvm/Analysis/LoopAnalysisManager.h>
+#include <llvm/Analysis/LoopInfo.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
@@ -30,11 +31,14 @@
 #include "cpu-device/jit/contraction.h"
 #include "cpu-device/jit/emitter.h"
 #include "cpu-device/jit/first_values.h"
+#include "cpu-device/jit/merge_faults.h"
 #include "cpu-device/jit/regions/regions.h"
 #include "cpu-device/jit/window_checks.h"
 
 namespace farcall::cpu_device::jit {
 namespace {
+
+constexpr unsigned kLargeLoop = 500;  // blocks
 
 std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(llvm::CodeGenOptLevel level,
                                                        std::string* error) {
@@ -97,13 +101,23 @@ llvm::FunctionPassManager PrepareRegions() {
   return passes;
 }
 
+// What is done to a loop of thousands of blocks takes longer than the code will run: LICM asks of
+// each load and each way through the loop whether it comes by, induction variables of each way what
+// is known there.
+bool IsWorthIt(llvm::StringRef, const llvm::Any& unit) {
+  const auto* loop = llvm::any_cast<const llvm::Loop*>(&unit);
+  return !loop || (*loop)->getNumBlocks() < kLargeLoop;
+}
+
 void Run(llvm::Module& module, llvm::TargetMachine& machine,
          llvm::function_ref<llvm::ModulePassManager(llvm::PassBuilder&)> make) {
+  llvm::PassInstrumentationCallbacks callbacks;
+  callbacks.registerShouldRunOptionalPassCallback(IsWorthIt);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
+  llvm::PassBuilder builder(&machine, llvm::PipelineTuningOptions(), std::nullopt, &callbacks);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(components);
   builder.registerFunctionAnalyses(functions);
@@ -120,6 +134,7 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine, bool quick) {
   Run(module, machine, [&](llvm::PassBuilder& builder) {
     llvm::ModulePassManager passes;
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(Prepare()));
+    if (!quick) passes.addPass(llvm::createModuleToFunctionPassAdaptor(MergeFaultsPass()));
     passes.addPass(quick ? QuickPipeline()
                          : builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1));
     return passes;

@@ -3,26 +3,27 @@
 // columns 2 * (lane % 4) of row lane / 4. They are exchanges of row addresses, or of pairs, between
 // lanes, and plain loads and stores.
 #include "cpu-device/jit/emitter.h"
+#include "cpu-device/jit/regions/marks.h"
 
 namespace farcall::cpu_device::jit {
 
 using ptx::Opcode;
 
-// `value` of lane `source`, by what carries out shfl.idx; all lanes take part.
+// `value` (32 bits) of lane `source`, by what carries out shfl.idx; all lanes take part.
 llvm::Value* Emitter::FromLane(Value* value, Value* source) {
-  SetField(thread_, offsetof(ThreadContext, value), Resize(value, 64));
-  SetField(thread_, offsetof(ThreadContext, b), source);
-  SetField(thread_, offsetof(ThreadContext, c), Int32(31));
-  SetField(thread_, offsetof(ThreadContext, mask), Int32(~0u));
-  Suspend(Wait::kShflIdx);
-  return ThreadField(offsetof(ThreadContext, value), b_.getInt64Ty(), false);
+  WarpOperands in;
+  in.value = Resize(value, 64);
+  in.b = source;
+  in.c = Int32(31);
+  in.mask = Int32(~0u);
+  return Resize(WarpOperation(Wait::kShflIdx, in).value, 32);
 }
 
 // Where element `column` of the row that lane `source` names starts in shared memory.
 llvm::Value* Emitter::RowElement(const Instruction& instruction, Value* own_row, Value* source,
                                  Value* column, unsigned bytes) {
   Value* row = FromLane(own_row, source);
-  Value* offset = b_.CreateAdd(row, Resize(b_.CreateShl(column, 1), 64));
+  Value* offset = b_.CreateAdd(Resize(row, 64), Resize(b_.CreateShl(column, 1), 64));
   Value* base = BlockField(offsetof(BlockContext, shared), b_.getPtrTy());
   Value* size = BlockField(offsetof(BlockContext, shared_bytes), b_.getInt64Ty());
   return CheckedWindow(instruction, offset, base, size, bytes, false);
@@ -85,6 +86,17 @@ bool Emitter::EmitMatrix(const Instruction& instruction) {
     Value* shared = BlockField(offsetof(BlockContext, shared), b_.getPtrTy());
     own_row = b_.CreateSub(own_row, b_.CreatePtrToInt(shared, b_.getInt64Ty()));
   }
+  // What lies elsewhere stays outside of the window.
+  own_row = b_.CreateTrunc(b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, own_row, Int64(~0u)),
+                           IntOf(32));
+  if (load && form_ == CodeForm::kRegions) {
+    const std::string name = kMarkMatrices + std::to_string(mods.matrix_count);
+    const std::vector<Value*> words =
+        MatrixMark(name, mods.matrix_count,
+                   {own_row, Int32(mods.trans ? 1 : 0), Int32(instruction.line)}, /*reads=*/true);
+    WriteMatrixWords(list ? llvm::ArrayRef(data.elements) : llvm::ArrayRef(data), words, 32);
+    return true;
+  }
   for (unsigned q = 0; q < mods.matrix_count; ++q) {
     EmitMatrixPair(instruction, q, list ? data.elements[q] : data, own_row);
   }
@@ -99,7 +111,7 @@ llvm::Value* Emitter::Transposed(Value* pair) {
   for (unsigned i = 0; i < 2; ++i) {
     Value* row = b_.CreateAdd(pair_column, Int32(i));
     Value* source = b_.CreateAdd(b_.CreateShl(row, 2), b_.CreateLShr(group, 1));
-    Value* theirs = Resize(FromLane(pair, source), 32);
+    Value* theirs = FromLane(pair, source);
     Value* shift = b_.CreateShl(b_.CreateAnd(group, 1), 4);
     Value* element = b_.CreateAnd(b_.CreateLShr(theirs, shift), 0xffff);
     result = b_.CreateOr(result, b_.CreateShl(element, 16 * i));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// mma.sync and wmma.mma: a lane's registers into words (exec/matrix_ops.h), suspend, the sums out
-// of them.
+// mma.sync and wmma.mma: a lane's registers into words (exec/matrix_ops.h), the warp's product,
+// the sums out of them.
 #include "cpu-device/exec/matrix_ops.h"
 #include "cpu-device/jit/emitter.h"
+#include "cpu-device/jit/regions/marks.h"
 
 namespace farcall::cpu_device::jit {
 
@@ -43,11 +44,6 @@ bool Known(Type type, MatrixType* out) {
   }
 }
 
-// How many words a lane's share of a matrix takes.
-unsigned WordsOf(unsigned elements, MatrixType type) {
-  return (elements / kWarpSize * BitsOf(type) + 31) / 32;
-}
-
 // d, a, b, c are written in this order; wmma of halves names d and c. False: a shape or type that
 // is not carried out here.
 bool FormOf(const ptx::Instruction& instruction, MatrixForm* form) {
@@ -81,29 +77,56 @@ bool FormOf(const ptx::Instruction& instruction, MatrixForm* form) {
                           !(mods.m == 8 && bits == 16);
   shape = shape && mods.k <= kMaxMatrixDepth && mods.m * mods.k <= kMaxMatrixA &&
           mods.k * mods.n <= kMaxMatrixB && mods.m * mods.n <= kMaxMatrixD;
-  return shape && (mods.m * mods.k) % kWarpSize == 0 && (mods.k * mods.n) % kWarpSize == 0 &&
-         WordsOf(mods.m * mods.k, form->a) <= std::size(MatrixWords{}.a) &&
-         WordsOf(mods.k * mods.n, form->b) <= std::size(MatrixWords{}.b) &&
-         WordsOf(mods.m * mods.n, form->c) <= std::size(MatrixWords{}.c) &&
-         WordsOf(mods.m * mods.n, form->d) <= std::size(MatrixWords{}.c);
+  // A lane's share of each fills words.
+  auto whole = [](uint32_t elements, MatrixType type) {
+    return elements % kWarpSize == 0 && elements / kWarpSize * BitsOf(type) % 32 == 0;
+  };
+  return shape && whole(mods.m * mods.k, form->a) && whole(mods.k * mods.n, form->b) &&
+         whole(mods.m * mods.n, form->c) && whole(mods.m * mods.n, form->d) &&
+         form->WordsOfA() <= std::size(MatrixWords{}.a) &&
+         form->WordsOfB() <= std::size(MatrixWords{}.b) &&
+         form->WordsOfC() <= std::size(MatrixWords{}.c) &&
+         form->WordsOfD() <= std::size(MatrixWords{}.c);
 }
 
 }  // namespace
 
-// Registers of 32 or 64 bits into words from `first` on; what the fragment has beyond them stays
-// unused. False: fewer than there are words.
-bool Emitter::SetMatrixWords(Value* words, unsigned first, unsigned count, const Operand& operand,
+// `count` words of registers of 32 or 64 bits; what the fragment has beyond them stays unused.
+// False: fewer than there are words.
+bool Emitter::AddMatrixWords(std::vector<Value*>* words, unsigned count, const Operand& operand,
                              unsigned bits) {
   const std::vector<Operand> parts = Parts(operand);
   if (parts.size() * bits < count * 32) return false;
   for (unsigned i = 0; i * bits < count * 32; ++i) {
     Value* value = ReadInt(parts[i], bits);
-    SetWord(words, first + i * bits / 32, bits == 64 ? b_.CreateTrunc(value, IntOf(32)) : value);
-    if (bits == 64) {
-      SetWord(words, first + 2 * i + 1, b_.CreateTrunc(b_.CreateLShr(value, 32), IntOf(32)));
-    }
+    words->push_back(b_.CreateTrunc(value, IntOf(32)));
+    if (bits == 64) words->push_back(b_.CreateTrunc(b_.CreateLShr(value, 32), IntOf(32)));
   }
   return true;
+}
+
+void Emitter::WriteMatrixWords(llvm::ArrayRef<Operand> results, llvm::ArrayRef<Value*> words,
+                               unsigned bits) {
+  for (unsigned i = 0; i * bits < words.size() * 32; ++i) {
+    Value* value = words[i * bits / 32];
+    if (bits == 64) {
+      Value* high = b_.CreateZExt(words[2 * i + 1], b_.getInt64Ty());
+      value = b_.CreateOr(b_.CreateZExt(value, b_.getInt64Ty()), b_.CreateShl(high, 32));
+    }
+    Write(results[i], value);
+  }
+}
+
+// A mark that gives `count` words.
+std::vector<llvm::Value*> Emitter::MatrixMark(const std::string& name, unsigned count,
+                                              llvm::ArrayRef<Value*> arguments, bool reads) {
+  llvm::CallInst* mark =
+      CallMark(name.c_str(), llvm::ArrayType::get(b_.getInt32Ty(), count), arguments);
+  reads ? mark->setOnlyReadsMemory() : mark->setDoesNotAccessMemory();
+  mark->addFnAttr(llvm::Attribute::WillReturn);
+  std::vector<Value*> words(count);
+  for (unsigned i = 0; i < count; ++i) words[i] = b_.CreateExtractValue(mark, i);
+  return words;
 }
 
 bool Emitter::EmitMma(const Instruction& instruction) {
@@ -113,36 +136,40 @@ bool Emitter::EmitMma(const Instruction& instruction) {
   if (!FormOf(instruction, &form) || ops.size() != 4) {
     return Unsupported(instruction, "shape or types");
   }
-  constexpr unsigned kA = offsetof(MatrixWords, a) / 4, kB = offsetof(MatrixWords, b) / 4,
-                     kC = offsetof(MatrixWords, c) / 4;
   auto width = [](MatrixType type) { return BitsOf(type) == 64 ? 64u : 32u; };
-  unsigned in_a = WordsOf(form.m * form.k, form.a), in_b = WordsOf(form.k * form.n, form.b),
-           in_c = WordsOf(form.m * form.n, form.c), in_d = WordsOf(form.m * form.n, form.d);
-  // One for all products of a thread: each has its sums out before the next one begins.
-  if (!matrix_words_) matrix_words_ = NewWords(sizeof(MatrixWords) / 4);
-  Value* words = matrix_words_;
-  if (!SetMatrixWords(words, kA, in_a, ops[1], width(form.a)) ||
-      !SetMatrixWords(words, kB, in_b, ops[2], width(form.b)) ||
-      !SetMatrixWords(words, kC, in_c, ops[3], width(form.c))) {
+  const unsigned in_a = form.WordsOfA(), in_b = form.WordsOfB(), in_d = form.WordsOfD();
+  std::vector<Value*> words;
+  if (!AddMatrixWords(&words, in_a, ops[1], width(form.a)) ||
+      !AddMatrixWords(&words, in_b, ops[2], width(form.b)) ||
+      !AddMatrixWords(&words, form.WordsOfC(), ops[3], width(form.c))) {
     return Unsupported(instruction, "operand count");
   }
   const std::vector<Operand> results = Parts(ops[0]);
   if (results.size() * width(form.d) < in_d * 32) return Unsupported(instruction, "operand count");
-  SetField(thread_, offsetof(ThreadContext, value), b_.CreatePtrToInt(words, b_.getInt64Ty()));
-  SetField(thread_, offsetof(ThreadContext, a), Int32(form.Types()));
-  SetField(thread_, offsetof(ThreadContext, b), Int32(form.Sizes()));
-  SetField(thread_, offsetof(ThreadContext, c), Int32(form.Flags()));
-  SetField(thread_, offsetof(ThreadContext, mask), Int32(~0u));
-  Suspend(Wait::kMma);
-  for (unsigned i = 0; i * width(form.d) < in_d * 32; ++i) {
-    if (width(form.d) == 32) {
-      Write(results[i], Word(words, kC + i));
-      continue;
-    }
-    Value* low = b_.CreateZExt(Word(words, kC + 2 * i), b_.getInt64Ty());
-    Value* high = b_.CreateZExt(Word(words, kC + 2 * i + 1), b_.getInt64Ty());
-    Write(results[i], b_.CreateOr(low, b_.CreateShl(high, 32)));
+  Value *types = Int32(form.TypesAndFlags()), *sizes = Int32(form.Sizes());
+  if (form_ == CodeForm::kRegions) {
+    const std::string name =
+        kMarkProduct + std::to_string(words.size()) + "." + std::to_string(in_d);
+    words.insert(words.begin(), {types, sizes});
+    WriteMatrixWords(results, MatrixMark(name, in_d, words, /*reads=*/false), width(form.d));
+    return true;
   }
+  constexpr unsigned kB = offsetof(MatrixWords, b) / 4, kC = offsetof(MatrixWords, c) / 4;
+  // One for all products of a thread: each has its sums out before the next one begins.
+  if (!matrix_words_) matrix_words_ = NewWords(sizeof(MatrixWords) / 4);
+  for (unsigned i = 0; i < words.size(); ++i) {
+    const unsigned at = i < in_a ? i : i < in_a + in_b ? kB + i - in_a : kC + i - in_a - in_b;
+    SetWord(matrix_words_, at, words[i]);
+  }
+  WarpOperands in;
+  in.value = b_.CreatePtrToInt(matrix_words_, b_.getInt64Ty());
+  in.b = types;
+  in.c = sizes;
+  in.mask = Int32(~0u);
+  WarpOperation(Wait::kMma, in);
+  words.resize(in_d);
+  for (unsigned i = 0; i < in_d; ++i) words[i] = Word(matrix_words_, kC + i);
+  WriteMatrixWords(results, words, width(form.d));
   return true;
 }
 

@@ -255,8 +255,12 @@ class Emitter {
   struct WmmaMemory;
   Value* WmmaAddress(const WmmaMemory& memory, unsigned i);
   Value* WmmaPointer(const Instruction& instruction, const WmmaMemory& memory, ptx::Space space);
-  bool SetMatrixWords(Value* words, unsigned first, unsigned count, const Operand& operand,
+  bool AddMatrixWords(std::vector<Value*>* words, unsigned count, const Operand& operand,
                       unsigned bits);
+  void WriteMatrixWords(llvm::ArrayRef<Operand> results, llvm::ArrayRef<Value*> words,
+                        unsigned bits);
+  std::vector<Value*> MatrixMark(const std::string& name, unsigned count,
+                                 llvm::ArrayRef<Value*> arguments, bool reads);
 
   // ---- emit_warp.cc
   bool EmitBarrier(const Instruction& instruction);

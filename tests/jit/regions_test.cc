@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels whose threads meet where all of them come together are loops over threads; what meets
 // elsewhere stays a coroutine of each thread. Both compute the same.
-#include <dlfcn.h>
-
 #include <algorithm>
 
-#include "cpu-device/exec/layout.h"
-#include "cpu-device/jit/compiler.h"
+#include "tests/jit/form_of.h"
 #include "tests/jit/program_fixture.h"
 
 namespace farcall::cpu_device {
@@ -239,26 +236,6 @@ class RegionsTest : public ProgramTest {};
 
 std::string Text(const char* body) {
   return std::string(kHead) + kBegin + body + kEnd;
-}
-
-CodeForm FormOf(const std::string& text, bool quick = false) {
-  static void* library = dlopen(FARCALL_PTXJIT_PATH, RTLD_NOW | RTLD_LOCAL);
-  auto compile = reinterpret_cast<jit::CompileFunction>(dlsym(library, jit::kCompileSymbol));
-  ptx::Module module;
-  EXPECT_TRUE(ptx::Parse(text, &module).ok());
-  ptx::Function* kernel = module.FindFunction("k");
-  KernelLayout layout;
-  EXPECT_EQ(ComputeLayout(module, *kernel, &layout), "");
-  jit::CompileRequest request;
-  request.module = &module;
-  request.entry = kernel;
-  request.layout = &layout;
-  request.verify = true;
-  request.quick = quick;
-  jit::CompiledKernel compiled;
-  compile(request, &compiled);
-  EXPECT_EQ(compiled.message, "");
-  return compiled.form;
 }
 
 // As the rounds go on in C++.

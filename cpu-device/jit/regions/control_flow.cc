@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu-device/jit/regions/control_flow.h"
 
-#include <llvm/ADT/PostOrderIterator.h>
 #include <llvm/ADT/SmallPtrSet.h>
 #include <llvm/IR/CFG.h>
 #include <llvm/IR/Instructions.h>
@@ -10,41 +9,56 @@ namespace farcall::cpu_device::jit {
 
 using llvm::BasicBlock;
 
+// Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm", on the edges turned round.
 ControlFlow::ControlFlow(llvm::Function& function) {
-  llvm::SmallPtrSet<BasicBlock*, 32> returns;
-  std::vector<BasicBlock*> work;
   for (BasicBlock& block : function) {
-    if (llvm::isa<llvm::ReturnInst>(block.getTerminator())) work.push_back(&block);
-  }
-  while (!work.empty()) {
-    BasicBlock* block = work.back();
-    work.pop_back();
-    if (!returns.insert(block).second) continue;
-    for (BasicBlock* before : llvm::predecessors(block)) work.push_back(before);
-  }
-  // Ends first, as what comes after a block decides what it says.
-  for (BasicBlock* block : llvm::post_order(&function)) {
-    if (!returns.count(block)) continue;
-    number_[block] = static_cast<unsigned>(blocks_.size());
-    blocks_.push_back(block);
+    if (llvm::isa<llvm::ReturnInst>(block.getTerminator())) Number(&block);
   }
   const auto count = static_cast<unsigned>(blocks_.size());
-  after_.assign(count, llvm::BitVector(count, true));
+  behind_.assign(count, kUnknown);
   for (bool changed = true; changed;) {
     changed = false;
-    for (unsigned i = 0; i < count; ++i) {
-      llvm::BitVector common(count, Ways(blocks_[i]) != 0);
+    // Ends first, which have the highest numbers.
+    for (unsigned i = count; i-- > 0;) {
+      unsigned common = llvm::succ_empty(blocks_[i]) ? count : kUnknown;
       for (BasicBlock* next : llvm::successors(blocks_[i])) {
         auto at = number_.find(next);
-        if (at != number_.end()) common &= after_[at->second];
+        if (at == number_.end() || behind_[at->second] == kUnknown) continue;
+        common = common == kUnknown ? at->second : Common(common, at->second);
       }
-      common.set(i);
-      if (common != after_[i]) {
-        after_[i] = common;
+      if (common != behind_[i]) {
+        behind_[i] = common;
         changed = true;
       }
     }
   }
+}
+
+// All blocks that lead to `end`, each after those that lead to it alone.
+void ControlFlow::Number(BasicBlock* end) {
+  std::vector<std::pair<BasicBlock*, llvm::pred_iterator>> way;
+  auto enter = [&](BasicBlock* block) {
+    if (number_.try_emplace(block, 0).second) way.emplace_back(block, llvm::pred_begin(block));
+  };
+  for (enter(end); !way.empty();) {
+    auto& [block, before] = way.back();
+    if (before != llvm::pred_end(block)) {
+      enter(*before++);
+      continue;
+    }
+    number_[block] = static_cast<unsigned>(blocks_.size());
+    blocks_.push_back(block);
+    way.pop_back();
+  }
+}
+
+// The first that is behind both; past the last: nothing is.
+unsigned ControlFlow::Common(unsigned a, unsigned b) const {
+  while (a != b) {
+    unsigned& lower = a < b ? a : b;
+    lower = behind_[lower];
+  }
+  return a;
 }
 
 unsigned ControlFlow::Ways(BasicBlock* block) const {
@@ -57,12 +71,8 @@ unsigned ControlFlow::Ways(BasicBlock* block) const {
 
 BasicBlock* ControlFlow::Meets(BasicBlock* block) const {
   if (!Returns(block) || Ways(block) < 2) return nullptr;
-  const llvm::BitVector& after = after_[number_.lookup(block)];
-  const unsigned own = after.count();
-  for (unsigned i : after.set_bits()) {
-    if (after_[i].count() + 1 == own) return blocks_[i];
-  }
-  return nullptr;
+  const unsigned behind = behind_[number_.lookup(block)];
+  return behind < blocks_.size() ? blocks_[behind] : nullptr;
 }
 
 std::vector<BasicBlock*> ControlFlow::Decided(BasicBlock* block) const {

@@ -2,7 +2,6 @@
 // What a branch decides: the blocks between it and where its ways meet again.
 #pragma once
 
-#include <llvm/ADT/BitVector.h>
 #include <llvm/ADT/DenseMap.h>
 #include <llvm/IR/Function.h>
 
@@ -22,11 +21,14 @@ class ControlFlow {
   bool Returns(const llvm::BasicBlock* block) const { return number_.count(block) != 0; }
 
  private:
+  static constexpr unsigned kUnknown = ~0u;
   unsigned Ways(llvm::BasicBlock* block) const;
+  void Number(llvm::BasicBlock* end);
+  unsigned Common(unsigned a, unsigned b) const;
 
   std::vector<llvm::BasicBlock*> blocks_;  // that return
   llvm::DenseMap<const llvm::BasicBlock*, unsigned> number_;
-  std::vector<llvm::BitVector> after_;  // by number: its post-dominators, itself among them
+  std::vector<unsigned> behind_;  // by number: its immediate post-dominator's; their count: none
 };
 
 }  // namespace farcall::cpu_device::jit

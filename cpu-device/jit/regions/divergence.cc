@@ -24,7 +24,8 @@ class Threads : public llvm::TargetTransformInfoImplCRTPBase<Threads> {
     if (llvm::isa<llvm::AllocaInst>(instruction)) return true;  // one for each thread
     if (const auto* call = llvm::dyn_cast<llvm::CallInst>(instruction)) {
       const llvm::Function* callee = call->getCalledFunction();
-      return !callee || callee->getName().starts_with("fc.thread.") || !call->doesNotAccessMemory();
+      return !callee || callee->getName().starts_with("fc.thread.") || IsMatrixMark(*call) ||
+             !call->doesNotAccessMemory();
     }
     // Another thread may have written what this one reads a moment later.
     if (instruction->hasMetadata(llvm::LLVMContext::MD_invariant_load)) return false;

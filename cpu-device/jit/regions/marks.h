@@ -16,6 +16,13 @@ inline constexpr char kMarkMeet[] = "fc.meet";
 // above it; or i32, the value alone.
 inline constexpr char kMarkWarp[] = "fc.warp";
 inline constexpr char kMarkNarrowWarp[] = "fc.warp.32";
+// [d x i32](i32 types and flags, i32 sizes, i32 words...): they meet, and each warp multiplies the
+// matrices of which a thread has these words (exec/matrix_ops.h): a's, b's, c's. A function for
+// each count of words.
+inline constexpr char kMarkProduct[] = "fc.product.";
+// [n x i32](i32 row, i32 transposed, i32 line): they meet, and each warp loads n matrices by the
+// rows' offsets in shared memory (ldmatrix).
+inline constexpr char kMarkMatrices[] = "fc.matrices.";
 // i32(i32 how, i32 predicate): they meet, and all get what their predicates come to, by how.
 inline constexpr char kMarkReduce[] = "fc.reduce";
 // void(): the thread ends here, ahead of what the others still meet at.
@@ -32,8 +39,21 @@ inline llvm::StringRef MarkOf(const llvm::Value& value) {
 inline bool IsWarpMark(const llvm::Value& value) {
   return MarkOf(value) == kMarkWarp || MarkOf(value) == kMarkNarrowWarp;
 }
+inline bool IsProduct(const llvm::Value& value) {
+  return MarkOf(value).starts_with(kMarkProduct);
+}
+inline bool IsMatrixMark(const llvm::Value& value) {
+  return IsProduct(value) || MarkOf(value).starts_with(kMarkMatrices);
+}
+// A word of what such a mark gives.
+inline const llvm::CallInst* MatrixMarkOf(const llvm::Value& word) {
+  const auto* element = llvm::dyn_cast<llvm::ExtractValueInst>(&word);
+  if (!element || !IsMatrixMark(*element->getAggregateOperand())) return nullptr;
+  return llvm::cast<llvm::CallInst>(element->getAggregateOperand());
+}
 inline bool IsMeeting(const llvm::Value& value) {
-  return IsWarpMark(value) || MarkOf(value) == kMarkMeet || MarkOf(value) == kMarkReduce;
+  return IsWarpMark(value) || IsMatrixMark(value) || MarkOf(value) == kMarkMeet ||
+         MarkOf(value) == kMarkReduce;
 }
 
 }  // namespace farcall::cpu_device::jit

@@ -81,7 +81,8 @@ void RegionPlan::AddHeaders() {
   }
 }
 
-// Each meeting and each common branch gets a block of its own.
+// Each meeting and each common branch gets a block of its own, marks of matrices that follow one
+// another one for all.
 void RegionPlan::Cut() {
   BasicBlock& first = kernel_.getEntryBlock();
   llvm::Instruction* code = &*first.getFirstNonPHIOrDbgOrAlloca();
@@ -93,8 +94,13 @@ void RegionPlan::Cut() {
     break;
   }
   for (llvm::Instruction* meeting : meetings_) {
+    if (common_.contains(meeting->getParent())) continue;
     BasicBlock* at = meeting->getParent()->splitBasicBlock(meeting, "meet");
-    entries_.insert(at->splitBasicBlock(meeting->getNextNode(), "go.on"));
+    llvm::Instruction* next = meeting->getNextNode();
+    if (IsMatrixMark(*meeting)) {
+      while (IsMatrixMark(*next) || MatrixMarkOf(*next)) next = next->getNextNode();
+    }
+    entries_.insert(at->splitBasicBlock(next, "go.on"));
     common_.insert(at);
   }
   for (llvm::Instruction* branch : branches_) {

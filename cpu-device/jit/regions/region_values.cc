@@ -71,7 +71,8 @@ void RegionValues::Separate() {
   }
   for (BasicBlock& block : kernel_) {
     for (Instruction& instruction : block) {
-      if (IsWarpMark(instruction)) slots_[&instruction] = NewSlot(instruction.getType(), true);
+      if (!IsWarpMark(instruction) && !IsMatrixMark(instruction)) continue;
+      slots_[&instruction] = NewSlot(instruction.getType(), true);
     }
   }
   SeparateAllocas();
@@ -87,7 +88,8 @@ void RegionValues::Separate() {
     }
   }
   for (BasicBlock& block : kernel_) {
-    if (IsMeeting(block.front())) values.push_back(&block.front());
+    if (!IsMeeting(block.front())) continue;
+    for (Instruction& instruction : block) values.push_back(&instruction);
   }
   for (Instruction* value : values) SeparateUses(value);
   ResolveCounters();
@@ -117,7 +119,8 @@ RegionValues::Slot RegionValues::NewSlot(llvm::Type* type, bool varies) {
     return slot;
   }
   if (type->isIntegerTy(1)) slot.type = llvm::Type::getInt8Ty(kernel_.getContext());
-  slot.offset = NewArray(kernel_.getDataLayout().getTypeAllocSize(slot.type));
+  slot.step = kernel_.getDataLayout().getTypeAllocSize(slot.type);
+  slot.offset = NewArray(slot.step);
   return slot;
 }
 
@@ -138,15 +141,13 @@ void RegionValues::Store(llvm::IRBuilder<>& b, int region, const Slot& slot, Val
     return;
   }
   if (value->getType() != slot.type) value = b.CreateZExt(value, slot.type);
-  const uint64_t bytes = kernel_.getDataLayout().getTypeAllocSize(slot.type);
-  llvm::StoreInst* store = b.CreateStore(value, Element(b, region, slot.offset, bytes));
+  llvm::StoreInst* store = b.CreateStore(value, Element(b, region, slot.offset, slot.step));
   store->setMetadata(llvm::LLVMContext::MD_access_group, unordered_);
 }
 
 Value* RegionValues::Load(llvm::IRBuilder<>& b, int region, const Slot& slot, llvm::Type* type) {
   if (slot.shared) return b.CreateLoad(type, slot.shared);
-  const uint64_t bytes = kernel_.getDataLayout().getTypeAllocSize(slot.type);
-  llvm::LoadInst* load = b.CreateLoad(slot.type, Element(b, region, slot.offset, bytes));
+  llvm::LoadInst* load = b.CreateLoad(slot.type, Element(b, region, slot.offset, slot.step));
   load->setMetadata(llvm::LLVMContext::MD_access_group, unordered_);
   divergence_.NoteVarying(load);
   return slot.type == type ? load : b.CreateTrunc(load, type);
@@ -277,6 +278,12 @@ RegionValues::Slot RegionValues::SlotOf(Value* value) {
   auto [found, fresh] = slots_.try_emplace(value);
   if (!fresh) return found->second;
   auto* instruction = llvm::cast<Instruction>(value);
+  if (const llvm::CallInst* mark = MatrixMarkOf(*value)) {
+    Slot word = slots_.lookup(mark);
+    word.offset += 4 * llvm::cast<llvm::ExtractValueInst>(value)->getIndices()[0];
+    word.type = value->getType();
+    return slots_[value] = word;
+  }
   const Slot slot = NewSlot(value->getType(), divergence_.Varies(value));
   slots_[value] = slot;
   auto next = std::next(instruction->getIterator());
@@ -286,10 +293,12 @@ RegionValues::Slot RegionValues::SlotOf(Value* value) {
   return slot;
 }
 
-// A mark reads the threads' values from memory, as narrow as they were before they were widened.
+// A mark reads the threads' values from memory, of a warp operation as narrow as they were before
+// they were widened.
 void RegionValues::SeparateOperand(llvm::CallInst* mark, llvm::Use* use) {
   Value* value = use->get();
-  if (auto* wide = llvm::dyn_cast<llvm::ZExtInst>(value)) value = wide->getOperand(0);
+  auto* wide = llvm::dyn_cast<llvm::ZExtInst>(value);
+  if (wide && !IsMatrixMark(*mark)) value = wide->getOperand(0);
   operands_[{mark, use->getOperandNo()}] = SlotOf(value);
   use->set(llvm::Constant::getNullValue(use->get()->getType()));
 }
@@ -307,6 +316,13 @@ Value* RegionValues::ResultsOf(llvm::IRBuilder<>& b, const llvm::CallInst* mark)
 
 llvm::Type* RegionValues::ElementOf(const llvm::CallInst* mark, unsigned operand) const {
   return operands_.lookup({mark, operand}).type;
+}
+
+std::optional<RegionValues::Place> RegionValues::PlaceOf(const llvm::CallInst* mark,
+                                                         unsigned operand) const {
+  auto found = operands_.find({mark, operand});
+  if (found == operands_.end()) return std::nullopt;
+  return Place{found->second.offset, found->second.step};
 }
 
 void RegionValues::SeparateUses(Instruction* value) {

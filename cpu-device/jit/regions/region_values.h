@@ -6,6 +6,7 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include <array>
+#include <optional>
 
 #include "cpu-device/jit/regions/region_plan.h"
 
@@ -28,6 +29,14 @@ class RegionValues {
   llvm::Value* ArrayOf(llvm::IRBuilder<>& b, const llvm::CallInst* mark, unsigned operand) const;
   llvm::Value* ResultsOf(llvm::IRBuilder<>& b, const llvm::CallInst* mark) const;
   llvm::Type* ElementOf(const llvm::CallInst* mark, unsigned operand) const;
+  // The same, of thread i at frame() + offset + i * step.
+  struct Place {
+    uint64_t offset, step;
+  };
+  std::optional<Place> PlaceOf(const llvm::CallInst* mark, unsigned operand) const;
+  uint64_t ResultOffset(const llvm::CallInst* mark) const { return slots_.lookup(mark).offset; }
+  llvm::Value* frame() const { return frame_; }
+  uint64_t frame_bytes() const { return frame_bytes_; }
   bool IsShared(const llvm::Value* pointer) const { return shared_.contains(pointer); }
   // By thread, whether it has ended; null where none ends before the others.
   llvm::Value* left() const { return left_; }
@@ -35,8 +44,9 @@ class RegionValues {
  private:
   struct Slot {
     llvm::AllocaInst* shared = nullptr;  // or
-    uint64_t offset = 0;                 // in the frame
-    llvm::Type* type = nullptr;          // in memory
+    uint64_t offset = 0;                 // in the frame, and from thread to thread
+    uint64_t step = 0;
+    llvm::Type* type = nullptr;  // in memory
   };
   void SeparatePhi(llvm::PHINode* phi, int region);
   void SeparateUses(llvm::Instruction* value);

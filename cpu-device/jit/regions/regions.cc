@@ -7,6 +7,7 @@
 #include <llvm/Transforms/Utils/Local.h>
 
 #include "cpu-device/jit/regions/analyses.h"
+#include "cpu-device/jit/regions/gather_meetings.h"
 #include "cpu-device/jit/regions/leaves.h"
 #include "cpu-device/jit/regions/loops_in_step.h"
 #include "cpu-device/jit/regions/region_plan.h"
@@ -21,8 +22,10 @@ using llvm::Value;
 
 namespace {
 
-// Past this many blocks the sets of what comes after each take more time than they are worth.
-constexpr size_t kMostBlocks = 2000;
+// Past this many blocks the analyses take more time than the code is worth.
+constexpr size_t kMostBlocks = 20000;
+// A block's values, for as many threads as it may have.
+constexpr uint64_t kMostFrameBytes = uint64_t{1} << 30;
 
 bool IsEntered(const llvm::Cycle& cycle) {
   return cycle.isReducible() &&
@@ -97,6 +100,7 @@ bool HasReturn(const llvm::Function& kernel) {
 bool FormRegions(llvm::Function& kernel, llvm::MDNode* unordered, uint32_t threads) {
   Tidy(kernel);
   NarrowWarpMarks(kernel);
+  GatherMeetings(kernel);
   if (kernel.size() > kMostBlocks) return false;
   {
     const Analyses known(kernel);
@@ -119,6 +123,7 @@ bool FormRegions(llvm::Function& kernel, llvm::MDNode* unordered, uint32_t threa
   if (!plan.Make()) return false;
   RegionValues values(kernel, plan, divergence, unordered, threads);
   values.Separate();
+  if (values.frame_bytes() > kMostFrameBytes) return false;
   ThreadLoops(kernel, plan, values, unordered).Make();
   return true;
 }

@@ -12,6 +12,7 @@
 
 #include "cpu-device/exec/context.h"
 #include "cpu-device/jit/regions/marks.h"
+#include "cpu-device/jit/regions/matrix_marks.h"
 #include "cpu-device/jit/regions/warp_marks.h"
 
 namespace farcall::cpu_device::jit {
@@ -318,6 +319,7 @@ void ThreadLoops::ResolveMarks() {
     }
   }
   ResolveWarpMarks(kernel_, values_);
+  ResolveMatrixMarks(kernel_, values_);
   if (llvm::Function* poll = kernel_.getParent()->getFunction(kMarkPoll)) {
     for (llvm::User* user : llvm::make_early_inc_range(poll->users())) {
       ResolvePoll(llvm::cast<llvm::CallInst>(user));

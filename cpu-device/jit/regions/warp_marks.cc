@@ -81,7 +81,8 @@ class Resolver {
     if (!array) b.CreateStore(mark->getArgOperand(i + 1), scalars_[i]);
     Set(b, at + offsetof(WarpOperand, data), array ? array : scalars_[i]);
     Set(b, at + offsetof(WarpOperand, bytes), b.getInt32(static_cast<uint32_t>(bytes)));
-    Set(b, at + offsetof(WarpOperand, step), b.getInt32(array ? static_cast<uint32_t>(bytes) : 0));
+    const uint64_t step = array ? values_.PlaceOf(mark, i + 1)->step : 0;
+    Set(b, at + offsetof(WarpOperand, step), b.getInt32(static_cast<uint32_t>(step)));
   }
   Value* Call(llvm::IRBuilder<>& b, const char* name, llvm::Type* result,
               llvm::ArrayRef<Value*> arguments) {
