@@ -192,6 +192,22 @@ bool AddressForms::IsTangled(const AddressForm& form) const {
   });
 }
 
+bool AddressForms::ThreadPart(const AddressForm& form, AddressForm* part) const {
+  for (const auto& [symbol, count] : form.terms) {
+    bool by_thread = symbol == OfSpecial(SpecialRegister::kTidX) ||
+                     symbol == OfSpecial(SpecialRegister::kLaneid);
+    if (symbol.first == &kOfProducts) {
+      const auto& ops = function_.body[symbol.second].operands;
+      by_thread = ByThread(ops[1]) || ByThread(ops[2]);
+    } else if (symbol.first == &kOfRegisters) {
+      by_thread = facts_[symbol.second].by_thread;
+      if (by_thread && definitions_[symbol.second] != 1) return false;
+    }
+    if (by_thread) part->terms[symbol] = count;
+  }
+  return true;
+}
+
 // False: a symbol.
 bool AddressForms::Evaluate(const Instruction& instruction, AddressForm* form) const {
   const auto& ops = instruction.operands;

@@ -32,6 +32,9 @@ class AddressForms {
   AddressForm Of(const ptx::Operand& operand) const;
   // A form of which a symbol is computed from the thread's place, other than by %tid.x as a term.
   bool IsTangled(const AddressForm& form) const;
+  // Of a form, what hangs on the thread, %tid.x as a term too. False: on a register that is written
+  // in several places, of which nothing can be said.
+  bool ThreadPart(const AddressForm& form, AddressForm* part) const;
   // Computed from the thread's place in its block or warp.
   bool ByThread(const ptx::Operand& operand) const;
   // Computed from a value that a loop doubles, halves or scales otherwise.

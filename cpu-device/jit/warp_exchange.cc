@@ -22,6 +22,8 @@ constexpr int64_t kWidest = 1 << 20;  // bytes from thread to thread
 struct Access {
   uint32_t at = 0;  // instruction
   bool stores = false, by_thread = false, scaled = false, tangled = false;
+  bool tile = false;              // in shared memory, by the thread in a way that is known:
+  AddressForm in_tile;            // what of its address hangs on the thread
   int64_t bytes = 0, stride = 0;  // of the access; from thread to thread
   uint64_t roots = 0;
   AddressForm rest;  // of its address, without the thread
@@ -57,6 +59,8 @@ std::vector<Access> PlainAccesses(const ptx::Function& entry, const AddressForms
     access.scaled = forms.ByScaledLoop(address);
     access.roots = forms.Roots(address);
     access.rest = forms.Of(address);
+    access.tile = instruction.mods.space == Space::kShared && access.by_thread &&
+                  forms.ThreadPart(access.rest, &access.in_tile);
     access.stride = access.rest.TakeThread();
     access.tangled = forms.IsTangled(access.rest);
     accesses.push_back(std::move(access));
@@ -105,6 +109,11 @@ bool Overwrites(const Access& store, const Access& load) {
 bool ByTree(const Access& store, const Access& load) {
   return store.by_thread && load.by_thread && (store.scaled || load.scaled) &&
          (store.roots & load.roots);
+}
+
+// A thread stores to its place of a tile and loads from places that others have: t, then t / 8.
+bool ByTile(const Access& store, const Access& load) {
+  return store.tile && load.tile && store.in_tile.terms != load.in_tile.terms;
 }
 
 // Instructions that a thread can come to from behind `from` before its warp gathers.
@@ -164,7 +173,8 @@ uint64_t SharedRoots(const ptx::Function& entry, const std::vector<Access>& acce
       if (load.stores || (store.roots & load.roots & ~roots) == 0) continue;
       const bool after = Neighbours(store, load) || ByTree(store, load);
       if ((after && paths.Lead(store.at, load.at)) ||
-          (Overwrites(store, load) && paths.Lead(load.at, store.at))) {
+          (Overwrites(store, load) && paths.Lead(load.at, store.at)) ||
+          (ByTile(store, load) && paths.Lead(store.at, load.at) && paths.Lead(load.at, store.at))) {
         roots |= store.roots & load.roots;
       }
     }

@@ -23,7 +23,10 @@ bool MeetsOthers(const ptx::Instruction& instruction);
 // - one thread's address is another one's of its warp, some places on (x[t] and x[t - 1]), or
 // - addresses hang on the thread and on a value that a loop doubles or halves, as in sums and sorts
 //   by trees (x[t + s], x[t & -s]), and the load comes after the store, or
-// - all threads load one element of a row, and then store to the row, each to its own.
+// - all threads load one element of a row, and then store to the row, each to its own, or
+// - in a loop the thread's place is stored to, and others' places are loaded (x[t] and x[t / 8]),
+// all
+//   in shared memory, with no barrier on the way back either.
 // The warp then comes together in front of each access to that array.
 //
 // It does so too at the end of each loop around one of either kind.

@@ -135,6 +135,26 @@ TEST(WarpExchange, ARowWrittenOverWhatAllReadIsOne) {
   EXPECT_FALSE(Exchanges(Between(kRow, "bar.sync 0;")));
 }
 
+// Again and again x[t] = k by each thread, then sum += x[t / 8].
+const std::string kTile =
+    "mov.u32 %r2, words;\nshl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\nshr.u32 %r10, %r1, 3;\n"
+    "shl.b32 %r11, %r10, 2;\nadd.s32 %r5, %r2, %r11;\nmov.u32 %r6, 0;\nmov.u32 %r7, %r1;\n"
+    "AGAIN:\nst.shared.u32 [%r4], %r7;\nBETWEEN\nld.shared.u32 %r8, [%r5];\n"
+    "add.s32 %r7, %r7, %r8;\nBEHIND\nadd.s32 %r6, %r6, 1;\nsetp.lt.u32 %p1, %r6, %r9;\n"
+    "@%p1 bra AGAIN;\nst.global.u32 [%rd4], %r7;";
+
+std::string TileOf(const char* between, const char* behind) {
+  std::string text = Between(kTile, between);
+  return text.replace(text.find("BEHIND"), 6, behind);
+}
+
+TEST(WarpExchange, ATileOfTheWarpIsOneWithoutBarriers) {
+  EXPECT_TRUE(Exchanges(TileOf("", "")));
+  EXPECT_FALSE(Exchanges(TileOf("bar.sync 0;", "bar.sync 0;")));
+  // Of two tiles, one is filled while the other is read.
+  EXPECT_FALSE(Exchanges(TileOf("", "bar.sync 0;")));
+}
+
 TEST(WarpExchange, VolatileSharedMemoryIsOne) {
   std::string text = Between(kTree, "");
   for (size_t at; (at = text.find("d.shared")) != std::string::npos;) {
@@ -256,6 +276,20 @@ OVER:
 
 // A bitonic sort of each warp's n numbers in place, without a barrier; n is no multiple of 32, so
 // threads leave the inner loop apart.
+TEST_F(WarpExchangeTest, ATileThatOthersRead) {
+  constexpr uint32_t kThreads = 32, kRounds = 5;
+  DeviceArray<uint32_t> out(kThreads);
+  EXPECT_RUNS(Run(Find(Load(KernelOf(TileOf("", ""))), "k"), {1}, {kThreads}, out.address(),
+                  uint64_t{0}, kRounds));
+  std::vector<uint32_t> value(kThreads);
+  std::iota(value.begin(), value.end(), 0u);
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    const std::vector<uint32_t> before = value;
+    for (uint32_t i = 0; i < kThreads; ++i) value[i] += before[i / 8];
+  }
+  EXPECT_EQ(std::vector<uint32_t>(out.data(), out.data() + kThreads), value);
+}
+
 TEST_F(WarpExchangeTest, ASortInPlace) {
   Kernel* kernel = Find(Load(KernelOf(R"(
   and.b32 %r2, %r1, 31;

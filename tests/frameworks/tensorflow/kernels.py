@@ -59,6 +59,14 @@ def products():
     near(tf.matmul(tf.constant(A), tf.constant(B), transpose_b=True).numpy(), A @ B.T, rtol=1e-4)
 
 
+# Small ones go to a kernel whose warps hand a tile from lane to lane with no barrier.
+@on_device
+def complex_products():
+    for n in (1, 5, 16, 32, 33):
+        x = RNG.integers(-3, 4, (n, n)) + 1j * RNG.integers(-3, 4, (n, n))
+        near(tf.matmul(tf.constant(x), tf.constant(x[::-1].copy())).numpy(), x @ x[::-1], rtol=1e-12)
+
+
 @on_device
 def gradients():
     x = tf.Variable(A)
