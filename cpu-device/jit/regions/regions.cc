@@ -24,6 +24,8 @@ namespace {
 
 // Past this many blocks the analyses take more time than the code is worth.
 constexpr size_t kMostBlocks = 20000;
+// What LLVM does to loops grows with those before them.
+constexpr size_t kMostRegions = 500;
 // A block's values, for as many threads as it may have.
 constexpr uint64_t kMostFrameBytes = uint64_t{1} << 30;
 
@@ -120,7 +122,7 @@ bool FormRegions(llvm::Function& kernel, llvm::MDNode* unordered, uint32_t threa
   Analyses known(kernel);
   Divergence& divergence = known.divergence;
   RegionPlan plan(kernel, divergence, known.cycles.info);
-  if (!plan.Make()) return false;
+  if (!plan.Make() || plan.regions().size() > kMostRegions) return false;
   RegionValues values(kernel, plan, divergence, unordered, threads);
   values.Separate();
   if (values.frame_bytes() > kMostFrameBytes) return false;
