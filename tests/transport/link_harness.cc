@@ -23,7 +23,7 @@ class FaultyChannel final : public Channel {
     }
     int64_t left = faults_->cut_after_bytes;
     if (left < 0) {
-      return inner_->TrySend(parts);
+      return Told(inner_->TrySend(parts));
     }
     // Byte by byte towards the cut, so that it falls anywhere in a header or a payload.
     for (auto part : parts) {
@@ -35,7 +35,7 @@ class FaultyChannel final : public Channel {
       if (some.empty()) {
         return Cut();
       }
-      Result<size_t> sent = inner_->TrySend({&some, 1});
+      Result<size_t> sent = Told(inner_->TrySend({&some, 1}));
       if (sent.ok()) {
         faults_->cut_after_bytes -= static_cast<int64_t>(*sent);
       }
@@ -49,13 +49,13 @@ class FaultyChannel final : public Channel {
     }
     int64_t left = faults_->cut_after_bytes;
     if (left < 0) {
-      return inner_->TryReceive(into);
+      return Told(inner_->TryReceive(into));
     }
     if (left == 0) {
       return Cut();
     }
     Result<size_t> got =
-        inner_->TryReceive(into.first(std::min<size_t>(into.size(), static_cast<size_t>(left))));
+        Told(inner_->TryReceive(into.first(std::min<size_t>(into.size(), static_cast<size_t>(left)))));
     if (got.ok()) {
       faults_->cut_after_bytes -= static_cast<int64_t>(*got);
     }
@@ -90,13 +90,23 @@ class FaultyChannel final : public Channel {
   Result<size_t> Cut() {
     faults_->cut_after_bytes = -1;
     ++faults_->cuts;
+    cut_ = true;
     inner_->Close();
     return Status(Code::kDisconnected, "cut by the test");
+  }
+  // A reader sees the close of a cut that a writer made, or the other way round; either may be the
+  // first to say so.
+  Result<size_t> Told(Result<size_t> done) const {
+    if (!done.ok() && cut_) {
+      return Status(Code::kDisconnected, "cut by the test");
+    }
+    return done;
   }
   std::unique_ptr<Channel> inner_;
   std::shared_ptr<Faults> faults_;
   std::atomic<bool> closed_ = false;
   std::atomic<bool> hole_ = false;
+  std::atomic<bool> cut_ = false;
 };
 
 }  // namespace
