@@ -45,6 +45,13 @@ bool Override(Profile* profile, std::string* error) {
       return false;
     }
   }
+  if (const char* warps = Variable("FARCALL_CPU_WARPS")) {
+    profile->lockstep = strcmp(warps, "lockstep") == 0;
+    if (!profile->lockstep && strcmp(warps, "auto") != 0) {
+      *error = std::string("FARCALL_CPU_WARPS=") + warps + ": want auto or lockstep";
+      return false;
+    }
+  }
   return ReadDeviceCount("FARCALL_CPU_DEVICES", &profile->devices, error);
 }
 

@@ -33,6 +33,8 @@ struct Profile {
   std::vector<int> processors;  // of this machine, that are the device; empty: all
   bool clusters = false;
   bool multicast = false;  // where there are several devices
+  // Warps go in lockstep everywhere, not where a kernel is told to count on it alone.
+  bool lockstep = false;
   // Kernels of machine code alone load and are skipped; otherwise their image is refused.
   bool skips_machine_code = false;
 

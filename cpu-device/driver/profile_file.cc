@@ -139,6 +139,9 @@ const std::map<std::string, Setting>& Settings() {
       {"sass",
        {[](Text t, Profile* p) { return OneOf(t, "skip", "refuse", &p->skips_machine_code); },
         "refuse or skip"}},
+      {"warps",
+       {[](Text t, Profile* p) { return OneOf(t, "lockstep", "auto", &p->lockstep); },
+        "auto or lockstep"}},
   };
   return *settings;
 }

@@ -17,6 +17,7 @@ namespace farcall::cpu_device {
 namespace {
 
 constexpr uint64_t kFrameChunkBytes = 256 << 10;
+constexpr uint32_t kMostYields = 16;  // rounds with one, in one turn
 
 uint32_t LowMask(uint32_t count) {
   return count >= 32 ? ~0u : (1u << count) - 1;
@@ -146,7 +147,7 @@ StepResult Block::Step() {
     shape_.loop(&context_);
     return StepResult::kDone;
   }
-  while (live_) {
+  for (uint32_t yields = 0; live_;) {
     progress_ = false;
     bool yielded = false;
     for (uint32_t w = 0; w < warp_count_; ++w) {
@@ -157,8 +158,11 @@ StepResult Block::Step() {
       yielded |= warp.yielded != 0;
     }
     moved_ |= progress_;
-    if (progress_) continue;
+    yields += yielded;
+    // A loop around a barrier may wait for another block and be busy all the while.
+    if (progress_ && yields < kMostYields) continue;
     if (yielded) return StepResult::kStalled;
+    if (progress_) continue;
     if (live_) RaiseDeadlock();
   }
   return StepResult::kDone;

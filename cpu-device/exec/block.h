@@ -57,7 +57,7 @@ struct BlockShape {
 
 enum class StepResult {
   kDone,
-  kStalled,  // every thread that could run yielded: it waits for another block
+  kStalled,  // every thread that could run yielded: it waits for another block, or may do so
 };
 
 class Block {
@@ -66,7 +66,8 @@ class Block {
   // Prepares to run block `ctaid` of `launch`. False: out of memory.
   bool Start(const BlockShape& shape, LaunchContext* launch, const uint32_t ctaid[3],
              uint32_t smid);
-  // Runs threads until all are done or none makes progress. Faults leave by RaiseFault.
+  // Runs threads until all are done, or none makes progress, or some of them have yielded many
+  // times. Faults leave by RaiseFault.
   StepResult Step();
   bool moved() const { return moved_; }  // whether any thread got on in the last Step
   // Its context, which compiled code reads.

@@ -5,6 +5,7 @@ namespace farcall::cpu_device {
 namespace {
 
 constexpr uint64_t kRankShift = 24;
+constexpr uint32_t kMostRounds = 64;  // of a cluster's blocks in one turn
 
 }  // namespace
 
@@ -38,15 +39,22 @@ bool Cluster::Start(const BlockShape& shape, LaunchContext* launch, uint64_t ind
 }
 
 StepResult Cluster::Step() {
-  if (context_.count == 1) return blocks_[0]->Step();
+  if (context_.count == 1) {
+    const StepResult result = blocks_[0]->Step();
+    moved_ = blocks_[0]->moved();
+    return result;
+  }
   const uint32_t all = (1u << context_.count) - 1;
-  for (bool moved = true; moved;) {
+  moved_ = false;
+  bool moved = true;
+  for (uint32_t round = 0; moved && round < kMostRounds; ++round) {
     moved = false;
     for (uint32_t rank = 0; rank < context_.count; ++rank) {
       if (done_ >> rank & 1) continue;
       if (blocks_[rank]->Step() == StepResult::kDone) done_ |= 1u << rank;
       moved |= blocks_[rank]->moved();
     }
+    moved_ |= moved;
     if (done_ == all) return StepResult::kDone;
   }
   return StepResult::kStalled;

@@ -14,13 +14,16 @@ class Cluster {
  public:
   // Prepares to run cluster `index` of `launch`'s grid. False: out of memory.
   bool Start(const BlockShape& shape, LaunchContext* launch, uint64_t index, uint32_t smid);
-  // Runs the blocks in turns until all are done or none makes progress.
+  // Runs the blocks in turns until all are done, or none makes progress, or other
+  // clusters should have a turn.
   StepResult Step();
+  bool moved() const { return moved_; }  // whether any thread got on in the last Step
 
  private:
   ClusterContext context_;
   std::vector<std::unique_ptr<Block>> blocks_;  // kept for reuse: may be more than run
   uint32_t done_ = 0;                           // ranks
+  bool moved_ = false;
 };
 
 uint64_t ClustersOf(const LaunchContext& launch);

@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
-#include "cpu-device/exec/cluster.h"
 #include "cpu-device/exec/device_time.h"
 #include "cpu-device/exec/executor.h"
 #include "cpu-device/exec/fault.h"
+#include "cpu-device/exec/waiting_blocks.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -21,7 +21,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 // A grid shorter than this is not worth waking the pool for.
 constexpr auto kAloneFor = std::chrono::microseconds(20);
-constexpr uint32_t kKeptBlocks = 2;  // live blocks a thread keeps for reuse
+constexpr uint32_t kKeptBlocks = 2;   // ended ones a thread keeps for reuse
+constexpr size_t kFewLive = 8;        // that wait, on one thread, at first
+constexpr size_t kRoundsToWait = 32;  // of turns of all that wait
 
 ExecutorOptions& MutableOptions() {
   static ExecutorOptions* options = new ExecutorOptions;
@@ -61,17 +63,17 @@ std::vector<std::unique_ptr<Cluster>>& SpareBlocks() {
   return spare;
 }
 
-// One thread's share of a grid. Blocks that only wait for other blocks are set aside and new ones
-// begun, so every block is live in the end and a grid-wide barrier completes.
+// One thread's share of a grid. A block in which all threads wait is set aside for the next; only
+// few are so at first. Where none of these ends, what they wait for may not have begun: more are
+// allowed, so every block is live in the end and a grid-wide barrier completes.
 class Participant {
  public:
-  Participant(Grid& grid, uint32_t smid) : grid_(grid), smid_(smid) {}
+  Participant(Grid& grid, uint32_t smid)
+      : grid_(grid), smid_(smid), most_live_(grid.launch->grid_workspace ? ~size_t{0} : kFewLive) {}
   ~Participant() {
-    auto& spare = SpareBlocks();
-    if (current_) live_.push_back(std::move(current_));
-    while (!live_.empty() && spare.size() < kKeptBlocks) {
-      spare.push_back(std::move(live_.front()));
-      live_.erase(live_.begin());
+    if (current_.cluster) Spare(std::move(current_.cluster));
+    while (!waiting_.empty() && SpareBlocks().size() < kKeptBlocks) {
+      Spare(waiting_.Take().cluster);
     }
   }
 
@@ -84,69 +86,76 @@ class Participant {
 
  private:
   void Loop() {
-    uint32_t stalls = 0;
     for (;;) {
       if (grid_.launch->cancel) RaiseCancelled();
-      if (!current_ && !PickNext()) return;
-      if (current_->Step() == StepResult::kDone) {
-        Retire();
-        stalls = 0;
-        if (until_ && live_.empty() && Clock::now() >= *until_) return;
+      if (!current_.cluster && !PickNext()) return;
+      if (current_.cluster->Step() == StepResult::kDone) {
+        Spare(std::move(current_.cluster));
+        stalls_ = vain_ = 0;
+        if (until_ && waiting_.empty() && Clock::now() >= *until_) return;
       } else {
-        live_.push_back(std::move(current_));
-        if (++stalls > live_.size()) {
-          std::this_thread::yield();
-          stalls = 0;
-        }
+        SetAside();
       }
     }
   }
 
-  // A fresh block before a stalled one: what the stalled one waits for may not have begun.
+  void SetAside() {
+    const bool moved = current_.cluster->moved();
+    waiting_.Add(std::move(current_), moved);
+    const size_t rounds = kRoundsToWait * waiting_.size();
+    if (++stalls_ > rounds) {
+      stalls_ = 0;
+      if (most_live_ < grid_.blocks) most_live_ *= 2;
+    }
+    vain_ = moved ? 0 : vain_ + 1;
+    if (vain_ > rounds) {
+      vain_ = 0;
+      std::this_thread::yield();
+    }
+  }
+
   bool PickNext() {
     uint64_t index = grid_.next.load(std::memory_order_relaxed);
-    if (index < grid_.blocks) {
+    if (index < grid_.blocks && waiting_.size() < most_live_) {
       index = grid_.next.fetch_add(1, std::memory_order_relaxed);
       if (index < grid_.blocks) {
         Begin(index);
         return true;
       }
     }
-    if (live_.empty()) return false;
-    current_ = std::move(live_.front());
-    live_.erase(live_.begin());
+    if (waiting_.empty()) return false;
+    current_ = waiting_.Take();
     return true;
   }
 
   void Begin(uint64_t index) {
     auto& spare = SpareBlocks();
+    current_ = {};
     if (spare.empty()) {
-      current_ = std::make_unique<Cluster>();
+      current_.cluster = std::make_unique<Cluster>();
     } else {
-      current_ = std::move(spare.back());
+      current_.cluster = std::move(spare.back());
       spare.pop_back();
     }
-    if (!current_->Start(*grid_.shape.load(std::memory_order_acquire), grid_.launch, index,
-                         smid_)) {
+    if (!current_.cluster->Start(*grid_.shape.load(std::memory_order_acquire), grid_.launch, index,
+                                 smid_)) {
       RaiseFault(ExecStatus::kOutOfMemory, "no host memory for a block of %u threads",
                  grid_.shape.load()->threads);
     }
   }
 
-  void Retire() {
-    auto& spare = SpareBlocks();
-    if (spare.size() < kKeptBlocks) {
-      spare.push_back(std::move(current_));
-    } else {
-      current_.reset();
-    }
+  static void Spare(std::unique_ptr<Cluster> cluster) {
+    if (SpareBlocks().size() < kKeptBlocks) SpareBlocks().push_back(std::move(cluster));
   }
 
   Grid& grid_;
   const uint32_t smid_;
   const Clock::time_point* until_ = nullptr;
-  std::unique_ptr<Cluster> current_;
-  std::vector<std::unique_ptr<Cluster>> live_;  // a queue; nearly always empty
+  BegunBlock current_;
+  WaitingBlocks waiting_;  // nearly always empty
+  size_t most_live_;       // blocks that wait, before no more are begun
+  size_t stalls_ = 0;      // turns since a block ended
+  size_t vain_ = 0;        // turns since one got on
 };
 
 void Participate(Grid& grid, uint32_t smid, const Clock::time_point* until = nullptr) {

@@ -302,7 +302,8 @@ ExecResult KernelImpl::Prepare() {
 }
 
 CacheKey KernelImpl::KeyOf(bool quick) const {
-  return KernelKey(program_.text_hash(), info_.name + (quick ? " quick" : ""));
+  const char* warps = Options().lockstep ? " lockstep" : "";
+  return KernelKey(program_.text_hash(), info_.name + (quick ? " quick" : "") + warps);
 }
 
 bool KernelImpl::FindCached(bool quick) {
@@ -331,6 +332,7 @@ ExecResult KernelImpl::CompileCode(bool quick) {
   request.layout = &layout_;
   request.verify = Options().verify_ir;
   request.quick = quick;
+  request.lockstep = Options().lockstep;
   jit::CompiledKernel compiled;
   compile(request, &compiled);
   if (compiled.status != ExecStatus::kOk) return {compiled.status, compiled.message};

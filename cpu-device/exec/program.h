@@ -123,6 +123,7 @@ struct ExecutorOptions {
   uint64_t watchdog_ns = 0;     // a grid that runs longer is cut with kTimeout; 0 = never
   std::string cache_dir;        // "" = no disk cache
   int output_fd = 1;            // device printf goes here
+  bool lockstep = false;        // each warp of each kernel, at every access to memory
   uint64_t stack_bytes = 1024;  // cuCtxSetLimit(STACK_SIZE), a minimum
   // True if [address, address+bytes) is mapped device (or mapped host) memory: lets a fault tell
   // 700 from a crash of the process.

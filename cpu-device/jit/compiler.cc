@@ -218,7 +218,8 @@ void Compile(const CompileRequest& request, CompiledKernel* out) {
     out->message = "LLVM has no code generator for this CPU: " + error;
     return;
   }
-  const WarpExchange exchange(*request.entry);
+  const WarpExchange exchange =
+      request.lockstep ? WarpExchange::Everywhere(*request.entry) : WarpExchange(*request.entry);
   std::unique_ptr<llvm::Module> made;
   if (!quick) made = EmitByRegions(request, exchange, context, *machine, out);
   if (!made) made = EmitByThread(request, exchange, context, *machine, out);

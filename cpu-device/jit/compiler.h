@@ -21,7 +21,8 @@ struct CompileRequest {
   const ptx::Function* entry = nullptr;  // bodies of all functions of `layout` are parsed
   const KernelLayout* layout = nullptr;
   bool verify = false;
-  bool quick = false;  // in a fraction of the time, to code that runs at a fraction of the speed
+  bool quick = false;     // in a fraction of the time, to code that runs at a fraction of the speed
+  bool lockstep = false;  // warps, at each access to memory of the entry
 };
 
 struct CompiledKernel {

@@ -58,7 +58,7 @@ bool Emitter::ContainsSuspend(const ptx::Function& function) const {
     if (!instruction.Is(Opcode::kBra)) continue;
     const auto target = static_cast<size_t>(instruction.operands[0].value);
     const auto last = static_cast<uint32_t>(i);
-    if (target <= i && WaitsByLoads(function, static_cast<uint32_t>(target), last)) return true;
+    if (target <= i && WaitsByLooking(function, static_cast<uint32_t>(target), last)) return true;
   }
   return false;
 }

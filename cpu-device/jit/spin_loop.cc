@@ -10,7 +10,7 @@ using ptx::Instruction;
 using ptx::Opcode;
 using ptx::Operand;
 
-// Registers whose value another thread may have decided.
+// Registers whose value came, at last, from where a loop looks.
 class Tainted {
  public:
   bool Reads(const Operand& operand) const {
@@ -52,18 +52,41 @@ bool ComesFromOthers(const Instruction& instruction) {
          instruction.mods.space != ptx::Space::kConst;
 }
 
+bool IsClock(const Operand& operand) {
+  switch (operand.special) {
+    case ptx::SpecialRegister::kClock:
+    case ptx::SpecialRegister::kClockHi:
+    case ptx::SpecialRegister::kClock64:
+    case ptx::SpecialRegister::kGlobaltimer:
+    case ptx::SpecialRegister::kGlobaltimerLo:
+    case ptx::SpecialRegister::kGlobaltimerHi:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool ReadsClock(const Instruction& instruction) {
+  for (size_t i = 1; i < instruction.operands.size(); ++i) {
+    if (IsClock(instruction.operands[i])) return true;
+  }
+  return false;
+}
+
 bool Decides(const Instruction& instruction) {
   return instruction.Is(Opcode::kBra) || instruction.Is(Opcode::kBrx) ||
          instruction.Is(Opcode::kExit) || instruction.Is(Opcode::kRet);
 }
 
-bool DecidesByOthers(const ptx::Function& function, uint32_t first, uint32_t last) {
+// Whether a branch of the loop hangs on what an instruction for which `is_source` holds gave it.
+bool DecidesBy(bool (*is_source)(const Instruction&), const ptx::Function& function, uint32_t first,
+               uint32_t last) {
   Tainted tainted;
   for (bool changed = true; changed;) {
     changed = false;
     for (uint32_t i = first; i <= last; ++i) {
       const Instruction& instruction = function.body[i];
-      bool taints = ComesFromOthers(instruction) || tainted.Guards(instruction);
+      bool taints = is_source(instruction) || tainted.Guards(instruction);
       for (size_t k = 1; k < instruction.operands.size() && !taints; ++k) {
         taints = tainted.Reads(instruction.operands[k]);
       }
@@ -82,19 +105,22 @@ bool DecidesByOthers(const ptx::Function& function, uint32_t first, uint32_t las
 }  // namespace
 
 bool IsSpinLoop(const ptx::Function& function, uint32_t first, uint32_t last) {
-  bool looks = false, calls = false;
+  bool looks = false, calls = false, times = false;
   for (uint32_t i = first; i <= last; ++i) {
     const Instruction& instruction = function.body[i];
     if (instruction.Is(Opcode::kNanosleep)) return true;
     looks |= instruction.Is(Opcode::kAtom) || IsStrongLoad(instruction);
     calls |= instruction.Is(Opcode::kCall);
+    times |= ReadsClock(instruction);
   }
-  return looks && (calls || DecidesByOthers(function, first, last));
+  if (looks && (calls || DecidesBy(ComesFromOthers, function, first, last))) return true;
+  return times && DecidesBy(ReadsClock, function, first, last);
 }
 
-bool WaitsByLoads(const ptx::Function& function, uint32_t first, uint32_t last) {
+bool WaitsByLooking(const ptx::Function& function, uint32_t first, uint32_t last) {
   for (uint32_t i = first; i <= last; ++i) {
-    if (IsStrongLoad(function.body[i])) return IsSpinLoop(function, first, last);
+    if (IsStrongLoad(function.body[i]) || ReadsClock(function.body[i]))
+      return IsSpinLoop(function, first, last);
   }
   return false;
 }

@@ -215,6 +215,14 @@ WarpExchange::WarpExchange(const ptx::Function& entry) {
   if (plain) MarkPlain(entry);
 }
 
+WarpExchange WarpExchange::Everywhere(const ptx::Function& entry) {
+  WarpExchange exchange;
+  for (uint32_t i = 0; i < entry.body.size(); ++i) {
+    if (IsPlain(entry.body[i]) || IsVolatileShared(entry.body[i])) exchange.Mark(entry, i);
+  }
+  return exchange;
+}
+
 void WarpExchange::Mark(const ptx::Function& entry, uint32_t i) {
   steps_.resize(entry.body.size(), false);
   steps_[i] = true;

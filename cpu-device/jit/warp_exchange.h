@@ -34,6 +34,8 @@ class WarpExchange {
  public:
   WarpExchange() = default;
   explicit WarpExchange(const ptx::Function& entry);
+  // In front of each access to memory that threads share: a warp in lockstep, whatever is told.
+  static WarpExchange Everywhere(const ptx::Function& entry);
 
   bool any() const { return !steps_.empty(); }
   // In front of instruction i of the entry's body.

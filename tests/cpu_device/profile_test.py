@@ -101,6 +101,7 @@ class Profiles(unittest.TestCase):
                 ("shared_per_block_optin = 228KiB\n", ("want a size of at most 227KiB",)),
                 ("shared_per_multiprocessor = 64KiB\n", ("want at most shared_per_multiprocessor, 65536",)),
                 ("sass = maybe\n", ("sass cannot be 'maybe'", "want refuse or skip")),
+                ("warps = maybe\n", ("warps cannot be 'maybe'", "want auto or lockstep")),
                 ("tensor_cores = 4\n", ("no setting 'tensor_cores'", "multiprocessors")),
                 ("nonsense\n", ("no setting 'nonsense'", "want NAME = VALUE"))):
             with self.subTest(text):
@@ -114,7 +115,7 @@ class Profiles(unittest.TestCase):
         code, errors = describe(FARCALL_CPU_PROFILE="99.9")
         self.assertEqual(code, 1)
         self.assertRegex(errors, "FARCALL_CPU_PROFILE=99.9: no such profile; there are .*12.1, 13.0")
-        for variable, value in (("MEM", "4"), ("DEVICES", "0"), ("SASS", "please")):
+        for variable, value in (("MEM", "4"), ("DEVICES", "0"), ("SASS", "please"), ("WARPS", "32")):
             code, errors = describe(**{"FARCALL_CPU_" + variable: value})
             self.assertEqual(code, 1)
             self.assertIn(f"FARCALL_CPU_{variable}={value}: want", errors)

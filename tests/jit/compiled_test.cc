@@ -229,9 +229,18 @@ TEST_F(CompiledTest, AThreadThatSpinsLetsTheOthersRun) {
 }
 
 TEST_F(CompiledTest, BlocksThatWaitForLaterBlocksComplete) {
-  DeviceArray<int> out(9);
-  EXPECT_RUNS(Run(Get("SpinBetweenBlocks"), {9}, {32}, out.address()));
-  for (int i = 0; i < 9; ++i) EXPECT_EQ(out[i], i);
+  for (const int blocks : {9, 700}) {
+    DeviceArray<int> out(blocks);
+    EXPECT_RUNS(Run(Get("SpinBetweenBlocks"), {blocks}, {32}, out.address()));
+    for (int i = 0; i < blocks; ++i) EXPECT_EQ(out[i], i);
+  }
+}
+
+// They never come to rest: each round has a barrier in it.
+TEST_F(CompiledTest, BlocksThatWaitAroundABarrierComplete) {
+  DeviceArray<int> out(200);
+  EXPECT_RUNS(Run(Get("SpinAroundBarrier"), {200}, {64}, out.address()));
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(out[i], 200 - i) << i;
 }
 
 TEST_F(CompiledTest, UnevenBarriersAndReductions) {

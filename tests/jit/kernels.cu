@@ -238,6 +238,19 @@ __global__ void SpinBetweenBlocks(int* out) {
   }
 }
 
+__device__ int blocks_done;
+__global__ void SpinAroundBarrier(int* out) {
+  // As above, and the whole block asks.
+  __shared__ int done;
+  do {
+    __syncthreads();
+    if (threadIdx.x == 0) done = *const_cast<volatile int*>(&blocks_done);
+    __syncthreads();
+  } while (done != static_cast<int>(gridDim.x - 1 - blockIdx.x));
+  __syncthreads();
+  if (threadIdx.x == 0) out[blockIdx.x] = atomicAdd(&blocks_done, 1) + 1;
+}
+
 __constant__ int kOffsets[8] = {3, 1, 4, 1, 5, 9, 2, 6};
 __device__ int counters[4] = {10, 20, 30, 40};
 

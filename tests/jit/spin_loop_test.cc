@@ -82,5 +82,20 @@ TEST(SpinLoop, AStrongLoadDecidesAheadOfACount) {
       Spins("ld.volatile.global.u32 %r2, [%rd1];\nsetp.ne.u32 %p2, %r2, 0;\n@%p2 ret;\n" + kCount));
 }
 
+TEST(SpinLoop, TheClockDecides) {
+  EXPECT_TRUE(
+      Spins("mov.u32 %r2, %clock;\nsub.u32 %r3, %r2, %r1;\nsetp.lt.u32 %p1, %r3, 1000;\n"
+            "@%p1 bra AGAIN;"));
+  EXPECT_TRUE(Spins("mov.u64 %rd2, %clock64;\nsetp.lt.s64 %p1, %rd2, %rd1;\n@%p1 bra AGAIN;"));
+  EXPECT_TRUE(Spins("mov.u64 %rd2, %globaltimer;\nsetp.lt.u64 %p1, %rd2, %rd1;\n@%p1 bra AGAIN;"));
+}
+
+TEST(SpinLoop, TakingTheTimeOfWhatItDoesIsNone) {
+  EXPECT_FALSE(
+      Spins("ld.global.u32 %r2, [%rd1];\nmov.u64 %rd2, %clock64;\n"
+            "st.global.u64 [%rd1], %rd2;\n" +
+            kCount));
+}
+
 }  // namespace
 }  // namespace farcall::cpu_device::jit

@@ -274,8 +274,6 @@ OVER:
   }
 }
 
-// A bitonic sort of each warp's n numbers in place, without a barrier; n is no multiple of 32, so
-// threads leave the inner loop apart.
 TEST_F(WarpExchangeTest, ATileThatOthersRead) {
   constexpr uint32_t kThreads = 32, kRounds = 5;
   DeviceArray<uint32_t> out(kThreads);
@@ -290,6 +288,47 @@ TEST_F(WarpExchangeTest, ATileThatOthersRead) {
   EXPECT_EQ(std::vector<uint32_t>(out.data(), out.data() + kThreads), value);
 }
 
+// Each thread takes what one of its warp, named by a list, has just stored.
+class LockstepTest : public ProgramTest {
+ protected:
+  static constexpr uint32_t kThreads = 64;
+
+  std::vector<uint32_t> RunBackwards(bool lockstep) {
+    ExecutorOptions options = TestOptions();
+    options.lockstep = lockstep;
+    ConfigureExecutor(options);
+    DeviceArray<uint32_t> array(kThreads), from(kThreads);
+    for (uint32_t i = 0; i < kThreads; ++i) from[i] = i ^ 31;
+    EXPECT_RUNS(Run(Find(Load(KernelOf(kByList)), "k"), {1}, {kThreads}, array.address(),
+                    from.address(), uint32_t{0}));
+    return {array.data(), array.data() + kThreads};
+  }
+
+  const std::string kByList = R"(
+  add.s64 %rd5, %rd2, %rd3;
+  ld.global.u32 %r2, [%rd5];
+  mul.wide.u32 %rd6, %r2, 4;
+  add.s64 %rd7, %rd1, %rd6;
+  add.u32 %r3, %r1, 1000;
+  st.global.u32 [%rd4], %r3;
+  ld.global.u32 %r4, [%rd7];
+  st.global.u32 [%rd4], %r4;
+)";
+};
+
+TEST_F(LockstepTest, ReadsWhatAllOfTheWarpStored) {
+  const std::vector<uint32_t> got = RunBackwards(true);
+  for (uint32_t i = 0; i < kThreads; ++i) EXPECT_EQ(got[i], 1000 + (i ^ 31)) << i;
+}
+
+// What the setting is for: nothing in this kernel's text says that its threads exchange values.
+TEST_F(LockstepTest, IsNotToldFromAList) {
+  EXPECT_FALSE(Exchanges(kByList));
+  EXPECT_EQ(RunBackwards(false)[0], 0u);
+}
+
+// A bitonic sort of each warp's n numbers in place, without a barrier; n is no multiple of 32, so
+// threads leave the inner loop apart.
 TEST_F(WarpExchangeTest, ASortInPlace) {
   Kernel* kernel = Find(Load(KernelOf(R"(
   and.b32 %r2, %r1, 31;

@@ -54,8 +54,8 @@ class FaultyChannel final : public Channel {
     if (left == 0) {
       return Cut();
     }
-    Result<size_t> got =
-        Told(inner_->TryReceive(into.first(std::min<size_t>(into.size(), static_cast<size_t>(left)))));
+    Result<size_t> got = Told(
+        inner_->TryReceive(into.first(std::min<size_t>(into.size(), static_cast<size_t>(left)))));
     if (got.ok()) {
       faults_->cut_after_bytes -= static_cast<int64_t>(*got);
     }
