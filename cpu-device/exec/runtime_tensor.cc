@@ -37,23 +37,26 @@ void Fill(const TensorMap& map, uint8_t* at) {
   at[map.element_bytes - 1] = 0x7f;
 }
 
-const TensorMap& AnyMapAt(BlockContext* block, uint64_t address, uint32_t line) {
+// Where a map may lie.
+TensorMap* MapPlace(BlockContext* block, uint64_t address, uint32_t line) {
   if (address % 64 != 0) {
     RaiseFault(ExecStatus::kMisaligned,
                "a tensor map at 0x%llx: want a multiple of 64 (PTX line %u)",
                static_cast<unsigned long long>(address), line);
   }
   for (uint64_t at = 0; at < sizeof(TensorMap); at += 8) CheckAccess(block, address + at, 8, line);
-  const auto* map = reinterpret_cast<const TensorMap*>(address);
-  if (map->mark != kTensorMapMark) {
-    RaiseFault(ExecStatus::kTrap, "no tensor map at 0x%llx (PTX line %u)",
-               static_cast<unsigned long long>(address), line);
-  }
-  return *map;
+  return reinterpret_cast<TensorMap*>(address);
+}
+
+void WantMark(const TensorMap* map, uint32_t line) {
+  if (map->mark == kTensorMapMark) return;
+  RaiseFault(ExecStatus::kTrap, "no tensor map at %p (PTX line %u)", static_cast<const void*>(map),
+             line);
 }
 
 const TensorMap& MapAt(BlockContext* block, uint64_t address, uint32_t rank, uint32_t line) {
-  const TensorMap* map = &AnyMapAt(block, address, line);
+  const TensorMap* map = MapPlace(block, address, line);
+  WantMark(map, line);
   if (map->rank != rank || map->is_im2col != 0 || map->element_bytes == 0 || map->interleave != 0 ||
       map->swizzle > kLastPlainSwizzle) {
     RaiseFault(
@@ -61,6 +64,11 @@ const TensorMap& MapAt(BlockContext* block, uint64_t address, uint32_t rank, uin
         "a tensor map of rank %u, im2col %u, type %u, interleave %u, swizzle %u: want one of "
         "rank %u in tile mode of whole bytes, interleave 0, swizzle 0 to 3 (PTX line %u)",
         map->rank, map->is_im2col, map->type, map->interleave, map->swizzle, rank, line);
+  }
+  for (uint32_t i = 0; i < rank; ++i) {  // a kernel may have made it
+    if (map->dims[i] != 0 && map->box[i] != 0 && map->steps[i] != 0) continue;
+    RaiseFault(ExecStatus::kTrap,
+               "a tensor map without a size, box or step of dimension %u (PTX line %u)", i, line);
   }
   return *map;
 }
@@ -72,6 +80,15 @@ struct ElementKind {
 // In PTX's order: u8 u16 u32 s32 u64 s64 f16 f32 f32.ftz f64 bf16 tf32 tf32.ftz.
 constexpr ElementKind kElementKinds[] = {{1, 0}, {2, 1},  {4, 2}, {4, 3}, {8, 4},  {8, 5}, {2, 6},
                                          {4, 7}, {4, 10}, {8, 8}, {2, 9}, {4, 11}, {4, 12}};
+
+// A kernel may make a map of zeros, field by field: of rank 1, bytes, nothing else said.
+void AdoptZeros(TensorMap* map) {
+  constexpr uint8_t kZeros[sizeof(TensorMap)] = {};
+  if (memcmp(map, kZeros, sizeof(kZeros)) != 0) return;
+  *map = TensorMap();
+  map->rank = 1;
+  map->element_bytes = kElementKinds[0].bytes;
+}
 
 // What is wrong, or null. A map that does not fit in the end is refused by the copy that uses it.
 const char* ReplaceField(TensorMap* map, TensorField field, uint32_t at, uint64_t value) {
@@ -226,8 +243,10 @@ void fc_rt_tensor_multicast(BlockContext* block, uint64_t map, const int32_t* co
 // tensormap.replace: `map` lies in global or, as a host address, in shared memory.
 void fc_rt_tensormap_replace(BlockContext* block, uint64_t address, uint32_t field, uint32_t at,
                              uint64_t value, uint32_t line) {
-  TensorMap& map = const_cast<TensorMap&>(AnyMapAt(block, address, line));
-  const char* error = ReplaceField(&map, static_cast<TensorField>(field), at, value);
+  TensorMap* map = MapPlace(block, address, line);
+  AdoptZeros(map);
+  WantMark(map, line);
+  const char* error = ReplaceField(map, static_cast<TensorField>(field), at, value);
   if (error != nullptr) {
     RaiseFault(ExecStatus::kTrap, "tensormap.replace of element %u by %llu: %s (PTX line %u)", at,
                static_cast<unsigned long long>(value), error, line);

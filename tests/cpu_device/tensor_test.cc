@@ -330,9 +330,24 @@ TEST_F(TensorTest, ReductionsCombineEachElement) {
       this, CU_TENSOR_MAP_DATA_TYPE_FLOAT64, "add", [](int v) { return 0.5 * v; }, sum);
 }
 
-// A map changed field by field in shared memory, and copied out, is the one that the host makes.
-TEST_F(TensorTest, AMapReplacedFieldByFieldIsThatOfTheHost) {
+// A map changed field by field in shared memory, and copied out, is the one that the host makes,
+// whatever it was before: zeros too.
+class ReplacedTensorMap : public TensorTest {
+ public:
+  void Check(const CUtensorMap& before);
+};
+TEST_F(ReplacedTensorMap, IsThatOfTheHost) {
   const Tensor from{CU_TENSOR_MAP_DATA_TYPE_INT32, 4, {32, 8}, {16, 4}, {1, 1}};
+  alignas(64) CUtensorMap map;
+  ASSERT_OK(Encode(from, Allocate(from.Bytes()), &map));
+  Check(map);
+}
+TEST_F(ReplacedTensorMap, MayBeMadeOfZeros) {
+  alignas(64) CUtensorMap zeros = {};
+  Check(zeros);
+}
+
+void ReplacedTensorMap::Check(const CUtensorMap& before) {
   const Tensor to{CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
                   8,
                   {64, 10, 3},
@@ -341,8 +356,7 @@ TEST_F(TensorTest, AMapReplacedFieldByFieldIsThatOfTheHost) {
                   CU_TENSOR_MAP_SWIZZLE_32B,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA};
   const CUdeviceptr place = Allocate(to.Bytes()), out = Allocate(128);
-  alignas(64) CUtensorMap map, want;
-  ASSERT_OK(Encode(from, Allocate(from.Bytes()), &map));
+  alignas(64) CUtensorMap want;
   ASSERT_OK(Encode(to, place, &want));
   std::string text =
       ".version 8.6\n.target sm_90a\n.address_size 64\n"
@@ -377,7 +391,7 @@ TEST_F(TensorTest, AMapReplacedFieldByFieldIsThatOfTheHost) {
       "  tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned "
       "[%rd2], "
       "[%r1], 128;\n  ret;\n}\n";
-  ASSERT_OK(Launch(text, map, out));
+  ASSERT_OK(Launch(text, before, out));
   CUtensorMap got;
   ASSERT_OK(CU(cuMemcpyDtoH_v2)(&got, out, sizeof(got)));
   EXPECT_EQ(memcmp(&got, &want, sizeof(got)), 0);
@@ -395,6 +409,20 @@ TEST_F(TensorTest, AFieldThatNoMapCanHaveEndsTheKernel) {
                    "  .reg .b64 %rd<2>;\n  ld.param.u64 %rd1, [out];\n"
                    "  tensormap.replace.tile.box_dim.global.b1024.b32 [%rd1], 5, 8;\n  ret;\n}\n",
                    map, there),
+            CUDA_ERROR_LAUNCH_FAILED);
+}
+TEST_F(TensorTest, AMapOfZerosWithoutABoxEndsTheKernel) {
+  const CUdeviceptr there = Allocate(128);
+  alignas(64) CUtensorMap zeros = {};
+  ASSERT_OK(CU(cuMemcpyHtoD_v2)(there, &zeros, sizeof(zeros)));
+  EXPECT_EQ(Launch(".version 8.6\n.target sm_90a\n.address_size 64\n"
+                   ".visible .entry k(.param .align 64 .b8 map[128], .param .u64 out)\n{\n"
+                   "  .reg .b32 %r<2>;\n  .reg .b64 %rd<2>;\n  .shared .align 128 .b8 s[128];\n"
+                   "  ld.param.u64 %rd1, [out];\n  mov.u32 %r1, s;\n"
+                   "  tensormap.replace.tile.global_dim.global.b1024.b32 [%rd1], 0, 8;\n"
+                   "  cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%rd1, {0}], "
+                   "[%r1];\n  ret;\n}\n",
+                   zeros, there),
             CUDA_ERROR_LAUNCH_FAILED);
 }
 TEST_F(TensorTest, AReductionThatTheTypeHasNotEndsTheKernel) {
