@@ -131,11 +131,11 @@ llvm::Value* Emitter::FlushHalf(Value* bits) {
   return b_.CreateSelect(tiny, b_.CreateAnd(bits, ConstInt(16, 0x8000)), bits);
 }
 
-// To [0, 1]; NaN becomes +0.
+// To [0, 1]; NaN and -0 become +0.
 llvm::Value* Emitter::Saturate(Value* value) {
   Value* zero = llvm::ConstantFP::get(value->getType(), 0);
   Value* one = llvm::ConstantFP::get(value->getType(), 1);
-  Value* low = b_.CreateSelect(b_.CreateFCmpOGE(value, zero), value, zero);  // -0 stays
+  Value* low = b_.CreateSelect(b_.CreateFCmpOGT(value, zero), value, zero);
   return b_.CreateSelect(b_.CreateFCmpOLT(low, one), low, one);
 }
 

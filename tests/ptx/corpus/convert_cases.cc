@@ -148,7 +148,7 @@ float NarrowDouble(double x, const std::string& mode) {
 
 template <typename T>
 T Clamp01(T x) {
-  return std::isnan(x) || x < 0 ? T(0) : x > 1 ? T(1) : x;
+  return x > 0 ? std::min(x, T(1)) : T(0);
 }
 
 void AddFloatPairs(Cases* out) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Single and double arithmetic: rounding modes, flush to zero, saturation, approximations.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <type_traits>
@@ -113,7 +114,7 @@ float Flush(float x) {
   return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x;
 }
 float Clamp01(float x) {
-  return std::isnan(x) || x < 0 ? 0.0f : x > 1 ? 1.0f : x;
+  return x > 0 ? std::min(x, 1.0f) : 0.0f;
 }
 
 void AddRounded(Cases* out) {
@@ -180,7 +181,7 @@ void AddRoundedDouble(Cases* out) {
   plain("mul.f64", [](double a, double b) { return a * b; });
 }
 
-// .ftz: subnormal inputs and results become zeros of their sign. .sat: [0, 1], NaN to 0.
+// .ftz: subnormal inputs and results become zeros of their sign. .sat: [0, 1], NaN and -0 to +0.
 void AddFlushed(Cases* out) {
   const auto v = Floats();
   auto binary = [&](const std::string& op, std::function<float(float, float)> fn) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // f16, bf16 and their packed pairs.
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -51,7 +52,7 @@ Real Lesser(Real a, Real b, bool max) {
   return (a < b) == max ? b : a;
 }
 Real Clamp01(Real x) {
-  return std::isnan(x) || x < 0 ? 0 : x > 1 ? 1 : x;
+  return x > 0 ? std::min<Real>(x, 1) : 0;
 }
 // As max(x, +0): a negative zero becomes positive.
 Real Relu(Real x) {

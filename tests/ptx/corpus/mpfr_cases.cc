@@ -3,6 +3,7 @@
 // sat and relu, of edge values and random ones.
 #include <mpfr.h>
 
+#include <algorithm>
 #include <bit>
 #include <random>
 #include <string>
@@ -118,7 +119,7 @@ double FlushTo(double x, double least_normal, bool ftz) {
   return ftz && std::fabs(x) < least_normal ? std::copysign(0.0, x) : x;
 }
 double Limit(double x, const Adjust& adjust) {
-  if (adjust.sat) return std::isnan(x) || x < 0 ? 0 : x > 1 ? 1 : x;
+  if (adjust.sat) return x > 0 ? std::min(x, 1.0) : 0;
   if (adjust.relu) return x < 0 ? 0 : x;
   return x;
 }

@@ -69,7 +69,7 @@ void Range(Type type, __int128* low, __int128* high) {
 }
 
 double Saturate(double value) {
-  return std::isnan(value) || value < 0 ? 0.0 : std::min(value, 1.0);
+  return value > 0 ? std::min(value, 1.0) : 0.0;
 }
 
 }  // namespace

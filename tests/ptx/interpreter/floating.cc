@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Floating arithmetic of every width.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/ptx/interpreter/core.h"
@@ -31,8 +32,7 @@ Type LaneOf(Type type) {
 
 template <typename T>
 T Saturate(T value) {
-  if (std::isnan(value)) return 0;
-  return value < 0 ? T(0) : value > 1 ? T(1) : value;
+  return value > 0 ? std::min(value, T(1)) : T(0);
 }
 
 template <typename T>
