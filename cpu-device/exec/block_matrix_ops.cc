@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu-device/exec/block_matrix_ops.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -66,27 +67,65 @@ void Multiply(const Warp& warp, const MatrixStep& step) {
   MultiplyMatrices(form, a, b, c, warp.ResultOf(step, form.WordsOfD()));
 }
 
+constexpr uint32_t kRowBytes = 16;
+
+// The row that each lane names, zeros of one that is not there. Only those of `count` lanes are
+// looked at.
+void LoadRows(const Warp& warp, const MatrixStep& step, uint32_t count, uint32_t aligned,
+              uint8_t (*rows)[kRowBytes]) {
+  const BlockContext* block = warp.block;
+  uint32_t offsets[kWarpSize];
+  warp.Read(step.words, 1, offsets);
+  for (uint32_t lane = 0; lane < count; ++lane) {
+    const uint64_t row = offsets[lane];
+    memset(rows[lane], 0, kRowBytes);
+    if (!(warp.live >> lane & 1)) continue;
+    if (row % aligned != 0 || row + kRowBytes > block->shared_bytes) {
+      WindowFault("shared", row, block->shared_bytes, aligned, step.how[0]);
+    }
+    memcpy(rows[lane], block->shared + row, kRowBytes);
+  }
+}
+
+// ldmatrix of bytes, or of less: a lane gets columns 4 * (lane % 4) on of row lane / 4; transposed,
+// rows 4 * (lane % 4) on of column lane / 4, then of the column 8 further on.
+void LoadBytes(const Warp& warp, const MatrixStep& step, const MatrixLoad& load) {
+  uint8_t rows[kWarpSize][kRowBytes];
+  const uint32_t bits = load.element_bits;
+  LoadRows(warp, step, 8 * step.loads, 1, rows);
+  auto element = [&](uint32_t row, uint32_t column) {
+    const uint32_t at = column * bits, byte = at / 8;
+    const uint32_t pair = rows[row][byte] | rows[row][std::min(byte + 1, kRowBytes - 1)] << 8;
+    return pair >> at % 8 & ((1u << bits) - 1);
+  };
+  uint32_t* words = warp.ResultOf(step, step.loads);
+  for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
+    const uint32_t group = lane / 4, four = lane % 4 * 4;
+    for (uint32_t w = 0; w < step.loads; ++w) {
+      uint32_t word = 0;
+      for (uint32_t i = 0; i < 4; ++i) {
+        word |= (load.transposes ? element(w / 2 * 16 + four + i, group + w % 2 * 8)
+                                 : element(8 * w + group, four + i))
+                << 8 * i;
+      }
+      words[lane * step.loads + w] = word;
+    }
+  }
+}
+
 // ldmatrix: a lane gets the pair of columns 2 * (lane % 4) of row lane / 4, transposed the other
 // way round.
 void Load(const Warp& warp, const MatrixStep& step) {
-  constexpr uint32_t kRows = 8, kRowBytes = 16;
-  const BlockContext* block = warp.block;
-  const bool transposed = step.how[1] != 0;
-  const uint32_t aligned = transposed ? 2 : 4;
-  uint32_t rows[kWarpSize];
+  constexpr uint32_t kRows = 8;
+  const MatrixLoad load = MatrixLoad::Of(step.how[1]);
+  if (load.element_bits != 16) return LoadBytes(warp, step, load);
+  const bool transposed = load.transposes;
+  uint8_t rows[kWarpSize][kRowBytes];
+  LoadRows(warp, step, kRows * step.loads, transposed ? 2 : 4, rows);
   uint32_t* words = warp.ResultOf(step, step.loads);
-  warp.Read(step.words, 1, rows);
   for (uint32_t q = 0; q < step.loads; ++q) {
-    uint16_t elements[kRows][kRows] = {};
-    for (uint32_t r = 0; r < kRows; ++r) {
-      const uint32_t lane = kRows * q + r;
-      const uint64_t row = rows[lane];
-      if (!(warp.live >> lane & 1)) continue;
-      if (row % aligned != 0 || row + kRowBytes > block->shared_bytes) {
-        WindowFault("shared", row, block->shared_bytes, aligned, step.how[0]);
-      }
-      memcpy(elements[r], block->shared + row, kRowBytes);
-    }
+    uint16_t elements[kRows][kRows];
+    memcpy(elements, rows[kRows * q], sizeof(elements));
     for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
       const uint32_t group = lane / 4, pair = lane % 4 * 2;
       const uint32_t low = transposed ? elements[pair][group] : elements[group][pair],

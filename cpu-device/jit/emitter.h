@@ -17,6 +17,10 @@
 #include "cpu-device/jit/warp_exchange.h"
 #include "cpu-device/ptx/module.h"
 
+namespace farcall::cpu_device {
+struct MatrixLoad;
+}
+
 namespace farcall::cpu_device::jit {
 
 // One activation of a PTX function being emitted: the kernel, an inlined callee, or a callee of its
@@ -245,8 +249,12 @@ class Emitter {
   void EmitMatrixPair(const Instruction& instruction, unsigned q, const Operand& data,
                       Value* own_row);
   Value* FromLane(Value* value, Value* source);
-  Value* RowElement(const Instruction& instruction, Value* own_row, Value* source, Value* column,
-                    unsigned bytes);
+  Value* RowElement(const Instruction& instruction, Value* row, Value* place, unsigned bytes);
+  Value* SmallElement(const Instruction& instruction, Value* row, Value* column, unsigned bits);
+  void EmitMatrixBytes(const Instruction& instruction, const MatrixLoad& load, unsigned w,
+                       llvm::ArrayRef<Operand> data, Value* own_row);
+  void EmitMatrixByteStore(const Instruction& instruction, unsigned q, const Operand& data,
+                           Value* own_row);
   Value* Transposed(Value* pair);
 
   // ---- emit_mma.cc

@@ -20,8 +20,8 @@ inline constexpr char kMarkNarrowWarp[] = "fc.warp.32";
 // matrices of which a thread has these words (exec/matrix_ops.h): a's, b's, c's. A function for
 // each count of words.
 inline constexpr char kMarkProduct[] = "fc.product.";
-// [n x i32](i32 row, i32 transposed, i32 line): they meet, and each warp loads n matrices by the
-// rows' offsets in shared memory (ldmatrix).
+// [n x i32](i32 row, i32 MatrixLoad, i32 line): they meet, and each warp loads matrices, n words a
+// thread, by the rows' offsets in shared memory (ldmatrix).
 inline constexpr char kMarkMatrices[] = "fc.matrices.";
 // i32(i32 how, i32 predicate): they meet, and all get what their predicates come to, by how.
 inline constexpr char kMarkReduce[] = "fc.reduce";

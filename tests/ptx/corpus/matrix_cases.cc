@@ -254,6 +254,87 @@ Word PairOf(unsigned q, unsigned lane, bool trans) {
   return pair;
 }
 
+// 32 rows of 16 bytes, all different within a matrix.
+uint8_t ByteAt(unsigned row, unsigned at) {
+  return static_cast<uint8_t>(row * 16 + at + row / 16 * 97);
+}
+// Element `i` of a row of elements of 4, 6 or 8 bits.
+unsigned SmallAt(unsigned row, unsigned i, unsigned bits) {
+  const unsigned at = i * bits / 8;
+  const unsigned pair = ByteAt(row, at) | ByteAt(row, at + 1) << 8;
+  return pair >> (i * bits % 8) & ((1u << bits) - 1);
+}
+
+// Matrices of bytes: PTX ISA, the pictures of 16 x 16 and 8 x 16 in "ldmatrix" and of 16 x 8 in
+// "stmatrix". A matrix that is transposed lies in memory by columns.
+void AddByteMoves(Cases* out, const std::string& area, const std::string& fill) {
+  std::vector<uint8_t> rows;
+  for (unsigned row = 0; row < 32; ++row) {
+    for (unsigned at = 0; at < 16; ++at) rows.push_back(ByteAt(row, at));
+  }
+  struct Form {
+    const char* type;
+    unsigned bits;
+  };
+  for (const Form& form : {Form{"b8", 8}, {"b8x16.b6x16_p32", 6}, {"b8x16.b4x16_p64", 4}}) {
+    for (bool square : {true, false}) {
+      if (!square && form.bits == 8) continue;
+      for (unsigned count : {1u, 2u, 4u}) {
+        if (square && count == 4) continue;
+        const unsigned words = square ? 2 * count : count;
+        Case load;
+        load.name = std::string("ldmatrix.sync.aligned.") + (square ? "m16n16" : "m8n16") + ".x" +
+                    std::to_string(count) + (square ? ".trans" : "") + ".shared." + form.type;
+        load.ptx = kProlog + area + fill + "  " + load.name + " " + List("%d", words) +
+                   ", [%t2];\n" + Transfer(false, "%rd1", "%d", words, 32) + "  ret;\n}\n";
+        load.block.x = kLanes;
+        std::vector<Word> want;
+        for (unsigned lane = 0; lane < kLanes; ++lane) {
+          for (unsigned w = 0; w < words; ++w) {
+            Word word = 0;
+            for (unsigned i = 0; i < 4; ++i) {
+              const unsigned column = 4 * (lane % 4) + i;
+              word |= (square ? SmallAt(w / 2 * 16 + column, lane / 4 + 8 * (w % 2), form.bits)
+                              : SmallAt(8 * w + lane / 4, column, form.bits))
+                      << (8 * i);
+            }
+            want.push_back(word);
+          }
+        }
+        load.arguments = {Output(want), Input(rows), Scalar<uint64_t>(0), Scalar<uint64_t>(0)};
+        out->push_back(load);
+      }
+    }
+  }
+  for (unsigned count : {1u, 2u, 4u}) {
+    Case store;
+    store.name = "stmatrix.sync.aligned.m16n8.x" + std::to_string(count) + ".trans.shared.b8";
+    store.ptx = kProlog + area + Transfer(true, "%rd2", "%a", count, 32) + "  " + store.name +
+                " [%t2], " + List("%a", count) +
+                ";\n  bar.warp.sync -1;\n  ld.shared.v4.b32 {%d0, %d1, %d2, %d3}, [%t2];\n  "
+                "setp.lt.u32 %p, %lane, " +
+                std::to_string(8 * count) +
+                ";\n  mul.wide.u32 %off, %lane, 16;\n  add.s64 %at, %rd1, %off;\n  @%p "
+                "st.global.v4.b32 [%at], {%d0, %d1, %d2, %d3};\n  ret;\n}\n";
+    store.ptx.insert(store.ptx.find("  .reg .b32 %lane"), "  .reg .pred %p;\n");
+    store.block.x = kLanes;
+    std::vector<Word> in;
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      for (unsigned q = 0; q < count; ++q) {
+        Word word = 0;
+        for (unsigned i = 0; i < 4; ++i) {
+          const unsigned row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
+          word |= Word{ByteAt(8 * q + column, row)} << (8 * i);
+        }
+        in.push_back(word);
+      }
+    }
+    const std::vector<uint8_t> want(rows.begin(), rows.begin() + 128 * count);
+    store.arguments = {Output(want), Input(in), Scalar<uint64_t>(0), Scalar<uint64_t>(0)};
+    out->push_back(store);
+  }
+}
+
 void AddMoves(Cases* out) {
   const std::string area = "  .shared .align 16 .b8 area[512];\n";
   const std::string address =
@@ -300,6 +381,7 @@ void AddMoves(Cases* out) {
       out->push_back(store);
     }
   }
+  AddByteMoves(out, area + address, fill);
   Case move;
   move.name = "movmatrix.sync.aligned.m8n8.trans.b16";
   move.ptx = kProlog + Transfer(true, "%rd2", "%a", 1, 32) + "  " + move.name + " %d0, %a0;\n" +

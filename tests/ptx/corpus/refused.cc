@@ -86,8 +86,6 @@ const std::vector<Refusal>& AllRefusals() {
         // the forms before .sync
         {"shfl.idx.b32", "%r0, %r1, %r2, %r3"},
         {"vote.ballot.b32", "%r0, %p0"},
-        // matrices in parts of bytes
-        {"ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "{%r0, %r1}, [%r2]"},
         {"sured.b.add.1d.u32.trap", "[%rd0, {%r0}], %r1"},
         {"istypep.texref", "%p0, %rd0"},
         // scales

@@ -97,6 +97,7 @@ class Core {
   bool Warp();
   static void MatrixMultiply(const std::vector<Core>& lanes);
   static void MoveMatrices(const std::vector<Core>& lanes);
+  static void MoveByteMatrices(const std::vector<Core>& lanes);
   static void WarpMatrix(const std::vector<Core>& lanes);
   bool Control();
   void Branch();

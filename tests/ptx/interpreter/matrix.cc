@@ -174,6 +174,45 @@ void Core::MatrixMultiply(const std::vector<Core>& lanes) {
   }
 }
 
+// Matrices of bytes, and of 6 or 4 bits that become bytes. In memory a row is 16 bytes; the rows of
+// a matrix are the columns of the one that lanes hold if .trans is there. Of that, a lane has four
+// neighbours in each row, or, of what is stored, the place of two neighbours in two rows.
+void Core::MoveByteMatrices(const std::vector<Core>& lanes) {
+  const Core& first = lanes.front();
+  const bool load = first.in_.opcode == Opcode::kLdmatrix, trans = first.mods_.trans;
+  const unsigned width = first.in_.Has("b6x16_p32") ? 6 : first.in_.Has("b4x16_p64") ? 4 : 8;
+  const unsigned tall = load ? first.mods_.m : first.mods_.n;  // rows in memory
+  const unsigned registers = load ? first.mods_.m / 8 : 1;     // of a matrix
+  const Operand &data = first.Op(load ? 0 : 1), &address = first.Op(load ? 1 : 0);
+  for (unsigned q = 0; q < first.mods_.matrix_count; ++q) {
+    for (unsigned reg = 0; reg < registers; ++reg) {
+      for (Core core : lanes) {
+        const unsigned lane = core.thread_.lane(), g = lane / 4, p = lane % 4;
+        const Operand& to = RegisterAt(data, q * registers + reg);
+        uint64_t word = load ? 0 : core.Read(to, Type::kB32);
+        for (unsigned i = 0; i < 4; ++i) {
+          unsigned row = load ? g + 8 * reg : g + 8 * (i / 2);  // of what the lanes hold
+          unsigned col = load ? 4 * p + i : 2 * p + i % 2;
+          if (trans) std::swap(row, col);
+          const Core& names = lanes[tall * q + row];
+          uint8_t* line = names.Pointer(address, first.mods_.space, 16, 16);
+          if (!load) {
+            line[col] = static_cast<uint8_t>(word >> (8 * i));
+            continue;
+          }
+          unsigned element = 0;
+          for (unsigned bit = 0; bit < width; ++bit) {
+            const unsigned at = col * width + bit;
+            element |= (line[at / 8] >> (at % 8) & 1u) << bit;
+          }
+          word |= uint64_t{element} << (8 * i);
+        }
+        if (load) core.Write(to, Type::kB32, word);
+      }
+    }
+  }
+}
+
 // Eight rows of 16 bytes a matrix, row r of matrix q at the address lane 8q + r gives. A lane holds
 // two neighbours of a row, or with .trans of a column.
 void Core::MoveMatrices(const std::vector<Core>& lanes) {
@@ -182,6 +221,8 @@ void Core::MoveMatrices(const std::vector<Core>& lanes) {
              store = first.in_.opcode == Opcode::kStmatrix;
   const unsigned count = load || store ? first.mods_.matrix_count : 1;
   const bool plain = first.mods_.m == 8 && first.mods_.n == 8 && first.in_.type() == Type::kB16;
+  const bool bytes = load ? first.mods_.n == 16 : store && first.mods_.m == 16;
+  if (bytes && lanes.size() == kWarpSize) return MoveByteMatrices(lanes);
   if (!plain || lanes.size() != kWarpSize) first.Unsupported("matrix shape");
   const size_t address = load ? 1 : 0, data = load ? 0 : 1;
   const bool trans = first.mods_.trans;
