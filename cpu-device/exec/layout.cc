@@ -29,6 +29,10 @@ class LayoutBuilder {
     layout_->shared_align = std::min(layout_->shared_align, kMostAlign);
     layout_->local_align = std::min(layout_->local_align, kMostAlign);
     layout_->static_shared_bytes = shared_;
+    if (layout_->uses_reserved_shared) {
+      layout_->reserved_shared_offset = AlignUp(shared_, 128);
+      shared_ = layout_->reserved_shared_offset + kReservedSharedBytes;
+    }
     layout_->dynamic_shared_offset = AlignUp(shared_, align);
     for (const Variable* variable : dynamic_) {
       layout_->shared_offset[variable] = layout_->dynamic_shared_offset;
@@ -85,6 +89,11 @@ class LayoutBuilder {
         operand.special == ptx::SpecialRegister::kEnvreg &&
         (operand.value == 1 || operand.value == 2)) {
       layout_->uses_grid_workspace = true;
+    }
+    if (operand.Is(Operand::Kind::kSpecialRegister) &&
+        operand.special >= ptx::SpecialRegister::kReservedSmemOffsetBegin &&
+        operand.special <= ptx::SpecialRegister::kReservedSmemOffset1) {
+      layout_->uses_reserved_shared = true;
     }
     for (const Operand& element : operand.elements) Scan(element, instruction);
   }

@@ -14,6 +14,9 @@
 namespace farcall::cpu_device {
 
 inline constexpr uint32_t kMostAlign = 4096;  // of a window: a page
+// %reserved_smem_offset_*: cooperative groups of several warps meet there. A block has as many
+// beyond what its kernel may ask for, and they do not count as the kernel's.
+inline constexpr uint32_t kReservedSharedBytes = 1024;
 
 struct KernelLayout {
   std::vector<const ptx::Function*> functions;  // reachable, the entry first
@@ -22,14 +25,16 @@ struct KernelLayout {
   std::unordered_map<const ptx::Variable*, uint32_t> shared_offset;
   std::unordered_map<const ptx::Variable*, uint32_t> local_offset;  // of functions not recursive
   uint32_t static_shared_bytes = 0;
-  uint32_t dynamic_shared_offset = 0;  // where `extern .shared x[]` begins
+  uint32_t reserved_shared_offset = 0;  // kReservedSharedBytes, of a kernel that asks for them
+  uint32_t dynamic_shared_offset = 0;   // where `extern .shared x[]` begins
   uint32_t local_bytes = 0;
   // The strictest of the variables there, as far as windows are aligned.
   uint32_t shared_align = 16, local_align = 16;
   bool needs_local_stack = false;  // alloca or recursion
   bool has_indirect_calls = false;
   bool uses_grid_workspace = false;  // %envreg1, %envreg2
-  uint32_t register_count = 0;       // 32-bit equivalents of the entry, as an estimate
+  bool uses_reserved_shared = false;
+  uint32_t register_count = 0;  // 32-bit equivalents of the entry, as an estimate
 };
 
 // Parses the bodies of `entry` and what it calls.

@@ -391,7 +391,9 @@ ExecResult KernelImpl::CheckLaunch(const LaunchConfig& config) const {
                   std::to_string(info_.max_threads_per_block));
   }
   if (uint64_t{config.grid.x} * config.grid.y * config.grid.z == 0) return refuse("empty grid");
-  if (uint64_t{layout_.dynamic_shared_offset} + config.dynamic_shared_bytes > kMaxSharedBytes) {
+  const uint32_t reserved = layout_.uses_reserved_shared ? kReservedSharedBytes + 128 : 0;
+  if (uint64_t{layout_.dynamic_shared_offset} + config.dynamic_shared_bytes >
+      kMaxSharedBytes + reserved) {
     return refuse("shared memory: " + std::to_string(config.dynamic_shared_bytes) + " dynamic + " +
                   std::to_string(layout_.static_shared_bytes) + " static bytes, a block has " +
                   std::to_string(kMaxSharedBytes));

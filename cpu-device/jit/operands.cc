@@ -309,6 +309,15 @@ llvm::Value* Emitter::ReadSpecial(const Operand& operand) {
       return launch32(offsetof(LaunchContext, total_shared));
     case SpecialRegister::kDynamicSmemSize:
       return launch32(offsetof(LaunchContext, dynamic_shared));
+    case SpecialRegister::kReservedSmemOffsetBegin:
+    case SpecialRegister::kReservedSmemOffset0:
+      return Int32(layout_.reserved_shared_offset);
+    case SpecialRegister::kReservedSmemOffset1:
+      return Int32(layout_.reserved_shared_offset + kReservedSharedBytes / 2);
+    case SpecialRegister::kReservedSmemOffsetEnd:
+      return Int32(layout_.reserved_shared_offset + kReservedSharedBytes);
+    case SpecialRegister::kReservedSmemOffsetCap:
+      return Int32(kReservedSharedBytes);
     case SpecialRegister::kEnvreg:
       if (operand.value == 1 || operand.value == 2) {
         return launch32(offsetof(LaunchContext, grid_workspace) + (operand.value == 1 ? 4 : 0));

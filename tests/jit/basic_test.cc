@@ -97,6 +97,59 @@ TEST_F(BasicTest, LocalAndSharedVariablesAreAlignedAsDeclared) {
   for (int i = 0; i < kCount; ++i) EXPECT_EQ(out[i], 0u) << i;
 }
 
+// Cooperative groups of several warps meet there, whatever the kernel has of its own.
+TEST_F(BasicTest, ReservedSharedMemoryIsNobodyElses) {
+  Kernel* kernel = Find(Load(R"(
+.version 9.0
+.target sm_80
+.address_size 64
+.extern .shared .align 16 .b8 more[];
+.visible .entry reserved(.param .u64 out)
+{
+  .reg .b32 %r<12>;
+  .reg .b64 %rd<3>;
+  .shared .align 4 .b8 own[256];
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 2;
+  mov.u32 %r3, own;
+  add.u32 %r3, %r3, %r2;
+  st.shared.u32 [%r3], 1;
+  mov.u32 %r4, more;
+  add.u32 %r4, %r4, %r2;
+  st.shared.u32 [%r4], 20;
+  mov.u32 %r5, %reserved_smem_offset_1;
+  add.u32 %r5, %r5, %r2;
+  st.shared.u32 [%r5], 300;
+  bar.sync 0;
+  ld.shared.u32 %r6, [%r3];
+  ld.shared.u32 %r7, [%r4];
+  ld.shared.u32 %r8, [%r5];
+  add.u32 %r6, %r6, %r7;
+  add.u32 %r6, %r6, %r8;
+  mov.u32 %r9, %reserved_smem_offset_end;
+  mov.u32 %r10, %reserved_smem_offset_begin;
+  sub.u32 %r9, %r9, %r10;
+  mov.u32 %r11, %reserved_smem_offset_cap;
+  sub.u32 %r9, %r9, %r11;
+  add.u32 %r6, %r6, %r9;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd2, %rd1, %rd2;
+  st.global.u32 [%rd2], %r6;
+  ret;
+}
+)"),
+                        "reserved");
+  ASSERT_NE(kernel, nullptr);
+  EXPECT_EQ(kernel->info().static_shared_bytes, 256u);
+  constexpr uint32_t kCount = 64, kMostShared = 227 << 10;
+  for (uint32_t dynamic : {256u, kMostShared - 256}) {
+    DeviceArray<uint32_t> out(kCount);
+    EXPECT_RUNS(RunShared(kernel, {1}, {kCount}, dynamic, out.address()));
+    for (uint32_t i = 0; i < kCount; ++i) EXPECT_EQ(out[i], 321u) << i;
+  }
+}
+
 // A warp in lockstep: all read word 0 before thread 0 clears it, and sums need no bar.warp.sync.
 TEST_F(BasicTest, VolatileSharedMemoryIsSeenAsByAWarpInLockstep) {
   Kernel* kernel = Find(Load(R"(
