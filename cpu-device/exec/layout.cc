@@ -60,6 +60,7 @@ class LayoutBuilder {
     layout_->functions.push_back(&function);
     for (const ptx::Instruction& instruction : function.body) {
       if (instruction.Is(ptx::Opcode::kAlloca)) layout_->needs_local_stack = true;
+      if (instruction.Is(ptx::Opcode::kMapa)) layout_->maps_blocks = true;
       if (instruction.Is(ptx::Opcode::kCall) && instruction.operands.size() > 1 &&
           instruction.operands[1].Is(Operand::Kind::kRegister)) {
         layout_->has_indirect_calls = true;

@@ -34,6 +34,7 @@ struct KernelLayout {
   bool has_indirect_calls = false;
   bool uses_grid_workspace = false;  // %envreg1, %envreg2
   bool uses_reserved_shared = false;
+  bool maps_blocks = false;     // mapa: addresses in other blocks of the cluster
   uint32_t register_count = 0;  // 32-bit equivalents of the entry, as an estimate
 };
 

@@ -250,7 +250,9 @@ bool Emitter::EmitCvta(const Instruction& instruction) {
   Value* value = ReadInt(ops[1], 64);
   Value* base = Int64(0);
   Space space = instruction.mods.space;
-  if (space == Space::kSharedCluster) {
+  // The window of .shared lies in that of the cluster: other blocks' addresses become theirs there.
+  const bool other = IsShared(space) && instruction.mods.to && layout_.maps_blocks;
+  if (space == Space::kSharedCluster || other) {
     Write(ops[0], instruction.mods.to
                       ? Call("fc_rt_generic_to_cluster", b_.getInt64Ty(), {block_, value})
                       : Call("fc_rt_cluster_to_generic", b_.getInt64Ty(),

@@ -282,6 +282,11 @@ void AddClusters(Cases* out) {
           "  cvt.u64.u32 %rd3, %r4;\n  cvta.shared.u64 %rd3, %rd3;\n  mapa.u64 %rd4, %rd3, %r6;\n"
           "  cvta.to.shared::cluster.u64 %rd5, %rd4;\n  ld.shared::cluster.u32 %r5, [%rd5];\n",
       next);
+  add("cvta.to.shared",  // as CUDA C++ does it
+      own +
+          "  cvt.u64.u32 %rd3, %r4;\n  cvta.shared.u64 %rd3, %rd3;\n  mapa.u64 %rd4, %rd3, %r6;\n"
+          "  cvta.to.shared.u64 %rd5, %rd4;\n  ld.shared::cluster.u32 %r5, [%rd5];\n",
+      next);
   add("st.shared::cluster",
       "  mov.u32 %r10, tile;\n  shl.b32 %r3, %tid, 2;\n  add.u32 %r4, %r10, %r3;\n"
       "  add.u32 %r6, %rank, 3;\n  and.b32 %r6, %r6, 3;\n  mad.lo.u32 %r2, %cta, 1000, %tid;\n"

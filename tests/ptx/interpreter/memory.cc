@@ -46,8 +46,9 @@ void Core::AddressConversion() {
   uint64_t value = 0;
   // cvta of a variable names its address within the space.
   value = Read(Op(1), type);
-  if (mods_.space == Space::kSharedCluster) {
-    unsigned rank = 0;
+  unsigned rank = 0;
+  const bool other = mods_.to && mods_.space == Space::kShared && FindShared(value, &rank);
+  if (mods_.space == Space::kSharedCluster || other) {
     if (!mods_.to) {
       value = reinterpret_cast<uint64_t>(ClusterPointer(value, 0));
     } else if (FindShared(value, &rank)) {
