@@ -31,6 +31,7 @@
 #include "cpu-device/jit/contraction.h"
 #include "cpu-device/jit/emitter.h"
 #include "cpu-device/jit/first_values.h"
+#include "cpu-device/jit/hidden_wraps.h"
 #include "cpu-device/jit/merge_faults.h"
 #include "cpu-device/jit/regions/regions.h"
 #include "cpu-device/jit/window_checks.h"
@@ -125,6 +126,7 @@ void Run(llvm::Module& module, llvm::TargetMachine& machine,
   builder.crossRegisterProxies(loops, functions, components, modules);
   builder.registerVectorizerStartEPCallback(
       [](llvm::FunctionPassManager& manager, llvm::OptimizationLevel) {
+        manager.addPass(HiddenWrapsPass());
         manager.addPass(WindowChecksPass());
       });
   make(builder).run(module, modules);
