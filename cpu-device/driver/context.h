@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cpu-device/driver/api.h"
+#include "cpu-device/driver/issue_order.h"
 
 namespace farcall::cpu_device {
 
@@ -63,6 +64,7 @@ class Context {
 
   // Held while work is queued, so that the default stream sees one order.
   std::mutex& order_mutex() { return order_mutex_; }
+  IssueOrder& issue_order() { return issue_order_; }
   const std::shared_ptr<Stream>& legacy() const { return legacy_; }
   // Streams that the legacy default stream waits for. Under order_mutex.
   std::vector<std::shared_ptr<Stream>> BlockingStreams();
@@ -75,6 +77,7 @@ class Context {
   const uint64_t id_;
   std::atomic<CUresult> sticky_{CUDA_SUCCESS};
   std::mutex order_mutex_;
+  IssueOrder issue_order_;
   std::mutex mutex_;
   size_t limits_[kLimits] = {};
   std::shared_ptr<Stream> legacy_;

@@ -131,7 +131,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
     if (result == CUDA_SUCCESS && pool != nullptr) pool->Unuse(bytes);
     return result;
   };
-  return stream->Submit(work, How::kInlineIfIdle, true);
+  return stream->Submit(work, How::kInlineIfIdle, true, Share::kNone);
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {

@@ -49,7 +49,7 @@ CUresult Event::Record(Stream& stream) {
     recording->Complete();
     return CUDA_SUCCESS;
   };
-  return stream.Submit(work, How::kInlineIfIdle, true);
+  return stream.Submit(work, How::kInlineIfIdle, true, Share::kNone);
 }
 
 void Event::SetCaptured(std::weak_ptr<Capture> capture, std::vector<CUgraphNode> nodes) {

@@ -35,7 +35,11 @@ std::shared_lock<std::shared_mutex> UseMemory() {
 
 CUresult Do(const KernelOp& op) {
   const auto use = UseMemory();
-  return ResultOf(op.function->kernel().Run(op.config, op.params.data()));
+  std::function<void()> on_wait;
+  if (const Turn turn = CurrentTurn(); turn.order != nullptr) {
+    on_wait = [turn] { turn.order->Yield(turn.issued); };
+  }
+  return ResultOf(op.function->kernel().Run(op.config, op.params.data(), on_wait));
 }
 
 CUresult Do(const CopyOp& op) {
@@ -88,6 +92,12 @@ CUresult Do(const MemOp& op) {
   return CUDA_SUCCESS;
 }
 
+Share ShareOf(const Op& op) {
+  if (std::holds_alternative<KernelOp>(op) || std::holds_alternative<MemsetOp>(op))
+    return Share::kDevice;
+  return std::holds_alternative<CopyOp>(op) ? Share::kNone : Share::kWaits;
+}
+
 }  // namespace
 
 CUresult Execute(const Op& op) {
@@ -100,7 +110,8 @@ CUresult SubmitOp(Stream& stream, Op op, How how) {
   }
   // A shared body: the work is copied with its std::function.
   auto shared = std::make_shared<const Op>(std::move(op));
-  return stream.Submit([shared] { return Execute(*shared); }, how);
+  return stream.Submit([shared] { return Execute(*shared); }, how, /*always=*/false,
+                       ShareOf(*shared));
 }
 
 }  // namespace farcall::cpu_device

@@ -24,8 +24,32 @@ constexpr int kLooks = 20;
 
 std::atomic<uint64_t> g_next_id{1};
 thread_local int t_callback_depth = 0;
+thread_local Turn t_turn;
+
+// A piece of device work from its turn to its end.
+class TurnScope {
+ public:
+  TurnScope(IssueOrder& order, uint64_t issued) : mine_{&order, issued}, before_(t_turn) {
+    if (issued == 0) return;
+    order.Begin(issued);
+    t_turn = mine_;
+  }
+  TurnScope(const TurnScope&) = delete;
+  TurnScope& operator=(const TurnScope&) = delete;
+  ~TurnScope() {
+    if (mine_.issued != 0) mine_.order->End(mine_.issued);
+    t_turn = before_;
+  }
+
+ private:
+  const Turn mine_, before_;
+};
 
 }  // namespace
+
+Turn CurrentTurn() {
+  return t_turn;
+}
 
 bool InsideCallback() {
   return t_callback_depth != 0;
@@ -85,10 +109,20 @@ std::vector<Stream::Ticket> Stream::Before() {
   return tickets;
 }
 
-CUresult Stream::Submit(Work work, How how, bool always) {
+// Under the context's order mutex and mutex_.
+void Stream::Issue(Item* item) {
+  if (item->share == Share::kDevice) {
+    item->issued = context_.issue_order().Issue(issued_, may_wait_ == 0 && item->after.empty());
+    issued_ = item->issued;
+  }
+  if (MayWait(*item)) ++may_wait_;
+}
+
+CUresult Stream::Submit(Work work, How how, bool always, Share share) {
   std::unique_lock order(context_.order_mutex());
-  Item item{std::move(work), always, Before()};
+  Item item{std::move(work), always, share, Before()};
   std::unique_lock lock(mutex_);
+  Issue(&item);
   const bool idle = queue_.empty() && !running_;
   const uint64_t sequence = ++submitted_;
   if (idle && (how == How::kWait || (how == How::kInlineIfIdle && item.after.empty()))) {
@@ -96,7 +130,7 @@ CUresult Stream::Submit(Work work, How how, bool always) {
     lock.unlock();
     order.unlock();
     const CUresult result = Run(item);
-    Finish();
+    Finish(item);
     return result;
   }
   CUresult result = CUDA_SUCCESS;
@@ -115,6 +149,7 @@ CUresult Stream::Submit(Work work, How how, bool always) {
 
 CUresult Stream::Run(Item& item) {
   for (const Ticket& ticket : item.after) ticket.stream->WaitFor(ticket.sequence);
+  const TurnScope turn(context_.issue_order(), item.issued);
   if (!item.always && context_.sticky() != CUDA_SUCCESS) return context_.sticky();
   const DeviceTimer timer(context_.device().ordinal);
   const CUresult result = item.work();
@@ -122,10 +157,11 @@ CUresult Stream::Run(Item& item) {
   return result;
 }
 
-void Stream::Finish() {
+void Stream::Finish(const Item& item) {
   {
     std::lock_guard lock(mutex_);
     running_ = false;
+    if (MayWait(item)) --may_wait_;
     ++completed_;
   }
   work_done_.notify_all();
@@ -195,8 +231,8 @@ void Stream::WorkLoop() {
     running_ = true;
     lock.unlock();
     Run(item);
-    item = {};  // what it holds may be the last reference to a module or an event
-    Finish();
+    item.work = {};  // what it holds may be the last reference to a module or an event
+    Finish(item);
     lock.lock();
   }
 }

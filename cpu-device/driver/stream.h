@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cpu-device/driver/api.h"
+#include "cpu-device/driver/issue_order.h"
 
 namespace farcall::cpu_device {
 
@@ -25,6 +26,13 @@ enum class How {
   kInlineIfIdle,  // does it on the calling thread if nothing is before it, else queues: for work
                   // that takes no time
   kWait,          // returns when it is done
+};
+
+// What its work is to that of other streams.
+enum class Share {
+  kNone,    // it ends by itself, soon
+  kWaits,   // perhaps for another stream's, or for the host
+  kDevice,  // takes the device for itself: it begins as IssueOrder says
 };
 
 // Hints a program may set on a stream and read back; none changes what this device does.
@@ -57,8 +65,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Queues work behind all that is already in this stream and, for the default stream and the
   // streams it synchronises with, behind what they hold. `always` work runs in a broken context
   // too.
+  //   share   kWaits where in doubt
   //   Errors  kWait: what the work returned; else CUDA_SUCCESS, a later failure breaks the context
-  CUresult Submit(Work work, How how, bool always = false);
+  CUresult Submit(Work work, How how, bool always = false, Share share = Share::kWaits);
 
   StreamAttributes& attributes() { return attributes_; }
 
@@ -77,13 +86,19 @@ class Stream : public std::enable_shared_from_this<Stream> {
   struct Item {
     Work work;
     bool always;
+    Share share;
     std::vector<Ticket> after;
+    uint64_t issued = 0;  // of kDevice: its number there
   };
 
   std::vector<Ticket> Before();
   void WaitFor(uint64_t sequence);
+  static bool MayWait(const Item& item) {
+    return item.share == Share::kWaits || !item.after.empty();
+  }
+  void Issue(Item* item);
   CUresult Run(Item& item);
-  void Finish();
+  void Finish(const Item& item);
   void WorkLoop();
   void StartThread();
 
@@ -99,10 +114,19 @@ class Stream : public std::enable_shared_from_this<Stream> {
   uint64_t submitted_ = 0;
   uint64_t completed_ = 0;
   bool running_ = false;
+  uint32_t may_wait_ = 0;  // submitted and not completed, of Share::kWaits or behind other streams
+  uint64_t issued_ = 0;    // the last of kDevice
   bool has_thread_ = false;
   std::shared_ptr<Capture> capture_;
   StreamAttributes attributes_;
 };
+
+// Which device work this thread does, in what order; none: `order` is nullptr.
+struct Turn {
+  IssueOrder* order = nullptr;
+  uint64_t issued = 0;
+};
+Turn CurrentTurn();
 
 // True on a thread that is inside a host function or stream callback, where CUDA calls are not
 // permitted.

@@ -21,7 +21,7 @@ class IdleKernel final : public Kernel {
   IdleKernel(KernelInfo info, Launched launched) : info_(std::move(info)), launched_(launched) {}
   const KernelInfo& info() const override { return info_; }
   ExecResult Prepare() override { return {}; }
-  ExecResult Run(const LaunchConfig&, const void*) override {
+  ExecResult Run(const LaunchConfig&, const void*, const std::function<void()>&) override {
     if (launched_ != nullptr) launched_(info_);
     return {};
   }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace farcall::cpu_device {
 
@@ -39,6 +40,7 @@ struct LaunchContext {
   uint64_t param_bytes = 0;
   const char* kernel_name = "";
   ChildGrids* children = nullptr;
+  const std::function<void()>* on_wait = nullptr;  // as Kernel::Run has it
 };
 
 struct ClusterContext;

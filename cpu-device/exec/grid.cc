@@ -21,8 +21,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 // A grid shorter than this is not worth waking the pool for.
 constexpr auto kAloneFor = std::chrono::microseconds(20);
-constexpr uint32_t kKeptBlocks = 2;   // ended ones a thread keeps for reuse
-constexpr size_t kFewLive = 8;        // that wait, on one thread, at first
+constexpr uint32_t kKeptBlocks = 2;  // ended ones a thread keeps for reuse
+constexpr size_t kFewLive = 8;       // that wait, on one thread, at first
+constexpr size_t kStallsToLook = 16;
+constexpr auto kWaitsAfter = std::chrono::milliseconds(50);
 constexpr size_t kRoundsToWait = 32;  // of turns of all that wait
 
 ExecutorOptions& MutableOptions() {
@@ -43,6 +45,8 @@ struct Grid {
   LaunchContext* launch;
   uint64_t blocks = 0;  // clusters of them
   std::atomic<uint64_t> next{0};
+  std::atomic<uint64_t> ended{0};
+  std::atomic<bool> waits{false};  // launch->on_wait was called
   unsigned participants_wanted = 0;
 
   std::mutex mutex;
@@ -91,6 +95,7 @@ class Participant {
       if (!current_.cluster && !PickNext()) return;
       if (current_.cluster->Step() == StepResult::kDone) {
         Spare(std::move(current_.cluster));
+        grid_.ended.fetch_add(1, std::memory_order_relaxed);
         stalls_ = vain_ = 0;
         if (until_ && waiting_.empty() && Clock::now() >= *until_) return;
       } else {
@@ -107,10 +112,23 @@ class Participant {
       stalls_ = 0;
       if (most_live_ < grid_.blocks) most_live_ *= 2;
     }
+    if (grid_.launch->on_wait && stalls_ % kStallsToLook == 0) TellOfWait();
     vain_ = moved ? 0 : vain_ + 1;
     if (vain_ > rounds) {
       vain_ = 0;
       std::this_thread::yield();
+    }
+  }
+
+  // None of the grid's blocks has ended for long.
+  void TellOfWait() {
+    const Clock::time_point now = Clock::now();
+    const uint64_t ended = grid_.ended.load(std::memory_order_relaxed);
+    if (ended != ended_ || looked_ == Clock::time_point{}) {
+      ended_ = ended;
+      looked_ = now;
+    } else if (now - looked_ > kWaitsAfter && !grid_.waits.exchange(true)) {
+      (*grid_.launch->on_wait)();
     }
   }
 
@@ -156,6 +174,8 @@ class Participant {
   size_t most_live_;       // blocks that wait, before no more are begun
   size_t stalls_ = 0;      // turns since a block ended
   size_t vain_ = 0;        // turns since one got on
+  uint64_t ended_ = 0;     // blocks of the grid, since
+  Clock::time_point looked_;
 };
 
 void Participate(Grid& grid, uint32_t smid, const Clock::time_point* until = nullptr) {

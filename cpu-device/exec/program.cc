@@ -95,7 +95,8 @@ class KernelImpl final : public Kernel {
   ExecResult Open();  // parses the body, fills info
   const KernelInfo& info() const override { return info_; }
   ExecResult Prepare() override;
-  ExecResult Run(const LaunchConfig& config, const void* params) override;
+  ExecResult Run(const LaunchConfig& config, const void* params,
+                 const std::function<void()>& on_wait) override;
 
  private:
   void FillInfo();
@@ -416,7 +417,8 @@ Dim3 KernelImpl::ClusterOf(const LaunchConfig& config) const {
   return {required[0], required[1], required[2]};
 }
 
-ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
+ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params,
+                           const std::function<void()>& on_wait) {
   static std::atomic<uint64_t> next_grid{1};
   ExecResult result = Prepare();
   if (!result.ok()) return result;
@@ -462,6 +464,7 @@ ExecResult KernelImpl::Run(const LaunchConfig& config, const void* params) {
   launch.kernel_name = info_.name.c_str();
   ChildGrids children(program_);
   launch.children = &children;
+  if (on_wait) launch.on_wait = &on_wait;
 
   BlockShape shape;
   shape.threads = threads[0] * threads[1] * threads[2];

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -113,8 +114,11 @@ class Kernel {
   // Runs the whole grid on the calling thread plus the block pool; returns when every block is
   // done.
   //   params   info().param_bytes bytes, laid out by info().params
+  //   on_wait  called at most once, on any thread: its blocks seem to wait for another grid's
   //   Thread  any, several grids at once
-  virtual ExecResult Run(const LaunchConfig& config, const void* params) = 0;
+  virtual ExecResult Run(const LaunchConfig& config, const void* params,
+                         const std::function<void()>& on_wait) = 0;
+  ExecResult Run(const LaunchConfig& config, const void* params) { return Run(config, params, {}); }
 };
 
 // Process-wide settings of the executor, set once by the driver half before the first Load.
