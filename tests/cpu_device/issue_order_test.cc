@@ -99,9 +99,19 @@ constexpr char kKernels[] = R"(
 TURN:
   add.u32 %r1, %r1, 1;
   atom.global.or.b32 %r2, [%rd], 0;
-  setp.lt.u32 %p, %r1, 2000;
+  setp.lt.u32 %p, %r1, 500;
   @%p bra TURN;
   atom.global.add.u32 %r2, [%rd], 1;
+  ret;
+}
+.visible .entry Keep(.param .u64 count, .param .u64 out)
+{
+  .reg .b32 %r;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [count];
+  ld.param.u64 %rd2, [out];
+  ld.global.u32 %r, [%rd1];
+  st.global.u32 [%rd2], %r;
   ret;
 }
 // Waits for *flag to be one, then makes it two.
@@ -141,10 +151,10 @@ class StreamsTest : public DriverTest {
     ASSERT_OK(CU(cuMemsetD32_v2)(word_, 0, 1));
     ASSERT_OK(CU(cuCtxSynchronize)());
   }
-  void Launch(const char* kernel, unsigned blocks, CUstream stream) {
+  void Launch(const char* kernel, unsigned blocks, CUstream stream, CUdeviceptr out = 0) {
     CUfunction function = nullptr;
     ASSERT_OK(CU(cuModuleGetFunction)(&function, module_, kernel));
-    void* params[] = {&word_};
+    void* params[] = {&word_, &out};
     ASSERT_OK(CU(cuLaunchKernel)(function, blocks, 1, 1, 1, 1, 1, 0, stream, params, nullptr));
   }
   int Word() const { return *reinterpret_cast<volatile int*>(word_); }
@@ -156,16 +166,19 @@ class StreamsTest : public DriverTest {
 
 // As cuBLAS does: each call of any stream clears the one counter and counts to its end with it.
 TEST_F(StreamsTest, KernelsAndMemsetsBeginAsTheyWereIssued) {
-  constexpr int kBlocks = 200;
-  for (int round = 0; round < 20; ++round) {
-    for (const CUstream stream : streams_) {
-      ASSERT_OK(CU(cuMemsetD32Async)(word_, 0, 1, stream));
-      Launch("Count", kBlocks, stream);
-      Launch("Count", kBlocks, stream);
-    }
+  constexpr int kBlocks = 200, kCalls = 40;
+  const CUdeviceptr counts = Allocate(kCalls * 4);
+  for (int call = 0; call < kCalls; ++call) {
+    const CUstream stream = streams_[call % 4];
+    ASSERT_OK(CU(cuMemsetD32Async)(word_, 0, 1, stream));
+    Launch("Count", kBlocks, stream);
+    Launch("Count", kBlocks, stream);
+    Launch("Keep", 1, stream, counts + call * 4);
   }
   ASSERT_OK(CU(cuCtxSynchronize)());
-  EXPECT_EQ(Word(), 2 * kBlocks);
+  for (int call = 0; call < kCalls; ++call) {
+    EXPECT_EQ(reinterpret_cast<volatile int*>(counts)[call], 2 * kBlocks) << call;
+  }
 }
 
 TEST_F(StreamsTest, AKernelWaitsForALaterOneOfAnotherStream) {
