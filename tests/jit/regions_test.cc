@@ -232,6 +232,25 @@ constexpr char kCountOnce[] = R"(
   mad.lo.u32 %r7, %r12, 1000, %r11;
 )";
 
+// In each turn all threads still there have the same sum; they leave at turns of their own, and
+// meet behind the loop. n is 100: no thread stays as long.
+constexpr char kLeftApart[] = R"(
+  bar.sync 0;
+  mov.u32 %r11, %r1;
+turn:
+  mad.lo.u32 %r11, %r8, 3, %r11;
+  setp.lt.u32 %p1, %r8, %r2;
+  setp.lt.u32 %p2, %r8, %r1;
+  and.pred %p3, %p1, %p2;
+  add.u32 %r8, %r8, 1;
+  @%p3 bra turn;
+  bar.sync 0;
+  ld.shared.u32 %r10, [%r6];
+  mul.lo.u32 %r10, %r10, 0;
+  bar.sync 0;
+  add.u32 %r7, %r11, %r10;
+)";
+
 class RegionsTest : public ProgramTest {};
 
 std::string Text(const char* body) {
@@ -331,6 +350,15 @@ TEST_F(RegionsTest, WhatSomeThreadsHaveInCommonReachesThem) {
   for (uint32_t i = 0; i < kThreads; ++i) {
     EXPECT_EQ(out[i], i < 16 ? i : (i + 1) % kThreads + 100000 / 7) << i;
   }
+}
+
+TEST_F(RegionsTest, WhatThreadsLeaveALoopWithIsTheirOwn) {
+  ASSERT_EQ(FormOf(Text(kLeftApart)), CodeForm::kRegions);
+  Kernel* kernel = Find(Load(Text(kLeftApart)), "k");
+  constexpr uint32_t kThreads = 64;
+  DeviceArray<uint32_t> out(kThreads);
+  EXPECT_RUNS(Run(kernel, {1}, {kThreads}, out.address(), 100u));
+  for (uint32_t i = 0; i < kThreads; ++i) EXPECT_EQ(out[i], 100 + 3 * i * (i + 1) / 2) << i;
 }
 
 TEST_F(RegionsTest, WhatAllGetOfABarrierIsWantedLater) {

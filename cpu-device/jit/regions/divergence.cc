@@ -48,6 +48,24 @@ Divergence::Divergence(llvm::Function& function, llvm::DominatorTree& tree,
       if (varies) varies_.insert(&instruction);
     }
   }
+  for (const llvm::Cycle* cycle : cycles.toplevel_cycles()) NoteTurns(*cycle);
+}
+
+// A loop that all threads come through together has a place in it where they meet.
+void Divergence::NoteTurns(const llvm::Cycle& cycle) {
+  bool apart = false, meets = false;
+  for (const llvm::BasicBlock* block : cycle.blocks()) {
+    apart |= Branches(block);
+    meets |= IsMeeting(block->front());
+  }
+  if (apart && !meets) {
+    for (const llvm::BasicBlock* block : cycle.blocks()) {
+      for (const llvm::Instruction& instruction : *block) {
+        if (!Varies(&instruction)) of_turn_.insert(&instruction);
+      }
+    }
+  }
+  for (const llvm::Cycle* child : cycle.children()) NoteTurns(*child);
 }
 
 }  // namespace farcall::cpu_device::jit

@@ -229,7 +229,8 @@ void RegionValues::SeparatePhi(llvm::PHINode* phi, int region) {
 // Whether it is made of what all threads share and of the thread's number, in few steps.
 bool RegionValues::IsCheap(const Value* value, unsigned* budget) const {
   const auto* instruction = llvm::dyn_cast<Instruction>(value);
-  if (!instruction || MarkedCounter(value) >= 0 || !divergence_.Varies(value)) return true;
+  if (!instruction || MarkedCounter(value) >= 0) return true;
+  if (!divergence_.Varies(value)) return !divergence_.OfTurn(value);
   if (areas_.count(value)) return true;
   if (instruction->mayReadOrWriteMemory() || llvm::isa<llvm::CallInst>(instruction) ||
       llvm::isa<llvm::PHINode>(instruction) || llvm::isa<llvm::AllocaInst>(instruction)) {
