@@ -8,16 +8,23 @@
 #include <llvm/Analysis/UniformityAnalysis.h>
 #include <llvm/IR/IntrinsicInst.h>
 
+#include <vector>
+
 #include "cpu-device/jit/regions/marks.h"
+#include "cpu-device/jit/regions/paths_apart.h"
 
 namespace farcall::cpu_device::jit {
 namespace {
+
+bool IsSame(const llvm::Value& value) {
+  return MarkOf(value) == kMarkReduce;
+}
 
 class Threads : public llvm::TargetTransformInfoImplCRTPBase<Threads> {
  public:
   explicit Threads(const llvm::DataLayout& layout) : TargetTransformInfoImplCRTPBase(layout) {}
   bool hasBranchDivergence(const llvm::Function*) const { return true; }
-  bool isAlwaysUniform(const llvm::Value* value) const { return MarkOf(*value) == kMarkReduce; }
+  bool isAlwaysUniform(const llvm::Value* value) const { return IsSame(*value); }
   bool isSourceOfDivergence(const llvm::Value* value) const {
     const auto* instruction = llvm::dyn_cast<llvm::Instruction>(value);
     if (!instruction || isAlwaysUniform(value)) return false;
@@ -48,7 +55,51 @@ Divergence::Divergence(llvm::Function& function, llvm::DominatorTree& tree,
       if (varies) varies_.insert(&instruction);
     }
   }
+  AddMissed(function, cycles);
   for (const llvm::Cycle* cycle : cycles.toplevel_cycles()) NoteTurns(*cycle);
+}
+
+// What LLVM's analysis leaves out, and what comes of it: values of each thread's own where ways
+// come together again, or behind a loop that threads leave in different turns.
+void Divergence::AddMissed(llvm::Function& function, llvm::CycleInfo& cycles) {
+  const PathsApart paths(function, cycles);
+  std::vector<const llvm::BasicBlock*> branches(branches_.begin(), branches_.end());
+  std::vector<const llvm::Instruction*> fresh;
+  const auto vary = [&](const llvm::Instruction& instruction) {
+    if (!IsSame(instruction) && varies_.insert(&instruction).second) fresh.push_back(&instruction);
+  };
+  while (!branches.empty() || !fresh.empty()) {
+    if (!fresh.empty()) {
+      const llvm::Instruction* value = fresh.back();
+      fresh.pop_back();
+      for (const llvm::User* user : value->users()) {
+        const auto* instruction = llvm::cast<llvm::Instruction>(user);
+        vary(*instruction);
+        if (instruction->isTerminator() && instruction->getNumSuccessors() > 1 &&
+            branches_.insert(instruction->getParent()).second) {
+          branches.push_back(instruction->getParent());
+        }
+      }
+      continue;
+    }
+    const PathsApart::Found found = paths.From(branches.back());
+    branches.pop_back();
+    for (const llvm::BasicBlock* join : found.joins) {
+      for (const llvm::PHINode& phi : join->phis()) {
+        if (!phi.hasConstantOrUndefValue()) vary(phi);
+      }
+    }
+    for (const llvm::Cycle* cycle : found.left) {
+      for (const llvm::BasicBlock* block : cycle->blocks()) {
+        for (const llvm::Instruction& instruction : *block) {
+          const bool behind = llvm::any_of(instruction.users(), [&](const llvm::User* user) {
+            return !cycle->contains(llvm::cast<llvm::Instruction>(user)->getParent());
+          });
+          if (behind) vary(instruction);
+        }
+      }
+    }
+  }
 }
 
 // A loop that all threads come through together has a place in it where they meet.

@@ -27,6 +27,7 @@ class Divergence {
   bool Branches(const llvm::BasicBlock* block) const { return branches_.contains(block); }
 
  private:
+  void AddMissed(llvm::Function& function, llvm::CycleInfo& cycles);
   void NoteTurns(const llvm::Cycle& cycle);
 
   llvm::DenseSet<const llvm::Value*> varies_, of_turn_;
