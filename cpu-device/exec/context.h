@@ -10,7 +10,7 @@
 
 namespace farcall::cpu_device {
 
-inline constexpr uint32_t kCodegenVersion = 38;
+inline constexpr uint32_t kCodegenVersion = 39;
 inline constexpr uint32_t kWarpSize = 32;
 inline constexpr uint32_t kMaxThreadsPerBlock = 1024;
 inline constexpr uint32_t kBarrierCount = 16;

@@ -16,6 +16,9 @@
 namespace farcall::cpu_device::jit {
 namespace {
 
+// About a second's searches.
+constexpr uint64_t kMostSteps = 2'000'000;
+
 bool IsSame(const llvm::Value& value) {
   return MarkOf(value) == kMarkReduce;
 }
@@ -59,10 +62,20 @@ Divergence::Divergence(llvm::Function& function, llvm::DominatorTree& tree,
   for (const llvm::Cycle* cycle : cycles.toplevel_cycles()) NoteTurns(*cycle);
 }
 
+// Nothing is known: each thread may have its own of everything.
+void Divergence::TakeAllApart(llvm::Function& function) {
+  for (llvm::BasicBlock& block : function) {
+    if (block.getTerminator()->getNumSuccessors() > 1) branches_.insert(&block);
+    for (llvm::Instruction& instruction : block) {
+      if (!IsSame(instruction)) varies_.insert(&instruction);
+    }
+  }
+}
+
 // What LLVM's analysis leaves out, and what comes of it: values of each thread's own where ways
 // come together again, or behind a loop that threads leave in different turns.
 void Divergence::AddMissed(llvm::Function& function, llvm::CycleInfo& cycles) {
-  const PathsApart paths(function, cycles);
+  PathsApart paths(function, cycles);
   std::vector<const llvm::BasicBlock*> branches(branches_.begin(), branches_.end());
   std::vector<const llvm::Instruction*> fresh;
   const auto vary = [&](const llvm::Instruction& instruction) {
@@ -82,6 +95,7 @@ void Divergence::AddMissed(llvm::Function& function, llvm::CycleInfo& cycles) {
       }
       continue;
     }
+    if (paths.steps() > kMostSteps) return TakeAllApart(function);
     const PathsApart::Found found = paths.From(branches.back());
     branches.pop_back();
     for (const llvm::BasicBlock* join : found.joins) {

@@ -27,6 +27,7 @@ class Divergence {
   bool Branches(const llvm::BasicBlock* block) const { return branches_.contains(block); }
 
  private:
+  void TakeAllApart(llvm::Function& function);
   void AddMissed(llvm::Function& function, llvm::CycleInfo& cycles);
   void NoteTurns(const llvm::Cycle& cycle);
 

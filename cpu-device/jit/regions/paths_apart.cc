@@ -30,17 +30,18 @@ void PathsApart::Visit(Search* search, const BasicBlock* to, Label label) const 
 }
 
 // Those of the next turn may leave by any way out.
-void PathsApart::LeaveCycle(Search* search, const llvm::Cycle* cycle, Label label) const {
-  llvm::SmallVector<BasicBlock*, 4> exits;
-  cycle->getExitBlocks(exits);
-  for (const BasicBlock* exit : exits) {
+void PathsApart::LeaveCycle(Search* search, const llvm::Cycle* cycle, Label label) {
+  auto [exits, fresh] = exits_.try_emplace(cycle);
+  if (fresh) cycle->getExitBlocks(exits->second);
+  steps_ += exits->second.size();
+  for (const BasicBlock* exit : exits->second) {
     const auto known = search->open.find(order_.getIndex(exit));
     if (known != search->open.end() && known->second != label) search->found.left.insert(cycle);
     Visit(search, exit, label);
   }
 }
 
-PathsApart::Found PathsApart::From(const BasicBlock* branch) const {
+PathsApart::Found PathsApart::From(const BasicBlock* branch) {
   Search search;
   const auto go = [&](const BasicBlock* from, Label own) {
     for (const BasicBlock* to : llvm::successors(from)) {
@@ -69,6 +70,7 @@ PathsApart::Found PathsApart::From(const BasicBlock* branch) const {
       if (cycle->contains(branch)) LeaveCycle(&search, cycle, label);
       continue;
     }
+    ++steps_;
     const auto [index, label] = *first;
     search.open.erase(first);
     if (search.open.empty() && search.again.empty()) break;  // all come through here

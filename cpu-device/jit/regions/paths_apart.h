@@ -23,7 +23,10 @@ class PathsApart {
     llvm::SmallPtrSet<const llvm::BasicBlock*, 8> joins;  // reached by different ways
     llvm::SmallPtrSet<const llvm::Cycle*, 4> left;        // left in different turns
   };
-  Found From(const llvm::BasicBlock* branch) const;
+  Found From(const llvm::BasicBlock* branch);
+  // Blocks that all searches have gone through so far: in large kernels whose ways stay apart they
+  // grow with the square of the blocks.
+  uint64_t steps() const { return steps_; }
 
  private:
   // A block is labelled by the last one in which ways that lead to it came together, or began.
@@ -35,11 +38,13 @@ class PathsApart {
     Found found;
   };
   void Visit(Search* search, const llvm::BasicBlock* to, Label label) const;
-  void LeaveCycle(Search* search, const llvm::Cycle* cycle, Label label) const;
+  void LeaveCycle(Search* search, const llvm::Cycle* cycle, Label label);
 
   llvm::CycleInfo& cycles_;
   const llvm::SSAContext context_;
   llvm::ModifiedPostOrder<llvm::SSAContext> order_;
+  uint64_t steps_ = 0;
+  llvm::DenseMap<const llvm::Cycle*, llvm::SmallVector<llvm::BasicBlock*, 4>> exits_;
   llvm::DenseMap<const llvm::Cycle*, unsigned> last_;  // the lowest index of its blocks
 };
 
