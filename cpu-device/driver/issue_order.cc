@@ -53,17 +53,20 @@ void IssueOrder::WaitForTurn(std::unique_lock<std::mutex>& lock, uint64_t number
     changed_.wait_for(lock, kLongest);
     if (Clock::now() - since_ < kLongest || MayBegin(number)) continue;
     if (begun_ == 0) return;  // the one before it does not come
-    pieces_.at(begun_).state = State::kWaits;
-    begun_ = 0;
+    LetOthersBegin(begun_);
   }
 }
 
 void IssueOrder::Yield(uint64_t number) {
-  {
-    std::lock_guard lock(mutex_);
-    pieces_.at(number).state = State::kWaits;
-    if (begun_ == number) begun_ = 0;
-  }
+  std::lock_guard lock(mutex_);
+  LetOthersBegin(number);
+}
+
+// Under mutex_. The next one has its time from now on to begin.
+void IssueOrder::LetOthersBegin(uint64_t number) {
+  pieces_.at(number).state = State::kWaits;
+  if (begun_ == number) begun_ = 0;
+  since_ = Clock::now();
   changed_.notify_all();
 }
 

@@ -43,6 +43,7 @@ class IssueOrder {
   };
 
   void WaitForTurn(std::unique_lock<std::mutex>& lock, uint64_t number);
+  void LetOthersBegin(uint64_t number);
   bool MayBegin(uint64_t number) const;
   bool Comes(const Piece& piece) const;
 
@@ -50,7 +51,7 @@ class IssueOrder {
   std::condition_variable changed_;
   std::map<uint64_t, Piece> pieces_;             // issued and not ended
   uint64_t begun_ = 0;                           // of them, that others wait for; 0: none
-  std::chrono::steady_clock::time_point since_;  // one began or ended
+  std::chrono::steady_clock::time_point since_;  // one began, ended or let others begin
   uint64_t next_ = 1;
 };
 
