@@ -38,21 +38,9 @@ bool Override(Profile* profile, std::string* error) {
     }
     profile->memory_bytes = bytes;
   }
-  if (const char* sass = Variable("FARCALL_CPU_SASS")) {
-    profile->skips_machine_code = strcmp(sass, "skip") == 0;
-    if (!profile->skips_machine_code && strcmp(sass, "refuse") != 0) {
-      *error = std::string("FARCALL_CPU_SASS=") + sass + ": want refuse or skip";
-      return false;
-    }
-  }
-  if (const char* warps = Variable("FARCALL_CPU_WARPS")) {
-    profile->lockstep = strcmp(warps, "lockstep") == 0;
-    if (!profile->lockstep && strcmp(warps, "auto") != 0) {
-      *error = std::string("FARCALL_CPU_WARPS=") + warps + ": want auto or lockstep";
-      return false;
-    }
-  }
-  return ReadDeviceCount("FARCALL_CPU_DEVICES", &profile->devices, error);
+  return ReadSetting("FARCALL_CPU_SASS", "sass", profile, error) &&
+         ReadSetting("FARCALL_CPU_WARPS", "warps", profile, error) &&
+         ReadDeviceCount("FARCALL_CPU_DEVICES", &profile->devices, error);
 }
 
 bool ReadProfile(Profile* profile) {

@@ -225,6 +225,14 @@ bool ReadProfileFile(const std::string& folder, const std::string& name, Profile
   return IsPossible(*profile, error);
 }
 
+bool ReadSetting(const char* variable, const char* setting, Profile* profile, std::string* error) {
+  const char* text = getenv(variable);
+  const Setting& known = Settings().at(setting);
+  if (text == nullptr || *text == '\0' || known.set(text, profile)) return true;
+  *error = std::string(variable) + "=" + text + ": want " + known.want;
+  return false;
+}
+
 bool ReadDeviceCount(const char* variable, int* devices, std::string* error) {
   const char* text = getenv(variable);
   if (text == nullptr || Number(text, 1, kMaxDevices, devices)) return true;

@@ -17,6 +17,11 @@ std::string ProfileFolder();
 bool ReadProfileFile(const std::string& folder, const std::string& name, Profile* profile,
                      std::string* error);
 
+// Changes what the file's `setting` would, by the variable; untouched where that is empty or not
+// set.
+//   Errors  false, said in `error`
+bool ReadSetting(const char* variable, const char* setting, Profile* profile, std::string* error);
+
 // 1 to 16, from the variable; untouched without it.   Errors  false, said in `error`
 bool ReadDeviceCount(const char* variable, int* devices, std::string* error);
 
