@@ -70,7 +70,8 @@ void EventClock::Cancel(int device) {
   if (state.open == nullptr || state.submitted) {
     return;
   }
-  for (const Part& part : *std::exchange(state.open, nullptr)) {
+  const std::shared_ptr<Batch> batch = std::exchange(state.open, nullptr);
+  for (const Part& part : *batch) {
     Keep(contexts_[part.context], part.begin);
   }
 }
