@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts servers and clients of a build tree for the session tests. FARCALL_BUILD names the tree."""
+"""Starts servers and clients of a build tree for the session tests. FARCALL_BUILD names the tree; servers and pools come
+from FARCALL_SERVER_BUILD where that names another one, made with a sanitizer."""
 import json
 import os
 import pathlib
@@ -18,6 +19,8 @@ import link_proxy  # noqa: E402,F401
 BUILD = pathlib.Path(os.environ["FARCALL_BUILD"])
 SANITIZER = ("LD_PRELOAD", "ASAN_OPTIONS")  # what a program without instrumentation needs to load our libraries with it
 FARCALL = BUILD / "bin/farcall"
+SERVE = pathlib.Path(os.environ.get("FARCALL_SERVER_BUILD", BUILD)) / "bin/farcall"
+REPORT = re.compile(r"WARNING: ThreadSanitizer|ERROR: AddressSanitizer|ERROR: LeakSanitizer|: runtime error: ")
 PROGRAMS = BUILD / "tests/session"
 LIMIT_S = float(os.environ.get("FARCALL_TEST_LIMIT_S", "240"))  # only ends a test that has failed
 
@@ -33,6 +36,12 @@ def until(condition, limit_s=20.0, what="condition"):
     raise AssertionError(f"not within {limit_s} s: {what}")
 
 
+def check_reports(log):
+    """A sanitizer's report in the log of a server, its workers or a pool fails the test, whatever else went well."""
+    if REPORT.search(log):
+        raise AssertionError(f"a sanitizer reports:\n{log[REPORT.search(log).start():][:8000]}")
+
+
 def stat_fields(pid):
     """(pid, state, parent); None: it is gone."""
     try:
@@ -44,7 +53,7 @@ def stat_fields(pid):
 
 class Server:
     def __init__(self, *flags, token=None, listen="tcp://127.0.0.1:0", environment=None, device="cpu"):
-        command = [str(FARCALL), "serve", "--listen", listen, "--device", str(device), *flags]
+        command = [str(SERVE), "serve", "--listen", listen, "--device", str(device), *flags]
         if token:
             command += ["--token", token]
         env = dict(os.environ, **(environment or {}))
@@ -72,6 +81,7 @@ class Server:
                 self.process.kill()
                 self.process.wait()
         self.process.stdout.close()
+        check_reports(self.log_text())
 
     def __enter__(self):
         return self

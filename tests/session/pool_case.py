@@ -13,7 +13,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from harness import FARCALL, HERE, Client, Server, until
+from harness import HERE, SERVE, Client, Server, check_reports, until
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -27,7 +27,7 @@ class Pool:
         self.token = token
         self.tls = ssl.create_default_context(cafile=ca) if ca else None
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
-        self.process = subprocess.Popen([str(FARCALL), "pool", "serve", "--store", str(store), "--listen", listen, "--rest", rest,
+        self.process = subprocess.Popen([str(SERVE), "pool", "serve", "--store", str(store), "--listen", listen, "--rest", rest,
                                          "--grpc", grpc, "--settle", "1", *flags],
                                         stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
         line = self.process.stdout.readline()
@@ -75,6 +75,7 @@ class Pool:
             self.process.send_signal(how)
             self.process.wait(timeout=20)
         self.process.stdout.close()
+        check_reports(self.log_text())
 
 
 class PoolCase(unittest.TestCase):
