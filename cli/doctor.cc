@@ -9,6 +9,7 @@
 #include "cli/doctor_program.h"
 #include "cli/server_libraries.h"
 #include "client-shim/core/settings.h"
+#include "proto/printable.h"
 #include "server/supervisor/serve_options.h"
 #include "transport/handshake.h"
 
@@ -182,13 +183,13 @@ int Devices(const DevicesFlags& flags) {
   if (flags.json) {
     nlohmann::ordered_json list = DeviceList(welcome->devices);
     if (flags.libraries) list = {{"devices", list}, {"libraries", LibraryList(libraries)}};
-    std::printf("%s\n", list.dump(2).c_str());
+    std::printf("%s\n", list.dump(2, ' ', true, nlohmann::json::error_handler_t::replace).c_str());
     return 0;
   }
   for (size_t i = 0; i < welcome->devices.size(); ++i)
-    std::printf("  %s\n", DeviceLine(i, welcome->devices[i]).c_str());
+    std::printf("  %s\n", Printable(DeviceLine(i, welcome->devices[i]), kMaxMessageBytes).c_str());
   for (const ServerLibrary& library : libraries)
-    std::printf("  %s\n", LibraryLine(library).c_str());
+    std::printf("  %s\n", Printable(LibraryLine(library), kMaxMessageBytes).c_str());
   return 0;
 }
 

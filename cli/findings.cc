@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include "proto/printable.h"
+
 namespace farcall::cli {
 
 bool Findings::Say(bool good, const std::string& what, const std::string& remedy) {
@@ -12,14 +14,14 @@ bool Findings::Say(bool good, const std::string& what, const std::string& remedy
     if (!good && !remedy.empty()) list_.back()["remedy"] = remedy;
     return good;
   }
-  std::printf("%-5s %s\n", good ? "ok" : "FAIL", what.c_str());
+  std::printf("%-5s %s\n", good ? "ok" : "FAIL", Printable(what, kMaxMessageBytes).c_str());
   if (!good && !remedy.empty()) std::printf("      %s\n", remedy.c_str());
   return good;
 }
 
 void Findings::Note(const std::string& what) {
   if (!json_) {
-    std::printf("      %s\n", what.c_str());
+    std::printf("      %s\n", Printable(what, kMaxMessageBytes).c_str());
   } else if (!list_.empty()) {
     list_.back()["notes"].push_back(what);
   }
@@ -29,8 +31,8 @@ void Findings::Finish() {
   if (!json_) return;
   nlohmann::ordered_json whole = {{"ok", good_}, {"findings", list_}};
   whole.update(extra_);
-  // Paths and messages may hold any bytes.
-  std::printf("%s\n", whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  // Paths and messages may hold any bytes; a terminal is to see ASCII.
+  std::printf("%s\n", whole.dump(2, ' ', true, nlohmann::json::error_handler_t::replace).c_str());
 }
 
 }  // namespace farcall::cli

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "proto/hex.h"
+#include "proto/printable.h"
 #include "proto/session_features.h"
 #include "transport/handshake.h"
 
@@ -26,13 +27,6 @@ std::string RunName(const Hello& hello) {
   if (hello.vgpu.empty()) return "";
   Hash256 hash = Sha256(std::as_bytes(std::span(hello.vgpu)));
   return "run-" + HexOf(std::span(hash).first(16));
-}
-
-std::string Printable(const std::string& text) {
-  std::string clean = text.substr(0, 64);
-  std::replace_if(
-      clean.begin(), clean.end(), [](unsigned char c) { return c < 32 || c > 126; }, '?');
-  return clean;
 }
 
 Status ToStatus(const Outcome& outcome) {

@@ -4,15 +4,20 @@
 #include "proto/handshake.h"
 
 #include "proto/codec.h"
+#include "proto/printable.h"
 
 namespace farcall {
 namespace {
 
 // Bounds that no honest peer reaches; they cap what one message can make the other side hold.
-constexpr size_t kMaxStrings = 256;
+constexpr size_t kMaxVariables = 64;
 constexpr size_t kMaxWindows = 64;
 constexpr size_t kMaxDevices = 256;
 constexpr size_t kMaxEndpoints = 16;
+constexpr size_t kMaxAttributes = 1024;
+constexpr size_t kMaxCallBytes = 8192;  // of a bitmap
+constexpr size_t kMaxKnownImages = 65536;
+constexpr size_t kMaxLibraries = 1024;
 
 class Out {
  public:
@@ -24,19 +29,19 @@ class Out {
   void Appended(const T& value) {
     Scalar(value);
   }
-  void AppendedText(const std::string& value) { Text(value); }
+  void AppendedText(const std::string& value, size_t max_bytes) { Text(value, max_bytes); }
   template <WireScalar T>
-  void AppendedScalars(const std::vector<T>& value) {
-    Scalars(value);
+  void AppendedScalars(const std::vector<T>& value, size_t max_count) {
+    Scalars(value, max_count);
   }
   void Flag(const bool& value) { builder_.Put<uint8_t>(value ? 1 : 0); }
-  void Text(const std::string& value) { builder_.PutString(value); }
+  void Text(const std::string& value, size_t) { builder_.PutString(value); }
   template <size_t kBytes>
   void Array(const std::array<uint8_t, kBytes>& value) {
     builder_.PutBytes(value.data(), kBytes);
   }
   template <WireScalar T>
-  void Scalars(const std::vector<T>& value) {
+  void Scalars(const std::vector<T>& value, size_t) {
     builder_.PutBytes(value.data(), value.size() * sizeof(T));
   }
   template <typename T, typename WalkItem>
@@ -66,19 +71,25 @@ class In {
       Scalar(value);
     }
   }
-  void AppendedText(std::string& value) {
+  void AppendedText(std::string& value, size_t max_bytes) {
     if (reader_.ok() && reader_.remaining_bytes() != 0) {
-      Text(value);
+      Text(value, max_bytes);
     }
   }
   template <WireScalar T>
-  void AppendedScalars(std::vector<T>& value) {
+  void AppendedScalars(std::vector<T>& value, size_t max_count) {
     if (reader_.ok() && reader_.remaining_bytes() >= sizeof(uint64_t)) {  // of its count
-      Scalars(value);
+      Scalars(value, max_count);
     }
   }
   void Flag(bool& value) { value = reader_.Get<uint8_t>() != 0; }
-  void Text(std::string& value) { value = reader_.GetString(); }
+  void Text(std::string& value, size_t max_bytes) {
+    std::string_view text = reader_.GetString();
+    if (text.size() > max_bytes) {
+      return reader_.Fail();
+    }
+    value = text;
+  }
   template <size_t kBytes>
   void Array(std::array<uint8_t, kBytes>& value) {
     std::span<const std::byte> bytes = reader_.GetBytes();
@@ -88,9 +99,9 @@ class In {
     std::memcpy(value.data(), bytes.data(), kBytes);
   }
   template <WireScalar T>
-  void Scalars(std::vector<T>& value) {
+  void Scalars(std::vector<T>& value, size_t max_count) {
     std::span<const std::byte> bytes = reader_.GetBytes();
-    if (bytes.size() % sizeof(T) != 0) {
+    if (bytes.size() % sizeof(T) != 0 || bytes.size() / sizeof(T) > max_count) {
       return reader_.Fail();
     }
     value.resize(bytes.size() / sizeof(T));
@@ -125,28 +136,28 @@ auto WalkWindow = [](auto& io, auto& window) {
   io.Scalar(window.bytes);
 };
 auto WalkVariable = [](auto& io, auto& variable) {
-  io.Text(variable.first);
-  io.Text(variable.second);
+  io.Text(variable.first, kMaxNameBytes);
+  io.Text(variable.second, kMaxVariableBytes);
 };
 auto WalkDevice = [](auto& io, auto& device) {
-  io.Text(device.name);
+  io.Text(device.name, kMaxNameBytes);
   io.Array(device.uuid);
   io.Scalar(device.total_bytes);
-  io.Text(device.pci_bus_id);
-  io.Scalars(device.attributes);
-  io.Scalars(device.limits);
+  io.Text(device.pci_bus_id, kMaxNameBytes);
+  io.Scalars(device.attributes, kMaxAttributes);
+  io.Scalars(device.limits, kMaxAttributes);
   io.Scalar(device.least_priority);
   io.Scalar(device.greatest_priority);
   io.Scalar(device.granularity_bytes);
   io.Flag(device.has_vmm);
-  io.Scalars(device.peer_access);
+  io.Scalars(device.peer_access, kMaxDevices);
 };
 
 template <typename Io, typename T>
 void WalkGreeting(Io& io, T& value) {
   io.Array(value.nonce);
   io.Flag(value.needs_token);
-  io.Text(value.server_version);
+  io.Text(value.server_version, kMaxNameBytes);
 }
 
 template <typename Io, typename T>
@@ -158,24 +169,24 @@ void WalkHello(Io& io, T& value) {
   io.Scalar(value.received_chunks);
   io.Array(value.nonce);
   io.Array(value.proof);
-  io.Text(value.vgpu);
+  io.Text(value.vgpu, kMaxNameBytes);
   io.Scalar(value.quota.memory_bytes);
   io.Scalar(value.quota.share_milli);
   io.Scalar(value.quota.limit_milli);
   io.Scalar(value.quota.priority);
   io.Scalar(value.pid);
-  io.Text(value.user);
-  io.Text(value.host);
-  io.Text(value.program);
-  io.Text(value.client_version);
-  io.List(value.environment, kMaxStrings, WalkVariable);
+  io.Text(value.user, kMaxNameBytes);
+  io.Text(value.host, kMaxNameBytes);
+  io.Text(value.program, kMaxPathBytes);
+  io.Text(value.client_version, kMaxNameBytes);
+  io.List(value.environment, kMaxVariables, WalkVariable);
   io.List(value.device_windows, kMaxWindows, WalkWindow);
   io.List(value.host_windows, kMaxWindows, WalkWindow);
   io.Scalar(value.shim_driver_version);
   io.Appended(value.features);
   io.Appended(value.devices);
-  io.AppendedText(value.claim);
-  io.AppendedText(value.lease);
+  io.AppendedText(value.claim, kMaxNameBytes);
+  io.AppendedText(value.lease, kMaxLeaseTextBytes);
   io.Appended(value.quota.net_bytes_per_s);
 }
 
@@ -191,27 +202,28 @@ void WalkWelcome(Io& io, T& value) {
   io.Scalar(value.lanes);
   io.Scalar(value.grace_ms);
   io.Scalar(value.heartbeat_ms);
-  io.Text(value.server_version);
-  io.Text(value.server_host);
-  io.Text(value.device_kind);
-  io.Scalars(value.supported_calls);
-  io.Scalars(value.known_images);
+  io.Text(value.server_version, kMaxNameBytes);
+  io.Text(value.server_host, kMaxNameBytes);
+  io.Text(value.device_kind, kMaxNameBytes);
+  io.Scalars(value.supported_calls, kMaxCallBytes);
+  io.Scalars(value.known_images, kMaxKnownImages);
   io.List(value.devices, kMaxDevices, WalkDevice);
   io.Appended(value.features);
-  io.AppendedScalars(value.libraries);
+  io.AppendedScalars(value.libraries, kMaxLibraries);
 }
 
 template <typename Io, typename T>
 void WalkRefuse(Io& io, T& value) {
   io.Scalar(value.code);
-  io.Text(value.message);
+  io.Text(value.message, kMaxRefusalBytes);
 }
 
 template <typename Io, typename T>
 void WalkRedirect(Io& io, T& value) {
-  io.List(value.endpoints, kMaxEndpoints, [](auto& inner, auto& url) { inner.Text(url); });
-  io.Text(value.lease);
-  io.Text(value.claim);
+  io.List(value.endpoints, kMaxEndpoints,
+          [](auto& inner, auto& url) { inner.Text(url, kMaxPathBytes); });
+  io.Text(value.lease, kMaxLeaseTextBytes);
+  io.Text(value.claim, kMaxNameBytes);
 }
 
 Status Malformed(const char* what, size_t bytes) {
@@ -238,7 +250,8 @@ std::vector<std::byte> Encode(const Welcome& value) {
 }
 std::vector<std::byte> Encode(const Refuse& value) {
   Out out;
-  WalkRefuse(out, value);
+  Refuse cut{value.code, value.message.substr(0, kMaxRefusalBytes)};
+  WalkRefuse(out, cut);
   return out.Take();
 }
 std::vector<std::byte> Encode(const Redirect& value) {
@@ -292,6 +305,7 @@ Result<Refuse> DecodeRefuse(std::span<const std::byte> body) {
   if (!in.ok()) {
     return Malformed("REFUSE", body.size());
   }
+  value.message = Printable(value.message, kMaxRefusalBytes);
   return value;
 }
 

@@ -18,6 +18,12 @@ namespace farcall {
 inline constexpr uint32_t kHandshakeMagic = 0x31484346;  // "FCH1"
 inline constexpr size_t kMaxHelloBytes = 256u << 10;
 inline constexpr size_t kMaxWelcomeBytes = 4u << 20;
+// What an honest peer stays below; a packet with more cannot be read.
+inline constexpr size_t kMaxNameBytes = 255;       // of a host, a user, a vGPU, a claim, a device
+inline constexpr size_t kMaxPathBytes = 4096;      // of a program, a URL
+inline constexpr size_t kMaxVariableBytes = 4096;  // of a forwarded variable's value
+inline constexpr size_t kMaxLeaseTextBytes = 8192;  // lease_token.h has less
+inline constexpr size_t kMaxRefusalBytes = 2048;
 
 using Nonce = std::array<uint8_t, 32>;
 using SessionId = std::array<uint8_t, 16>;

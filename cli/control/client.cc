@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
+#include "proto/printable.h"
 #include "server/supervisor/control_path.h"
 
 namespace farcall::cli {
@@ -43,7 +44,7 @@ std::unique_ptr<pb::Control::Stub> Dial(const std::string& path) {
 std::string Explain(const grpc::Status& status, const std::string& path) {
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE)
     return path + ": nobody answers (the server has ended, or this user may not ask)";
-  return status.error_message();
+  return Printable(status.error_message(), kMaxMessageBytes);
 }
 
 }  // namespace farcall::cli

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "pool/tls.h"
+#include "proto/printable.h"
 #include "proto/session_features.h"
 #include "server/supervisor/serve_options.h"
 #include "transport/channel.h"
@@ -78,7 +79,9 @@ Result<pool::v1::PoolStatus> PoolClient::Ask() {
   if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
   pool::v1::PoolStatus status;
   grpc::Status asked = hosts_->Status(&context, {}, &status);
-  if (!asked.ok()) return Status(Code::kUnavailable, endpoint_ + ": " + asked.error_message());
+  if (!asked.ok())
+    return Status(Code::kUnavailable,
+                  endpoint_ + ": " + Printable(asked.error_message(), kMaxMessageBytes));
   return status;
 }
 

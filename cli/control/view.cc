@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "proto/byte_rate.h"
+#include "proto/printable.h"
 
 namespace farcall::cli {
 
@@ -22,16 +23,9 @@ std::string Format(const char* format, double value) {
   return text;
 }
 
-// Clients' texts reach a terminal.
-std::string Printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
-  return text;
-}
-
 // The program's name, without its folder.
 std::string NameOf(const std::string& program) {
-  return Printable(program.substr(program.rfind('/') + 1));
+  return program.substr(program.rfind('/') + 1);
 }
 
 std::string UsedOfQuota(const pb::VgpuDevice& device) {
@@ -73,8 +67,7 @@ void AddSessions(const pb::ServerStatus& status, std::vector<Row>* rows) {
         bool used = device.charged_bytes() != 0 || vgpu.devices_size() == 1;
         if (!used) continue;
         rows->push_back({std::to_string(session.number()), vgpu.id(),
-                         std::to_string(device.device()),
-                         Printable(session.user() + "@" + session.host()),
+                         std::to_string(device.device()), session.user() + "@" + session.host(),
                          std::to_string(session.pid()), NameOf(session.program()),
                          AgeText(session.age_ms()), UsedOfQuota(device), StateOf(session, device)});
       }
@@ -110,7 +103,7 @@ Row VgpuHeads(bool swaps) {
 void AddVgpus(const pb::ServerStatus& status, bool swaps, std::vector<Row>* rows) {
   for (const pb::Vgpu& vgpu : status.vgpus()) {
     for (const pb::VgpuDevice& device : vgpu.devices()) {
-      rows->push_back({vgpu.id(), Printable(vgpu.owner()), std::to_string(device.device()),
+      rows->push_back({vgpu.id(), vgpu.owner(), std::to_string(device.device()),
                        std::to_string(vgpu.sessions_size()),
                        vgpu.priority().empty() ? "-" : vgpu.priority(),
                        vgpu.share_milli() == 0 ? "-" : MilliText(vgpu.share_milli()),
@@ -132,7 +125,7 @@ std::vector<Row> ByHost(Row heads, const pool::v1::PoolStatus& status, const Add
     std::vector<Row> own;
     add(host.status(), &own);
     for (Row& row : own) {
-      row.insert(row.begin(), Printable(host.host()));
+      row.insert(row.begin(), host.host());
       rows.push_back(std::move(row));
     }
   }
@@ -146,7 +139,10 @@ bool Swaps(const pool::v1::PoolStatus& status) {
 
 }  // namespace
 
-std::string Table(const std::vector<Row>& rows) {
+// Clients' texts, and hosts', reach a terminal.
+std::string Table(std::vector<Row> rows) {
+  for (Row& row : rows)
+    for (std::string& cell : row) cell = Printable(cell);
   std::vector<size_t> widths;
   for (const Row& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -217,8 +213,8 @@ std::string HostTable(const pool::v1::PoolStatus& status) {
   for (const pool::v1::HostStatus& host : status.hosts()) {
     int sessions = 0;
     for (const pb::Vgpu& vgpu : host.status().vgpus()) sessions += vgpu.sessions_size();
-    rows.push_back({Printable(host.host()), host.state(),
-                    std::to_string(host.status().devices_size()), std::to_string(sessions),
+    rows.push_back({host.host(), host.state(), std::to_string(host.status().devices_size()),
+                    std::to_string(sessions),
                     AgeText(static_cast<uint64_t>(std::max<int64_t>(host.age_ms(), 0))) + " ago"});
   }
   return rows.size() == 1 ? "no hosts\n" : Table(rows);
@@ -249,7 +245,7 @@ std::string Json(const google::protobuf::Message& message) {
   options.preserve_proto_field_names = true;
   std::string text;
   (void)google::protobuf::util::MessageToJsonString(message, &text, options);
-  return text;
+  return AsciiJson(text);
 }
 
 }  // namespace farcall::cli

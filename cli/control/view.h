@@ -13,7 +13,7 @@ namespace farcall::cli {
 namespace pb = farcall::control::v1;
 
 // Columns are as wide as their widest cell; the first row is the heads.
-std::string Table(const std::vector<std::vector<std::string>>& rows);
+std::string Table(std::vector<std::vector<std::string>> rows);
 
 // "1.5GiB", "12.5%", "1h02m", "3.2s".
 std::string BytesText(uint64_t bytes);

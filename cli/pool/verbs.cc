@@ -9,6 +9,7 @@
 #include "cli/seconds.h"
 #include "pool/rest_client.h"
 #include "proto/pool.pb.h"
+#include "proto/printable.h"
 #include "server/supervisor/exit_code.h"
 
 namespace farcall::cli {
@@ -51,10 +52,10 @@ int Call(const Door& door, const std::string& method, const std::string& path,
   Status done = ReadPoolToken(door.token_file, &address.token);
   if (done.ok()) done = pool::RestCall(address, method, path, in, out, &json);
   if (!done.ok()) {
-    std::fprintf(stderr, "farcall pool: %s\n", done.message().c_str());
+    std::fprintf(stderr, "farcall pool: %s\n", Printable(done.message(), kMaxMessageBytes).c_str());
     return done.code() == Code::kInvalid ? server::kExitUsage : server::kExitFailure;
   }
-  if (door.json) std::fputs(json.c_str(), stdout);
+  if (door.json) std::fputs(AsciiJson(json).c_str(), stdout);
   return 0;
 }
 
@@ -65,9 +66,9 @@ std::string Gib(uint64_t bytes) {
 }
 
 void Print(const pb::Claim& claim) {
-  std::printf("%s  %-9s", claim.id().c_str(), claim.state().c_str());
+  std::printf("%s  %-9s", Printable(claim.id()).c_str(), Printable(claim.state()).c_str());
   if (!claim.host().empty()) {
-    std::printf("  %s", claim.host().c_str());
+    std::printf("  %s", Printable(claim.host()).c_str());
     for (uint32_t device : claim.devices()) std::printf(":%u", device);
     std::printf("  %s GiB", Gib(claim.memory_bytes()).c_str());
   }
@@ -77,7 +78,8 @@ void Print(const pb::Claim& claim) {
     std::printf("  %s", ByteRateText(claim.request().net_bytes_per_s()).c_str());
   if (claim.sessions() != 0) std::printf("  %u session(s)", claim.sessions());
   if (claim.host_lost()) std::printf("  host_lost");
-  if (!claim.reason().empty()) std::printf("  (%s)", claim.reason().c_str());
+  if (!claim.reason().empty())
+    std::printf("  (%s)", Printable(claim.reason(), kMaxMessageBytes).c_str());
   std::printf("\n");
 }
 
@@ -123,7 +125,7 @@ int Request(const Door& door, RequestFlags& flags) {
   Door silent = door;
   silent.json = false;
   if (Call(silent, "POST", "/v1/claims/" + claim.id() + ":explain", nullptr, &told) == 0)
-    std::fprintf(stderr, "%s\n", told.why().c_str());
+    std::fprintf(stderr, "%s\n", Printable(told.why(), kMaxMessageBytes).c_str());
   return 0;
 }
 
@@ -211,7 +213,9 @@ int Release(const Door& door, const std::string& id) {
 int Explain(const Door& door, const std::string& id) {
   pb::Explanation told;
   int code = Call(door, "POST", "/v1/claims/" + id + ":explain", nullptr, &told);
-  if (code == 0 && !door.json) std::printf("%s: %s\n", told.state().c_str(), told.why().c_str());
+  if (code == 0 && !door.json)
+    std::printf("%s: %s\n", Printable(told.state()).c_str(),
+                Printable(told.why(), kMaxMessageBytes).c_str());
   return code;
 }
 
@@ -219,7 +223,8 @@ int Drain(const Door& door, const std::string& name, const char* verb) {
   pb::Host host;
   int code = Call(door, "POST", "/v1/hosts/" + name + ":" + verb, nullptr, &host);
   if (code == 0 && !door.json)
-    std::printf("%s  %s  %u claim(s)\n", host.name().c_str(), host.state().c_str(), host.claims());
+    std::printf("%s  %s  %u claim(s)\n", Printable(host.name()).c_str(),
+                Printable(host.state()).c_str(), host.claims());
   return code;
 }
 
@@ -236,13 +241,15 @@ int List(const Door& door, bool hosts) {
   int code = Call(door, "GET", "/v1/hosts", nullptr, &list);
   if (code != 0 || door.json) return code;
   for (const pb::Host& host : list.hosts()) {
-    std::printf("%s  %s%s  %u claim(s)%s\n", host.name().c_str(), host.state().c_str(),
-                host.cordoned() ? ", cordoned" : "", host.claims(),
-                host.reason().empty() ? "" : ("  (" + host.reason() + ")").c_str());
+    std::printf("%s  %s%s  %u claim(s)%s\n", Printable(host.name()).c_str(),
+                Printable(host.state()).c_str(), host.cordoned() ? ", cordoned" : "", host.claims(),
+                host.reason().empty()
+                    ? ""
+                    : ("  (" + Printable(host.reason(), kMaxMessageBytes) + ")").c_str());
     for (const pb::Gpu& gpu : host.gpus())
-      std::printf("  %u  %s  %s of %s GiB  %g %%  %u claim(s)\n", gpu.index(), gpu.name().c_str(),
-                  Gib(gpu.used_bytes()).c_str(), Gib(gpu.memory_bytes()).c_str(),
-                  gpu.used_milli() / 10.0, gpu.claims());
+      std::printf("  %u  %s  %s of %s GiB  %g %%  %u claim(s)\n", gpu.index(),
+                  Printable(gpu.name()).c_str(), Gib(gpu.used_bytes()).c_str(),
+                  Gib(gpu.memory_bytes()).c_str(), gpu.used_milli() / 10.0, gpu.claims());
   }
   if (list.hosts_size() == 0) std::printf("no hosts\n");
   return 0;

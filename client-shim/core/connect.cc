@@ -3,8 +3,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
+#include "client-shim/core/log.h"
 #include "client-shim/core/stats.h"
 #include "proto/session_features.h"
 #include "transport/handshake.h"
@@ -33,6 +36,7 @@ void DescribeProcess(Hello* hello) {
   hello->host = host;
   const char* user = std::getenv("USER");
   hello->user = user != nullptr ? user : std::to_string(geteuid());
+  hello->user.resize(std::min(hello->user.size(), kMaxNameBytes));
   char path[4096];
   ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
   hello->program = length > 0 ? std::string(path, length) : "?";
@@ -42,7 +46,13 @@ void DescribeProcess(Hello* hello) {
                     FeatureBit(SessionFeature::kLibraries);
   for (std::string_view name : ForwardedVariables()) {
     const char* value = std::getenv(std::string(name).c_str());
-    if (value != nullptr) hello->environment.emplace_back(name, value);
+    if (value == nullptr) continue;
+    if (std::strlen(value) > kMaxVariableBytes) {
+      Log(LogLevel::kWarn, "%s does not reach the server: %zu bytes of at most %zu",
+          std::string(name).c_str(), std::strlen(value), kMaxVariableBytes);
+      continue;
+    }
+    hello->environment.emplace_back(name, value);
   }
 }
 

@@ -4,12 +4,16 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
+#include <string>
 #include <string_view>
 
 #include "client-shim/core/log_ring.h"
+#include "proto/printable.h"
 
 namespace farcall::client {
 
@@ -17,6 +21,9 @@ std::atomic<int> g_log_level{static_cast<int>(LogLevel::kWarn)};
 
 namespace {
 std::atomic<int> g_log_fd{STDERR_FILENO};
+bool IsPlain(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F; });
+}
 constexpr const char* kNames[] = {"off", "error", "warning", "info", "debug", "trace"};
 }  // namespace
 
@@ -32,9 +39,11 @@ void Log(LogLevel level, const char* format, ...) {
   va_end(args);
   size_t used = head + (body < 0 ? 0 : body);
   if (used > sizeof(line) - 2) used = sizeof(line) - 2;
-  // One line per message whatever a peer's text holds.
-  for (size_t i = 0; i < used; ++i) {
-    if (static_cast<unsigned char>(line[i]) < 0x20) line[i] = ' ';
+  // One line per message, and nothing for the terminal, whatever a peer's text holds.
+  if (!IsPlain(std::string_view(line, used))) {
+    const std::string clean = Printable(std::string_view(line, used), sizeof(line) - 2);
+    used = clean.size();
+    std::memcpy(line, clean.data(), used);
   }
   if (kept) KeepLogLine(level, std::string_view(line, used));
   line[used] = '\n';

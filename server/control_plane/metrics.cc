@@ -9,6 +9,8 @@
 #include <tuple>
 #include <utility>
 
+#include "proto/printable.h"
+
 namespace farcall::control_plane {
 
 namespace {
@@ -18,6 +20,7 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 
+constexpr int kMaxVgpus = 512;  // whose names clients choose: a monitor keeps each for weeks
 constexpr double kNsPerSecond = 1e9, kMilliPerOne = 1000;
 
 MetricFamily Family(const char* name, const char* help, MetricType type) {
@@ -31,6 +34,7 @@ MetricFamily Family(const char* name, const char* help, MetricType type) {
 void Add(MetricFamily* family, Labels labels, double value) {
   ClientMetric metric;
   metric.label = std::move(labels);
+  for (ClientMetric::Label& label : metric.label) label.value = Printable(label.value);
   (family->type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
   family->metric.push_back(std::move(metric));
 }
@@ -163,12 +167,20 @@ void AddSwap(const pb::ServerStatus& status, std::vector<MetricFamily>* families
 
 }  // namespace
 
-std::vector<MetricFamily> FamiliesOf(const pb::ServerStatus& status) {
+std::vector<MetricFamily> FamiliesOf(const pb::ServerStatus& whole) {
   std::vector<MetricFamily> families;
+  pb::ServerStatus status = whole;
+  MetricFamily left_out =
+      Family("farcall_vgpus_left_out", "vGPUs without series of their own: there are too many",
+             MetricType::Gauge);
+  Add(&left_out, {}, std::max(0, status.vgpus_size() - kMaxVgpus));
+  if (status.vgpus_size() > kMaxVgpus)
+    status.mutable_vgpus()->DeleteSubrange(kMaxVgpus, status.vgpus_size() - kMaxVgpus);
+  families.push_back(std::move(left_out));
   MetricFamily up = Family("farcall_up", "Whether the server answers", MetricType::Gauge);
   Add(&up, {{"version", status.version()}, {"kind", status.device_kind()}}, 1);
   families.push_back(std::move(up));
-  AddServer(status, &families);
+  AddServer(whole, &families);
   AddSwap(status, &families);
   auto each = [&](const std::function<void(const Labels&, const pb::VgpuDevice&)>& use) {
     for (const pb::Vgpu& vgpu : status.vgpus())

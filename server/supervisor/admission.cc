@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "proto/printable.h"
 #include "server/supervisor/host_name.h"
 #include "server/supervisor/supervisor.h"
 #include "server/supervisor/version.h"
@@ -37,12 +37,10 @@ void Turn(Channel& channel, Code code, const std::string& why) {
   }
 }
 
-// A peer's text in our log: short, printable.
-std::string Printable(const std::string& text) {
-  std::string clean = text.substr(0, 64);
-  std::replace_if(
-      clean.begin(), clean.end(), [](unsigned char c) { return std::isprint(c) == 0; }, '?');
-  return clean;
+// Of a long path the end, with the program's name.
+std::string ProgramText(std::string_view path) {
+  constexpr size_t kMost = 192;
+  return Printable(path.substr(path.size() - std::min(path.size(), kMost)), kMost);
 }
 
 // What is to be done, last first, unless all goes well.
@@ -206,11 +204,12 @@ std::unique_ptr<Supervisor::Worker> Supervisor::NewWorker(const Hello& hello,
     }
   }
   worker->mps_group = MpsGroupOf(grant);
-  worker->who = "session " + number + " (" + Printable(hello.user) + "@" + Printable(hello.host) +
-                " pid " + std::to_string(hello.pid) + " " + Printable(hello.program) + ")";
   worker->client_user = Printable(hello.user);
-  worker->program = Printable(hello.program);
-  worker->client_host = hello.host;
+  worker->client_host = Printable(hello.host);
+  worker->told_host = hello.host;
+  worker->program = ProgramText(hello.program);
+  worker->who = "session " + number + " (" + worker->client_user + "@" + worker->client_host +
+                " pid " + std::to_string(hello.pid) + " " + worker->program + ")";
   worker->client_pid = hello.pid;
   worker->since = Clock::now();
   return worker;

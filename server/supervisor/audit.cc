@@ -45,8 +45,8 @@ void Audit::Note(const char* event, nlohmann::json fields) {
   if (file_ < 0) return;
   fields["time"] = Now();
   fields["event"] = event;
-  // A client's text may be anything but UTF-8.
-  std::string line = fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  // In ASCII: people read it in terminals.
+  std::string line = fields.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
   std::lock_guard lock(mutex_);
   if (write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     spdlog::error("the audit file misses a line: {}", line);

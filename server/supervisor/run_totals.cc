@@ -5,15 +5,18 @@
 #include <cstdio>
 #include <fstream>
 
+#include "proto/printable.h"
+
 namespace farcall::server {
 
 namespace {
 
-std::string Quoted(const std::string& text) {
+std::string Quoted(const std::string& name) {
+  const std::string text = Printable(name, kMaxMessageBytes);
   std::string quoted = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
-    quoted += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    quoted += c;
   }
   return quoted + "\"";
 }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "server/supervisor/exit_code.h"
+#include "server/supervisor/log_format.h"
 #include "server/supervisor/supervisor.h"
 
 namespace farcall::server {
@@ -40,7 +41,7 @@ Status ListenAll(const ServeOptions& options, HandshakeServer* door,
 int Serve(const ServeOptions& options) {
   auto logger = spdlog::stderr_color_mt("farcall");
   spdlog::set_default_logger(logger);
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  spdlog::set_formatter(MakeLogFormatter("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v"));
   spdlog::set_level(spdlog::level::from_str(options.log_level));
 
   if (Status checked = CheckServeOptions(options); !checked.ok()) {

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "proto/printable.h"
 #include "server/supervisor/exit_code.h"
 
 namespace farcall::server {
@@ -171,14 +172,14 @@ void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
   ControlMessage answer;
   answer.id = message.id;
   if (message.type == ControlType::kEnded) {
-    worker.ended = message.Text();
+    worker.ended = Printable(message.Text(), kMaxMessageBytes);
     totals_.bytes_up += message.a;
     totals_.bytes_down += message.b;
     return;
   }
   if (message.type == ControlType::kSkipped) {
     spdlog::warn("kernel {}: {} launches skipped, machine code alone", message.Text(), message.a);
-    totals_.skipped[std::string(message.Text())] += message.a;
+    totals_.skipped[Printable(message.Text(), kMaxMessageBytes)] += message.a;
     return;
   }
   if (leases_.Hear(worker.process.control, message, SteadyNow()) ||
@@ -238,7 +239,7 @@ void Supervisor::ListProcesses(Worker& worker, const ControlMessage& question) {
     auto charge = other->charges.find(question.device);
     uint64_t bytes = charge == other->charges.end() ? 0 : charge->second.bytes();
     bytes += overhead_ == nullptr ? 0 : overhead_->charged_bytes(control, question.device);
-    if (other->vgpu != worker.vgpu || other->client_host != worker.client_host || bytes == 0) {
+    if (other->vgpu != worker.vgpu || other->told_host != worker.told_host || bytes == 0) {
       continue;
     }
     if (answer.a++ >= question.a && answer.b < kProcessesPerMessage) {

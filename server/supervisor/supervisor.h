@@ -77,7 +77,8 @@ class Supervisor {
     SessionKey key{};
     std::string vgpu, who, ended;  // `ended`: the cause the worker told
     uint64_t number = 0;
-    std::string client_user, client_host, program;
+    std::string client_user, client_host, program;  // printable
+    std::string told_host;                          // client_host as it came, to be compared
     uint32_t client_pid = 0;
     std::optional<uid_t> user;   // its own; none: the server's
     std::vector<int> devices;    // the session's, by the server's numbers

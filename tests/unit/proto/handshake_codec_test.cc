@@ -243,5 +243,38 @@ TEST(HashTest, TheProofBindsEachOfItsParts) {
   }
 }
 
+TEST(HandshakeCodec, RefusesTextsLongerThanAnHonestPeersOwn) {
+  const Hello whole = FullHello();
+  ASSERT_TRUE(DecodeHello(Encode(whole)).ok());
+  for (std::string Hello::*field :
+       {&Hello::vgpu, &Hello::user, &Hello::host, &Hello::client_version, &Hello::claim}) {
+    Hello hello = whole;
+    hello.*field = std::string(kMaxNameBytes, 'x');
+    EXPECT_TRUE(DecodeHello(Encode(hello)).ok());
+    hello.*field += 'x';
+    EXPECT_EQ(DecodeHello(Encode(hello)).status().code(), Code::kMalformed);
+  }
+  Hello hello = whole;
+  hello.program = std::string(kMaxPathBytes + 1, 'x');
+  EXPECT_FALSE(DecodeHello(Encode(hello)).ok());
+  hello = whole;
+  hello.lease = std::string(kMaxLeaseTextBytes + 1, 'x');
+  EXPECT_FALSE(DecodeHello(Encode(hello)).ok());
+  hello = whole;
+  hello.environment = {{"A", std::string(kMaxVariableBytes + 1, 'x')}};
+  EXPECT_FALSE(DecodeHello(Encode(hello)).ok());
+  Welcome welcome = FullWelcome();
+  welcome.server_host = std::string(kMaxNameBytes + 1, 'x');
+  EXPECT_FALSE(DecodeWelcome(Encode(welcome)).ok());
+}
+
+TEST(HandshakeCodec, ARefusalIsOnePrintableLine) {
+  Refuse refuse{Code::kRefused, "no\n\x1b[31mfarcall: all is well" + std::string(10'000, 'x')};
+  Result<Refuse> read = DecodeRefuse(Encode(refuse));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->message.substr(0, 8), "no\\n\\x1b");
+  EXPECT_LE(read->message.size(), kMaxRefusalBytes);
+}
+
 }  // namespace
 }  // namespace farcall

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A peer's text for people and for programs that read lines: terminals, logs, tables, labels.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace farcall {
+
+inline constexpr size_t kMaxShownBytes = 96;     // a name's
+inline constexpr size_t kMaxMessageBytes = 512;  // a sentence's
+
+// `text` with all escaped that would not be seen as it is: control characters (\n, \x1b), bytes
+// that are no UTF-8 (\xff), and characters that turn the direction of writing, hide, or end a line
+// (\u{202e}). More than `max_bytes` of the result are cut, which "..." at its end says. What is
+// printable already stays as it is, so that text may pass through more than once.
+std::string Printable(std::string_view text, size_t max_bytes = kMaxShownBytes);
+
+// JSON whose strings hold such characters as they are: the same JSON, in ASCII, for a terminal.
+std::string AsciiJson(std::string_view json);
+
+}  // namespace farcall
