@@ -138,6 +138,7 @@ int Bench(const BenchFlags& flags) {
       return Fail(started.message());
     }
     settings.endpoint = server->url();
+    settings.is_private = true;
     setenv("FARCALL_TOKEN", server->token().c_str(), 1);
   }
   for (const auto& [name, value] : ClientEnvironment(settings)) {

@@ -59,10 +59,10 @@ std::string HeadersFolder() {
 }
 
 // XLA's switch, unless the user has set it or keeps switches in a file.
-std::string XlaDataFlags() {
+std::string XlaDataFlags(const std::string& endpoint) {
   const char* before = std::getenv("XLA_FLAGS");
   std::string flags = before == nullptr ? "" : before;
-  const std::string folder = CudaDataRoot();
+  const std::string folder = CudaDataRoot(endpoint);
   const size_t first = flags.find_first_not_of(" \t\n");
   if (folder.empty() || flags.find("--xla_gpu_cuda_data_dir") != std::string::npos ||
       (first != std::string::npos && flags[first] != '-')) {
@@ -73,11 +73,14 @@ std::string XlaDataFlags() {
 
 }  // namespace
 
-std::string CudaDataRoot() {
+std::string CudaDataRoot(std::string endpoint) {
   const auto settings = client::Settings::Load(client::Settings::Files());
   const std::string cache = settings.CacheFolder();
-  return cache.empty() || settings.Find("libdevice").value == "0" ? ""
-                                                                  : client::CudaDataFolder(cache);
+  if (cache.empty() || settings.Find("libdevice").value == "0") return "";
+  if (endpoint.empty()) endpoint = settings.Find("endpoint").value;
+  std::string token;
+  (void)settings.FindToken(&token);  // the program will say so
+  return client::CudaDataFolder(cache, client::ServerScope(endpoint, token));
 }
 
 std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientSettings& settings) {
@@ -86,6 +89,10 @@ std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientS
     if (!value.empty()) environment.emplace_back(name, value);
   };
   add("FARCALL_ENDPOINT", settings.endpoint);
+  if (settings.is_private) {
+    add("FARCALL_PRIVATE_SERVER", settings.endpoint);
+    setenv("FARCALL_PRIVATE_SERVER", settings.endpoint.c_str(), 1);  // for ServerScope here
+  }
   add("FARCALL_MEM", settings.quota.mem);
   add("FARCALL_SHARE", settings.quota.share);
   add("FARCALL_LIMIT", settings.quota.limit);
@@ -103,7 +110,7 @@ std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientS
   add("LD_LIBRARY_PATH", path);
   if (settings.thin) {
     add("CUDA_PATH", HeadersFolder());
-    add("XLA_FLAGS", XlaDataFlags());
+    add("XLA_FLAGS", XlaDataFlags(settings.endpoint));
   }
   return environment;
 }

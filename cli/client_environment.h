@@ -17,12 +17,14 @@ std::string OwnPath();
 
 // The folder that XLA is told for its CUDA data: in the user's cache, filled by the program that
 // needs it (client-shim/cudart/libdevice.h). "": switched off, or no cache.
-std::string CudaDataRoot();
+//   endpoint  whose file it is; "": of the settings
+std::string CudaDataRoot(std::string endpoint = "");
 
 struct ClientSettings {
   std::string endpoint, stats, count, claim;
   QuotaFlags quota;
   bool thin = false;
+  bool is_private = false;  // `endpoint` is of a server of our own (settings.h, ServerScope)
 };
 // Names and values, LD_LIBRARY_PATH with what the environment holds already.
 std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientSettings& settings);

@@ -240,6 +240,7 @@ void ExamineProgram(const ProgramQuestion& question, Findings& findings) {
                       "name a server with --endpoint, or a device with --device"))
       return;
     settings.endpoint = server.url();
+    settings.is_private = true;
   }
   auto environment = ClientEnvironment(settings);
   if (!server.token().empty()) environment.emplace_back("FARCALL_TOKEN", server.token());

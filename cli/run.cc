@@ -152,6 +152,7 @@ int Run(RunFlags& flags) {
     if (is_reported && !folder) return Fail(no_folder);
     if (is_reported) setenv("FARCALL_COUNTERS", folder->path().c_str(), 1);
     flags.settings.endpoint = server.url();
+    flags.settings.is_private = true;
     setenv("FARCALL_TOKEN", server.token().c_str(), 1);
   }
   if (!flags.log.empty()) setenv("FARCALL_LOG", flags.log.c_str(), 1);

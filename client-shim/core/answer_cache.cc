@@ -21,6 +21,7 @@
 #include "client-shim/core/devices.h"
 #include "client-shim/core/log.h"
 #include "client-shim/core/record_file.h"
+#include "client-shim/core/server_scope.h"
 #include "client-shim/core/session.h"
 #include "client-shim/core/settings.h"
 #include "client-shim/core/thread_state.h"
@@ -75,13 +76,13 @@ void Append(std::string* text, const T& value) {
   text->append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-// All that an answer may depend on besides the question: the library, the driver, the device of
-// this thread's context, and what of the environment the server's libraries get to see.
+// All that an answer may depend on besides the question: who gives it, the library, the driver, the
+// device of this thread's context, and what of the environment the server's libraries get to see.
 std::string Identity(uint8_t library, int64_t version) {
   const Welcome& welcome = CurrentSession()->welcome();
   const Context* context = CurrentContext();
   const Device* device = FindDevice(context == nullptr ? 0 : context->device);
-  std::string text = "farcall-answers-1|" + welcome.device_kind + "|" +
+  std::string text = "farcall-answers-2|" + SessionScope() + "|" + welcome.device_kind + "|" +
                      std::to_string(welcome.driver_version) + "|" + device->snapshot->name + "|";
   Append(&text, library);
   Append(&text, version);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What libraries answered to pure questions (sizes, heuristics, what a descriptor takes), kept on
-// disk for later runs: a file of records for each library of one version on one kind of device.
+// disk for later runs: a file of records for each library of one version on one kind of device of
+// one server.
 #pragma once
 
 #include <cstddef>

@@ -22,18 +22,6 @@ std::string Get(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-bool ReadFirstLine(const std::string& path, std::string* line) {
-  FILE* file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) return false;
-  char buffer[4096];
-  size_t got = std::fread(buffer, 1, sizeof(buffer), file);
-  std::fclose(file);
-  line->assign(buffer, got);
-  line->resize(line->find_first_of("\r\n") == std::string::npos ? line->size()
-                                                                : line->find_first_of("\r\n"));
-  return true;
-}
-
 // What is wrong with a setting, in the words of where it came from.
 std::string Wrong(const Setting& setting, const char* name, const std::string& right) {
   bool from_file = setting.source.find('/') != std::string::npos;
@@ -100,13 +88,15 @@ Config* Load() {
   const Settings settings = Settings::Load(Settings::Files());
   LoadLog(settings);
   config->endpoint = settings.Find("endpoint").value;
-  config->token = settings.Find("token").value;
-  Setting token_file = settings.Find("token_file");
-  if (config->token.empty() && !token_file.value.empty() &&
-      !ReadFirstLine(token_file.value, &config->token)) {
-    config->error = Wrong(token_file, "token_file", "cannot be read");
+  if (!settings.FindToken(&config->token)) {
+    config->error = Wrong(settings.Find("token_file"), "token_file", "cannot be read");
   }
+  config->server_scope = ServerScope(config->endpoint, config->token);
   config->vgpu = Get("FARCALL_VGPU");
+  if (config->vgpu.size() > kMaxNameBytes) {
+    config->error = "FARCALL_VGPU has " + std::to_string(config->vgpu.size()) + " bytes; at most " +
+                    std::to_string(kMaxNameBytes);
+  }
   config->claim = settings.Find("claim").value;
   Setting count = settings.Find("count");
   if (!count.value.empty() && !ParseCount(count.value, &config->devices))

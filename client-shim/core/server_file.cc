@@ -136,8 +136,10 @@ bool IsWanted() {
 
 // "": switched off, or no cache.
 const std::string& Folder() {
-  static const auto* folder = new std::string(
-      IsWanted() && !GetConfig().cache_dir.empty() ? CudaDataFolder(GetConfig().cache_dir) : "");
+  static const auto* folder =
+      new std::string(IsWanted() && !GetConfig().cache_dir.empty()
+                          ? CudaDataFolder(GetConfig().cache_dir, GetConfig().server_scope)
+                          : "");
   return *folder;
 }
 

@@ -11,7 +11,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
+#include "proto/handshake.h"
+#include "proto/hex.h"
 #include "proto/nearest.h"
 
 namespace farcall::client {
@@ -125,6 +128,31 @@ Setting Settings::Find(std::string_view name) const {
   if (!value.empty()) return {value, variable};
   auto found = from_files_.find(name);
   return found == from_files_.end() ? Setting() : found->second;
+}
+
+bool Settings::FindToken(std::string* token) const {
+  *token = Find("token").value;
+  const std::string path = Find("token_file").value;
+  if (!token->empty() || path.empty()) return true;
+  FILE* file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) return false;
+  char buffer[4096];
+  token->assign(buffer, std::fread(buffer, 1, sizeof(buffer), file));
+  std::fclose(file);
+  token->resize(std::min(token->find_first_of("\r\n"), token->size()));
+  return true;
+}
+
+std::string ServerScope(const std::string& endpoint, const std::string& token) {
+  constexpr size_t kScopeBytes = 16;
+  const bool is_private = !endpoint.empty() && Variable("FARCALL_PRIVATE_SERVER") == endpoint;
+  std::string text = "farcall-server-1|private";
+  if (!is_private) {
+    const Hash256 secret = Sha256(std::as_bytes(std::span(token)));
+    text = "farcall-server-1|" + (token.empty() ? "open" : HexOf(secret)) + "|" + endpoint;
+  }
+  const Hash256 hash = Sha256(std::as_bytes(std::span(text)));
+  return HexOf(std::span(hash).first(kScopeBytes));
 }
 
 }  // namespace farcall::client

@@ -28,6 +28,8 @@ class Settings {
   static const std::vector<std::string_view>& Names();
   // FARCALL_CACHE_DIR, else $XDG_CACHE_HOME/farcall or ~/.cache/farcall; "": none.
   std::string CacheFolder() const;
+  // `token`, or the first line of `token_file`.   False: that file cannot be read
+  bool FindToken(std::string* token) const;
   // One line if a file cannot be used: the file, what is wrong, what would be right.
   const std::string& error() const { return error_; }
 
@@ -37,10 +39,17 @@ class Settings {
   std::string error_;
 };
 
+// Names a server in the names of what is kept of its answers: no server's answers serve another.
+//   endpoint  as it was asked for: a pool's hosts are told apart by theirs (answer_cache.h)
+//   token     what the server had to know; "": whoever answers there
+// `farcall run` starts a server for each run and names it in FARCALL_PRIVATE_SERVER: all such are
+// one.
+std::string ServerScope(const std::string& endpoint, const std::string& token);
+
 // Where in a cache the server's nvvm/libdevice is kept (server_file.h): what XLA calls its CUDA
 // data directory.
-inline std::string CudaDataFolder(const std::string& cache) {
-  return cache + "/cuda";
+inline std::string CudaDataFolder(const std::string& cache, const std::string& scope) {
+  return cache + "/cuda/" + scope;
 }
 
 }  // namespace farcall::client

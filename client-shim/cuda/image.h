@@ -45,7 +45,7 @@ class Image {
   // The server forgot it: the next Offer sends.
   void Unsend();
 
-  // Knowledge from earlier runs: filed by image, device, driver and options.
+  // Knowledge from earlier runs: filed by server, image, device, driver and options.
   void OpenCache(const std::string& key);
   bool known_to_load() const { return known_to_load_; }
   void RememberLoad();

@@ -8,6 +8,7 @@
 #include "client-shim/core/config.h"
 #include "client-shim/core/log.h"
 #include "client-shim/core/record_file.h"
+#include "client-shim/core/server_scope.h"
 #include "client-shim/cuda/image.h"
 #include "client-shim/cuda/module.h"
 #include "proto/codec.h"
@@ -34,7 +35,7 @@ void TellOnce(const std::string& folder, int error) {
 void Image::OpenCache(const std::string& key) {
   const std::string& folder = GetConfig().cache_dir;
   if (folder.empty()) return;
-  std::string text = "farcall-kernels-1|" + HexOf(hash_) + "|" + key;
+  std::string text = "farcall-kernels-2|" + SessionScope() + "|" + HexOf(hash_) + "|" + key;
   std::string name = HexOf(Sha256(std::as_bytes(std::span(text))));
   std::lock_guard lock(mutex_);
   cache_path_ = folder + "/client/" + name;

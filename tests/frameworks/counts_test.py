@@ -13,7 +13,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "session"))
-from harness import FARCALL, Server, link_proxy, run  # noqa: E402
+from harness import FARCALL, Server, link_proxy, proxy_of, run  # noqa: E402
 
 EXAMPLES = HERE.parent.parent / "examples/pytorch"
 VENV = os.environ.get("FARCALL_VENV", "torch-2.15-cu13")
@@ -25,7 +25,7 @@ class Measured:
     """One run: what the shim wrote, what the proxy saw between the marks, what the program printed."""
 
     def __init__(self, python, server, *command, cache, **environment):
-        proxy = link_proxy.LinkProxy(("127.0.0.1", server.port), mark_ids=link_proxy.call_ids(*MARKS))
+        proxy = proxy_of(server, mark_ids=link_proxy.call_ids(*MARKS))
         client = run(proxy.url, python, *command, environment={"FARCALL_CACHE_DIR": cache, "PYTHONDONTWRITEBYTECODE": "1", **environment})
         proxy.close()
         assert client.process.returncode == 0, "\n".join(client.out[-20:] + client.err[-20:])

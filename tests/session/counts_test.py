@@ -3,12 +3,12 @@
 import tempfile
 import unittest
 
-from harness import BUILD, Server, link_proxy, run
+from harness import BUILD, Server, link_proxy, proxy_of, run
 
 
 class Counts(unittest.TestCase):
     def measured(self, server, *command, cache=None, marks=()):
-        proxy = link_proxy.LinkProxy(("127.0.0.1", server.port), mark_ids=link_proxy.call_ids(*marks))
+        proxy = proxy_of(server, mark_ids=link_proxy.call_ids(*marks))
         environment = {"FARCALL_CACHE_DIR": cache} if cache else {}
         client = run(proxy.url, *command, environment=environment)
         self.assertEqual(client.process.returncode, 0, (client.out, client.err))

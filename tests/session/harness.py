@@ -90,6 +90,14 @@ class Server:
         self.stop()
 
 
+def proxy_of(server, **options):
+    """A proxy before the server, always on the same port: clients keep answers by endpoint."""
+    port = getattr(server, "proxy_port", 0)
+    proxy = link_proxy.LinkProxy(("127.0.0.1", server.port), listen=("127.0.0.1", port), **options)
+    server.proxy_port = int(proxy.url.rsplit(":", 1)[1])
+    return proxy
+
+
 def waits_but_for_memory(stats):
     """Round trips less those of cuMemAlloc, which waits or not by what has been granted ahead so far: that is timing."""
     return stats["round_trips"] - stats["calls"].get("cuMemAlloc_v2", {}).get("waited", 0)

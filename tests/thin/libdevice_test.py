@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """libdevice.10.bc for XLA in a container without CUDA: fetched once, kept for the user alone, shown by XLA_FLAGS, and only to who lacks it."""
+import hashlib
 import json
 import os
 import pathlib
@@ -80,14 +81,19 @@ class Libdevice(unittest.TestCase):
         waits = json.loads(pathlib.Path(stats).read_text())["round_trips"] if os.path.exists(stats) else 0
         return json.loads(done.stdout.splitlines()[-1]), waits
 
+    def data(self, url=None):
+        """Of one server: what another sends is never read for it."""
+        scope = hashlib.sha256(f"farcall-server-1|open|{url or self.server.url}".encode()).hexdigest()[:32]
+        return self.cache / "cuda" / scope
+
     def kept(self):
-        return self.cache / "cuda/nvvm/libdevice/libdevice.10.bc"
+        return self.data() / "nvvm/libdevice/libdevice.10.bc"
 
     def test_it_is_fetched_once_and_kept_for_the_user_alone(self):
         first, waits = self.asks(SHOWN)
-        self.assertEqual(first, f"--xla_gpu_cuda_data_dir={self.cache}/cuda")
+        self.assertEqual(first, f"--xla_gpu_cuda_data_dir={self.data()}")
         self.assertEqual(self.kept().read_bytes(), WHOLE.read_bytes())
-        self.assertEqual([oct(path.stat().st_mode & 0o777) for path in (self.kept(), *list(self.kept().parents)[:4])], ["0o600"] + ["0o700"] * 4)
+        self.assertEqual([oct(path.stat().st_mode & 0o777) for path in (self.kept(), *list(self.kept().parents)[:5])], ["0o600"] + ["0o700"] * 5)
         self.assertEqual(len(list(self.kept().parent.iterdir())), 1)
         self.assertIn("XLA looks for the server's libdevice.10.bc by XLA_FLAGS", self.said)
         again, fewer = self.asks(SHOWN)
@@ -96,11 +102,11 @@ class Libdevice(unittest.TestCase):
 
     def test_the_runtime_s_first_call_shows_it_too(self):
         shown, _ = self.asks(XLA + "n = ctypes.c_int(); assert cudart.cudaGetDeviceCount(ctypes.byref(n)) == 0; print(json.dumps(flags()))")
-        self.assertEqual(shown, f"--xla_gpu_cuda_data_dir={self.cache}/cuda")
+        self.assertEqual(shown, f"--xla_gpu_cuda_data_dir={self.data()}")
 
     def test_the_user_s_flags_stay_and_come_first(self):
         shown, _ = self.asks(SHOWN, XLA_FLAGS="--xla_gpu_autotune_level=0")
-        self.assertEqual(shown, f"--xla_gpu_autotune_level=0 --xla_gpu_cuda_data_dir={self.cache}/cuda")
+        self.assertEqual(shown, f"--xla_gpu_autotune_level=0 --xla_gpu_cuda_data_dir={self.data()}")
         for own in ("--xla_gpu_cuda_data_dir=/elsewhere", "/a/file/of/flags"):
             self.assertEqual(self.asks(SHOWN, XLA_FLAGS=own)[0], own)
 
@@ -117,7 +123,7 @@ class Libdevice(unittest.TestCase):
             self.assertFalse(self.cache.joinpath("cuda").exists())
 
     def test_the_folder_is_named_when_kernels_are_registered_and_filled_when_cuda_has_begun(self):
-        named = f"--xla_gpu_cuda_data_dir={self.cache}/cuda"
+        named = f"--xla_gpu_cuda_data_dir={self.data()}"
         register = "cudart.__cudaRegisterFatBinary(None); print(json.dumps(flags()))"
         self.assertEqual(self.asks(XLA + register), (named, 0))
         self.assertFalse(self.kept().exists())
@@ -153,11 +159,11 @@ class Libdevice(unittest.TestCase):
     def test_farcall_run_thin_names_the_folder_ahead(self):
         run = [str(BUILD / "bin/farcall"), "run", "--thin", "--no-audit", "--endpoint", self.server.url, "--"]
         shown, _ = self.asks(SHOWN, before=run, XLA_FLAGS="--xla_dump_to=x")
-        self.assertEqual(shown, f"--xla_dump_to=x --xla_gpu_cuda_data_dir={self.cache}/cuda")
+        self.assertEqual(shown, f"--xla_dump_to=x --xla_gpu_cuda_data_dir={self.data()}")
         self.assertEqual(self.kept().read_bytes(), WHOLE.read_bytes())
         ptx_only = run[:2] + ["--ptx-only"] + run[2:]
         root, _ = self.asks(XLA + "print(json.dumps(os.environ['CUDA_ROOT']))", before=ptx_only)
-        self.assertEqual(root, f"{self.cache}/cuda")
+        self.assertEqual(root, f"{self.data()}")
 
 
 if __name__ == "__main__":

@@ -253,6 +253,7 @@ class LinkProxy:
             return self.counts["launches"] == self.drop_launch or self.functions.index(handle) + 1 == self.drop_function
 
     def close(self):
+        self._listener.shutdown(socket.SHUT_RDWR)  # ends accept(), so that the port is free
         self._listener.close()
         self.cut(refuse=True)
 
