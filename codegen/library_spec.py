@@ -19,13 +19,13 @@ KEYS = {
     "streams", "roles", "hand", "local", "file", "refused", "slow", "blocks", "cached", "namespace", "libraries", "quick", "server_include", "client_include",
     "contents", "fresh", "tried", "custom",
     "apart", "contextless", "names", "server_version",
-    "waits", "checks", "after", "first_api", "right",
+    "waits", "checks", "after", "first_api", "right", "idle",
 }  # fmt: skip
 STATUSES = ("type", "missing", "handle", "value", "failed", "memory", "unsupported", "internal")
 KINDS = (
     "value", "object", "object?", "new", "end", "end?", "stream", "dev", "scalar", "in", "in_bytes", "str", "out",
     "out_bytes", "inout", "result", "result_bytes", "scalar_bytes", "host_room",
-    "update", "convert", "any_bytes", "any_scalar", "inout_bytes", "target",
+    "update", "convert", "any_bytes", "any_scalar", "inout_bytes", "target", "addresses", "out_address", "out_object",
 )  # fmt: skip
 # Decoded first, so that an extent may name any of them.
 PLAIN = ("object", "object?", "new", "end", "stream", "value")
@@ -85,6 +85,13 @@ class Call:
     slow: bool = False
     blocks: bool = False
     cached: bool = False
+    idle: bool = False  # puts no work on the device
+
+    @property
+    def works(self) -> bool:
+        """Whether a call puts work on the device, as far as anybody says: the server admits and meters it."""
+        is_content = self.how in ("create", "destroy") or (self.how == "set" and not self.fresh)
+        return not (self.idle or self.cached or is_content or self.how == "apart")
 
     @property
     def name(self) -> str:
@@ -160,7 +167,7 @@ class Call:
             return "wait"
         if self.of_kind("result", "result_bytes", "inout", "inout_bytes"):
             return "wait (device pointer mode: post)"
-        return "wait" if self.of_kind("out", "out_bytes", "update") else "post, the first of its like waits" if self.tried else "post"
+        return "wait" if self.of_kind("out", "out_bytes", "out_address", "out_object", "update") else "post, the first of its like waits" if self.tried else "post"
 
 
 @dataclass(frozen=True)
@@ -251,6 +258,7 @@ class LibrarySpec:
 
     def _call(self, function: Function) -> Call:
         call = Call(function)
+        call.idle = self._listed("idle", function.name)
         if self._listed("local", function.name):
             call.how = "local"
             return call
@@ -300,7 +308,12 @@ class LibrarySpec:
         kinds: tuple[str, ...] = ()
         if kind in ("object", "object?", "new", "end"):
             kinds = self.aliases[self._object_type(param)]
-        return Plan(param.name, param.type, kind, extent, kinds, bool(found[3]), may_be_null)
+        plan = Plan(param.name, param.type, kind, extent, kinds, bool(found[3]), may_be_null)
+        if kind in ("out", "inout", "update", "result") and "*" in self.model.canonical(plan.pointee):
+            raise LibraryError(
+                f"{self.file}: {function.name}({param.type} {param.name}): what is written is a pointer: out_address or out_object"
+            )
+        return plan
 
     def _object_type(self, param: Param | Plan) -> str:
         return re.sub(r"\bconst\b|\*|\[\]", "", param.type).strip()

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "server/driver_api.h"
 #include "server/handwritten.h"
@@ -18,6 +19,12 @@ constexpr size_t kPieceBytes = 512u << 10;  // of the output, a reply
 
 LinkState* FindLink(ServeCall& call, uint64_t wire) {
   return static_cast<LinkState*>(call.ResolveExtra(HandleKind::kLinkState, wire));
+}
+
+// An archive without its members, which lie in files beside it.
+bool IsThinArchive(std::span<const std::byte> image) {
+  constexpr std::string_view kThin = "!<thin>";
+  return image.size() >= kThin.size() && std::memcmp(image.data(), kThin.data(), kThin.size()) == 0;
 }
 
 }  // namespace
@@ -71,6 +78,9 @@ Status Serve_cuLinkAddData_v2(ServeCall& call) {
     call.result = CUDA_ERROR_NOT_FOUND;
     call.detail =
         "the server has no such input of " + std::to_string(bytes) + " bytes: send it again";
+  } else if (IsThinArchive(*image)) {
+    call.result = CUDA_ERROR_INVALID_IMAGE;
+    call.detail = "cuLinkAddData: a thin archive names files of the server; send a whole one";
   } else {
     // PTX is text: the NUL behind it counts.
     bool text = type == CU_JIT_INPUT_PTX && (bytes == 0 || (*image)[bytes - 1] != std::byte{0});

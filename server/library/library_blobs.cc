@@ -10,42 +10,42 @@ namespace {
 constexpr uint64_t kEachBytes = 256;
 }  // namespace
 
+void LibraryBlobs::ChargeLocked(Blob& blob, uint64_t bytes) {
+  blob.charged_bytes += bytes;
+  held_bytes_->fetch_add(bytes);
+}
+
 bool LibraryBlobs::Append(uint64_t blob, std::span<const std::byte> bytes) {
   std::lock_guard lock(mutex_);
   auto found = blobs_.find(blob);
-  const uint64_t more = bytes.size() + (found == blobs_.end() ? kEachBytes : 0);
-  if (blob >= kServerBlob || !HasRoomFor(more)) {
-    DropLocked(blob);
+  const bool is_new = found == blobs_.end();
+  // One that a call reads stays as it is: no client of ours adds to it by then.
+  const bool is_read = !is_new && found->second.use_count() > 1;
+  const uint64_t more = bytes.size() + (is_new ? kEachBytes : 0);
+  if (blob >= kServerBlob || is_read || !HasRoomFor(more)) {
+    blobs_.erase(blob);
     return false;
   }
-  held_bytes_ += more;
-  std::shared_ptr<std::string>& held = blobs_[blob];
+  std::shared_ptr<Blob>& held = blobs_[blob];
   if (held == nullptr) {
-    held = std::make_shared<std::string>();
-  } else if (held.use_count() > 1) {  // a call on the helper reads it
-    held = std::make_shared<std::string>(*held);
+    held = std::make_shared<Blob>(held_bytes_);
   }
-  held->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  ChargeLocked(*held, more);
+  held->bytes.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return true;
 }
 
 void LibraryBlobs::Drop(uint64_t blob) {
   std::lock_guard lock(mutex_);
-  DropLocked(blob);
-}
-
-void LibraryBlobs::DropLocked(uint64_t blob) {
-  auto found = blobs_.find(blob);
-  if (found != blobs_.end()) {
-    held_bytes_ -= found->second->size() + kEachBytes;
-    blobs_.erase(found);
-  }
+  blobs_.erase(blob);
 }
 
 std::shared_ptr<const std::string> LibraryBlobs::Find(uint64_t blob) const {
   std::lock_guard lock(mutex_);
   auto found = blobs_.find(blob);
-  return found == blobs_.end() ? nullptr : found->second;
+  return found == blobs_.end()
+             ? nullptr
+             : std::shared_ptr<const std::string>(found->second, &found->second->bytes);
 }
 
 uint64_t LibraryBlobs::Keep(std::string bytes) {
@@ -53,20 +53,22 @@ uint64_t LibraryBlobs::Keep(std::string bytes) {
   if (!HasRoomFor(bytes.size() + kEachBytes)) {
     return 0;
   }
-  held_bytes_ += bytes.size() + kEachBytes;
-  blobs_.emplace(++last_own_, std::make_shared<std::string>(std::move(bytes)));
+  auto blob = std::make_shared<Blob>(held_bytes_);
+  ChargeLocked(*blob, bytes.size() + kEachBytes);
+  blob->bytes = std::move(bytes);
+  blobs_.emplace(++last_own_, std::move(blob));
   return last_own_;
 }
 
 bool LibraryBlobs::Take(uint64_t blob, uint64_t from, std::string* piece) {
   std::lock_guard lock(mutex_);
   auto found = blobs_.find(blob);
-  if (found == blobs_.end() || from > found->second->size()) {
+  if (found == blobs_.end() || from > found->second->bytes.size()) {
     return false;
   }
-  *piece = found->second->substr(from, kBlobPieceBytes);
-  if (from + piece->size() == found->second->size()) {
-    DropLocked(blob);
+  *piece = found->second->bytes.substr(from, kBlobPieceBytes);
+  if (from + piece->size() == found->second->bytes.size()) {
+    blobs_.erase(found);
   }
   return true;
 }

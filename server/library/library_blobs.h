@@ -3,12 +3,14 @@
 // (proto/library_call.h).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "proto/library_call.h"
 
@@ -28,12 +30,23 @@ class LibraryBlobs {
   bool Take(uint64_t blob, uint64_t from, std::string* piece);
 
  private:
-  bool HasRoomFor(uint64_t bytes) const { return bytes <= kMaxBlobBytes - held_bytes_; }
-  void DropLocked(uint64_t blob);
+  // Counted as long as anybody holds it: a call may read one that is dropped meanwhile.
+  struct Blob {
+    explicit Blob(std::shared_ptr<std::atomic<uint64_t>> total) : all_bytes(std::move(total)) {}
+    Blob(const Blob&) = delete;
+    ~Blob() { all_bytes->fetch_sub(charged_bytes); }
+    std::string bytes;
+    uint64_t charged_bytes = 0;
+    const std::shared_ptr<std::atomic<uint64_t>> all_bytes;
+  };
+  bool HasRoomFor(uint64_t bytes) const { return bytes <= kMaxBlobBytes - held_bytes_->load(); }
+  void ChargeLocked(Blob& blob, uint64_t bytes);
 
   mutable std::mutex mutex_;
-  std::unordered_map<uint64_t, std::shared_ptr<std::string>> blobs_;
-  uint64_t held_bytes_ = 0;  // with a fixed charge for each blob, so that empty ones count
+  std::unordered_map<uint64_t, std::shared_ptr<Blob>> blobs_;
+  // With a fixed charge for each blob, so that empty ones count.
+  const std::shared_ptr<std::atomic<uint64_t>> held_bytes_ =
+      std::make_shared<std::atomic<uint64_t>>(0);
   uint64_t last_own_ = kServerBlob;
 };
 

@@ -43,6 +43,8 @@ struct LibraryRow {
   bool slow = false;    // on the libraries' helper: it may take long, or wait for the device
   bool blocks = false;  // waits for its stream: served once that is idle
   bool apart = false;   // in no context, on the toolchain's helper
+  // Puts work on the device: admitted by the gate, and metered, whatever its record says.
+  bool works = false;
 };
 
 // One library, generated from its headers.
@@ -55,6 +57,7 @@ struct LibraryTable {
   std::span<const char* const> needs;  // "cublasLt": loaded before it, from the same place
   int internal_error = 0;              // its code for what is no fault of the caller's
   int invalid_object = 0;
+  int invalid_value = 0;
   int out_of_memory = 0;
   int unsupported = 0;
   int64_t (*version)(void* library) = nullptr;
@@ -99,21 +102,54 @@ class LibraryCall {
       return static_cast<T>(native);
     }
   }
-  // A device address: the library's kernels use it, in the session's own context.
+  // A device address: the library's kernels use it. In the place of one outside the session's memory
+  // they get one where nothing is, and meet an illegal address as they would have at home.
   template <typename T>
   T Address() {
-    return reinterpret_cast<T>(call_.in.Get<uint64_t>());
+    return reinterpret_cast<T>(CheckAddress(call_.in.Get<uint64_t>(), 1));
   }
-  // A host scalar or array captured at the call, a device address, or null.
+  // The host's at the call, captured. Nothing but bytes of the record or of a blob: no address.
   template <typename T>
-  T Captured(uint64_t bytes) {
-    return static_cast<T>(const_cast<void*>(GetCaptured(bytes)));
+  T In(uint64_t bytes) {
+    return static_cast<T>(const_cast<void*>(GetHost(bytes)));
   }
   // The same for a scalar whose size only the client knows: as many bytes as it sent.
   template <typename T>
-  T CapturedAny() {
-    return static_cast<T>(const_cast<void*>(GetCaptured(std::nullopt)));
+  T HostScalar() {
+    return static_cast<T>(const_cast<void*>(GetHost(std::nullopt)));
   }
+  // A host array of device addresses, each checked as Address does.
+  template <typename T>
+  T Addresses(uint64_t count) {
+    return static_cast<T>(const_cast<void*>(GetAddresses(count)));
+  }
+  // Where the pointer mode says: the host's, captured, or a device address.
+  template <typename T>
+  T Scalar(uint64_t bytes) {
+    return static_cast<T>(const_cast<void*>(GetScalar(bytes, header_.pointer_mode != 0)));
+  }
+  // The same beside a result: the function is told device pointer mode, so that the host's goes
+  // where kernels can read it.
+  template <typename T>
+  T ScalarBesideResult(uint64_t bytes) {
+    return static_cast<T>(GetScalarForKernels(bytes));
+  }
+  // The first or second scalar of a size that only the client knows.
+  template <typename T>
+  T AnyScalar(size_t which) {
+    return static_cast<T>(const_cast<void*>(GetScalar(std::nullopt, AnyScalarOnDevice(which))));
+  }
+  // By hand: a device address or, of a tensor that is passed by value, the host's scalar.
+  template <typename T>
+  T AddressOrScalar() {
+    return static_cast<T>(const_cast<void*>(GetAddressOrScalar()));
+  }
+  // By hand: for an address that came among other bytes, what the library is told: another one, at
+  // which a device meets nothing, if the session may not have it. `bytes`: as many as the library
+  // may touch itself.
+  uint64_t CheckAddress(uint64_t address, uint64_t bytes);
+  // By hand: a descriptor says where its call's scalars are, not the handle.
+  void SetScalarsOnDevice(bool first, bool second) { described_modes_ = {first, second}; }
   template <typename T>
   T String() {
     return static_cast<T>(GetString());
@@ -123,7 +159,18 @@ class LibraryCall {
   T Out(uint64_t bytes) {
     return static_cast<T>(MakeOut(bytes, nullptr));
   }
-  // The same, with what was there before.
+  // The same where the function writes an address on the device: it is told if the session may
+  // have it.
+  template <typename T>
+  T OutAddress(uint64_t bytes) {
+    return static_cast<T>(MakeOutWord(bytes, &out_addresses_));
+  }
+  // The same where the function writes an object of its own: whether there is one is told.
+  template <typename T>
+  T OutObject(uint64_t bytes) {
+    return static_cast<T>(MakeOutWord(bytes, &out_objects_));
+  }
+  // The host's in host pointer mode, read and written; else a device address.
   template <typename T>
   T InOut(uint64_t bytes) {
     return static_cast<T>(MakeInOut(bytes));
@@ -131,7 +178,7 @@ class LibraryCall {
   // The host's, read and written, whatever the pointer mode.
   template <typename T>
   T Update(uint64_t bytes) {
-    const void* before = GetCaptured(bytes);
+    const void* before = GetHost(bytes);
     return static_cast<T>(before == nullptr ? NoOut() : MakeOut(bytes, before));
   }
   // Room on the host if the call's object is of this kind, else a device address.
@@ -157,13 +204,13 @@ class LibraryCall {
   CUstream stream() const { return stream_; }
   // The object the function makes: it has its name from the client.
   void NewObject(uint16_t kind);
-  void Made(const void* native, int status);
+  void Made(const void* native, int status, int64_t note = 0);
   void Made(int number, int status) {
     Made(reinterpret_cast<void*>(static_cast<intptr_t>(number) + 1), status);
   }
   // Several at once, by hand: the name that the client gave, and what was made.
   uint64_t TakeName(uint16_t kind);
-  void Keep(uint64_t wire, const void* native, int status);
+  void Keep(uint64_t wire, const void* native, int status, int64_t note = 0);
   // By hand: an output that the client did not ask for by a flag.
   void Say(const void* data, uint64_t bytes);
   // The object `Object` found last ends: no later record finds it.
@@ -202,6 +249,7 @@ class LibraryCall {
   // ---- by hand: an output of any length, after those before it
   void PutOutput(const void* data, uint64_t bytes);
   LibraryBlobs& blobs();
+  LibraryDesk& desk() { return desk_; }
 
   // ---- for the session
   void Finish();
@@ -218,8 +266,20 @@ class LibraryCall {
   };
   std::byte* Room(uint64_t bytes);
   void* FindObject(std::initializer_list<uint16_t> kinds, bool optional);
-  const void* GetCaptured(std::optional<uint64_t> expected_bytes);
+  const void* GetHost(std::optional<uint64_t> expected_bytes);
+  const void* GetHostOf(uint64_t length, std::optional<uint64_t> expected_bytes);
+  const void* GetScalar(std::optional<uint64_t> bytes, bool on_device);
+  void* GetScalarForKernels(uint64_t bytes);
+  const void* GetOnDevice(uint64_t length, uint64_t bytes);
+  const void* GetAddresses(uint64_t count);
   const void* GetBlob(uint64_t bytes);
+  const void* GetAddressOrScalar();
+  bool AnyScalarOnDevice(size_t which) const {
+    return described_modes_.has_value() ? described_modes_->at(which) : header_.pointer_mode != 0;
+  }
+  std::byte* MakeResultRoom(uint64_t bytes);
+  void* MakeOutWord(uint64_t bytes, std::vector<std::byte*>* words);
+  void CheckOutWords();
   bool MayTake(uint64_t bytes) const;
   const char* GetString();
   void* MakeOut(uint64_t bytes, const void* before);
@@ -246,10 +306,12 @@ class LibraryCall {
   LibraryObject* last_object_ = nullptr;
   uint64_t room_bytes_ = 0;
   std::vector<std::unique_ptr<std::byte[]>> room_;
-  alignas(16) std::array<std::byte, 128> small_;
+  alignas(16) std::array<std::byte, 512> small_;
   size_t small_used_ = 0;
   std::vector<Output> outputs_;
   std::vector<std::byte*> results_;
+  std::vector<std::byte*> out_addresses_, out_objects_;
+  std::optional<std::array<bool, 2>> described_modes_;
 };
 
 }  // namespace farcall::server

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "proto/cudnn_sizes.h"
+#include "server/session/session.h"
 
 namespace farcall::server {
 
@@ -19,24 +20,37 @@ uint64_t PayloadBytes(const Step& step) {
   return Times(step.count, BackendElementBytes(step.type));
 }
 
+const void* ReadPlain(LibraryCall& call, const Step& step) {
+  if (step.type == CUDNN_TYPE_VOID_PTR) {
+    return call.Addresses<const void*>(static_cast<uint64_t>(std::max<int64_t>(step.count, 0)));
+  }
+  const void* elements = call.In<const void*>(PayloadBytes(step));
+  // Of a type whose size is not known, the library would read more than there is.
+  call.Require(BackendElementBytes(step.type) != 0 || step.count <= 0 || elements == nullptr,
+               CUDNN_STATUS_NOT_SUPPORTED);
+  return elements;
+}
+
 void ReadElements(LibraryCall& call, bool is_variant, Step* step) {
   if (step->count > kBackendMostCount) {
     return call.base().Lie("an attribute of too many elements");
   }
   bool is_data = is_variant && step->attribute == kBackendDataPointers;
   if (!is_data && step->type != kBackendTypeHandle && step->type != kBackendTypeDescriptor) {
-    step->elements = call.Captured<const void*>(PayloadBytes(*step));
+    step->elements = ReadPlain(call, *step);
     return;
   }
   for (int64_t i = 0; i < step->count && !call.base().lie(); ++i) {
     if (is_data) {
-      step->pointers.push_back(call.CapturedAny<void*>());
+      step->pointers.push_back(call.AddressOrScalar<void*>());
     } else if (step->type == kBackendTypeHandle) {
       step->pointers.push_back(call.Object<void*>({cudnn::kKind_cudnnHandle_t}, true));
     } else {
       step->pointers.push_back(call.Object<void*>({cudnn::kKind_cudnnBackendDescriptor_t}, true));
     }
   }
+  // As many words each: of another type the library would read past them.
+  call.Require(!is_data || step->type == CUDNN_TYPE_VOID_PTR, CUDNN_STATUS_BAD_PARAM);
   step->elements = step->pointers.data();
 }
 
@@ -112,26 +126,38 @@ Answer AnswerNotes(const Api& api, const Question& question) {
   return answer;
 }
 
-Answer AnswerBytes(const Api& api, const Question& question) {
-  uint64_t element = BackendElementBytes(question.type);
-  int64_t most = element == 0 ? 0 : kMostAnswerBytes / static_cast<int64_t>(element);
+// What it writes is addresses: of memory that the session may have, or nothing is told.
+void CheckAddresses(LibraryCall& call, Answer* answer) {
+  for (size_t at = 0; at + sizeof(uint64_t) <= answer->bytes.size(); at += sizeof(uint64_t)) {
+    uint64_t address = 0;
+    std::memcpy(&address, answer->bytes.data() + at, sizeof(address));
+    if (address != 0 && !call.base().session.MayReach(address, 1)) {
+      answer->status = CUDNN_STATUS_NOT_SUPPORTED;
+      answer->bytes.clear();
+    }
+  }
+}
+
+Answer AnswerBytes(LibraryCall& call, const Api& api, const Question& question) {
+  const uint64_t element = BackendElementBytes(question.type);
+  constexpr uint64_t kMostElementBytes = 16;  // whatever the type is to the library
   Answer answer;
-  if (question.form == kBackendCount || question.requested <= 0 || element == 0) {
-    std::byte none[16] = {};
-    answer.status =
-        api.get(question.descriptor, question.attribute, question.type, question.requested,
-                &answer.count, question.form == kBackendCount ? nullptr : none);
+  if (question.form == kBackendCount) {
+    answer.status = api.get(question.descriptor, question.attribute, question.type,
+                            question.requested, &answer.count, nullptr);
     return answer;
   }
-  if (question.requested > most) {
+  const int64_t wanted = std::max<int64_t>(question.requested, 0);
+  if (element == 0 || wanted > kMostAnswerBytes / static_cast<int64_t>(element)) {
     answer.status = CUDNN_STATUS_NOT_SUPPORTED;
     return answer;
   }
-  answer.bytes.resize(static_cast<size_t>(question.requested) * element);
+  answer.bytes.resize((static_cast<size_t>(wanted) + 1) * kMostElementBytes);
   answer.status = api.get(question.descriptor, question.attribute, question.type,
                           question.requested, &answer.count, answer.bytes.data());
-  uint64_t filled = answer.status == 0 ? Times(answer.count, element) : 0;
-  answer.bytes.resize(std::min<uint64_t>(filled, answer.bytes.size()));
+  const int64_t filled = answer.status == 0 ? std::clamp<int64_t>(answer.count, 0, wanted) : 0;
+  answer.bytes.resize(static_cast<size_t>(filled) * element);
+  if (question.type == CUDNN_TYPE_VOID_PTR) CheckAddresses(call, &answer);
   return answer;
 }
 
@@ -164,7 +190,7 @@ Answer AnswerTo(LibraryCall& call, const Api& api, const Question& question,
   Answer answer =
       question.form == kBackendObjects ? AnswerObjects(call, api, question, wanted, made)
       : question.attribute == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE ? AnswerNotes(api, question)
-                                                              : AnswerBytes(api, question);
+                                                              : AnswerBytes(call, api, question);
   answer.text = ErrorText(api, answer.status);
   return answer;
 }
@@ -174,7 +200,12 @@ void ReadQuestion(LibraryCall& call, Question* question, std::vector<Wanted>* wa
   question->type = static_cast<cudnnBackendAttributeType_t>(call.Value<int32_t>());
   question->requested = call.Value<int64_t>();
   question->form = call.Value<uint32_t>();
-  uint32_t made = question->form == kBackendObjects ? call.Value<uint32_t>() : 0;
+  const bool has_objects = question->form == kBackendObjects;
+  uint32_t made = has_objects ? call.Value<uint32_t>() : 0;
+  // Of another type, the library would write more than a pointer each.
+  if (has_objects && question->type != kBackendTypeDescriptor) {
+    return call.base().Lie("descriptors asked for as something else");
+  }
   if (made > kBackendMostMade || (made != 0 && made != question->requested)) {
     return call.base().Lie("another number of descriptors than are asked for");
   }

@@ -27,8 +27,8 @@ void Serve_cufftXtSetJITCallback(LibraryCall& call) {
   auto bytes = call.Value<uint64_t>();
   auto type = call.Value<cufftXtCallbackType>();
   auto symbol = call.String<const char*>();
-  auto code = call.Captured<const char*>(bytes);
-  auto caller_info = call.Captured<void* const*>(sizeof(void*));
+  auto code = call.In<const char*>(bytes);
+  auto caller_info = call.Addresses<void* const*>(1);
   auto real = call.Of<decltype(&::cufftXtSetJITCallback)>(
       static_cast<uint16_t>(cufft::Function::cufftXtSetJITCallback));
   if (!call.Ready()) {

@@ -2,8 +2,15 @@
 // cuRAND's functions whose results are the library's own memory, and its generators on the host
 // (the client's side: client-shim/curand/).
 #include <curand.h>
+#include <curand_discrete.h>
+
+#include <bit>
+#include <cstddef>
 
 #include "proto/curand_call.h"
+#include "server/calls/context.h"
+#include "server/library/library_desk.h"
+#include "server/session/session.h"
 #include "server/toolchain/toolchain.h"
 
 namespace farcall::server {
@@ -55,6 +62,32 @@ void AnswerConstants(LibraryCall& call, Function function) {
   AnswerFailure(call);
 }
 
+// Reads a struct on the device; every address in it is checked before it is followed.
+template <typename T>
+bool Read(LibraryCall& call, const void* at, T* to) {
+  const auto address = reinterpret_cast<CUdeviceptr>(at);
+  return call.base().session.MayReach(address, sizeof(T)) &&
+         call.base().api.cuMemcpyDtoH_v2(to, address, sizeof(T)) == CUDA_SUCCESS;
+}
+bool Wipe(LibraryCall& call, const void* at, size_t offset) {
+  const CUdeviceptr address = reinterpret_cast<CUdeviceptr>(at) + offset;
+  return call.base().api.cuMemsetD8_v2(address, 0, sizeof(void*)) == CUDA_SUCCESS;
+}
+
+// False: the distribution is not what curand_discrete.h says.
+bool HostForgotten(LibraryCall& call, curandDiscreteDistribution_t distribution) {
+  curandDiscreteDistribution_st outer{};
+  curandDistributionM2Shift_st shift{};
+  curandHistogramM2_st histogram{};
+  return Read(call, distribution, &outer) && Read(call, outer.M2, &shift) &&
+         Read(call, shift.histogram, &histogram) &&
+         Wipe(call, distribution, offsetof(curandDiscreteDistribution_st, self_host_ptr)) &&
+         Wipe(call, distribution, offsetof(curandDiscreteDistribution_st, host_M2)) &&
+         Wipe(call, outer.M2, offsetof(curandDistributionM2Shift_st, host_histogram)) &&
+         Wipe(call, shift.histogram, offsetof(curandHistogramM2_st, host_V)) &&
+         Wipe(call, shift.histogram, offsetof(curandHistogramM2_st, host_K));
+}
+
 }  // namespace
 
 void Serve_curandCreateGeneratorHost(LibraryCall& call) {
@@ -70,6 +103,9 @@ void Serve_curandCreateGeneratorHost(LibraryCall& call) {
   call.Made(made, status);
 }
 
+// What kernels use lies on the device, the session's own as all that they write, and names memory
+// of this process beside it. A program may read that and may change what the library would then
+// free: the names are wiped, and the library is never given the distribution again.
 void Serve_curandCreatePoissonDistribution(LibraryCall& call) {
   call.NewObject(kKind_curandDiscreteDistribution_t);
   auto lambda = call.Value<double>();
@@ -77,8 +113,19 @@ void Serve_curandCreatePoissonDistribution(LibraryCall& call) {
       call, Function::curandCreatePoissonDistribution);
   curandDiscreteDistribution_t made = nullptr;
   if (call.Ready()) {
-    const int status = create(lambda, &made);
-    call.Made(made, status);
+    const CUcontext context = call.base().context->native;
+    void* spare = call.desk().TakeSpare(context, std::bit_cast<uint64_t>(lambda));
+    int status = CURAND_STATUS_SUCCESS;
+    if (spare != nullptr) {
+      made = static_cast<curandDiscreteDistribution_t>(spare);
+    } else {
+      status = create(lambda, &made);
+      if (status == CURAND_STATUS_SUCCESS && !HostForgotten(call, made)) {
+        status = CURAND_STATUS_INTERNAL_ERROR;
+        made = nullptr;
+      }
+    }
+    call.Made(made, status, static_cast<int64_t>(std::bit_cast<uint64_t>(lambda)));
   }
   call.PutOutput(&made, sizeof(made));
 }
@@ -86,12 +133,11 @@ void Serve_curandCreatePoissonDistribution(LibraryCall& call) {
 void Serve_curandDestroyDistribution(LibraryCall& call) {
   auto distribution =
       call.Object<curandDiscreteDistribution_t>({kKind_curandDiscreteDistribution_t});
-  auto destroy =
-      Of<decltype(&::curandDestroyDistribution)>(call, Function::curandDestroyDistribution);
+  LibraryObject* object = call.last_object();
   if (!call.Ready()) {
     return;
   }
-  call.status = destroy(distribution);
+  call.desk().PutSpare(object->context, static_cast<uint64_t>(object->notes[0]), distribution);
   call.EndObject();
 }
 

@@ -23,6 +23,7 @@ using cusolver::kKind_cusolverRfHandle_t;
 using thin::Times;
 
 constexpr int64_t kLeastRoomBytes = 16;
+constexpr int kMostBatch = 1 << 20;  // of matrices that may have no element each
 
 uint16_t Id(Function function) {
   return static_cast<uint16_t>(function);
@@ -59,8 +60,8 @@ struct MadeFactor {
 // Rf's arrays of one matrix, values apart.
 struct Pattern {
   Pattern(LibraryCall& call, int n, int nonzeros)
-      : rows(call.Captured<int*>(Times(int64_t{n} + 1, sizeof(int)))),
-        columns(call.Captured<int*>(Times(nonzeros, sizeof(int)))) {}
+      : rows(call.In<int*>(Times(int64_t{n} + 1, sizeof(int)))),
+        columns(call.In<int*>(Times(nonzeros, sizeof(int)))) {}
   int* rows;
   int* columns;
 };
@@ -190,16 +191,16 @@ void Serve_cusolverRfBatchSetupHost(LibraryCall& call) {
   auto lower_nonzeros = call.Value<int>();
   auto upper_nonzeros = call.Value<int>();
   Pattern a(call, n, nonzeros);
-  auto* values = call.Captured<double*>(Times(batch, Times(nonzeros, sizeof(double))));
+  auto* values = call.In<double*>(Times(batch, Times(nonzeros, sizeof(double))));
   Pattern lower(call, n, lower_nonzeros);
-  auto* lower_values = call.Captured<double*>(Times(lower_nonzeros, sizeof(double)));
+  auto* lower_values = call.In<double*>(Times(lower_nonzeros, sizeof(double)));
   Pattern upper(call, n, upper_nonzeros);
-  auto* upper_values = call.Captured<double*>(Times(upper_nonzeros, sizeof(double)));
-  auto* p = call.Captured<int*>(Times(n, sizeof(int)));
-  auto* q = call.Captured<int*>(Times(n, sizeof(int)));
+  auto* upper_values = call.In<double*>(Times(upper_nonzeros, sizeof(double)));
+  auto* p = call.In<int*>(Times(n, sizeof(int)));
+  auto* q = call.In<int*>(Times(n, sizeof(int)));
   auto real =
       call.Of<decltype(&::cusolverRfBatchSetupHost)>(Id(Function::cusolverRfBatchSetupHost));
-  call.Require(batch > 0 && values != nullptr && lower_values != nullptr &&
+  call.Require(batch > 0 && batch <= kMostBatch && values != nullptr && lower_values != nullptr &&
                    upper_values != nullptr && IsRfCsr({n, n, nonzeros}, a.rows, a.columns) &&
                    IsRfCsr({n, n, lower_nonzeros}, lower.rows, lower.columns) &&
                    IsRfCsr({n, n, upper_nonzeros}, upper.rows, upper.columns) &&

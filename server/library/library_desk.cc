@@ -212,8 +212,24 @@ void LibraryDesk::PutResult(CUcontext context, std::byte* result) {
   }
 }
 
+void* LibraryDesk::TakeSpare(CUcontext context, uint64_t key) {
+  std::lock_guard lock(mutex_);
+  auto spares = spares_.find(context);
+  if (spares == spares_.end()) {
+    return nullptr;
+  }
+  auto found = spares->second.extract(key);
+  return found.empty() ? nullptr : found.mapped();
+}
+
+void LibraryDesk::PutSpare(CUcontext context, uint64_t key, void* memory) {
+  std::lock_guard lock(mutex_);
+  spares_[context].emplace(key, memory);
+}
+
 void LibraryDesk::ForgetContext(CUcontext context) {
   std::lock_guard lock(mutex_);
+  spares_.erase(context);
   results_.erase(context);
 }
 

@@ -52,6 +52,11 @@ class LibraryDesk {
   // Such memory goes with the context it was taken in.
   void ForgetContext(CUcontext context);
   static constexpr uint64_t kResultBytes = 256;
+
+  // The library's own memory that a client has ended and a later object of this key may have. Null:
+  // none. A context that goes takes its own along.
+  void* TakeSpare(CUcontext context, uint64_t key);
+  void PutSpare(CUcontext context, uint64_t key, void* memory);
   LibraryBlobs& blobs() { return blobs_; }
   static constexpr size_t kMaxObjects = 1u << 16;
 
@@ -64,6 +69,7 @@ class LibraryDesk {
   uint64_t highest_serial_ = 0;
   LibraryBlobs blobs_;
   std::map<CUcontext, std::vector<std::byte*>> results_;
+  std::map<CUcontext, std::multimap<uint64_t, void*>> spares_;
 };
 
 }  // namespace farcall::server

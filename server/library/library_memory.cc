@@ -92,7 +92,7 @@ CUresult LibraryMemory::Take(int device, uint64_t bytes, bool context_owns,
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  Taken taken{device, bytes, nullptr};
+  Taken taken{device, bytes, nullptr, context_owns};
   if (context_owns) {
     api_.cuCtxGetCurrent(&taken.context);
   }
@@ -144,6 +144,23 @@ CUresult LibraryMemory::Info(size_t* free_bytes, size_t* total_bytes) {
   *free_bytes = memory_.AvailableBytes(device, usage);
   *total_bytes = usage.quota_bytes;
   return CUDA_SUCCESS;
+}
+
+bool LibraryMemory::Holds(uint64_t address, uint64_t bytes) {
+  LibraryMemory* memory = Watching();
+  if (memory == nullptr) {
+    return false;
+  }
+  std::lock_guard lock(memory->mutex_);
+  // Handles are numbers among the addresses: the nearest key below may be one.
+  for (auto at = memory->taken_.upper_bound(address); at != memory->taken_.begin();) {
+    --at;
+    if (at->second.has_address) {
+      const uint64_t offset = address - at->first;
+      return offset < at->second.bytes && bytes <= at->second.bytes - offset;
+    }
+  }
+  return false;
 }
 
 std::vector<LibraryMemory::Taken> LibraryMemory::Leave(CUcontext context) {

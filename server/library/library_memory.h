@@ -11,10 +11,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "server/driver_api.h"
@@ -47,7 +47,11 @@ class LibraryMemory {
     int device = 0;
     uint64_t bytes = 0;
     CUcontext context = nullptr;  // null: no context's
+    bool has_address = false;     // its key is one; else a handle
   };
+  // Whether the whole range is device memory that a library took: an address that a program may
+  // have been given by it.
+  static bool Holds(uint64_t address, uint64_t bytes);
   std::vector<Taken> Leave(CUcontext context);
   void Refund(const std::vector<Taken>& taken);
 
@@ -84,7 +88,7 @@ class LibraryMemory {
   std::mutex mutex_;
   std::condition_variable changed_;
   uint64_t submitted_ = 0, finished_ = 0;
-  std::unordered_map<uint64_t, Taken> taken_;  // by address or handle
+  std::map<uint64_t, Taken> taken_;  // by address or handle
   std::atomic<bool> said_{false}, stopped_{false};
 };
 

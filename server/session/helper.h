@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -19,19 +20,28 @@ class Helper {
   explicit Helper(std::function<void()> after_each) : after_each_(std::move(after_each)) {}
   ~Helper() { Stop(); }
 
-  void Submit(std::function<void()> task) {
+  // `bytes`: what the task holds of its record.
+  void Submit(std::function<void()> task, size_t bytes = 0) {
     std::lock_guard lock(mutex_);
     if (stopping_) {
       return;
     }
     outstanding_.fetch_add(1);
-    tasks_.push_back(std::move(task));
+    held_bytes_.fetch_add(bytes);
+    tasks_.push_back({std::move(task), bytes});
     if (!thread_.joinable()) {
       thread_ = std::thread([this] { Run(); });
     }
     wake_.notify_one();
   }
   bool busy() const { return outstanding_.load() != 0; }
+  // Whoever submits for a client waits until it is no more. Not counted: one task with its bytes,
+  // which is always taken.
+  bool full() const {
+    return outstanding_.load() >= kMaxTasks || held_bytes_.load() >= kMaxHeldBytes;
+  }
+  static constexpr int kMaxTasks = 1024;
+  static constexpr size_t kMaxHeldBytes = 32u << 20;
   // Drops what has not begun and waits for what has.
   void Stop() {
     {
@@ -45,6 +55,10 @@ class Helper {
   }
 
  private:
+  struct Task {
+    std::function<void()> run;
+    size_t bytes = 0;
+  };
   void Run() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -52,11 +66,12 @@ class Helper {
       if (stopping_) {
         return;
       }
-      std::function<void()> task = std::move(tasks_.front());
+      Task task = std::move(tasks_.front());
       tasks_.pop_front();
       lock.unlock();
-      task();
-      task = nullptr;
+      task.run();
+      task.run = nullptr;
+      held_bytes_.fetch_sub(task.bytes);
       outstanding_.fetch_sub(1);
       after_each_();
       lock.lock();
@@ -66,8 +81,9 @@ class Helper {
   std::function<void()> after_each_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> tasks_;
+  std::deque<Task> tasks_;
   std::atomic<int> outstanding_{0};
+  std::atomic<size_t> held_bytes_{0};
   bool stopping_ = false;
   std::thread thread_;
 };

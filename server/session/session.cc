@@ -15,6 +15,7 @@
 #include "proto/call_id.h"
 #include "server/leases/compute_gate.h"
 #include "server/library/library_desk.h"
+#include "server/library/library_memory.h"
 #include "server/session/current_context.h"
 #include "server/session/event_clock.h"
 
@@ -103,6 +104,9 @@ Session::~Session() {
   completion_.Stop();
   link_.reset();
   DeleteExtras();
+  if (guard_.bytes != 0) {
+    api_.cuMemAddressFree(guard_.base, guard_.bytes);
+  }
   if (wake_fd_ >= 0) {
     close(wake_fd_);
   }
@@ -114,6 +118,26 @@ int Session::ReserveWindow(const std::vector<Window>& offers) {
     user_memory_.SetWindow(ReservationHalf(memory_.window()));
   }
   return taken;
+}
+
+bool Session::MayReach(uint64_t address, uint64_t bytes) const {
+  if (memory_.window().Contains(address, bytes) || OwnsMemory(address, bytes) ||
+      LibraryMemory::Holds(address, bytes)) {
+    return true;
+  }
+  std::lock_guard lock(guard_mutex_);
+  return guard_.Contains(address, bytes);
+}
+
+uint64_t Session::GuardAddress(uint64_t address) {
+  constexpr uint64_t kGuardBytes = uint64_t{1} << 30, kPageBytes = 4096;
+  std::lock_guard lock(guard_mutex_);
+  CUdeviceptr base = 0;
+  if (guard_.bytes == 0 && api_.cuMemAddressReserve != nullptr &&
+      api_.cuMemAddressReserve(&base, kGuardBytes, 0, 0, 0) == CUDA_SUCCESS) {
+    guard_ = {base, kGuardBytes};
+  }
+  return guard_.bytes == 0 ? 0 : guard_.base + address % kPageBytes;
 }
 
 void Session::DeleteExtras() {

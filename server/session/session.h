@@ -65,6 +65,7 @@ struct SessionOptions {
   ComputeGate* gate = nullptr;     // null: no work is held; outlives the session
   EventClock* clock = nullptr;     // null: nobody measures device time by events; outlives it
   cuda_abi::CodeTaste code_taste = cuda_abi::CodeTaste::kMachineCodeFirst;
+  bool trust_tenants = false;  // without Landlock, compilers may read what the worker may
   MemorySwap* swap = nullptr;  // null: its memory never leaves the device; outlives the session
 };
 
@@ -101,6 +102,12 @@ class Session final : public LinkObserver, private SwapGround {
     return memory_.Contains(address, bytes) || user_memory_.Contains(address, bytes) ||
            mirrors_.Contains(address, bytes);
   }
+  // Whether a device function may be handed the range: what of it is not the session's is nobody's
+  // (its window's addresses are taken for it alone), or was taken of the device by its libraries.
+  bool MayReach(uint64_t address, uint64_t bytes) const;
+  // Where a device meets nothing, as far from a page's start as `address`; 0: the driver has no such
+  // place.   Thread  any
+  uint64_t GuardAddress(uint64_t address);
   Landing& landing() { return landing_; }
   SlotPool& readback() { return readback_; }
   SlotPool& small_readback() { return small_readback_; }
@@ -159,6 +166,11 @@ class Session final : public LinkObserver, private SwapGround {
     return nvml_helper_.busy() || library_helper_.busy() || toolchain_helper_.busy() ||
            helper_.busy() || memory_helper_.busy() || !completion_.idle();
   }
+  // A helper has as much to do as the session may have waiting: no record is served.
+  bool HelperFull() const {
+    return helper_.full() || memory_helper_.full() || library_helper_.full() ||
+           toolchain_helper_.full();
+  }
   void OnHelper(std::function<void()> task) { helper_.Submit(std::move(task)); }
   void OnMemoryHelper(std::function<void()> task) { memory_helper_.Submit(std::move(task)); }
   // What was refused may be granted now: chunks have given back what was not in use of them. Waits
@@ -214,11 +226,13 @@ class Session final : public LinkObserver, private SwapGround {
                     std::span<const std::byte> body, Served* served);
   Status SubmitApart(const RecordView& record, const LibraryHeader& header, const LibraryRow& row);
   void ServeLibraryBlob(ServeCall& call, const LibraryHeader& header);
-  Status SubmitLibrary(const RecordView& record, const LibraryHeader& header,
-                       const LibraryRow& row);
+  Status SubmitLibrary(ServeCall& call, const RecordView& record, const LibraryHeader& header,
+                       const LibraryRow& row, Served* served);
   void OpenLibrary(ServeCall& call, const LibraryHeader& header, const LibraryTable& table);
   void AnswerLibrary(LibraryCall& library, const LibraryHeader& header);
   bool IsIdle(ServeCall& call, uint64_t wire_stream);
+  // What of a slow call that puts work on the device was submitted and has ended since.
+  void NoteEndedWork();
   Status ServeNamedImage(const RecordView& record, Served* served);
   Status ServeHostWindow(const RecordHeader& header, Reader& in);
   Status ServeHostWindowEnd(const RecordHeader& header, Reader& in, Served* served);
@@ -266,6 +280,8 @@ class Session final : public LinkObserver, private SwapGround {
   DeviceMemory memory_;
   UserMemory user_memory_;
   Mirrors mirrors_;
+  mutable std::mutex guard_mutex_;
+  Window guard_;  // addresses that are taken and stay empty
   MirrorWork mirror_work_;
   std::mutex tell_mutex_;  // of kMirrored: found and sent
   Landing landing_;
@@ -306,6 +322,13 @@ class Session final : public LinkObserver, private SwapGround {
   std::atomic<bool> stop_requested_{false};
 
   SpinWorth spin_;
+  // A slow library call whose work the gate has admitted: no other is, until it has ended.
+  struct SlowWork {
+    int device = 0;
+    uint64_t key = 0;
+    std::atomic<bool> ended{false};
+  };
+  std::shared_ptr<SlowWork> slow_work_;
   uint64_t kicked_order_ = 0;  // the polling thread was woken for watches up to this one
 
   // Last: their threads use all of the above.

@@ -39,6 +39,8 @@ uint64_t WorkOf(const LibraryHeader& header, std::span<const std::byte> body) {
   return key | 1;
 }
 
+constexpr uint64_t kLegacyStream = 1;
+
 // By id: a bit for each function that a call can be made of.
 std::string FunctionsOf(const LibraryTable& table, const LoadedLibrary& loaded) {
   std::string bits((table.count + 7) / 8, 0);
@@ -161,21 +163,24 @@ void Session::ServeLibraryBlob(ServeCall& call, const LibraryHeader& header) {
 Status Session::SubmitApart(const RecordView& record, const LibraryHeader& header,
                             const LibraryRow& row) {
   auto bytes = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
-  toolchain_helper_.Submit([this, bytes, copy = record.header, header, &row] {
-    Turn turn;
-    ServeCall call(*this, api_, copy, *bytes, turn);
-    LibraryHeader again{};
-    ReadHeader(call.in, &again);
-    call.on_helper = true;
-    LibraryCall library(call, *libraries_,
-                        *FindLibraryTable(static_cast<LibraryId>(header.library)), header, nullptr);
-    row.serve(library);
-    Status status = call.LieStatus();
-    if (!status.ok()) {
-      return Stop(status);
-    }
-    AnswerLibrary(library, header);
-  });
+  toolchain_helper_.Submit(
+      [this, bytes, copy = record.header, header, &row] {
+        Turn turn;
+        ServeCall call(*this, api_, copy, *bytes, turn);
+        LibraryHeader again{};
+        ReadHeader(call.in, &again);
+        call.on_helper = true;
+        LibraryCall library(call, *libraries_,
+                            *FindLibraryTable(static_cast<LibraryId>(header.library)), header,
+                            nullptr);
+        row.serve(library);
+        Status status = call.LieStatus();
+        if (!status.ok()) {
+          return Stop(status);
+        }
+        AnswerLibrary(library, header);
+      },
+      record.body.size());
   return {};
 }
 
@@ -225,15 +230,18 @@ Status Session::ServeLibrary(const RecordView& record, Turn& turn, Served* serve
     Finish(call);
     return {};
   }
+  if (row->works && header.stream == 0) {
+    header.stream = kLegacyStream;  // where the library works that is told of none
+  }
   if (row->slow) {
-    return SubmitLibrary(record, header, *row);
+    return SubmitLibrary(call, record, header, *row, served);
   }
   return RunLibrary(call, header, *row, record.body, served);
 }
 
 Status Session::RunLibrary(ServeCall& call, const LibraryHeader& header, const LibraryRow& row,
                            std::span<const std::byte> body, Served* served) {
-  bool gated = options_.gate != nullptr && options_.gate->engaged() && header.stream != 0;
+  const bool gated = options_.gate != nullptr && options_.gate->engaged() && row.works;
   uint64_t work = gated ? WorkOf(header, body) : 0;
   work = captures_.load() > 0 ? ~work : work;
   if (gated && !AdmitWork(*call.context, work)) {
@@ -289,13 +297,27 @@ bool Session::IsIdle(ServeCall& call, uint64_t wire_stream) {
 }
 
 // Creates and what waits for the device: later records that name the object wait for it.
-Status Session::SubmitLibrary(const RecordView& record, const LibraryHeader& header,
-                              const LibraryRow& row) {
+Status Session::SubmitLibrary(ServeCall& call, const RecordView& record,
+                              const LibraryHeader& header, const LibraryRow& row, Served* served) {
+  std::shared_ptr<SlowWork> work;
+  if (row.works && options_.gate != nullptr && options_.gate->engaged()) {
+    const uint64_t key = WorkOf(header, record.body);
+    if (!AdmitWork(*call.context, key)) {
+      *served = Served::kStalled;
+      return {};
+    }
+    work = slow_work_ = std::make_shared<SlowWork>();
+    work->device = call.context->device;
+    work->key = key;
+  }
+  if (row.works) {  // on the helper a library works on the default stream
+    MarkActive(*LegacyStream(*call.context));
+    NoteWork(*LegacyStream(*call.context));
+  }
   auto bytes = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
   RecordHeader copy = record.header;
-  ContextState* context = contexts_[copy.context];
-  library_helper_.Submit([this, bytes, copy, header, context, &row,
-                          submitted = LibraryMemory::Submitted()] {
+  ContextState* context = call.context;
+  const auto run = [this, bytes, copy, header, context, &row] {
     LibraryMemory::OnHelper();
     Turn turn;
     ServeCall call(*this, api_, copy, *bytes, turn);
@@ -312,7 +334,15 @@ Status Session::SubmitLibrary(const RecordView& record, const LibraryHeader& hea
       return Stop(status);
     }
     AnswerLibrary(library, header);
-  });
+  };
+  library_helper_.Submit(
+      [run, work, submitted = LibraryMemory::Submitted()] {
+        run();
+        if (work != nullptr) {
+          work->ended.store(true);  // the helper wakes the issue thread after each task
+        }
+      },
+      record.body.size());
   return {};
 }
 

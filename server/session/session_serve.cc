@@ -2,6 +2,7 @@
 // Records in their order: from a frame, from the backlog of a stalled log, from the side queue; to
 // their server function, or to the helper.
 #include <cstring>
+#include <utility>
 
 #include "proto/call_id.h"
 #include "server/leases/compute_gate.h"
@@ -90,6 +91,11 @@ bool Session::MoveAside(const RecordView& record) {
 }
 
 Status Session::ServeRecord(const RecordView& record, Served* served) {
+  // The log stands until a helper has room: the client then waits to send more, and nothing grows.
+  if (HelperFull()) {
+    *served = Served::kStalled;
+    return {};
+  }
   if (options_.swap != nullptr && !AdmitsMemory(record.header)) {
     *served = Served::kStalled;
     return {};
@@ -216,6 +222,10 @@ uint64_t Session::GatedWork(const RecordView& record, const ContextState* contex
 }
 
 bool Session::AdmitWork(ContextState& context, uint64_t work) {
+  NoteEndedWork();
+  if (slow_work_ != nullptr) {
+    return false;  // its batch ends with it, and wakes this thread
+  }
   if (!options_.gate->Admit(context.device, work)) {
     return false;
   }
@@ -241,7 +251,15 @@ void Session::NoteSubmittedWork(int device, uint64_t work) {
   }
 }
 
+void Session::NoteEndedWork() {
+  if (slow_work_ != nullptr && slow_work_->ended.load()) {
+    std::shared_ptr<SlowWork> ended = std::exchange(slow_work_, nullptr);
+    NoteSubmittedWork(ended->device, ended->key);
+  }
+}
+
 void Session::ServeGate() {
+  NoteEndedWork();
   if (options_.gate != nullptr && options_.gate->engaged()) {
     options_.gate->Serve(
         [this](int device, std::function<void()> done) { FenceDevice(device, std::move(done)); });
@@ -256,21 +274,23 @@ void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row) {
     bool stalled = false;
     PrepareContext(*header, &context, &stalled);
   }
-  helper_.Submit([this, header, body, context, &row] {
-    Turn turn;
-    ServeCall call(*this, api_, *header, *body, turn);
-    call.on_helper = true;
-    call.context = context;
-    CurrentContext::Set(api_, context == nullptr ? nullptr : context->native);
-    Status status = row.serve(call);
-    if (status.ok()) {
-      status = call.LieStatus();
-    }
-    if (!status.ok()) {
-      return Stop(status);
-    }
-    Finish(call);
-  });
+  helper_.Submit(
+      [this, header, body, context, &row] {
+        Turn turn;
+        ServeCall call(*this, api_, *header, *body, turn);
+        call.on_helper = true;
+        call.context = context;
+        CurrentContext::Set(api_, context == nullptr ? nullptr : context->native);
+        Status status = row.serve(call);
+        if (status.ok()) {
+          status = call.LieStatus();
+        }
+        if (!status.ok()) {
+          return Stop(status);
+        }
+        Finish(call);
+      },
+      record.body.size());
 }
 
 void Session::Finish(ServeCall& call) {

@@ -8,6 +8,8 @@
 
 #include "proto/nvjitlink_call.h"
 #include "server/session/session.h"
+#include "server/toolchain/compiler_options.h"
+#include "server/toolchain/confined_job.h"
 #include "server/toolchain/toolchain.h"
 
 namespace farcall::server {
@@ -31,6 +33,11 @@ std::vector<const char*> Pointers(const Texts& texts) {
     pointers.push_back(text->c_str());
   }
   return pointers;
+}
+
+// An archive without its members, which lie in files beside it.
+bool IsThinArchive(const std::string& data) {
+  return data.starts_with("!<thin>");
 }
 
 bool Has(const Texts& options, const char* wanted) {
@@ -66,6 +73,14 @@ void PutLogs(LibraryCall& call, nvJitLinkHandle handle, Builder& answer) {
                          FARCALL_LINK(nvJitLinkGetInfoLog), text, &got));
 }
 
+// In the place of the library's answer.
+void PutRefusal(Builder& answer, nvJitLinkResult status, const std::string& why) {
+  answer.Put<int32_t>(status);
+  answer.Put<uint32_t>(0);
+  answer.PutString(why.empty() ? "" : "farcall: " + why + "\n");
+  answer.PutString("");
+}
+
 class Link {
  public:
   Link(LibraryCall& call, Texts options, std::vector<Input> inputs)
@@ -80,11 +95,28 @@ class Link {
   }
 
   void Run() {
+    for (const Input& input : inputs_) {
+      if (IsThinArchive(*input.data)) {
+        return AnswerAlone(
+            NVJITLINK_ERROR_INVALID_INPUT,
+            "input '" + *input.name + "' is refused: a thin archive names files of the server");
+      }
+    }
     if (to_ptx_ && !is_lto_) return PassOn();
     LibraryCall& call = call_;
     auto create = FARCALL_LINK(nvJitLinkCreate);
     auto destroy = FARCALL_LINK(nvJitLinkDestroy);
     if (create == nullptr || destroy == nullptr) return;
+    Status confined = RunConfined({FolderOfFunction(reinterpret_cast<void*>(create))},
+                                  call.base().session.options().trust_tenants,
+                                  [&] { CreateAndLink(create, destroy); });
+    if (!confined.ok()) AnswerAlone(NVJITLINK_ERROR_INTERNAL, confined.message());
+  }
+
+ private:
+  template <typename Create, typename Destroy>
+  void CreateAndLink(Create create, Destroy destroy) {
+    LibraryCall& call = call_;
     nvJitLinkHandle handle = nullptr;
     std::vector<const char*> options = Pointers(options_);
     nvJitLinkResult status = create(&handle, static_cast<uint32_t>(options.size()), options.data());
@@ -101,15 +133,14 @@ class Link {
     destroy(&handle);
   }
 
- private:
   // What is one module already needs no linking; a second would need the linker of machine code.
   void PassOn() {
     if (inputs_.size() != 1 ||
         (inputs_[0].type != NVJITLINK_INPUT_PTX && inputs_[0].type != NVJITLINK_INPUT_FATBIN)) {
       return AnswerAlone(NVJITLINK_ERROR_INTERNAL,
-                         "farcall: this server's device takes PTX only: it can be handed one PTX "
+                         "this server's device takes PTX only: it can be handed one PTX "
                          "or fat binary, or what -lto makes, but not " +
-                             std::to_string(inputs_.size()) + " linked to machine code\n");
+                             std::to_string(inputs_.size()) + " linked to machine code");
     }
     Builder answer;
     answer.Put<int32_t>(NVJITLINK_SUCCESS);
@@ -121,12 +152,9 @@ class Link {
     AnswerWith(call_, answer);
   }
 
-  void AnswerAlone(nvJitLinkResult status, const std::string& log) {
+  void AnswerAlone(nvJitLinkResult status, const std::string& why) {
     Builder answer;
-    answer.Put<int32_t>(status);
-    answer.Put<uint32_t>(0);
-    answer.PutString(log);
-    answer.PutString("");
+    PutRefusal(answer, status, why);
     AnswerWith(call_, answer);
   }
 
@@ -166,13 +194,23 @@ void Serve_nvJitLinkCreate(LibraryCall& call) {
   auto create = FARCALL_LINK(nvJitLinkCreate);
   auto destroy = FARCALL_LINK(nvJitLinkDestroy);
   if (!call.Ready()) return AnswerFailure(call);
-  nvJitLinkHandle handle = nullptr;
   Builder answer;
-  answer.Put<int32_t>(create(&handle, count, Pointers(options).data()));
-  answer.Put<uint32_t>(0);
-  PutLogs(call, handle, answer);  // one whose options are refused has a handle that says why
-  if (handle != nullptr) destroy(&handle);
-  call.status = 0;
+  const std::string refused = RefusedOption(Compiler::kNvJitLink, options, {});
+  if (!refused.empty()) {
+    PutRefusal(answer, NVJITLINK_ERROR_UNRECOGNIZED_OPTION, refused);
+    return AnswerWith(call, answer);
+  }
+  Status confined = RunConfined(
+      {FolderOfFunction(reinterpret_cast<void*>(create))},
+      call.base().session.options().trust_tenants, [&] {
+        nvJitLinkHandle handle = nullptr;
+        answer.Put<int32_t>(create(&handle, count, Pointers(options).data()));
+        answer.Put<uint32_t>(0);
+        PutLogs(call, handle, answer);  // one whose options are refused has a handle that says why
+        if (handle != nullptr) destroy(&handle);
+        call.status = 0;
+      });
+  if (!confined.ok()) PutRefusal(answer, NVJITLINK_ERROR_INTERNAL, confined.message());
   AnswerWith(call, answer);
 }
 
@@ -191,7 +229,14 @@ void Serve_nvJitLinkComplete(LibraryCall& call) {
     input.name = GetText(call);
   }
   if (call.Ready()) {
-    Link(call, std::move(texts), std::move(inputs)).Run();
+    const std::string refused = RefusedOption(Compiler::kNvJitLink, texts, {});
+    Builder answer;
+    if (refused.empty()) {
+      Link(call, std::move(texts), std::move(inputs)).Run();
+    } else {
+      PutRefusal(answer, NVJITLINK_ERROR_UNRECOGNIZED_OPTION, refused);
+      AnswerWith(call, answer);
+    }
   }
   AnswerFailure(call);
 }

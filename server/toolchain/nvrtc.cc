@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // nvrtcCompileProgram for a client, whose program is all in the record (client-shim/nvrtc/). The
-// source is hostile: it names files and options that name files, so the thread that compiles opens
-// none but NVRTC's own and CUDA's headers.
+// source is hostile: it names files, so the thread that compiles opens none but NVRTC's own and
+// CUDA's headers.
 #include "toolkit/nvrtc.h"
 
 #include <dlfcn.h>
 #include <nvrtc.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 
 #include "proto/nvrtc_call.h"
 #include "proto/toolchain.h"
 #include "server/session/session.h"
-#include "server/toolchain/read_confine.h"
+#include "server/toolchain/compiler_options.h"
+#include "server/toolchain/confined_job.h"
 #include "server/toolchain/toolchain.h"
 
 namespace farcall::server {
@@ -50,45 +50,11 @@ HeaderFolders FindHeaders(const fs::path& library) {
   return folders;
 }
 
-bool Begins(const std::string& text, const char* with) {
-  return text.rfind(with, 0) == 0;
-}
-
-void ConfineThisThread(const std::string& library, const HeaderFolders& headers) {
-  thread_local bool confined = false;
-  if (confined) return;
-  confined = true;
-  LoadBuiltins(library);
+std::vector<std::string> FoldersToRead(const std::string& library, const HeaderFolders& headers) {
   std::vector<std::string> folders = {library};
   folders.insert(folders.end(), headers.cuda.begin(), headers.cuda.end());
   folders.insert(folders.end(), headers.cccl.begin(), headers.cccl.end());
-  Status status = ConfineReads(folders);
-  if (!status.ok()) {
-    std::fprintf(stderr, "farcall: a program compiled here may read what this worker may: %s\n",
-                 status.message().c_str());
-  }
-}
-
-// Options that name a file or a folder of the machine NVRTC runs on. The client answers them
-// itself where it can.
-bool NamesFiles(const std::string& option) {
-  static constexpr const char* kNaming[] = {"-I",
-                                            "--include-path",
-                                            "-include-path",
-                                            "--pch",
-                                            "-pch",
-                                            "--create-pch",
-                                            "-create-pch",
-                                            "--use-pch",
-                                            "-use-pch",
-                                            "--pch-dir",
-                                            "-time",
-                                            "--time",
-                                            "--fdevice-time-trace",
-                                            "-fdevice-time-trace",
-                                            "--device-time-trace"};
-  return std::any_of(std::begin(kNaming), std::end(kNaming),
-                     [&](const char* naming) { return Begins(option, naming); });
+  return folders;
 }
 
 struct Program {
@@ -158,9 +124,20 @@ class Job {
     if (!ChooseOptions() || create == nullptr || destroy == nullptr) return;
     const std::string library = FolderOfFunction(reinterpret_cast<void*>(create));
     const HeaderFolders headers = FindHeaders(library);
-    ConfineThisThread(library, headers);
+    LoadBuiltins(library);
     AddFolders(headers.cuda, farcall::nvrtc::kServerHeaders);
     AddFolders(headers.cccl, farcall::nvrtc::kServerCccl);
+    Status confined =
+        RunConfined(FoldersToRead(library, headers), call_.base().session.options().trust_tenants,
+                    [&] { CreateAndCompile(create, destroy); });
+    if (!confined.ok()) {
+      AnswerAlone(NVRTC_ERROR_INTERNAL_ERROR, "farcall: " + confined.message() + "\n");
+    }
+  }
+
+ private:
+  template <typename Create, typename Destroy>
+  void CreateAndCompile(Create create, Destroy destroy) {
     nvrtcProgram made = nullptr;
     nvrtcResult status =
         create(&made, program_.source->c_str(), program_.name->c_str(),
@@ -171,14 +148,14 @@ class Job {
     destroy(&made);
   }
 
- private:
   bool ChooseOptions() {
+    const std::string refused =
+        RefusedOption(Compiler::kNvrtc, program_.options, program_.header_names);
+    if (!refused.empty()) {
+      AnswerAlone(NVRTC_ERROR_INVALID_OPTION, "farcall: " + refused + "\n");
+      return false;
+    }
     for (const auto& option : program_.options) {
-      if (NamesFiles(*option)) {
-        AnswerAlone(NVRTC_ERROR_INVALID_OPTION,
-                    "farcall: option '" + *option + "' names files of the machine that compiles\n");
-        return false;
-      }
       options_.push_back(*option);
       to_ptx_ |= call_.base().session.prefers_ptx() && AskForPtx(&options_.back());
     }

@@ -49,6 +49,16 @@ cuda = ctypes.CDLL("libcuda.so.1")
 library = ctypes.CDLL(sys.argv[2])
 cuda.cuInit(0)
 objects, kept, results = {}, [], []
+memory = []
+def device():
+    # An address of the program's on the device, another one each time.
+    if not memory:
+        context, address = ctypes.c_void_p(), ctypes.c_uint64()
+        assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cuda.cuCtxSetCurrent(context) == 0
+        assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(32 << 20)) == 0
+        memory.append(address.value)
+    memory.append(memory[-1] + 256)
+    return memory[-1]
 for kind, (file, create) in calls["foreign"].items():
     objects[kind] = ctypes.c_void_p()
     assert getattr(ctypes.CDLL(file), create)(ctypes.byref(objects[kind])) == 0, create
@@ -70,6 +80,9 @@ for name, arguments in calls["calls"]:
         elif kind == "pointer":
             room = ctypes.create_string_buffer(content(value, *form), 4096)
             kept.append(room); passed.append(ctypes.c_void_p(ctypes.addressof(room))); values.append(ctypes.addressof(room))
+        elif kind == "device":
+            address = device()
+            passed.append(ctypes.c_void_p(address)); values.append(address)
         elif kind == "float":
             passed.append(ctypes.c_float(value)); values.append(0)
         elif kind == "double":
@@ -106,6 +119,8 @@ class Arguments(unittest.TestCase):
                     if kind not in creates.values() and kind not in FOREIGN.get(spec.name, ()):
                         break
                     arguments.append(["object", kind])
+                elif call.plans and call.plans[index].kind == "dev":
+                    arguments.append(["device", index + 1])
                 elif "*" in canonical:
                     form = next((form for form, names in FORMS.items() if spec.name in FOREIGN and names.fullmatch(param.name)), "")
                     arguments.append(["pointer", index + 1, form])
@@ -174,6 +189,9 @@ class Arguments(unittest.TestCase):
             if kind == "object":
                 if got >> 16 != 0x5EED:
                     yield f"object {argument} arrived as {got:x}"
+            elif kind == "device":
+                if got != value:
+                    yield f"address {argument} arrived as {got:x}, not {value:x}"
             elif kind == "pointer":
                 content = bytes((argument * 7 + i) % 251 for i in range(16))
                 if form == ["count"]:

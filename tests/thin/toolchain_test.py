@@ -107,15 +107,13 @@ print(json.dumps([status, context.value, state.value]))""")
             told = self.asks(f"name = {name!r}\n" """
 source = '#define NAME <' + name + '>\\n#if __has_include(NAME)\\n#error it is there\\n#endif\\n' + KERNEL
 print(json.dumps(compiled(source)[:2]))""")
-            if "may read what this worker may" in self.server.log_text():
-                self.skipTest("the kernel has no Landlock")
             self.assertEqual(told, [0, ""], name)
 
     def test_options_that_name_files_are_refused_by_name(self):
         for option in ("--time=/tmp/farcall-times.csv", "--create-pch=/tmp/farcall.pch", "--use-pch=/etc/passwd", "--pch-dir=/tmp"):
             status, log = self.asks(f"print(json.dumps(compiled(KERNEL, {option!r})[:2]))")
             self.assertEqual(status, 5)
-            self.assertIn(f"farcall: option '{option}' names files of the machine that compiles", log)
+            self.assertIn(f"farcall: option '{option}' is refused", log)
 
     def test_threads_compile_beside_each_other(self):
         told = self.asks("""

@@ -46,6 +46,8 @@ def call(name, arguments, at=None, case=""):
         elif kind == "pointer":
             kept.append(ctypes.create_string_buffer(content(value, *form), 4096))
             passed.append(ctypes.c_void_p(ctypes.addressof(kept[-1])))
+        elif kind == "device":
+            passed.append(ctypes.c_void_p())
         else:
             passed.append({"float": ctypes.c_float, "double": ctypes.c_double, "int64": ctypes.c_int64}.get(kind, ctypes.c_int)(value))
     return getattr(library, name)(*passed)

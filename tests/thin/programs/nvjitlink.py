@@ -73,7 +73,7 @@ for version in ("13_0",):
 linked("large", ["-arch=sm_90"], [(PTX, one + b"//" + b"x" * 1_500_000), (PTX, two)])
 linked("a name missing", ["-arch=sm_90"], [(PTX, one)])
 linked("no arch", [], [])
-linked("no such option", ["-arch=sm_90", "-no-such-option"], [])
+linked("no such value", ["-arch=sm_90", "-maxrregcount=many"], [])
 linked("nothing", ["-arch=sm_90"], [], text=False)
 with tempfile.NamedTemporaryFile(suffix=".ptx") as file:
     file.write(two)

@@ -71,7 +71,7 @@ compiled("options", KERNEL, ["--gpu-architecture=compute_90", "-default-device",
 compiled("two parts", KERNEL, ["-arch", "compute_90"])
 compiled("an error", 'extern "C" __global__ void k(float* x) { x[0] = undefined; }\n')
 compiled("a warning", 'extern "C" __global__ void k(float* x) { int unused = 3; x[0] = 1; }\n')
-compiled("no such option", KERNEL, ["--no-such-option"])
+compiled("no such value", KERNEL, ["--maxrregcount=many"])
 compiled("no such arch", KERNEL, ["--gpu-architecture=compute_1"])
 compiled("empty", "")
 compiled("no name", KERNEL, name=None)
