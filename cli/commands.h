@@ -12,5 +12,6 @@ void AddEnvCommand(CLI::App& app, int& exit_code);
 void AddBenchCommand(CLI::App& app, int& exit_code);
 void AddDoctorCommand(CLI::App& app, int& exit_code);
 void AddControlCommands(CLI::App& app, int& exit_code);
+void AddTokenCommand(CLI::App& app, int& exit_code);
 
 }  // namespace farcall::cli

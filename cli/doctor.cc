@@ -41,10 +41,10 @@ Result<Welcome> Ask(Channel& channel, const Target& target) {
   Hello hello;
   hello.program = "farcall doctor";
   hello.client_version = FARCALL_VERSION;
-  Hash256 key = Sha256(std::as_bytes(std::span(target.token)));
-  std::span<const uint8_t> proof;
-  if (!target.token.empty()) proof = key;
-  return ClientHandshake(channel, hello, proof, Clock::now() + std::chrono::seconds(20));
+  Result<Welcomed> welcomed =
+      ClientHandshake(channel, hello, ClientCredentials::OfToken(target.token),
+                      Clock::now() + std::chrono::seconds(20));
+  return welcomed.ok() ? Result<Welcome>(std::move(welcomed->welcome)) : welcomed.status();
 }
 
 std::string DeviceLine(size_t index, const DeviceSnapshot& device) {

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   farcall::cli::AddRunCommand(app, exit_code);
   farcall::cli::AddEnvCommand(app, exit_code);
   farcall::cli::AddDoctorCommand(app, exit_code);
+  farcall::cli::AddTokenCommand(app, exit_code);
   farcall::cli::AddControlCommands(app, exit_code);
   farcall::cli::AddBenchCommand(app, exit_code);
   try {

@@ -21,15 +21,15 @@ constexpr char kSystemConfig[] = "/etc/farcall/server.toml";
 
 struct Flags {
   std::vector<std::string> listen;
-  std::string device, gpus, token, token_file, memory, host_memory, config, log_level, report,
-      control, metrics, audit, pool, pool_name, pool_token_file, pool_ca;
+  std::string device, gpus, token, token_file, token_verifier, memory, host_memory, config,
+      log_level, report, control, metrics, audit, pool, pool_name, pool_token_file, pool_ca;
   std::vector<std::string> advertise;
   std::string max_share, max_limit, max_priority, max_net, worker_users, oversubscribe,
       swap_host_memory, worker_memory, mode, overhead;
   uint32_t park_after_seconds = 0, grace_seconds = 0, max_sessions = 0;
 };
 
-Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* options) {
+Status Merge(Flags& flags, const CLI::App& command, server::ServeOptions* options) {
   if (!flags.config.empty()) {
     FARCALL_TRY(server::ReadServeConfig(flags.config, options));
   } else if (access(kSystemConfig, F_OK) == 0) {
@@ -135,14 +135,17 @@ Status Merge(const Flags& flags, const CLI::App& command, server::ServeOptions* 
     options->worker_users = *range;
   }
   if (!flags.token.empty()) {
-    options->token = flags.token;
+    server::SetToken(&flags.token, options);
   }
   if (!flags.token_file.empty()) {
     Result<std::string> token = server::ReadTokenFile(flags.token_file);
     if (!token.ok()) {
       return token.status();
     }
-    options->token = *token;
+    server::SetToken(&*token, options);
+  }
+  if (!flags.token_verifier.empty()) {
+    FARCALL_TRY(server::ReadTokenVerifiers(flags.token_verifier, &options->tokens));
   }
   return {};
 }
@@ -165,6 +168,9 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   command->add_option("--token", flags->token,
                       "what clients must know (others on this machine can see it: better a file)");
   command->add_option("--token-file", flags->token_file, "file whose first line is the token");
+  command->add_option("--token-verifier", flags->token_verifier,
+                      "file of verifiers that `farcall token new --verifier` made, one a line: the "
+                      "server takes their tokens without having them");
   command->add_option("--mem", flags->memory,
                       "memory of a vGPU on each device, such as 4GiB (default: all of it)");
   command

@@ -18,8 +18,9 @@ constexpr Ms kLook = 250;           // how often a waiting client is looked afte
 constexpr int kMostWaiting = 1024;  // a thread each
 constexpr Ms kOnDisconnect = 30'000;
 
-SessionKey KeyOf(const std::string& token) {
-  return token.empty() ? SessionKey{} : Sha256(std::as_bytes(std::span(token)));
+std::vector<TokenVerifier> VerifiersOf(const std::string& token) {
+  if (token.empty()) return {};
+  return {TokenKeys(token).verifier()};
 }
 
 // Knowing a run's token lets a process join it, so the pool keeps its hash only.
@@ -43,11 +44,10 @@ bool HasGone(Channel& channel) {
 
 DataPort::DataPort(Service* service, const std::string& token)
     : service_(service),
-      wants_token_(!token.empty()),
-      key_(KeyOf(token)),
-      door_(wants_token_, [this](std::unique_ptr<Channel> channel, const Nonce& nonce,
-                                 const Hello& hello) { Admit(std::move(channel), nonce, hello); }) {
-}
+      tokens_(VerifiersOf(token)),
+      door_(!tokens_.empty(), [this](std::unique_ptr<Channel> channel, const HeardHello& heard) {
+        Admit(std::move(channel), heard);
+      }) {}
 
 Status DataPort::Open(const std::string& url) {
   Result<std::unique_ptr<Listener>> listener = Listen(url);
@@ -58,12 +58,15 @@ Status DataPort::Open(const std::string& url) {
   return {};
 }
 
-Result<Redirect> DataPort::Judge(Channel& channel, const Nonce& nonce, const Hello& hello) {
+Result<Redirect> DataPort::Judge(Channel& channel, const HeardHello& heard, AnswerKey* answer) {
+  const Hello& hello = heard.hello();
   if (hello.role != LinkRole::kLog || hello.session != SessionId{})
     return Status(Code::kRefused, "this is a pool: sessions are its hosts'");
-  if (wants_token_ && !SameBytes(HelloProof(key_, nonce, hello), hello.proof))
+  std::optional<HeardHello::Accepted> accepted = heard.AcceptToken(tokens_);
+  if (!tokens_.empty() && !accepted)
     return Status(Code::kRefused,
                   "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the pool's");
+  *answer = accepted ? accepted->keys.answer : heard.AcceptAnyone().answer;
   if (!HasFeature(hello, SessionFeature::kRedirect))
     return Status(Code::kUnsupported, "this client knows no pools: install a newer release");
   if (HasFeature(hello, SessionFeature::kPoolDoors)) return Redirect{service_->doors(), "", ""};
@@ -74,11 +77,12 @@ Result<Redirect> DataPort::Judge(Channel& channel, const Nonce& nonce, const Hel
   return found;
 }
 
-void DataPort::Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
-  Result<Redirect> found = Judge(*channel, nonce, hello);
+void DataPort::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard) {
+  AnswerKey answer;
+  Result<Redirect> found = Judge(*channel, heard, &answer);
   auto deadline = Clock::now() + std::chrono::seconds(1);
   if (found.ok())
-    (void)SendRedirect(*channel, *found, deadline);
+    (void)SendRedirect(*channel, answer, *found, deadline);
   else
     (void)SendRefuse(*channel, {found.status().code(), found.status().message()}, deadline);
   // Let the other side read it before the connection is reset.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "pool/service.h"
 #include "server/supervisor/handshake_server.h"
@@ -23,8 +24,8 @@ class DataPort {
   void Close() { door_.Stop(); }
 
  private:
-  void Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
-  Result<Redirect> Judge(Channel& channel, const Nonce& nonce, const Hello& hello);
+  void Admit(std::unique_ptr<Channel> channel, const HeardHello& heard);
+  Result<Redirect> Judge(Channel& channel, const HeardHello& heard, AnswerKey* answer);
   // What to answer; waits for a place while the client does.
   Result<Redirect> Find(Channel& channel, const Hello& hello);
   Result<std::string> ClaimOf(const Hello& hello, bool* is_own);
@@ -32,8 +33,7 @@ class DataPort {
   std::optional<Redirect> Lead(const std::string& id);
 
   Service* const service_;
-  const bool wants_token_;
-  const SessionKey key_;
+  const std::vector<TokenVerifier> tokens_;  // empty: none is wanted
   std::string address_;
   std::atomic<int> waiting_{0};
   server::HandshakeServer door_;

@@ -3,6 +3,9 @@
 // decoding run the same walk, so they cannot drift apart.
 #include "proto/handshake.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "proto/codec.h"
 #include "proto/printable.h"
 
@@ -18,6 +21,10 @@ constexpr size_t kMaxAttributes = 1024;
 constexpr size_t kMaxCallBytes = 8192;  // of a bitmap
 constexpr size_t kMaxKnownImages = 65536;
 constexpr size_t kMaxLibraries = 1024;
+constexpr size_t kMaxCredentialId = 64;
+constexpr size_t kMaxGreetingBytes = 1u << 10;
+constexpr size_t kMaxRefuseBytes = 16u << 10;
+constexpr size_t kMaxRedirectBytes = 128u << 10;
 
 class Out {
  public:
@@ -25,36 +32,43 @@ class Out {
   void Scalar(const T& value) {
     builder_.Put(value);
   }
-  template <WireScalar T>
-  void Appended(const T& value) {
-    Scalar(value);
-  }
-  void AppendedText(const std::string& value, size_t max_bytes) { Text(value, max_bytes); }
-  template <WireScalar T>
-  void AppendedScalars(const std::vector<T>& value, size_t max_count) {
-    Scalars(value, max_count);
-  }
   void Flag(const bool& value) { builder_.Put<uint8_t>(value ? 1 : 0); }
-  void Text(const std::string& value, size_t) { builder_.PutString(value); }
+  void Text(const std::string& value, size_t max_bytes) {
+    Note(value.size(), max_bytes);
+    builder_.PutString(value);
+  }
   template <size_t kBytes>
   void Array(const std::array<uint8_t, kBytes>& value) {
     builder_.PutBytes(value.data(), kBytes);
   }
   template <WireScalar T>
-  void Scalars(const std::vector<T>& value, size_t) {
+  void Scalars(const std::vector<T>& value, size_t max_count) {
+    Note(value.size(), max_count);
     builder_.PutBytes(value.data(), value.size() * sizeof(T));
   }
   template <typename T, typename WalkItem>
-  void List(const std::vector<T>& value, size_t, WalkItem walk) {
+  void List(const std::vector<T>& value, size_t max_count, WalkItem walk) {
+    Note(value.size(), max_count);
     builder_.Put<uint64_t>(value.size());
     for (const T& item : value) {
       walk(*this, item);
     }
   }
   std::vector<std::byte> Take() { return std::move(builder_.mutable_bytes()); }
+  // The first field beyond its bound: how much it has, and may have. 0: none.
+  size_t excess() const { return excess_; }
+  size_t bound() const { return bound_; }
 
  private:
+  void Note(size_t size, size_t max_size) {
+    if (size > max_size && excess_ == 0) {
+      excess_ = size;
+      bound_ = max_size;
+    }
+  }
+
   Builder builder_;
+  size_t excess_ = 0, bound_ = 0;
 };
 
 class In {
@@ -63,24 +77,6 @@ class In {
   template <WireScalar T>
   void Scalar(T& value) {
     value = reader_.Get<T>();
-  }
-  // A field that an older minor does not send.
-  template <WireScalar T>
-  void Appended(T& value) {
-    if (reader_.ok() && reader_.remaining_bytes() >= sizeof(T)) {
-      Scalar(value);
-    }
-  }
-  void AppendedText(std::string& value, size_t max_bytes) {
-    if (reader_.ok() && reader_.remaining_bytes() != 0) {
-      Text(value, max_bytes);
-    }
-  }
-  template <WireScalar T>
-  void AppendedScalars(std::vector<T>& value, size_t max_count) {
-    if (reader_.ok() && reader_.remaining_bytes() >= sizeof(uint64_t)) {  // of its count
-      Scalars(value, max_count);
-    }
   }
   void Flag(bool& value) { value = reader_.Get<uint8_t>() != 0; }
   void Text(std::string& value, size_t max_bytes) {
@@ -139,6 +135,10 @@ auto WalkVariable = [](auto& io, auto& variable) {
   io.Text(variable.first, kMaxNameBytes);
   io.Text(variable.second, kMaxVariableBytes);
 };
+auto WalkCredential = [](auto& io, auto& credential) {
+  io.Scalar(credential.kind);
+  io.Scalars(credential.id, kMaxCredentialId);
+};
 auto WalkDevice = [](auto& io, auto& device) {
   io.Text(device.name, kMaxNameBytes);
   io.Array(device.uuid);
@@ -156,7 +156,10 @@ auto WalkDevice = [](auto& io, auto& device) {
 template <typename Io, typename T>
 void WalkGreeting(Io& io, T& value) {
   io.Array(value.nonce);
+  io.Array(value.share);
   io.Flag(value.needs_token);
+  io.Scalar(value.features);
+  io.Scalar(value.transports);
   io.Text(value.server_version, kMaxNameBytes);
 }
 
@@ -167,13 +170,14 @@ void WalkHello(Io& io, T& value) {
   io.Array(value.session);
   io.Scalar(value.received_seq);
   io.Scalar(value.received_chunks);
-  io.Array(value.nonce);
-  io.Array(value.proof);
+  io.List(value.credentials, kMaxCredentials, WalkCredential);
+  io.Scalar(value.transports);
   io.Text(value.vgpu, kMaxNameBytes);
   io.Scalar(value.quota.memory_bytes);
   io.Scalar(value.quota.share_milli);
   io.Scalar(value.quota.limit_milli);
   io.Scalar(value.quota.priority);
+  io.Scalar(value.quota.net_bytes_per_s);
   io.Scalar(value.pid);
   io.Text(value.user, kMaxNameBytes);
   io.Text(value.host, kMaxNameBytes);
@@ -183,17 +187,15 @@ void WalkHello(Io& io, T& value) {
   io.List(value.device_windows, kMaxWindows, WalkWindow);
   io.List(value.host_windows, kMaxWindows, WalkWindow);
   io.Scalar(value.shim_driver_version);
-  io.Appended(value.features);
-  io.Appended(value.devices);
-  io.AppendedText(value.claim, kMaxNameBytes);
-  io.AppendedText(value.lease, kMaxLeaseTextBytes);
-  io.Appended(value.quota.net_bytes_per_s);
+  io.Scalar(value.features);
+  io.Scalar(value.devices);
+  io.Text(value.claim, kMaxNameBytes);
+  io.Text(value.lease, kMaxLeaseTextBytes);
 }
 
 template <typename Io, typename T>
 void WalkWelcome(Io& io, T& value) {
   io.Array(value.session);
-  io.Array(value.key);
   io.Scalar(value.received_seq);
   io.Scalar(value.received_chunks);
   io.Scalar(value.device_window);
@@ -208,8 +210,9 @@ void WalkWelcome(Io& io, T& value) {
   io.Scalars(value.supported_calls, kMaxCallBytes);
   io.Scalars(value.known_images, kMaxKnownImages);
   io.List(value.devices, kMaxDevices, WalkDevice);
-  io.Appended(value.features);
-  io.AppendedScalars(value.libraries, kMaxLibraries);
+  io.Scalar(value.features);
+  io.Scalar(value.transport);
+  io.Scalars(value.libraries, kMaxLibraries);
 }
 
 template <typename Io, typename T>
@@ -320,6 +323,83 @@ Result<Redirect> DecodeRedirect(std::span<const std::byte> body) {
     return Malformed("REDIRECT", body.size());
   }
   return value;
+}
+
+Status CheckHello(const Hello& hello) {
+  Out out;
+  WalkHello(out, hello);
+  if (out.excess() == 0) return {};
+  return {Code::kInvalid, "HELLO: a field of " + std::to_string(out.excess()) +
+                              " bytes or entries, at most " + std::to_string(out.bound()) +
+                              " are taken"};
+}
+
+size_t MaxBodyBytes(HandshakeType type) {
+  switch (type) {
+    case HandshakeType::kGreeting:
+      return kMaxGreetingBytes;
+    case HandshakeType::kHello:
+      return kMaxHelloBytes;
+    case HandshakeType::kWelcome:
+      return kMaxWelcomeBytes;
+    case HandshakeType::kRefuse:
+      return kMaxRefuseBytes;
+    case HandshakeType::kRedirect:
+      return kMaxRedirectBytes;
+  }
+  return 0;
+}
+
+Result<size_t> PacketBytes(std::span<const std::byte, sizeof(HandshakeHeader)> bytes,
+                           std::initializer_list<HandshakeType> expected, const char* peer,
+                           const char* self) {
+  HandshakeHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (header.magic != kHandshakeMagic) {
+    return Status(Code::kMalformed, std::string("no Farcall ") + peer +
+                                        " there (its first bytes are not a handshake's)");
+  }
+  auto name = [](uint16_t major, uint16_t minor) {
+    return std::to_string(major) + "." + std::to_string(minor);
+  };
+  if (header.major != kWireMajor) {
+    return Status(Code::kUnsupported, std::string(peer) + " speaks wire " +
+                                          name(header.major, header.minor) + ", this " + self +
+                                          " " + name(kWireMajor, kWireMinor) +
+                                          ": install the same release on both sides");
+  }
+  auto type = static_cast<HandshakeType>(header.type);
+  if (std::find(expected.begin(), expected.end(), type) == expected.end()) {
+    return Status(Code::kMalformed,
+                  "handshake message of type " + std::to_string(header.type) + " out of turn");
+  }
+  if (header.bytes > MaxBodyBytes(type)) {
+    return Status(Code::kMalformed, "handshake message of " + std::to_string(header.bytes) +
+                                        " bytes, at most " + std::to_string(MaxBodyBytes(type)) +
+                                        " are allowed");
+  }
+  return sizeof(header) + header.bytes;
+}
+
+Result<std::vector<std::byte>> MakePacket(HandshakeType type, std::span<const std::byte> body) {
+  if (body.size() > MaxBodyBytes(type)) {
+    return Status(Code::kInternal, "handshake: a body of " + std::to_string(body.size()) +
+                                       " bytes, at most " + std::to_string(MaxBodyBytes(type)) +
+                                       " may be sent");
+  }
+  HandshakeHeader header;
+  header.bytes = static_cast<uint32_t>(body.size());
+  header.type = static_cast<uint16_t>(type);
+  std::vector<std::byte> packet(sizeof(header) + body.size());
+  std::memcpy(packet.data(), &header, sizeof(header));
+  std::copy(body.begin(), body.end(), packet.begin() + sizeof(header));
+  return packet;
+}
+
+HandshakeType TypeOf(std::span<const std::byte> packet) {
+  HandshakeHeader header;
+  std::memcpy(&header, packet.data(), std::min(packet.size(), sizeof(header)));
+  return static_cast<HandshakeType>(header.type);
 }
 
 }  // namespace farcall

@@ -1,34 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said before the log begins: GREETING (server speaks first), HELLO, then WELCOME or
-// REFUSE; of a pool REDIRECT. Prose in docs/wire.md.
+// REFUSE; of a pool REDIRECT. Their fields only: server_exchange.h and client_exchange.h make and
+// check the packets that carry them. Prose in docs/wire.md.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "proto/crypto.h"
 #include "proto/status.h"
 #include "proto/wire.h"
 
 namespace farcall {
 
 inline constexpr uint32_t kHandshakeMagic = 0x31484346;  // "FCH1"
-inline constexpr size_t kMaxHelloBytes = 256u << 10;
+inline constexpr size_t kMaxHelloBytes = 64u << 10;
 inline constexpr size_t kMaxWelcomeBytes = 4u << 20;
 // What an honest peer stays below; a packet with more cannot be read.
-inline constexpr size_t kMaxNameBytes = 255;       // of a host, a user, a vGPU, a claim, a device
-inline constexpr size_t kMaxPathBytes = 4096;      // of a program, a URL
-inline constexpr size_t kMaxVariableBytes = 4096;  // of a forwarded variable's value
+inline constexpr size_t kMaxNameBytes = 255;        // of a host, a user, a vGPU, a claim, a device
+inline constexpr size_t kMaxPathBytes = 4096;       // of a program, a URL
+inline constexpr size_t kMaxVariableBytes = 4096;   // of a forwarded variable's value
 inline constexpr size_t kMaxLeaseTextBytes = 8192;  // lease_token.h has less
 inline constexpr size_t kMaxRefusalBytes = 2048;
 
 using Nonce = std::array<uint8_t, 32>;
 using SessionId = std::array<uint8_t, 16>;
-using SessionKey = std::array<uint8_t, 32>;
-using Hash256 = std::array<uint8_t, 32>;
+using SessionKey = SecretKey;  // of client and supervisor: made by both, never sent
+
+inline constexpr size_t kMaxCredentials = 16;
 
 // Every handshake packet: this, then `bytes` of body in codec.h's layout.
 struct HandshakeHeader {
@@ -50,10 +54,31 @@ enum class HandshakeType : uint16_t {
 };
 enum class LinkRole : uint8_t { kLog = 0, kLane = 1 };
 
+// How the bytes of a session may travel: bits of `transports`. Unknown ones are passed over.
+enum class TransportKind : uint8_t { kTcp = 0 };
+inline constexpr uint64_t TransportBit(TransportKind kind) {
+  return uint64_t{1} << static_cast<uint8_t>(kind);
+}
+inline constexpr uint64_t kBuiltTransports = TransportBit(TransportKind::kTcp);
+
 struct Greeting {
   Nonce nonce{};
+  KeyShare share{};  // of this connection only
   bool needs_token = false;
+  uint64_t features = 0;  // proto/session_features.h, as far as they matter before HELLO
+  uint64_t transports = kBuiltTransports;  // that the server offers
   std::string server_version;
+};
+
+// By what a client says who it is. Of each kind a HELLO may name several; the proofs stand behind
+// HELLO's fields, in the same order. Unknown kinds are passed over.
+enum class CredentialKind : uint8_t {
+  kToken = 1,    // id: TokenId; proof: Ed25519 signature
+  kSession = 2,  // id: none (`session` names it); proof: HMAC-SHA-256 by the session's key
+};
+struct Credential {
+  CredentialKind kind = CredentialKind::kToken;
+  std::vector<uint8_t> id;
 };
 
 // What a vGPU is asked to be. 0 = not asked. The server's policy sets the ceiling.
@@ -71,11 +96,8 @@ struct Hello {
   SessionId session{};           // zero = a new session; else resume it (kLog) or join it (kLane)
   uint64_t received_seq = 0;     // resume: highest frame seq the client has
   uint64_t received_chunks = 0;  // resume: contiguous prefix of chunks the client has
-  Nonce nonce{};
-  std::array<uint8_t, 32>
-      proof{};  // HMAC-SHA256(key, "farcall-hello" | server nonce | client nonce | role | lane |
-                // session); key = SHA-256(token) for a new session, the session key for resume and
-                // lanes; zero without a token
+  std::vector<Credential> credentials;
+  uint64_t transports = kBuiltTransports;  // that the client can use
   std::string vgpu;  // vGPU token shared by the processes of one `farcall run`; "" = one of its own
   QuotaRequest quota;
   uint32_t pid = 0;
@@ -84,7 +106,7 @@ struct Hello {
   std::vector<Window> device_windows;  // offers, reserved by the client, best first
   std::vector<Window> host_windows;
   uint32_t shim_driver_version = 0;  // newest CUDA version the shim knows
-  uint64_t features = 0;             // proto/session_features.h; 0 of an older client
+  uint64_t features = 0;             // proto/session_features.h
   uint32_t devices = 0;              // to a pool: how many are asked for; 0 = one
   std::string claim;                 // to a pool: the claim to use; "" = one of the vGPU's own
   std::string lease;                 // to a host of a pool: what the pool's REDIRECT gave
@@ -105,7 +127,6 @@ struct DeviceSnapshot {
 
 struct Welcome {
   SessionId session{};
-  SessionKey key{};           // for lanes and resume of this session
   uint64_t received_seq = 0;  // resume: what the server has
   uint64_t received_chunks = 0;
   int32_t device_window = -1;  // which offer was taken; -1 = none: cuMemAlloc is a round trip
@@ -119,8 +140,9 @@ struct Welcome {
   std::vector<uint64_t>
       known_images;  // first 8 bytes (LE) of the hashes of images this tenant may load by hash
   std::vector<DeviceSnapshot> devices;
-  uint64_t features = 0;            // proto/session_features.h; 0 of an older server
-  std::vector<uint64_t> libraries;  // proto/library_inventory.h; empty of an older server
+  uint64_t features = 0;            // proto/session_features.h
+  uint64_t transport = 0;           // TransportKind that was taken of those that both offer
+  std::vector<uint64_t> libraries;  // proto/library_inventory.h
 };
 
 struct Refuse {
@@ -148,10 +170,23 @@ Result<Welcome> DecodeWelcome(std::span<const std::byte> body);
 Result<Refuse> DecodeRefuse(std::span<const std::byte> body);
 Result<Redirect> DecodeRedirect(std::span<const std::byte> body);
 
-// SHA-256 and HMAC-SHA256 (libsodium, linked statically).
-Hash256 Sha256(std::span<const std::byte> bytes);
-Hash256 HelloProof(std::span<const uint8_t> key, const Nonce& server, const Hello& hello);
-bool SameBytes(std::span<const uint8_t> a, std::span<const uint8_t> b);  // constant time
-void RandomBytes(std::span<uint8_t> out);
+// A HELLO that would break a bound of its receiver.   Errors  kInvalid, one line
+Status CheckHello(const Hello& hello);
+
+// Of a packet's first bytes: how long the packet is, header included.
+//   `peer`, `self`  "server" and "client", or the reverse
+//   Errors  kMalformed (no handshake, out of turn, too large), kUnsupported (another wire major:
+//           a server says so by REFUSE)
+Result<size_t> PacketBytes(std::span<const std::byte, sizeof(HandshakeHeader)> header,
+                           std::initializer_list<HandshakeType> expected, const char* peer,
+                           const char* self);
+// A body with its header.   Errors  kInternal (larger than its receiver takes)
+Result<std::vector<std::byte>> MakePacket(HandshakeType type, std::span<const std::byte> body);
+// The type of a whole packet, and its body.
+HandshakeType TypeOf(std::span<const std::byte> packet);
+inline std::span<const std::byte> BodyOf(std::span<const std::byte> packet) {
+  return packet.subspan(sizeof(HandshakeHeader));
+}
+size_t MaxBodyBytes(HandshakeType type);
 
 }  // namespace farcall

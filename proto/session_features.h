@@ -24,16 +24,8 @@ inline constexpr uint64_t FeatureBit(SessionFeature feature) {
   return uint64_t{1} << static_cast<uint8_t>(feature);
 }
 
-// Peers older than `features` told of NVML where no call has its bit: calls count from 1.
-inline void TellNvmlToOlderPeers(Welcome* welcome) {
-  if (welcome->supported_calls.empty()) welcome->supported_calls.resize(1);
-  welcome->supported_calls[0] |= 1;
-}
-
 inline bool HasFeature(const Welcome& welcome, SessionFeature feature) {
-  return (welcome.features & FeatureBit(feature)) != 0 ||
-         (feature == SessionFeature::kNvml && !welcome.supported_calls.empty() &&
-          (welcome.supported_calls[0] & 1) != 0);
+  return (welcome.features & FeatureBit(feature)) != 0;
 }
 
 inline bool HasFeature(const Hello& hello, SessionFeature feature) {

@@ -10,9 +10,10 @@
 
 namespace farcall {
 
-inline constexpr uint16_t kWireMajor = 1;  // another major is refused at HELLO
-// 1: HELLO and WELCOME end in `features`; 2: HELLO goes on with `devices`, `claim` and `lease`
-inline constexpr uint16_t kWireMinor = 2;
+// Another major is refused at GREETING and HELLO. 2: both sides prove themselves over all that was
+// said, HELLO and its answer are sealed, session keys are made by both and never sent.
+inline constexpr uint16_t kWireMajor = 2;
+inline constexpr uint16_t kWireMinor = 0;
 
 // ---- The log: both directions are sequences of frames, each a header and whole records.
 

@@ -1,46 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// The conversation before the log: the server greets, the client says hello, the server welcomes or
-// refuses. Blocking, with deadlines; every size is checked against its bound before anything is
-// read.
+// The conversation before the log, over a channel: blocking, with deadlines; every size is checked
+// against its bound before anything is read. What the packets say and prove:
+// proto/server_exchange.h, proto/client_exchange.h.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 
+#include "proto/client_exchange.h"
 #include "proto/handshake.h"
+#include "proto/server_exchange.h"
 #include "proto/status.h"
 #include "transport/channel.h"
 
 namespace farcall {
 
-// ---- Server side, in this order. Who it is and whether it may in (the proof) is the caller's to
-// judge.
+// ---- Server side. Whether the client may in is the caller's to judge.
 
-Status SendGreeting(Channel& channel, const Greeting& greeting, Clock::time_point deadline);
+// Greets by `exchange` and hears the HELLO.
 //   Errors  kMalformed (not a hello, too large, unreadable), kUnsupported (another wire major: send
-//   it back with
-//           SendRefuse, the client shows the message), kTimeout, kDisconnected
-Result<Hello> ReadHello(Channel& channel, Clock::time_point deadline);
+//           it back with SendRefuse, the client shows the message), kTimeout, kDisconnected
+Result<HeardHello> GreetAndHear(Channel& channel, const ServerExchange& exchange,
+                                Clock::time_point deadline);
 //   Errors  kInternal (larger than kMaxWelcomeBytes), kTimeout, kDisconnected
-Status SendWelcome(Channel& channel, const Welcome& welcome, Clock::time_point deadline);
+Status SendWelcome(Channel& channel, const AnswerKey& key, const Welcome& welcome,
+                   Clock::time_point deadline);
 Status SendRefuse(Channel& channel, const Refuse& refuse, Clock::time_point deadline);
-Status SendRedirect(Channel& channel, const Redirect& redirect, Clock::time_point deadline);
+Status SendRedirect(Channel& channel, const AnswerKey& key, const Redirect& redirect,
+                    Clock::time_point deadline);
 
 // ---- Client side: the whole conversation.
 
-// Reads the greeting, draws a nonce, proves `key` (empty: the proof stays zero), says `hello` and
-// reads the answer.
+struct Welcomed {
+  Welcome welcome;
+  SessionKey key;  // for lanes and resume of a session that is new
+};
+// Hears the greeting, says `hello` with its proofs, and reads the answer, whose sender has to prove
+// himself too.
 //   Errors  what the server's refusal carries (its code and its message), kUnsupported (another
-//   wire major),
-//           kMalformed (no Farcall server there), kRefused (it wants a token and `key` is empty),
+//           wire major), kMalformed (no Farcall server there), kRefused (it wants a token and there
+//           is none, or cannot prove that it knows it), kInvalid (a field of `hello` is too long),
 //           kTimeout, kDisconnected
 //   Thread  any; blocks
-Result<Welcome> ClientHandshake(Channel& channel, Hello hello, std::span<const uint8_t> key,
-                                Clock::time_point deadline);
+Result<Welcomed> ClientHandshake(Channel& channel, Hello hello,
+                                 const ClientCredentials& credentials, Clock::time_point deadline);
 // The same with a pool, which tells where to go.
 //   Errors  as above; kMalformed too if a server is there and no pool
-Result<Redirect> PoolHandshake(Channel& channel, Hello hello, std::span<const uint8_t> key,
+Result<Redirect> PoolHandshake(Channel& channel, Hello hello, const ClientCredentials& credentials,
                                Clock::time_point deadline);
 
 // Whether a client's variable may be set in a worker's environment (before it loads libcuda).

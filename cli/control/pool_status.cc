@@ -38,11 +38,7 @@ Result<Redirect> AskDoors(const std::string& endpoint, const std::string& token)
   hello.features = FeatureBit(SessionFeature::kRedirect) | FeatureBit(SessionFeature::kPoolDoors);
   hello.pid = static_cast<uint32_t>(getpid());
   hello.program = "farcall";
-  SessionKey key{};
-  if (!token.empty()) key = Sha256(std::as_bytes(std::span(token)));
-  return PoolHandshake(**channel, hello,
-                       token.empty() ? std::span<const uint8_t>() : std::span<const uint8_t>(key),
-                       deadline);
+  return PoolHandshake(**channel, hello, ClientCredentials::OfToken(token), deadline);
 }
 
 }  // namespace

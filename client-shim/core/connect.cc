@@ -58,23 +58,26 @@ void DescribeProcess(Hello* hello) {
 
 namespace {
 
-Result<Connected> OpenAt(const std::string& endpoint, Hello hello, std::span<const uint8_t> key) {
+Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
+                         const ClientCredentials& credentials) {
   Clock::time_point deadline = Clock::now() + kConnectTimeout;
   Result<std::unique_ptr<Channel>> channel = Dial(endpoint, deadline);
   if (!channel.ok()) return channel.status();
-  Result<Welcome> welcome = ClientHandshake(**channel, std::move(hello), key, deadline);
-  if (!welcome.ok()) return welcome.status();
+  Result<Welcomed> welcomed = ClientHandshake(**channel, std::move(hello), credentials, deadline);
+  if (!welcomed.ok()) return welcomed.status();
   CountHandshake();
   Connected connected;
   connected.channel = std::move(*channel);
-  connected.welcome = std::move(*welcome);
+  connected.welcome = std::move(welcomed->welcome);
+  connected.key = welcomed->key;
   connected.endpoint = endpoint;
   return connected;
 }
 
 // A pool's host takes the lease in the place of a token; only tcp:// and its like lead there, so
 // that no pool sends a client in circles.
-Result<Connected> OpenByPool(const Config& config, Hello hello, std::span<const uint8_t> key) {
+Result<Connected> OpenByPool(const Config& config, Hello hello,
+                             const ClientCredentials& credentials) {
   std::string door = "tcp://" + config.endpoint.substr(kPoolScheme.size());
   Clock::time_point deadline = Clock::now() + kPoolTimeout;
   Result<std::unique_ptr<Channel>> channel = Dial(door, Clock::now() + kConnectTimeout);
@@ -84,7 +87,7 @@ Result<Connected> OpenByPool(const Config& config, Hello hello, std::span<const 
   question.environment.clear();
   question.claim = config.claim;
   question.devices = config.devices;
-  Result<Redirect> told = PoolHandshake(**channel, std::move(question), key, deadline);
+  Result<Redirect> told = PoolHandshake(**channel, std::move(question), credentials, deadline);
   if (!told.ok()) return told.status();
   CountHandshake();
   hello.lease = told->lease;
@@ -101,32 +104,32 @@ Result<Connected> OpenByPool(const Config& config, Hello hello, std::span<const 
 }  // namespace
 
 Result<Connected> OpenSession(const Config& config, Hello hello) {
-  Hash256 key = Sha256(std::as_bytes(std::span(config.token)));
-  std::span<const uint8_t> proof_key;
-  if (!config.token.empty()) proof_key = key;
+  const ClientCredentials credentials = ClientCredentials::OfToken(config.token);
   bool is_pool = config.endpoint.compare(0, kPoolScheme.size(), kPoolScheme) == 0;
-  return is_pool ? OpenByPool(config, std::move(hello), proof_key)
-                 : OpenAt(config.endpoint, std::move(hello), proof_key);
+  return is_pool ? OpenByPool(config, std::move(hello), credentials)
+                 : OpenAt(config.endpoint, std::move(hello), credentials);
 }
 
-Result<Link::Reconnected> Rejoin(const std::string& endpoint, const Welcome& session, LinkRole role,
-                                 uint32_t lane, uint64_t received_seq, uint64_t received_chunks) {
+Result<Link::Reconnected> Rejoin(const std::string& endpoint, const SessionId& session,
+                                 const SessionKey& key, LinkRole role, uint32_t lane,
+                                 uint64_t received_seq, uint64_t received_chunks) {
   Clock::time_point deadline = Clock::now() + kRejoinTimeout;
   Result<std::unique_ptr<Channel>> channel = Dial(endpoint, deadline);
   if (!channel.ok()) return channel.status();
   Hello hello;
   hello.role = role;
   hello.lane = lane;
-  hello.session = session.session;
+  hello.session = session;
   hello.received_seq = received_seq;
   hello.received_chunks = received_chunks;
-  Result<Welcome> welcome = ClientHandshake(**channel, std::move(hello), session.key, deadline);
-  if (!welcome.ok()) return welcome.status();
+  Result<Welcomed> welcomed =
+      ClientHandshake(**channel, std::move(hello), ClientCredentials::OfSession(key), deadline);
+  if (!welcomed.ok()) return welcomed.status();
   CountHandshake();
   Link::Reconnected again;
   again.channel = std::move(*channel);
-  again.peer_received_seq = welcome->received_seq;
-  again.peer_received_chunks = welcome->received_chunks;
+  again.peer_received_seq = welcomed->welcome.received_seq;
+  again.peer_received_chunks = welcomed->welcome.received_chunks;
   return again;
 }
 

@@ -15,6 +15,7 @@ namespace farcall::client {
 struct Connected {
   std::unique_ptr<Channel> channel;
   Welcome welcome;
+  SessionKey key;        // for lanes and to resume
   std::string endpoint;  // the server's own: of pool://, the host that was given
 };
 
@@ -23,8 +24,9 @@ struct Connected {
 //   (other wire major), kMalformed
 Result<Connected> OpenSession(const Config& config, Hello hello);
 // Resumes or joins a session with its key.
-Result<Link::Reconnected> Rejoin(const std::string& endpoint, const Welcome& session, LinkRole role,
-                                 uint32_t lane, uint64_t received_seq, uint64_t received_chunks);
+Result<Link::Reconnected> Rejoin(const std::string& endpoint, const SessionId& session,
+                                 const SessionKey& key, LinkRole role, uint32_t lane,
+                                 uint64_t received_seq, uint64_t received_chunks);
 // What this process says about itself: program, user, whitelisted environment.
 void DescribeProcess(Hello* hello);
 

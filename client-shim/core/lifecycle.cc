@@ -78,8 +78,9 @@ CUresult Connect() {
   LoadDevices(session->welcome());
   std::string endpoint = opened->endpoint;
   session->Start(std::move(opened->channel),
-                 [session, endpoint](LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
-                   return Rejoin(endpoint, session->welcome(), role, lane, seq, chunks);
+                 [id = session->welcome().session, key = opened->key, endpoint](
+                     LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
+                   return Rejoin(endpoint, id, key, role, lane, seq, chunks);
                  });
   g_session.store(session, std::memory_order_release);
   Log(LogLevel::kInfo, "connected to %s (%s, %zu devices)", endpoint.c_str(),

@@ -16,8 +16,9 @@ enum class ControlType : uint32_t {
   kNone = 0,
   // supervisor -> worker
   kSetup,         // descriptors: the client's socket, a memfd with WorkerSetup
-  kResume,        // descriptor: a new log connection; a = received_seq, b = received_chunks
-  kLane,          // descriptor: a lane's connection; a = lane
+  kResume,        // descriptor: a new log connection; a = received_seq, b = received_chunks; c and
+                  // `text`: the key of its WELCOME (worker_setup.h)
+  kLane,          // descriptor: a lane's connection; a = lane; c and `text` as above
   kChargeReply,   // id; a = 1 granted; b = charged, c = quota after it
   kUsage,         // id; a = credit others have not spent, b = charged, c = quota
   kProcesses,     // id; a = how many there are in all, b = how many of them in `text`

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "proto/hex.h"
 #include "proto/printable.h"
 #include "server/supervisor/host_name.h"
 #include "server/supervisor/supervisor.h"
@@ -43,6 +44,17 @@ std::string ProgramText(std::string_view path) {
   return Printable(path.substr(path.size() - std::min(path.size(), kMost)), kMost);
 }
 
+// Whose the sessions of a server without tokens are.
+constexpr char kOpenTenant[] = "open";
+
+// The vGPU of a run's processes. Its token lets a process join it, so that only a hash of it is
+// kept; one tenant's joins nothing of another's.
+std::string RunName(const std::string& tenant, const std::string& token) {
+  const Hash256 hash =
+      Sha256({BytesOf(tenant), BytesOf(std::string_view("\0", 1)), BytesOf(token)});
+  return "run " + HexOf(std::span(hash).first(16));
+}
+
 // What is to be done, last first, unless all goes well.
 class Undo {
  public:
@@ -71,29 +83,38 @@ class Undo {
 
 }  // namespace
 
-void Supervisor::Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
+void Supervisor::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard) {
+  const Hello& hello = heard.hello();
+  if ((hello.transports & kBuiltTransports) == 0) {
+    return Turn(*channel, Code::kUnsupported,
+                "client and server have no transport in common: install the same release on both "
+                "sides");
+  }
   if (hello.role != LinkRole::kLog || hello.session != SessionId{}) {
-    return AdmitAgain(std::move(channel), nonce, hello);
+    return AdmitAgain(std::move(channel), heard);
   }
   // A pool's lease stands in the place of the token.
-  if (!pool_.is_in_pool() && !options_.token.empty() &&
-      !SameBytes(HelloProof(token_key_, nonce, hello), hello.proof)) {
+  if (pool_.is_in_pool() || options_.tokens.empty()) {
+    return AdmitNew(std::move(channel), {hello, heard.AcceptAnyone(), kOpenTenant});
+  }
+  std::optional<HeardHello::Accepted> accepted = heard.AcceptToken(options_.tokens);
+  if (!accepted) {
     spdlog::warn("{}: refused, wrong token", channel->PeerName());
     audit_.Note("session_refused", {{"from", channel->PeerName()}, {"why", "wrong token"}});
     return Turn(*channel, Code::kRefused,
                 "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the server's");
   }
-  AdmitNew(std::move(channel), hello);
+  AdmitNew(std::move(channel), {hello, accepted->keys, accepted->token->Tenant()});
 }
 
-void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello) {
+void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client) {
   Status started;
   std::optional<quota::ClaimGrant> grant;
   {
     std::lock_guard lock(mutex_);
     started = CheckRoom();
     if (started.ok() && pool_.is_in_pool()) {
-      Result<quota::ClaimGrant> granted = pool_.Admit(hello.lease);
+      Result<quota::ClaimGrant> granted = pool_.Admit(client.hello.lease);
       started = granted.status();
       if (granted.ok()) {
         grant = std::move(*granted);
@@ -112,7 +133,7 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello) 
       started = CheckRoom();
     }
     if (started.ok()) {
-      started = StartSession(*channel, hello, claim);
+      started = StartSession(*channel, client, claim);
     }
     if (!started.ok() && grant) {
       pool_.Leave(grant->claim);
@@ -184,14 +205,16 @@ std::string Supervisor::GpusOf(const Worker& worker) const {
 }
 
 // Whose session it is, as which vGPU, and on which devices.
-std::unique_ptr<Supervisor::Worker> Supervisor::NewWorker(const Hello& hello,
+std::unique_ptr<Supervisor::Worker> Supervisor::NewWorker(const Client& client,
                                                           const quota::ClaimGrant* grant) {
+  const Hello& hello = client.hello;
   auto worker = std::make_unique<Worker>();
   RandomBytes(worker->session);
-  RandomBytes(worker->key);
+  worker->key = client.keys.session;
+  worker->tenant = client.tenant;
   worker->number = ++sessions_started_;
   std::string number = std::to_string(worker->number);
-  worker->vgpu = hello.vgpu.empty() ? "session " + number : "token " + hello.vgpu;
+  worker->vgpu = hello.vgpu.empty() ? "session " + number : RunName(client.tenant, hello.vgpu);
   if (grant != nullptr) {
     worker->claim = grant->claim;
     worker->vgpu = std::string(kClaimPrefix) + grant->claim;
@@ -232,18 +255,22 @@ void Supervisor::CloseLedger(const Worker& worker) {
 }
 
 // After its ledger is open, of which it tells.
-WorkerSetup Supervisor::SetupOf(const Worker& worker, const Hello& hello) const {
+WorkerSetup Supervisor::SetupOf(const Worker& worker, const Client& client) const {
   WorkerSetup setup;
   setup.device_path = devices_.choice.path;
   setup.device_kind = devices_.choice.kind;
   setup.log_level = options_.log_level;
-  setup.tenant = options_.token.empty() ? "open" : "token " + options_.token;
+  setup.tenant = worker.tenant;
   setup.swaps = swap_ != nullptr;
-  setup.hello = hello;
+  setup.answer = client.keys.answer;
+  setup.hello = client.hello;
+  // What opens something stays here.
+  setup.hello.vgpu.clear();
   setup.hello.lease.clear();
+  setup.hello.claim.clear();
+  setup.hello.credentials.clear();
   Welcome& welcome = setup.welcome;
   welcome.session = worker.session;
-  welcome.key = worker.key;
   welcome.driver_version = devices_.report.driver_version;
   welcome.lanes = options_.lanes;
   welcome.grace_ms = options_.grace_seconds * 1000;
@@ -268,8 +295,9 @@ WorkerSetup Supervisor::SetupOf(const Worker& worker, const Hello& hello) const 
 
 // Its process, with a place in all that is shared out. What was taken before something failed is
 // given back.
-Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Hello& hello,
+Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& client,
                                 const quota::ClaimGrant* grant) {
+  const Hello& hello = client.hello;
   QuotaRequest compute = hello.quota;
   if (grant != nullptr) {
     compute = {grant->memory_bytes, grant->share_milli, grant->limit_milli, grant->priority,
@@ -300,7 +328,7 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Hello& h
     net_.Leave(control);
   });
   undo.Add([&] { EndProcess(&worker.process); });
-  int file = MakeMemoryFile("farcall-setup", Encode(SetupOf(worker, hello)));
+  int file = MakeMemoryFile("farcall-setup", Encode(SetupOf(worker, client)));
   if (file < 0) {
     return {Code::kUnavailable, "no memory for a session's setup"};
   }
@@ -317,11 +345,11 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Hello& h
   return {};
 }
 
-Status Supervisor::StartSession(Channel& channel, const Hello& hello,
+Status Supervisor::StartSession(Channel& channel, const Client& client,
                                 const quota::ClaimGrant* grant) {
-  std::unique_ptr<Worker> worker = NewWorker(hello, grant);
+  std::unique_ptr<Worker> worker = NewWorker(client, grant);
   FARCALL_TRY(PlaceSession(*worker));
-  FARCALL_TRY(StartProcess(*worker, channel, hello, grant));
+  FARCALL_TRY(StartProcess(*worker, channel, client, grant));
   const int control = worker->process.control;
   spdlog::info("{}: started from {}, worker {}, quota {} bytes", worker->who, channel.PeerName(),
                worker->process.pid, ledger_.usage(worker->vgpu, worker->devices[0]).quota_bytes);
@@ -348,21 +376,24 @@ Supervisor::Worker* Supervisor::Find(const SessionId& session) {
   return nullptr;
 }
 
-void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const Nonce& nonce,
-                            const Hello& hello) {
+void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const HeardHello& heard) {
+  const Hello& hello = heard.hello();
   Status passed;
   {
     std::lock_guard lock(mutex_);
     Worker* worker = Find(hello.session);
+    std::optional<ExchangeKeys> keys;
+    if (worker != nullptr) keys = heard.AcceptSession(worker->key);
     if (worker == nullptr) {
       passed = {Code::kRefused, "the session is over: the server no longer has it"};
-    } else if (!SameBytes(HelloProof(worker->key, nonce, hello), hello.proof)) {
+    } else if (!keys) {
       passed = {Code::kRefused, "the session key is wrong"};
     } else {
       ControlMessage message;
       message.type = hello.role == LinkRole::kLog ? ControlType::kResume : ControlType::kLane;
       message.a = hello.role == LinkRole::kLog ? hello.received_seq : hello.lane;
       message.b = hello.received_chunks;
+      PutAnswerKey(keys->answer, &message);
       passed = SendControl(worker->process.control, message, {channel->Descriptor()});
     }
   }

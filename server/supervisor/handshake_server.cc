@@ -65,20 +65,16 @@ std::list<HandshakeServer::Guest>::iterator HandshakeServer::Register(Channel* c
 
 void HandshakeServer::Greet(std::unique_ptr<Channel> channel, std::list<Guest>::iterator guest) {
   auto deadline = Clock::now() + kPatience;
-  Greeting greeting;
-  RandomBytes(greeting.nonce);
-  greeting.needs_token = needs_token_;
-  greeting.server_version = kServerVersion;
-  Status sent = SendGreeting(*channel, greeting, deadline);
-  Result<Hello> hello = sent.ok() ? ReadHello(*channel, deadline) : Result<Hello>(sent);
+  const ServerExchange exchange(needs_token_, kServerVersion);
+  Result<HeardHello> heard = GreetAndHear(*channel, exchange, deadline);
   {
     std::lock_guard lock(mutex_);
     guests_.erase(guest);
   }
-  if (hello.ok()) {
-    admit_(std::move(channel), greeting.nonce, *hello);
-  } else if (hello.status().code() == Code::kUnsupported) {
-    (void)SendRefuse(*channel, {Code::kUnsupported, hello.status().message()},
+  if (heard.ok()) {
+    admit_(std::move(channel), std::move(*heard));
+  } else if (heard.status().code() == Code::kUnsupported) {
+    (void)SendRefuse(*channel, {Code::kUnsupported, heard.status().message()},
                      Clock::now() + std::chrono::seconds(1));
   }
   channel.reset();

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "proto/handshake.h"
+#include "proto/server_exchange.h"
 #include "transport/channel.h"
 
 namespace farcall::server {
@@ -21,8 +21,7 @@ namespace farcall::server {
 class HandshakeServer {
  public:
   // Judges a HELLO and takes the channel if it may in.   Thread  many at once
-  using Admit =
-      std::function<void(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello)>;
+  using Admit = std::function<void(std::unique_ptr<Channel> channel, HeardHello heard)>;
 
   HandshakeServer(bool needs_token, Admit admit)
       : needs_token_(needs_token), admit_(std::move(admit)) {}

@@ -94,9 +94,10 @@ int Serve(const ServeOptions& options) {
     return Fail(kExitNoDevice, ready.message());
   }
   HandshakeServer door(
-      !options.token.empty(),
-      [&supervisor](std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
-        supervisor.Admit(std::move(channel), nonce, hello);
+      // A pool's clients show a lease.
+      !options.tokens.empty() && !in_pool,
+      [&supervisor](std::unique_ptr<Channel> channel, HeardHello heard) {
+        supervisor.Admit(std::move(channel), heard);
       });
   std::vector<std::string> urls;
   if (Status listens = ListenAll(options, &door, &urls); !listens.ok()) {

@@ -23,14 +23,14 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 31> kSettings = {
+constexpr std::array<std::string_view, 32> kSettings = {
     "listen",        "device",          "gpus",         "token",         "token_file",
     "mem",           "grace",           "lanes",        "max_share",     "max_limit",
     "max_priority",  "control",         "audit",        "metrics",       "log_level",
     "max_sessions",  "config_version",  "worker_users", "host_mem",      "pool",
     "pool_name",     "pool_token_file", "advertise",    "oversubscribe", "park_after",
     "swap_host_mem", "max_net",         "mode",         "worker_memory", "pool_ca",
-    "overhead"};
+    "overhead",      "token_verifier"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -88,7 +88,10 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
     options->gpus = *text;
   }
   if (name == "token") {
-    options->token = *text;
+    SetToken(&*text, options);
+  }
+  if (name == "token_verifier") {
+    FARCALL_TRY(ReadTokenVerifiers(*text, &options->tokens));
   }
   if (name == "log_level") {
     options->log_level = *text;
@@ -139,7 +142,7 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
     if (!token.ok()) {
       return token.status();
     }
-    options->token = *token;
+    SetToken(&*token, options);
   }
   if (name == "max_share" || name == "max_limit" || name == "max_priority") {
     Status set = SetPolicy(name, *text, &options->compute);
@@ -213,6 +216,40 @@ Status ReadServeConfig(const std::string& path, ServeOptions* options) {
       FARCALL_TRY(ReadText(path, name, value, options));
     }
   }
+  return {};
+}
+
+void SetToken(std::string* token, ServeOptions* options) {
+  options->tokens = {TokenKeys(*token).verifier()};
+  options->tokens[0].name = "token";
+  Wipe(token);
+}
+
+Status ReadTokenVerifiers(const std::string& path, std::vector<TokenVerifier>* tokens) {
+  std::ifstream file(path);
+  if (!file) {
+    return {Code::kInvalid, "token verifiers '" + path + "': cannot be read"};
+  }
+  std::vector<TokenVerifier> read;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    std::string where = "token verifiers '" + path + "', line " + std::to_string(number) + ": ";
+    if (line.find_first_not_of(" \t\r") == std::string::npos || line[0] == '#') {
+      continue;
+    }
+    Result<TokenVerifier> verifier = ParseVerifier(line);
+    if (!verifier.ok()) {
+      return {Code::kInvalid, where + verifier.status().message()};
+    }
+    if (read.size() == kMaxTokens) {
+      return {Code::kInvalid, where + "at most " + std::to_string(kMaxTokens) + " are taken"};
+    }
+    read.push_back(std::move(*verifier));
+  }
+  if (read.empty()) {
+    return {Code::kInvalid, "token verifiers '" + path + "': there is none in it"};
+  }
+  *tokens = std::move(read);
   return {};
 }
 
@@ -316,10 +353,10 @@ bool IsLoopbackUrl(std::string_view url) {
 Status CheckServeOptions(const ServeOptions& options) {
   for (const std::string& url : options.listen) {
     FARCALL_TRY(ParseUrl(url).status());
-    if (options.token.empty() && options.pool.url.empty() && !IsLoopbackUrl(url)) {
+    if (options.tokens.empty() && options.pool.url.empty() && !IsLoopbackUrl(url)) {
       return {Code::kInvalid,
               "listen '" + url +
-                  "': an address other than the loopback needs --token-file (or --token)"};
+                  "': an address other than the loopback needs --token-file or --token-verifier"};
     }
   }
   if (std::find(kLogLevels.begin(), kLogLevels.end(), options.log_level) == kLogLevels.end()) {

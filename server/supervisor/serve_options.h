@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/status.h"
+#include "proto/token.h"
 #include "quota/compute_quota.h"
 #include "server/supervisor/device_mode.h"
 #include "server/supervisor/pool_desk.h"
@@ -22,7 +23,7 @@ struct ServeOptions {
   std::string device = "auto";
   std::string gpus;  // as CUDA_VISIBLE_DEVICES has it; empty: all
   DeviceModes modes;
-  std::string token;          // empty: none wanted
+  std::vector<TokenVerifier> tokens;  // what it keeps of each; empty: none wanted
   uint64_t memory_bytes = 0;  // per vGPU and device: default and ceiling; 0: the whole device
   uint64_t host_memory_bytes = uint64_t{4} << 30;  // locked for a vGPU on this machine, at most
   // Of a vGPU's workers on this machine, by a cgroup; 0: no bound.
@@ -54,6 +55,12 @@ struct ServeOptions {
 //   Errors  kInvalid, one line: the file, the setting, the nearest known name or what would be
 //   right
 Status ReadServeConfig(const std::string& path, ServeOptions* options);
+
+// The server takes this token alone; the text is wiped.
+void SetToken(std::string* token, ServeOptions* options);
+// The server takes the tokens whose verifiers are in the file, one a line; empty lines and those
+// that begin with '#' are passed over.   Errors  kInvalid
+Status ReadTokenVerifiers(const std::string& path, std::vector<TokenVerifier>* tokens);
 
 // The token in a file: its first line, without spaces at the ends.   Errors  kInvalid
 Result<std::string> ReadTokenFile(const std::string& path);

@@ -27,10 +27,6 @@ constexpr int kTickMilliseconds = 1000;
 constexpr int kRetryMilliseconds = 10;
 constexpr int kNoDevice = -2;  // neither a device nor quota::kHostMemory
 
-SessionKey KeyOf(const std::string& token) {
-  return token.empty() ? SessionKey{} : Sha256(std::as_bytes(std::span(token)));
-}
-
 }  // namespace
 
 sigset_t HandledSignals() {
@@ -44,7 +40,6 @@ sigset_t HandledSignals() {
 Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
     : options_(options),
       devices_(std::move(devices)),
-      token_key_(KeyOf(options.token)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       leases_(static_cast<int>(devices_.report.devices.size()), options.compute,
               [this](int control, const ControlMessage& message) {

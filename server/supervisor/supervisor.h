@@ -52,7 +52,7 @@ class Supervisor {
   ~Supervisor();
 
   // Judges a HELLO.   Thread  any handshake thread
-  void Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
+  void Admit(std::unique_ptr<Channel> channel, const HeardHello& heard);
   // Opens the control socket for a server that listens on `url`. One that cannot be opened is said
   // in the log: the server serves without it.
   void OpenControl(const std::string& url);
@@ -74,7 +74,8 @@ class Supervisor {
   struct Worker {
     WorkerProcess process;
     SessionId session{};
-    SessionKey key{};
+    SessionKey key;                // it has to be shown to come back, and never leaves this process
+    std::string tenant;            // whose its images are: no secret
     std::string vgpu, who, ended;  // `ended`: the cause the worker told
     uint64_t number = 0;
     std::string client_user, client_host, program;  // printable
@@ -92,17 +93,23 @@ class Supervisor {
   };
   using Workers = std::map<int, std::unique_ptr<Worker>>;  // by control descriptor
 
-  void AdmitNew(std::unique_ptr<Channel> channel, const Hello& hello);
-  void AdmitAgain(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
+  // A client that has proved who it is, as far as this server asks for it.
+  struct Client {
+    const Hello& hello;
+    const ExchangeKeys keys;
+    const std::string tenant;
+  };
+  void AdmitNew(std::unique_ptr<Channel> channel, const Client& client);
+  void AdmitAgain(std::unique_ptr<Channel> channel, const HeardHello& heard);
   uint64_t QuotaFor(const Hello& hello, int device) const;
   // `grant`: of the pool's claim it is for, nullptr without a pool.
-  std::unique_ptr<Worker> NewWorker(const Hello& hello, const quota::ClaimGrant* grant);
+  std::unique_ptr<Worker> NewWorker(const Client& client, const quota::ClaimGrant* grant);
   void OpenLedger(const Worker& worker, const Hello& hello, const quota::ClaimGrant* grant);
   void CloseLedger(const Worker& worker);
-  WorkerSetup SetupOf(const Worker& worker, const Hello& hello) const;
-  Status StartProcess(Worker& worker, Channel& channel, const Hello& hello,
+  WorkerSetup SetupOf(const Worker& worker, const Client& client) const;
+  Status StartProcess(Worker& worker, Channel& channel, const Client& client,
                       const quota::ClaimGrant* grant);
-  Status StartSession(Channel& channel, const Hello& hello, const quota::ClaimGrant* grant);
+  Status StartSession(Channel& channel, const Client& client, const quota::ClaimGrant* grant);
   Status CheckRoom() const;
   std::string GpusOf(const Worker& worker) const;
   // Its sessions are told why, and gone soon whatever they do.
@@ -203,7 +210,6 @@ class Supervisor {
 
   const ServeOptions options_;
   const ProbedDevices devices_;
-  const SessionKey token_key_;
   mutable LibraryInventory libraries_;
   int epoll_ = -1;
   int signals_ = -1;

@@ -170,11 +170,10 @@ class Worker {
         FeatureBit(SessionFeature::kLibraryInventory) | FeatureBit(SessionFeature::kImageUnits);
 #ifdef FARCALL_NVML
     welcome.features |= FeatureBit(SessionFeature::kNvml);
-    TellNvmlToOlderPeers(&welcome);
 #endif
     client_fd_ = WatchClient(setup_.hello, channel_->PeerName());
     output_fd_ = options.output_fd;
-    FARCALL_TRY(SendWelcome(*channel_, welcome, Clock::now() + seconds(10)));
+    FARCALL_TRY(SendWelcome(*channel_, setup_.answer, welcome, Clock::now() + seconds(10)));
     library_memory_ = new LibraryMemory(api_, control_, session->memory(),
                                         [this](int device) { RecallFrom(device, ~0ull >> 1); });
     library_memory_->Watch();
@@ -407,7 +406,7 @@ class Worker {
     }
     welcome.received_seq = link.received_seq();
     welcome.received_chunks = link.chunks_received();
-    if (!SendWelcome(*channel, welcome, Clock::now() + seconds(2)).ok()) {
+    if (!SendWelcome(*channel, AnswerKeyOf(message), welcome, Clock::now() + seconds(2)).ok()) {
       return;
     }
     if (is_lane) {

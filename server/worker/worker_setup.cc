@@ -4,9 +4,23 @@
 
 #include <cuda.h>
 
+#include <cstring>
+
 #include "proto/codec.h"
 
 namespace farcall::server {
+
+void PutAnswerKey(const AnswerKey& key, ControlMessage* message) {
+  message->c = key.credential;
+  std::memcpy(message->text, key.key.data(), key.key.size());
+}
+
+AnswerKey AnswerKeyOf(const ControlMessage& message) {
+  AnswerKey key;
+  key.credential = static_cast<uint32_t>(message.c);
+  std::memcpy(key.key.data(), message.text, key.key.size());
+  return key;
+}
 
 std::vector<std::byte> Encode(const WorkerSetup& setup) {
   Builder out;
@@ -16,6 +30,8 @@ std::vector<std::byte> Encode(const WorkerSetup& setup) {
   out.PutString(setup.tenant);
   out.Put<uint64_t>(setup.first_credit_bytes);
   out.Put<uint8_t>(setup.swaps ? 1 : 0);
+  out.PutBytes(setup.answer.key.data(), setup.answer.key.size());
+  out.Put<uint32_t>(setup.answer.credential);
   std::vector<std::byte> hello = farcall::Encode(setup.hello),
                          welcome = farcall::Encode(setup.welcome);
   out.PutBytes(hello.data(), hello.size());
@@ -32,6 +48,12 @@ Result<WorkerSetup> DecodeWorkerSetup(std::span<const std::byte> bytes) {
   setup.tenant = in.GetString();
   setup.first_credit_bytes = in.Get<uint64_t>();
   setup.swaps = in.Get<uint8_t>() != 0;
+  std::span<const std::byte> key = in.GetBytes();
+  if (key.size() != setup.answer.key.size()) {
+    return Status(Code::kMalformed, "worker setup: unreadable");
+  }
+  std::memcpy(setup.answer.key.data(), key.data(), key.size());
+  setup.answer.credential = in.Get<uint32_t>();
   std::span<const std::byte> hello = in.GetBytes(), welcome = in.GetBytes();
   if (!in.Done()) {
     return Status(Code::kMalformed, "worker setup: unreadable");

@@ -6,20 +6,27 @@
 #include <vector>
 
 #include "cuda-abi/image.h"
+#include "proto/exchange_keys.h"
 #include "proto/handshake.h"
 #include "proto/status.h"
+#include "server/session/control.h"
 
 namespace farcall::server {
 
 struct WorkerSetup {
   std::string device_path, device_kind;
   std::string log_level;
-  std::string tenant;  // whose images these are
+  std::string tenant;  // whose images these are: a name, no secret
   uint64_t first_credit_bytes = 32u << 20;
   bool swaps = false;  // its memory may have to leave the device
-  Hello hello;
-  Welcome welcome;  // complete but for what the worker alone knows: windows, images
+  AnswerKey answer;    // seals WELCOME, and nothing else
+  Hello hello;         // without what opens anything
+  Welcome welcome;     // complete but for what the worker alone knows: windows, images
 };
+
+// In kResume and kLane: the key for WELCOME on that connection.
+void PutAnswerKey(const AnswerKey& key, ControlMessage* message);
+AnswerKey AnswerKeyOf(const ControlMessage& message);
 
 std::vector<std::byte> Encode(const WorkerSetup& setup);
 Result<WorkerSetup> DecodeWorkerSetup(std::span<const std::byte> bytes);

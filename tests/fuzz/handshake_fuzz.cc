@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   std::span<const std::byte> body(reinterpret_cast<const std::byte*>(data + 1), size - 1);
-  switch (data[0] % 4) {
+  switch (data[0] % 5) {
     case 0:
       RoundTrip(farcall::DecodeGreeting(body), farcall::DecodeGreeting);
       break;
@@ -38,8 +38,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 2:
       RoundTrip(farcall::DecodeWelcome(body), farcall::DecodeWelcome);
       break;
-    default:
+    case 3:
       RoundTrip(farcall::DecodeRefuse(body), farcall::DecodeRefuse);
+      break;
+    default:
+      RoundTrip(farcall::DecodeRedirect(body), farcall::DecodeRedirect);
       break;
   }
   return 0;

@@ -22,41 +22,74 @@ class HandshakeTest : public testing::Test {
     ASSERT_TRUE(SendAll(channel, std::as_bytes(std::span(&header, 1)), In(kLong)).ok());
     ASSERT_TRUE(SendAll(channel, body, In(kLong)).ok());
   }
+  Status Hear(Clock::time_point deadline) {
+    return GreetAndHear(*server_, ServerExchange(false, "9"), deadline).status();
+  }
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Channel> client_, server_;
 };
 
 TEST_F(HandshakeTest, WelcomesAClientThatProvesTheToken) {
-  const std::vector<uint8_t> key(32, 7);
-  Greeting greeting;
-  greeting.needs_token = true;
-  RandomBytes(greeting.nonce);
+  const std::vector<TokenVerifier> known = {TokenKeys("right").verifier()};
+  SessionKey key;
   std::thread server([&] {
-    ASSERT_TRUE(SendGreeting(*server_, greeting, In(kLong)).ok());
-    Result<Hello> hello = ReadHello(*server_, In(kLong));
-    ASSERT_TRUE(hello.ok()) << hello.status().message();
-    EXPECT_TRUE(SameBytes(hello->proof, HelloProof(key, greeting.nonce, *hello)));
-    const std::vector<uint8_t> other(32, 8);
-    EXPECT_FALSE(SameBytes(hello->proof, HelloProof(other, greeting.nonce, *hello)));
-    EXPECT_EQ(hello->program, "train.py");
+    const ServerExchange exchange(true, "9");
+    Result<HeardHello> heard = GreetAndHear(*server_, exchange, In(kLong));
+    ASSERT_TRUE(heard.ok()) << heard.status().message();
+    EXPECT_FALSE(heard->AcceptToken(std::vector<TokenVerifier>{TokenKeys("other").verifier()}));
+    std::optional<HeardHello::Accepted> accepted = heard->AcceptToken(known);
+    ASSERT_TRUE(accepted);
+    key = accepted->keys.session;
+    EXPECT_EQ(heard->hello().program, "train.py");
     Welcome welcome;
     welcome.device_kind = "cpu";
     welcome.lanes = 2;
-    ASSERT_TRUE(SendWelcome(*server_, welcome, In(kLong)).ok());
+    ASSERT_TRUE(SendWelcome(*server_, accepted->keys.answer, welcome, In(kLong)).ok());
   });
   Hello hello;
   hello.program = "train.py";
-  Result<Welcome> welcome = ClientHandshake(*client_, hello, key, In(kLong));
+  Result<Welcomed> welcomed =
+      ClientHandshake(*client_, hello, ClientCredentials::OfToken("right"), In(kLong));
   server.join();
-  ASSERT_TRUE(welcome.ok()) << welcome.status().message();
-  EXPECT_EQ(welcome->device_kind, "cpu");
-  EXPECT_EQ(welcome->lanes, 2u);
+  ASSERT_TRUE(welcomed.ok()) << welcomed.status().message();
+  EXPECT_EQ(welcomed->welcome.device_kind, "cpu");
+  EXPECT_EQ(welcomed->welcome.lanes, 2u);
+  EXPECT_TRUE(SameBytes(welcomed->key.bytes(), key.bytes()));
+}
+
+TEST_F(HandshakeTest, FindsAServerThatKnowsNoToken) {
+  std::thread server([&] {
+    const ServerExchange exchange(true, "9");
+    Result<HeardHello> heard = GreetAndHear(*server_, exchange, In(kLong));
+    ASSERT_TRUE(heard.ok());
+    ASSERT_TRUE(SendWelcome(*server_, heard->AcceptAnyone().answer, {}, In(kLong)).ok());
+  });
+  Status status =
+      ClientHandshake(*client_, {}, ClientCredentials::OfToken("right"), In(kLong)).status();
+  server.join();
+  EXPECT_EQ(status.code(), Code::kRefused);
+  EXPECT_NE(status.message().find("cannot prove"), std::string::npos) << status.message();
+}
+
+TEST_F(HandshakeTest, APoolsAnswerIsSealedToo) {
+  std::thread pool([&] {
+    const ServerExchange exchange(false, "9");
+    Result<HeardHello> heard = GreetAndHear(*server_, exchange, In(kLong));
+    ASSERT_TRUE(heard.ok());
+    ASSERT_TRUE(SendRedirect(*server_, heard->AcceptAnyone().answer,
+                             {{"tcp://gpu7:7717"}, "v4.public.x", "c-1"}, In(kLong))
+                    .ok());
+  });
+  Result<Redirect> told = PoolHandshake(*client_, {}, {}, In(kLong));
+  pool.join();
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  EXPECT_EQ(told->lease, "v4.public.x");
 }
 
 TEST_F(HandshakeTest, PassesTheRefusalsMessageOn) {
   std::thread server([&] {
-    ASSERT_TRUE(SendGreeting(*server_, {}, In(kLong)).ok());
-    ASSERT_TRUE(ReadHello(*server_, In(kLong)).ok());
+    const ServerExchange exchange(false, "9");
+    ASSERT_TRUE(GreetAndHear(*server_, exchange, In(kLong)).ok());
     ASSERT_TRUE(
         SendRefuse(*server_, {Code::kQuotaExceeded, "no vGPU is free: 4 of 4 taken"}, In(kLong))
             .ok());
@@ -68,9 +101,7 @@ TEST_F(HandshakeTest, PassesTheRefusalsMessageOn) {
 }
 
 TEST_F(HandshakeTest, AsksForATokenBeforeSayingHello) {
-  Greeting greeting;
-  greeting.needs_token = true;
-  ASSERT_TRUE(SendGreeting(*server_, greeting, In(kLong)).ok());
+  ASSERT_TRUE(SendAll(*server_, ServerExchange(true, "9").greeting(), In(kLong)).ok());
   Status status = ClientHandshake(*client_, {}, {}, In(kLong)).status();
   EXPECT_EQ(status.code(), Code::kRefused);
   EXPECT_NE(status.message().find("FARCALL_TOKEN"), std::string::npos);
@@ -91,7 +122,7 @@ TEST_F(HandshakeTest, NamesBothWireVersionsOnEitherSide) {
       << status.message();
   header.type = 2;
   SendRaw(*client_, header);
-  status = ReadHello(*server_, In(kLong)).status();
+  status = Hear(In(kLong));
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_NE(status.message().find("client speaks wire " + theirs + ", this server " + ours),
             std::string::npos)
@@ -112,20 +143,21 @@ TEST_F(HandshakeTest, RefusesATooLargeHelloBeforeReadingIt) {
   header.type = 2;
   header.bytes = kMaxHelloBytes + 1;
   SendRaw(*client_, header);
-  Status status = ReadHello(*server_, In(kLong)).status();
+  Status status = Hear(In(kLong));
   EXPECT_EQ(status.code(), Code::kMalformed);
-  EXPECT_NE(status.message().find("262145"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find(std::to_string(kMaxHelloBytes + 1)), std::string::npos)
+      << status.message();
 }
 
 TEST_F(HandshakeTest, RefusesAMessageOutOfTurn) {
   HandshakeHeader header;
   header.type = 3;
   SendRaw(*client_, header);
-  EXPECT_EQ(ReadHello(*server_, In(kLong)).status().code(), Code::kMalformed);
+  EXPECT_EQ(Hear(In(kLong)).code(), Code::kMalformed);
 }
 
 TEST_F(HandshakeTest, TimesOutOnASilentPeer) {
-  EXPECT_EQ(ReadHello(*server_, In(5)).status().code(), Code::kTimeout);
+  EXPECT_EQ(Hear(In(5)).code(), Code::kTimeout);
   EXPECT_EQ(ClientHandshake(*client_, {}, {}, In(5)).status().code(), Code::kTimeout);
 }
 

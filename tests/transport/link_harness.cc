@@ -274,12 +274,12 @@ Result<Link::Reconnected> Pair::Connect(LinkRole role, uint32_t lane, uint64_t s
   hello.lane = lane;
   hello.received_seq = seq;
   hello.received_chunks = chunks;
-  Result<Welcome> welcome = ClientHandshake(**channel, hello, {}, In(5000));
-  if (!welcome.ok()) {
-    return welcome.status();
+  Result<Welcomed> welcomed = ClientHandshake(**channel, hello, {}, In(5000));
+  if (!welcomed.ok()) {
+    return welcomed.status();
   }
-  return Link::Reconnected{WithFaults(std::move(*channel), faults), welcome->received_seq,
-                           welcome->received_chunks};
+  return Link::Reconnected{WithFaults(std::move(*channel), faults), welcomed->welcome.received_seq,
+                           welcomed->welcome.received_chunks};
 }
 
 void Pair::Supervise() {
@@ -288,17 +288,16 @@ void Pair::Supervise() {
     if (!channel.ok()) {
       return;
     }
-    if (!SendGreeting(**channel, {}, In(5000)).ok()) {
+    const ServerExchange exchange(false, "test");
+    Result<HeardHello> heard = GreetAndHear(**channel, exchange, In(5000));
+    if (!heard.ok()) {
       continue;
     }
-    Result<Hello> hello = ReadHello(**channel, In(5000));
-    if (!hello.ok()) {
-      continue;
-    }
+    const Hello* hello = &heard->hello();
     Welcome welcome;
     welcome.received_seq = server->link->received_seq();
     welcome.received_chunks = server->link->chunks_received();
-    if (!SendWelcome(**channel, welcome, In(5000)).ok()) {
+    if (!SendWelcome(**channel, heard->AcceptAnyone().answer, welcome, In(5000)).ok()) {
       continue;
     }
     if (hello->role == LinkRole::kLane) {

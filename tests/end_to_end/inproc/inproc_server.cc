@@ -96,9 +96,9 @@ Result<std::unique_ptr<InprocServer>> InprocServer::Start(const std::string& dev
     self->api_.cuMemAddressReserve = ReserveOverClients;
   }
   self->door_ = std::make_unique<server::HandshakeServer>(
-      false,
-      [self = self.get()](std::unique_ptr<Channel> channel, const Nonce& nonce,
-                          const Hello& hello) { self->Admit(std::move(channel), nonce, hello); });
+      false, [self = self.get()](std::unique_ptr<Channel> channel, const HeardHello& heard) {
+        self->Admit(std::move(channel), heard);
+      });
   Result<std::unique_ptr<Listener>> listener = Listen(url);
   if (!listener.ok()) {
     return listener.status();
@@ -108,12 +108,18 @@ Result<std::unique_ptr<InprocServer>> InprocServer::Start(const std::string& dev
   return self;
 }
 
-void InprocServer::Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello) {
+void InprocServer::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard) {
+  const Hello& hello = heard.hello();
   std::lock_guard lock(mutex_);
   bool is_new = hello.role == LinkRole::kLog && hello.session == SessionId{};
-  bool is_known = session_ != nullptr && hello.session == welcome_.session &&
-                  SameBytes(HelloProof(welcome_.key, nonce, hello), hello.proof);
-  if (is_new ? session_ != nullptr : !is_known) {
+  std::optional<ExchangeKeys> keys;
+  if (is_new && session_ == nullptr) {
+    keys = heard.AcceptAnyone();
+    key_ = keys->session;
+  } else if (!is_new && session_ != nullptr && hello.session == welcome_.session) {
+    keys = heard.AcceptSession(key_);
+  }
+  if (!keys) {
     (void)SendRefuse(*channel, {Code::kRefused, "one session only, and this is not it"}, Soon());
     return;
   }
@@ -121,15 +127,15 @@ void InprocServer::Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, c
   connections_.push_back(shared);
   auto lent = std::make_unique<SharedChannel>(std::move(shared));
   if (is_new) {
-    Open(std::move(lent), hello);
+    Open(std::move(lent), hello, keys->answer);
   } else {
-    Attach(std::move(lent), hello);
+    Attach(std::move(lent), hello, keys->answer);
   }
 }
 
-void InprocServer::Open(std::unique_ptr<Channel> channel, const Hello& hello) {
+void InprocServer::Open(std::unique_ptr<Channel> channel, const Hello& hello,
+                        const AnswerKey& answer) {
   RandomBytes(welcome_.session);
-  RandomBytes(welcome_.key);
   welcome_.driver_version = report_.driver_version;
   welcome_.lanes = kLanes;
   welcome_.grace_ms = kGraceMs;
@@ -143,20 +149,21 @@ void InprocServer::Open(std::unique_ptr<Channel> channel, const Hello& hello) {
   options.lanes = kLanes;
   session_ = std::make_unique<server::Session>(api_, options, *broker_);
   welcome_.device_window = session_->ReserveWindow(hello.device_windows);
-  if (!SendWelcome(*channel, welcome_, Soon()).ok()) {
+  if (!SendWelcome(*channel, answer, welcome_, Soon()).ok()) {
     return;
   }
   session_->link().AttachLog(std::move(channel), 0, 0);
   issue_ = std::thread([this, session = session_.get()] { ended_ = session->Run(); });
 }
 
-void InprocServer::Attach(std::unique_ptr<Channel> channel, const Hello& hello) {
+void InprocServer::Attach(std::unique_ptr<Channel> channel, const Hello& hello,
+                          const AnswerKey& answer) {
   Link& link = session_->link();
   Welcome welcome = welcome_;
   welcome.devices.clear();
   welcome.received_seq = link.received_seq();
   welcome.received_chunks = link.chunks_received();
-  if (!SendWelcome(*channel, welcome, Soon()).ok()) {
+  if (!SendWelcome(*channel, answer, welcome, Soon()).ok()) {
     return;
   }
   if (hello.role == LinkRole::kLane) {

@@ -47,9 +47,9 @@ class InprocServer final : public TestServer {
 
  private:
   InprocServer() = default;
-  void Admit(std::unique_ptr<Channel> channel, const Nonce& nonce, const Hello& hello);
-  void Open(std::unique_ptr<Channel> channel, const Hello& hello);
-  void Attach(std::unique_ptr<Channel> channel, const Hello& hello);
+  void Admit(std::unique_ptr<Channel> channel, const HeardHello& heard);
+  void Open(std::unique_ptr<Channel> channel, const Hello& hello, const AnswerKey& answer);
+  void Attach(std::unique_ptr<Channel> channel, const Hello& hello, const AnswerKey& answer);
 
   std::string url_;
   server::DriverApi api_;
@@ -58,6 +58,7 @@ class InprocServer final : public TestServer {
 
   std::mutex mutex_;
   Welcome welcome_;
+  SessionKey key_;
   std::unique_ptr<server::Session> session_;
   std::vector<std::weak_ptr<Channel>> connections_;
   int resumes_ = 0;

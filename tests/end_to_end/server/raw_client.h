@@ -75,17 +75,13 @@ class RawClient final : public LinkObserver {
     if (options.offer_window) {
       hello.device_windows = {{kWindowBase, uint64_t{1} << 36}};
     }
-    RandomBytes(hello.nonce);
-    std::vector<uint8_t> key;
-    if (!options.token.empty()) {
-      Hash256 hash = Sha256(std::as_bytes(std::span(options.token)));
-      key.assign(hash.begin(), hash.end());
+    Result<Welcomed> welcomed =
+        ClientHandshake(**channel, hello, ClientCredentials::OfToken(options.token), deadline);
+    if (!welcomed.ok()) {
+      return welcomed.status();
     }
-    Result<Welcome> welcome = ClientHandshake(**channel, hello, key, deadline);
-    if (!welcome.ok()) {
-      return welcome.status();
-    }
-    welcome_ = *welcome;
+    welcome_ = welcomed->welcome;
+    key_ = welcomed->key;
     LinkOptions link;
     link.is_client = true;
     link.lanes = welcome_.lanes;
@@ -269,18 +265,20 @@ class RawClient final : public LinkObserver {
     hello.session = welcome_.session;
     hello.received_seq = seq;
     hello.received_chunks = chunks;
-    RandomBytes(hello.nonce);
-    Result<Welcome> welcome = ClientHandshake(**channel, hello, welcome_.key, deadline);
-    if (!welcome.ok()) {
-      return welcome.status();
+    Result<Welcomed> welcomed =
+        ClientHandshake(**channel, hello, ClientCredentials::OfSession(key_), deadline);
+    if (!welcomed.ok()) {
+      return welcomed.status();
     }
     if (role == LinkRole::kLog) {
       log_socket_ = (*channel)->Descriptor();
     }
-    return Link::Reconnected{std::move(*channel), welcome->received_seq, welcome->received_chunks};
+    return Link::Reconnected{std::move(*channel), welcomed->welcome.received_seq,
+                             welcomed->welcome.received_chunks};
   }
 
   Welcome welcome_;
+  SessionKey key_;
   std::unique_ptr<Link> link_;
   std::thread pump_;
   std::atomic<bool> stopping_{false};

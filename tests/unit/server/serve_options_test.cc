@@ -45,7 +45,8 @@ TEST(ServeOptions, ReadsEverySetting) {
   EXPECT_EQ(options.listen.size(), 2u);
   EXPECT_EQ(options.device, "cpu");
   EXPECT_EQ(options.gpus, "0,1");
-  EXPECT_EQ(options.token, "t");
+  ASSERT_EQ(options.tokens.size(), 1u);
+  EXPECT_EQ(FindToken(options.tokens, "t"), &options.tokens[0]);
   EXPECT_EQ(options.memory_bytes, uint64_t{4} << 30);
   EXPECT_EQ(options.grace_seconds, 5u);
   EXPECT_EQ(options.max_sessions, 7u);
@@ -105,7 +106,7 @@ TEST(ServeOptions, WantsATokenForOtherInterfaces) {
   ServeOptions options;
   options.listen = {"tcp://0.0.0.0:7717"};
   EXPECT_FALSE(CheckServeOptions(options).ok());
-  options.token = "t";
+  options.tokens = {TokenKeys("t").verifier()};
   EXPECT_TRUE(CheckServeOptions(options).ok());
   options.log_level = "loud";
   EXPECT_FALSE(CheckServeOptions(options).ok());

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// `farcall token new`: makes a token, and what a server keeps of it.
+#include "proto/token.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "cli/commands.h"
+#include "server/supervisor/exit_code.h"
+#include "server/supervisor/serve_options.h"
+
+namespace farcall::cli {
+
+namespace {
+
+struct Flags {
+  std::string file, verifier, name, from;
+};
+
+Status Write(const std::string& path, const std::string& line, int flags) {
+  int file = open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0600);
+  if (file < 0) return {Code::kUnavailable, "'" + path + "': " + std::strerror(errno)};
+  const std::string text = line + "\n";
+  const bool is_whole = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const std::string why = is_whole ? "" : std::strerror(errno);
+  close(file);
+  return is_whole ? Status() : Status(Code::kUnavailable, "'" + path + "': " + why);
+}
+
+Status New(const Flags& flags) {
+  if (!flags.name.empty()) FARCALL_TRY(CheckTokenName(flags.name));
+  if (!flags.from.empty() && flags.verifier.empty())
+    return {Code::kInvalid, "--from without --verifier FILE leaves nothing to be written"};
+  Result<std::string> token =
+      flags.from.empty() ? Result<std::string>(NewToken()) : server::ReadTokenFile(flags.from);
+  if (!token.ok()) return token.status();
+  if (!flags.file.empty()) FARCALL_TRY(Write(flags.file, *token, O_CREAT | O_EXCL));
+  if (!flags.verifier.empty()) {
+    TokenVerifier verifier = TokenKeys(*token).verifier();
+    verifier.name = flags.name;
+    FARCALL_TRY(Write(flags.verifier, ToText(verifier), O_CREAT | O_APPEND));
+  }
+  if (flags.file.empty() && flags.from.empty()) std::printf("%s\n", token->c_str());
+  Wipe(&*token);
+  return {};
+}
+
+}  // namespace
+
+void AddTokenCommand(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("token", "Makes the tokens that open sessions");
+  command->require_subcommand(1);
+  auto flags = std::make_shared<Flags>();
+  CLI::App* made = command->add_subcommand("new", "Makes a token of 256 random bits");
+  made->add_option("file", flags->file,
+                   "new file for it, which its owner alone may read (default: it is printed)");
+  made->add_option("--verifier", flags->verifier,
+                   "file to which its verifier is appended: a server knows the token by it, and "
+                   "nobody can log in with it");
+  made->add_option("--name", flags->name, "of the token, in the verifier's line");
+  made->add_option("--from", flags->from,
+                   "file whose first line is the token: none is made, only its verifier");
+  made->footer(
+      "Example: farcall token new team-a.token --verifier /etc/farcall/verifiers --name team-a\n"
+      "         farcall serve --listen tcp://0.0.0.0:7717 --token-verifier /etc/farcall/verifiers");
+  made->callback([flags, &exit_code] {
+    Status done = New(*flags);
+    if (done.ok()) return;
+    std::fprintf(stderr, "farcall token new: %s\n", done.message().c_str());
+    exit_code = done.code() == Code::kInvalid ? server::kExitUsage : server::kExitFailure;
+  });
+}
+
+}  // namespace farcall::cli
