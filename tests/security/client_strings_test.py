@@ -91,7 +91,7 @@ class ClientStrings(unittest.TestCase):
             text = HOSTILE.encode()
             body = struct.pack("<B7xQ", 4, len(text)) + text
             body += b"\0" * (-len(body) % 8)
-            major = 1
+            major = 2
             connection.sendall(struct.pack("<IIHHHH", 0x31484346, len(body), 4, major, 0, 0) + body)
             connection.recv(1 << 16)
 

@@ -4,22 +4,17 @@ import socket
 import struct
 import threading
 
-MAGIC, MAJOR, MINOR = 0x31484346, 1, 2
-GREETING, HELLO, REDIRECT = 1, 2, 5
+import harness  # noqa: F401 - the way to tests/tools
+import wire_handshake
 
 
 def text(value):
-    data = value if isinstance(value, bytes) else value.encode()
-    return struct.pack("<Q", len(data)) + data + bytes(-len(data) % 8)
-
-
-def packet(kind, body):
-    return struct.pack("<IIHHHH", MAGIC, len(body), kind, MAJOR, MINOR, 0) + body
+    return wire_handshake.with_bytes(value if isinstance(value, bytes) else value.encode())
 
 
 class FakePool:
     def __init__(self, endpoint, lease):
-        self.answer = packet(REDIRECT, struct.pack("<Q", 1) + text(endpoint) + text(lease) + text("c-fake"))
+        self.answer = struct.pack("<Q", 1) + text(endpoint) + text(lease) + text("c-fake")
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.endpoint = "pool://127.0.0.1:%d" % self.socket.getsockname()[1]
         threading.Thread(target=self.serve, daemon=True).start()
@@ -31,10 +26,13 @@ class FakePool:
             except OSError:
                 return
             with client:
-                client.sendall(packet(GREETING, text(bytes(32)) + struct.pack("<Q", 0) + text("0.1.0")))
-                kind_at = client.recv(16, socket.MSG_WAITALL)
-                client.recv(struct.unpack("<IIHHHH", kind_at)[1], socket.MSG_WAITALL)
-                client.sendall(self.answer)
+                share = wire_handshake.Share()
+                greeting = wire_handshake.make_greeting(share)
+                client.sendall(greeting)
+                head = client.recv(wire_handshake.HEADER.size, socket.MSG_WAITALL)
+                hello = head + client.recv(wire_handshake.HEADER.unpack(head)[1], socket.MSG_WAITALL)
+                key, _ = share.answer_keys(greeting, hello, hello[len(head):len(head) + 32])
+                client.sendall(wire_handshake.make_answer(key, wire_handshake.REDIRECT, self.answer))
                 client.recv(1)
 
     def close(self):

@@ -15,6 +15,8 @@ import struct
 import threading
 import time
 
+import wire_handshake
+
 HANDSHAKE = struct.Struct("<IIHHHH")  # magic, bytes, type, major, minor, reserved
 FRAME = struct.Struct("<IIQQQQIHH")   # magic, bytes, seq, ack, chunk_ack, chunks_sent, crc32c, records, flags
 RECORD = struct.Struct("<IHHIHH")     # bytes, call, flags, serial, thread, context
@@ -57,10 +59,15 @@ def _read_exactly(sock, count):
     return b"".join(parts)
 
 
+def _read_packet(sock):
+    head = _read_exactly(sock, HANDSHAKE.size)
+    return head + _read_exactly(sock, HANDSHAKE.unpack(head)[1])
+
+
 def _without_features(welcome, bits):
     """WELCOME's last fields: its features, then the words of its libraries, which are no small multiples of 8, after their bytes."""
     words = next(count for count in range(len(welcome) // 8) if struct.unpack_from("<Q", welcome, len(welcome) - 8 * count - 8)[0] == 8 * count)
-    at = len(welcome) - 8 * words - 16
+    at = len(welcome) - 8 * words - 24  # its transport stands between
     features, = struct.unpack_from("<Q", welcome, at)
     return welcome[:at] + struct.pack("<Q", features & ~bits) + welcome[at + 8:]
 
@@ -87,6 +94,7 @@ class LinkProxy:
         self._lanes_open = threading.Event()  # cleared: what clients send on bulk lanes waits
         self._lanes_open.set()
         self._refusing = False
+        self._session_keys = {}
         self._cut_at = None  # (a count's name, its value, the event)
         family = socket.AF_INET6 if ":" in listen[0] else socket.AF_INET
         self._listener = socket.create_server(listen, family=family, backlog=512)
@@ -159,8 +167,36 @@ class LinkProxy:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with self._lock:
             self._pairs.add((client, server))
+        try:
+            if self.without_features:
+                self._take_part(client, server)
+        except (_Closed, OSError):
+            pass  # the threads below see it too
         for source, sink, outward in ((client, server, True), (server, client, False)):
             threading.Thread(target=self._forward, args=(source, sink, outward), daemon=True).start()
+
+    def _take_part(self, client, server):
+        """Shakes hands with both, which without a token nobody can prevent, and says WELCOME otherwise."""
+        hs, ours, theirs = wire_handshake, wire_handshake.Share(), wire_handshake.Share()
+        greeting = _read_packet(server)
+        own_greeting = hs.make_greeting(ours)
+        self._send(client, own_greeting, False)
+        hello = _read_packet(client)
+        fields, proofs = hs.open_hello(ours, own_greeting, hello)
+        # Of the session that HELLO names, its keys with the client and with the server.
+        here, there = self._session_keys[fields[16:32]] if proofs else (b"", b"")
+        own_hello = hs.make_hello(theirs, greeting, fields, [there] if proofs else [])
+        self._add("hellos")
+        self._send(server, own_hello, True)
+        answer = _read_packet(server)
+        if struct.unpack_from("<H", answer, 8)[0] == WELCOME:
+            key, there = theirs.answer_keys(greeting, own_hello, hs.share_in(greeting), there)
+            welcome = _without_features(hs.open_answer(key, answer), self.without_features)
+            key, here = ours.answer_keys(own_greeting, hello, hello[HANDSHAKE.size:HANDSHAKE.size + 32], here)
+            if not proofs:
+                self._session_keys[welcome[8:24]] = here, there
+            answer = hs.make_answer(key, WELCOME, welcome, 0 if proofs else hs.NO_CREDENTIAL)
+        self._send(client, answer, False)
 
     def _forward(self, source, sink, outward):
         try:
@@ -188,11 +224,8 @@ class LinkProxy:
             if magic == HANDSHAKE_MAGIC:
                 rest = _read_exactly(source, HANDSHAKE.size - 8 + size)
                 if outward and struct.unpack_from("<H", rest)[0] == HELLO:
-                    is_lane = rest[HANDSHAKE.size - 8] == 1
-                    self._add("lane_hellos" if is_lane else "hellos")
-                    recording = None if is_lane else self._new_recording()
-                if not outward and struct.unpack_from("<H", rest)[0] == WELCOME:
-                    rest = _without_features(rest, self.without_features)
+                    self._add("hellos")  # sealed: whether it is a lane's shows by what follows
+                    recording = self._new_recording()
                 self._send(sink, head + rest, outward)
             elif magic == FRAME_MAGIC:
                 frame = head + _read_exactly(source, size - 8)
@@ -202,6 +235,8 @@ class LinkProxy:
                 self._send(sink, self._look_at_frame(frame, outward), outward)
             else:  # a lane's chunk, or bytes that are not ours: pass them on as they are
                 if outward:
+                    self._add("hellos", -1)
+                    self._add("lane_hellos")
                     self._lanes_open.wait()
                 self._send(sink, head, outward)
                 while True:
