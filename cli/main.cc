@@ -1,12 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 // `farcall`: the command line.
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
 #include "cli/usage.h"
 #include "server/worker/worker.h"
+
+namespace {
+
+// The arguments; what is a token does not stay where others on this machine read command lines and
+// environments.
+std::vector<std::string> TakeArguments(int argc, char** argv) {
+  constexpr std::string_view kToken = "--token";
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  for (int i = 1; i < argc; ++i) {
+    std::string_view text = argv[i];
+    if (text == kToken && i + 1 < argc) {
+      std::memset(argv[i + 1], 'x', std::strlen(argv[i + 1]));
+      ++i;
+    } else if (text.rfind("--token=", 0) == 0) {
+      std::memset(argv[i] + kToken.size() + 1, 'x', text.size() - kToken.size() - 1);
+    }
+  }
+  if (char* token = std::getenv("FARCALL_TOKEN"); token != nullptr) {
+    std::memset(token, 'x', std::strlen(token));
+    unsetenv("FARCALL_TOKEN");
+  }
+  return arguments;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   // Not a command of people's: how the supervisor starts its workers.
@@ -25,7 +53,13 @@ int main(int argc, char** argv) {
   farcall::cli::AddControlCommands(app, exit_code);
   farcall::cli::AddBenchCommand(app, exit_code);
   try {
-    app.parse(argc, argv);
+    if (argc >= 2 && std::strcmp(argv[1], "serve") == 0) {
+      std::vector<std::string> arguments = TakeArguments(argc, argv);
+      std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+      app.parse(std::move(arguments));
+    } else {
+      app.parse(argc, argv);
+    }
   } catch (const CLI::ParseError& error) {
     return farcall::cli::ExplainUsage(app, error);
   }

@@ -30,8 +30,8 @@ std::vector<std::string> WorkerEnvironment(const std::string& gpus,
   std::vector<std::string> environment = more;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     std::string text = *entry;
-    // The token is the supervisor's business; so is which devices there are.
-    if (text.rfind("FARCALL_TOKEN", 0) == 0 ||
+    // Tokens are the supervisor's business; so is which devices there are.
+    if (text.rfind("FARCALL_TOKEN", 0) == 0 || text.rfind("FARCALL_VGPU", 0) == 0 ||
         (!gpus.empty() && text.rfind("CUDA_VISIBLE_DEVICES=", 0) == 0) ||
         (!more.empty() && text.rfind("CUDA_MPS_", 0) == 0)) {
       continue;

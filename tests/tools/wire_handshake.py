@@ -163,3 +163,37 @@ def make_answer(key, kind, body, credential=NO_CREDENTIAL):
 
 def open_answer(key, answer):
     return unseal(key, answer[HEADER.size + 4:], answer[:HEADER.size + 4])
+
+
+class Fields:
+    """Fields in codec.h's layout."""
+
+    def __init__(self):
+        self.data = b""
+
+    def put(self, form, value):
+        size = struct.calcsize("<" + form)
+        self.data += bytes(-len(self.data) % size) + struct.pack("<" + form, value)
+        return self
+
+    def run(self, data):
+        self.put("Q", len(data)).data += data
+        return self
+
+
+def hello_fields(role=0, lane=0, session=bytes(16), received=(0, 0), credentials=(), vgpu=b"", program=b"tests", lease=b"", priority=0):
+    fields = Fields().put("B", role).put("I", lane).run(session).put("Q", received[0]).put("Q", received[1])
+    fields.put("Q", len(credentials))
+    for kind, name in credentials:
+        fields.put("B", kind).run(name)
+    fields.put("Q", 1).run(vgpu).put("Q", 0).put("I", 0).put("I", 0).put("B", priority).put("Q", 0).put("I", 1)
+    for text in (b"user", b"host", program, b"0"):
+        fields.run(text)
+    fields.put("Q", 0).put("Q", 0).put("Q", 0).put("I", 13000).put("Q", 0).put("I", 0).run(b"").run(lease)
+    return fields.data
+
+
+def token_keys(token):
+    """(seed of the client's signing key, the server's key) of a token."""
+    root = extract(b"farcall token 1", token)
+    return expand(root, b"farcall token: client signs"), expand(root, b"farcall token: server proves itself")
