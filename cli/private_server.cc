@@ -54,11 +54,22 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem,
     return {Code::kUnavailable, "no memory file for the private server's token"};
   }
   std::string token_file = "/proc/self/fd/" + std::to_string(secret);
-  std::vector<const char*> arguments = {"farcall",      "serve",
-                                        "--listen",     "tcp://127.0.0.1:0",
-                                        "--log-level",  "warn",
-                                        "--token-file", token_file.c_str(),
-                                        "--device",     device.empty() ? "auto" : device.c_str()};
+  std::vector<const char*> arguments = {"farcall",
+                                        "serve",
+                                        "--listen",
+                                        "tcp://127.0.0.1:0",
+                                        "--log-level",
+                                        "warn",
+                                        "--max-share",
+                                        "100%",  // its user is alone
+                                        "--max-priority",
+                                        "high",
+                                        "--max-tenant-sessions",
+                                        "256",
+                                        "--token-file",
+                                        token_file.c_str(),
+                                        "--device",
+                                        device.empty() ? "auto" : device.c_str()};
   if (!mem.empty()) {
     arguments.push_back("--mem");
     arguments.push_back(mem.c_str());

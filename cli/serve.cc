@@ -26,7 +26,7 @@ struct Flags {
   std::vector<std::string> advertise;
   std::string max_share, max_limit, max_priority, max_net, worker_users, oversubscribe,
       swap_host_memory, worker_memory, mode, overhead;
-  uint32_t park_after_seconds = 0, grace_seconds = 0, max_sessions = 0;
+  uint32_t park_after_seconds = 0, grace_seconds = 0, max_sessions = 0, max_tenant_sessions = 0;
 };
 
 Status Merge(Flags& flags, const CLI::App& command, server::ServeOptions* options) {
@@ -49,6 +49,9 @@ Status Merge(Flags& flags, const CLI::App& command, server::ServeOptions* option
   }
   if (command.count("--max-sessions") != 0) {
     options->max_sessions = flags.max_sessions;
+  }
+  if (command.count("--max-tenant-sessions") != 0) {
+    options->max_tenant_sessions = flags.max_tenant_sessions;
   }
   if (!flags.log_level.empty()) {
     options->log_level = flags.log_level;
@@ -116,6 +119,9 @@ Status Merge(Flags& flags, const CLI::App& command, server::ServeOptions* option
     if (!set.ok()) {
       return {Code::kInvalid, std::string(name) + ": " + set.message()};
     }
+    if (!text.empty()) {
+      server::NotePolicy(name, options);
+    }
   }
   if (!flags.mode.empty()) {
     Result<server::DeviceModes> modes = server::ParseModes(flags.mode);
@@ -180,14 +186,15 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
       ->default_str("4GiB");
   command->add_option(
       "--max-share", flags->max_share,
-      "share of a device's time a vGPU may be promised, such as 50% (default: all)");
+      "share of a device's time a vGPU may be promised, such as 75% (default: 50%; all in a pool)");
   command->add_option("--max-limit", flags->max_limit,
                       "most of a device's time a vGPU gets, such as 80% (default: all)");
   command->add_option("--max-net", flags->max_net,
                       "bytes a second that a vGPU gets of the network, both ways together, such as "
                       "500MB/s (default: no bound)");
   command->add_option("--max-priority", flags->max_priority,
-                      "highest class a client may ask for: high (default), normal or low");
+                      "highest class a client may ask for: high, normal (default) or low; in a "
+                      "pool the default is high");
   command->add_option("--oversubscribe", flags->oversubscribe,
                       "lend so many times a device's memory: sessions that idle are swapped to "
                       "this machine's (default: 1)");
@@ -207,6 +214,12 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
       ->default_str("60");
   command->add_option("--max-sessions", flags->max_sessions, "sessions at once")
       ->default_str("256")
+      ->check(CLI::Range(1, 4096));
+  command
+      ->add_option("--max-tenant-sessions", flags->max_tenant_sessions,
+                   "of them, those of one token, or with a single token those of one address; "
+                   "a pool's claims have bounds of their own")
+      ->default_str("64")
       ->check(CLI::Range(1, 4096));
   command->add_option("--worker-users", flags->worker_users,
                       "range of user ids, such as 700000-700255: a vGPU's workers run as one of "

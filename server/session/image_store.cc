@@ -70,8 +70,26 @@ Status ImageStore::Put(const Hash256& hash, std::vector<std::byte> bytes) {
   }
   WriteFile(hash, bytes);
   std::lock_guard lock(mutex_);
-  images_[hash] = Wrap(std::move(bytes));
+  KeepLocked(hash, Wrap(std::move(bytes)));
   return {};
+}
+
+void ImageStore::KeepLocked(const Hash256& hash, Image image) {
+  Entry& entry = images_[hash];
+  memory_bytes_ += image->size() - (entry.image == nullptr ? 0 : entry.image->size());
+  entry = {std::move(image), ++uses_};
+  while (memory_bytes_ > bounds_.memory_bytes && images_.size() > 1) {
+    auto oldest = std::min_element(
+        images_.begin(), images_.end(),
+        [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+    memory_bytes_ -= oldest->second.image->size();
+    images_.erase(oldest);
+  }
+}
+
+size_t ImageStore::memory_bytes() const {
+  std::lock_guard lock(mutex_);
+  return memory_bytes_;
 }
 
 Image ImageStore::Get(const Hash256& hash) {
@@ -79,7 +97,8 @@ Image ImageStore::Get(const Hash256& hash) {
     std::lock_guard lock(mutex_);
     auto image = images_.find(hash);
     if (image != images_.end()) {
-      return image->second;
+      image->second.used = ++uses_;
+      return image->second.image;
     }
   }
   if (directory_.empty()) {
@@ -94,9 +113,10 @@ Image ImageStore::Get(const Hash256& hash) {
     unlink(path.c_str());
     return nullptr;
   }
+  utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);  // used now: it stays longest
   Image image = Wrap(std::move(bytes));
   std::lock_guard lock(mutex_);
-  images_[hash] = image;
+  KeepLocked(hash, image);
   return image;
 }
 
@@ -105,7 +125,10 @@ void ImageStore::Forget(const Hash256& hash) {
     return;
   }
   std::lock_guard lock(mutex_);
-  images_.erase(hash);
+  if (auto image = images_.find(hash); image != images_.end()) {
+    memory_bytes_ -= image->second.image->size();
+    images_.erase(image);
+  }
 }
 
 std::vector<uint64_t> ImageStore::Known(size_t limit) const {
@@ -139,6 +162,42 @@ std::string ImageStore::PathOf(const Hash256& hash) const {
   return directory_ + "/" + HexOf(hash);
 }
 
+// False: it would not fit in an empty store. What was used longest ago goes, drafts that nobody
+// finishes with it.
+bool ImageStore::MakeDiskRoom(uint64_t bytes) const {
+  if (bytes > bounds_.disk_bytes) {
+    return false;
+  }
+  struct File {
+    fs::file_time_type used;
+    uint64_t bytes;
+    fs::path path;
+  };
+  std::vector<File> files;
+  uint64_t total = bytes;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory_, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code gone;  // by another session's hand
+    const uint64_t size = entry->file_size(gone);
+    const fs::file_time_type used = entry->last_write_time(gone);
+    if (!gone) {
+      files.push_back({used, size, entry->path()});
+      total += size;
+    }
+  }
+  std::sort(files.begin(), files.end(),
+            [](const File& a, const File& b) { return a.used < b.used; });
+  for (const File& file : files) {
+    if (total <= bounds_.disk_bytes) {
+      break;
+    }
+    fs::remove(file.path, error);
+    total -= file.bytes;
+  }
+  return total <= bounds_.disk_bytes;
+}
+
 // Written aside and renamed, so that a reader never sees half an image. A full disk only costs the
 // cache.
 void ImageStore::WriteFile(const Hash256& hash, const std::vector<std::byte>& bytes) const {
@@ -146,7 +205,7 @@ void ImageStore::WriteFile(const Hash256& hash, const std::vector<std::byte>& by
     return;
   }
   std::string path = PathOf(hash);
-  if (access(path.c_str(), F_OK) == 0) {
+  if (access(path.c_str(), F_OK) == 0 || !MakeDiskRoom(bytes.size())) {
     return;
   }
   std::string aside = path + ".XXXXXX";
@@ -161,7 +220,7 @@ void ImageStore::WriteFile(const Hash256& hash, const std::vector<std::byte>& by
   }
 }
 
-std::string TenantImageDirectory(const std::string& tenant) {
+std::string TenantImageDirectory(const std::string& owner) {
   std::string base;
   if (const char* chosen = std::getenv("FARCALL_CACHE_DIR"); chosen != nullptr && *chosen != 0) {
     base = std::string(chosen) + "/server";
@@ -172,7 +231,7 @@ std::string TenantImageDirectory(const std::string& tenant) {
   } else {
     return "";
   }
-  Hash256 hash = Sha256(std::as_bytes(std::span(tenant)));
+  Hash256 hash = Sha256(std::as_bytes(std::span(owner)));
   std::string directory = base + "/" + HexOf(std::span(hash).first(16));
   std::error_code error;
   fs::create_directories(directory, error);

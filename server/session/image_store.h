@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images by content: in memory while a session runs, on disk across sessions. One store per tenant:
-// a hash is no proof.
+// Images by content: in memory while a session runs, on disk across sessions. One store per owner
+// (a tenant, a pool's claim): a hash is no proof. Both are bounded: what was used longest ago goes,
+// and its owner is told to send it again.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +24,16 @@ class ImageStore {
  public:
   static constexpr size_t kMaxImageBytes = size_t{2} << 30;
 
-  // `directory` is this tenant's alone; "" keeps nothing on disk.
-  explicit ImageStore(std::string directory) : directory_(std::move(directory)) {}
+  // Of what a session keeps in memory, and of what an owner keeps on disk.
+  struct Bounds {
+    size_t memory_bytes = size_t{64} << 20;
+    uint64_t disk_bytes = uint64_t{4} << 30;
+  };
+
+  // `directory` is this owner's alone; "" keeps nothing on disk.
+  explicit ImageStore(std::string directory) : ImageStore(std::move(directory), Bounds()) {}
+  ImageStore(std::string directory, Bounds bounds)
+      : directory_(std::move(directory)), bounds_(bounds) {}
 
   // Takes bytes (without the NUL) whose hash the peer claims.   Errors  kMalformed (they hash to
   // something else)
@@ -34,20 +43,31 @@ class ImageStore {
   Image Get(const Hash256& hash);
   // Drops the copy in memory if the disk has one.
   void Forget(const Hash256& hash);
+  size_t memory_bytes() const;
   // First 8 bytes of the hashes on disk, newest first, at most `limit`.
   std::vector<uint64_t> Known(size_t limit) const;
 
  private:
+  struct Entry {
+    Image image;
+    uint64_t used = 0;  // of `uses_`: the larger, the later
+  };
   std::string PathOf(const Hash256& hash) const;
+  // The newest stays, however large: its load comes next.
+  void KeepLocked(const Hash256& hash, Image image);
+  bool MakeDiskRoom(uint64_t bytes) const;
   void WriteFile(const Hash256& hash, const std::vector<std::byte>& bytes) const;
 
   const std::string directory_;
-  std::mutex mutex_;
-  std::map<Hash256, Image> images_;
+  const Bounds bounds_;
+  mutable std::mutex mutex_;
+  std::map<Hash256, Entry> images_;
+  size_t memory_bytes_ = 0;
+  uint64_t uses_ = 0;
 };
 
-// The tenant's folder under FARCALL_CACHE_DIR, XDG_CACHE_HOME or HOME; made if missing; "" if none
+// The owner's folder under FARCALL_CACHE_DIR, XDG_CACHE_HOME or HOME; made if missing; "" if none
 // can be made.
-std::string TenantImageDirectory(const std::string& tenant);
+std::string TenantImageDirectory(const std::string& owner);
 
 }  // namespace farcall::server

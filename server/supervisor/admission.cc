@@ -55,6 +55,13 @@ std::string RunName(const std::string& tenant, const std::string& token) {
   return "run " + HexOf(std::span(hash).first(16));
 }
 
+// As what a session counts against --max-tenant-sessions. All clients of a server with one token,
+// or none, hold the same: they are told apart by where they come from.
+std::string CountedAs(const std::string& tenant, size_t tokens, const Channel& channel) {
+  const std::string peer = channel.PeerName();
+  return tokens > 1 ? tenant : peer.substr(0, peer.rfind(':'));
+}
+
 // What is to be done, last first, unless all goes well.
 class Undo {
  public:
@@ -110,9 +117,11 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard
 void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client) {
   Status started;
   std::optional<quota::ClaimGrant> grant;
+  const std::string counted =
+      pool_.is_in_pool() ? "" : CountedAs(client.tenant, options_.tokens.size(), *channel);
   {
     std::lock_guard lock(mutex_);
-    started = CheckRoom();
+    started = CheckRoom(counted);
     if (started.ok() && pool_.is_in_pool()) {
       Result<quota::ClaimGrant> granted = pool_.Admit(client.hello.lease);
       started = granted.status();
@@ -130,7 +139,7 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client
   {
     std::lock_guard lock(mutex_);
     if (started.ok()) {
-      started = CheckRoom();
+      started = CheckRoom(counted);
     }
     if (started.ok()) {
       started = StartSession(*channel, client, claim);
@@ -147,13 +156,22 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client
   channel->Abandon();  // the worker has it now
 }
 
-Status Supervisor::CheckRoom() const {
+Status Supervisor::CheckRoom(const std::string& counted) const {
   if (draining_) {
     return {Code::kUnavailable, "the server is draining: it takes no new sessions"};
   }
   if (workers_.size() >= options_.max_sessions) {
     return {Code::kUnavailable, "the server is full: " + std::to_string(workers_.size()) +
                                     " sessions of " + std::to_string(options_.max_sessions)};
+  }
+  const auto held =
+      static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
+        return entry.second->counted == counted;
+      }));
+  if (!counted.empty() && held >= options_.max_tenant_sessions) {
+    return {Code::kUnavailable, counted + " has " + std::to_string(held) + " sessions of " +
+                                    std::to_string(options_.max_tenant_sessions) +
+                                    " here; --max-tenant-sessions allows more"};
   }
   if (swap_ != nullptr && !swap_->takes_more()) {
     return {Code::kUnavailable,
@@ -218,6 +236,7 @@ std::unique_ptr<Supervisor::Worker> Supervisor::NewWorker(const Client& client,
   if (grant != nullptr) {
     worker->claim = grant->claim;
     worker->vgpu = std::string(kClaimPrefix) + grant->claim;
+    worker->tenant = worker->vgpu;  // across claims no image is shared, nor told of
     worker->devices.assign(grant->devices.begin(), grant->devices.end());
   } else if (options_.modes.Any(DeviceMode::kMig)) {
     worker->devices.push_back(PickInstance(worker->vgpu));
@@ -356,6 +375,8 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
   nlohmann::json fields = AuditFields(*worker);
   fields["from"] = channel.PeerName();
   audit_.Note("session_started", std::move(fields));
+  worker->counted =
+      grant == nullptr ? CountedAs(client.tenant, options_.tokens.size(), channel) : "";
   workers_[control] = std::move(worker);
   JoinSwap(*workers_[control]);
   if (overhead_ != nullptr) {

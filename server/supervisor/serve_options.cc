@@ -23,14 +23,39 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 32> kSettings = {
-    "listen",        "device",          "gpus",         "token",         "token_file",
-    "mem",           "grace",           "lanes",        "max_share",     "max_limit",
-    "max_priority",  "control",         "audit",        "metrics",       "log_level",
-    "max_sessions",  "config_version",  "worker_users", "host_mem",      "pool",
-    "pool_name",     "pool_token_file", "advertise",    "oversubscribe", "park_after",
-    "swap_host_mem", "max_net",         "mode",         "worker_memory", "pool_ca",
-    "overhead",      "token_verifier"};
+constexpr std::array<std::string_view, 33> kSettings = {"listen",
+                                                        "device",
+                                                        "gpus",
+                                                        "token",
+                                                        "token_file",
+                                                        "mem",
+                                                        "grace",
+                                                        "lanes",
+                                                        "max_share",
+                                                        "max_limit",
+                                                        "max_priority",
+                                                        "control",
+                                                        "audit",
+                                                        "metrics",
+                                                        "log_level",
+                                                        "max_sessions",
+                                                        "config_version",
+                                                        "worker_users",
+                                                        "host_mem",
+                                                        "pool",
+                                                        "pool_name",
+                                                        "pool_token_file",
+                                                        "advertise",
+                                                        "oversubscribe",
+                                                        "park_after",
+                                                        "swap_host_mem",
+                                                        "max_net",
+                                                        "mode",
+                                                        "worker_memory",
+                                                        "pool_ca",
+                                                        "overhead",
+                                                        "token_verifier",
+                                                        "max_tenant_sessions"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -149,6 +174,7 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
     if (!set.ok()) {
       return {Code::kInvalid, path + ": setting '" + std::string(name) + "': " + set.message()};
     }
+    NotePolicy(name, options);
   }
   if (name == "mode") {
     Result<DeviceModes> modes = ParseModes(*text);
@@ -201,6 +227,8 @@ Status ReadServeConfig(const std::string& path, ServeOptions* options) {
       FARCALL_TRY(ReadNumber(path, name, value, 0, 86400, &options->grace_seconds));
     } else if (name == "max_sessions") {
       FARCALL_TRY(ReadNumber(path, name, value, 1, 4096, &options->max_sessions));
+    } else if (name == "max_tenant_sessions") {
+      FARCALL_TRY(ReadNumber(path, name, value, 1, 4096, &options->max_tenant_sessions));
     } else if (name == "park_after") {
       FARCALL_TRY(ReadNumber(path, name, value, 0, 86400, &options->park_after_seconds));
     } else if (name == "oversubscribe") {
@@ -301,6 +329,22 @@ Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePol
     (name == "max_share" ? policy->max_share_milli : policy->max_limit_milli) = *milli;
   }
   return milli.status();
+}
+
+void NotePolicy(std::string_view name, ServeOptions* options) {
+  options->chose_share = options->chose_share || name == "max_share";
+  options->chose_priority = options->chose_priority || name == "max_priority";
+}
+
+quota::ComputePolicy SettledPolicy(const ServeOptions& options) {
+  quota::ComputePolicy policy = options.compute;
+  if (!options.pool.url.empty() && !options.chose_share) {
+    policy.max_share_milli = quota::kWholeMilli;
+  }
+  if (!options.pool.url.empty() && !options.chose_priority) {
+    policy.max_priority = quota::Priority::kHigh;
+  }
+  return policy;
 }
 
 Result<uint32_t> ParsePercent(std::string_view text) {

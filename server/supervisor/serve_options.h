@@ -28,7 +28,11 @@ struct ServeOptions {
   uint64_t host_memory_bytes = uint64_t{4} << 30;  // locked for a vGPU on this machine, at most
   // Of a vGPU's workers on this machine, by a cgroup; 0: no bound.
   uint64_t worker_memory_bytes = 0;
-  quota::ComputePolicy compute;         // what a vGPU may have of a device's time
+  // What a vGPU may have of a device's time. By default no client takes all of what is promised,
+  // nor a place before the others; in a pool, which admits claims by itself, any may
+  // (SettledPolicy).
+  quota::ComputePolicy compute{.max_share_milli = 500, .max_priority = quota::Priority::kNormal};
+  bool chose_share = false, chose_priority = false;
   uint64_t max_net_bytes_per_s = 0;     // of a vGPU, both directions together; 0: no bound
   uint32_t oversubscribe_milli = 1000;  // of a device's memory, what is lent in all
   uint64_t swap_host_bytes = 0;         // for what is not on its device; 0: half of the host's
@@ -37,6 +41,8 @@ struct ServeOptions {
   bool charges_overhead = true;
   uint32_t grace_seconds = 60;
   uint32_t max_sessions = 256;
+  uint32_t max_tenant_sessions =
+      64;  // of them, one tenant's (admission.cc); a pool's claims say themselves
   uint32_t lanes = 2;
   std::string log_level = "info";
   PoolOptions pool;
@@ -80,6 +86,10 @@ Status SetOverhead(std::string_view text, ServeOptions* options);
 
 // One of max_share, max_limit, max_priority.   Errors  kInvalid
 Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePolicy* policy);
+
+// `max_share` or the like was chosen; and the policy with the defaults of where the server stands.
+void NotePolicy(std::string_view name, ServeOptions* options);
+quota::ComputePolicy SettledPolicy(const ServeOptions& options);
 
 // Refuses what must not be: another interface than the loopback without a token, an unknown log
 // level, no sessions.

@@ -41,7 +41,7 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
     : options_(options),
       devices_(std::move(devices)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      leases_(static_cast<int>(devices_.report.devices.size()), options.compute,
+      leases_(static_cast<int>(devices_.report.devices.size()), SettledPolicy(options),
               [this](int control, const ControlMessage& message) {
                 (void)Tell(control, message);  // one that does not read is buried
               }),

@@ -84,6 +84,7 @@ class Supervisor {
     std::optional<uid_t> user;   // its own; none: the server's
     std::vector<int> devices;    // the session's, by the server's numbers
     std::string claim;           // of a pool; empty: of none
+    std::string counted;         // with these of --max-tenant-sessions; empty: a claim's
     std::string mps_group;       // empty: it is no MPS client
     bool is_terminated = false;  // by MPS, before it is killed
     Clock::time_point kill_at = Clock::time_point::max();
@@ -110,7 +111,8 @@ class Supervisor {
   Status StartProcess(Worker& worker, Channel& channel, const Client& client,
                       const quota::ClaimGrant* grant);
   Status StartSession(Channel& channel, const Client& client, const quota::ClaimGrant* grant);
-  Status CheckRoom() const;
+  // `counted`: whose sessions are counted together; empty: a claim's, which the pool counts.
+  Status CheckRoom(const std::string& counted) const;
   std::string GpusOf(const Worker& worker) const;
   // Its sessions are told why, and gone soon whatever they do.
   void EndClaim(const std::string& claim, const std::string& why);

@@ -40,6 +40,9 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+ALL = ("--max-share", "100%", "--max-priority", "high")  # what a client may ask for
+
+
 class Sharing(unittest.TestCase):
     def tearDown(self):
         for client in self.clients:
@@ -53,14 +56,14 @@ class Sharing(unittest.TestCase):
         return self.clients
 
     def test_two_programs_get_their_shares(self):
-        with Server() as server:
+        with Server(*ALL) as server:
             small, large = split(self.tenants(server, {"share": "25%"}, {"share": "75%"}), 60)
             self.assertAlmostEqual(small, 0.25, delta=0.05)
             self.assertAlmostEqual(large, 0.75, delta=0.05)
 
     def test_shares_hold_where_time_is_measured_by_events(self):
         """As on a driver that keeps no count: the CPU device does not say what it used."""
-        with Server(environment={"FARCALL_CPU_DEVICE_TIME": "off"}) as server:
+        with Server(*ALL, environment={"FARCALL_CPU_DEVICE_TIME": "off"}) as server:
             small, large = split(self.tenants(server, {"share": "25%"}, {"share": "75%"}), 60)
             self.assertAlmostEqual(small, 0.25, delta=0.08)
             self.assertAlmostEqual(large, 0.75, delta=0.08)
@@ -70,13 +73,13 @@ class Sharing(unittest.TestCase):
     ABOVE = 0.62
 
     def test_a_higher_class_keeps_the_device(self):
-        with Server() as server:
+        with Server(*ALL) as server:
             high, low = split(self.tenants(server, {"priority": "high"}, {"priority": "low"}), 8)
             self.assertGreater(high, self.ABOVE)
             self.assertGreater(low, 0.02, "what is kept for lower classes")
 
     def test_a_higher_class_keeps_it_though_it_waits(self):
-        with Server() as server:
+        with Server(*ALL) as server:
             high = Client(server.url, "progress", "1", environment={"FARCALL_PRIORITY": "high"})
             self.clients.append(high)
             until(lambda: progress(*runs(high)) > WARM, 120, "it runs")
@@ -86,7 +89,7 @@ class Sharing(unittest.TestCase):
     def test_one_alone_stays_below_its_limit(self):
         def work(**wants):
             """CPU seconds of the worker for a unit of progress, and units a second."""
-            with Server() as server:
+            with Server(*ALL) as server:
                 client = self.tenants(server, wants)[-1]
                 until(lambda: progress(*runs(client)) > WARM, 120, "the program runs")
                 worker, = server.workers()
@@ -103,12 +106,20 @@ class Sharing(unittest.TestCase):
         self.assertLess(units_a_second * cost_of_a_unit / os.cpu_count(), 0.28)
 
     def test_a_lone_tenant_is_lent_what_is_idle(self):
-        with Server() as server:
+        with Server(*ALL) as server:
             small, large = self.tenants(server, {"share": "10%"}, {"share": "90%"})
             split(self.clients, 10)
             large.kill()
             done = progress(small)
             until(lambda: progress(*runs(small)) - done >= 60, 200, "progress alone")
+
+    def test_by_default_nobody_takes_most_of_a_device_or_a_higher_class(self):
+        with Server() as server:
+            for wants, why in (({"FARCALL_SHARE": "60%"}, "share: asked 60%, at most 50% here"),
+                               ({"FARCALL_PRIORITY": "high"}, "priority: asked high, at most normal here")):
+                client = run(server.url, "progress", environment=wants)
+                self.assertNotEqual(client.process.returncode, 0)
+                self.assertIn(why, "\n".join(client.err))
 
     def test_requests_beyond_the_policy_are_refused(self):
         with Server("--max-share", "50%", "--max-limit", "80%", "--max-priority", "normal") as server:

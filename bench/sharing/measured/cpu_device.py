@@ -60,7 +60,7 @@ class CpuDevice:
         """
         profile = pathlib.Path(self._profiles.name, f"{memory}.profile")  # read by each worker
         profile.write_text(f"processors = {','.join(map(str, self._own))}\n" + (f"memory = {memory}\n" if memory else ""))
-        return CpuServer(len(self._own), *flags, device=f"cpu:{profile}")
+        return CpuServer(len(self._own), "--max-share", "100%", "--max-priority", "high", *flags, device=f"cpu:{profile}")
 
     def calibrate(self, seconds=3):
         """What a step takes on this machine now.

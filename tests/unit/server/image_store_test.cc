@@ -74,5 +74,48 @@ TEST_F(ImageStoreTest, WorksWithoutADirectory) {
   EXPECT_TRUE(store.Known(10).empty());
 }
 
+TEST_F(ImageStoreTest, MemoryIsBoundedAndWhatWasUsedLongestAgoGoes) {
+  ImageStore store("", {.memory_bytes = 3000, .disk_bytes = 0});
+  std::vector<Hash256> hashes;
+  for (int i = 0; i < 100; ++i) {
+    std::vector<std::byte> image(1000, std::byte(i));
+    hashes.push_back(Sha256(image));
+    ASSERT_TRUE(store.Put(hashes.back(), image).ok());
+    EXPECT_LE(store.memory_bytes(), 3000u);
+    EXPECT_NE(store.Get(hashes.front()), nullptr) << "it is in use";
+  }
+  EXPECT_EQ(store.Get(hashes[50]), nullptr);
+  EXPECT_NE(store.Get(hashes.back()), nullptr);
+}
+
+TEST_F(ImageStoreTest, OneLargerThanTheBoundIsKeptUntilTheNext) {
+  ImageStore store("", {.memory_bytes = 10, .disk_bytes = 0});
+  std::vector<std::byte> large(1000), small(5, std::byte(1));
+  ASSERT_TRUE(store.Put(Sha256(large), large).ok());
+  EXPECT_NE(store.Get(Sha256(large)), nullptr);
+  ASSERT_TRUE(store.Put(Sha256(small), small).ok());
+  EXPECT_EQ(store.Get(Sha256(large)), nullptr);
+}
+
+TEST_F(ImageStoreTest, TheDiskIsBoundedWhateverManySessionsSend) {
+  uint64_t most = 0;
+  for (int session = 0; session < 10; ++session) {
+    ImageStore store(directory_, {.memory_bytes = 1 << 20, .disk_bytes = 5000});
+    for (int i = 0; i < 10; ++i) {
+      std::vector<std::byte> image(900, std::byte(session * 10 + i));
+      ASSERT_TRUE(store.Put(Sha256(image), image).ok());
+    }
+    uint64_t bytes = 0;
+    for (const auto& file : fs::directory_iterator(directory_)) bytes += file.file_size();
+    most = std::max(most, bytes);
+  }
+  EXPECT_LE(most, 5000u);
+  EXPECT_GE(most, 4000u);
+  ImageStore store(directory_, {.memory_bytes = 1 << 20, .disk_bytes = 5000});
+  std::vector<std::byte> large(6000, std::byte(7));
+  ASSERT_TRUE(store.Put(Sha256(large), large).ok());
+  EXPECT_EQ(store.Known(100).size(), 5u) << "what can never fit pushes nothing out";
+}
+
 }  // namespace
 }  // namespace farcall::server
