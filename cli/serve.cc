@@ -25,7 +25,8 @@ struct Flags {
       log_level, report, control, metrics, audit, pool, pool_name, pool_token_file, pool_ca;
   std::vector<std::string> advertise;
   std::string max_share, max_limit, max_priority, max_net, worker_users, oversubscribe,
-      swap_host_memory, worker_memory, mode, overhead;
+      swap_host_memory, worker_memory, mode, overhead, worker_calls;
+  bool trust_tenants = false, debuggable = false;
   uint32_t park_after_seconds = 0, grace_seconds = 0, max_sessions = 0, max_tenant_sessions = 0;
 };
 
@@ -59,6 +60,14 @@ Status Merge(Flags& flags, const CLI::App& command, server::ServeOptions* option
   options->report = flags.report;
   if (command.count("--park-after") != 0) {
     options->park_after_seconds = flags.park_after_seconds;
+  }
+  options->trust_tenants = options->trust_tenants || flags.trust_tenants;
+  options->debuggable = options->debuggable || flags.debuggable;
+  if (!flags.worker_calls.empty()) {
+    Status set = server::SetWorkerCalls(flags.worker_calls, options);
+    if (!set.ok()) {
+      return {Code::kInvalid, "--worker-calls: " + set.message()};
+    }
   }
   if (!flags.overhead.empty()) {
     Status set = server::SetOverhead(flags.overhead, options);
@@ -224,6 +233,17 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   command->add_option("--worker-users", flags->worker_users,
                       "range of user ids, such as 700000-700255: a vGPU's workers run as one of "
                       "its own (needs root; no caches on disk then)");
+  command
+      ->add_option("--worker-calls", flags->worker_calls,
+                   "a system call that is not on the list of those that workers need: refuse it, "
+                   "or report it in the log and allow it (for finding out what a driver needs)")
+      ->default_str("refuse");
+  command->add_flag("--trust-tenants", flags->trust_tenants,
+                    "tenants trust one another: serve several of them, and compile for them, also "
+                    "where the kernel has no Landlock");
+  command->add_flag("--debuggable", flags->debuggable,
+                    "let debuggers of the same user attach to the server and its workers; for "
+                    "development");
   command->add_option(
       "--worker-memory", flags->worker_memory,
       "this machine's memory that the workers of a vGPU may take, such as 16GiB, in a "

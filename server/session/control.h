@@ -15,7 +15,8 @@ namespace farcall::server {
 enum class ControlType : uint32_t {
   kNone = 0,
   // supervisor -> worker
-  kSetup,         // descriptors: the client's socket, a memfd with WorkerSetup
+  kSetup,         // descriptors: the client's socket, a memfd with WorkerSetup, and, if its
+                  // process is on this host, a pidfd of it
   kResume,        // descriptor: a new log connection; a = received_seq, b = received_chunks; c and
                   // `text`: the key of its WELCOME (worker_setup.h)
   kLane,          // descriptor: a lane's connection; a = lane; c and `text` as above

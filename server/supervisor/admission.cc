@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who may in: proofs, capacity, quotas; and the start of a session.
 #include <spdlog/spdlog.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,6 +43,19 @@ void Turn(Channel& channel, Code code, const std::string& why) {
 std::string ProgramText(std::string_view path) {
   constexpr size_t kMost = 192;
   return Printable(path.substr(path.size() - std::min(path.size(), kMost)), kMost);
+}
+
+// A descriptor that becomes readable when the client's process ends; -1 if it does not run on this
+// host.
+int WatchClient(const Hello& hello, const std::string& peer) {
+  bool is_loopback =
+      peer.find("127.") != std::string::npos || peer.find("::1") != std::string::npos;
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  if (!is_loopback || hello.pid == 0 || hello.host != host.data()) {
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(hello.pid), 0));
 }
 
 // Whose the sessions of a server without tokens are.
@@ -281,6 +295,12 @@ WorkerSetup Supervisor::SetupOf(const Worker& worker, const Client& client) cons
   setup.log_level = options_.log_level;
   setup.tenant = worker.tenant;
   setup.swaps = swap_ != nullptr;
+  setup.trust_tenants = options_.trust_tenants;
+  setup.reports_worker_calls = options_.reports_worker_calls;
+  setup.debuggable = options_.debuggable;
+  setup.is_only_tenant = std::all_of(workers_.begin(), workers_.end(), [&](const auto& other) {
+    return other.second->vgpu == worker.vgpu;
+  });
   setup.answer = client.keys.answer;
   setup.hello = client.hello;
   // What opens something stays here.
@@ -359,7 +379,14 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
   FARCALL_TRY(cgroups_.Add(worker.vgpu, worker.process.pid, compute.share_milli));
   ControlMessage message;
   message.type = ControlType::kSetup;
-  FARCALL_TRY(SendControl(control, message, {channel.Descriptor(), file}));
+  // A worker may not open it itself.
+  const int watch = WatchClient(client.hello, channel.PeerName());
+  Status sent = watch < 0 ? SendControl(control, message, {channel.Descriptor(), file})
+                          : SendControl(control, message, {channel.Descriptor(), file, watch});
+  if (watch >= 0) {
+    close(watch);
+  }
+  FARCALL_TRY(sent);
   undo.Forget();
   return {};
 }
@@ -383,6 +410,10 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
     overhead_->Join(control, workers_[control]->process.pid);
   }
   WatchDescriptor(epoll_, control);
+  if (const int process = workers_[control]->process.pid_fd; process >= 0) {
+    processes_[process] = control;
+    WatchDescriptor(epoll_, process);
+  }
   net_.Begin(control);
   EngageNew(control);
   return {};

@@ -48,7 +48,7 @@ HelperProcess::Heard HelperProcess::Hear(int fd) {
 
 void HelperProcess::Send(const ControlMessage& message, std::initializer_list<int> descriptors) {
   if (!runs()) return;
-  if (!SendControl(process_.control, message, descriptors).ok()) kill(process_.pid, SIGKILL);
+  if (!SendControl(process_.control, message, descriptors).ok()) KillProcess(process_);
 }
 
 void HelperProcess::Bury() {

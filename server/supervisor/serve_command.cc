@@ -10,6 +10,7 @@
 #include "server/supervisor/exit_code.h"
 #include "server/supervisor/log_format.h"
 #include "server/supervisor/supervisor.h"
+#include "server/worker/sandbox.h"
 
 namespace farcall::server {
 
@@ -60,6 +61,9 @@ int Serve(const ServeOptions& options) {
   sigset_t signals = HandledSignals();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  if (!options.debuggable) {
+    HideMemory();  // tokens and keys are in it
+  }
   bool separate = options.worker_users.count != 0;
   std::optional<uid_t> user;
   if (separate) {

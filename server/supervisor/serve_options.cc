@@ -23,39 +23,24 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 33> kSettings = {"listen",
-                                                        "device",
-                                                        "gpus",
-                                                        "token",
-                                                        "token_file",
-                                                        "mem",
-                                                        "grace",
-                                                        "lanes",
-                                                        "max_share",
-                                                        "max_limit",
-                                                        "max_priority",
-                                                        "control",
-                                                        "audit",
-                                                        "metrics",
-                                                        "log_level",
-                                                        "max_sessions",
-                                                        "config_version",
-                                                        "worker_users",
-                                                        "host_mem",
-                                                        "pool",
-                                                        "pool_name",
-                                                        "pool_token_file",
-                                                        "advertise",
-                                                        "oversubscribe",
-                                                        "park_after",
-                                                        "swap_host_mem",
-                                                        "max_net",
-                                                        "mode",
-                                                        "worker_memory",
-                                                        "pool_ca",
-                                                        "overhead",
-                                                        "token_verifier",
-                                                        "max_tenant_sessions"};
+constexpr std::array<std::string_view, 36> kSettings = {"listen",         "device",
+                                                        "gpus",           "token",
+                                                        "token_file",     "mem",
+                                                        "grace",          "lanes",
+                                                        "max_share",      "max_limit",
+                                                        "max_priority",   "control",
+                                                        "audit",          "metrics",
+                                                        "log_level",      "max_sessions",
+                                                        "config_version", "worker_users",
+                                                        "host_mem",       "pool",
+                                                        "pool_name",      "pool_token_file",
+                                                        "advertise",      "oversubscribe",
+                                                        "park_after",     "swap_host_mem",
+                                                        "max_net",        "mode",
+                                                        "worker_memory",  "pool_ca",
+                                                        "overhead",       "token_verifier",
+                                                        "trust_tenants",  "worker_calls",
+                                                        "debuggable",     "max_tenant_sessions"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -71,6 +56,16 @@ Status ReadNumber(const std::string& path, std::string_view name, const toml::no
                  "a number from " + std::to_string(least) + " to " + std::to_string(most));
   }
   *into = static_cast<uint32_t>(*number);
+  return {};
+}
+
+Status ReadFlag(const std::string& path, std::string_view name, const toml::node& value,
+                bool* into) {
+  std::optional<bool> flag = value.value_exact<bool>();
+  if (!flag) {
+    return Wrong(path, name, "true or false");
+  }
+  *into = *flag;
   return {};
 }
 
@@ -136,6 +131,12 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
       return {Code::kInvalid, path + ": setting 'worker_users': " + range.status().message()};
     }
     options->worker_users = *range;
+  }
+  if (name == "worker_calls") {
+    Status set = SetWorkerCalls(*text, options);
+    if (!set.ok()) {
+      return {Code::kInvalid, path + ": setting 'worker_calls': " + set.message()};
+    }
   }
   if (name == "overhead") {
     Status set = SetOverhead(*text, options);
@@ -231,6 +232,10 @@ Status ReadServeConfig(const std::string& path, ServeOptions* options) {
       FARCALL_TRY(ReadNumber(path, name, value, 1, 4096, &options->max_tenant_sessions));
     } else if (name == "park_after") {
       FARCALL_TRY(ReadNumber(path, name, value, 0, 86400, &options->park_after_seconds));
+    } else if (name == "trust_tenants") {
+      FARCALL_TRY(ReadFlag(path, name, value, &options->trust_tenants));
+    } else if (name == "debuggable") {
+      FARCALL_TRY(ReadFlag(path, name, value, &options->debuggable));
     } else if (name == "oversubscribe") {
       std::optional<double> number = value.value<double>();
       Result<uint32_t> factor = ParseFactor(number ? std::to_string(*number) : "");
@@ -313,6 +318,14 @@ Status SetOverhead(std::string_view text, ServeOptions* options) {
     return {Code::kInvalid, "'" + std::string(text) + "': write tenant or host"};
   }
   options->charges_overhead = text == "tenant";
+  return {};
+}
+
+Status SetWorkerCalls(std::string_view text, ServeOptions* options) {
+  if (text != "refuse" && text != "report") {
+    return {Code::kInvalid, "'" + std::string(text) + "': write refuse or report"};
+  }
+  options->reports_worker_calls = text == "report";
   return {};
 }
 

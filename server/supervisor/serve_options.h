@@ -52,6 +52,11 @@ struct ServeOptions {
   UserRange
       worker_users;    // each vGPU's workers have one of these ids; none: they run as the server
   std::string report;  // file for what was served, written at exit; empty: none
+  // Tenants trust one another: where the kernel has no Landlock, several may still use this server.
+  bool trust_tenants = false;
+  bool reports_worker_calls =
+      false;                // a system call that a worker is refused is logged and allowed
+  bool debuggable = false;  // a debugger of the same user may attach
 
   // Sessions' memory may leave their devices.
   bool swaps() const { return oversubscribe_milli > 1000 || park_after_seconds != 0; }
@@ -83,6 +88,10 @@ Result<uint32_t> ParseFactor(std::string_view text);
 
 // "tenant" or "host": who has what the driver takes beside allocations.   Errors  kInvalid
 Status SetOverhead(std::string_view text, ServeOptions* options);
+
+// "refuse" or "report": what becomes of a worker's system call that is not on the list.
+//   Errors  kInvalid
+Status SetWorkerCalls(std::string_view text, ServeOptions* options);
 
 // One of max_share, max_limit, max_priority.   Errors  kInvalid
 Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePolicy* policy);

@@ -90,6 +90,8 @@ int Supervisor::Run(HandshakeServer& door) {
         }
       } else if (auto worker = workers_.find(fd); worker != workers_.end()) {
         HearWorker(*worker->second);
+      } else if (auto ended = processes_.find(fd); ended != processes_.end()) {
+        EndWorker(ended->second);
       } else if (!pool_.Hear(fd) && process_memory_.Hear(fd) == HelperProcess::Heard::kNotOurs) {
         desk_.Hear(fd);
       }
@@ -108,7 +110,7 @@ int Supervisor::Run(HandshakeServer& door) {
     }
     if (Clock::now() > kill_at) {
       for (auto& [control, worker] : workers_) {
-        kill(worker->process.pid, SIGKILL);
+        KillProcess(worker->process);
       }
     }
     if (draining_ && workers_.empty()) {
@@ -155,7 +157,7 @@ void Supervisor::HearWorker(Worker& worker) {
       return;
     }
     if (!received.ok()) {
-      return Bury(worker.process.control);
+      return ShutOut(worker);
     }
   }
 }
@@ -314,7 +316,7 @@ uint64_t Supervisor::UnspentOf(const Worker& worker, int device) {
 void Supervisor::Send(Worker& worker, const ControlMessage& answer) {
   // A worker that asks without reading the answers is not ours any more.
   if (!SendControl(worker.process.control, answer).ok()) {
-    kill(worker.process.pid, SIGKILL);
+    KillProcess(worker.process);
   }
 }
 
@@ -403,14 +405,41 @@ void Supervisor::RetryCharges() {
 }
 
 // The worker's end of the socket is closed: its process is ending, or has shut us out. Its memory
-// is back once it is reaped.
+// is back once the process is gone, which the driver may take seconds for: nobody waits.
+void Supervisor::ShutOut(Worker& worker) {
+  ForgetDescriptor(epoll_, worker.process.control);
+  KillProcess(worker.process);
+  if (worker.process.pid_fd < 0) {  // a kernel without such descriptors
+    Bury(worker.process.control);
+  }
+}
+
+// Its process is gone, whoever may still hold an end of the socket; what it said last is read.
+void Supervisor::EndWorker(int control) {
+  ControlMessage message;
+  std::vector<int> descriptors;
+  Worker& worker = *workers_.find(control)->second;
+  while (ReceiveControl(control, &message, &descriptors).ok()) {
+    message.device = HostDevice(worker, message.device);
+    AnswerWorker(worker, message, &descriptors);
+    for (int fd : descriptors) {
+      close(fd);
+    }
+    descriptors.clear();
+  }
+  Bury(control);
+}
+
 void Supervisor::Bury(int control) {
   auto found = workers_.find(control);
   Worker& worker = *found->second;
   ForgetDescriptor(epoll_, control);
-  kill(worker.process.pid, SIGKILL);
+  if (worker.process.pid_fd >= 0) {
+    ForgetDescriptor(epoll_, worker.process.pid_fd);
+    processes_.erase(worker.process.pid_fd);
+  }
   int status = 0;
-  waitpid(worker.process.pid, &status, 0);
+  waitpid(worker.process.pid, &status, 0);  // at once: it has ended
   std::string cause = worker.ended;
   if (cause.empty()) {
     cause = "the worker ended without a word";

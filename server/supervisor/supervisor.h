@@ -178,6 +178,8 @@ class Supervisor {
   void DropHolder(const ShareToken& token, int control, bool all);
   void Send(Worker& worker, const ControlMessage& answer);
   void ListProcesses(Worker& worker, const ControlMessage& question);
+  void ShutOut(Worker& worker);
+  void EndWorker(int control);
   void Bury(int control);
   // The control plane (supervisor_status.cc).
   void AnswerControl(const ControlMessage& question);
@@ -228,6 +230,7 @@ class Supervisor {
   WorkerCgroups cgroups_;
   bool engaged_ = false;  // workers take leases
   Workers workers_;
+  std::map<int, int> processes_;  // a worker's pidfd -> its control descriptor
   // For credit on its way back from sessions.
   static constexpr std::chrono::milliseconds kRecallPatience{500};
   struct WaitingCharge {

@@ -191,7 +191,7 @@ void Supervisor::Kill(Worker& worker) {
     worker.kill_at = Clock::now() + kPatience;
     return mps_->Terminate(worker.mps_group, worker.process.pid);
   }
-  kill(worker.process.pid, SIGKILL);
+  KillProcess(worker.process);
 }
 
 }  // namespace farcall::server

@@ -55,7 +55,7 @@ void Supervisor::AnswerShare(Worker& worker, const ControlMessage& message,
     answer.c = token.low;
   }
   if (!SendControl(control, answer).ok()) {
-    kill(worker.process.pid, SIGKILL);
+    KillProcess(worker.process);
   }
 }
 
@@ -77,7 +77,7 @@ void Supervisor::AnswerRedeem(Worker& worker, const ControlMessage& message) {
     sent = Tell(worker.process.control, answer, object.descriptor);
   }
   if (!sent.ok()) {
-    kill(worker.process.pid, SIGKILL);
+    KillProcess(worker.process);
   }
 }
 

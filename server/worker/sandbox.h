@@ -1,20 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker may no longer ask of the kernel.
+// The walls around a worker that need no privilege: it speaks for a stranger, and NVIDIA's
+// libraries run in it on a stranger's data.
 #pragma once
 
 #include "proto/status.h"
+#include "server/worker/worker_files.h"
 
 namespace farcall::server {
 
-// A worker speaks for a stranger: it gains no privileges, leaves no core of a tenant's memory
-// behind, and ends when its supervisor says so, not by a terminal's signal.
+inline constexpr char kNoLandlock[] =
+    "this kernel has no Landlock, so the server takes one tenant at a time; a newer kernel "
+    "(5.13), or --trust-tenants, lifts that";
+
+// The first step, before anything of a session is there: no new privileges, no core files, no
+// terminal, no look into its memory; it ends when its supervisor says so, not by a terminal's
+// signal.
 void Confine();
 
-// For this process and all it starts: running another program, looking into other processes, and
-// changing the system answer EPERM; a foreign architecture's calls end the process. A driver finds
-// its device nodes already made by the probe, which is not confined. Needs PR_SET_NO_NEW_PRIVS.
-//   Errors  kUnavailable: the kernel has no seccomp filters
-//   Thread  the only one
-Status DenySystemCalls();
+// Of this process: nobody of the same user may attach to it or read its memory and environment.
+void HideMemory();
+void ShowMemory();
+
+// It is killed when the thread that started it ends. After a change of user, which undoes it.
+void EndWithParent();
+
+void DropCapabilities();
+
+struct SandboxRules {
+  WorkerFiles files;
+  bool trust_tenants = false;
+  bool is_only_tenant = false;  // nobody else's session is on this server
+  bool reports_calls = false;
+  bool debuggable = false;
+};
+
+// The second step: files by Landlock, no capabilities, system calls by a list. For good.
+//   Errors  kUnavailable: the kernel has no seccomp, or no Landlock and others' sessions
+//   Thread  the only one; before libcuda is loaded
+Status EnterSandbox(const SandboxRules& rules);
 
 }  // namespace farcall::server

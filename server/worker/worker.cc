@@ -56,19 +56,6 @@ int CatchOutput() {
   return ends[0];
 }
 
-// A descriptor that becomes readable when the client's process ends; -1 if it does not run on this
-// host.
-int WatchClient(const Hello& hello, const std::string& peer) {
-  bool is_loopback =
-      peer.find("127.") != std::string::npos || peer.find("::1") != std::string::npos;
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  if (!is_loopback || hello.pid == 0 || hello.host != host.data()) {
-    return -1;
-  }
-  return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(hello.pid), 0));
-}
-
 std::vector<uint8_t> SupportedCalls(const DriverApi&) {
   std::vector<uint8_t> bitmap((kDispatchRows + 7) / 8, 0);
   for (uint16_t id = 0; id < kDispatchRows; ++id) {
@@ -90,8 +77,11 @@ void Tell(int control, const std::string& why, const Link::Counters& wire = {}) 
 
 class Worker {
  public:
-  Worker(WorkerSetup setup, int socket)
+  // `client`: readable once the client's process has ended; -1: it runs on another host.
+  Worker(WorkerSetup setup, std::string tenant_folder, int socket, int client)
       : setup_(std::move(setup)),
+        tenant_folder_(std::move(tenant_folder)),
+        client_fd_(client),
         channel_(AdoptSocket(socket)),
         control_(kControlDescriptor),
         pacer_([control = control_.fd()](
@@ -141,12 +131,13 @@ class Worker {
     options.lanes = welcome.lanes;
     options.spin_us = std::thread::hardware_concurrency() > 1 ? 50 : 0;
     options.first_credit_bytes = setup_.first_credit_bytes;
-    options.image_directory = TenantImageDirectory(setup_.tenant);
+    options.image_directory = tenant_folder_;
     options.output_fd = CatchOutput();
     options.client_takes_mirrors = HasFeature(setup_.hello, SessionFeature::kMirrors);
 #ifdef FARCALL_NVML
     options.nvml = std::make_shared<NvmlDesk>(setup_.device_path, welcome.devices, control_);
 #endif
+    options.trust_tenants = setup_.trust_tenants;
     options.code_taste = TasteOf(setup_.device_kind);
     gate_ = MakeGate(options.devices);
     options.gate = gate_.get();
@@ -171,7 +162,6 @@ class Worker {
 #ifdef FARCALL_NVML
     welcome.features |= FeatureBit(SessionFeature::kNvml);
 #endif
-    client_fd_ = WatchClient(setup_.hello, channel_->PeerName());
     output_fd_ = options.output_fd;
     FARCALL_TRY(SendWelcome(*channel_, setup_.answer, welcome, Clock::now() + seconds(10)));
     library_memory_ = new LibraryMemory(api_, control_, session->memory(),
@@ -419,6 +409,8 @@ class Worker {
   }
 
   WorkerSetup setup_;
+  const std::string tenant_folder_;
+  const int client_fd_;
   std::unique_ptr<Channel> channel_;
   ControlClient control_;
   NetPacer pacer_;
@@ -431,14 +423,13 @@ class Worker {
   std::atomic<bool> sharing_{false};
   std::atomic<bool> open_{false};
   int output_fd_ = -1;
-  int client_fd_ = -1;
 };
 
 int Serve() {
   ControlMessage message;
   std::vector<int> descriptors;
   if (!ReceiveControl(kControlDescriptor, &message, &descriptors).ok() ||
-      message.type != ControlType::kSetup || descriptors.size() != 2) {
+      message.type != ControlType::kSetup || descriptors.size() < 2) {
     return 2;
   }
   Result<std::vector<std::byte>> bytes = ReadMemoryFile(descriptors[1], kMaxSetupBytes);
@@ -451,8 +442,25 @@ int Serve() {
     Tell(kControlDescriptor, setup.status().message());
     return 2;
   }
+  const std::string tenant_folder = TenantImageDirectory(setup->tenant);
+  ChooseKernelCaches(tenant_folder);
+  SandboxRules rules;
+  rules.files = {setup->device_path, tenant_folder,
+                 std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr};
+  rules.trust_tenants = setup->trust_tenants;
+  rules.is_only_tenant = setup->is_only_tenant;
+  rules.reports_calls = setup->reports_worker_calls;
+  rules.debuggable = setup->debuggable;
+  Status confined = EnterSandbox(rules);
+  if (!confined.ok()) {
+    std::unique_ptr<Channel> channel = AdoptSocket(descriptors[0]);
+    (void)SendRefuse(*channel, {confined.code(), confined.message()}, Clock::now() + seconds(2));
+    Tell(kControlDescriptor, confined.message());
+    return 2;
+  }
   // Never destroyed: threads of the driver and of ours may still run when the process leaves.
-  auto* worker = new Worker(std::move(*setup), descriptors[0]);
+  auto* worker = new Worker(std::move(*setup), tenant_folder, descriptors[0],
+                            descriptors.size() > 2 ? descriptors[2] : -1);
   worker->Run();
   return 0;
 }
@@ -475,12 +483,7 @@ int WorkerMain(const std::vector<std::string>& arguments) {
       _exit(2);
     }
   }
-  if (!probes) {
-    Status denied = DenySystemCalls();
-    if (!denied.ok()) {  // a kernel without filters: the other bounds hold
-      std::fprintf(stderr, "farcall worker: warning: not confined: %s\n", denied.message().c_str());
-    }
-  }
+  EndWithParent();
 #ifdef FARCALL_NVML
   if (arguments.size() >= 2 && arguments[0] == "process-memory") {
     _exit(TellProcessMemory(arguments[1], {arguments.begin() + 2, arguments.end()}));

@@ -12,7 +12,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <functional>
+#include <mutex>
+#include <thread>
 
 #include "server/session/control.h"
 #include "server/worker/worker.h"
@@ -53,6 +57,51 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return pointers;
 }
 
+// A worker is killed when the thread that started it ends (EndWithParent), and greetings are heard
+// by short-lived ones: this one lives as long as the process.
+class Starter {
+ public:
+  // Runs `start` there and waits for it.   Thread  any
+  void Run(const std::function<void()>& start) {
+    std::unique_lock lock(mutex_);
+    if (!thread_.joinable()) {
+      thread_ = std::thread([this] { Loop(); });
+    }
+    free_.wait(lock, [this] { return start_ == nullptr; });
+    start_ = &start;
+    bool done = false;
+    done_ = &done;
+    changed_.notify_all();
+    finished_.wait(lock, [&] { return done; });
+  }
+
+ private:
+  void Loop() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return start_ != nullptr; });
+      lock.unlock();
+      (*start_)();
+      lock.lock();
+      *done_ = true;
+      start_ = nullptr;
+      finished_.notify_all();
+      free_.notify_one();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable free_, changed_, finished_;
+  const std::function<void()>* start_ = nullptr;
+  bool* done_ = nullptr;
+  std::thread thread_;
+};
+
+Starter& TheStarter() {
+  static auto* starter = new Starter;
+  return *starter;
+}
+
 // `inherited`: a descriptor to pass as well, or -1.
 Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments,
                             std::vector<std::string> environment, int inherited) {
@@ -68,6 +117,8 @@ Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments
   if (passed >= 0) {
     posix_spawn_file_actions_adddup2(&actions, passed, kControlDescriptor + 1);
   }
+  // What a supervisor's terminal sends is nothing for a worker.
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none, defaults;  // the supervisor blocks the signals it reads from a descriptor
@@ -77,8 +128,11 @@ Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   WorkerProcess process;
-  int error = posix_spawn(&process.pid, path, &actions, &attributes, Pointers(arguments).data(),
-                          Pointers(environment).data());
+  int error = 0;
+  TheStarter().Run([&] {
+    error = posix_spawn(&process.pid, path, &actions, &attributes, Pointers(arguments).data(),
+                        Pointers(environment).data());
+  });
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   close(ends[1]);
@@ -157,8 +211,15 @@ Result<WorkerProcess> StartProgram(const std::string& path, std::vector<std::str
   return Spawn(path.c_str(), std::move(arguments), WorkerEnvironment("", {}), inherited);
 }
 
+void KillProcess(const WorkerProcess& process) {
+  if (process.pid_fd < 0 ||
+      syscall(SYS_pidfd_send_signal, process.pid_fd, SIGKILL, nullptr, 0) != 0) {
+    kill(process.pid, SIGKILL);  // not reaped yet: the number is still its own
+  }
+}
+
 int EndProcess(WorkerProcess* process) {
-  kill(process->pid, SIGKILL);
+  KillProcess(*process);
   int status = 0;
   waitpid(process->pid, &status, 0);
   close(process->control);

@@ -32,6 +32,9 @@ Result<WorkerProcess> StartWorker(std::vector<std::string> arguments, const std:
 Result<WorkerProcess> StartProgram(const std::string& path, std::vector<std::string> arguments,
                                    int inherited);
 
+// By its descriptor: a number may be another process's by now.
+void KillProcess(const WorkerProcess& process);
+
 // Kills it, reaps it, closes what is ours of it.
 //   Returns  its status, as waitpid has it
 int EndProcess(WorkerProcess* process);

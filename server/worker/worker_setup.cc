@@ -29,7 +29,10 @@ std::vector<std::byte> Encode(const WorkerSetup& setup) {
   out.PutString(setup.log_level);
   out.PutString(setup.tenant);
   out.Put<uint64_t>(setup.first_credit_bytes);
-  out.Put<uint8_t>(setup.swaps ? 1 : 0);
+  for (bool flag : {setup.swaps, setup.trust_tenants, setup.reports_worker_calls, setup.debuggable,
+                    setup.is_only_tenant}) {
+    out.Put<uint8_t>(flag ? 1 : 0);
+  }
   out.PutBytes(setup.answer.key.data(), setup.answer.key.size());
   out.Put<uint32_t>(setup.answer.credential);
   std::vector<std::byte> hello = farcall::Encode(setup.hello),
@@ -47,7 +50,10 @@ Result<WorkerSetup> DecodeWorkerSetup(std::span<const std::byte> bytes) {
   setup.log_level = in.GetString();
   setup.tenant = in.GetString();
   setup.first_credit_bytes = in.Get<uint64_t>();
-  setup.swaps = in.Get<uint8_t>() != 0;
+  for (bool* flag : {&setup.swaps, &setup.trust_tenants, &setup.reports_worker_calls,
+                     &setup.debuggable, &setup.is_only_tenant}) {
+    *flag = in.Get<uint8_t>() != 0;
+  }
   std::span<const std::byte> key = in.GetBytes();
   if (key.size() != setup.answer.key.size()) {
     return Status(Code::kMalformed, "worker setup: unreadable");

@@ -18,10 +18,14 @@ struct WorkerSetup {
   std::string log_level;
   std::string tenant;  // whose images these are: a name, no secret
   uint64_t first_credit_bytes = 32u << 20;
-  bool swaps = false;  // its memory may have to leave the device
-  AnswerKey answer;    // seals WELCOME, and nothing else
-  Hello hello;         // without what opens anything
-  Welcome welcome;     // complete but for what the worker alone knows: windows, images
+  bool swaps = false;                 // its memory may have to leave the device
+  bool trust_tenants = false;         // as ServeOptions has it
+  bool reports_worker_calls = false;  // likewise
+  bool debuggable = false;            // likewise
+  bool is_only_tenant = false;        // no other tenant's session is on this server now
+  AnswerKey answer;                   // seals WELCOME, and nothing else
+  Hello hello;                        // without what opens anything
+  Welcome welcome;  // complete but for what the worker alone knows: windows, images
 };
 
 // In kResume and kLane: the key for WELCOME on that connection.

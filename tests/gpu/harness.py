@@ -105,7 +105,7 @@ class Server:
             results.add("server", name, "farcall", "fail", note=f"{binary} is missing: carry a built tree")
             return
         try:
-            self.process = subprocess.Popen([binary, "serve", "--listen", "tcp://127.0.0.1:0", "--device", device, *flags], env=self.own_env,
+            self.process = subprocess.Popen([binary, "serve", "--listen", "tcp://127.0.0.1:0", "--device", device, "--worker-calls", "report", *flags], env=self.own_env,
                                             stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True)
         except OSError as error:
             results.add("server", name, "farcall", "fail", note=str(error))

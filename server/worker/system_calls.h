@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which system calls a worker may make: a seccomp filter with a list of what is allowed.
+#pragma once
+
+#include "proto/status.h"
+
+namespace farcall::server {
+
+struct CallRules {
+  bool allows_unix_sockets = false;  // an MPS client connects to its daemon
+  bool reports = false;              // a call that is not on the list is logged, and made
+};
+
+// For this thread and those it starts, for good. A call that is not on the list answers ENOSYS, as
+// an older kernel would, so that libraries take their other way. Children cannot be made, other
+// processes not be signalled, sockets not be opened. Needs PR_SET_NO_NEW_PRIVS.
+//   Errors  kUnavailable: the kernel has no seccomp filters, or none that can report
+//   Thread  the only one
+Status FilterSystemCalls(const CallRules& rules);
+
+}  // namespace farcall::server

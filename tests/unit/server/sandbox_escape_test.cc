@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program in the worker's place, behind the walls that need no privilege, tries to get out. Each
+// wall is tried alone as well.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "server/confine/landlock.h"
+#include "server/worker/sandbox.h"
+#include "server/worker/system_calls.h"
+
+namespace farcall::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What `attempt` says in a child of its own: empty is well.
+std::string InChild(const std::function<std::string()>& attempt) {
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  pid_t child = fork();
+  if (child == 0) {
+    const std::string said = attempt();
+    (void)!write(ends[1], said.data(), said.size());
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string said(512, 0);
+  ssize_t got = read(ends[0], said.data(), said.size());
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  said.resize(got < 0 ? 0 : static_cast<size_t>(got));
+  return WIFEXITED(status) ? said : "it ended by signal " + std::to_string(WTERMSIG(status));
+}
+
+// "" if the call failed so.
+std::string Fails(const char* what, long result, int error) {
+  const int got = errno;
+  return result < 0 && got == error
+             ? ""
+             : std::string(what) + ": " + (result < 0 ? strerror(got) : "it went through") + "; ";
+}
+
+class SandboxEscapeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/farcall-escape-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+    fs::create_directories(folder_ + "/own");
+    fs::create_directories(folder_ + "/other");
+    std::ofstream(folder_ + "/secret") << "canary";
+    std::ofstream(folder_ + "/other/image") << "canary";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string folder_;
+};
+
+std::string TryCalls(pid_t parent) {
+  std::string said;
+  said += Fails("fork", syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0), ENOSYS);
+  said += Fails("clone3", syscall(435, nullptr, 0), ENOSYS);
+  said += Fails("new user namespace",
+                syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNET | SIGCHLD, 0, 0, 0, 0), ENOSYS);
+  said += Fails("unshare", syscall(SYS_unshare, CLONE_NEWUSER), ENOSYS);
+  said += Fails("setns", syscall(SYS_setns, 0, 0), ENOSYS);
+  said += Fails("execve", execl("/bin/true", "true", nullptr), ENOSYS);
+  said += Fails("ptrace", syscall(SYS_ptrace, 16, parent, 0, 0), ENOSYS);
+  said += Fails("process_vm_writev", syscall(SYS_process_vm_writev, parent, 0, 0, 0, 0, 0), ENOSYS);
+  said += Fails("pidfd_open", syscall(434, parent, 0), ENOSYS);
+  said += Fails("pidfd_getfd", syscall(438, 0, 0, 0), ENOSYS);
+  said += Fails("kill the supervisor", kill(parent, SIGTERM), ENOSYS);
+  said += Fails("kill all", kill(-1, SIGTERM), ENOSYS);
+  said += Fails("tgkill", syscall(SYS_tgkill, parent, parent, SIGTERM), ENOSYS);
+  said += Fails("rt_sigqueueinfo", syscall(SYS_rt_sigqueueinfo, parent, 0, 0), ENOSYS);
+  rlimit limit{};
+  said += Fails("prlimit64", syscall(SYS_prlimit64, parent, RLIMIT_NOFILE, 0, &limit), ENOSYS);
+  said += Fails("io_uring_setup", syscall(425, 1, nullptr), ENOSYS);
+  said += Fails("userfaultfd", syscall(SYS_userfaultfd, 0), ENOSYS);
+  said += Fails("bpf", syscall(SYS_bpf, 0, 0, 0), ENOSYS);
+  said += Fails("perf_event_open", syscall(SYS_perf_event_open, 0, 0, 0, 0, 0), ENOSYS);
+  said += Fails("keyctl", syscall(SYS_keyctl, 0, 0, 0), ENOSYS);
+  said += Fails("mount", syscall(SYS_mount, "a", "b", "c", 0, 0), ENOSYS);
+  said += Fails("fsopen", syscall(430, "tmpfs", 0), ENOSYS);
+  said += Fails("open_tree", syscall(428, -1, "/", 0), ENOSYS);
+  said += Fails("chmod", syscall(SYS_fchmodat, AT_FDCWD, "/tmp", 0777), ENOSYS);
+  said += Fails("chown", syscall(SYS_fchownat, AT_FDCWD, "/tmp", 0, 0, 0), ENOSYS);
+  said += Fails("shmget", syscall(SYS_shmget, 1, 1, 0), ENOSYS);
+  said += Fails("setuid", syscall(SYS_setuid, 0), ENOSYS);
+  for (int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}) {
+    said += Fails("socket", socket(family, SOCK_STREAM, 0), ENOSYS);
+  }
+  said += Fails("connect", syscall(SYS_connect, 0, nullptr, 0), ENOSYS);
+  return said;
+}
+
+std::string TryFiles(const std::string& folder, pid_t parent) {
+  std::string said;
+  const std::string process = "/proc/" + std::to_string(parent);
+  for (const std::string& file :
+       {folder + "/secret", folder + "/other/image", process + "/mem", process + "/environ",
+        process + "/maps", std::string("/etc/passwd"), std::string("/root/.bashrc"),
+        std::string("/dev/mem"), std::string("/var/log/dpkg.log")}) {
+    if (int fd = open(file.c_str(), O_RDONLY); fd >= 0 || (errno != EACCES && errno != ENOENT)) {
+      said += file + " can be read; ";
+    }
+  }
+  said += Fails("write aside", open((folder + "/new").c_str(), O_WRONLY | O_CREAT, 0600), EACCES);
+  said += Fails("write to a library", open("/usr/lib/farcall-escape", O_WRONLY | O_CREAT, 0600),
+                EACCES);
+  said += Fails("write to another's cache",
+                open((folder + "/other/new").c_str(), O_WRONLY | O_CREAT, 0600), EACCES);
+  said += Fails("list processes", open("/proc", O_RDONLY | O_DIRECTORY), EACCES);
+  if (int fd = open((folder + "/own/new").c_str(), O_WRONLY | O_CREAT, 0600); fd < 0) {
+    said += "its own cache cannot be written; ";
+  }
+  for (const char* file : {"/proc/self/maps", "/proc/meminfo", "/dev/null", "/etc/ld.so.cache"}) {
+    if (open(file, O_RDONLY) < 0) said += std::string(file) + " cannot be read; ";
+  }
+  return said;
+}
+
+TEST_F(SandboxEscapeTest, SystemCallsAloneKeepItIn) {
+  const pid_t parent = getpid();
+  EXPECT_EQ(InChild([&]() -> std::string {
+              prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+              Status filtered = FilterSystemCalls({});
+              return filtered.ok() ? TryCalls(parent) : filtered.message();
+            }),
+            "");
+}
+
+TEST_F(SandboxEscapeTest, RulesOfFilesAloneKeepItIn) {
+  if (LandlockRules::Version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
+  const pid_t parent = getpid();
+  EXPECT_EQ(InChild([&]() -> std::string {
+              Status confined = ConfineFiles({"", folder_ + "/own", false});
+              return confined.ok() ? TryFiles(folder_, parent) : confined.message();
+            }),
+            "");
+}
+
+TEST_F(SandboxEscapeTest, BothTogetherLeaveThreadsAndOwnFiles) {
+  if (LandlockRules::Version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
+  const pid_t parent = getpid();
+  EXPECT_EQ(InChild([&]() -> std::string {
+              Confine();
+              SandboxRules rules;
+              rules.files.tenant_folder = folder_ + "/own";
+              Status entered = EnterSandbox(rules);
+              if (!entered.ok()) return entered.message();
+              int ran = 0;
+              std::thread([&] { ran = 1; }).join();
+              std::string said = ran == 1 ? "" : "no thread; ";
+              said += raise(0) == 0 ? "" : "no signal to itself; ";
+              said += prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0 ? "" : "its memory is open; ";
+              return said + TryCalls(parent) + TryFiles(folder_, parent);
+            }),
+            "");
+}
+
+TEST_F(SandboxEscapeTest, WhatIsReportedIsAllowed) {
+  EXPECT_EQ(InChild([&]() -> std::string {
+              prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+              Status filtered = FilterSystemCalls({false, true});
+              if (!filtered.ok()) return filtered.message();
+              return syscall(SYS_fchmodat, AT_FDCWD, folder_.c_str(), 0700) == 0 ? "" : "refused";
+            }),
+            "");
+}
+
+TEST_F(SandboxEscapeTest, ItEndsWithTheThreadThatStartedIt) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  pid_t between = fork();
+  if (between == 0) {
+    pid_t child = fork();
+    if (child == 0) {
+      EndWithParent();
+      (void)!write(ends[1], "x", 1);
+      pause();
+      _exit(0);
+    }
+    char ready = 0;
+    (void)!read(ends[0], &ready, 1);
+    _exit(0);
+  }
+  close(ends[1]);
+  waitpid(between, nullptr, 0);
+  char rest = 0;
+  EXPECT_EQ(read(ends[0], &rest, 1), 0) << "its end of the pipe is closed: it was killed";
+  close(ends[0]);
+}
+
+}  // namespace
+}  // namespace farcall::server
