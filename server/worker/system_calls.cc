@@ -174,7 +174,6 @@ constexpr int kAllowed[] = {
     SYS_rt_sigsuspend,
     SYS_rt_sigpending,
     SYS_sigaltstack,
-    SYS_prctl,
     SYS_getpid,
     SYS_getppid,
     SYS_getuid,
@@ -289,7 +288,11 @@ Program MakeProgram(const CallRules& rules) {
   program.AllowIf(SYS_prlimit64, 0, {0, self});
   program.AllowIf(SYS_sched_setaffinity, 0, {0});
   program.AllowIf(SYS_sched_setscheduler, 0, {0});
-  program.AllowIf(SYS_setpriority, 1, {0});
+  // Not what would make it dumpable again, or let it outlive its supervisor.
+  program.AllowIf(SYS_prctl, 0,
+                  {PR_SET_NAME, PR_GET_NAME, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS,
+                   PR_GET_DUMPABLE, PR_SET_TIMERSLACK, PR_GET_TIMERSLACK, PR_CAPBSET_READ,
+                   0x53564d41 /* PR_SET_VMA: names of mappings */});
   if (rules.allows_unix_sockets) {
     program.AllowIf(SYS_socket, 0, {AF_UNIX});
     program.Allow(SYS_connect);

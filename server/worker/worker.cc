@@ -28,6 +28,7 @@
 #include "server/worker/net_pacer.h"
 #include "server/worker/process_memory.h"
 #include "server/worker/sandbox.h"
+#include "server/worker/system_calls.h"
 #include "server/worker/worker_probe.h"
 #include "server/worker/worker_setup.h"
 #include "server/worker/worker_users.h"
@@ -486,6 +487,9 @@ int WorkerMain(const std::vector<std::string>& arguments) {
   EndWithParent();
 #ifdef FARCALL_NVML
   if (arguments.size() >= 2 && arguments[0] == "process-memory") {
+    if (Status filtered = FilterSystemCalls({}); !filtered.ok()) {
+      std::fprintf(stderr, "farcall worker: warning: %s\n", filtered.message().c_str());
+    }
     _exit(TellProcessMemory(arguments[1], {arguments.begin() + 2, arguments.end()}));
   }
 #endif

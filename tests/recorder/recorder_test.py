@@ -35,7 +35,7 @@ def finish(client):
 
 class Recorder(unittest.TestCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm"))  # a worker writes there and into its caches
         self.addCleanup(shutil.rmtree, self.folder)
 
     def logs(self):

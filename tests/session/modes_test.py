@@ -31,7 +31,7 @@ def refused(*flags, **environment):
 class Modes(unittest.TestCase):
     def setUp(self):
         self.clients = []
-        folder = tempfile.TemporaryDirectory()
+        folder = tempfile.TemporaryDirectory(dir="/dev/shm")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.environment = {"PATH": f"{FAKES}:{os.environ['PATH']}", "FAKE_MPS_TRANSCRIPT": str(self.folder / "transcript"),

@@ -141,7 +141,7 @@ class Arguments(unittest.TestCase):
         major = LIBRARIES[name]
         include = pathlib.Path(os.environ["FARCALL_CUDA_INCLUDE"])
         spec = LibrarySpec(CODEGEN / "spec" / "thin" / f"{name}.yaml", include, BUILD / f"generated/{name}_model.json")
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
             folder = pathlib.Path(scratch)
             fake(name, major, folder)
             for sister, sister_major, _ in FOREIGN.get(name, {}).values():

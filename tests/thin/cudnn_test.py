@@ -38,7 +38,7 @@ x, y, number = Memory(c_float, 64), Memory(c_float, 64), c_float(2.5)
 class Backend(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
+        cls.folder = tempfile.TemporaryDirectory(dir="/dev/shm")
         cls.log = pathlib.Path(cls.folder.name) / "log"
         subprocess.run([os.environ.get("FARCALL_CC", "cc"), "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", str(HERE / "fake_cudnn.c"),
                         "-Wl,-soname,libcudnn.so.9", "-o", f"{cls.folder.name}/libcudnn.so.9"], check=True)
@@ -242,7 +242,7 @@ class Versions(unittest.TestCase):
         return int(done.stdout)
 
     def test_the_newest_that_loads_is_taken_unless_a_folder_is_named(self):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             toolkit, venv = pathlib.Path(folder, "toolkit"), pathlib.Path(folder, "venv")
             self.fake(toolkit / "lib64/libcudnn.so.9.2.0", 90200)
             (toolkit / "lib64/libcudnn.so.9").symlink_to("libcudnn.so.9.2.0")

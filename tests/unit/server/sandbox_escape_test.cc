@@ -106,6 +106,9 @@ std::string TryCalls(pid_t parent) {
   said += Fails("chown", syscall(SYS_fchownat, AT_FDCWD, "/tmp", 0, 0, 0), ENOSYS);
   said += Fails("shmget", syscall(SYS_shmget, 1, 1, 0), ENOSYS);
   said += Fails("setuid", syscall(SYS_setuid, 0), ENOSYS);
+  said += Fails("dumpable", prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), ENOSYS);
+  said += Fails("outlive its parent", prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0), ENOSYS);
+  said += Fails("renice all", setpriority(PRIO_USER, 0, 10), ENOSYS);
   for (int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}) {
     said += Fails("socket", socket(family, SOCK_STREAM, 0), ENOSYS);
   }
