@@ -121,7 +121,7 @@ std::string TryFiles(const std::string& folder, pid_t parent) {
   const std::string process = "/proc/" + std::to_string(parent);
   for (const std::string& file :
        {folder + "/secret", folder + "/other/image", process + "/mem", process + "/environ",
-        process + "/maps", std::string("/etc/passwd"), std::string("/root/.bashrc"),
+        process + "/maps", std::string("/etc/passwd"), std::string("/etc/shadow"),
         std::string("/dev/mem"), std::string("/var/log/dpkg.log")}) {
     if (int fd = open(file.c_str(), O_RDONLY); fd >= 0 || (errno != EACCES && errno != ENOENT)) {
       said += file + " can be read; ";
