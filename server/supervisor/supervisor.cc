@@ -141,24 +141,27 @@ void Supervisor::HearSignal(int signal) {
   }
 }
 
+Status Supervisor::TakeMessage(Worker& worker) {
+  ControlMessage message;
+  std::vector<int> descriptors;
+  Status received = ReceiveControl(worker.process.control, &message, &descriptors);
+  if (received.ok()) {
+    message.device = HostDevice(worker, message.device);
+    AnswerWorker(worker, message, &descriptors);
+  }
+  for (int fd : descriptors) {
+    close(fd);
+  }
+  return received;
+}
+
 void Supervisor::HearWorker(Worker& worker) {
-  while (true) {
-    ControlMessage message;
-    std::vector<int> descriptors;
-    Status received = ReceiveControl(worker.process.control, &message, &descriptors);
-    if (received.ok()) {
-      message.device = HostDevice(worker, message.device);
-      AnswerWorker(worker, message, &descriptors);
-    }
-    for (int fd : descriptors) {
-      close(fd);
-    }
-    if (received.code() == Code::kTimeout) {
-      return;
-    }
-    if (!received.ok()) {
-      return ShutOut(worker);
-    }
+  Status received;
+  while (received.ok()) {
+    received = TakeMessage(worker);
+  }
+  if (received.code() != Code::kTimeout) {
+    ShutOut(worker);
   }
 }
 
@@ -416,16 +419,7 @@ void Supervisor::ShutOut(Worker& worker) {
 
 // Its process is gone, whoever may still hold an end of the socket; what it said last is read.
 void Supervisor::EndWorker(int control) {
-  ControlMessage message;
-  std::vector<int> descriptors;
-  Worker& worker = *workers_.find(control)->second;
-  while (ReceiveControl(control, &message, &descriptors).ok()) {
-    message.device = HostDevice(worker, message.device);
-    AnswerWorker(worker, message, &descriptors);
-    for (int fd : descriptors) {
-      close(fd);
-    }
-    descriptors.clear();
+  while (TakeMessage(*workers_.find(control)->second).ok()) {
   }
   Bury(control);
 }

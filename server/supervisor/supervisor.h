@@ -164,6 +164,8 @@ class Supervisor {
   // Of all sessions of the vGPU: as it is, or what its quota has of it.
   uint64_t OverheadOf(const std::string& vgpu, int device, bool charged) const;
 
+  // One message, answered; what came with it and was not taken is closed.
+  Status TakeMessage(Worker& worker);
   void HearWorker(Worker& worker);
   void AnswerWorker(Worker& worker, const ControlMessage& message, std::vector<int>* descriptors);
   // Asks the other sessions of the worker's vGPU for unspent credit; false if there are none.
