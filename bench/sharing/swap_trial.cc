@@ -33,10 +33,12 @@ class SwapSimulation {
                  uint64_t total = 0;
                  for (const Worker& worker : workers_) total += worker.held;
                  return total;
-               }},
-              [this](int worker, const ControlMessage& message) {
-                Begin(workers_[static_cast<size_t>(worker)], message);
-              }) {
+               },
+               [&trial](int, int) { return trial.device_bytes; }},
+              {[this](int worker, const ControlMessage& message) {
+                 Begin(workers_[static_cast<size_t>(worker)], message);
+               },
+               [](int, const std::string&) {}, [](int, bool, uint64_t, Ns) {}}) {
     for (const SwapJob& job : trial.jobs) {
       Worker worker;
       worker.job = job;

@@ -11,10 +11,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "proto/wire.h"
+#include "server/memory/memory_broker.h"
 #include "server/session/completion.h"
 
 namespace farcall::server {
@@ -34,9 +36,24 @@ struct StreamState {
       readback_slots;  // that its copies to the host hold; null: never
 };
 
+// An event's handle for other processes of the vGPU: one, however often it is asked for, until the
+// event is destroyed.
+struct EventHandle {
+  explicit EventHandle(MemoryBroker& owner) : broker(owner) {}
+  ~EventHandle() {
+    if (token) broker.DropShared(*token);
+  }
+  EventHandle(const EventHandle&) = delete;
+  EventHandle& operator=(const EventHandle&) = delete;
+
+  MemoryBroker& broker;
+  std::optional<ShareToken> token;  // the memory helper's
+};
+
 struct EventState {
   bool foreign = false;         // another process's: only the driver knows of its recordings
   std::shared_ptr<Watch> last;  // the latest recording; null: never recorded, or while capturing
+  std::shared_ptr<EventHandle> handle;  // null: nobody has asked for it
 };
 
 struct FunctionState {

@@ -94,12 +94,22 @@ Status Serve_cuIpcGetEventHandle(ServeCall& call) {
   if (call.result != CUDA_SUCCESS) {
     return {};
   }
+  auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
+  if (state->handle == nullptr) {
+    state->handle = std::make_shared<EventHandle>(call.session.broker());
+  }
   call.parked = true;
-  call.session.OnMemoryHelper([&session = call.session, header = call.header, native] {
-    std::vector<std::byte> bytes(sizeof(native));
-    std::memcpy(bytes.data(), &native, sizeof(native));
-    ShareToken token;
-    Status shared = ShareBytes(session.broker(), bytes, &token);
+  call.session.OnMemoryHelper(
+      [&session = call.session, header = call.header, native, handle = state->handle] {
+    Status shared;
+    if (!handle->token) {
+      std::vector<std::byte> bytes(sizeof(native));
+      std::memcpy(bytes.data(), &native, sizeof(native));
+      ShareToken made;
+      shared = ShareBytes(handle->broker, bytes, &made);
+      if (shared.ok()) handle->token = made;
+    }
+    const ShareToken token = handle->token.value_or(ShareToken{});
     Builder out;
     out.Put<uint64_t>(token.high);
     out.Put<uint64_t>(token.low);

@@ -84,7 +84,7 @@ Status LeaseDesk::Join(const std::string& vgpu, WorkerId worker, const QuotaRequ
     }
     shares_ = shares_ || *quota != quota::ComputeQuota();
   }
-  workers_[worker] = found->second;
+  workers_[worker] = {found->second, now};
   Tick(now);  // who was alone is not any more
   return {};
 }
@@ -120,15 +120,16 @@ void LeaseDesk::Leave(WorkerId worker, Ns now) {
   if (found == workers_.end()) {
     return;
   }
-  Flow flow = found->second;
+  Flow flow = found->second.flow;
   workers_.erase(found);
   bool is_last = std::none_of(workers_.begin(), workers_.end(),
-                              [flow](const auto& other) { return other.second == flow; });
+                              [flow](const auto& other) { return other.second.flow == flow; });
   for (size_t i = 0; i < devices_.size(); ++i) {
     auto device = static_cast<int>(i);
     Device& state = devices_[i];
     state.want[flow].erase(worker);
     state.late.erase(worker);
+    state.told.erase(worker);
     if (state.hold[flow].count(worker) != 0) {
       GiveBack(device, flow, worker, {}, now);
     } else if (state.want[flow].empty() && state.scheduler.holder() != flow) {
@@ -138,6 +139,7 @@ void LeaseDesk::Leave(WorkerId worker, Ns now) {
       state.scheduler.Remove(flow, now);
       state.want.erase(flow);
       state.hold.erase(flow);
+      state.patience.erase(flow);
     }
     Give(device, now);
   }
@@ -168,7 +170,7 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
   if (!known) {
     return true;
   }
-  Flow flow = found->second;
+  Flow flow = found->second.flow;
   Device& state = devices_[static_cast<size_t>(message.device)];
   Ns amount = ToNs(message.a);
   bool holds = state.hold[flow].count(worker) != 0;
@@ -182,8 +184,8 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
       state.scheduler.Want(flow, now, amount, ToMilli(message.b));
     }
   } else if (message.type == ControlType::kLeaseUse) {
-    state.scheduler.Charge(flow, amount, now);
-    state.progress_at = holds ? now : state.progress_at;
+    ChargeUse(state, worker, amount, now);
+    state.progress_at = holds && amount != 0 ? now : state.progress_at;
     bool alone = state.want[flow].empty() && state.scheduler.holder() == flow;
     if (alone && holds && message.b < static_cast<uint64_t>(quota::kNearlySpent)) {
       if (Ns more = state.scheduler.Extend(now, ToNs(message.c))) {
@@ -191,7 +193,7 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
       }
     }
   } else if (message.type == ControlType::kLeaseRuns) {
-    state.scheduler.Charge(flow, amount, now);  // nothing was done: that is no progress
+    ChargeUse(state, worker, amount, now);  // nothing was done: that is no progress
   } else if (message.type == ControlType::kLeaseDone && holds) {
     GiveBack(message.device, flow, worker, message, now);
   } else if (message.type == ControlType::kLeaseDone && state.late.erase(worker) != 0 &&
@@ -203,6 +205,41 @@ bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
   return true;
 }
 
+void LeaseDesk::ChargeUse(Device& state, WorkerId worker, Ns told, Ns now) {
+  const Worker& its = workers_.at(worker);
+  Ns& in_all = state.told[worker];
+  Ns used = std::clamp<Ns>(now - its.since + kClockSlack - in_all, 0, told);
+  in_all += used;
+  state.scheduler.Charge(its.flow, used, now);
+  if (state.scheduler.holder() == its.flow) {
+    state.charged += used;
+  }
+}
+
+Ns LeaseDesk::PatienceWith(const Device& state, Flow flow) {
+  auto found = state.patience.find(flow);
+  return found == state.patience.end() ? kRunaway : found->second;
+}
+
+// From when on others could run in the holder's place, the clock counts against it.
+void LeaseDesk::NoteContention(int device, Ns now) {
+  Device& state = devices_[static_cast<size_t>(device)];
+  bool contended = state.scheduler.holder() && state.told_limit != DeviceScheduler::kNever;
+  if (contended && state.contended_at == DeviceScheduler::kNever) {
+    state.contended_at = now;
+    state.charged = 0;
+  }
+}
+
+void LeaseDesk::SettleByClock(Device& state, Ns now) {
+  auto holder = state.scheduler.holder();
+  if (!holder || state.contended_at == DeviceScheduler::kNever) {
+    return;
+  }
+  Ns least = (now - std::exchange(state.contended_at, DeviceScheduler::kNever)) / kClockTolerance;
+  state.scheduler.Charge(*holder, least - state.charged, now);  // negative: none
+}
+
 void LeaseDesk::GiveBack(int device, Flow flow, WorkerId worker, const ControlMessage& done,
                          Ns now) {
   Device& state = devices_[static_cast<size_t>(device)];
@@ -211,6 +248,10 @@ void LeaseDesk::GiveBack(int device, Flow flow, WorkerId worker, const ControlMe
     state.want[flow].insert(worker);
   }
   if (state.hold[flow].empty() && state.scheduler.holder() == flow) {
+    SettleByClock(state, now);
+    if (auto patience = state.patience.find(flow); patience != state.patience.end()) {
+      patience->second = std::min(2 * patience->second, kRunaway);
+    }
     state.scheduler.Release(now, !state.want[flow].empty(), ToNs(done.b), ToMilli(done.c));
   }
 }
@@ -226,6 +267,7 @@ void LeaseDesk::Give(int device, Ns now) {
     state.told_limit = DeviceScheduler::kNever;
     state.told_company = state.scheduler.CompanyOfHolder();
     state.progress_at = now;
+    state.contended_at = DeviceScheduler::kNever;
     Ns each = std::max<Ns>(lease->budget_ns / static_cast<Ns>(workers.size()), 1);
     for (WorkerId worker : workers) {
       SendTo(worker, ControlType::kLease, device, each, state.told_company);
@@ -233,6 +275,7 @@ void LeaseDesk::Give(int device, Ns now) {
     state.hold[lease->flow] = std::move(workers);
   }
   TellHolder(device, now);
+  NoteContention(device, now);
 }
 
 // When others come, or come to have work; when it is to end for them; when it is to go at once.
@@ -268,14 +311,29 @@ bool LeaseDesk::OthersWant(const Device& state, Flow holder) {
 void LeaseDesk::LetOthersIn(int device, Ns now) {
   Device& state = devices_[static_cast<size_t>(device)];
   auto holder = state.scheduler.holder();
-  if (!holder || now - state.progress_at < kRunaway || !OthersWant(state, *holder)) {
+  if (!holder || now < LateAt(state)) {
     return;
   }
+  SettleByClock(state, now);
+  state.patience[*holder] = std::max(PatienceWith(state, *holder) / 2, kLeastPatience);
   for (WorkerId worker : std::exchange(state.hold[*holder], {})) {
     state.late.insert(worker);
     SendTo(worker, ControlType::kLeaseLimit, device, 0);
   }
   state.scheduler.Release(now, !state.want[*holder].empty());
+}
+
+// When the holder's turn ends whatever it says; kNever: nobody else wants one.
+Ns LeaseDesk::LateAt(const Device& state) const {
+  auto holder = state.scheduler.holder();
+  if (!holder || !OthersWant(state, *holder)) {
+    return DeviceScheduler::kNever;
+  }
+  Ns patience = PatienceWith(state, *holder);
+  Ns at = state.progress_at + patience;
+  return state.contended_at == DeviceScheduler::kNever
+             ? at
+             : std::min(at, state.contended_at + 2 * patience);
 }
 
 void LeaseDesk::Tick(Ns now) {
@@ -289,9 +347,8 @@ Ns LeaseDesk::WakeAt(Ns now) {
   Ns at = DeviceScheduler::kNever;
   for (Device& device : devices_) {
     at = std::min(at, device.scheduler.WakeAt(now));
-    auto holder = device.scheduler.holder();
-    if (holder && OthersWant(device, *holder)) {
-      at = std::min(at, std::max(device.progress_at + kRunaway, now));
+    if (Ns late = LateAt(device); late != DeviceScheduler::kNever) {
+      at = std::min(at, std::max(late, now));
     }
   }
   return at;

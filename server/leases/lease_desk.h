@@ -58,13 +58,33 @@ class LeaseDesk {
     quota::Ns told_limit = quota::DeviceScheduler::kNever;  // to the holder
     std::set<WorkerId> late;    // their lease was taken from them, and has not come back
     quota::Ns progress_at = 0;  // of the holder: it got the lease, or something was done
+    quota::Ns contended_at = quota::DeviceScheduler::kNever;  // others could run since then
+    quota::Ns charged = 0;                                    // to the holder, since then
+    std::map<Flow, quota::Ns> patience;  // with a holder that does not give back; less each time
+    std::map<WorkerId, quota::Ns> told;  // what each has said it used
+  };
+  struct Worker {
+    Flow flow = 0;
+    quota::Ns since = 0;
   };
 
   Result<quota::ComputeQuota> Judge(const QuotaRequest& request, Flow flow,
                                     const std::vector<int>& devices) const;
   void Give(int device, quota::Ns now);
-  // A kernel that does not end keeps the others out no longer than this.
+  // A kernel that does not end keeps the others out no longer than this; a holder that says it
+  // makes progress, no longer than twice this. Each such turn halves the next one's.
   static constexpr quota::Ns kRunaway = quota::kSecond;
+  static constexpr quota::Ns kLeastPatience = 20 * quota::kMillisecond;
+  // What a holder says it used is checked against the clock: while others could run, it pays for
+  // one part in so many of the time at least. The others get no less than a third of their share.
+  static constexpr quota::Ns kClockTolerance = 2;
+  // And no more than the time there was, and this for what its clock and ours count differently.
+  static constexpr quota::Ns kClockSlack = quota::kSecond;
+  static quota::Ns PatienceWith(const Device& state, Flow flow);
+  quota::Ns LateAt(const Device& state) const;
+  void NoteContention(int device, quota::Ns now);
+  void SettleByClock(Device& state, quota::Ns now);
+  void ChargeUse(Device& state, WorkerId worker, quota::Ns told, quota::Ns now);
   static bool OthersWant(const Device& state, Flow holder);
   void LetOthersIn(int device, quota::Ns now);
   void TellHolder(int device, quota::Ns now);
@@ -78,7 +98,7 @@ class LeaseDesk {
   std::vector<Device> devices_;
   std::map<std::string, Flow> vgpus_;
   std::map<Flow, std::vector<int>> on_;  // the devices a vGPU has something of
-  std::map<WorkerId, Flow> workers_;
+  std::map<WorkerId, Worker> workers_;
   Flow last_flow_ = 0;
   bool shares_ = false;
 };

@@ -20,6 +20,15 @@ constexpr Ns kLongestWait = 120 * kSecond;
 constexpr Ns kLook = 5 * kMillisecond;        // how often, while somebody waits
 constexpr uint64_t kTellingBytes = 1u << 20;  // a smaller move says nothing about speed
 constexpr double kLastPart = 0.3;             // of a new measurement
+// What a worker says of a move is used within these.
+constexpr double kSlowest = 0.25, kFastest = 250;  // bytes per nanosecond
+constexpr Ns kLatestMove = 60 * kSecond;           // beside what its bytes take at the slowest
+constexpr Ns kGrantLasts = 10 * kSecond;           // a device refuses what was granted at once
+constexpr Ns kRefusalLasts = 60 * kSecond;
+
+Ns Longest(uint64_t bytes) {
+  return static_cast<Ns>(static_cast<double>(bytes) / kSlowest);
+}
 
 uint64_t Sum(const std::vector<uint64_t>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
@@ -31,11 +40,10 @@ uint64_t Less(uint64_t from, uint64_t what) {
 
 }  // namespace
 
-SwapDesk::SwapDesk(SwapOptions options, Ledger ledger, Send send)
+SwapDesk::SwapDesk(SwapOptions options, Ledger ledger, Hooks hooks)
     : options_(std::move(options)),
       ledger_(std::move(ledger)),
-      send_(std::move(send)),
-      budget_(options_.budget_bytes),
+      hooks_(std::move(hooks)),
       watch_(Sum(options_.budget_bytes)) {}
 
 void SwapDesk::Join(WorkerId worker, const std::string& vgpu, quota::Priority priority, Ns now) {
@@ -43,7 +51,10 @@ void SwapDesk::Join(WorkerId worker, const std::string& vgpu, quota::Priority pr
   member.vgpu = vgpu;
   member.priority = priority;
   member.idle_since = member.in_since = now;
-  member.out = member.pinned = member.asks = std::vector<uint64_t>(budget_.size());
+  const size_t devices = options_.budget_bytes.size();
+  member.out = member.pinned = member.asks = std::vector<uint64_t>(devices);
+  member.granted.resize(devices);
+  member.refused.resize(devices);
 }
 
 void SwapDesk::SetPriority(const std::string& vgpu, quota::Priority priority) {
@@ -56,7 +67,34 @@ void SwapDesk::SetPriority(const std::string& vgpu, quota::Priority priority) {
 
 void SwapDesk::Leave(WorkerId worker) {
   members_.erase(worker);
-  budget_ = options_.budget_bytes;  // what was in the way may have gone with it
+  for (auto& [other, member] : members_) {  // what was in the way may have gone with it
+    member.refused.assign(member.refused.size(), {});
+  }
+}
+
+// A worker's word takes no more from the others than its vGPU could by asking for it: else one that
+// lies could empty the device.
+uint64_t SwapDesk::Budget(int device) const {
+  auto index = static_cast<size_t>(device);
+  uint64_t missing = 0;
+  for (const auto& [worker, member] : members_) {
+    uint64_t told = member.refused[index].missing_bytes;
+    if (told != 0) {
+      uint64_t own = member.out[index] + ledger_.free(worker, device);
+      missing = std::max(missing, std::min(told, own));
+    }
+  }
+  return Less(options_.budget_bytes[index], missing);
+}
+
+void SwapDesk::Forget(Ns now) {
+  for (auto& [worker, member] : members_) {
+    for (Member::Refusal& refusal : member.refused) {
+      if (now >= refusal.until) {
+        refusal = {};
+      }
+    }
+  }
 }
 
 bool SwapDesk::waits(const Member& member) const {
@@ -104,7 +142,7 @@ uint64_t SwapDesk::Movable(WorkerId worker, const Member& member, int device) co
 
 uint64_t SwapDesk::MovableOnAll(WorkerId worker, const Member& member) const {
   uint64_t total = 0;
-  for (size_t i = 0; i < budget_.size(); ++i) {
+  for (size_t i = 0; i < options_.budget_bytes.size(); ++i) {
     total += Movable(worker, member, static_cast<int>(i));
   }
   return total;
@@ -151,6 +189,7 @@ SwapDesk::Room SwapDesk::Ask(WorkerId worker, int device, uint64_t bytes, Ns now
   Member& member = found->second;
   auto index = static_cast<size_t>(device);
   uint64_t own = ledger_.held(worker, device), all = ledger_.held_by_all(device);
+  const uint64_t budget = Budget(device);
   auto refuse = [&](const std::string& limit) {
     *why = "device memory: asked " + std::to_string(bytes) + " bytes, " + limit;
     Withdraw(worker);
@@ -161,19 +200,20 @@ SwapDesk::Room SwapDesk::Ask(WorkerId worker, int device, uint64_t bytes, Ns now
     return refuse("the server lends " + std::to_string(options_.lent_bytes[index]) + " in all, " +
                   std::to_string(all) + " are lent");
   }
-  if (bytes > Less(budget_[index], own)) {
-    return refuse("the device holds " + std::to_string(budget_[index]) + " at once, " +
+  if (bytes > Less(budget, own)) {
+    return refuse("the device holds " + std::to_string(budget) + " at once, " +
                   std::to_string(own) + " are the session's");
   }
   uint64_t resident = resident_bytes(device);
   bool is_in = member.state == State::kIn;
-  if (is_in && resident + bytes <= budget_[index]) {
+  if (is_in && resident + bytes <= budget) {
+    member.granted[index] = {bytes, now};
     Withdraw(worker);
     EndWait(member, now);
     return Room::kThere;
   }
-  if (is_in && resident + bytes > budget_[index] + MayLeaveFor(worker, member, device)) {
-    return refuse(std::to_string(Less(budget_[index], resident)) +
+  if (is_in && resident + bytes > budget + MayLeaveFor(worker, member, device)) {
+    return refuse(std::to_string(Less(budget, resident)) +
                   " are free; others may not leave, and the server swaps " +
                   std::to_string(options_.host_bytes) + " at most");
   }
@@ -191,9 +231,18 @@ void SwapDesk::Withdraw(WorkerId worker) {
   }
 }
 
-void SwapDesk::Shrink(int device) {
+void SwapDesk::HearRefusal(WorkerId worker, Member& member, const ControlMessage& message, Ns now) {
+  Member::Grant& grant = member.granted[static_cast<size_t>(message.device)];
+  if (grant.bytes != 0 && grant.bytes == message.a && now - grant.at <= kGrantLasts) {
+    grant = {};
+    NoteRefusal(member, message.device, now);
+  }
+}
+
+void SwapDesk::NoteRefusal(Member& member, int device, Ns now) {
   auto index = static_cast<size_t>(device);
-  budget_[index] = std::min(budget_[index], resident_bytes(device));
+  member.refused[index] = {Less(options_.budget_bytes[index], resident_bytes(device)),
+                           now + kRefusalLasts};
 }
 
 bool SwapDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
@@ -208,7 +257,8 @@ bool SwapDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
       return false;
   }
   auto found = members_.find(worker);
-  bool known_device = message.device >= 0 && static_cast<size_t>(message.device) < budget_.size();
+  bool known_device = message.device >= 0 &&
+                      static_cast<size_t>(message.device) < options_.budget_bytes.size();
   if (found == members_.end() || !known_device) {
     return true;
   }
@@ -218,46 +268,65 @@ bool SwapDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
     member.idle = message.a != 0;
     member.idle_since = now;
   } else if (message.type == ControlType::kWantIn) {
-    EndPause(member, now);
-    member.wants_in = true;
-    NoteWait(member, now);
+    // It may have left and say so a moment later.
+    if (member.state == State::kOut || member.state == State::kLeaving) {
+      EndPause(member, now);
+      member.wants_in = true;
+      NoteWait(member, now);
+    }
   } else if (message.type == ControlType::kMoved) {
-    uint64_t held = ledger_.held(worker, message.device);
-    member.out[static_cast<size_t>(message.device)] = std::min(message.a, held);
+    uint64_t& out = member.out[static_cast<size_t>(message.device)];
+    uint64_t most = member.state == State::kLeaving ? ledger_.held(worker, message.device) : out;
+    out = std::min(message.a, most);
   } else if (message.type == ControlType::kDeviceFull) {
-    Shrink(message.device);
+    HearRefusal(worker, member, message, now);
   } else {
     Moved(worker, member, message, now);
   }
   return true;
 }
 
+// By the worker's word, within what our own clock and ledger allow.
+void SwapDesk::CountMove(WorkerId worker, Member& member, const ControlMessage& message, bool out,
+                         Ns now) {
+  const uint64_t bytes = std::min(message.c, member.moving_bytes);
+  auto told = static_cast<Ns>(std::min<uint64_t>(message.b, INT64_MAX / 4));
+  const Ns took = std::clamp<Ns>(told, 0, now - member.moves_since);
+  for (Totals* totals : {out ? &member.moved_out : &member.moved_in, out ? &out_ : &in_}) {
+    ++totals->count;
+    totals->bytes += bytes;
+    totals->ns += took;
+  }
+  watch_.NoteSwap(now - std::min(took, Longest(bytes)), now);
+  if (bytes >= kTellingBytes && took > 0) {
+    double measured = static_cast<double>(bytes) / static_cast<double>(took);
+    bytes_per_ns_ += kLastPart * (std::clamp(measured, kSlowest, kFastest) - bytes_per_ns_);
+  }
+  if (bytes != 0) {
+    hooks_.moved(worker, out, bytes, took);
+  }
+}
+
 void SwapDesk::Moved(WorkerId worker, Member& member, const ControlMessage& message, Ns now) {
-  auto took = static_cast<Ns>(std::min<uint64_t>(message.b, INT64_MAX / 4));
-  auto count = [&](Totals* own, Totals* all) {
-    for (Totals* totals : {own, all}) {
-      ++totals->count;
-      totals->bytes += message.c;
-      totals->ns += took;
-    }
-    watch_.NoteSwap(now - took, now);
-    if (message.c >= kTellingBytes && took > 0) {
-      double measured = static_cast<double>(message.c) / static_cast<double>(took);
-      bytes_per_ns_ += kLastPart * (measured - bytes_per_ns_);
-    }
-  };
+  auto outcome = static_cast<SwapOutcome>(message.a);
+  bool leaves = outcome == SwapOutcome::kOut || outcome == SwapOutcome::kStayed;
+  if (message.a > static_cast<uint64_t>(SwapOutcome::kNoRoom) ||
+      member.state != (leaves ? State::kLeaving : State::kEntering)) {
+    return;  // it was not asked
+  }
   bool kept = member.slab_bytes != 0 && host_bytes_used() <= options_.host_bytes / 2;
-  switch (static_cast<SwapOutcome>(message.a)) {
+  switch (outcome) {
     case SwapOutcome::kOut:
       member.state = State::kOut;
-      for (size_t i = 0; i < budget_.size(); ++i) {
+      for (size_t i = 0; i < member.pinned.size(); ++i) {
         member.pinned[i] = Less(ledger_.held(worker, static_cast<int>(i)), member.out[i]);
       }
       member.slab_bytes = std::max(member.slab_bytes, Sum(member.out));
       member.park = member.park == ParkState::kPending ? ParkState::kDone : member.park;
-      return count(&member.moved_out, &out_);
+      return CountMove(worker, member, message, true, now);
     case SwapOutcome::kStayed:
       member.state = State::kIn;
+      member.out.assign(member.out.size(), 0);
       member.slab_bytes = 0;
       member.not_before = now + kPause;
       member.parked = false;
@@ -265,31 +334,45 @@ void SwapDesk::Moved(WorkerId worker, Member& member, const ControlMessage& mess
       return;
     case SwapOutcome::kIn:
       member.state = State::kIn;
+      member.out.assign(member.out.size(), 0);
       member.in_since = now;
-
       member.wants_in = member.parked = false;
       member.slab_bytes = kept ? member.slab_bytes : 0;
       EndWait(member, now);
-      return count(&member.moved_in, &in_);
+      return CountMove(worker, member, message, false, now);
     case SwapOutcome::kNoRoom:
       member.state = State::kOut;
       member.not_before = now + kPause / 10;
-      for (size_t i = 0; i < budget_.size(); ++i) {
+      for (size_t i = 0; i < member.out.size(); ++i) {
         if (member.out[i] != 0) {
-          Shrink(static_cast<int>(i));
+          NoteRefusal(member, static_cast<int>(i), now);
         }
       }
       return;
   }
 }
 
-void SwapDesk::SendOut(WorkerId worker, Member& member) {
+// One that is asked to move and does not answer keeps the others waiting.
+void SwapDesk::EndTheStuck(Ns now) {
+  for (auto& [worker, member] : members_) {
+    bool moves = member.state == State::kLeaving || member.state == State::kEntering;
+    if (moves && now - member.moves_since > kLatestMove + Longest(member.moving_bytes)) {
+      member.moves_since = now;  // said once
+      hooks_.end(worker, "its worker did not move its memory within " +
+                             std::to_string(kLatestMove / kSecond) + " s of being asked");
+    }
+  }
+}
+
+void SwapDesk::SendOut(WorkerId worker, Member& member, Ns now) {
   ControlMessage message;
   message.type = ControlType::kSwapOut;
   message.a = static_cast<uint64_t>(kPatience);
   member.state = State::kLeaving;
-  member.slab_bytes = std::max(member.slab_bytes, MovableOnAll(worker, member));
-  send_(worker, message);
+  member.moves_since = now;
+  member.moving_bytes = MovableOnAll(worker, member);
+  member.slab_bytes = std::max(member.slab_bytes, member.moving_bytes);
+  hooks_.send(worker, message);
 }
 
 void SwapDesk::ParkIdle(Ns now) {
@@ -303,12 +386,12 @@ void SwapDesk::ParkIdle(Ns now) {
                   Less(bytes, member.slab_bytes) <= Less(options_.host_bytes, host_bytes_used());
     if (leaves) {
       member.parked = true;
-      SendOut(worker, member);
+      SendOut(worker, member, now);
     }
   }
 }
 
-Status SwapDesk::Park(const std::string& vgpu) {
+Status SwapDesk::Park(const std::string& vgpu, Ns now) {
   uint64_t needed = 0;
   for (const auto& [worker, member] : members_) {
     if (member.vgpu == vgpu && member.state == State::kIn) {
@@ -327,7 +410,7 @@ Status SwapDesk::Park(const std::string& vgpu) {
     member.park = member.state == State::kOut ? ParkState::kDone : ParkState::kPending;
     member.parked = true;
     if (member.state == State::kIn) {
-      SendOut(worker, member);
+      SendOut(worker, member, now);
     } else if (member.state == State::kEntering) {
       member.park = ParkState::kStayed;
     }
@@ -352,11 +435,13 @@ SwapDesk::Parked SwapDesk::ParkedYet(const std::string& vgpu) const {
 // small ones behind it do not keep it waiting for ever.
 void SwapDesk::Tick(Ns now) {
   watch_.Judge(now);
+  Forget(now);
+  EndTheStuck(now);
   uint64_t demand = 0;
   std::vector<std::pair<WorkerId, Member*>> waiting;
   for (auto& [worker, member] : members_) {
     bool is_parked = member.parked && member.state == State::kOut;
-    for (size_t i = 0; i < budget_.size() && !is_parked; ++i) {
+    for (size_t i = 0; i < options_.budget_bytes.size() && !is_parked; ++i) {
       demand += ledger_.held(worker, static_cast<int>(i)) + member.asks[i];
     }
     bool may_move = member.state == State::kIn || member.state == State::kOut;
@@ -369,7 +454,7 @@ void SwapDesk::Tick(Ns now) {
     return std::pair(-static_cast<int>(a.second->priority), a.second->wants_since) <
            std::pair(-static_cast<int>(b.second->priority), b.second->wants_since);
   });
-  std::vector<uint64_t> promised(budget_.size());
+  std::vector<uint64_t> promised(options_.budget_bytes.size());
   for (auto& [worker, member] : waiting) {
     if (!Help(worker, *member, &promised, now)) {
       break;
@@ -380,11 +465,11 @@ void SwapDesk::Tick(Ns now) {
 
 bool SwapDesk::Help(WorkerId worker, Member& member, std::vector<uint64_t>* promised, Ns now) {
   bool is_out = member.state == State::kOut;
-  std::vector<uint64_t> need(budget_.size());
-  for (size_t i = 0; i < budget_.size(); ++i) {
+  std::vector<uint64_t> need(options_.budget_bytes.size());
+  for (size_t i = 0; i < options_.budget_bytes.size(); ++i) {
     auto device = static_cast<int>(i);
     need[i] = (is_out ? member.out[i] : 0) + member.asks[i];
-    uint64_t free = Less(Less(budget_[i], resident_bytes(device)), (*promised)[i]);
+    uint64_t free = Less(Less(Budget(device), resident_bytes(device)), (*promised)[i]);
     if (need[i] <= free) {
       continue;
     }
@@ -397,7 +482,7 @@ bool SwapDesk::Help(WorkerId worker, Member& member, std::vector<uint64_t>* prom
     }
     return false;
   }
-  for (size_t i = 0; i < budget_.size(); ++i) {
+  for (size_t i = 0; i < options_.budget_bytes.size(); ++i) {
     (*promised)[i] += is_out ? member.asks[i] : need[i];
   }
   if (is_out) {
@@ -405,8 +490,10 @@ bool SwapDesk::Help(WorkerId worker, Member& member, std::vector<uint64_t>* prom
     message.type = ControlType::kSwapIn;
     message.a = host_bytes_used() <= options_.host_bytes / 2 ? 1 : 0;
     member.state = State::kEntering;
+    member.moves_since = now;
+    member.moving_bytes = Sum(member.out);
     member.slab_bytes = message.a != 0 ? member.slab_bytes : Sum(member.out);
-    send_(worker, message);
+    hooks_.send(worker, message);
   }
   return true;
 }
@@ -444,7 +531,7 @@ void SwapDesk::Evict(WorkerId asker, const Member& member, int device, uint64_t 
   }
   for (uint64_t victim : victims) {
     auto worker = static_cast<WorkerId>(victim);
-    SendOut(worker, members_.at(worker));
+    SendOut(worker, members_.at(worker), now);
   }
 }
 

@@ -28,11 +28,18 @@ struct SwapOptions {
 class SwapDesk {
  public:
   using WorkerId = int;  // its control descriptor
-  using Send = std::function<void(WorkerId, const ControlMessage&)>;
   // What the ledger knows.
   struct Ledger {
     std::function<uint64_t(WorkerId, int device)> held;  // charged for the worker
     std::function<uint64_t(int device)> held_by_all;     // and what belongs to no one session
+    std::function<uint64_t(WorkerId, int device)> free;  // what its vGPU may still be charged
+  };
+  struct Hooks {
+    std::function<void(WorkerId, const ControlMessage&)> send;
+    // It does not do what it has to for the others' sake.   May not call Leave
+    std::function<void(WorkerId, const std::string& why)> end;
+    // So many bytes left the device or came back, by the worker's word as far as it can be true.
+    std::function<void(WorkerId, bool out, uint64_t bytes, quota::Ns took)> moved;
   };
   enum class Room { kThere, kComes, kNever };
   enum class Parked { kPending, kDone, kStayed };
@@ -48,7 +55,7 @@ class SwapDesk {
     Totals out, in;
   };
 
-  SwapDesk(SwapOptions options, Ledger ledger, Send send);
+  SwapDesk(SwapOptions options, Ledger ledger, Hooks hooks);
 
   void Join(WorkerId worker, const std::string& vgpu, quota::Priority priority, quota::Ns now);
   void SetPriority(const std::string& vgpu, quota::Priority priority);
@@ -59,14 +66,15 @@ class SwapDesk {
   Room Ask(WorkerId worker, int device, uint64_t bytes, quota::Ns now, std::string* why);
   // It asks no longer.
   void Withdraw(WorkerId worker);
-  // kIdle, kWantIn, kMoved, kSwapDone, kDeviceFull; false: another message.
+  // kIdle, kWantIn, kMoved, kSwapDone, kDeviceFull; false: another message. One that does not fit
+  // what the worker was asked is ignored.
   bool Hear(WorkerId worker, const ControlMessage& message, quota::Ns now);
   void Tick(quota::Ns now);
   quota::Ns WakeAt(quota::Ns now) const;
 
   // The memory of all its sessions leaves, wanted by others or not, once their work is done.
   //   Errors  kRefused (no host memory left for it)
-  Status Park(const std::string& vgpu);
+  Status Park(const std::string& vgpu, quota::Ns now);
   Parked ParkedYet(const std::string& vgpu) const;
 
   // False: even the longest quanta do not pay any more; no new sessions.
@@ -95,6 +103,18 @@ class SwapDesk {
     ParkState park = ParkState::kNone;
     std::vector<uint64_t> out, pinned, asks;  // bytes by device
     uint64_t slab_bytes = 0;                  // host memory that it has or is about to have
+    quota::Ns moves_since = 0;                // asked to leave or to come back
+    uint64_t moving_bytes = 0;
+    struct Grant {
+      uint64_t bytes = 0;  // 0: none, or the device's answer to it is known
+      quota::Ns at = 0;
+    };
+    struct Refusal {
+      uint64_t missing_bytes = 0;  // the device holds so much less than it said
+      quota::Ns until = 0;
+    };
+    std::vector<Grant> granted;    // the last one, by device
+    std::vector<Refusal> refused;  // by device
     Totals moved_out, moved_in;
   };
   using Members = std::map<WorkerId, Member>;
@@ -115,15 +135,21 @@ class SwapDesk {
   // Makes room for the member, or brings it in. False: it waits on.
   bool Help(WorkerId worker, Member& member, std::vector<uint64_t>* promised, quota::Ns now);
   void Evict(WorkerId asker, const Member& member, int device, uint64_t bytes, quota::Ns now);
-  void SendOut(WorkerId worker, Member& member);
+  void SendOut(WorkerId worker, Member& member, quota::Ns now);
   void Moved(WorkerId worker, Member& member, const ControlMessage& message, quota::Ns now);
+  void CountMove(WorkerId worker, Member& member, const ControlMessage& message, bool out,
+                 quota::Ns now);
+  void HearRefusal(WorkerId worker, Member& member, const ControlMessage& message, quota::Ns now);
+  void NoteRefusal(Member& member, int device, quota::Ns now);
+  // What may be on the device: less than the options' where it has refused.
+  uint64_t Budget(int device) const;
+  void Forget(quota::Ns now);
+  void EndTheStuck(quota::Ns now);
   void ParkIdle(quota::Ns now);
-  void Shrink(int device);
 
   const SwapOptions options_;
   const Ledger ledger_;
-  const Send send_;
-  std::vector<uint64_t> budget_;  // less than the options' where a device has refused
+  const Hooks hooks_;
   Members members_;
   quota::ThrashWatch watch_;
   double bytes_per_ns_ = 4;  // as measured, mapping included; a guess until then

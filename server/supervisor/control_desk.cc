@@ -29,9 +29,9 @@ bool IsTaken(const sockaddr_un& address) {
 
 }  // namespace
 
-ControlDesk::ControlDesk(int epoll, const Answer& answer)
+ControlDesk::ControlDesk(Closer& closer, int epoll, const Answer& answer)
     : epoll_(epoll),
-      process_(epoll, kProgram, [answer](const ControlMessage& question, const std::vector<int>&) {
+      process_(closer, epoll, kProgram, [answer](const ControlMessage& question, const std::vector<int>&) {
         answer(question);
       }) {}
 

@@ -19,7 +19,7 @@ class ControlDesk {
   using Answer = std::function<void(const ControlMessage& question)>;
 
   // `epoll`: the supervisor's loop, which calls Hear for what this one watches.
-  ControlDesk(int epoll, const Answer& answer);
+  ControlDesk(Closer& closer, int epoll, const Answer& answer);
   ~ControlDesk();
 
   // Opens the socket. `metrics`: host:port for Prometheus, which starts farcall-control at once;

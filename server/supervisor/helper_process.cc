@@ -11,6 +11,10 @@
 
 namespace farcall::server {
 
+namespace {
+constexpr int kMessagesPerTurn = 64;  // the workers are heard between them
+}  // namespace
+
 void WatchDescriptor(int epoll, int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
@@ -33,17 +37,19 @@ Status HelperProcess::Start(std::vector<std::string> arguments, int inherited) {
 
 HelperProcess::Heard HelperProcess::Hear(int fd) {
   if (!runs() || fd != process_.control) return Heard::kNotOurs;
-  while (true) {
+  for (int i = 0; i < kMessagesPerTurn; ++i) {
     ControlMessage question;
     std::vector<int> descriptors;
     Status received = ReceiveControl(fd, &question, &descriptors);
     if (received.ok()) answer_(question, descriptors);
-    for (int descriptor : descriptors) close(descriptor);
-    if (received.code() == Code::kTimeout) return Heard::kAnswered;
-    if (!received.ok()) break;
+    for (int descriptor : descriptors) closer_.Close(descriptor);
+    if (received.code() == Code::kTimeout || !runs()) return Heard::kAnswered;
+    if (!received.ok()) {
+      Bury();
+      return Heard::kEnded;
+    }
   }
-  Bury();
-  return Heard::kEnded;
+  return Heard::kAnswered;
 }
 
 void HelperProcess::Send(const ControlMessage& message, std::initializer_list<int> descriptors) {
@@ -54,7 +60,7 @@ void HelperProcess::Send(const ControlMessage& message, std::initializer_list<in
 void HelperProcess::Bury() {
   if (!runs()) return;
   ForgetDescriptor(epoll_, process_.control);
-  EndProcess(&process_);
+  closer_.End(std::exchange(process_, {}));
 }
 
 }  // namespace farcall::server

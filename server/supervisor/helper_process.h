@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/session/control.h"
+#include "server/supervisor/closer.h"
 #include "server/worker/worker_process.h"
 
 namespace farcall::server {
@@ -23,8 +24,8 @@ class HelperProcess {
   using Answer = std::function<void(const ControlMessage&, const std::vector<int>& descriptors)>;
 
   // `epoll`: the supervisor's loop, which calls Hear. `program`: beside bin/; null: this one again.
-  HelperProcess(int epoll, const char* program, Answer answer)
-      : epoll_(epoll), program_(program), answer_(std::move(answer)) {}
+  HelperProcess(Closer& closer, int epoll, const char* program, Answer answer)
+      : closer_(closer), epoll_(epoll), program_(program), answer_(std::move(answer)) {}
   ~HelperProcess() { Bury(); }
   HelperProcess(const HelperProcess&) = delete;
   HelperProcess& operator=(const HelperProcess&) = delete;
@@ -42,6 +43,7 @@ class HelperProcess {
  private:
   void Bury();
 
+  Closer& closer_;
   const int epoll_;
   const char* const program_;
   const Answer answer_;

@@ -94,7 +94,7 @@ quota::ClaimGrant GrantOf(const Json& object) {
 
 }  // namespace
 
-PoolDesk::PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices,
+PoolDesk::PoolDesk(Closer& closer, int epoll, PoolOptions options, const DeviceReport& devices,
                    uint64_t net_ceiling, Calls calls)
     : options_(std::move(options)),
       devices_(devices),
@@ -102,7 +102,7 @@ PoolDesk::PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices,
       net_ceiling_(net_ceiling),
       ledger_(BytesOf(devices), net_ceiling),
       incarnation_(UnixNanoseconds()),
-      agent_(epoll, kProgram,
+      agent_(closer, epoll, kProgram,
              [this](const ControlMessage& question, const std::vector<int>& descriptors) {
                Answer(question, descriptors);
              }) {}

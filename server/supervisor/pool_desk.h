@@ -41,8 +41,8 @@ class PoolDesk {
   // `epoll`: the supervisor's loop, which calls Hear for what this one watches. `net_ceiling`: as
   // ClaimLedger has it.
   //   Thread  under the supervisor's lock
-  PoolDesk(int epoll, PoolOptions options, const DeviceReport& devices, uint64_t net_ceiling,
-           Calls calls);
+  PoolDesk(Closer& closer, int epoll, PoolOptions options, const DeviceReport& devices,
+           uint64_t net_ceiling, Calls calls);
 
   bool is_in_pool() const { return !options_.url.empty(); }
   // Starts the agent.   Errors  kUnavailable

@@ -25,7 +25,8 @@ namespace {
 constexpr std::chrono::seconds kStopPatience(3);
 constexpr int kTickMilliseconds = 1000;
 constexpr int kRetryMilliseconds = 10;
-constexpr int kNoDevice = -2;  // neither a device nor quota::kHostMemory
+constexpr int kNoDevice = -2;       // neither a device nor quota::kHostMemory
+constexpr int kLastMessages = 1024;  // more than a socket's queue has
 
 }  // namespace
 
@@ -43,20 +44,20 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       leases_(static_cast<int>(devices_.report.devices.size()), SettledPolicy(options),
               [this](int control, const ControlMessage& message) {
-                (void)Tell(control, message);  // one that does not read is buried
+                (void)Tell(control, message);
               }),
       net_(options.max_net_bytes_per_s,
            [this](int control, const ControlMessage& message) {
-             (void)Tell(control, message);  // one that does not read is buried
+             (void)Tell(control, message);
            }),
-      process_memory_(epoll_, nullptr,
+      process_memory_(closer_, epoll_, nullptr,
                       [this](const ControlMessage& message, const std::vector<int>&) {
                         HearProcessMemory(message);
                       }),
       users_(options.worker_users),
       cgroups_(options.worker_memory_bytes),
-      desk_(epoll_, [this](const ControlMessage& question) { AnswerControl(question); }),
-      pool_(epoll_, options.pool, devices_.report, options.max_net_bytes_per_s,
+      desk_(closer_, epoll_, [this](const ControlMessage& question) { AnswerControl(question); }),
+      pool_(closer_, epoll_, options.pool, devices_.report, options.max_net_bytes_per_s,
             {[this](const std::string& claim, const std::string& why) { EndClaim(claim, why); },
              [this](const quota::ClaimGrant& from, const quota::ClaimGrant& to) {
                ChangeClaim(from, to);
@@ -102,7 +103,9 @@ int Supervisor::Run(HandshakeServer& door) {
     if (overhead_ != nullptr) {
       overhead_->Tick(SteadyNow());
     }
-    bool waits = !waiting_charges_.empty() || !waiting_changes_.empty() || KillLate();
+    bool waits = !waiting_charges_.empty() || !waiting_changes_.empty();
+    waits = KillLate() || waits;
+    waits = Unmute() || waits;
     wait_ms = WaitForLeases(waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds);
     wait_ms = WaitForSwaps(wait_ms);
     if (stopping_ && kill_at == Clock::time_point::max()) {
@@ -141,186 +144,8 @@ void Supervisor::HearSignal(int signal) {
   }
 }
 
-Status Supervisor::TakeMessage(Worker& worker) {
-  ControlMessage message;
-  std::vector<int> descriptors;
-  Status received = ReceiveControl(worker.process.control, &message, &descriptors);
-  if (received.ok()) {
-    message.device = HostDevice(worker, message.device);
-    AnswerWorker(worker, message, &descriptors);
-  }
-  for (int fd : descriptors) {
-    close(fd);
-  }
-  return received;
-}
-
-void Supervisor::HearWorker(Worker& worker) {
-  Status received;
-  while (received.ok()) {
-    received = TakeMessage(worker);
-  }
-  if (received.code() != Code::kTimeout) {
-    ShutOut(worker);
-  }
-}
-
-void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message,
-                              std::vector<int>* descriptors) {
-  bool known_device =
-      message.device >= 0 && static_cast<size_t>(message.device) < devices_.report.devices.size();
-  ControlMessage answer;
-  answer.id = message.id;
-  if (message.type == ControlType::kEnded) {
-    worker.ended = Printable(message.Text(), kMaxMessageBytes);
-    totals_.bytes_up += message.a;
-    totals_.bytes_down += message.b;
-    return;
-  }
-  if (message.type == ControlType::kSkipped) {
-    spdlog::warn("kernel {}: {} launches skipped, machine code alone", message.Text(), message.a);
-    totals_.skipped[Printable(message.Text(), kMaxMessageBytes)] += message.a;
-    return;
-  }
-  if (leases_.Hear(worker.process.control, message, SteadyNow()) ||
-      net_.Hear(worker.process.control, message, SteadyNow())) {
-    return;
-  }
-  if (HearSwap(worker, message)) {
-    return;
-  }
-  if (message.type == ControlType::kRedeem) {
-    return AnswerRedeem(worker, message);
-  }
-  if (message.type == ControlType::kDrop) {
-    return DropHolder({message.b, message.c}, worker.process.control, false);
-  }
-  bool is_host = message.device == quota::kHostMemory &&
-                 (message.type == ControlType::kCharge || message.type == ControlType::kRefund);
-  if (!known_device && !is_host) {
-    return;
-  }
-  if (message.type == ControlType::kPeak) {
-    return totals_.AddPeak(message.device, message.a);
-  }
-  if (message.type == ControlType::kShare) {
-    return AnswerShare(worker, message, descriptors);
-  }
-  if (message.type == ControlType::kRefund) {
-    worker.charges[message.device].RefundSome(message.a);
-    return;
-  }
-  if (message.type == ControlType::kCharge) {
-    if (AnswerCharge(worker, message, is_host) || Recall(worker, message)) {
-      return;
-    }
-    if (!AnswerCharge(worker, message, true)) {  // for room
-      waiting_charges_.push_back({worker.process.control, message, Clock::now()});
-    }
-  } else if (message.type == ControlType::kAskUsage) {
-    answer.type = ControlType::kUsage;
-    if (overhead_ != nullptr) {
-      overhead_->Expect(worker.process.control, message.device);
-    }
-    Reply(worker, answer, message.device);
-  } else if (message.type == ControlType::kUnspent) {
-    worker.unspent[message.device] = message.a;
-  } else if (message.type == ControlType::kAskProcesses) {
-    ListProcesses(worker, message);
-  }
-}
-
-// A pid means something on its own host only.
-void Supervisor::ListProcesses(Worker& worker, const ControlMessage& question) {
-  ControlMessage answer;
-  answer.type = ControlType::kProcesses;
-  answer.id = question.id;
-  for (auto& [control, other] : workers_) {
-    auto charge = other->charges.find(question.device);
-    uint64_t bytes = charge == other->charges.end() ? 0 : charge->second.bytes();
-    bytes += overhead_ == nullptr ? 0 : overhead_->charged_bytes(control, question.device);
-    if (other->vgpu != worker.vgpu || other->told_host != worker.told_host || bytes == 0) {
-      continue;
-    }
-    if (answer.a++ >= question.a && answer.b < kProcessesPerMessage) {
-      // Of its own unspent credit, the asker's client knows more.
-      uint64_t unspent = other.get() == &worker ? 0 : UnspentOf(*other, question.device);
-      ControlProcess entry{other->client_pid, bytes - unspent};
-      std::memcpy(answer.text + answer.b++ * sizeof(entry), &entry, sizeof(entry));
-    }
-  }
-  Send(worker, answer);
-}
-
-bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool is_last_try) {
-  ControlMessage answer;
-  answer.type = ControlType::kChargeReply;
-  answer.id = charge.id;
-  std::string why;
-  if (overhead_ != nullptr) {
-    overhead_->Expect(worker.process.control, charge.device);
-  }
-  SwapDesk::Room room = RoomFor(worker, charge, &why);
-  if (room == SwapDesk::Room::kComes) {
-    return false;
-  }
-  Result<quota::Charge> reserved = room == SwapDesk::Room::kNever
-                                       ? Result<quota::Charge>(Status(Code::kQuotaExceeded, why))
-                                       : ledger_.Reserve(worker.vgpu, charge.device, charge.a);
-  if (reserved.ok()) {
-    worker.charges[charge.device].Merge(std::move(*reserved));
-    if (charge.device != quota::kHostMemory) {
-      totals_.NoteCharged(charge.device, ledger_.charged_on_device(charge.device));
-    }
-    answer.a = 1;
-  } else {
-    if (!is_last_try && room == SwapDesk::Room::kThere) {
-      return false;
-    }
-    uint64_t overhead = OverheadOf(worker.vgpu, charge.device, true);
-    why = reserved.status().message();
-    why += overhead == 0 ? "" : "; " + std::to_string(overhead) + " are contexts and machine code";
-    answer.SetText(why);
-    spdlog::info("{}: {}", worker.who, why);
-  }
-  Reply(worker, answer, charge.device);
-  return true;
-}
-
-void Supervisor::Reply(Worker& worker, ControlMessage answer, int device) {
-  quota::Usage usage = ledger_.usage(worker.vgpu, device);
-  answer.b = usage.charged_bytes;
-  if (answer.type == ControlType::kUsage) {
-    answer.a = UnspentByOthers(worker, device);
-  }
-  answer.c = usage.quota_bytes;
-  Send(worker, answer);
-}
-
-uint64_t Supervisor::UnspentByOthers(const Worker& worker, int device) const {
-  uint64_t total = 0;
-  for (const auto& [control, other] : workers_) {
-    if (other.get() != &worker && other->vgpu == worker.vgpu) {
-      total += UnspentOf(*other, device);
-    }
-  }
-  return total;
-}
-
-uint64_t Supervisor::UnspentOf(const Worker& worker, int device) {
-  auto unspent = worker.unspent.find(device);
-  auto charge = worker.charges.find(device);
-  if (unspent == worker.unspent.end() || charge == worker.charges.end()) {
-    return 0;
-  }
-  return std::min(unspent->second, charge->second.bytes());  // no more than it can give back
-}
-
 void Supervisor::Send(Worker& worker, const ControlMessage& answer) {
-  // A worker that asks without reading the answers is not ours any more.
-  if (!SendControl(worker.process.control, answer).ok()) {
-    KillProcess(worker.process);
-  }
+  (void)Tell(worker.process.control, answer);
 }
 
 int Supervisor::HostDevice(const Worker& worker, int device) const {
@@ -341,22 +166,34 @@ Status Supervisor::Tell(int control, ControlMessage message, int descriptor) {
       message.device = kNoDevice;
     }
   }
-  return descriptor < 0 ? SendControl(control, message)
-                        : SendControl(control, message, {descriptor});
+  Status sent = descriptor < 0 ? SendControl(control, message)
+                               : SendControl(control, message, {descriptor});
+  // One that does not read what it is told is not ours any more.
+  auto worker = workers_.find(control);
+  if (!sent.ok() && worker != workers_.end()) {
+    KillProcess(worker->second->process);
+  }
+  return sent;
 }
 
 void Supervisor::EndClaim(const std::string& claim, const std::string& why) {
+  for (auto& [control, worker] : workers_) {
+    if (worker->claim == claim) {
+      EndSession(*worker, why);
+    }
+  }
+}
+
+void Supervisor::EndSession(Worker& worker, const std::string& why) {
   constexpr std::chrono::seconds kPatience(1);
+  if (worker.kill_at != Clock::time_point::max()) {
+    return;
+  }
+  worker.kill_at = Clock::now() + kPatience;
   ControlMessage stop;
   stop.type = ControlType::kStop;
   stop.SetText(why);
-  for (auto& [control, worker] : workers_) {
-    if (worker->claim != claim || worker->kill_at != Clock::time_point::max()) {
-      continue;
-    }
-    worker->kill_at = Clock::now() + kPatience;
-    (void)SendControl(control, stop);
-  }
+  (void)Tell(worker.process.control, stop);
 }
 
 bool Supervisor::KillLate() {
@@ -370,56 +207,21 @@ bool Supervisor::KillLate() {
   return some;
 }
 
-bool Supervisor::Recall(const Worker& worker, const ControlMessage& charge) {
-  if (!RecallFrom(worker.vgpu, charge.device, &worker)) return false;
-  waiting_charges_.push_back({worker.process.control, charge, Clock::now() + kRecallPatience});
-  return true;
-}
-
-// All of it: memory goes back by whole chunks, and no number of bytes says how many of these are
-// whole.
-bool Supervisor::RecallFrom(const std::string& vgpu, int device, const Worker* but_not) {
-  ControlMessage recall;
-  recall.type = ControlType::kRecallCredit;
-  recall.device = device;
-  recall.a = ~0ull >> 1;
-  bool asked = false;
-  for (auto& [control, other] : workers_) {
-    if (other.get() == but_not || other->vgpu != vgpu || other->charges[device].bytes() == 0) {
-      continue;
-    }
-    asked = Tell(control, recall).ok() || asked;
-  }
-  return asked;
-}
-
-void Supervisor::RetryCharges() {
-  std::vector<WaitingCharge> waiting = std::exchange(waiting_charges_, {});
-  for (WaitingCharge& charge : waiting) {
-    auto worker = workers_.find(charge.control);
-    if (worker == workers_.end()) {
-      continue;
-    }
-    bool is_last_try = Clock::now() >= charge.until;
-    if (!AnswerCharge(*worker->second, charge.charge, is_last_try)) {
-      waiting_charges_.push_back(charge);
-    }
-  }
-}
-
 // The worker's end of the socket is closed: its process is ending, or has shut us out. Its memory
 // is back once the process is gone, which the driver may take seconds for: nobody waits.
-void Supervisor::ShutOut(Worker& worker) {
+void Supervisor::ShutOut(Worker& worker, const std::string& why) {
   ForgetDescriptor(epoll_, worker.process.control);
-  KillProcess(worker.process);
-  if (worker.process.pid_fd < 0) {  // a kernel without such descriptors
-    Bury(worker.process.control);
+  worker.is_shut_out = true;
+  if (!why.empty() && worker.ended.empty()) {
+    worker.ended = "its worker broke the rules of the control socket: " + why;
   }
+  KillProcess(worker.process);
 }
 
 // Its process is gone, whoever may still hold an end of the socket; what it said last is read.
 void Supervisor::EndWorker(int control) {
-  while (TakeMessage(*workers_.find(control)->second).ok()) {
+  Worker& worker = *workers_.find(control)->second;
+  for (int i = 0; i < kLastMessages && !worker.is_shut_out && TakeMessage(worker).ok(); ++i) {
   }
   Bury(control);
 }
@@ -428,10 +230,8 @@ void Supervisor::Bury(int control) {
   auto found = workers_.find(control);
   Worker& worker = *found->second;
   ForgetDescriptor(epoll_, control);
-  if (worker.process.pid_fd >= 0) {
-    ForgetDescriptor(epoll_, worker.process.pid_fd);
-    processes_.erase(worker.process.pid_fd);
-  }
+  ForgetDescriptor(epoll_, worker.process.pid_fd);
+  processes_.erase(worker.process.pid_fd);
   int status = 0;
   waitpid(worker.process.pid, &status, 0);  // at once: it has ended
   std::string cause = worker.ended;
@@ -472,8 +272,8 @@ void Supervisor::Bury(int control) {
   }
   ++totals_.sessions;
   CloseLedger(worker);
-  close(control);
-  close(worker.process.pid_fd);
+  closer_.Close(control);
+  closer_.Close(worker.process.pid_fd);
   workers_.erase(found);
   if (workers_.empty()) {
     process_memory_.End();  // nobody's to be asked about

@@ -22,7 +22,9 @@
 #include "server/session/control.h"
 #include "server/session/steady_now.h"
 #include "server/supervisor/audit.h"
+#include "server/supervisor/closer.h"
 #include "server/supervisor/control_desk.h"
+#include "server/supervisor/fair_mutex.h"
 #include "server/supervisor/handshake_server.h"
 #include "server/supervisor/mps_desk.h"
 #include "server/supervisor/net_desk.h"
@@ -30,6 +32,7 @@
 #include "server/supervisor/pool_desk.h"
 #include "server/supervisor/run_totals.h"
 #include "server/supervisor/serve_options.h"
+#include "server/supervisor/worker_inbox.h"
 #include "server/worker/worker_cgroups.h"
 #include "server/worker/worker_process.h"
 #include "server/worker/worker_users.h"
@@ -91,6 +94,11 @@ class Supervisor {
     std::map<int, quota::Charge> charges;
     std::map<int, uint64_t> unspent;  // of them: credit nothing lies in
     Clock::time_point since;
+    bool has_ended = false;    // it has said so: it says nothing more
+    bool is_shut_out = false;  // nothing of it is read any more
+    MessageRate rate{Clock::now()};
+    Clock::time_point muted_until{};  // it sent too much; nothing is read meanwhile
+    uint64_t refusals = 0;            // of charges
   };
   using Workers = std::map<int, std::unique_ptr<Worker>>;  // by control descriptor
 
@@ -114,7 +122,8 @@ class Supervisor {
   // `counted`: whose sessions are counted together; empty: a claim's, which the pool counts.
   Status CheckRoom(const std::string& counted) const;
   std::string GpusOf(const Worker& worker) const;
-  // Its sessions are told why, and gone soon whatever they do.
+  // Told why, and gone soon whatever it does.
+  void EndSession(Worker& worker, const std::string& why);
   void EndClaim(const std::string& claim, const std::string& why);
   bool KillLate();  // true: some are still to be
   // A session counts its own devices from 0.
@@ -147,7 +156,7 @@ class Supervisor {
   // Memory beyond the devices': supervisor_swap.cc.
   std::unique_ptr<SwapDesk> MakeSwapDesk();
   void JoinSwap(const Worker& worker);
-  bool HearSwap(Worker& worker, const ControlMessage& message);
+  void NoteMove(const Worker& worker, bool out, uint64_t bytes, quota::Ns took);
   SwapDesk::Room RoomFor(Worker& worker, const ControlMessage& charge, std::string* why);
   int WaitForSwaps(int wait_ms);
   void ParkVgpu(const ControlMessage& question);
@@ -164,10 +173,18 @@ class Supervisor {
   // Of all sessions of the vGPU: as it is, or what its quota has of it.
   uint64_t OverheadOf(const std::string& vgpu, int device, bool charged) const;
 
+  // What workers say: supervisor_hears.cc.
   // One message, answered; what came with it and was not taken is closed.
   Status TakeMessage(Worker& worker);
+  // At most so many messages; whatever is left is heard after the others' turns.
   void HearWorker(Worker& worker);
-  void AnswerWorker(Worker& worker, const ControlMessage& message, std::vector<int>* descriptors);
+  void Mute(Worker& worker);
+  bool Unmute();  // true: some still are
+  void AnswerWorker(Worker& worker, const ControlMessage& message, int* descriptor);
+  void HearEnded(Worker& worker, const ControlMessage& message);
+  void HearSkipped(const ControlMessage& message);
+  void HearCharge(Worker& worker, const ControlMessage& message);
+  void HearOnDevice(Worker& worker, const ControlMessage& message, int* descriptor);
   // Asks the other sessions of the worker's vGPU for unspent credit; false if there are none.
   bool Recall(const Worker& worker, const ControlMessage& charge);
   bool AnswerCharge(Worker& worker, const ControlMessage& charge, bool is_last_try);
@@ -175,12 +192,12 @@ class Supervisor {
   void Reply(Worker& worker, ControlMessage answer, int device);
   uint64_t UnspentByOthers(const Worker& worker, int device) const;
   static uint64_t UnspentOf(const Worker& worker, int device);
-  void AnswerShare(Worker& worker, const ControlMessage& message, std::vector<int>* descriptors);
+  void AnswerShare(Worker& worker, const ControlMessage& message, int* descriptor);
   void AnswerRedeem(Worker& worker, const ControlMessage& message);
   void DropHolder(const ShareToken& token, int control, bool all);
   void Send(Worker& worker, const ControlMessage& answer);
   void ListProcesses(Worker& worker, const ControlMessage& question);
-  void ShutOut(Worker& worker);
+  void ShutOut(Worker& worker, const std::string& why);
   void EndWorker(int control);
   void Bury(int control);
   // The control plane (supervisor_status.cc).
@@ -219,7 +236,8 @@ class Supervisor {
   mutable LibraryInventory libraries_;
   int epoll_ = -1;
   int signals_ = -1;
-  std::mutex mutex_;  // all below
+  FairMutex mutex_;  // all below
+  Closer closer_;
   quota::MemoryLedger ledger_;
   LeaseDesk leases_;
   NetDesk net_;
@@ -257,6 +275,7 @@ class Supervisor {
     std::map<int, uint32_t> holders;  // control descriptor -> how often
   };
   std::map<ShareToken, SharedObject> shared_;
+  std::map<std::string, size_t> shared_by_;  // how many of them are a vGPU's
   uint64_t sessions_started_ = 0;
   RunTotals totals_;
   bool draining_ = false;

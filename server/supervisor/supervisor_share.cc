@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the sessions of one vGPU share: descriptors under tokens, each with its charge and holders.
-#include <signal.h>
-#include <unistd.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "proto/handshake.h"
 #include "server/supervisor/supervisor.h"
@@ -14,7 +14,19 @@ namespace farcall::server {
 
 namespace {
 
-constexpr size_t kMaxSharedPerWorker = 16384;  // each holds a descriptor of ours
+// Each thing shared holds a descriptor of ours. Half of those that the process may have are for
+// sharing, and a vGPU has a quarter of them at most; the rest is for sessions and for clients that
+// come.
+size_t MaxSharedPerVgpu() {
+  constexpr rlim_t kLeast = 16, kMost = 16384, kPart = 8;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<size_t>(std::clamp<rlim_t>(limit.rlim_cur / kPart, kLeast, kMost));
+}
+
+size_t MaxSharedInAll() {
+  return 4 * MaxSharedPerVgpu();
+}
 
 ShareToken NewToken() {
   std::array<uint8_t, sizeof(ShareToken)> random;
@@ -27,36 +39,38 @@ ShareToken NewToken() {
 
 }  // namespace
 
-void Supervisor::AnswerShare(Worker& worker, const ControlMessage& message,
-                             std::vector<int>* descriptors) {
+void Supervisor::AnswerShare(Worker& worker, const ControlMessage& message, int* descriptor) {
   ControlMessage answer;
   answer.type = ControlType::kShareReply;
   answer.id = message.id;
   int control = worker.process.control;
-  auto held = std::count_if(shared_.begin(), shared_.end(), [control](const auto& entry) {
-    return entry.second.holders.count(control) != 0;
-  });
-  if (descriptors->size() != 1) {
+  if (*descriptor < 0) {
     answer.SetText("the server has no descriptor left to share memory with");
-  } else if (static_cast<size_t>(held) >= kMaxSharedPerWorker) {
-    answer.SetText("a session may share " + std::to_string(kMaxSharedPerWorker) + " things");
+  } else if (auto own = shared_by_.find(worker.vgpu);
+             own != shared_by_.end() && own->second >= MaxSharedPerVgpu()) {
+    answer.SetText("a vGPU may share " + std::to_string(MaxSharedPerVgpu()) +
+                   " pieces of memory and events");
+  } else if (shared_.size() >= MaxSharedInAll()) {
+    answer.SetText("the server's sessions share as many pieces of memory and events as it has " +
+                   std::string("descriptors for"));
+  } else if (auto charge = worker.charges.find(message.device);
+             message.a > (charge == worker.charges.end() ? 0 : charge->second.bytes())) {
+    answer.SetText("what is to be shared was not charged");
   } else {
     ShareToken token = NewToken();
     SharedObject& object = shared_[token];
     object.vgpu = worker.vgpu;
     object.device = message.device;
-    object.bytes = message.a;
-    object.descriptor = descriptors->back();
-    descriptors->clear();
+    object.descriptor = std::exchange(*descriptor, -1);
     object.charge = worker.charges[message.device].Split(message.a);
+    object.bytes = message.a;
     object.holders[control] = 1;
+    ++shared_by_[worker.vgpu];
     answer.a = 1;
     answer.b = token.high;
     answer.c = token.low;
   }
-  if (!SendControl(control, answer).ok()) {
-    KillProcess(worker.process);
-  }
+  Send(worker, answer);
 }
 
 void Supervisor::AnswerRedeem(Worker& worker, const ControlMessage& message) {
@@ -64,20 +78,16 @@ void Supervisor::AnswerRedeem(Worker& worker, const ControlMessage& message) {
   answer.type = ControlType::kRedeemReply;
   answer.id = message.id;
   auto found = shared_.find({message.b, message.c});
-  Status sent;
   if (found == shared_.end() || found->second.vgpu != worker.vgpu) {
     answer.SetText("nothing is shared under this handle in this vGPU");
-    sent = SendControl(worker.process.control, answer);
+    Send(worker, answer);
   } else {
     SharedObject& object = found->second;
     ++object.holders[worker.process.control];
     answer.a = 1;
     answer.device = object.device;
     answer.b = object.bytes;
-    sent = Tell(worker.process.control, answer, object.descriptor);
-  }
-  if (!sent.ok()) {
-    KillProcess(worker.process);
+    (void)Tell(worker.process.control, answer, object.descriptor);
   }
 }
 
@@ -94,7 +104,10 @@ void Supervisor::DropHolder(const ShareToken& token, int control, bool all) {
     found->second.holders.erase(holder);
   }
   if (found->second.holders.empty()) {
-    close(found->second.descriptor);
+    closer_.Close(found->second.descriptor);
+    if (auto own = shared_by_.find(found->second.vgpu); --own->second == 0) {
+      shared_by_.erase(own);
+    }
     shared_.erase(found);  // refunds
   }
 }

@@ -64,25 +64,28 @@ std::unique_ptr<SwapDesk> Supervisor::MakeSwapDesk() {
     uint64_t uncharged = overhead_ == nullptr ? 0 : overhead_->uncharged_bytes(device);
     return ledger_.charged_on_device(device) + uncharged;
   };
-  return std::make_unique<SwapDesk>(
-      std::move(swap), std::move(ledger),
-      [this](int control, const ControlMessage& message) { (void)SendControl(control, message); });
+  ledger.free = [this](int control, int device) -> uint64_t {
+    auto worker = workers_.find(control);
+    return worker == workers_.end() ? 0
+                                    : ledger_.usage(worker->second->vgpu, device).free_bytes();
+  };
+  SwapDesk::Hooks hooks;
+  hooks.send = [this](int control, const ControlMessage& message) { (void)Tell(control, message); };
+  hooks.end = [this](int control, const std::string& why) {
+    EndSession(*workers_.at(control), why);
+  };
+  hooks.moved = [this](int control, bool out, uint64_t bytes, quota::Ns took) {
+    NoteMove(*workers_.at(control), out, bytes, took);
+  };
+  return std::make_unique<SwapDesk>(std::move(swap), std::move(ledger), std::move(hooks));
 }
 
-bool Supervisor::HearSwap(Worker& worker, const ControlMessage& message) {
-  if (swap_ == nullptr || !swap_->Hear(worker.process.control, message, SteadyNow())) {
-    return false;
-  }
-  if (message.type == ControlType::kSwapDone && message.c != 0) {
-    bool out = message.a == static_cast<uint64_t>(SwapOutcome::kOut);
-    nlohmann::json fields = AuditFields(worker);
-    fields["bytes"] = message.c;
-    fields["seconds"] = static_cast<double>(message.b) / quota::kSecond;
-    spdlog::debug("{}: {} bytes {} the device", worker.who, message.c,
-                  out ? "left" : "are back on");
-    audit_.Note(out ? "swapped_out" : "swapped_in", std::move(fields));
-  }
-  return true;
+void Supervisor::NoteMove(const Worker& worker, bool out, uint64_t bytes, quota::Ns took) {
+  nlohmann::json fields = AuditFields(worker);
+  fields["bytes"] = bytes;
+  fields["seconds"] = static_cast<double>(took) / quota::kSecond;
+  spdlog::debug("{}: {} bytes {} the device", worker.who, bytes, out ? "left" : "are back on");
+  audit_.Note(out ? "swapped_out" : "swapped_in", std::move(fields));
 }
 
 SwapDesk::Room Supervisor::RoomFor(Worker& worker, const ControlMessage& charge, std::string* why) {
@@ -141,7 +144,7 @@ void Supervisor::ParkVgpu(const ControlMessage& question) {
     return refuse(ChangeOutcome::kRefused,
                   "this server swaps no memory: start it with --park-after or --oversubscribe");
   }
-  Status parked = swap_->Park(vgpu);
+  Status parked = swap_->Park(vgpu, SteadyNow());
   if (!parked.ok()) {
     return refuse(ChangeOutcome::kRefused, parked.message());
   }

@@ -144,6 +144,14 @@ Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments
     return Status(Code::kUnavailable, std::string(path) + " cannot be started: " + strerror(error));
   }
   process.pid_fd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
+  if (process.pid_fd < 0) {  // its end could not be waited for
+    error = errno;
+    kill(process.pid, SIGKILL);
+    waitpid(process.pid, nullptr, 0);
+    close(ends[0]);
+    return Status(Code::kUnavailable, std::string("pidfd_open (Linux 5.3 or newer is needed): ") +
+                                          strerror(error));
+  }
   process.control = ends[0];
   fcntl(process.control, F_SETFL, O_NONBLOCK);
   return process;

@@ -236,6 +236,55 @@ TEST_F(LeaseDeskTest, ChangesARunningQuotaOrNothing) {
   EXPECT_EQ(desk_.Statuses(now_)[0].quota, (quota::ComputeQuota{0, 200, quota::Priority::kLow}));
 }
 
+// Half of the time it kept others waiting is charged, whatever it says; and each such turn is half
+// as long as the one before.
+TEST_F(LeaseDeskTest, AHolderPaysByTheClock) {
+  for (Ns says : {Ns{0}, Ns{1}}) {
+    Join("a", 1);
+    Join("b", 2);
+    Ns held = 0, used = 0;
+    const Ns begin = now_;
+    Hear(1, ControlType::kWantLease);
+    Hear(2, ControlType::kWantLease);
+    int holder = 1;
+    while (now_ - begin < 30 * quota::kSecond) {
+      const Ns step = holder == 1 ? 10 * kMillisecond : 4 * kMillisecond;
+      now_ += step;
+      (holder == 1 ? held : used) += step;
+      if (holder == 1) {
+        Hear(1, ControlType::kLeaseUse, static_cast<uint64_t>(says));
+      } else {
+        Hear(2, ControlType::kLeaseUse, 4 * kMillisecond);
+        Hear(2, ControlType::kLeaseDone, 1);
+      }
+      desk_.Tick(now_);
+      for (auto told = Take(); !told.empty(); told = Take()) {
+        for (const Sent& sent : told) {
+          if (sent.type == ControlType::kLease) holder = sent.worker;
+          // It asks again at once.
+          if (sent.worker == 1 && sent.type == ControlType::kLeaseLimit && sent.amount == 0) {
+            Hear(1, ControlType::kLeaseDone, 1);
+          }
+        }
+      }
+    }
+    EXPECT_GT(used, 9 * quota::kSecond) << "a third of 30 s, but for the first turns";
+    desk_.Leave(1, now_);
+    desk_.Leave(2, now_);
+    Take();
+  }
+}
+
+TEST_F(LeaseDeskTest, NobodyUsesMoreThanTheTimeThereIs) {
+  Join("a", 1);
+  now_ += quota::kSecond;
+  for (int i = 0; i < 1000; ++i) {
+    Hear(1, ControlType::kLeaseUse, ~uint64_t{0});
+    Hear(1, ControlType::kLeaseRuns, ~uint64_t{0});
+  }
+  EXPECT_LE(desk_.Statuses(now_)[0].gpu_time_ns, 2 * quota::kSecond);
+}
+
 TEST_F(LeaseDeskTest, TakesNoLiesFromAWorker) {
   Join("a", 1);
   Join("b", 2);

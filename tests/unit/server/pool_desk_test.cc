@@ -52,7 +52,8 @@ class PoolDeskTest : public testing::Test {
     calls.end_sessions = [](const std::string&, const std::string&) {};
     calls.change = [](const quota::ClaimGrant&, const quota::ClaimGrant&) {};
     calls.status = [] { return nlohmann::json::object(); };
-    desk_ = std::make_unique<PoolDesk>(epoll_, options, OneDevice(), kNetCeiling, std::move(calls));
+    desk_ = std::make_unique<PoolDesk>(closer_, epoll_, options, OneDevice(), kNetCeiling,
+                                       std::move(calls));
     Status opened = desk_->Open({"tcp://host:1"});
     ASSERT_TRUE(opened.ok()) << opened.message();
     int agent = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -126,6 +127,7 @@ class PoolDeskTest : public testing::Test {
   const int epoll_ = epoll_create1(EPOLL_CLOEXEC);
   int listener_ = -1, control_ = -1;
   uint64_t beat_ = 0;
+  Closer closer_;
   std::unique_ptr<PoolDesk> desk_;
 };
 

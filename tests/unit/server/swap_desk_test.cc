@@ -21,10 +21,11 @@ constexpr uint64_t kDevice = 1024 * kMiB;
 class SwapDeskTest : public testing::Test {
  protected:
   struct Worker {
-    uint64_t held = 0, out = 0;
+    uint64_t held = 0, out = 0, quota = 8 * kDevice;
     ControlType moves = ControlType::kNone;
     Ns done_at = 0;
     bool is_stubborn = false;  // its work does not end
+    bool is_silent = false;    // it does not answer
   };
 
   void Start(uint64_t host_bytes = 4 * kDevice, Ns park_after = 0, uint64_t lent = 4 * kDevice) {
@@ -40,14 +41,21 @@ class SwapDeskTest : public testing::Test {
       for (const auto& [id, worker] : workers_) total += worker.held;
       return total;
     };
-    desk_ =
-        std::make_unique<SwapDesk>(options, ledger, [this](int id, const ControlMessage& message) {
-          Worker& worker = workers_[id];
-          EXPECT_EQ(worker.moves, ControlType::kNone) << "one move at a time";
-          worker.moves = message.type;
-          uint64_t bytes = message.type == ControlType::kSwapOut ? worker.held : worker.out;
-          worker.done_at = now_ + static_cast<Ns>(bytes / 10);  // 10 GB/s
-        });
+    ledger.free = [this](int worker, int) { return workers_[worker].quota - workers_[worker].held; };
+    SwapDesk::Hooks hooks;
+    hooks.send = [this](int id, const ControlMessage& message) {
+      Worker& worker = workers_[id];
+      EXPECT_EQ(worker.moves, ControlType::kNone) << "one move at a time";
+      worker.moves = message.type;
+      uint64_t bytes = message.type == ControlType::kSwapOut ? worker.held : worker.out;
+      worker.done_at = now_ + static_cast<Ns>(bytes / 10);  // 10 GB/s
+    };
+    hooks.end = [this](int id, const std::string&) { ended_.push_back(id); };
+    hooks.moved = [this](int, bool, uint64_t bytes, Ns took) {
+      told_bytes_ = bytes;
+      told_ns_ = took;
+    };
+    desk_ = std::make_unique<SwapDesk>(options, ledger, hooks);
   }
   void Join(int id, Priority priority = Priority::kNormal) {
     workers_[id] = {};
@@ -91,7 +99,8 @@ class SwapDeskTest : public testing::Test {
       Ns time, const std::function<bool()>& until = [] { return false; }) {
     for (Ns end = now_ + time; now_ < end && !until(); now_ += kMillisecond) {
       for (auto& [id, worker] : workers_) {
-        if (worker.moves != ControlType::kNone && now_ >= worker.done_at) Finish(id, worker);
+        if (worker.moves != ControlType::kNone && now_ >= worker.done_at && !worker.is_silent)
+          Finish(id, worker);
       }
       desk_->Tick(now_);
       Check();
@@ -107,6 +116,9 @@ class SwapDeskTest : public testing::Test {
   std::unique_ptr<SwapDesk> desk_;
   SwapDesk::Room last_ = SwapDesk::Room::kThere;
   std::string why_;
+  std::vector<int> ended_;
+  uint64_t told_bytes_ = 0;
+  Ns told_ns_ = 0;
 };
 
 TEST_F(SwapDeskTest, WhatFitsIsNeverMoved) {
@@ -228,7 +240,7 @@ TEST_F(SwapDeskTest, ParkedOnRequestAndAfterAWhile) {
   Start(4 * kDevice, 5 * kSecond);
   Join(1);
   ASSERT_TRUE(Take(1, 100 * kMiB));
-  ASSERT_TRUE(desk_->Park("vgpu 1").ok());
+  ASSERT_TRUE(desk_->Park("vgpu 1", now_).ok());
   EXPECT_EQ(desk_->ParkedYet("vgpu 1"), SwapDesk::Parked::kPending);
   Run(kSecond);
   EXPECT_EQ(desk_->ParkedYet("vgpu 1"), SwapDesk::Parked::kDone);
@@ -248,7 +260,7 @@ TEST_F(SwapDeskTest, HostMemoryHasItsLimit) {
   Start(100 * kMiB);
   Join(1);
   ASSERT_TRUE(Take(1, 200 * kMiB));
-  Status parked = desk_->Park("vgpu 1");
+  Status parked = desk_->Park("vgpu 1", now_);
   EXPECT_EQ(parked.code(), Code::kRefused);
   EXPECT_NE(parked.message().find("swap_host_mem"), std::string::npos) << parked.message();
   EXPECT_TRUE(IsIn(1));
@@ -261,10 +273,103 @@ TEST_F(SwapDeskTest, ADeviceThatRefusesHoldsLessThanItSaid) {
   ASSERT_TRUE(Take(1, 500 * kMiB));
   Say(1, ControlType::kIdle, 1);
   Run(10 * kSecond);
+  ASSERT_TRUE(Take(2, 300 * kMiB));
+  workers_[2].held = 0;  // given back
   Say(2, ControlType::kDeviceFull, 300 * kMiB);
   EXPECT_FALSE(Take(2, 300 * kMiB)) << "there is no room but what others have";
   Run(kSecond, [&] { return Take(2, 300 * kMiB); });
   EXPECT_EQ(workers_[1].out, 500 * kMiB);
+}
+
+TEST_F(SwapDeskTest, ADeviceIsNotFullByAWordAlone) {
+  Start();
+  Join(1);
+  Join(2);
+  ASSERT_TRUE(Take(1, 500 * kMiB));
+  Say(1, ControlType::kIdle, 1);
+  Run(10 * kSecond);
+  Say(2, ControlType::kDeviceFull, 300 * kMiB);  // nothing was granted
+  EXPECT_TRUE(Take(2, 300 * kMiB));
+  Say(2, ControlType::kDeviceFull, 200 * kMiB);  // that was not granted
+  EXPECT_TRUE(Take(2, 2 * kMiB));
+  EXPECT_TRUE(Take(1, 200 * kMiB));
+  EXPECT_EQ(desk_->totals_out().count, 0u);
+}
+
+// What it could have had by asking, and no more; and not for ever.
+TEST_F(SwapDeskTest, ALieAboutTheDeviceTakesNoMoreThanTheQuota) {
+  Start();
+  Join(1);
+  Join(2);
+  workers_[2].quota = 64 * kMiB;
+  ASSERT_TRUE(Take(1, 800 * kMiB));
+  Say(1, ControlType::kIdle, 1);
+  Run(10 * kSecond);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(Take(2, 2 * kMiB));
+    workers_[2].held = 0;
+    Say(2, ControlType::kDeviceFull, 2 * kMiB);
+  }
+  Run(kSecond);
+  EXPECT_TRUE(IsIn(1));
+  EXPECT_TRUE(Take(1, 100 * kMiB)) << "64 MiB at most are said to be missing";
+  EXPECT_EQ(desk_->totals_out().count, 0u);
+  Run(61 * kSecond);
+  EXPECT_TRUE(Take(1, 120 * kMiB));
+}
+
+TEST_F(SwapDeskTest, WhatNobodyAskedForIsIgnored) {
+  Start();
+  Join(1);
+  Join(2);
+  ASSERT_TRUE(Take(1, 800 * kMiB));
+  Say(1, ControlType::kMoved, 800 * kMiB);
+  Say(1, ControlType::kSwapDone, static_cast<uint64_t>(SwapOutcome::kOut), 1, 800 * kMiB);
+  EXPECT_EQ(desk_->resident_bytes(0), 800 * kMiB);
+  EXPECT_EQ(desk_->totals_out().count, 0u);
+  Say(1, ControlType::kSwapDone, 99);
+  Say(1, ControlType::kSwapDone, static_cast<uint64_t>(SwapOutcome::kNoRoom));
+  EXPECT_EQ(desk_->Of(1, now_).state, "resident");
+}
+
+TEST_F(SwapDeskTest, AMoveTakesNoLongerThanTheClockSays) {
+  Start();
+  Join(1);
+  ASSERT_TRUE(Take(1, 100 * kMiB));
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(desk_->Park("vgpu 1", now_).ok());
+    now_ += 20 * kMillisecond;
+    workers_[1].moves = ControlType::kNone;
+    Say(1, ControlType::kMoved, 100 * kMiB);
+    Say(1, ControlType::kSwapDone, static_cast<uint64_t>(SwapOutcome::kOut), ~uint64_t{0},
+        ~uint64_t{0});
+    EXPECT_EQ(told_bytes_, 100 * kMiB);
+    EXPECT_EQ(told_ns_, 20 * kMillisecond);
+    Say(1, ControlType::kWantIn);
+    desk_->Tick(now_);
+    ASSERT_EQ(workers_[1].moves, ControlType::kSwapIn);
+    workers_[1].moves = ControlType::kNone;
+    Say(1, ControlType::kMoved, 0);
+    Say(1, ControlType::kSwapDone, static_cast<uint64_t>(SwapOutcome::kIn), ~uint64_t{0}, 0);
+    now_ += kSecond;
+    desk_->Tick(now_);
+  }
+  EXPECT_TRUE(desk_->takes_more());
+}
+
+TEST_F(SwapDeskTest, WhoDoesNotMoveIsEnded) {
+  Start();
+  Join(1);
+  Join(2);
+  ASSERT_TRUE(Take(1, 800 * kMiB));
+  workers_[1].is_silent = true;
+  Say(1, ControlType::kIdle, 1);
+  Run(10 * kSecond);
+  EXPECT_FALSE(Take(2, 800 * kMiB));
+  Run(50 * kSecond);
+  EXPECT_TRUE(ended_.empty());
+  Run(20 * kSecond);
+  EXPECT_EQ(ended_, std::vector<int>{1});
 }
 
 // Sessions that work, pause, grow, shrink, die: the device and the host are never over, and nobody

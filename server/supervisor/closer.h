@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Closes descriptors and reaps processes away from the supervisor's loop. Closing the last
+// descriptor of a socket can wait as long as its owner has set (SO_LINGER), a descriptor that is
+// still in a control socket's queue as well, and a process may take seconds to leave its driver.
+#pragma once
+
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "server/worker/worker_process.h"
+
+namespace farcall::server {
+
+class Closer {
+ public:
+  Closer();
+  // Waits for what it has been given, at most kLastPatience; processes are killed before.
+  ~Closer();
+  Closer(const Closer&) = delete;
+  Closer& operator=(const Closer&) = delete;
+
+  // Takes the descriptor; -1: nothing.   Thread  any, which does not wait
+  void Close(int fd);
+  // Takes the process: kills and reaps it, closes what is ours of it.   Thread  as above
+  void End(const WorkerProcess& process);
+  // Descriptors and processes that are not gone yet.   Thread  any
+  size_t pending();
+
+ private:
+  void Run();
+
+  std::mutex mutex_;  // all below
+  std::condition_variable changed_;
+  std::deque<int> descriptors_;
+  std::vector<pid_t> processes_;
+  bool closes_ = false;  // one is being closed
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace farcall::server

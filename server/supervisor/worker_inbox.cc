@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/supervisor/worker_inbox.h"
+
+#include <linux/magic.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace farcall::server {
+
+namespace {
+
+constexpr unsigned kNvidiaMajor = 195;        // nvidiactl, nvidia0 ...
+constexpr long kDmaBufMagic = 0x444d4142;     // linux/magic.h of newer kernels has it
+constexpr size_t kMostDescriptors = 253;      // SCM_MAX_FD: what one message can carry
+
+bool IsOfWorker(ControlType type) {
+  switch (type) {
+    case ControlType::kCharge:
+    case ControlType::kRefund:
+    case ControlType::kAskUsage:
+    case ControlType::kAskProcesses:
+    case ControlType::kUnspent:
+    case ControlType::kPeak:
+    case ControlType::kSkipped:
+    case ControlType::kEnded:
+    case ControlType::kShare:
+    case ControlType::kRedeem:
+    case ControlType::kDrop:
+    case ControlType::kWantLease:
+    case ControlType::kLeaseUse:
+    case ControlType::kLeaseRuns:
+    case ControlType::kLeaseDone:
+    case ControlType::kWantNetBytes:
+    case ControlType::kNetUse:
+    case ControlType::kIdle:
+    case ControlType::kWantIn:
+    case ControlType::kMoved:
+    case ControlType::kSwapDone:
+    case ControlType::kDeviceFull:
+      return true;
+    default:
+      return false;
+  }
+}
+
+struct Taken {
+  ssize_t bytes = 0;
+  bool has_descriptors = false;
+  std::vector<int> descriptors;
+};
+
+// `room`: for so many descriptors. What has no room is closed by the kernel: only the copies that
+// MSG_PEEK makes may be dropped so.
+Taken Receive(int control, int flags, ControlMessage* message, size_t room) {
+  iovec part{message, sizeof(*message)};
+  alignas(cmsghdr) char rights[CMSG_SPACE(sizeof(int) * kMostDescriptors)];
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = room == 0 ? nullptr : rights;
+  header.msg_controllen = room == 0 ? 0 : CMSG_SPACE(sizeof(int) * room);
+  Taken taken;
+  do {
+    taken.bytes = recvmsg(control, &header, flags | MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
+  } while (taken.bytes < 0 && errno == EINTR);
+  if (taken.bytes < 0) return taken;
+  taken.has_descriptors = (header.msg_flags & MSG_CTRUNC) != 0;
+  for (cmsghdr* one = room == 0 ? nullptr : CMSG_FIRSTHDR(&header); one != nullptr;
+       one = CMSG_NXTHDR(&header, one)) {
+    if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (one->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    taken.descriptors.resize(count);
+    std::memcpy(taken.descriptors.data(), CMSG_DATA(one), count * sizeof(int));
+    taken.has_descriptors = taken.has_descriptors || count != 0;
+  }
+  return taken;
+}
+
+// Looks at copies, which are not the last of their kind: closing them waits for nothing.
+bool CarriesOneMemory(int control) {
+  ControlMessage message;
+  Taken copies = Receive(control, MSG_PEEK, &message, kMostDescriptors);
+  const bool fits = copies.descriptors.size() == 1 && IsMemoryDescriptor(copies.descriptors[0]);
+  for (int fd : copies.descriptors) close(fd);
+  return fits;
+}
+
+}  // namespace
+
+bool IsMemoryDescriptor(int fd) {
+  struct stat status {};
+  struct statfs system {};
+  if (fstat(fd, &status) != 0) return false;
+  if (S_ISCHR(status.st_mode)) return major(status.st_rdev) == kNvidiaMajor;
+  if (fstatfs(fd, &system) != 0) return false;
+  if (system.f_type == kDmaBufMagic) return true;
+  return S_ISREG(status.st_mode) &&
+         (system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC);
+}
+
+Status TakeFromWorker(int control, ControlMessage* message, int* descriptor) {
+  *descriptor = -1;
+  Taken seen = Receive(control, MSG_PEEK, message, 0);
+  if (seen.bytes < 0 && errno == EAGAIN) {
+    return {Code::kTimeout, "control socket: nothing there"};
+  }
+  if (seen.bytes <= 0) {
+    return {Code::kDisconnected, "control socket: the peer is gone"};
+  }
+  if (seen.bytes != static_cast<ssize_t>(sizeof(*message)) || !IsOfWorker(message->type)) {
+    return {Code::kMalformed, "it sent " + std::to_string(seen.bytes) + " bytes, type " +
+                                  std::to_string(static_cast<uint32_t>(message->type)) +
+                                  ": not a message of a worker"};
+  }
+  const bool shares = message->type == ControlType::kShare;
+  if (seen.has_descriptors && (!shares || !CarriesOneMemory(control))) {
+    return {Code::kMalformed, "it sent descriptors that a message of type " +
+                                  std::to_string(static_cast<uint32_t>(message->type)) +
+                                  " may not carry"};
+  }
+  Taken taken = Receive(control, 0, message, seen.has_descriptors ? 1 : 0);
+  if (!taken.descriptors.empty()) *descriptor = taken.descriptors[0];
+  message->text[sizeof(message->text) - 1] = 0;
+  return {};
+}
+
+}  // namespace farcall::server

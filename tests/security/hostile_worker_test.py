@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker that was taken over, inside all its walls, against the supervisor and another session (hostile_device.cc)."""
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+import unittest
+
+from harness import BUILD, Client, Server, run, until
+
+HOSTILE = BUILD / "tests/security/hostile/libcuda.so.1"
+MIB = 1 << 20
+
+
+def progress(client):
+    return int(client.out[-1]) if client.out else 0
+
+
+class HostileWorker(unittest.TestCase):
+    FLAGS = ()
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm", prefix="farcall-hostile-"))
+        self.clients = []
+
+    def tearDown(self):
+        for client in self.clients:
+            client.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def server(self, *flags):
+        return Server(*flags, device=HOSTILE, environment={"FARCALL_TEST_HOSTILE": str(self.folder)})
+
+    def said(self):
+        path = self.folder / "said"
+        return path.read_text() if path.exists() else ""
+
+    def victim(self, server, **wants):
+        client = Client(server.url, "progress", environment={f"FARCALL_{name.upper()}": text for name, text in wants.items()})
+        self.clients.append(client)
+        until(lambda: progress(client) > 4, 60, "the victim runs")
+        return client
+
+    def attack(self, server, what, **wants):
+        (self.folder / "go").write_text(what)
+        client = Client(server.url, "hold", 1, stdin=subprocess.PIPE,
+                        environment={f"FARCALL_{name.upper()}": text for name, text in wants.items()})
+        self.clients.append(client)
+        until((self.folder / "taken").exists, 30, "the attacker's worker is up")
+        return client
+
+    @staticmethod
+    def rss(server):
+        for line in pathlib.Path(f"/proc/{server.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("no VmRSS")
+
+    @staticmethod
+    def workers(server):
+        """Those of sessions."""
+        def is_session(pid):
+            try:
+                return b"process-memory" not in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+            except OSError:
+                return False
+        return [pid for pid in server.workers() if is_session(pid)]
+
+    @staticmethod
+    def descriptors(server):
+        return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+    def starts(self, server, count=7):
+        """Seconds of whole programs, each with a session of its own."""
+        took = []
+        for _ in range(count):
+            start = time.monotonic()
+            client = run(server.url, "hold", 1)
+            self.assertEqual(client.process.returncode, 0, client.err)
+            took.append(time.monotonic() - start)
+        return took
+
+    def check_harmless(self, what, seconds=4.0):
+        """The attack goes on while the victim works and others come."""
+        with self.server() as server:
+            victim = self.victim(server)
+            calm = statistics.median(self.starts(server))
+            memory = self.rss(server)
+            self.attack(server, what)
+            done = progress(victim)
+            end = time.monotonic() + seconds
+            took = []
+            while time.monotonic() < end:
+                took += self.starts(server, 1)
+            self.assertLess(statistics.median(took), calm + 1.0, f"sessions start; calm: {calm:.2f} s")
+            until(lambda: progress(victim) > done + 4, 30, "the victim goes on")
+            self.assertLess(self.rss(server), memory + 64 * MIB)
+            self.assertIsNone(victim.process.poll(), victim.err)
+            return server.log_text()
+
+    def test_any_message_at_any_rate(self):
+        self.check_harmless("flood")
+
+    def test_names_without_end(self):
+        log = self.check_harmless("names")
+        self.assertNotIn("\x1b", log)
+        self.assertLess(len(log), 4 * MIB)
+
+    def test_questions_whose_answers_are_not_read(self):
+        self.check_harmless("deaf", 2.0)
+
+    def shut_out(self, what, why):
+        with self.server() as server:
+            victim = self.victim(server)
+            files = self.descriptors(server)
+            attacker = self.attack(server, what)
+            until(lambda: why in server.log_text(), 20, f"{why!r} in the log")
+            attacker.wait(60)
+            until(lambda: len(self.workers(server)) == 1, 20, "its worker is gone")
+            until(lambda: self.descriptors(server) <= files, 20, "its descriptors are closed")
+            done = progress(victim)
+            until(lambda: progress(victim) > done + 4, 30, "the victim goes on")
+
+    def test_messages_that_are_not_a_workers(self):
+        self.shut_out("supervisors-type", "not a message of a worker")
+
+    def test_messages_of_another_size(self):
+        self.shut_out("short", "not a message of a worker")
+
+    def test_descriptors_that_no_message_carries(self):
+        self.shut_out("needless-descriptor", "may not carry")
+
+    def test_more_descriptors_than_one(self):
+        self.shut_out("many-descriptors", "may not carry")
+
+    def test_descriptors_of_another_kind(self):
+        self.shut_out("pipe", "may not carry")
+
+    def lingers(self, what):
+        """Closing the attacker's sockets would wait a minute each; nobody else does."""
+        with self.server() as server:
+            victim = self.victim(server)
+            files = self.descriptors(server)
+            attacker = self.attack(server, what)
+            attacker.process.send_signal(signal.SIGSTOP)  # it reads nothing
+            (self.folder / "stopped").touch()
+            until(lambda: "may not carry" in server.log_text(), 30, "it has sent them")
+            self.assertIn("lingers 1", self.said())
+            done, start = progress(victim), time.monotonic()
+            self.starts(server, 3)
+            until(lambda: progress(victim) > done + 4, 30, "the victim goes on")
+            self.assertLess(time.monotonic() - start, 15)
+            until(lambda: self.descriptors(server) <= files, 30, "its descriptors are closed")
+
+    def test_lingering_sockets(self):
+        self.lingers("linger")
+
+    def test_lingering_sockets_in_place_of_memory(self):
+        self.lingers("linger-share")
+
+    def test_descriptors_have_a_budget(self):
+        with self.server() as server:
+            victim = self.victim(server)
+            files = self.descriptors(server)
+            resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (1024, 1024))
+            self.attack(server, "share")
+            until(lambda: "done" in self.said(), 60, "it has shared all it can")
+            until(lambda: self.descriptors(server) >= files + 128, 10, "an eighth is the vGPU's")
+            self.assertLess(self.descriptors(server), files + 140, "and no more")
+            self.starts(server, 2)
+            self.assertIsNone(victim.process.poll(), victim.err)
+            os.kill(max(self.workers(server)), signal.SIGKILL)
+            until(lambda: self.descriptors(server) <= files, 20, "they are closed with the session")
+
+    def leases(self, what):
+        """An attacker and a victim with half each. By the clock, the victim gets a third at least."""
+        with self.server("--max-share", "100%") as server:
+            alone = self.victim(server, share="50%")
+            start, done = time.monotonic(), progress(alone)
+            until(lambda: progress(alone) > done + 40, 60, "the victim alone")
+            rate = 40 / (time.monotonic() - start)
+            self.attack(server, what, share="50%")
+            time.sleep(3)  # the first turns are the longest
+            start, done = time.monotonic(), progress(alone)
+            until(lambda: progress(alone) > done + 40, 120, "the victim beside the attacker")
+            self.assertGreater(40 / (time.monotonic() - start), rate / 8)
+
+    def test_a_lease_that_is_not_used(self):
+        self.leases("lease-zero")
+
+    def test_a_lease_that_is_hardly_used(self):
+        self.leases("lease-little")
+
+    def test_a_device_that_is_said_to_be_full(self):
+        with self.server("--oversubscribe", "1.5") as server:
+            victim = self.victim(server)
+            self.attack(server, "full")
+            done = progress(victim)
+            until(lambda: progress(victim) > done + 20, 60, "the victim goes on")
+            time.sleep(2)
+            self.assertNotIn("left the device", server.log_text())
+            self.starts(server, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
