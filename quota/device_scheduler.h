@@ -24,6 +24,10 @@ struct SchedulerOptions {
   Ns least_ns = kMillisecond;      // a capped vGPU gets no lease for less, it waits for tokens
   uint32_t floor_milli = 50;       // what classes below the highest have left to them, together
   Ns long_piece_ns = BackgroundWindow::kLeast;  // longer ones of a lower class wait for a pause
+  // What a holder says it used is checked against the clock: while others could run, it pays for
+  // one part in so many of the time at least. Device time of a software device is processor time,
+  // of which a busy host gives less than the clock.
+  Ns clock_parts = 2;
 };
 
 // Time comes in with every call and never runs back. One vGPU (a flow) holds the lease; it gives it

@@ -47,7 +47,7 @@ uint8_t OnTheWire(quota::Priority priority) {
 
 LeaseDesk::LeaseDesk(int devices, const quota::ComputePolicy& policy, Send send,
                      const quota::SchedulerOptions& options)
-    : policy_(policy), send_(std::move(send)) {
+    : policy_(policy), clock_parts_(options.clock_parts), send_(std::move(send)) {
   devices_.reserve(static_cast<size_t>(devices));
   for (int i = 0; i < devices; ++i) {
     devices_.emplace_back(options);
@@ -236,7 +236,7 @@ void LeaseDesk::SettleByClock(Device& state, Ns now) {
   if (!holder || state.contended_at == DeviceScheduler::kNever) {
     return;
   }
-  Ns least = (now - std::exchange(state.contended_at, DeviceScheduler::kNever)) / kClockTolerance;
+  Ns least = (now - std::exchange(state.contended_at, DeviceScheduler::kNever)) / clock_parts_;
   state.scheduler.Charge(*holder, least - state.charged, now);  // negative: none
 }
 

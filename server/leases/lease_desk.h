@@ -75,10 +75,8 @@ class LeaseDesk {
   // makes progress, no longer than twice this. Each such turn halves the next one's.
   static constexpr quota::Ns kRunaway = quota::kSecond;
   static constexpr quota::Ns kLeastPatience = 20 * quota::kMillisecond;
-  // What a holder says it used is checked against the clock: while others could run, it pays for
-  // one part in so many of the time at least. The others get no less than a third of their share.
-  static constexpr quota::Ns kClockTolerance = 2;
-  // And no more than the time there was, and this for what its clock and ours count differently.
+  // Nobody uses more than the time there was, and this for what its clock and ours count
+  // differently.
   static constexpr quota::Ns kClockSlack = quota::kSecond;
   static quota::Ns PatienceWith(const Device& state, Flow flow);
   quota::Ns LateAt(const Device& state) const;
@@ -94,6 +92,7 @@ class LeaseDesk {
               quota::Company company = quota::Company::kWaiting);
 
   const quota::ComputePolicy policy_;
+  const quota::Ns clock_parts_;  // SchedulerOptions'
   const Send send_;
   std::vector<Device> devices_;
   std::map<std::string, Flow> vgpus_;

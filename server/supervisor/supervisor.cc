@@ -28,6 +28,13 @@ constexpr int kRetryMilliseconds = 10;
 constexpr int kNoDevice = -2;       // neither a device nor quota::kHostMemory
 constexpr int kLastMessages = 1024;  // more than a socket's queue has
 
+// A driver counts a GPU's time, a software device the processors'.
+quota::SchedulerOptions ClockFor(const std::string& kind) {
+  quota::SchedulerOptions options;
+  options.clock_parts = kind == "cuda" ? 2 : 4;
+  return options;
+}
+
 }  // namespace
 
 sigset_t HandledSignals() {
@@ -45,7 +52,8 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
       leases_(static_cast<int>(devices_.report.devices.size()), SettledPolicy(options),
               [this](int control, const ControlMessage& message) {
                 (void)Tell(control, message);
-              }),
+              },
+              ClockFor(devices_.choice.kind)),
       net_(options.max_net_bytes_per_s,
            [this](int control, const ControlMessage& message) {
              (void)Tell(control, message);
