@@ -2,6 +2,7 @@
 // The control socket's messages.
 #include "server/session/control.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -17,6 +18,8 @@ namespace farcall::server {
 namespace {
 
 constexpr size_t kMaxDescriptors = 4;
+// What a memory file stays as: nobody who holds it can change it, nor allow that again.
+constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
 
 }  // namespace
 
@@ -115,7 +118,7 @@ Status ReceiveControl(int fd, ControlMessage* message, std::vector<int>* descrip
 }
 
 int MakeMemoryFile(const char* name, const std::vector<std::byte>& bytes) {
-  int fd = memfd_create(name, MFD_CLOEXEC);
+  int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) {
     return -1;
   }
@@ -128,10 +131,19 @@ int MakeMemoryFile(const char* name, const std::vector<std::byte>& bytes) {
     }
     at += static_cast<size_t>(wrote);
   }
+  if (fcntl(fd, F_ADD_SEALS, kSeals) != 0) {
+    close(fd);
+    return -1;
+  }
   return fd;
 }
 
 Result<std::vector<std::byte>> ReadMemoryFile(int fd, size_t limit) {
+  // A file of another kind could keep its reader waiting, or change under it.
+  int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) {
+    return Status(Code::kMalformed, "memory file: it is not sealed");
+  }
   struct stat status {};
   if (fstat(fd, &status) != 0 || static_cast<size_t>(status.st_size) > limit) {
     return Status(Code::kMalformed, "memory file: " + std::to_string(status.st_size) +

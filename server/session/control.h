@@ -140,8 +140,9 @@ Status SendToSupervisor(int fd, const ControlMessage& message,
 //   Errors  kDisconnected (end), kTimeout (nothing there), kMalformed
 Status ReceiveControl(int fd, ControlMessage* message, std::vector<int>* descriptors);
 
-// A sealed memory file with `bytes`, -1 on failure; and its content (bounded).
+// A memory file with `bytes`, sealed: its receiver may read it at leisure. -1 on failure.
 int MakeMemoryFile(const char* name, const std::vector<std::byte>& bytes);
+// The content of such a file.   Errors  kMalformed (not sealed, no memory file, or above `limit`)
 Result<std::vector<std::byte>> ReadMemoryFile(int fd, size_t limit);
 
 }  // namespace farcall::server
