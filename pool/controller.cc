@@ -162,7 +162,7 @@ void Controller::Handle(std::vector<Item> items) {
 std::optional<Controller::Seat> Controller::SeatOf(const Claim& claim) const {
   auto host = core_.hosts().find(claim.host);
   if (!IsUsable(claim.state) || host == core_.hosts().end()) return std::nullopt;
-  return Seat{claim.id, claim.host, claim.epoch, host->second.endpoints};
+  return Seat{claim.id, claim.host, claim.epoch, host->second.instance, host->second.endpoints};
 }
 
 void Controller::Publish(const Touched& touched, Ms now) {

@@ -31,7 +31,7 @@ class Controller {
   // Where the sessions of a claim go.
   struct Seat {
     std::string claim, host;
-    uint64_t epoch = 0;
+    uint64_t epoch = 0, instance = 0;
     std::vector<std::string> endpoints;
   };
 

@@ -195,6 +195,7 @@ pb::Host ToProto(const Host& host, Ms now) {
   told.set_revision(host.revision);
   told.set_silent_ms(now - host.heard);
   told.set_net_bytes_per_s(host.net_ceiling);
+  told.set_instance(host.instance);
   return told;
 }
 
@@ -205,6 +206,7 @@ Host FromProto(const pb::Host& stored) {
   host.is_cordoned = stored.cordoned();
   host.reason = stored.reason();
   host.net_ceiling = stored.net_bytes_per_s();
+  host.instance = stored.instance();
   host.endpoints.assign(stored.endpoints().begin(), stored.endpoints().end());
   for (const pb::Gpu& told : stored.gpus()) {
     Gpu gpu;

@@ -154,7 +154,7 @@ Outcome Service::Explain(const pb::ClaimName& name, pb::Explanation* told) {
 
 void Service::Lead(const Controller::Seat& seat, pb::Connection* connection) {
   int64_t now = UnixSeconds();
-  Lease lease{options_.pool, seat.claim, seat.host,          seat.epoch,
+  Lease lease{options_.pool, seat.claim, seat.host, seat.epoch,         seat.instance,
               Random(32),    now,        now + kLeaseSeconds};
   connection->set_claim(seat.claim);
   for (const std::string& url : seat.endpoints) connection->add_endpoints(url);

@@ -105,6 +105,7 @@ std::string SignLease(const Lease& lease, const LeaseSecretKey& key) {
                            {"claim", lease.claim},
                            {"host", lease.host},
                            {"epoch", lease.epoch},
+                           {"inst", lease.instance},
                            {"jti", lease.id},
                            {"nbf", TimeText(lease.not_before)},
                            {"exp", TimeText(lease.expires)}};
@@ -126,17 +127,22 @@ Result<Lease> ReadLease(std::string_view token, const LeasePublicKey& key) {
   if (!fields.is_object() || !text("pool", &lease.pool) || !text("claim", &lease.claim) ||
       !text("host", &lease.host) || !text("jti", &lease.id) || !text("nbf", &not_before) ||
       !text("exp", &expires) || !fields.contains("epoch") ||
-      !fields["epoch"].is_number_unsigned() || !ParseTime(not_before, &lease.not_before) ||
+      !fields["epoch"].is_number_unsigned() || !fields.contains("inst") ||
+      !fields["inst"].is_number_unsigned() || !ParseTime(not_before, &lease.not_before) ||
       !ParseTime(expires, &lease.expires))
     return Refuse("lacks a field");
   lease.epoch = fields["epoch"].get<uint64_t>();
+  lease.instance = fields["inst"].get<uint64_t>();
   return lease;
 }
 
-Status CheckLease(const Lease& lease, std::string_view pool, std::string_view host, int64_t now) {
+Status CheckLease(const Lease& lease, std::string_view pool, std::string_view host,
+                  uint64_t instance, int64_t now) {
   if (lease.pool != pool) return Refuse("is of another pool");
   if (lease.host != host)
     return Refuse("is for host '" + lease.host + "', this is '" + std::string(host) + "'");
+  if (lease.instance != instance)
+    return Refuse("is for another start of this host's server; ask the pool again");
   if (now > lease.expires + kLeaseSkewSeconds)
     return Refuse("expired " + std::to_string(now - lease.expires) + " s ago; ask the pool again");
   if (now < lease.not_before - kLeaseSkewSeconds)

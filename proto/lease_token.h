@@ -21,6 +21,8 @@ inline constexpr size_t kMaxLeaseBytes = 4096;
 struct Lease {
   std::string pool, claim, host;
   uint64_t epoch = 0;
+  // Of the host's server, which knows what leases it has seen: its next start takes none of them.
+  uint64_t instance = 0;
   std::string id;          // of this token: it opens one session
   int64_t not_before = 0;  // seconds since 1970
   int64_t expires = 0;
@@ -35,7 +37,8 @@ std::string SignLease(const Lease& lease, const LeaseSecretKey& key);
 Result<Lease> ReadLease(std::string_view token, const LeasePublicKey& key);
 // Whether it opens a session at `host` now. Clocks may differ by `kLeaseSkewSeconds`.
 //   Errors  kRefused, one line
-Status CheckLease(const Lease& lease, std::string_view pool, std::string_view host, int64_t now);
+Status CheckLease(const Lease& lease, std::string_view pool, std::string_view host,
+                  uint64_t instance, int64_t now);
 inline constexpr int64_t kLeaseSkewSeconds = 5;
 
 // PASETO v4.public itself, without footer and implicit part.

@@ -77,6 +77,7 @@ void Core::On(const HostReport& report) {
   if (host.state == HostState::kLost) SetState(host, HostState::kJoining);
   TakeInventory(host, report);
   if (report.is_draining && !host.drains) {
+  host.instance = host.incarnation;
     host.drains = true;
     host.reason = "its server is ending";
     Store(host);

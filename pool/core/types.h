@@ -116,6 +116,7 @@ struct Gpu {
 struct Host {
   std::string name;
   uint64_t incarnation = 0;  // of its server: a later one is greater
+  uint64_t instance = 0;     // the same, as the store knows it while the host has not reported yet
   uint64_t beat = 0;         // the last that was heard
   uint64_t answers = 0;      // to it, so far
   std::vector<std::string> endpoints;

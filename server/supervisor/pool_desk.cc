@@ -243,8 +243,8 @@ Result<quota::ClaimGrant> PoolDesk::Admit(const std::string& token) {
   Result<Lease> lease = ReadLease(token, *key_);
   if (!lease.ok()) return lease.status();
   int64_t now = UnixSeconds();
-  Status checked =
-      CheckLease(*lease, pool_, options_.name.empty() ? HostName() : options_.name, now);
+  Status checked = CheckLease(*lease, pool_, options_.name.empty() ? HostName() : options_.name,
+                              incarnation_, now);
   if (!checked.ok()) return checked;
   std::erase_if(used_, [&](const auto& used) { return used.second + kLeaseSkewSeconds < now; });
   if (used_.count(lease->id) != 0)

@@ -7,7 +7,7 @@ namespace farcall {
 namespace {
 
 Lease SomeLease() {
-  return {"pool", "c-1", "gpu7", 3, "jti", 1'700'000'000, 1'700'000'060};
+  return {"pool", "c-1", "gpu7", 3, 42, "jti", 1'700'000'000, 1'700'000'060};
 }
 
 std::string FromHex(std::string_view hex) {
@@ -41,7 +41,7 @@ TEST(LeaseToken, ComesBackWhole) {
   EXPECT_EQ(lease->claim, "c-1");
   EXPECT_EQ(lease->epoch, 3u);
   EXPECT_EQ(lease->expires, 1'700'000'060);
-  EXPECT_TRUE(CheckLease(*lease, "pool", "gpu7", 1'700'000'030).ok());
+  EXPECT_TRUE(CheckLease(*lease, "pool", "gpu7", 42, 1'700'000'030).ok());
 }
 
 TEST(LeaseToken, NoChangedByteIsTaken) {
@@ -58,7 +58,7 @@ TEST(LeaseToken, NoChangedByteIsTaken) {
 
 TEST(LeaseToken, OpensAtItsHostInItsTimeOnly) {
   auto why = [](const Lease& lease, const char* pool, const char* host, int64_t now) {
-    return CheckLease(lease, pool, host, now).message();
+    return CheckLease(lease, pool, host, 42, now).message();
   };
   EXPECT_EQ(why(SomeLease(), "other", "gpu7", 1'700'000'000), "the lease is of another pool");
   EXPECT_EQ(why(SomeLease(), "pool", "gpu8", 1'700'000'000),
@@ -67,6 +67,8 @@ TEST(LeaseToken, OpensAtItsHostInItsTimeOnly) {
             "the lease expired 10 s ago; ask the pool again");
   EXPECT_EQ(why(SomeLease(), "pool", "gpu7", 1'699'999'990),
             "the lease begins 10 s from now: the clocks of pool and host differ");
+  EXPECT_EQ(CheckLease(SomeLease(), "pool", "gpu7", 43, 1'700'000'030).message(),
+            "the lease is for another start of this host's server; ask the pool again");
 }
 
 }  // namespace

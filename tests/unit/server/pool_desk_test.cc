@@ -10,10 +10,13 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
+
+#include "proto/hex.h"
 
 namespace farcall::server {
 namespace {
@@ -99,6 +102,11 @@ class PoolDeskTest : public testing::Test {
       ControlMessage message;
       std::vector<int> descriptors;
       if (!ReceiveControl(control_, &message, &descriptors).ok()) return told;
+      if (message.type == ControlType::kPoolReport && !descriptors.empty()) {
+        auto bytes = ReadMemoryFile(descriptors[0], 1 << 20);
+        EXPECT_TRUE(bytes.ok());
+        if (bytes.ok()) report_.assign(reinterpret_cast<char*>(bytes->data()), bytes->size());
+      }
       for (int fd : descriptors) close(fd);
       told.push_back(message.type);
     }
@@ -117,7 +125,9 @@ class PoolDeskTest : public testing::Test {
                         {"memory_bytes", std::to_string(kGib / 2)},
                         {"seats", 1},
                         {"hold_ms", "86400000"}});
-    Say(ControlType::kPoolAnswer, Json{{"term", "1"}, {"number", "1"}, {"grants", grants}}.dump());
+    Json answer = {{"term", "1"}, {"number", "1"}, {"grants", grants}, {"pool", "pool"}};
+    answer["key"] = HexOf(PublicHalf(key_));
+    Say(ControlType::kPoolAnswer, answer.dump());
     std::vector<ControlType> told = Told();
     EXPECT_TRUE(told.empty() || told == std::vector<ControlType>{ControlType::kPoolChanged});
     return !told.empty();
@@ -128,6 +138,8 @@ class PoolDeskTest : public testing::Test {
   int listener_ = -1, control_ = -1;
   uint64_t beat_ = 0;
   Closer closer_;
+  std::string report_;
+  const LeaseSecretKey key_ = NewLeaseKey();
   std::unique_ptr<PoolDesk> desk_;
 };
 
@@ -159,6 +171,22 @@ TEST_F(PoolDeskTest, APoolThatProposesWhatIsRefusedDoesNotMakeItReportAllTheTime
   for (int i = 0; i < 200; ++i) wanted += WantsAnother(too_much) ? 1 : 0;
   auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - start).count();
   EXPECT_LE(wanted, seconds + 1);
+}
+
+// Which leases it has seen, a server forgets when it restarts.
+TEST_F(PoolDeskTest, TakesNoLeaseThatWasMadeForAnEarlierStart) {
+  WantsAnother({{"a", 1}});
+  uint64_t instance = std::stoull(Json::parse(report_)["incarnation"].get<std::string>());
+  const auto now = static_cast<int64_t>(time(nullptr));
+  auto admitted = [&](uint64_t of, const std::string& id) {
+    return desk_->Admit(SignLease({"pool", "a", "host", 1, of, id, now, now + 60}, key_)).status();
+  };
+  const char* const other =
+      "the lease is for another start of this host's server; ask the pool again";
+  EXPECT_EQ(admitted(instance - 1, "1").message(), other);
+  EXPECT_TRUE(admitted(instance, "1").ok()) << admitted(instance, "1").message();
+  EXPECT_EQ(admitted(instance, "1").message(),
+            "the lease has been shown before: it opens one session");
 }
 
 }  // namespace
