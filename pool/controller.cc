@@ -18,13 +18,6 @@ namespace {
 constexpr size_t kMostAtOnce = 64;
 constexpr std::chrono::milliseconds kTick(200);
 constexpr size_t kMostEvents = 10'000;
-constexpr int kExitFenced = 3;
-
-Ms SteadyMs() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 int64_t UnixMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -32,7 +25,7 @@ int64_t UnixMs() {
       .count();
 }
 
-Core LoadCore(const Loaded& loaded, const Timing& timing) {
+Core LoadCore(const Loaded& loaded, const Timing& timing, Ms now) {
   std::vector<Claim> claims;
   std::vector<Host> hosts;
   for (const std::string& value : loaded.claims) {
@@ -44,14 +37,20 @@ Core LoadCore(const Loaded& loaded, const Timing& timing) {
     if (host.ParseFromString(value)) hosts.push_back(FromProto(host));
   }
   Core core(timing);
-  core.Load(std::move(claims), std::move(hosts), SteadyMs());
+  core.Load(std::move(claims), std::move(hosts), now);
   return core;
 }
 
 }  // namespace
 
+Ms Controller::SteadyMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 Controller::Controller(std::unique_ptr<Store> store, const Loaded& loaded, const Timing& timing)
-    : store_(std::move(store)), term_(loaded.term), core_(LoadCore(loaded, timing)) {
+    : store_(std::move(store)), term_(loaded.term), core_(LoadCore(loaded, timing, SteadyMs())) {
   // No number of another controller's life is one of this.
   last_change_ = term_ << 32;
   for (const auto& [id, claim] : core_.claims())
@@ -103,19 +102,23 @@ Controller::Touched Controller::ApplyAll(const std::vector<Item>& items, std::ve
   for (size_t i = 0; i < items.size(); ++i) {
     if (!items[i].event) continue;
     touched.has_tick = touched.has_tick || std::holds_alternative<Tick>(*items[i].event);
-    Effects& effects = (*all)[i] = core_.Apply(*items[i].event, now);
-    touched.claims.insert(effects.claims.begin(), effects.claims.end());
-    touched.hosts.insert(effects.hosts.begin(), effects.hosts.end());
-    touched.erased.insert(effects.erased_claims.begin(), effects.erased_claims.end());
-    late_.insert(effects.told_claims.begin(), effects.told_claims.end());
-    for (const auto* shown : {&effects.claims, &effects.told_claims, &effects.shown_claims})
-      touched.shown_claims.insert(shown->begin(), shown->end());
-    for (const auto* shown : {&effects.hosts, &effects.shown_hosts})
-      touched.shown_hosts.insert(shown->begin(), shown->end());
-    // The latest says all.
-    for (auto& [host, answer] : effects.pushes) touched.pushes[host] = answer;
+    (*all)[i] = core_.Apply(*items[i].event, now);
+    late_.insert((*all)[i].told_claims.begin(), (*all)[i].told_claims.end());
+    Gather((*all)[i], &touched);
   }
   return touched;
+}
+
+void Controller::Gather(const Effects& effects, Touched* touched) {
+  touched->claims.insert(effects.claims.begin(), effects.claims.end());
+  touched->hosts.insert(effects.hosts.begin(), effects.hosts.end());
+  touched->erased.insert(effects.erased_claims.begin(), effects.erased_claims.end());
+  for (const auto* shown : {&effects.claims, &effects.told_claims, &effects.shown_claims})
+    touched->shown_claims.insert(shown->begin(), shown->end());
+  for (const auto* shown : {&effects.hosts, &effects.shown_hosts})
+    touched->shown_hosts.insert(shown->begin(), shown->end());
+  // The latest says all.
+  for (const auto& [host, answer] : effects.pushes) touched->pushes[host] = answer;
 }
 
 Batch Controller::Writes(Touched& touched, Ms now) {
@@ -134,29 +137,35 @@ Batch Controller::Writes(Touched& touched, Ms now) {
   return batch;
 }
 
+Ms Controller::Now() const {
+  return freeze_ ? freeze_->at : SteadyMs() - stood_still_;
+}
+
 void Controller::Handle(std::vector<Item> items) {
-  Ms now = SteadyMs();
+  if (freeze_ && !Thaw(&items)) return HandleFrozen(std::move(items));
+  Ms now = Now();
   std::vector<Effects> all(items.size());
   Touched touched = ApplyAll(items, &all, now);
   Status stored = store_->Commit(Writes(touched, now));
-  if (!stored.ok()) {
-    // What was decided cannot be undone here and was told to nobody: the next start has the truth.
-    std::fprintf(stderr, "farcall pool: %s; ending (sessions go on)\n", stored.message().c_str());
-    std::fflush(nullptr);
-    _exit(kExitFenced);
-  }
+  if (stored.code() == Code::kRefused) EndFenced(stored);
+  if (!stored.ok()) return StartFreeze(items, &all, std::move(touched), stored);
   Publish(touched, now);
-  for (const Effects& effects : all) Note(effects);
+  for (size_t i = 0; i < items.size(); ++i) {
+    Note(all[i].happenings);
+    if (items[i].event && all[i].answer)
+      Answered(*all[i].answer, std::get<HostReport>(*items[i].event).host);
+  }
+  for (const auto& [host, answer] : touched.pushes) Answered(answer, host);
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].read) items[i].read(core_, now);
     if (items[i].done) items[i].done(all[i]);
   }
   if (push_)
     for (const auto& [host, answer] : touched.pushes) push_(host, answer);
-  std::lock_guard lock(mutex_);
-  if (!touched.shown_claims.empty() || !touched.shown_hosts.empty() || !touched.erased.empty())
-    ++changes_;
-  changed_.notify_all();
+}
+
+void Controller::Answered(const Answer& answer, const std::string& host) {
+  told_[host] = answer;
 }
 
 std::optional<Controller::Seat> Controller::SeatOf(const Claim& claim) const {
@@ -202,6 +211,9 @@ void Controller::Publish(const Touched& touched, Ms now) {
     if (core_.Find(id) == nullptr) add("claim_gone")->mutable_claim()->set_id(id);
   for (const std::string& name : touched.shown_hosts)
     *add("host")->mutable_host() = ToProto(core_.hosts().at(name), now);
+  if (!touched.shown_claims.empty() || !touched.shown_hosts.empty() || !touched.erased.empty())
+    ++changes_;
+  changed_.notify_all();
 }
 
 std::optional<Controller::Seat> Controller::FindSeat(const std::string& id) const {
@@ -213,6 +225,11 @@ std::optional<Controller::Seat> Controller::FindSeat(const std::string& id) cons
 uint64_t Controller::LastChange() {
   std::lock_guard lock(mutex_);
   return last_change_;
+}
+
+std::string Controller::store_fault() {
+  std::lock_guard lock(mutex_);
+  return store_fault_;
 }
 
 bool Controller::is_stopping() {
@@ -231,10 +248,10 @@ std::optional<Controller::Changes> Controller::ChangesAfter(uint64_t number, Ms 
   return Changes(change_log_.begin() + static_cast<long>(number - first), change_log_.end());
 }
 
-void Controller::Note(const Effects& effects) {
-  if (effects.happenings.empty()) return;
+void Controller::Note(const std::vector<Happening>& happenings) {
+  if (happenings.empty()) return;
   std::lock_guard lock(mutex_);
-  for (const Happening& happening : effects.happenings) {
+  for (const Happening& happening : happenings) {
     v1::Event& event = events_.emplace_back();
     event.set_number(++last_event_);
     event.set_time_ms(UnixMs());
@@ -244,6 +261,7 @@ void Controller::Note(const Effects& effects) {
     event.set_text(happening.text);
     if (events_.size() > kMostEvents) events_.pop_front();
   }
+  changed_.notify_all();
 }
 
 void Controller::Post(Event event, Done done) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that owns the core: takes events, applies them, stores what they changed in one commit
-// for all that came meanwhile, and only then answers.
+// for all that came meanwhile, and only then answers. Where the store takes nothing (a full disk),
+// the core stands still until it does: hosts and readers are answered, changes are refused.
 #pragma once
 
 #include <condition_variable>
@@ -64,6 +65,8 @@ class Controller {
   std::optional<Changes> ChangesAfter(uint64_t number, Ms longest);
   uint64_t LastChange();
   bool is_stopping();
+  // Why nothing can be changed now; "": all can.
+  std::string store_fault();
 
   uint64_t term() const { return term_; }
 
@@ -75,7 +78,9 @@ class Controller {
   };
   void Loop();
   void Handle(std::vector<Item> items);
-  void Note(const Effects& effects);
+  void Note(const std::vector<Happening>& happenings);
+  static Ms SteadyMs();
+  Ms Now() const;  // the core's
   // What a batch changed, gathered over its events.
   struct Touched {
     std::set<std::string> claims, hosts, erased;  // to be stored now
@@ -83,16 +88,40 @@ class Controller {
     std::map<std::string, Answer> pushes;
     bool has_tick = false;
   };
+  static void Gather(const Effects& effects, Touched* touched);
   Touched ApplyAll(const std::vector<Item>& items, std::vector<Effects>* all, Ms now);
   Batch Writes(Touched& touched, Ms now);
   void Publish(const Touched& touched, Ms now);
   std::optional<Seat> SeatOf(const Claim& claim) const;
+  void Answered(const Answer& answer, const std::string& host);
+
+  // While the store takes nothing (controller_frozen.cc).
+  struct Freeze {
+    Ms at = 0;                       // the core's time, which stands still
+    Ms since = 0, retry = 0, said = 0;  // the clock's
+    Touched unsaved;
+    std::vector<Happening> happenings;
+    std::vector<Item> later;          // streams that have closed
+    std::set<std::string> answered;   // hosts that got their grants again
+  };
+  [[noreturn]] static void EndFenced(const Status& why);
+  void StartFreeze(const std::vector<Item>& items, std::vector<Effects>* all, Touched touched,
+                   const Status& why);
+  // The store takes changes again; what has waited for that comes before `items`.
+  bool Thaw(std::vector<Item>* items);
+  void HandleFrozen(std::vector<Item> items);
+  Effects ApplyFrozen(const Event& event);
+  Effects AnswerFrozen(const HostReport& report);
+  void SetStoreFault(const std::string& why);
 
   const std::unique_ptr<Store> store_;
   const uint64_t term_;
   Core core_;  // of the thread alone
   Push push_;
   std::set<std::string> late_;  // told claims that the next commit takes along
+  std::map<std::string, Answer> told_;  // each host's latest, which is stored
+  std::optional<Freeze> freeze_;
+  Ms stood_still_ = 0;  // the core's clock, in all
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable came_, changed_;
@@ -102,6 +131,7 @@ class Controller {
   std::deque<std::shared_ptr<const v1::Change>> change_log_;
   uint64_t last_change_ = 0;
   bool stopping_ = false;
+  std::string store_fault_;
   mutable std::shared_mutex seats_mutex_;
   std::unordered_map<std::string, Seat> seats_;
 };

@@ -29,6 +29,8 @@ grpc::Status ToGrpc(const Outcome& outcome) {
       return {grpc::StatusCode::NOT_FOUND, outcome.error.message()};
     case 409:
       return {grpc::StatusCode::FAILED_PRECONDITION, outcome.error.message()};
+    case 503:
+      return {grpc::StatusCode::UNAVAILABLE, outcome.error.message()};
     default:
       return {grpc::StatusCode::INTERNAL, outcome.error.message()};
   }
@@ -226,7 +228,10 @@ void GrpcDoor::AgentStream::OnReadDone(bool ok) {
   auto self = shared_from_this();
   link_->service().controller().Post(std::move(*report), [self, status](Effects& effects) {
     if (effects.refusal)
-      return self->End({grpc::StatusCode::FAILED_PRECONDITION, effects.refusal->message});
+      return self->End({effects.refusal->code == RefusalCode::kUnavailable
+                            ? grpc::StatusCode::UNAVAILABLE
+                            : grpc::StatusCode::FAILED_PRECONDITION,
+                        effects.refusal->message});
     self->link_->Note(self->host_, self);
     if (status != nullptr) self->link_->service().NoteStatus(self->host_, std::move(*status));
     if (effects.answer) self->Tell(*effects.answer);

@@ -376,7 +376,10 @@ void RestDoor::AddProbes() {
   server_->Get("/readyz", text("text/plain", [this] {
                  pb::HostList list;  // answered by the core: it is alive and its store too
                  service_->ListHosts(&list);
-                 return std::string("ready\n");
+                 // Ready all the same: hosts and readers are answered.
+                 std::string fault = service_->controller().store_fault();
+                 return fault.empty() ? std::string("ready\n")
+                                      : "ready, but nothing can be changed: " + fault + "\n";
                }));
   server_->Get("/metrics",
                text("text/plain; version=0.0.4", [this] { return service_->Metrics(); }));

@@ -33,6 +33,8 @@ Outcome Of(const Refusal& refusal) {
       return Failed(404, "not_found", refusal.message, refusal.field, refusal.hint);
     case RefusalCode::kConflict:
       return Failed(409, "conflict", refusal.message, refusal.field, refusal.hint);
+    case RefusalCode::kUnavailable:
+      return Failed(503, "unavailable", refusal.message, refusal.field, refusal.hint);
     default:
       return Failed(400, "invalid", refusal.message, refusal.field, refusal.hint);
   }
@@ -340,6 +342,7 @@ std::string Service::Metrics() {
   gauge("farcall_pool_memory_bytes", memory);
   gauge("farcall_pool_memory_claimed_bytes", used);
   gauge("farcall_pool_term", controller_->term());
+  gauge("farcall_pool_store_writable", controller_->store_fault().empty() ? 1 : 0);
   return text;
 }
 

@@ -177,13 +177,25 @@ Status Store::Commit(const Batch& batch) {
                                   std::to_string(own_term_) + ")"};
     return {};
   };
+  RollBack();
   if (batch.writes.empty()) return compare();
   FARCALL_TRY(Run("BEGIN IMMEDIATE"));
   Status done = compare();
   if (done.ok()) done = Write(batch);
-  if (done.ok()) return Run("COMMIT");
-  (void)Run("ROLLBACK");
+  if (done.ok()) done = Run("COMMIT");
+  if (!done.ok()) RollBack();
   return done;
+}
+
+// A full disk may end a transaction or leave it open. Frames of the log behind its last commit do
+// not count, and the next commit writes over them.
+void Store::RollBack() {
+  if (sqlite3_get_autocommit(db_) == 0) (void)Run("ROLLBACK");
+}
+
+void Store::MakeRoom() {
+  RollBack();
+  (void)sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
 }
 
 }  // namespace farcall::pool

@@ -44,6 +44,8 @@ class Store {
   // All of it or nothing; of an empty batch only the term is compared.
   //   Errors  kRefused (another controller has taken over), kUnavailable (the disk)
   Status Commit(const Batch& batch);
+  // After a commit that the disk had no room for: gives back what the log of past commits takes.
+  void MakeRoom();
 
  private:
   explicit Store(sqlite3* db) : db_(db) {}
@@ -53,6 +55,7 @@ class Store {
   Status Load(Loaded* loaded);
   Result<uint64_t> Term();
   Status Write(const Batch& batch);
+  void RollBack();
   Status Failed(const char* what) const;
 
   sqlite3* db_;

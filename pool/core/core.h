@@ -72,13 +72,17 @@ struct SetHost {
   Verb verb = Verb::kDrain;
   std::optional<uint64_t> if_revision;
 };
+// These hosts were answered, with what they had been granted before, while nothing could be stored.
+struct Regranted {
+  std::set<std::string> hosts;
+};
 struct Tick {};
 using Event = std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, HostReport,
-                           HostClosed, SetHost, Tick>;
+                           HostClosed, SetHost, Regranted, Tick>;
 
 // ---- Effects
 
-enum class RefusalCode : uint8_t { kInvalid, kNotFound, kConflict };
+enum class RefusalCode : uint8_t { kInvalid, kNotFound, kConflict, kUnavailable };
 struct Refusal {
   RefusalCode code = RefusalCode::kInvalid;
   std::string message, field, hint;
@@ -148,6 +152,7 @@ class Core {
   void On(const HostReport& event);
   void On(const HostClosed& event);
   void On(const SetHost& event);
+  void On(const Regranted& event);
   void On(const Tick& event);
 
   // Claims.

@@ -23,6 +23,11 @@ bool SameInventory(const std::vector<Gpu>& a, const std::vector<Gpu>& b) {
   });
 }
 
+Ms HoldOf(const Claim& claim) {
+  return claim.state == ClaimState::kReserved ? std::min(kUnacceptedHold, claim.ask.hold_ms)
+                                              : claim.ask.hold_ms;
+}
+
 }  // namespace
 
 void Core::SetState(Host& host, HostState to, const std::string& why) {
@@ -72,12 +77,12 @@ void Core::On(const HostReport& report) {
     host.refusals = 0;
     Store(host);
   }
+  host.instance = host.incarnation;
   host.heard = now_;
   host.is_connected = true;
   if (host.state == HostState::kLost) SetState(host, HostState::kJoining);
   TakeInventory(host, report);
   if (report.is_draining && !host.drains) {
-  host.instance = host.incarnation;
     host.drains = true;
     host.reason = "its server is ending";
     Store(host);
@@ -211,8 +216,7 @@ std::vector<Grant> Core::GrantsOf(Host& host) {
   for (const std::string& id : host.claims) {
     Claim& claim = claims_.at(id);
     if (!IsGranted(claim.state)) continue;
-    Ms hold = claim.state == ClaimState::kReserved ? std::min(kUnacceptedHold, claim.ask.hold_ms)
-                                                   : claim.ask.hold_ms;
+    Ms hold = HoldOf(claim);
     claim.was_granted = true;
     claim.granted_until = std::max(claim.granted_until, now_ + OrphanAfter(hold));
     grants.push_back({id, claim.epoch, claim.devices, claim.memory_bytes, claim.ask.share_milli,
@@ -224,6 +228,20 @@ std::vector<Grant> Core::GrantsOf(Host& host) {
 
 Answer Core::AnswerTo(Host& host) {
   return {host.incarnation, host.beat, ++host.answers, GrantsOf(host)};
+}
+
+void Core::On(const Regranted& event) {
+  for (const std::string& name : event.hosts) {
+    auto host = hosts_.find(name);
+    if (host == hosts_.end()) continue;
+    host->second.heard = now_;
+    for (const std::string& id : host->second.claims) {
+      Claim& claim = claims_.at(id);
+      if (!claim.was_granted) continue;
+      claim.granted_until = std::max(claim.granted_until, now_ + OrphanAfter(HoldOf(claim)));
+      Arm(claim);
+    }
+  }
 }
 
 void Core::On(const HostClosed& event) {
