@@ -25,7 +25,7 @@ int64_t UnixMs() {
       .count();
 }
 
-Core LoadCore(const Loaded& loaded, const Timing& timing, Ms now) {
+Core LoadCore(const Loaded& loaded, const Timing& timing, const Limits& limits, Ms now) {
   std::vector<Claim> claims;
   std::vector<Host> hosts;
   for (const std::string& value : loaded.claims) {
@@ -36,7 +36,7 @@ Core LoadCore(const Loaded& loaded, const Timing& timing, Ms now) {
     pb::Host host;
     if (host.ParseFromString(value)) hosts.push_back(FromProto(host));
   }
-  Core core(timing);
+  Core core(timing, limits);
   core.Load(std::move(claims), std::move(hosts), now);
   return core;
 }
@@ -49,8 +49,11 @@ Ms Controller::SteadyMs() {
       .count();
 }
 
-Controller::Controller(std::unique_ptr<Store> store, const Loaded& loaded, const Timing& timing)
-    : store_(std::move(store)), term_(loaded.term), core_(LoadCore(loaded, timing, SteadyMs())) {
+Controller::Controller(std::unique_ptr<Store> store, const Loaded& loaded, const Timing& timing,
+                       const Limits& limits)
+    : store_(std::move(store)),
+      term_(loaded.term),
+      core_(LoadCore(loaded, timing, limits, SteadyMs())) {
   // No number of another controller's life is one of this.
   last_change_ = term_ << 32;
   for (const auto& [id, claim] : core_.claims())
@@ -129,7 +132,7 @@ Batch Controller::Writes(Touched& touched, Ms now) {
   for (const std::string& id : touched.claims)
     if (const Claim* claim = core_.Find(id))
       batch.writes.push_back({"claim", id, ToProto(*claim, nullptr).SerializeAsString()});
-  for (const std::string& id : touched.erased)
+  for (const auto& [id, tenant] : touched.erased)
     if (core_.Find(id) == nullptr) batch.writes.push_back({"claim", id, ""});
   for (const std::string& name : touched.hosts)
     batch.writes.push_back(
@@ -171,7 +174,7 @@ void Controller::Answered(const Answer& answer, const std::string& host) {
 std::optional<Controller::Seat> Controller::SeatOf(const Claim& claim) const {
   auto host = core_.hosts().find(claim.host);
   if (!IsUsable(claim.state) || host == core_.hosts().end()) return std::nullopt;
-  return Seat{claim.id, claim.host, claim.epoch, host->second.instance, host->second.endpoints};
+  return Seat{claim.id, claim.tenant, claim.host, claim.epoch, host->second.instance, host->second.endpoints};
 }
 
 void Controller::Publish(const Touched& touched, Ms now) {
@@ -207,8 +210,12 @@ void Controller::Publish(const Touched& touched, Ms now) {
     *add("claim")->mutable_claim() =
         ToProto(*claim, host == core_.hosts().end() ? nullptr : &host->second);
   }
-  for (const std::string& id : touched.erased)
-    if (core_.Find(id) == nullptr) add("claim_gone")->mutable_claim()->set_id(id);
+  for (const auto& [id, tenant] : touched.erased) {
+    if (core_.Find(id) != nullptr) continue;
+    v1::Claim* gone = add("claim_gone")->mutable_claim();
+    gone->set_id(id);
+    gone->set_tenant(tenant);
+  }
   for (const std::string& name : touched.shown_hosts)
     *add("host")->mutable_host() = ToProto(core_.hosts().at(name), now);
   if (!touched.shown_claims.empty() || !touched.shown_hosts.empty() || !touched.erased.empty())
@@ -252,7 +259,8 @@ void Controller::Note(const std::vector<Happening>& happenings) {
   if (happenings.empty()) return;
   std::lock_guard lock(mutex_);
   for (const Happening& happening : happenings) {
-    v1::Event& event = events_.emplace_back();
+    events_.push_back({{}, happening.tenant});
+    v1::Event& event = events_.back().event;
     event.set_number(++last_event_);
     event.set_time_ms(UnixMs());
     event.set_kind(happening.kind);
@@ -338,13 +346,16 @@ std::optional<Claim> Controller::WaitUntil(const std::string& id, Ms longest,
   }
 }
 
-std::vector<v1::Event> Controller::EventsAfter(uint64_t number, Ms longest) {
+std::vector<v1::Event> Controller::EventsAfter(uint64_t* number, Ms longest,
+                                               const std::optional<std::string>& by) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, std::chrono::milliseconds(longest),
-                    [&] { return last_event_ > number || stopping_; });
+                    [&] { return last_event_ > *number || stopping_; });
   std::vector<v1::Event> events;
-  for (const v1::Event& event : events_)
-    if (event.number() > number) events.push_back(event);
+  for (const Noted& noted : events_)
+    if (noted.event.number() > *number && (!by || (noted.tenant == *by && !by->empty())))
+      events.push_back(noted.event);
+  *number = std::max(*number, last_event_);
   return events;
 }
 

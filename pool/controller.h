@@ -31,12 +31,13 @@ class Controller {
   using Push = std::function<void(const std::string& host, const Answer& answer)>;
   // Where the sessions of a claim go.
   struct Seat {
-    std::string claim, host;
+    std::string claim, tenant, host;
     uint64_t epoch = 0, instance = 0;
     std::vector<std::string> endpoints;
   };
 
-  Controller(std::unique_ptr<Store> store, const Loaded& loaded, const Timing& timing);
+  Controller(std::unique_ptr<Store> store, const Loaded& loaded, const Timing& timing,
+             const Limits& limits);
   ~Controller();
 
   // What hosts are to be told before their next report; before Start.
@@ -54,8 +55,10 @@ class Controller {
   // Waits until it is so of the claim or the claim is gone, at most so long; then as it is.
   std::optional<Claim> WaitUntil(const std::string& id, Ms longest,
                                  const std::function<bool(const Claim&)>& is_so);
-  // Events after that number, waiting for the next one at most so long.
-  std::vector<v1::Event> EventsAfter(uint64_t number, Ms longest);
+  // Events after that number (all, or of one tenant's claims), waiting for the next one at most so
+  // long. The number becomes that of the last one there is.
+  std::vector<v1::Event> EventsAfter(uint64_t* number, Ms longest,
+                                     const std::optional<std::string>& by);
   // Of a claim that can be used, without asking the core. As old as what it was last told at most;
   // its host has the last word.
   std::optional<Seat> FindSeat(const std::string& id) const;
@@ -83,7 +86,8 @@ class Controller {
   Ms Now() const;  // the core's
   // What a batch changed, gathered over its events.
   struct Touched {
-    std::set<std::string> claims, hosts, erased;  // to be stored now
+    std::set<std::string> claims, hosts;         // to be stored now
+    std::map<std::string, std::string> erased;  // claims, and their tenants
     std::set<std::string> shown_claims, shown_hosts;
     std::map<std::string, Answer> pushes;
     bool has_tick = false;
@@ -126,7 +130,11 @@ class Controller {
   std::mutex mutex_;
   std::condition_variable came_, changed_;
   std::deque<Item> queue_;
-  std::deque<v1::Event> events_;
+  struct Noted {
+    v1::Event event;
+    std::string tenant;
+  };
+  std::deque<Noted> events_;
   uint64_t last_event_ = 0, changes_ = 0;
   std::deque<std::shared_ptr<const v1::Change>> change_log_;
   uint64_t last_change_ = 0;

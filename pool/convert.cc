@@ -123,6 +123,7 @@ pb::Claim ToProto(const Claim& claim, const Host* host) {
   told.set_memory_bytes(claim.memory_bytes);
   told.set_epoch(claim.epoch);
   told.set_sessions(claim.sessions);
+  told.set_tenant(claim.tenant);
   told.set_owner(claim.owner);
   told.set_created(claim.created_unix);
   told.set_revision(claim.revision);
@@ -154,6 +155,7 @@ Claim FromProto(const pb::Claim& stored) {
   claim.devices.assign(stored.devices().begin(), stored.devices().end());
   claim.memory_bytes = stored.memory_bytes();
   claim.epoch = stored.epoch();
+  claim.tenant = stored.tenant();
   claim.owner = stored.owner();
   claim.created_unix = stored.created();
   claim.revision = stored.revision();

@@ -25,10 +25,14 @@ grpc::Status ToGrpc(const Outcome& outcome) {
       return grpc::Status::OK;
     case 400:
       return {grpc::StatusCode::INVALID_ARGUMENT, outcome.error.message()};
+    case 403:
+      return {grpc::StatusCode::PERMISSION_DENIED, outcome.error.message()};
     case 404:
       return {grpc::StatusCode::NOT_FOUND, outcome.error.message()};
     case 409:
       return {grpc::StatusCode::FAILED_PRECONDITION, outcome.error.message()};
+    case 429:
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED, outcome.error.message()};
     case 503:
       return {grpc::StatusCode::UNAVAILABLE, outcome.error.message()};
     default:
@@ -36,14 +40,14 @@ grpc::Status ToGrpc(const Outcome& outcome) {
   }
 }
 
-bool HasToken(const std::multimap<grpc::string_ref, grpc::string_ref>& metadata,
-              const std::string& token) {
-  if (token.empty()) return true;
+std::string Authorization(const std::multimap<grpc::string_ref, grpc::string_ref>& metadata) {
   auto found = metadata.find("authorization");
-  if (found == metadata.end()) return false;
-  std::string given(found->second.data(), found->second.size()), right = "Bearer " + token;
-  Hash256 a = Sha256(std::as_bytes(std::span(given))), b = Sha256(std::as_bytes(std::span(right)));
-  return SameBytes(a, b);
+  return found == metadata.end() ? ""
+                                 : std::string(found->second.data(), found->second.size());
+}
+
+std::optional<Caller> CallerOf(const Callers& callers, const grpc::ServerContext& context) {
+  return callers.Recognise(Authorization(context.client_metadata()));
 }
 
 const grpc::Status kWrongToken(grpc::StatusCode::UNAUTHENTICATED,
@@ -52,13 +56,14 @@ const grpc::Status kWrongToken(grpc::StatusCode::UNAUTHENTICATED,
 constexpr int kMaxWatchers = 24;  // a thread each
 
 grpc::Status WatchFor(farcall::pool::Service::Watched what, farcall::pool::Service* service,
-                      const std::string& token, grpc::ServerContext* context,
+                      const Callers& callers, grpc::ServerContext* context,
                       const v1::WatchRequest& request, grpc::ServerWriter<v1::Change>* writer) {
-  if (!HasToken(context->client_metadata(), token)) return kWrongToken;
+  std::optional<Caller> caller = CallerOf(callers, *context);
+  if (!caller) return kWrongToken;
   static std::atomic<int> watchers{0};
   grpc::Status status;
   if (watchers.fetch_add(1) < kMaxWatchers)
-    service->Watch(what, request, [&](const v1::Change* change) {
+    service->Watch(*caller, what, request, [&](const v1::Change* change) {
       return !context->IsCancelled() && (change == nullptr || writer->Write(*change));
     });
   else
@@ -71,14 +76,15 @@ grpc::Status WatchFor(farcall::pool::Service::Watched what, farcall::pool::Servi
 
 class GrpcDoor::ClaimsService final : public v1::Claims::Service {
  public:
-  ClaimsService(farcall::pool::Service* service, std::string token)
-      : service_(service), token_(std::move(token)) {}
+  ClaimsService(farcall::pool::Service* service, const Callers& callers)
+      : service_(service), callers_(callers) {}
 
 #define FARCALL_POOL_CALL(Name, Request_, Answer)                                          \
   grpc::Status Name(grpc::ServerContext* context, const Request_* request, Answer* answer) \
       override {                                                                           \
-    if (!HasToken(context->client_metadata(), token_)) return kWrongToken;                 \
-    return ToGrpc(service_->Name(*request, answer));                                       \
+    std::optional<Caller> caller = CallerOf(callers_, *context);                           \
+    if (!caller) return kWrongToken;                                                       \
+    return ToGrpc(service_->Name(*caller, *request, answer));                              \
   }
   FARCALL_POOL_CALL(Request, v1::ClaimRequest, v1::Claim)
   FARCALL_POOL_CALL(Get, v1::ClaimName, v1::Claim)
@@ -92,33 +98,35 @@ class GrpcDoor::ClaimsService final : public v1::Claims::Service {
 #undef FARCALL_POOL_CALL
   grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
                      grpc::ServerWriter<v1::Change>* writer) override {
-    return WatchFor(farcall::pool::Service::Watched::kClaims, service_, token_, context, *request,
+    return WatchFor(farcall::pool::Service::Watched::kClaims, service_, callers_, context, *request,
                     writer);
   }
 
  private:
   farcall::pool::Service* const service_;
-  const std::string token_;
+  const Callers& callers_;
 };
 
 class GrpcDoor::HostsService final : public v1::Hosts::Service {
  public:
-  HostsService(farcall::pool::Service* service, std::string token)
-      : service_(service), token_(std::move(token)) {}
+  HostsService(farcall::pool::Service* service, const Callers& callers)
+      : service_(service), callers_(callers) {}
   grpc::Status List(grpc::ServerContext* context, const v1::ListHostsRequest*,
                     v1::HostList* answer) override {
-    if (!HasToken(context->client_metadata(), token_)) return kWrongToken;
-    return ToGrpc(service_->ListHosts(answer));
+    std::optional<Caller> caller = CallerOf(callers_, *context);
+    if (!caller) return kWrongToken;
+    return ToGrpc(service_->ListHosts(*caller, answer));
   }
   grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
                      grpc::ServerWriter<v1::Change>* writer) override {
-    return WatchFor(farcall::pool::Service::Watched::kHosts, service_, token_, context, *request,
+    return WatchFor(farcall::pool::Service::Watched::kHosts, service_, callers_, context, *request,
                     writer);
   }
   grpc::Status Status(grpc::ServerContext* context, const v1::PoolStatusRequest*,
                       v1::PoolStatus* answer) override {
-    if (!HasToken(context->client_metadata(), token_)) return kWrongToken;
-    return ToGrpc(service_->GetStatus(answer));
+    std::optional<Caller> caller = CallerOf(callers_, *context);
+    if (!caller) return kWrongToken;
+    return ToGrpc(service_->GetStatus(*caller, answer));
   }
   grpc::Status Drain(grpc::ServerContext* c, const v1::HostName* n, v1::Host* h) override {
     return Set(c, n, SetHost::Verb::kDrain, h);
@@ -133,11 +141,12 @@ class GrpcDoor::HostsService final : public v1::Hosts::Service {
  private:
   grpc::Status Set(grpc::ServerContext* context, const v1::HostName* name, SetHost::Verb verb,
                    v1::Host* host) {
-    if (!HasToken(context->client_metadata(), token_)) return kWrongToken;
-    return ToGrpc(service_->ChangeHost(*name, verb, host));
+    std::optional<Caller> caller = CallerOf(callers_, *context);
+    if (!caller) return kWrongToken;
+    return ToGrpc(service_->ChangeHost(*caller, *name, verb, host));
   }
   farcall::pool::Service* const service_;
-  const std::string token_;
+  const Callers& callers_;
 };
 
 // A host's stream. It lives until gRPC is done with it; the controller's answers hold it meanwhile.
@@ -184,8 +193,11 @@ class GrpcDoor::LinkService final : public v1::AgentLink::CallbackService {
       : service_(service), options_(options) {}
   grpc::ServerBidiReactor<v1::HostReport, v1::HostAnswer>* Stream(
       grpc::CallbackServerContext* context) override {
+    std::string given = Authorization(context->client_metadata());
+    std::string wanted = "Bearer " + options_.join_token;
     auto stream = std::make_shared<AgentStream>(
-        this, HasToken(context->client_metadata(), options_.join_token));
+        this, options_.join_token.empty() ||
+                  SameBytes(Sha256(BytesOf(given)), Sha256(BytesOf(wanted))));
     stream->Begin();
     return stream.get();
   }
@@ -277,8 +289,8 @@ GrpcDoor::~GrpcDoor() {
 }
 
 Status GrpcDoor::Open() {
-  claims_ = std::make_unique<ClaimsService>(service_, options_.token);
-  hosts_ = std::make_unique<HostsService>(service_, options_.token);
+  claims_ = std::make_unique<ClaimsService>(service_, options_.callers);
+  hosts_ = std::make_unique<HostsService>(service_, options_.callers);
   link_ = std::make_unique<LinkService>(service_, options_);
   LinkService* link = link_.get();
   service_->controller().OnPush(

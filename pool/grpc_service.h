@@ -18,7 +18,7 @@ class GrpcDoor {
  public:
   struct Options {
     std::string address;     // host:port; port 0: any
-    std::string token;       // of users; empty: none is wanted
+    const Callers& callers;
     std::string join_token;  // of hosts
     std::string pool;
     LeasePublicKey key{};

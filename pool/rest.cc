@@ -9,8 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "proto/handshake.h"
-
 namespace farcall::pool {
 
 namespace {
@@ -47,19 +45,19 @@ struct Route {
   const char *method, *path;
   const Message *in, *out;  // prototypes
   const char* name_field;   // of `in`, what {id} is; nullptr: the path has none
-  std::function<Outcome(Service&, const Message&, Message*)> run;
+  std::function<Outcome(Service&, const Caller&, const Message&, Message*)> run;
 };
 
 template <typename In, typename Out>
 Route MakeRoute(const char* method, const char* path, const char* name_field,
-                Outcome (Service::*call)(const In&, Out*)) {
+                Outcome (Service::*call)(const Caller&, const In&, Out*)) {
   return {method,
           path,
           &In::default_instance(),
           &Out::default_instance(),
           name_field,
-          [call](Service& service, const Message& in, Message* out) {
-            return (service.*call)(static_cast<const In&>(in), static_cast<Out*>(out));
+          [call](Service& service, const Caller& caller, const Message& in, Message* out) {
+            return (service.*call)(caller, static_cast<const In&>(in), static_cast<Out*>(out));
           }};
 }
 
@@ -69,21 +67,21 @@ Route HostRoute(const char* path, SetHost::Verb verb) {
           &pb::HostName::default_instance(),
           &pb::Host::default_instance(),
           "name",
-          [verb](Service& service, const Message& in, Message* out) {
-            return service.ChangeHost(static_cast<const pb::HostName&>(in), verb,
+          [verb](Service& service, const Caller& caller, const Message& in, Message* out) {
+            return service.ChangeHost(caller, static_cast<const pb::HostName&>(in), verb,
                                       static_cast<pb::Host*>(out));
           }};
 }
 
 template <typename Out>
-Route PlainRoute(const char* path, Outcome (Service::*call)(Out*)) {
+Route PlainRoute(const char* path, Outcome (Service::*call)(const Caller&, Out*)) {
   return {"GET",
           path,
           &pb::ListHostsRequest::default_instance(),
           &Out::default_instance(),
           nullptr,
-          [call](Service& service, const Message&, Message* out) {
-            return (service.*call)(static_cast<Out*>(out));
+          [call](Service& service, const Caller& caller, const Message&, Message* out) {
+            return (service.*call)(caller, static_cast<Out*>(out));
           }};
 }
 
@@ -175,11 +173,11 @@ Outcome ReadMessage(const Route& route, const httplib::Request& request, Message
   return {};
 }
 
-void Serve(const Route& route, Service& service, const httplib::Request& request,
-           httplib::Response& response) {
+void Serve(const Route& route, Service& service, const Caller& caller,
+           const httplib::Request& request, httplib::Response& response) {
   std::unique_ptr<Message> in(route.in->New()), out(route.out->New());
   Outcome outcome = ReadMessage(route, request, in.get());
-  if (outcome.ok()) outcome = route.run(service, *in, out.get());
+  if (outcome.ok()) outcome = route.run(service, caller, *in, out.get());
   if (!outcome.ok()) return Say(response, outcome);
   if (const FieldDescriptor* revision = out->GetDescriptor()->FindFieldByName("revision"))
     response.set_header(
@@ -263,8 +261,8 @@ std::string OpenApi() {
   return all.dump(2);
 }
 
-RestDoor::RestDoor(Service* service, std::string token, const TlsFiles& tls)
-    : service_(service), token_(std::move(token)) {
+RestDoor::RestDoor(Service* service, const Callers& callers, const TlsFiles& tls)
+    : service_(service), callers_(callers) {
   if (tls.given())
     server_ = std::make_unique<httplib::SSLServer>(tls.certificate.c_str(), tls.key.c_str());
   else
@@ -275,6 +273,11 @@ RestDoor::~RestDoor() {
   Close();
 }
 
+// What needs no token is asked by nobody in particular, who has no claims.
+Caller RestDoor::CallerOf(const httplib::Request& request) const {
+  return callers_.Recognise(request.get_header_value("Authorization")).value_or(Caller{});
+}
+
 void RestDoor::AddRoutes() {
   for (const Route& route : Routes()) {
     auto handler = [this, &route](const httplib::Request& request, httplib::Response& response) {
@@ -283,7 +286,7 @@ void RestDoor::AddRoutes() {
           std::strcmp(route.method, "GET") == 0 && (path == "/v1/claims" || path == "/v1/hosts");
       if (is_list && request.get_param_value("watch") == "1")
         return ServeWatch(path == "/v1/hosts", request, response);
-      Serve(route, *service_, request, response);
+      Serve(route, *service_, CallerOf(request), request, response);
     };
     std::string pattern = Pattern(route.path), method = route.method;
     if (method == "GET") server_->Get(pattern.c_str(), handler);
@@ -314,7 +317,7 @@ void RestDoor::ServeWatch(bool hosts, const httplib::Request& request,
   if (!TakeWatcher(response)) return;
   response.set_chunked_content_provider(
       "text/event-stream",
-      [this, hosts, watch](size_t, httplib::DataSink& sink) {
+      [this, hosts, watch, caller = CallerOf(request)](size_t, httplib::DataSink& sink) {
         auto tell = [&](const pb::Change* change) {
           std::string text = ": still here\n\n";
           if (change != nullptr) {
@@ -328,7 +331,8 @@ void RestDoor::ServeWatch(bool hosts, const httplib::Request& request,
           }
           return sink.write(text.data(), text.size());
         };
-        service_->Watch(hosts ? Service::Watched::kHosts : Service::Watched::kClaims, watch, tell);
+        service_->Watch(caller, hosts ? Service::Watched::kHosts : Service::Watched::kClaims, watch,
+                        tell);
         return false;
       },
       [this](bool) { watchers_.fetch_sub(1); });
@@ -341,9 +345,10 @@ void RestDoor::AddEvents() {
                             ? request.get_header_value("Last-Event-ID")
                             : request.get_param_value("after");
     std::from_chars(given.data(), given.data() + given.size(), after);
+    std::optional<std::string> by = CallerOf(request).by();
     if (request.get_param_value("watch") != "1") {
       pb::EventList list;
-      for (pb::Event& event : service_->controller().EventsAfter(after, 0))
+      for (pb::Event& event : service_->controller().EventsAfter(&after, 0, by))
         *list.add_events() = std::move(event);
       return Say(response, 200, list);
     }
@@ -351,11 +356,11 @@ void RestDoor::AddEvents() {
     auto seen = std::make_shared<uint64_t>(after);
     response.set_chunked_content_provider(
         "text/event-stream",
-        [this, seen](size_t, httplib::DataSink& sink) {
+        [this, seen, by](size_t, httplib::DataSink& sink) {
           constexpr Ms kSilence = 2000;  // then a comment shows whether anybody still listens
           std::string text;
-          for (const pb::Event& event : service_->controller().EventsAfter(*seen, kSilence)) {
-            *seen = event.number();
+          for (const pb::Event& event :
+               service_->controller().EventsAfter(seen.get(), kSilence, by)) {
             std::string json = ToJson(event);
             text += "id: " + std::to_string(event.number()) + "\ndata: " + json + "\n\n";
           }
@@ -375,7 +380,7 @@ void RestDoor::AddProbes() {
   server_->Get("/healthz", text("text/plain", [] { return std::string("ok\n"); }));
   server_->Get("/readyz", text("text/plain", [this] {
                  pb::HostList list;  // answered by the core: it is alive and its store too
-                 service_->ListHosts(&list);
+                 service_->ListHosts({}, &list);
                  // Ready all the same: hosts and readers are answered.
                  std::string fault = service_->controller().store_fault();
                  return fault.empty() ? std::string("ready\n")
@@ -398,16 +403,12 @@ Status RestDoor::Open(const std::string& host, int port) {
     int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   });
-  std::string wanted = "Bearer " + token_;
   server_->set_pre_routing_handler(
-      [this, wanted](const httplib::Request& request, httplib::Response& response) {
+      [this](const httplib::Request& request, httplib::Response& response) {
         static const std::set<std::string> open = {"/healthz", "/readyz", "/v1/pool"};
-        if (token_.empty() || open.count(request.path) != 0)
+        if (open.count(request.path) != 0 ||
+            callers_.Recognise(request.get_header_value("Authorization")))
           return httplib::Server::HandlerResponse::Unhandled;
-        std::string given = request.get_header_value("Authorization");
-        Hash256 a = Sha256(std::as_bytes(std::span(given))),
-                b = Sha256(std::as_bytes(std::span(wanted)));
-        if (SameBytes(a, b)) return httplib::Server::HandlerResponse::Unhandled;
         Say(response, Failed(401, "unauthenticated", "the token is wrong", "Authorization",
                              "send 'Authorization: Bearer TOKEN'"));
         return httplib::Server::HandlerResponse::Handled;

@@ -19,8 +19,8 @@ namespace farcall::pool {
 
 class RestDoor {
  public:
-  //   token  of users; empty: none is wanted
-  RestDoor(Service* service, std::string token, const TlsFiles& tls);
+  // `callers` outlives this.
+  RestDoor(Service* service, const Callers& callers, const TlsFiles& tls);
   ~RestDoor();
 
   //   Errors  kUnavailable
@@ -29,6 +29,7 @@ class RestDoor {
   void Close();
 
  private:
+  Caller CallerOf(const httplib::Request& request) const;
   void AddRoutes();
   void AddEvents();
   void AddProbes();
@@ -37,7 +38,7 @@ class RestDoor {
   void ServeWatch(bool hosts, const httplib::Request& request, httplib::Response& response);
 
   Service* const service_;
-  const std::string token_;
+  const Callers& callers_;
   std::unique_ptr<httplib::Server> server_;
   std::thread thread_;
   int port_ = 0;

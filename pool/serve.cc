@@ -28,7 +28,8 @@ Status CheckAddress(const std::string& address, bool has_token, HostPort* parsed
   if (!parts.ok()) return parts.status();
   if (!has_token && !server::IsLoopbackUrl("tcp://" + address))
     return {Code::kInvalid,
-            "listen '" + address + "': an address other than the loopback needs --token-file"};
+            "listen '" + address + "': an address other than the loopback needs --token-file or "
+                "--token-verifier"};
   *parsed = *parts;
   return {};
 }
@@ -43,10 +44,11 @@ int ServePool(const PoolServeOptions& options,
   sigaddset(&signals, SIGINT);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  const Callers callers(options.token, options.clients);
   HostPort data, rest, grpc;
   for (auto [address, parsed] :
        {std::pair(&options.listen, &data), {&options.rest, &rest}, {&options.grpc, &grpc}})
-    if (Status checked = CheckAddress(*address, !options.token.empty(), parsed); !checked.ok())
+    if (Status checked = CheckAddress(*address, callers.wants_token(), parsed); !checked.ok())
       return Fail(server::kExitUsage, checked.message());
 
   if (Status checked = CheckTls(options.tls); !checked.ok())
@@ -55,12 +57,12 @@ int ServePool(const PoolServeOptions& options,
   Loaded loaded;
   Result<std::unique_ptr<Store>> store = Store::Open(options.store, &loaded);
   if (!store.ok()) return Fail(server::kExitFailure, store.status().message());
-  Controller controller(std::move(*store), loaded, options.timing);
+  Controller controller(std::move(*store), loaded, options.timing, options.limits);
   Service service(&controller, {loaded.pool, loaded.key, options.spread, "", ""});
-  GrpcDoor grpc_door(&service, {options.grpc, options.token,
+  GrpcDoor grpc_door(&service, {options.grpc, callers,
                                 options.join_token.empty() ? options.token : options.join_token,
                                 loaded.pool, PublicHalf(loaded.key), options.tls});
-  RestDoor rest_door(&service, options.token, options.tls);
+  RestDoor rest_door(&service, callers, options.tls);
   DataPort data_port(&service, options.token);
   Status opened = data_port.Open("tcp://" + options.listen);
   if (opened.ok()) opened = grpc_door.Open();

@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "pool/core/core.h"
 #include "pool/tls.h"
 #include "proto/status.h"
+#include "proto/token.h"
 
 namespace farcall::pool {
 
@@ -16,11 +18,13 @@ struct PoolServeOptions {
   std::string rest = "127.0.0.1:7719";
   std::string grpc = "127.0.0.1:7720";
   std::string store;       // path of the SQLite file
-  std::string token;       // of users
+  std::string token;       // the operator's; also the clients', where there are no others
+  std::vector<TokenVerifier> clients;  // of their tokens: each is a tenant
   std::string join_token;  // of hosts; empty: `token`
   TlsFiles tls;            // of REST and gRPC
   bool spread = false;
   Timing timing;
+  Limits limits;
 };
 
 // Serves until a signal; the process's exit code. `ready` is called with the REST URL and the ready

@@ -33,6 +33,8 @@ Outcome Of(const Refusal& refusal) {
       return Failed(404, "not_found", refusal.message, refusal.field, refusal.hint);
     case RefusalCode::kConflict:
       return Failed(409, "conflict", refusal.message, refusal.field, refusal.hint);
+    case RefusalCode::kTooMany:
+      return Failed(429, "too_many", refusal.message, refusal.field, refusal.hint);
     case RefusalCode::kUnavailable:
       return Failed(503, "unavailable", refusal.message, refusal.field, refusal.hint);
     default:
@@ -43,6 +45,11 @@ Outcome Of(const Refusal& refusal) {
 Outcome NoClaim(const std::string& id) {
   return Failed(404, "not_found", "there is no claim '" + id.substr(0, 64) + "'", "id",
                 "farcall pool list shows them");
+}
+
+Outcome NotTheirs() {
+  return Failed(403, "forbidden", "this is the pool's operator's", "Authorization",
+                "the token of farcall pool serve --token-file may");
 }
 
 std::optional<uint64_t> IfRevision(uint64_t revision) {
@@ -68,58 +75,63 @@ void Service::SetAddresses(std::string grpc, std::string data) {
   options_.data = std::move(data);
 }
 
-Outcome Service::Told(const std::string& id, pb::Claim* claim) {
+Outcome Service::Told(const Caller& caller, const std::string& id, pb::Claim* claim) {
   Host host;
   std::optional<Claim> found = controller_->Find(id, &host);
-  if (!found) return NoClaim(id);
+  if (!found || !caller.Sees(found->tenant)) return NoClaim(id);
   *claim = ToProto(*found, found->host.empty() ? nullptr : &host);
   return {};
 }
 
-Outcome Service::Request(const pb::ClaimRequest& request, pb::Claim* claim) {
+Outcome Service::Request(const Caller& caller, const pb::ClaimRequest& request, pb::Claim* claim) {
   RequestClaim event;
   if (std::optional<Refusal> wrong = ToAsk(request, options_.spread, &event.ask)) return Of(*wrong);
   if (request.wait_ms() < 0 || request.wait_ms() > kLongestWait)
     return Failed(400, "invalid", "wait_ms " + std::to_string(request.wait_ms()) + ": 0 to 60000",
                   "wait_ms");
   event.id = "c-" + Random(16);
+  event.tenant = caller.tenant;
   event.owner = request.owner();
   event.idempotency_key = request.idempotency_key();
   event.now_unix = UnixSeconds();
   Effects effects = controller_->Apply(event);
   if (effects.refusal) return Of(*effects.refusal);
   if (request.wait_ms() != 0) controller_->WaitBound(effects.claim, request.wait_ms());
-  return Told(effects.claim, claim);
+  return Told(caller, effects.claim, claim);
 }
 
-Outcome Service::Update(const pb::ClaimChange& request, pb::Claim* claim) {
+Outcome Service::Update(const Caller& caller, const pb::ClaimChange& request, pb::Claim* claim) {
   ChangeClaim change;
   if (std::optional<Refusal> wrong = ToChange(request, &change)) return Of(*wrong);
+  change.by = caller.by();
   Ms wait = request.has_wait_ms() ? request.wait_ms() : kChangeWait;
   if (wait < 0 || wait > kLongestWait)
     return Failed(400, "invalid", "wait_ms " + std::to_string(wait) + ": 0 to 60000", "wait_ms");
   Effects effects = controller_->Apply(change);
   if (effects.refusal) return Of(*effects.refusal);
-  if (effects.quota == 0) return Told(effects.claim, claim);  // no host has to be asked
+  if (effects.quota == 0) return Told(caller, effects.claim, claim);  // no host has to be asked
   std::optional<Claim> after = controller_->WaitUntil(effects.claim, wait, [&](const Claim& told) {
     return !told.before || told.quota != effects.quota;
   });
   if (after && after->refused_quota == effects.quota)
     return Failed(409, "refused", "its host: " + after->change_refused, "", "nothing has changed");
-  return Told(effects.claim, claim);
+  return Told(caller, effects.claim, claim);
 }
 
-Outcome Service::Get(const pb::ClaimName& name, pb::Claim* claim) {
-  return Told(name.id(), claim);
+Outcome Service::Get(const Caller& caller, const pb::ClaimName& name, pb::Claim* claim) {
+  return Told(caller, name.id(), claim);
 }
 
-Outcome Service::List(const pb::ListClaimsRequest& request, pb::ClaimList* list) {
+Outcome Service::List(const Caller& caller, const pb::ListClaimsRequest& request, pb::ClaimList* list) {
   uint32_t limit = request.limit() == 0 ? kDefaultPage : std::min(request.limit(), kMostPage);
   controller_->Read([&](const Core& core, Ms) {
-    list->set_total(static_cast<uint32_t>(core.claims().size()));
+    list->set_total(static_cast<uint32_t>(
+        std::count_if(core.claims().begin(), core.claims().end(),
+                      [&](const auto& claim) { return caller.Sees(claim.second.tenant); })));
     for (auto at = core.claims().upper_bound(request.page_token()); at != core.claims().end();
          ++at) {
       const Claim& claim = at->second;
+      if (!caller.Sees(claim.tenant)) continue;
       if (!request.state().empty() && ToText(claim.state) != request.state()) continue;
       if (list->claims_size() == static_cast<int>(limit)) {
         list->set_next_page_token(list->claims(list->claims_size() - 1).id());
@@ -132,22 +144,22 @@ Outcome Service::List(const pb::ListClaimsRequest& request, pb::ClaimList* list)
   return {};
 }
 
-Outcome Service::Release(const pb::ClaimName& name, pb::Claim* claim) {
-  Effects effects =
-      controller_->Apply(ReleaseClaim{name.id(), "asked for", IfRevision(name.if_revision())});
-  return effects.refusal ? Of(*effects.refusal) : Told(name.id(), claim);
+Outcome Service::Release(const Caller& caller, const pb::ClaimName& name, pb::Claim* claim) {
+  Effects effects = controller_->Apply(
+      ReleaseClaim{name.id(), "asked for", IfRevision(name.if_revision()), caller.by()});
+  return effects.refusal ? Of(*effects.refusal) : Told(caller, name.id(), claim);
 }
 
-Outcome Service::Renew(const pb::ClaimName& name, pb::Claim* claim) {
-  Effects effects = controller_->Apply(RenewClaim{name.id()});
-  return effects.refusal ? Of(*effects.refusal) : Told(name.id(), claim);
+Outcome Service::Renew(const Caller& caller, const pb::ClaimName& name, pb::Claim* claim) {
+  Effects effects = controller_->Apply(RenewClaim{name.id(), caller.by()});
+  return effects.refusal ? Of(*effects.refusal) : Told(caller, name.id(), claim);
 }
 
-Outcome Service::Explain(const pb::ClaimName& name, pb::Explanation* told) {
+Outcome Service::Explain(const Caller& caller, const pb::ClaimName& name, pb::Explanation* told) {
   Outcome outcome = NoClaim(name.id());
   controller_->Read([&](const Core& core, Ms) {
     const Claim* claim = core.Find(name.id());
-    if (claim == nullptr) return;
+    if (claim == nullptr || !caller.Sees(claim->tenant)) return;
     *told = ToProto(core.Explain(*claim));
     outcome = {};
   });
@@ -164,19 +176,20 @@ void Service::Lead(const Controller::Seat& seat, pb::Connection* connection) {
   connection->set_expires(lease.expires);
 }
 
-Outcome Service::Connect(const pb::ClaimName& name, pb::Connection* connection) {
+Outcome Service::Connect(const Caller& caller, const pb::ClaimName& name, pb::Connection* connection) {
   if (std::optional<Controller::Seat> seat = controller_->FindSeat(name.id())) {
+    if (!caller.Sees(seat->tenant)) return NoClaim(name.id());
     Lead(*seat, connection);
     return {};
   }
   std::optional<Claim> claim = controller_->Find(name.id());
-  if (!claim) return NoClaim(name.id());
+  if (!claim || !caller.Sees(claim->tenant)) return NoClaim(name.id());
   return Failed(409, "not_bound",
                 "claim '" + claim->id + "' is " + std::string(ToText(claim->state)), "id",
                 "ask :explain why");
 }
 
-Outcome Service::Plan(const pb::ClaimRequest& request, pb::Explanation* told) {
+Outcome Service::Plan(const Caller& caller, const pb::ClaimRequest& request, pb::Explanation* told) {
   Ask ask;
   if (std::optional<Refusal> wrong = ToAsk(request, options_.spread, &ask)) return Of(*wrong);
   controller_->Read([&](const Core& core, Ms) {
@@ -191,14 +204,14 @@ Outcome Service::Plan(const pb::ClaimRequest& request, pb::Explanation* told) {
   return {};
 }
 
-Outcome Service::ListHosts(pb::HostList* list) {
+Outcome Service::ListHosts(const Caller&, pb::HostList* list) {
   controller_->Read([&](const Core& core, Ms now) {
     for (const auto& [name, host] : core.hosts()) *list->add_hosts() = ToProto(host, now);
   });
   return {};
 }
 
-Outcome Service::ListGpus(pb::GpuList* list) {
+Outcome Service::ListGpus(const Caller&, pb::GpuList* list) {
   controller_->Read([&](const Core& core, Ms) {
     for (const auto& [name, host] : core.hosts())
       for (uint32_t i = 0; i < host.gpus.size(); ++i)
@@ -207,7 +220,9 @@ Outcome Service::ListGpus(pb::GpuList* list) {
   return {};
 }
 
-Outcome Service::ChangeHost(const pb::HostName& name, SetHost::Verb verb, pb::Host* told) {
+Outcome Service::ChangeHost(const Caller& caller, const pb::HostName& name, SetHost::Verb verb,
+                            pb::Host* told) {
+  if (!caller.is_operator) return NotTheirs();
   Effects effects = controller_->Apply(SetHost{name.name(), verb, IfRevision(name.if_revision())});
   if (effects.refusal) return Of(*effects.refusal);
   controller_->Read([&](const Core& core, Ms now) {
@@ -222,7 +237,8 @@ void Service::NoteStatus(const std::string& host, control::v1::ServerStatus stat
   statuses_[host] = {std::move(status), std::chrono::steady_clock::now()};
 }
 
-Outcome Service::GetStatus(pb::PoolStatus* status) {
+Outcome Service::GetStatus(const Caller& caller, pb::PoolStatus* status) {
+  if (!caller.is_operator) return NotTheirs();
   controller_->Read([&](const Core& core, Ms now) {
     for (const auto& [name, host] : core.hosts()) {
       pb::HostStatus* told = status->add_hosts();
@@ -243,13 +259,15 @@ Outcome Service::GetStatus(pb::PoolStatus* status) {
   return {};
 }
 
-uint64_t Service::TellAll(Watched what, const std::string& name, const Tell& tell, bool* goes_on) {
+uint64_t Service::TellAll(const Caller& caller, Watched what, const std::string& name,
+                          const Tell& tell, bool* goes_on) {
   std::vector<pb::Change> all(1);
   uint64_t number = 0;
   controller_->Read([&](const Core& core, Ms now) {
     number = controller_->LastChange();
     for (const auto& [id, claim] : core.claims()) {
       if (what != Watched::kClaims || (!name.empty() && id != name)) continue;
+      if (!caller.Sees(claim.tenant)) continue;
       auto host = core.hosts().find(claim.host);
       *all.emplace_back().mutable_claim() =
           ToProto(claim, host == core.hosts().end() ? nullptr : &host->second);
@@ -269,14 +287,15 @@ uint64_t Service::TellAll(Watched what, const std::string& name, const Tell& tel
   return number;
 }
 
-void Service::Watch(Watched what, const pb::WatchRequest& request, const Tell& tell) {
+void Service::Watch(const Caller& caller, Watched what, const pb::WatchRequest& request,
+                    const Tell& tell) {
   constexpr Ms kSilence = 1000;
   uint64_t seen = request.after();
   bool goes_on = true;
   while (goes_on && !controller_->is_stopping()) {
     std::optional<Controller::Changes> changes = controller_->ChangesAfter(seen, kSilence);
     if (!changes) {
-      seen = TellAll(what, request.name(), tell, &goes_on);
+      seen = TellAll(caller, what, request.name(), tell, &goes_on);
       continue;
     }
     if (changes->empty()) goes_on = tell(nullptr);
@@ -285,6 +304,7 @@ void Service::Watch(Watched what, const pb::WatchRequest& request, const Tell& t
       bool is_claims = change->kind() != "host";
       const std::string& id = is_claims ? change->claim().id() : change->host().name();
       if (is_claims != (what == Watched::kClaims)) continue;
+      if (is_claims && !caller.Sees(change->claim().tenant())) continue;
       if (request.name().empty() || id == request.name()) goes_on = goes_on && tell(change.get());
     }
   }
@@ -301,7 +321,7 @@ void Service::SetRest(std::string url) {
   options_.rest = std::move(url);
 }
 
-Outcome Service::GetInfo(pb::Info* info) {
+Outcome Service::GetInfo(const Caller&, pb::Info* info) {
   std::lock_guard lock(mutex_);
   info->set_pool(options_.pool);
   info->set_term(controller_->term());
@@ -346,9 +366,18 @@ std::string Service::Metrics() {
   return text;
 }
 
+bool Service::MaySee(const Caller& caller, const std::string& claim) {
+  if (caller.is_operator) return true;
+  if (std::optional<Controller::Seat> seat = controller_->FindSeat(claim))
+    return caller.Sees(seat->tenant);
+  std::optional<Claim> found = controller_->Find(claim);
+  return found && caller.Sees(found->tenant);
+}
+
 Outcome Service::ClaimOfRun(const std::string& run, const std::string& owner, const Ask& ask,
-                            std::string* id) {
+                            std::string* id, const Caller& caller) {
   RequestClaim event;
+  event.tenant = caller.tenant;
   event.id = "c-" + Random(16);
   event.owner = owner;
   event.idempotency_key = run;

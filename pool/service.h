@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "pool/callers.h"
 #include "pool/controller.h"
 #include "pool/convert.h"
 
@@ -36,42 +37,51 @@ class Service {
   void SetAddresses(std::string grpc, std::string data);
   void SetRest(std::string url);
 
-  Outcome Request(const pb::ClaimRequest& request, pb::Claim* claim);
-  Outcome Get(const pb::ClaimName& name, pb::Claim* claim);
-  Outcome List(const pb::ListClaimsRequest& request, pb::ClaimList* list);
-  Outcome Update(const pb::ClaimChange& request, pb::Claim* claim);
-  Outcome Release(const pb::ClaimName& name, pb::Claim* claim);
-  Outcome Renew(const pb::ClaimName& name, pb::Claim* claim);
-  Outcome Explain(const pb::ClaimName& name, pb::Explanation* told);
-  Outcome Connect(const pb::ClaimName& name, pb::Connection* connection);
-  Outcome Plan(const pb::ClaimRequest& request, pb::Explanation* told);
-  Outcome ListHosts(pb::HostList* list);
-  Outcome ListGpus(pb::GpuList* list);
-  Outcome ChangeHost(const pb::HostName& name, SetHost::Verb verb, pb::Host* host);
-  Outcome GetInfo(pb::Info* info);
+  // For a tenant there are its own claims only: of others' it hears "not found", as if they did not
+  // exist. Hosts and what runs on them are the operator's to change and to see.
+  Outcome Request(const Caller& caller, const pb::ClaimRequest& request, pb::Claim* claim);
+  Outcome Get(const Caller& caller, const pb::ClaimName& name, pb::Claim* claim);
+  Outcome List(const Caller& caller, const pb::ListClaimsRequest& request, pb::ClaimList* list);
+  Outcome Update(const Caller& caller, const pb::ClaimChange& request, pb::Claim* claim);
+  Outcome Release(const Caller& caller, const pb::ClaimName& name, pb::Claim* claim);
+  Outcome Renew(const Caller& caller, const pb::ClaimName& name, pb::Claim* claim);
+  Outcome Explain(const Caller& caller, const pb::ClaimName& name, pb::Explanation* told);
+  Outcome Connect(const Caller& caller, const pb::ClaimName& name, pb::Connection* connection);
+  Outcome Plan(const Caller& caller, const pb::ClaimRequest& request, pb::Explanation* told);
+  Outcome ListHosts(const Caller& caller, pb::HostList* list);
+  Outcome ListGpus(const Caller& caller, pb::GpuList* list);
+  Outcome ChangeHost(const Caller& caller, const pb::HostName& name, SetHost::Verb verb,
+                     pb::Host* host);
+  Outcome GetInfo(const Caller& caller, pb::Info* info);
   // What a host has told of itself, and of all of them.
   void NoteStatus(const std::string& host, control::v1::ServerStatus status);
-  Outcome GetStatus(pb::PoolStatus* status);
+  Outcome GetStatus(const Caller& caller, pb::PoolStatus* status);
   // Tells of all claims (or hosts), then of each change, until `tell` says false; of silence too,
   // by nullptr, so that it can look whether somebody still listens. Numbers: pool.proto's Change.
   enum class Watched { kClaims, kHosts };
   using Tell = std::function<bool(const pb::Change*)>;
-  void Watch(Watched what, const pb::WatchRequest& request, const Tell& tell);
+  void Watch(const Caller& caller, Watched what, const pb::WatchRequest& request, const Tell& tell);
   // The doors but pool://: REST's, gRPC's.
   std::vector<std::string> doors() const;
   std::string Metrics();
 
   // The claim of a program that says HELLO; `run` names its farcall run.
   Outcome ClaimOfRun(const std::string& run, const std::string& owner, const Ask& ask,
-                     std::string* id);
+                     std::string* id, const Caller& caller = {true, ""});
+  // For pool://, which has asked by MaySee whose it is.
+  Outcome Explain(const pb::ClaimName& name, pb::Explanation* told) {
+    return Explain({true, ""}, name, told);
+  }
+  bool MaySee(const Caller& caller, const std::string& claim);
   // Endpoints and a lease of a claim that can be used.
   void Lead(const Controller::Seat& seat, pb::Connection* connection);
   Controller& controller() { return *controller_; }
   bool spread() const { return options_.spread; }
 
  private:
-  Outcome Told(const std::string& id, pb::Claim* claim);
-  uint64_t TellAll(Watched what, const std::string& name, const Tell& tell, bool* goes_on);
+  Outcome Told(const Caller& caller, const std::string& id, pb::Claim* claim);
+  uint64_t TellAll(const Caller& caller, Watched what, const std::string& name, const Tell& tell,
+                   bool* goes_on);
 
   Controller* const controller_;
   mutable std::mutex mutex_;  // of the rest

@@ -32,7 +32,7 @@ namespace {
 
 struct Flags {
   pool::PoolServeOptions options;
-  std::string token_file, join_token_file, placer = "pack", device = "cpu";
+  std::string token_file, token_verifier, join_token_file, placer = "pack", device = "cpu";
   double settle_seconds = 10;
 };
 
@@ -57,6 +57,10 @@ int Serve(Flags& flags) {
   pool::PoolServeOptions& options = flags.options;
   if (Status read = ReadPoolToken(flags.token_file, &options.token); !read.ok())
     return Fail(read.message());
+  if (!flags.token_verifier.empty())
+    if (Status read = server::ReadTokenVerifiers(flags.token_verifier, &options.clients);
+        !read.ok())
+      return Fail(read.message());
   if (!flags.join_token_file.empty()) {
     Result<std::string> token = server::ReadTokenFile(flags.join_token_file);
     if (!token.ok()) return Fail(token.status().message());
@@ -160,7 +164,15 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
                       "its SQLite file (default: pool.db in /run/farcall, $XDG_RUNTIME_DIR/farcall "
                       "or /tmp/farcall-UID: gone when the machine restarts)");
   command->add_option("--token-file", flags->token_file,
-                      "file whose first line programs and people must know");
+                      "file whose first line is the operator's token, which may do everything");
+  command->add_option("--token-verifier", flags->token_verifier,
+                      "file of verifiers that `farcall token new --verifier` made: the clients' "
+                      "tokens, of whom each sees its own claims only");
+  command
+      ->add_option("--max-tenant-claims", flags->options.limits.tenant_claims,
+                   "claims that a client's token may have at once, those that wait included")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
   command->add_option("--join-token-file", flags->join_token_file,
                       "file whose first line hosts must know (default: the same)");
   command->add_option("--tls-cert", flags->options.tls.certificate,

@@ -50,7 +50,8 @@ void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now) {
     claim.granted_until = claim.was_granted ? After(now, OrphanAfter(claim.ask.hold_ms)) : 0;
     revision_ = std::max(revision_, claim.revision);
     last_order_ = std::max(last_order_, claim.order);
-    if (!claim.idempotency_key.empty()) by_key_[claim.idempotency_key] = id;
+    if (!claim.idempotency_key.empty()) by_key_[{claim.tenant, claim.idempotency_key}] = id;
+    if (!IsOver(claim.state)) ++tenants_[claim.tenant].claims;
     if (HoldsCapacity(claim.state)) {
       auto [host, is_new] = hosts_.try_emplace(claim.host);
       if (is_new) {
@@ -87,7 +88,7 @@ Effects Core::Apply(const Event& event, Ms now) {
 }
 
 void Core::On(const RequestClaim& event) {
-  if (auto known = by_key_.find(event.idempotency_key);
+  if (auto known = by_key_.find({event.tenant, event.idempotency_key});
       !event.idempotency_key.empty() && known != by_key_.end() &&
       !(event.is_run && IsOver(claims_.at(known->second).state))) {
     if (!event.is_run && claims_.at(known->second).ask != event.ask)
@@ -100,24 +101,58 @@ void Core::On(const RequestClaim& event) {
   if (!wrong.empty()) return Refuse(RefusalCode::kInvalid, wrong, field);
   if (event.id.empty() || claims_.count(event.id) != 0)
     return Refuse(RefusalCode::kConflict, "there is a claim '" + event.id + "' already", "id");
+  if (!TakeOne(event.tenant)) return;
   Claim& claim = claims_[event.id];
   claim.id = event.id;
+  claim.tenant = event.tenant;
   claim.owner = event.owner;
   claim.idempotency_key = event.idempotency_key;
   claim.ask = event.ask;
   claim.created_unix = event.now_unix;
   claim.created = claim.since = now_;
   claim.order = ++last_order_;
-  if (!claim.idempotency_key.empty()) by_key_[claim.idempotency_key] = claim.id;
+  if (!claim.idempotency_key.empty()) by_key_[{claim.tenant, claim.idempotency_key}] = claim.id;
   Enqueue(claim);
   Store(claim);
   Arm(claim);
   effects_->claim = claim.id;
 }
 
-Claim* Core::Named(const std::string& id, const std::optional<uint64_t>& if_revision) {
+bool Core::TakeOne(const std::string& tenant) {
+  if (claims_.size() >= limits_.claims) {
+    Refuse(RefusalCode::kTooMany,
+           "the pool knows " + std::to_string(claims_.size()) + " claims, which is all it can", "",
+           "those that are over are forgotten after an hour");
+    return false;
+  }
+  TenantUse& use = tenants_[tenant];
+  if (!tenant.empty()) {
+    if (use.claims >= limits_.tenant_claims) {
+      Refuse(RefusalCode::kTooMany,
+             "claims: this token has " + std::to_string(use.claims) + " of " +
+                 std::to_string(limits_.tenant_claims),
+             "", "release one, or let the pool's operator raise --max-tenant-claims");
+      return false;
+    }
+    const Ms cost = 60'000 / std::max(limits_.tenant_per_minute, 1u);
+    const Ms paid = std::max(use.paid_until, now_) + cost;
+    if (paid - now_ > cost * limits_.tenant_claims) {
+      Refuse(RefusalCode::kTooMany,
+             "claims: this token asks for more than " + std::to_string(limits_.tenant_per_minute) +
+                 " a minute",
+             "", "try again in " + std::to_string(cost) + " ms");
+      return false;
+    }
+    use.paid_until = paid;
+  }
+  ++use.claims;
+  return true;
+}
+
+Claim* Core::Named(const std::string& id, const std::optional<std::string>& by,
+                   const std::optional<uint64_t>& if_revision) {
   auto found = claims_.find(id);
-  if (found == claims_.end()) {
+  if (found == claims_.end() || (by && found->second.tenant != *by)) {
     Refuse(RefusalCode::kNotFound, "there is no claim '" + id + "'", "id",
            "farcall pool list shows them");
     return nullptr;
@@ -134,7 +169,7 @@ Claim* Core::Named(const std::string& id, const std::optional<uint64_t>& if_revi
 }
 
 void Core::On(const ReleaseClaim& event) {
-  Claim* named = Named(event.id, event.if_revision);
+  Claim* named = Named(event.id, event.by, event.if_revision);
   if (named == nullptr) return;
   Claim& claim = *named;
   if (IsOver(claim.state)) return;  // once more is no error
@@ -148,15 +183,12 @@ void Core::On(const ReleaseClaim& event) {
 }
 
 void Core::On(const RenewClaim& event) {
-  auto found = claims_.find(event.id);
-  if (found == claims_.end() || IsOver(found->second.state))
-    return Refuse(found == claims_.end() ? RefusalCode::kNotFound : RefusalCode::kConflict,
-                  found == claims_.end() ? "there is no claim '" + event.id + "'"
-                                         : "claim '" + event.id + "' is over",
-                  "id");
-  found->second.renewed = now_;
-  effects_->claim = event.id;
-  Arm(found->second);
+  Claim* claim = Named(event.id, event.by, std::nullopt);
+  if (claim == nullptr) return;
+  if (IsOver(claim->state))
+    return Refuse(RefusalCode::kConflict, "claim '" + event.id + "' is over", "id");
+  claim->renewed = now_;
+  Arm(*claim);
 }
 
 void Core::On(const Tick&) {
@@ -190,6 +222,7 @@ void Core::Move(Claim& claim, ClaimState to, const std::string& reason) {
     DropKept(claim.id, holds);
   }
   if (held && !holds) Hold(claim, false);
+  if (IsOver(to)) --tenants_.at(claim.tenant).claims;
   claim.state = to;
   claim.since = now_;
   claim.reason = reason;
@@ -230,8 +263,8 @@ void Core::Expire(Claim& claim) {
       claim.ask.lifetime_ms != 0 && now_ >= After(claim.created, claim.ask.lifetime_ms);
   if (IsOver(claim.state)) {
     effects_->claims.erase(claim.id);
-    effects_->erased_claims.insert(claim.id);
-    auto key = by_key_.find(claim.idempotency_key);
+    effects_->erased_claims.emplace(claim.id, claim.tenant);
+    auto key = by_key_.find({claim.tenant, claim.idempotency_key});
     if (key != by_key_.end() && key->second == claim.id) by_key_.erase(key);
     claims_.erase(std::string(claim.id));
     return;
@@ -344,7 +377,9 @@ void Core::Store(Host& host) {
 
 void Core::Say(std::string kind, const std::string& claim, const std::string& host,
                std::string text) {
-  effects_->happenings.push_back({std::move(kind), claim, host, std::move(text)});
+  const Claim* of = Find(claim);
+  effects_->happenings.push_back({std::move(kind), claim, host, std::move(text),
+                                  of == nullptr ? std::string() : of->tenant});
 }
 
 void Core::Refuse(RefusalCode code, std::string message, std::string field, std::string hint) {

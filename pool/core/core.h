@@ -31,6 +31,14 @@ struct Timing {
   Ms aging = 60'000;          // waiting, before a place is kept free for a claim; kNever: none is
 };
 
+// What one tenant, and all together, may take of the controller.
+struct Limits {
+  uint32_t tenant_claims = 64;        // that are not over; also what may come at once
+  uint32_t tenant_per_minute = 240;   // as they come in the long run
+  size_t claims = 200'000, hosts = 10'000;  // in all, those that are over too
+  uint32_t adopted = 4096;            // by one host in a controller's life
+};
+
 // The time after which a host has surely given a claim up: its clock may run a tenth slower.
 constexpr Ms OrphanAfter(Ms hold) {
   return hold + hold / 10 + 2000;
@@ -39,22 +47,26 @@ constexpr Ms OrphanAfter(Ms hold) {
 // ---- Events
 
 struct RequestClaim {
-  std::string id, owner, idempotency_key;
+  std::string id, tenant, owner, idempotency_key;
   Ask ask;
   int64_t now_unix = 0;
   // The key is a run's: whatever it asks for, it has one claim, and a new one after that is over.
   bool is_run = false;
 };
+// `by`, of these three: the tenant who asks, for whom others' claims do not exist; nullopt: may all.
 struct ReleaseClaim {
   std::string id, reason;
   std::optional<uint64_t> if_revision;
+  std::optional<std::string> by = std::nullopt;
 };
 struct RenewClaim {
   std::string id;
+  std::optional<std::string> by = std::nullopt;
 };
 // Of a claim that waits or is held: what is not given stays. Its host has the last word.
 struct ChangeClaim {
   std::string id;
+  std::optional<std::string> by;
   std::optional<uint64_t> if_revision;
   std::optional<uint64_t> memory_bytes, net_bytes_per_s;
   std::optional<uint32_t> share_milli, limit_milli, seats;
@@ -82,7 +94,7 @@ using Event = std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, 
 
 // ---- Effects
 
-enum class RefusalCode : uint8_t { kInvalid, kNotFound, kConflict, kUnavailable };
+enum class RefusalCode : uint8_t { kInvalid, kNotFound, kConflict, kTooMany, kUnavailable };
 struct Refusal {
   RefusalCode code = RefusalCode::kInvalid;
   std::string message, field, hint;
@@ -93,9 +105,11 @@ struct Answer {
 };
 struct Happening {  // a line of /v1/events
   std::string kind, claim, host, text;
+  std::string tenant = "";  // of the claim
 };
 struct Effects {
-  std::set<std::string> claims, hosts, erased_claims;  // to be stored, or no longer
+  std::set<std::string> claims, hosts;               // to be stored
+  std::map<std::string, std::string> erased_claims;  // no longer; and their tenants
   // Changed by what a host has told and will tell again: may be stored later.
   std::set<std::string> told_claims;
   // Changed in what is not stored.
@@ -118,7 +132,8 @@ struct Explanation {
 
 class Core {
  public:
-  explicit Core(const Timing& timing = {}) : timing_(timing) {}
+  explicit Core(const Timing& timing = {}, const Limits& limits = {})
+      : timing_(timing), limits_(limits) {}
 
   // What the store held, before the first event: the clock starts anew for all of it.
   void Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now);
@@ -214,14 +229,24 @@ class Core {
   void Store(Host& host);
   void Say(std::string kind, const std::string& claim, const std::string& host, std::string text);
   // The claim that a caller names, if it is still of that revision; else refuses.
-  Claim* Named(const std::string& id, const std::optional<uint64_t>& if_revision);
+  Claim* Named(const std::string& id, const std::optional<std::string>& by,
+               const std::optional<uint64_t>& if_revision);
+  // One more claim of the tenant; or refuses.
+  bool TakeOne(const std::string& tenant);
   void Refuse(RefusalCode code, std::string message, std::string field = "", std::string hint = "");
 
   const Timing timing_;
+  const Limits limits_;
   Ms now_ = 0, settled_at_ = 0;
   std::map<std::string, Claim> claims_;
   Hosts hosts_;
-  std::map<std::string, std::string> by_key_;  // idempotency key -> claim
+  // (tenant, idempotency key) -> claim
+  std::map<std::pair<std::string, std::string>, std::string> by_key_;
+  struct TenantUse {
+    uint32_t claims = 0;  // that are not over
+    Ms paid_until = 0;    // each claim costs some time; so much may be borrowed
+  };
+  std::map<std::string, TenantUse> tenants_;
   std::map<std::string, Shape> shapes_;
   std::set<std::string> new_shapes_;  // with a claim that no pass has seen
   size_t pending_count_ = 0;

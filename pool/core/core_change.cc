@@ -33,7 +33,7 @@ Ask Changed(Ask ask, const ChangeClaim& change) {
 }  // namespace
 
 void Core::On(const ChangeClaim& event) {
-  Claim* claim = Named(event.id, event.if_revision);
+  Claim* claim = Named(event.id, event.by, event.if_revision);
   if (claim == nullptr) return;
   if (IsOver(claim->state) || claim->state == ClaimState::kReleasing)
     return Refuse(RefusalCode::kConflict,
@@ -84,7 +84,7 @@ std::string Core::NoRoom(const Claim& claim, const Ask& ask, uint64_t memory_byt
       if (kept.host == host.name && kept.guests.count(claim.id) != 0 && gpu.kept_order != 0 &&
           (memory_bytes > gpu.guest_bytes + claim.held_bytes() ||
            ask.share_milli > gpu.guest_milli + claim.held_milli()))
-        return where + " is kept for claim '" + owner + "', which has waited longer";
+        return where + " is kept for a claim that has waited longer";
     uint32_t milli = gpu.free_milli() + claim.held_milli();
     if (ask.share_milli > milli)
       return "share " + text(ask.share_milli) + ": " + where + " has " + text(milli) +

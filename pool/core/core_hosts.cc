@@ -52,6 +52,10 @@ void Core::Settle(Host& host) {
 }
 
 void Core::On(const HostReport& report) {
+  if (hosts_.size() >= limits_.hosts && hosts_.count(report.host) == 0)
+    return Refuse(RefusalCode::kTooMany,
+                  "the pool has " + std::to_string(hosts_.size()) + " hosts, which is all it can",
+                  "host");
   auto [found, is_new] = hosts_.try_emplace(report.host);
   Host& host = found->second;
   if (is_new) {
@@ -155,9 +159,13 @@ void Core::HearClaim(Host& host, const ReportedClaim& told) {
 
 // A store that was lost or is older than the host: running programs are not its victims.
 void Core::Adopt(Host& host, const ReportedClaim& told) {
+  // Any name that a host makes up would stay with us for an hour.
+  if (host.adopted >= limits_.adopted || claims_.size() >= limits_.claims) return;
+  ++host.adopted;
   Claim& claim = claims_[told.claim];
   claim.id = told.claim;
   claim.owner = "adopted";
+  ++tenants_[claim.tenant].claims;
   claim.ask.count = static_cast<uint32_t>(told.devices.size());
   claim.ask.memory_bytes = claim.memory_bytes = told.memory_bytes;
   claim.ask.share_milli = std::min(told.share_milli, kWholeMilli);

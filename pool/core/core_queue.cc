@@ -209,6 +209,11 @@ std::string Core::Broken() const {
   for (const auto& [owner, kept] : kept_)
     if (Find(owner) == nullptr || Find(owner)->state != ClaimState::kPending)
       return "a place is kept for claim " + owner + ", which does not wait";
+  std::map<std::string, uint32_t> of_tenants;
+  for (const auto& [id, claim] : claims_)
+    if (!IsOver(claim.state)) ++of_tenants[claim.tenant];
+  for (const auto& [tenant, use] : tenants_)
+    if (use.claims != of_tenants[tenant]) return "tenant '" + tenant + "': its claims are others";
   if (pending != pending_count_) return "the queue holds another number of claims";
   for (const auto& [name, host] : hosts_) {
     if (host.claims != held[name]) return "host " + name + " lists other claims";

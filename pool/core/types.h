@@ -58,8 +58,9 @@ struct Ask {
 
 struct Claim {
   std::string id;
+  std::string tenant;           // whose token made it; empty: the pool's own, or none was wanted
   std::string owner;            // for people
-  std::string idempotency_key;  // asked for again under it, this is the answer
+  std::string idempotency_key;  // its tenant asks for it again under it: this is the answer
   Ask ask;
   ClaimState state = ClaimState::kPending;
   ClaimState final_state = ClaimState::kReleased;  // of kReleasing: what it becomes
@@ -129,6 +130,7 @@ struct Host {
   bool is_connected = false;
   Ms heard = 0, suspect_since = 0;
   uint32_t refusals = 0;         // of its ledger, one after the other
+  uint32_t adopted = 0;          // claims that it told of and nobody here knew
   std::set<std::string> claims;  // that are held here
 };
 

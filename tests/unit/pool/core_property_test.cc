@@ -185,7 +185,7 @@ class World {
       late_.clear();
     }
     for (const auto& [host, push] : effects.pushes) answers_.push_back({host, term_, push});
-    for (const std::string& id : effects.erased_claims) stored_claims_.erase(id);
+    for (const auto& [id, tenant] : effects.erased_claims) stored_claims_.erase(id);
     for (const std::string& id : effects.hosts) stored_hosts_[id] = core_->hosts().at(id);
     if (out != nullptr) *out = std::move(effects);
     return true;
@@ -308,8 +308,8 @@ class World {
     std::vector<quota::ClaimGrant> grants;
     for (const Grant& grant : answer.answer.grants)
       grants.push_back({grant.claim, grant.epoch, grant.devices, grant.memory_bytes,
-                        grant.share_milli, grant.limit_milli, grant.priority, grant.seats,
-                        grant.hold_ms * kNsPerMs, grant.quota});
+                        grant.share_milli, grant.limit_milli, grant.net_bytes_per_s, grant.priority,
+                        grant.seats, grant.hold_ms * kNsPerMs, grant.quota});
     std::map<std::string, uint64_t> epochs;
     for (const auto& [id, held] : host.ledger->held()) epochs[id] = held.grant.epoch;
     auto ends = host.ledger->Answer(answer.answer.beat, answer.answer.number, answer.term, grants,

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool/callers.h"
+
+#include <utility>
+
+namespace farcall::pool {
+
+Callers::Callers(const std::string& token, std::vector<TokenVerifier> verifiers)
+    : verifiers_(std::move(verifiers)) {
+  if (token.empty()) return;
+  verifiers_.push_back(TokenKeys(token).verifier());
+  operator_ = verifiers_.back().Tenant();
+}
+
+Caller Callers::HolderOf(const TokenVerifier& verifier) const {
+  std::string tenant = verifier.Tenant();
+  // A token that is given as both is the operator's.
+  if (tenant == operator_) return {true, ""};
+  return {false, std::move(tenant)};
+}
+
+std::optional<Caller> Callers::Recognise(std::string_view authorization) const {
+  constexpr std::string_view kBearer = "Bearer ";
+  constexpr size_t kMostBytes = 4096;
+  if (!wants_token()) return Caller{true, ""};
+  if (authorization.size() > kMostBytes || authorization.substr(0, kBearer.size()) != kBearer)
+    return std::nullopt;
+  const TokenVerifier* found = FindToken(verifiers_, authorization.substr(kBearer.size()));
+  if (found == nullptr) return std::nullopt;
+  return HolderOf(*found);
+}
+
+}  // namespace farcall::pool
