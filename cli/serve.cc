@@ -270,7 +270,8 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   command->add_option("--pool-name", flags->pool_name,
                       "this host's name in the pool (default: the machine's)");
   command->add_option("--pool-token-file", flags->pool_token_file,
-                      "file whose first line is the pool's join token");
+                      "file whose first line is a join token of the pool; this host needs it once, "
+                      "and keeps what it gets for it in FARCALL_CACHE_DIR");
   command->add_option("--advertise", flags->advertise,
                       "URL by which the pool's clients reach this server (default: --listen)");
   command->add_option(

@@ -16,6 +16,7 @@
 #include <span>
 #include <thread>
 
+#include "pool/membership.h"
 #include "pool/rest_client.h"
 #include "pool/tls.h"
 #include "proto/pool.grpc.pb.h"
@@ -108,6 +109,12 @@ class Supervisor {
     heard_.wait_for(lock, kBeat, [&] { return nudged_ || over.load(); });
     nudged_ = false;
   }
+  // Of a stream that takes nothing any more.
+  void WaitForEnd(const std::atomic<bool>& over) {
+    constexpr std::chrono::seconds kPatience(5);
+    std::unique_lock lock(mutex_);
+    heard_.wait_for(lock, kPatience, [&] { return over.load(); });
+  }
 
  private:
   const int control_;
@@ -120,17 +127,21 @@ class Supervisor {
 
 // One stream, as long as it lasts. Its end in words.
 std::string Stream(Supervisor& supervisor, const std::string& address, const PoolAddress& pool,
-                   uint64_t* beat) {
+                   Membership* membership, uint64_t* beat) {
   Result<std::shared_ptr<grpc::ChannelCredentials>> credentials =
       ClientCredentials(pool.is_tls(), pool.ca_file);
   if (!credentials.ok()) return credentials.status().message();
+  pb::HostReport report;
+  if (!supervisor.Report(++*beat, &report)) return "the server does not answer";
+  Status joined = membership->Join(report.host());
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 5000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 2000);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   auto stub = pb::AgentLink::NewStub(grpc::CreateCustomChannel(address, *credentials, arguments));
   grpc::ClientContext context;
-  if (!pool.token.empty()) context.AddMetadata("authorization", "Bearer " + pool.token);
+  if (!membership->credential().empty())
+    context.AddMetadata("authorization", "Bearer " + membership->credential());
   auto stream = stub->Stream(&context);
   std::atomic<bool> over{false};
   std::thread reader([&] {
@@ -139,15 +150,19 @@ std::string Stream(Supervisor& supervisor, const std::string& address, const Poo
     over = true;
     supervisor.Nudge();
   });
-  while (!over) {
-    pb::HostReport report;
-    if (supervisor.Report(++*beat, &report) && !stream->Write(report)) break;
+  for (bool is_whole = true; !over; is_whole = supervisor.Report(++*beat, &report)) {
+    if (is_whole && !stream->Write(report)) break;
     supervisor.WaitForBeat(over);
   }
-  stream->WritesDone();
-  context.TryCancel();
+  // A stream that takes no more has ended, and says why unless it is cancelled.
+  supervisor.WaitForEnd(over);
+  if (!over) context.TryCancel();
   reader.join();
   grpc::Status status = stream->Finish();
+  if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+    membership->Reject();
+    if (!joined.ok()) return joined.message();
+  }
   return status.error_message();
 }
 
@@ -161,8 +176,9 @@ int RunAgent(const std::string& pool_url, const std::string& ca_file) {
     std::fprintf(stderr, "farcall-pool agent: is started by farcall serve --pool\n");
     return 2;
   }
-  const PoolAddress pool = {
-      pool_url, {reinterpret_cast<const char*>(join->data()), join->size()}, ca_file};
+  const PoolAddress pool = {pool_url, "", ca_file};
+  Membership membership(
+      {pool_url, {reinterpret_cast<const char*>(join->data()), join->size()}, ca_file});
   close(server::kControlDescriptor + 1);
   Supervisor supervisor(server::kControlDescriptor);
   std::thread([&] { supervisor.Listen(); }).detach();
@@ -176,7 +192,8 @@ int RunAgent(const std::string& pool_url, const std::string& ca_file) {
     pb::Info info;
     Status asked = RestGet(pool, "/v1/pool", &info);
     std::string why = asked.ok()
-                          ? Stream(supervisor, HostOf(pool_url) + PortOf(info.grpc()), pool, &beat)
+                          ? Stream(supervisor, HostOf(pool_url) + PortOf(info.grpc()), pool,
+                                   &membership, &beat)
                           : asked.message();
     if (!why.empty() && why != said)
       std::fprintf(stderr, "farcall serve: pool %s: %s; trying again, sessions go on\n",

@@ -36,8 +36,13 @@ Core LoadCore(const Loaded& loaded, const Timing& timing, const Limits& limits, 
     pb::Host host;
     if (host.ParseFromString(value)) hosts.push_back(FromProto(host));
   }
+  std::map<std::string, JoinToken> join_tokens;
+  for (const std::string& value : loaded.join_tokens) {
+    pb::StoredJoinToken token;
+    if (token.ParseFromString(value)) join_tokens[token.hash()] = {token.host(), token.expires()};
+  }
   Core core(timing, limits);
-  core.Load(std::move(claims), std::move(hosts), now);
+  core.Load(std::move(claims), std::move(hosts), now, std::move(join_tokens));
   return core;
 }
 
@@ -56,6 +61,7 @@ Controller::Controller(std::unique_ptr<Store> store, const Loaded& loaded, const
       core_(LoadCore(loaded, timing, limits, SteadyMs())) {
   // No number of another controller's life is one of this.
   last_change_ = term_ << 32;
+  for (const auto& [name, host] : core_.hosts()) SetCredential(host);
   for (const auto& [id, claim] : core_.claims())
     if (std::optional<Seat> seat = SeatOf(claim)) seats_[id] = std::move(*seat);
 }
@@ -115,6 +121,7 @@ Controller::Touched Controller::ApplyAll(const std::vector<Item>& items, std::ve
 void Controller::Gather(const Effects& effects, Touched* touched) {
   touched->claims.insert(effects.claims.begin(), effects.claims.end());
   touched->hosts.insert(effects.hosts.begin(), effects.hosts.end());
+  touched->join_tokens.insert(effects.join_tokens.begin(), effects.join_tokens.end());
   touched->erased.insert(effects.erased_claims.begin(), effects.erased_claims.end());
   for (const auto* shown : {&effects.claims, &effects.told_claims, &effects.shown_claims})
     touched->shown_claims.insert(shown->begin(), shown->end());
@@ -126,7 +133,7 @@ void Controller::Gather(const Effects& effects, Touched* touched) {
 
 Batch Controller::Writes(Touched& touched, Ms now) {
   if (touched.has_tick || !touched.claims.empty() || !touched.hosts.empty() ||
-      !touched.erased.empty())
+      !touched.erased.empty() || !touched.join_tokens.empty())
     touched.claims.merge(std::exchange(late_, {}));
   Batch batch;
   for (const std::string& id : touched.claims)
@@ -134,9 +141,22 @@ Batch Controller::Writes(Touched& touched, Ms now) {
       batch.writes.push_back({"claim", id, ToProto(*claim, nullptr).SerializeAsString()});
   for (const auto& [id, tenant] : touched.erased)
     if (core_.Find(id) == nullptr) batch.writes.push_back({"claim", id, ""});
-  for (const std::string& name : touched.hosts)
-    batch.writes.push_back(
-        {"host", name, ToProto(core_.hosts().at(name), now).SerializeAsString()});
+  for (const std::string& name : touched.hosts) {
+    const Host& host = core_.hosts().at(name);
+    pb::Host stored = ToProto(host, now);
+    stored.set_credential_hash(host.credential);
+    batch.writes.push_back({"host", name, stored.SerializeAsString()});
+  }
+  for (const std::string& hash : touched.join_tokens) {
+    auto token = core_.join_tokens().find(hash);
+    pb::StoredJoinToken stored;
+    if (token != core_.join_tokens().end()) {
+      stored.set_hash(hash);
+      stored.set_host(token->second.host);
+      stored.set_expires(token->second.expires_unix);
+    }
+    batch.writes.push_back({"join_token", hash, stored.SerializeAsString()});
+  }
   return batch;
 }
 
@@ -185,6 +205,7 @@ void Controller::Publish(const Touched& touched, Ms now) {
   }
   {
     std::lock_guard lock(seats_mutex_);
+    for (const std::string& name : touched.hosts) SetCredential(core_.hosts().at(name));
     for (const std::string& id : moved) {
       const Claim* claim = core_.Find(id);
       std::optional<Seat> seat = claim == nullptr ? std::nullopt : SeatOf(*claim);
@@ -227,6 +248,20 @@ std::optional<Controller::Seat> Controller::FindSeat(const std::string& id) cons
   std::shared_lock lock(seats_mutex_);
   auto found = seats_.find(id);
   return found == seats_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Controller::SetCredential(const Host& host) {
+  std::string& known = credentials_[host.name];
+  if (known == host.credential) return;
+  hosts_of_.erase(known);
+  known = host.credential;
+  if (!known.empty()) hosts_of_[known] = host.name;
+}
+
+std::optional<std::string> Controller::HostOf(const std::string& credential_hash) const {
+  std::shared_lock lock(seats_mutex_);
+  auto found = hosts_of_.find(credential_hash);
+  return found == hosts_of_.end() ? std::nullopt : std::optional(found->second);
 }
 
 uint64_t Controller::LastChange() {

@@ -62,6 +62,8 @@ class Controller {
   // Of a claim that can be used, without asking the core. As old as what it was last told at most;
   // its host has the last word.
   std::optional<Seat> FindSeat(const std::string& id) const;
+  // The host to whose agent that credential was given, by its hash.
+  std::optional<std::string> HostOf(const std::string& credential_hash) const;
   // Changes of claims and hosts after that number, waiting as above; nullopt: too far back, all
   // has to be read anew (LastChange's number and what a Read sees then belong together).
   using Changes = std::vector<std::shared_ptr<const v1::Change>>;
@@ -88,6 +90,7 @@ class Controller {
   struct Touched {
     std::set<std::string> claims, hosts;         // to be stored now
     std::map<std::string, std::string> erased;  // claims, and their tenants
+    std::set<std::string> join_tokens;
     std::set<std::string> shown_claims, shown_hosts;
     std::map<std::string, Answer> pushes;
     bool has_tick = false;
@@ -95,6 +98,7 @@ class Controller {
   static void Gather(const Effects& effects, Touched* touched);
   Touched ApplyAll(const std::vector<Item>& items, std::vector<Effects>* all, Ms now);
   Batch Writes(Touched& touched, Ms now);
+  void SetCredential(const Host& host);
   void Publish(const Touched& touched, Ms now);
   std::optional<Seat> SeatOf(const Claim& claim) const;
   void Answered(const Answer& answer, const std::string& host);
@@ -140,7 +144,8 @@ class Controller {
   uint64_t last_change_ = 0;
   bool stopping_ = false;
   std::string store_fault_;
-  mutable std::shared_mutex seats_mutex_;
+  mutable std::shared_mutex seats_mutex_;  // of the rest
+  std::map<std::string, std::string> credentials_, hosts_of_;  // of hosts; and the other way
   std::unordered_map<std::string, Seat> seats_;
 };
 

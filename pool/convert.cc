@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "proto/byte_rate.h"
+#include "proto/printable.h"
 #include "proto/priority.h"
+#include "transport/url.h"
 
 namespace farcall::pool {
 
@@ -45,8 +47,13 @@ pb::ClaimRequest ToProto(const Ask& ask) {
   return request;
 }
 
+// What a peer says is shown to people, in logs and lists.
 std::string Shortened(const std::string& text) {
-  return text.substr(0, kMostText);
+  return Printable(text, kMostText);
+}
+
+bool IsEndpoint(const std::string& url) {
+  return url.size() <= kMostText && ParseUrl(url).ok() && Printable(url, kMostText) == url;
 }
 
 }  // namespace
@@ -209,6 +216,7 @@ Host FromProto(const pb::Host& stored) {
   host.reason = stored.reason();
   host.net_ceiling = stored.net_bytes_per_s();
   host.instance = stored.instance();
+  host.credential = stored.credential_hash();
   host.endpoints.assign(stored.endpoints().begin(), stored.endpoints().end());
   for (const pb::Gpu& told : stored.gpus()) {
     Gpu gpu;
@@ -255,8 +263,8 @@ pb::Grant ToProto(const Grant& grant) {
 
 Result<HostReport> FromProto(const pb::HostReport& told) {
   auto wrong = [](const std::string& what) { return Status(Code::kInvalid, "report: " + what); };
-  if (told.host().empty() || told.host().size() > kMostText)
-    return wrong("a host's name has 1 to " + std::to_string(kMostText) + " characters");
+  if (!IsHostName(told.host()))
+    return wrong("a host's name has 1 to 64 letters, digits and . _ -: give it one by --pool-name");
   if (told.gpus_size() > kMostGpus || told.claims_size() > kMostClaims ||
       told.endpoints_size() > kMostEndpoints)
     return wrong(std::to_string(told.gpus_size()) + " GPUs, " + std::to_string(told.claims_size()) +
@@ -267,7 +275,10 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
   report.beat = told.beat();
   report.is_draining = told.draining();
   report.net_ceiling = told.net_bytes_per_s();
-  for (const std::string& url : told.endpoints()) report.endpoints.push_back(Shortened(url));
+  for (const std::string& url : told.endpoints()) {
+    if (!IsEndpoint(url)) return wrong("endpoint '" + Shortened(url) + "': none that a client takes");
+    report.endpoints.push_back(url);
+  }
   for (const pb::Gpu& one : told.gpus()) {
     Gpu gpu;
     gpu.name = Shortened(one.name());

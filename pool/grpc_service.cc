@@ -25,6 +25,8 @@ grpc::Status ToGrpc(const Outcome& outcome) {
       return grpc::Status::OK;
     case 400:
       return {grpc::StatusCode::INVALID_ARGUMENT, outcome.error.message()};
+    case 401:
+      return {grpc::StatusCode::UNAUTHENTICATED, outcome.error.message()};
     case 403:
       return {grpc::StatusCode::PERMISSION_DENIED, outcome.error.message()};
     case 404:
@@ -52,6 +54,10 @@ std::optional<Caller> CallerOf(const Callers& callers, const grpc::ServerContext
 
 const grpc::Status kWrongToken(grpc::StatusCode::UNAUTHENTICATED,
                                "the token is wrong: send 'authorization: Bearer TOKEN'");
+
+const grpc::Status kUnknownHost(grpc::StatusCode::UNAUTHENTICATED,
+                                "this host has not joined the pool: give it what `farcall pool "
+                                "join-token new` makes, by --pool-token-file");
 
 constexpr int kMaxWatchers = 24;  // a thread each
 
@@ -128,6 +134,16 @@ class GrpcDoor::HostsService final : public v1::Hosts::Service {
     if (!caller) return kWrongToken;
     return ToGrpc(service_->GetStatus(*caller, answer));
   }
+  grpc::Status NewJoinToken(grpc::ServerContext* context, const v1::JoinTokenRequest* request,
+                            v1::JoinToken* answer) override {
+    std::optional<Caller> caller = CallerOf(callers_, *context);
+    if (!caller) return kWrongToken;
+    return ToGrpc(service_->NewJoinToken(*caller, *request, answer));
+  }
+  grpc::Status Join(grpc::ServerContext*, const v1::JoinRequest* request,
+                    v1::Joined* answer) override {
+    return ToGrpc(service_->Join({}, *request, answer));
+  }
   grpc::Status Drain(grpc::ServerContext* c, const v1::HostName* n, v1::Host* h) override {
     return Set(c, n, SetHost::Verb::kDrain, h);
   }
@@ -153,13 +169,13 @@ class GrpcDoor::HostsService final : public v1::Hosts::Service {
 class GrpcDoor::AgentStream final : public grpc::ServerBidiReactor<v1::HostReport, v1::HostAnswer>,
                                     public std::enable_shared_from_this<GrpcDoor::AgentStream> {
  public:
-  AgentStream(LinkService* link, bool may_in);
+  AgentStream(LinkService* link, std::string authorization);
   void Begin() {
     self_ = shared_from_this();
-    if (may_in_)
+    if (IsOf(""))
       StartRead(&report_);
     else
-      End(kWrongToken);
+      End(kUnknownHost);
   }
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
@@ -176,8 +192,11 @@ class GrpcDoor::AgentStream final : public grpc::ServerBidiReactor<v1::HostRepor
     Finish(status);
   }
 
+  // Whether the credential that it shows is (still) good, for that host.
+  bool IsOf(const std::string& host) const;
+
   LinkService* const link_;
-  const bool may_in_;
+  const std::string authorization_;
   std::shared_ptr<AgentStream> self_;
   v1::HostReport report_;
   std::string host_;
@@ -193,11 +212,8 @@ class GrpcDoor::LinkService final : public v1::AgentLink::CallbackService {
       : service_(service), options_(options) {}
   grpc::ServerBidiReactor<v1::HostReport, v1::HostAnswer>* Stream(
       grpc::CallbackServerContext* context) override {
-    std::string given = Authorization(context->client_metadata());
-    std::string wanted = "Bearer " + options_.join_token;
-    auto stream = std::make_shared<AgentStream>(
-        this, options_.join_token.empty() ||
-                  SameBytes(Sha256(BytesOf(given)), Sha256(BytesOf(wanted))));
+    auto stream =
+        std::make_shared<AgentStream>(this, Authorization(context->client_metadata()));
     stream->Begin();
     return stream.get();
   }
@@ -224,7 +240,13 @@ class GrpcDoor::LinkService final : public v1::AgentLink::CallbackService {
   std::map<std::string, std::weak_ptr<AgentStream>> streams_;
 };
 
-GrpcDoor::AgentStream::AgentStream(LinkService* link, bool may_in) : link_(link), may_in_(may_in) {}
+GrpcDoor::AgentStream::AgentStream(LinkService* link, std::string authorization)
+    : link_(link), authorization_(std::move(authorization)) {}
+
+bool GrpcDoor::AgentStream::IsOf(const std::string& host) const {
+  std::optional<std::string> known = link_->service().HostOf(authorization_);
+  return known && (host.empty() || known->empty() || *known == host);
+}
 
 void GrpcDoor::AgentStream::OnReadDone(bool ok) {
   if (!ok) return End(grpc::Status::OK);
@@ -232,6 +254,7 @@ void GrpcDoor::AgentStream::OnReadDone(bool ok) {
   if (!report.ok()) return End({grpc::StatusCode::INVALID_ARGUMENT, report.status().message()});
   if (!host_.empty() && host_ != report->host)
     return End({grpc::StatusCode::INVALID_ARGUMENT, "a stream is of one host"});
+  if (!IsOf(report->host)) return End(kUnknownHost);
   host_ = report->host;
   std::shared_ptr<control::v1::ServerStatus> status;
   if (report_.has_status())

@@ -19,7 +19,6 @@ class GrpcDoor {
   struct Options {
     std::string address;     // host:port; port 0: any
     const Callers& callers;
-    std::string join_token;  // of hosts
     std::string pool;
     LeasePublicKey key{};
     TlsFiles tls;

@@ -101,6 +101,8 @@ const std::vector<Route>& Routes() {
       PlainRoute("/v1/gpus", &Service::ListGpus),
       PlainRoute("/v1/sessions", &Service::GetStatus),
       PlainRoute("/v1/pool", &Service::GetInfo),
+      MakeRoute("POST", "/v1/join-tokens", nullptr, &Service::NewJoinToken),
+      MakeRoute("POST", "/v1/join", nullptr, &Service::Join),
       HostRoute("/v1/hosts/{id}:drain", Verb::kDrain),
       HostRoute("/v1/hosts/{id}:cordon", Verb::kCordon),
       HostRoute("/v1/hosts/{id}:uncordon", Verb::kUncordon),
@@ -405,7 +407,7 @@ Status RestDoor::Open(const std::string& host, int port) {
   });
   server_->set_pre_routing_handler(
       [this](const httplib::Request& request, httplib::Response& response) {
-        static const std::set<std::string> open = {"/healthz", "/readyz", "/v1/pool"};
+        static const std::set<std::string> open = {"/healthz", "/readyz", "/v1/pool", "/v1/join"};
         if (open.count(request.path) != 0 ||
             callers_.Recognise(request.get_header_value("Authorization")))
           return httplib::Server::HandlerResponse::Unhandled;

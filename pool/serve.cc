@@ -58,10 +58,10 @@ int ServePool(const PoolServeOptions& options,
   Result<std::unique_ptr<Store>> store = Store::Open(options.store, &loaded);
   if (!store.ok()) return Fail(server::kExitFailure, store.status().message());
   Controller controller(std::move(*store), loaded, options.timing, options.limits);
-  Service service(&controller, {loaded.pool, loaded.key, options.spread, "", ""});
-  GrpcDoor grpc_door(&service, {options.grpc, callers,
-                                options.join_token.empty() ? options.token : options.join_token,
-                                loaded.pool, PublicHalf(loaded.key), options.tls});
+  Service service(&controller, {loaded.pool, loaded.key, options.spread, options.join_token,
+                                callers.wants_token() || !options.join_token.empty(), "", "", ""});
+  GrpcDoor grpc_door(
+      &service, {options.grpc, callers, loaded.pool, PublicHalf(loaded.key), options.tls});
   RestDoor rest_door(&service, callers, options.tls);
   DataPort data_port(&service, options.token);
   Status opened = data_port.Open("tcp://" + options.listen);

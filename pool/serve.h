@@ -20,7 +20,7 @@ struct PoolServeOptions {
   std::string store;       // path of the SQLite file
   std::string token;       // the operator's; also the clients', where there are no others
   std::vector<TokenVerifier> clients;  // of their tokens: each is a tenant
-  std::string join_token;  // of hosts; empty: `token`
+  std::string join_token;  // lasts; empty: hosts join by tokens that are made for each
   TlsFiles tls;            // of REST and gRPC
   bool spread = false;
   Timing timing;

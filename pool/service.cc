@@ -13,6 +13,8 @@ namespace farcall::pool {
 namespace {
 
 constexpr Ms kLongestWait = 60'000, kChangeWait = 10'000;
+constexpr int64_t kJoinSeconds = 3600, kMostJoinSeconds = 30 * 24 * 3600;
+constexpr size_t kSecretDigits = 64;
 constexpr uint32_t kDefaultPage = 100, kMostPage = 1000;
 
 std::string Random(size_t digits) {
@@ -27,8 +29,14 @@ int64_t UnixSeconds() {
       .count();
 }
 
+std::string HashOf(std::string_view secret) {
+  return HexOf(Sha256(BytesOf(secret)));
+}
+
 Outcome Of(const Refusal& refusal) {
   switch (refusal.code) {
+    case RefusalCode::kDenied:
+      return Failed(401, "unauthenticated", refusal.message, refusal.field, refusal.hint);
     case RefusalCode::kNotFound:
       return Failed(404, "not_found", refusal.message, refusal.field, refusal.hint);
     case RefusalCode::kConflict:
@@ -230,6 +238,50 @@ Outcome Service::ChangeHost(const Caller& caller, const pb::HostName& name, SetH
     if (host != core.hosts().end()) *told = ToProto(host->second, now);
   });
   return {};
+}
+
+Outcome Service::NewJoinToken(const Caller& caller, const pb::JoinTokenRequest& request,
+                              pb::JoinToken* token) {
+  if (!caller.is_operator) return NotTheirs();
+  int64_t seconds = request.expires_s() == 0 ? kJoinSeconds : request.expires_s();
+  if (seconds < 1 || seconds > kMostJoinSeconds)
+    return Failed(400, "invalid",
+                  "expires_s " + std::to_string(seconds) + ": 1 to " +
+                      std::to_string(kMostJoinSeconds),
+                  "expires_s");
+  int64_t now = UnixSeconds();
+  std::string secret = Random(kSecretDigits);
+  Effects effects = controller_->Apply(
+      MakeJoinToken{HashOf(secret), {request.host(), now + seconds}, now});
+  if (effects.refusal) return Of(*effects.refusal);
+  token->set_token(secret);
+  token->set_expires(now + seconds);
+  token->set_host(request.host());
+  return {};
+}
+
+Outcome Service::Join(const Caller&, const pb::JoinRequest& request, pb::Joined* joined) {
+  JoinHost event;
+  event.host = request.host();
+  event.now_unix = UnixSeconds();
+  const bool is_lasting =
+      !options_.join_token.empty() && SameBytes(Sha256(BytesOf(request.token())),
+                                                Sha256(BytesOf(options_.join_token)));
+  if (!is_lasting) event.token_hash = HashOf(request.token());
+  std::string secret = Random(kSecretDigits);
+  event.credential = HashOf(secret);
+  Effects effects = controller_->Apply(event);
+  if (effects.refusal) return Of(*effects.refusal);
+  joined->set_host(request.host());
+  joined->set_credential(secret);
+  return {};
+}
+
+std::optional<std::string> Service::HostOf(std::string_view authorization) const {
+  constexpr std::string_view kBearer = "Bearer ";
+  if (!options_.hosts_need_tokens) return "";
+  if (authorization.substr(0, kBearer.size()) != kBearer) return std::nullopt;
+  return controller_->HostOf(HashOf(authorization.substr(kBearer.size())));
 }
 
 void Service::NoteStatus(const std::string& host, control::v1::ServerStatus status) {

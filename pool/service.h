@@ -26,6 +26,8 @@ struct ServiceOptions {
   std::string pool;
   LeaseSecretKey key{};
   bool spread = false;
+  std::string join_token;         // lasts, and lets any number of hosts in; empty: there is none
+  bool hosts_need_tokens = true;  // false: whoever comes is a host
   std::string grpc, data, rest;  // addresses, for /v1/pool and whoever asks at pool://
 };
 
@@ -52,6 +54,12 @@ class Service {
   Outcome ListGpus(const Caller& caller, pb::GpuList* list);
   Outcome ChangeHost(const Caller& caller, const pb::HostName& name, SetHost::Verb verb,
                      pb::Host* host);
+  Outcome NewJoinToken(const Caller& caller, const pb::JoinTokenRequest& request,
+                       pb::JoinToken* token);
+  // Anybody's: who knows no join token is refused.
+  Outcome Join(const Caller& caller, const pb::JoinRequest& request, pb::Joined* joined);
+  // Whose agent it is that shows "Bearer CREDENTIAL"; "": whoever it says.   nullopt: nobody's
+  std::optional<std::string> HostOf(std::string_view authorization) const;
   Outcome GetInfo(const Caller& caller, pb::Info* info);
   // What a host has told of itself, and of all of them.
   void NoteStatus(const std::string& host, control::v1::ServerStatus status);

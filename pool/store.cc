@@ -14,7 +14,8 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr int kSchema = 1;
+constexpr int kSchema = 2;
+constexpr const char* kTables[] = {"claim", "host", "join_token"};
 constexpr int kBusyMs = 5000;
 
 // Runs a statement that gives no rows.
@@ -47,8 +48,11 @@ Status Store::Prepare(const char* sql, sqlite3_stmt** statement) {
 }
 
 Store::~Store() {
-  for (sqlite3_stmt* statement : {term_, put_claim_, put_host_, drop_claim_, drop_host_})
-    sqlite3_finalize(statement);
+  sqlite3_finalize(term_);
+  for (const auto& [table, statements] : tables_) {
+    sqlite3_finalize(statements.put);
+    sqlite3_finalize(statements.drop);
+  }
   sqlite3_close(db_);
 }
 
@@ -93,6 +97,10 @@ Status Store::Migrate() {
             "CREATE TABLE host(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
             "INSERT INTO meta VALUES('term', 0);"
             "PRAGMA user_version=1"));
+  if (found < 2)
+    FARCALL_TRY(
+        Run("CREATE TABLE join_token(key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;"
+            "PRAGMA user_version=2"));
   return Run("COMMIT");
 }
 
@@ -100,10 +108,12 @@ Status Store::Load(Loaded* loaded) {
   FARCALL_TRY(Run("BEGIN IMMEDIATE"));
   FARCALL_TRY(Run("UPDATE meta SET value = value + 1 WHERE key = 'term'"));
   FARCALL_TRY(Prepare("SELECT value FROM meta WHERE key = 'term'", &term_));
-  FARCALL_TRY(Prepare("INSERT OR REPLACE INTO claim VALUES(?, ?)", &put_claim_));
-  FARCALL_TRY(Prepare("INSERT OR REPLACE INTO host VALUES(?, ?)", &put_host_));
-  FARCALL_TRY(Prepare("DELETE FROM claim WHERE key = ?", &drop_claim_));
-  FARCALL_TRY(Prepare("DELETE FROM host WHERE key = ?", &drop_host_));
+  for (const char* table : kTables) {
+    const std::string name = table;
+    Statements& of = tables_[name];
+    FARCALL_TRY(Prepare(("INSERT OR REPLACE INTO " + name + " VALUES(?, ?)").c_str(), &of.put));
+    FARCALL_TRY(Prepare(("DELETE FROM " + name + " WHERE key = ?").c_str(), &of.drop));
+  }
   Result<uint64_t> term = Term();
   if (!term.ok()) return term.status();
   own_term_ = loaded->term = *term;
@@ -115,6 +125,8 @@ Status Store::Load(Loaded* loaded) {
   };
   FARCALL_TRY(read("SELECT value FROM claim", [&](std::string v) { loaded->claims.push_back(v); }));
   FARCALL_TRY(read("SELECT value FROM host", [&](std::string v) { loaded->hosts.push_back(v); }));
+  FARCALL_TRY(read("SELECT value FROM join_token",
+                   [&](std::string v) { loaded->join_tokens.push_back(v); }));
   std::string secret;
   FARCALL_TRY(read("SELECT value FROM meta WHERE key = 'key'", [&](std::string v) { secret = v; }));
   FARCALL_TRY(
@@ -154,9 +166,8 @@ Result<uint64_t> Store::Term() {
 
 Status Store::Write(const Batch& batch) {
   for (const Batch::Write& write : batch.writes) {
-    bool is_claim = std::strcmp(write.table, "claim") == 0;
-    sqlite3_stmt* statement = write.value.empty() ? (is_claim ? drop_claim_ : drop_host_)
-                                                  : (is_claim ? put_claim_ : put_host_);
+    const Statements& of = tables_.at(write.table);
+    sqlite3_stmt* statement = write.value.empty() ? of.drop : of.put;
     sqlite3_bind_text(statement, 1, write.key.data(), static_cast<int>(write.key.size()),
                       SQLITE_STATIC);
     if (!write.value.empty())

@@ -3,6 +3,7 @@
 // term: a controller that another has followed finds that out at its next one.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,7 +18,7 @@ struct sqlite3_stmt;
 namespace farcall::pool {
 
 struct Batch {
-  // Table ("claim", "host"), key, value; an empty value erases.
+  // Table ("claim", "host", "join_token"), key, value; an empty value erases.
   struct Write {
     const char* table;
     std::string key, value;
@@ -26,7 +27,7 @@ struct Batch {
 };
 
 struct Loaded {
-  std::vector<std::string> claims, hosts;  // values
+  std::vector<std::string> claims, hosts, join_tokens;  // values
   std::string pool;                        // its name, made at the first start
   LeaseSecretKey key{};
   uint64_t term = 0;  // this controller's
@@ -59,8 +60,11 @@ class Store {
   Status Failed(const char* what) const;
 
   sqlite3* db_;
-  sqlite3_stmt *term_ = nullptr, *put_claim_ = nullptr, *put_host_ = nullptr,
-               *drop_claim_ = nullptr, *drop_host_ = nullptr;
+  sqlite3_stmt* term_ = nullptr;
+  struct Statements {
+    sqlite3_stmt *put = nullptr, *drop = nullptr;
+  };
+  std::map<std::string, Statements> tables_;
   uint64_t own_term_ = 0;
 };
 

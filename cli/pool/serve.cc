@@ -174,7 +174,8 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   command->add_option("--join-token-file", flags->join_token_file,
-                      "file whose first line hosts must know (default: the same)");
+                      "file whose first line lets any number of hosts join (default: none; "
+                      "`farcall pool join-token new` makes one for each)");
   command->add_option("--tls-cert", flags->options.tls.certificate,
                       "TLS of REST and gRPC: its certificate (a PEM file)");
   command->add_option("--tls-key", flags->options.tls.key, "and that one's key");

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `farcall pool request`, `release`, `list`, `drain`, `explain`: by REST.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <string_view>
 
 #include "cli/pool/commands.h"
 #include "cli/quota_flags.h"
@@ -228,6 +235,71 @@ int Drain(const Door& door, const std::string& name, const char* verb) {
   return code;
 }
 
+struct JoinFlags {
+  std::string file, host, expires = "1h";
+};
+
+// "90s", "30m", "1h", "7d" in seconds; 0: not such.
+int64_t ReadDuration(const std::string& text) {
+  constexpr std::string_view kUnits = "smhd";
+  constexpr int64_t kSeconds[] = {1, 60, 3600, 86400};
+  size_t unit = text.empty() ? kUnits.npos : kUnits.find(text.back());
+  int64_t number = 0;
+  const char *begin = text.data(), *end = begin + text.size() - (unit == kUnits.npos ? 0 : 1);
+  auto [at, error] = std::from_chars(begin, end, number);
+  if (unit == kUnits.npos || error != std::errc() || at != end || number < 1 || number > 100'000)
+    return 0;
+  return number * kSeconds[unit];
+}
+
+std::string CheckDuration(const std::string& text) {
+  return ReadDuration(text) != 0 ? std::string()
+                                 : "'" + text + "': a time such as 90s, 30m, 1h or 7d";
+}
+
+int NewJoinToken(const Door& door, const JoinFlags& flags) {
+  pb::JoinTokenRequest request;
+  request.set_expires_s(ReadDuration(flags.expires));
+  request.set_host(flags.host);
+  pb::JoinToken made;
+  int code = Call(door, "POST", "/v1/join-tokens", &request, &made);
+  if (code != 0 || door.json) return code;
+  if (flags.file.empty()) {
+    std::printf("%s\n", Printable(made.token()).c_str());
+    return 0;
+  }
+  int file = open(flags.file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  std::string line = made.token() + "\n";
+  if (file >= 0 && write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size())) {
+    close(file);
+    return 0;
+  }
+  std::fprintf(stderr, "farcall pool: '%s': %s\n", flags.file.c_str(), std::strerror(errno));
+  return server::kExitFailure;
+}
+
+void AddJoinToken(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("join-token", "Lets hosts into the pool");
+  command->require_subcommand(1);
+  CLI::App* made = command->add_subcommand("new", "Makes a token by which one host joins, once");
+  auto door = AddDoor(made);
+  auto flags = std::make_shared<JoinFlags>();
+  made->add_option("file", flags->file,
+                   "new file for it, which its owner alone may read (default: it is printed)");
+  made->add_option("--expires", flags->expires, "how long it is good: 90s, 30m, 1h, 7d")
+      ->check(CheckDuration)
+      ->capture_default_str();
+  made->add_option("--host", flags->host,
+                   "the host's name; the token may then also replace a host of that name which has "
+                   "lost its credential (default: any name that is free)")
+      ->check(CheckName);
+  made->footer(
+      "Example: farcall pool join-token new gpu7.token --host gpu7\n"
+      "         farcall serve --pool https://pool:7719 --pool-name gpu7 --pool-token-file "
+      "gpu7.token");
+  made->callback([door, flags, &exit_code] { exit_code = NewJoinToken(*door, *flags); });
+}
+
 int List(const Door& door, bool hosts) {
   pb::ClaimList claims;
   pb::HostList list;
@@ -260,6 +332,7 @@ int List(const Door& door, bool hosts) {
 void AddPoolVerbs(CLI::App& app, int& exit_code) {
   AddRequest(app, exit_code);
   AddSet(app, exit_code);
+  AddJoinToken(app, exit_code);
   AddOfClaim(app, exit_code, "release", "Ends a claim", Release);
   AddOfClaim(app, exit_code, "explain", "Says why a claim waits, or where it is", Explain);
   for (const char* verb : {"drain", "cordon", "uncordon"})

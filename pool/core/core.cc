@@ -22,11 +22,13 @@ const Claim* Core::Find(const std::string& id) const {
   return found == claims_.end() ? nullptr : &found->second;
 }
 
-void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now) {
+void Core::Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
+                std::map<std::string, JoinToken> join_tokens) {
   // Beyond what the one before can have given out and not stored.
   constexpr uint64_t kUnstored = 1'000'000;
   now_ = now;
   settled_at_ = After(now, timing_.settle);
+  join_tokens_ = std::move(join_tokens);
   for (Host& host : hosts) {
     host.state = HostState::kJoining;
     host.heard = host.suspect_since = now;

@@ -37,6 +37,7 @@ struct Limits {
   uint32_t tenant_per_minute = 240;   // as they come in the long run
   size_t claims = 200'000, hosts = 10'000;  // in all, those that are over too
   uint32_t adopted = 4096;            // by one host in a controller's life
+  size_t join_tokens = 1000;          // not used yet
 };
 
 // The time after which a host has surely given a claim up: its clock may run a tenth slower.
@@ -78,6 +79,17 @@ struct HostClosed {  // its stream has ended
   std::string host;
   uint64_t incarnation = 0;
 };
+struct MakeJoinToken {
+  std::string hash;
+  JoinToken token;
+  int64_t now_unix = 0;
+};
+// A host shows a token, and from then on what has this hash.
+struct JoinHost {
+  std::string host, credential;
+  std::string token_hash;  // empty: it knows the pool's lasting join token
+  int64_t now_unix = 0;
+};
 struct SetHost {
   enum class Verb : uint8_t { kDrain, kCordon, kUncordon };
   std::string host;
@@ -90,11 +102,18 @@ struct Regranted {
 };
 struct Tick {};
 using Event = std::variant<RequestClaim, ReleaseClaim, RenewClaim, ChangeClaim, HostReport,
-                           HostClosed, SetHost, Regranted, Tick>;
+                           HostClosed, MakeJoinToken, JoinHost, SetHost, Regranted, Tick>;
 
 // ---- Effects
 
-enum class RefusalCode : uint8_t { kInvalid, kNotFound, kConflict, kTooMany, kUnavailable };
+enum class RefusalCode : uint8_t {
+  kInvalid,
+  kDenied,
+  kNotFound,
+  kConflict,
+  kTooMany,
+  kUnavailable
+};
 struct Refusal {
   RefusalCode code = RefusalCode::kInvalid;
   std::string message, field, hint;
@@ -110,6 +129,7 @@ struct Happening {  // a line of /v1/events
 struct Effects {
   std::set<std::string> claims, hosts;               // to be stored
   std::map<std::string, std::string> erased_claims;  // no longer; and their tenants
+  std::set<std::string> join_tokens;                 // to be stored, or no longer
   // Changed by what a host has told and will tell again: may be stored later.
   std::set<std::string> told_claims;
   // Changed in what is not stored.
@@ -136,12 +156,14 @@ class Core {
       : timing_(timing), limits_(limits) {}
 
   // What the store held, before the first event: the clock starts anew for all of it.
-  void Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now);
+  void Load(std::vector<Claim> claims, std::vector<Host> hosts, Ms now,
+            std::map<std::string, JoinToken> join_tokens = {});
 
   Effects Apply(const Event& event, Ms now);
 
   const std::map<std::string, Claim>& claims() const { return claims_; }
   const Hosts& hosts() const { return hosts_; }
+  const std::map<std::string, JoinToken>& join_tokens() const { return join_tokens_; }
   const Claim* Find(const std::string& id) const;
   Explanation Explain(const Claim& claim) const;
   // As Explain for a claim that is not made; and where it would go now.
@@ -166,6 +188,8 @@ class Core {
   void On(const ChangeClaim& event);  // this and what follows from it: core_change.cc
   void On(const HostReport& event);
   void On(const HostClosed& event);
+  void On(const MakeJoinToken& event);  // this and the next: core_join.cc
+  void On(const JoinHost& event);
   void On(const SetHost& event);
   void On(const Regranted& event);
   void On(const Tick& event);
@@ -240,6 +264,7 @@ class Core {
   Ms now_ = 0, settled_at_ = 0;
   std::map<std::string, Claim> claims_;
   Hosts hosts_;
+  std::map<std::string, JoinToken> join_tokens_;  // by hash
   // (tenant, idempotency key) -> claim
   std::map<std::pair<std::string, std::string>, std::string> by_key_;
   struct TenantUse {

@@ -52,6 +52,9 @@ void Core::Settle(Host& host) {
 }
 
 void Core::On(const HostReport& report) {
+  if (!IsHostName(report.host))
+    return Refuse(RefusalCode::kInvalid, "a host's name has 1 to 64 letters, digits and . _ -",
+                  "host", "give it one with --pool-name");
   if (hosts_.size() >= limits_.hosts && hosts_.count(report.host) == 0)
     return Refuse(RefusalCode::kTooMany,
                   "the pool has " + std::to_string(hosts_.size()) + " hosts, which is all it can",

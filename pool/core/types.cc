@@ -68,6 +68,14 @@ bool MayBecome(HostState from, HostState to) {
   return (kHostTable[static_cast<size_t>(from)] & Bit(to)) != 0;
 }
 
+bool IsHostName(std::string_view name) {
+  constexpr size_t kMost = 64;
+  constexpr std::string_view kGood =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return !name.empty() && name.size() <= kMost &&
+         name.find_first_not_of(kGood) == std::string_view::npos;
+}
+
 namespace {
 
 constexpr uint32_t kMostCount = 64, kMostSeats = 4096;

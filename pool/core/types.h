@@ -131,7 +131,14 @@ struct Host {
   Ms heard = 0, suspect_since = 0;
   uint32_t refusals = 0;         // of its ledger, one after the other
   uint32_t adopted = 0;          // claims that it told of and nobody here knew
+  std::string credential;        // the hash of what its agent shows; empty: it never joined by one
   std::set<std::string> claims;  // that are held here
+};
+
+// Lets a host in, once. Its key among others is the hash of the token.
+struct JoinToken {
+  std::string host;          // the name it is for, also one that is taken; empty: a new one
+  int64_t expires_unix = 0;  // seconds
 };
 
 // Whether a claim may have so much of the network there.
@@ -182,6 +189,8 @@ struct Grant {
   uint64_t net_bytes_per_s = 0;
 };
 
+// What a host may be called: 1 to 64 letters, digits and . _ -
+bool IsHostName(std::string_view name);
 // What cannot be, whatever hosts there are, and the field; "": nothing.
 std::pair<std::string, std::string> FaultOf(const Ask& ask);
 std::string_view ToText(ClaimState state);

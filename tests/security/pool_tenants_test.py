@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pool of several tenants: a nosy client finds nothing of others', and a rogue host takes nobody's place."""
 import json
+import os
+import re
 import subprocess
+import sys
 import time
 import unittest
 import urllib.request
 
-from harness import FARCALL, until
+from fake_pool import FakePool
+from harness import BUILD, FARCALL, HERE, Server, run, until
 from pool_case import MIB, PoolCase
+
+CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+HOSTILE = "GPU\n\x1b[2J\u202emoor\x07"
 
 
 def is_tenants(answer):
@@ -111,6 +118,137 @@ class NosyClient(TenantsCase):
                 pool.call("DELETE", "/v1/claims/" + answer["id"], headers=alice)
         self.assertIn(429, answers)
         self.assertLess(kept, 40, "240 a minute are allowed")
+
+
+class RogueHost(TenantsCase):
+    def joined(self, pool, name, token):
+        status, answer = pool.call("POST", "/v1/join", {"host": name, "token": token}, {"Authorization": ""})
+        return status, answer.get("credential") or answer["message"]
+
+    def new_token(self, pool, **request):
+        return pool.post("/v1/join-tokens", **request)["token"]
+
+    def rogue(self, pool, credential, name, gpu="GPU", endpoint="tcp://127.0.0.1:1", beats=1, claims=0):
+        env = {"PATH": os.environ["PATH"], **({"FARCALL_TOKEN": credential} if credential else {})}
+        command = [BUILD / "tests/security/rogue_host", pool.addresses()["grpc"], name, gpu, endpoint, str(beats), str(claims)]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60).stdout
+
+    def test_clients_tokens_let_no_host_in(self):
+        pool = self.tenants_pool()
+        for token in (self.alice, "operator", "", "0" * 64):
+            self.assertEqual(self.joined(pool, "evil", token)[0], 401, token)
+            self.assertIn("code 16: this host has not joined the pool", self.rogue(pool, token, "evil"))
+        path = self.store.with_name("token")
+        path.write_text("operator\n")
+        server = Server("--pool", pool.url, "--pool-name", "evil", "--pool-token-file", str(path),
+                        environment={"FARCALL_CACHE_DIR": str(self.store.parent)})
+        self.addCleanup(server.stop)
+        until(lambda: "the join token is wrong, was used, or has expired" in server.log_text(), what="its refusal")
+        self.assertEqual(pool.hosts(), {})
+        # Only the operator lets hosts in.
+        self.assertEqual(pool.call("POST", "/v1/join-tokens", {}, self.as_(self.alice))[0], 403)
+
+    def test_a_join_token_opens_once_and_not_for_ever(self):
+        pool = self.tenants_pool()
+        token = self.new_token(pool)
+        status, credential = self.joined(pool, "one", token)
+        self.assertEqual(status, 200)
+        self.assertEqual(self.joined(pool, "two", token)[0], 401)
+        self.assertEqual(self.joined(pool, "one", token)[0], 401)
+        # The token itself is no credential, and the credential no token.
+        self.assertIn("code 16", self.rogue(pool, token, "one"))
+        self.assertEqual(self.joined(pool, "two", credential)[0], 401)
+        self.assertEqual(pool.call("GET", "/v1/claims", headers=self.as_(credential))[0], 401)
+        self.assertIn("answered 0", self.rogue(pool, credential, "one"))
+        short = self.new_token(pool, expires_s="1")
+        time.sleep(2.1)
+        self.assertEqual(self.joined(pool, "two", short)[0], 401)
+        # All that is known after a restart too.
+        unused, addresses = self.new_token(pool), pool.addresses()
+        pool.stop()
+        pool = self.serve("--token-verifier", str(self.verifiers), token="operator", **addresses)
+        self.assertEqual(self.joined(pool, "three", token)[0], 401)
+        self.assertEqual(self.joined(pool, "three", unused)[0], 200)
+        self.assertIn("answered 0", self.rogue(pool, credential, "one"))
+        store = self.store.read_bytes() + self.store.with_name("pool.db-wal").read_bytes()
+        for secret in (token, unused, credential):
+            self.assertNotIn(secret.encode(), store)
+
+    def test_nobody_takes_a_hosts_name(self):
+        pool = self.tenants_pool()
+        credential = self.joined(pool, "one", self.new_token(pool))[1]
+        other = self.joined(pool, "two", self.new_token(pool))[1]
+        self.assertIn("code 16", self.rogue(pool, other, "one"))
+        status, why = self.joined(pool, "one", self.new_token(pool))
+        self.assertEqual(status, 409, why)
+        self.assertIn("has joined before", why)
+        self.assertEqual(self.joined(pool, "one", self.new_token(pool, host="two"))[0], 401)
+        for name in ("", "x" * 65, "a b", "a\n", "../x"):
+            self.assertEqual(self.joined(pool, name, self.new_token(pool))[0], 400, name)
+        # Its operator may give the name to a host that was set up anew.
+        status, again = self.joined(pool, "one", self.new_token(pool, host="one"))
+        self.assertEqual(status, 200, again)
+        self.assertIn("code 16", self.rogue(pool, credential, "one"))
+        self.assertIn("answered 0", self.rogue(pool, again, "one"))
+
+    def test_a_restarted_host_needs_no_other_token(self):
+        pool = self.tenants_pool()
+        token = self.store.with_name("join")
+        done = subprocess.run([FARCALL, "pool", "join-token", "new", str(token), "--expires", "10m", "--pool", pool.url], capture_output=True,
+                              text=True, timeout=60, env={**os.environ, "FARCALL_TOKEN": "operator"})
+        self.assertEqual((done.returncode, token.stat().st_mode & 0o777), (0, 0o600), done.stderr)
+        first = self.host(pool, "one", "--pool-token-file", str(token))
+        instance = pool.hosts()["one"]["instance"]
+        first.stop()
+        self.host(pool, "one", "--pool-token-file", str(token))
+        until(lambda: pool.hosts()["one"]["instance"] != instance, what="its second start")
+        self.assertEqual(pool.hosts()["one"]["state"], "ready")
+        kept = list(self.store.parent.glob("pool/*.credential"))
+        self.assertEqual([path.stat().st_mode & 0o777 for path in kept], [0o600])
+
+    def test_what_a_host_says_is_shown_as_text(self):
+        pool = self.serve()
+        self.assertIn("answered", self.rogue(pool, None, "one", gpu=HOSTILE))
+        self.assertIn("code 3: report: endpoint", self.rogue(pool, None, "two", endpoint="tcp://x\x1b:1"))
+        self.assertIn("code 3: report: a host's name", self.rogue(pool, None, "two\x1b[2J"))
+        gpu = pool.hosts()["one"]["gpus"][0]["name"]
+        self.assertIsNone(CONTROL.search(gpu), gpu)
+        shown = subprocess.run([FARCALL, "pool", "list", "--hosts", "--pool", pool.url], capture_output=True, text=True, timeout=60).stdout
+        self.assertIn("GPU", shown)
+        self.assertIsNone(CONTROL.search(shown), shown)
+
+    def test_claims_that_a_host_makes_up_are_bounded_and_are_nobodys(self):
+        pool = self.tenants_pool()
+        credential = self.joined(pool, "one", self.new_token(pool))[1]
+        self.assertIn("answered", self.rogue(pool, credential, "one", beats=3, claims=3000))
+        self.assertLessEqual(pool.get("/v1/claims")["total"], 4096)
+        self.assertEqual(pool.call("GET", "/v1/claims", headers=self.as_(self.alice))[1]["total"], 0)
+        self.assertEqual(pool.call("POST", "/v1/claims", {}, self.as_(self.alice))[0], 201)
+
+    def test_a_lease_is_not_shown_again_after_its_host_has_restarted(self):
+        pool = self.serve()
+        server = self.host(pool, "one")
+        claim = pool.post("/v1/claims", memory_bytes=str(64 * MIB), wait_ms="20000")
+        path = f"/v1/claims/{claim['id']}"
+        lease = pool.post(path + ":connect")["token"]
+        fake = FakePool(server.url, lease)
+        self.addCleanup(fake.close)
+        first = run(fake.endpoint, sys.executable, HERE / "programs/teller.py")
+        self.assertEqual(first.process.returncode, 0, first.err)
+        server.stop()
+        again = self.host(pool, "one", listen=server.url)
+        until(lambda: pool.claim(claim["id"])["state"] in ("bound", "idle"), what="its claim")
+
+        def shown(text):
+            fake = FakePool(again.url, text)
+            self.addCleanup(fake.close)
+            client = run(fake.endpoint, sys.executable, HERE / "programs/teller.py")
+            return client.process.returncode, "\n".join(client.err)
+        self.assertIn("for another start of this host's server", until(lambda: shown(lease)[1], what="a refusal"))
+
+        def fresh():
+            return shown(pool.post(path + ":connect")["token"])[0] == 0
+        until(fresh, what="a new lease opens")
 
 
 if __name__ == "__main__":

@@ -89,7 +89,15 @@ class PoolCase(unittest.TestCase):
         self.addCleanup(pool.stop)
         return pool
 
+    def join_token(self, pool, **request):
+        """A file with a new one."""
+        path = self.store.with_name(f"join-{len(list(self.store.parent.iterdir()))}")
+        path.write_text(pool.post("/v1/join-tokens", **request)["token"] + "\n")
+        return str(path)
+
     def host(self, pool, name, *flags, through=None, **options):
+        if "--pool-token-file" in flags:  # its credential is kept there
+            options.setdefault("environment", {"FARCALL_CACHE_DIR": str(self.store.parent)})
         server = Server("--pool", through or pool.url, "--pool-name", name, *flags, **options)
         self.addCleanup(server.stop)
         until(lambda: pool.hosts().get(name, {}).get("state") == "ready", what=f"{name} in the pool")

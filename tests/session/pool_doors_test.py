@@ -138,9 +138,7 @@ class TlsTest(PoolCase):
     def test_hosts_programs_and_people_come_in_by_tls(self):
         pool = self.served()
         self.assertTrue(pool.url.startswith("https://"), pool.url)
-        token = self.store.with_name("token")
-        token.write_text("secret\n")
-        self.host(pool, "one", "--pool-ca", self.ca, "--pool-token-file", str(token))
+        self.host(pool, "one", "--pool-ca", self.ca, "--pool-token-file", self.join_token(pool))
         self.assertIn("one  ready", self.pool_command(pool, "list", "--hosts", ca=self.ca))
         watcher = Watcher(pool, "hosts", token="secret", ca=self.ca)
         self.addCleanup(watcher.stop)

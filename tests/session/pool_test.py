@@ -327,10 +327,8 @@ class PoolTest(PoolCase):
     def test_ps_and_top_show_what_runs_on_all_hosts(self):
         pool = self.serve("--placer", "spread", token="secret")
         environment = {"FARCALL_TOKEN": "secret"}
-        join = self.store.with_name("token")
-        join.write_text("secret\n")
         for name in ("one", "two"):
-            self.host(pool, name, "--pool-token-file", str(join))
+            self.host(pool, name, "--pool-token-file", self.join_token(pool))
         clients = [self.teller(pool, FARCALL_MEM="64MiB", FARCALL_SHARE=share, FARCALL_TOKEN="secret") for share in ("25%", "75%")]
 
         def farcall(*command, **with_environment):
