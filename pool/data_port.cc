@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/data_port.h"
 
-#include <algorithm>
-#include <array>
-
 #include "proto/hex.h"
 #include "proto/printable.h"
 #include "proto/session_features.h"
@@ -14,8 +11,6 @@ namespace farcall::pool {
 namespace {
 
 constexpr std::chrono::seconds kLongestWait(60);
-constexpr Ms kLook = 250;           // how often a waiting client is looked after
-constexpr int kMostWaiting = 1024;  // a thread each
 constexpr Ms kOnDisconnect = 30'000;
 
 std::vector<TokenVerifier> VerifiersOf(const std::string& token) {
@@ -34,17 +29,12 @@ Status ToStatus(const Outcome& outcome) {
   return {outcome.http == 404 ? Code::kRefused : Code::kInvalid, outcome.error.message()};
 }
 
-bool HasGone(Channel& channel) {
-  std::array<std::byte, 64> rest;
-  Result<size_t> got = channel.TryReceive(rest);
-  return !got.ok() || *got != 0;  // nothing may come before the answer
-}
-
 }  // namespace
 
 DataPort::DataPort(Service* service, const std::string& token)
     : service_(service),
       tokens_(VerifiersOf(token)),
+      waiting_(service),
       door_(!tokens_.empty(), [this](std::unique_ptr<Channel> channel, const HeardHello& heard) {
         Admit(std::move(channel), heard);
       }) {}
@@ -58,7 +48,17 @@ Status DataPort::Open(const std::string& url) {
   return {};
 }
 
-Result<Redirect> DataPort::Judge(Channel& channel, const HeardHello& heard, AnswerKey* answer) {
+Status DataPort::Start() {
+  FARCALL_TRY(waiting_.Start());
+  return door_.Start();
+}
+
+void DataPort::Close() {
+  door_.Stop();
+  waiting_.Stop();
+}
+
+Result<AnswerKey> DataPort::Judge(const HeardHello& heard) const {
   const Hello& hello = heard.hello();
   if (hello.role != LinkRole::kLog || hello.session != SessionId{})
     return Status(Code::kRefused, "this is a pool: sessions are its hosts'");
@@ -66,29 +66,26 @@ Result<Redirect> DataPort::Judge(Channel& channel, const HeardHello& heard, Answ
   if (!tokens_.empty() && !accepted)
     return Status(Code::kRefused,
                   "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the pool's");
-  *answer = accepted ? accepted->keys.answer : heard.AcceptAnyone().answer;
   if (!HasFeature(hello, SessionFeature::kRedirect))
     return Status(Code::kUnsupported, "this client knows no pools: install a newer release");
-  if (HasFeature(hello, SessionFeature::kPoolDoors)) return Redirect{service_->doors(), "", ""};
-  Result<Redirect> found(
-      Status(Code::kUnavailable, std::to_string(kMostWaiting) + " programs wait already"));
-  if (waiting_.fetch_add(1) < kMostWaiting) found = Find(channel, hello);
-  waiting_.fetch_sub(1);
-  return found;
+  return accepted ? accepted->keys.answer : heard.AcceptAnyone().answer;
 }
 
 void DataPort::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard) {
-  AnswerKey answer;
-  Result<Redirect> found = Judge(*channel, heard, &answer);
-  auto deadline = Clock::now() + std::chrono::seconds(1);
-  if (found.ok())
-    (void)SendRedirect(*channel, answer, *found, deadline);
-  else
-    (void)SendRefuse(*channel, {found.status().code(), found.status().message()}, deadline);
-  // Let the other side read it before the connection is reset.
-  std::array<std::byte, 64> rest;
-  while (Clock::now() < deadline && channel->WaitReadable(deadline))
-    if (!channel->TryReceive(rest).ok()) break;
+  const Hello& hello = heard.hello();
+  auto refuse = [&](const Status& why) {
+    (void)SendRefuse(*channel, {why.code(), why.message()}, Clock::now());
+  };
+  Result<AnswerKey> key = Judge(heard);
+  if (!key.ok()) return refuse(key.status());
+  if (HasFeature(hello, SessionFeature::kPoolDoors)) {
+    (void)SendRedirect(*channel, *key, Redirect{service_->doors(), "", ""}, Clock::now());
+    return;
+  }
+  bool is_own = false;
+  Result<std::string> claim = ClaimOf(hello, &is_own);
+  if (!claim.ok()) return refuse(claim.status());
+  waiting_.Add({std::move(channel), *key, *claim, is_own, Clock::now() + kLongestWait, {}});
 }
 
 Result<std::string> DataPort::ClaimOf(const Hello& hello, bool* is_own) {
@@ -107,45 +104,6 @@ Result<std::string> DataPort::ClaimOf(const Hello& hello, bool* is_own) {
   Outcome asked = service_->ClaimOfRun(RunName(hello), owner, ask, &id);
   if (!asked.ok()) return ToStatus(asked);
   return id;
-}
-
-std::optional<Redirect> DataPort::Lead(const std::string& id) {
-  std::optional<Controller::Seat> seat = service_->controller().FindSeat(id);
-  if (!seat) return std::nullopt;
-  pb::Connection connection;
-  service_->Lead(*seat, &connection);
-  return Redirect{std::move(seat->endpoints), connection.token(), id};
-}
-
-Result<Redirect> DataPort::Find(Channel& channel, const Hello& hello) {
-  bool is_own = false;
-  Result<std::string> id = ClaimOf(hello, &is_own);
-  if (!id.ok()) return id.status();
-  auto give_up = [&](const std::string& why) {
-    if (is_own) service_->controller().Apply(ReleaseClaim{*id, why, {}});
-  };
-  auto end = Clock::now() + kLongestWait;
-  while (true) {
-    if (std::optional<Redirect> led = Lead(*id)) return std::move(*led);
-    std::optional<Claim> claim = service_->controller().WaitBound(*id, kLook);
-    if (!claim) return Status(Code::kRefused, "there is no claim '" + Printable(*id) + "'");
-    if (IsUsable(claim->state)) continue;
-    if (IsOver(claim->state))
-      return Status(Code::kRefused, "claim " + *id + " is " + std::string(ToText(claim->state)) +
-                                        ": " + claim->reason);
-    pb::ClaimName name;
-    name.set_id(*id);
-    pb::Explanation told;
-    service_->Explain(name, &told);
-    bool never = claim->state == ClaimState::kPending && told.gpus() != 0 && !told.could_ever_fit();
-    if (HasGone(channel)) {
-      give_up("its client has gone");
-      return Status(Code::kDisconnected, "the client has gone");
-    }
-    if (!never && Clock::now() < end) continue;
-    give_up("its client has waited long enough");
-    return Status(Code::kQuotaExceeded, "no place in the pool: " + told.why());
-  }
 }
 
 }  // namespace farcall::pool

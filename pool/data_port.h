@@ -3,14 +3,13 @@
 // host.
 #pragma once
 
-#include <atomic>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "pool/service.h"
-#include "server/supervisor/handshake_server.h"
+#include "pool/waiting_programs.h"
+#include "server/door/handshake_server.h"
 
 namespace farcall::pool {
 
@@ -21,21 +20,19 @@ class DataPort {
   //   Errors  kUnavailable
   Status Open(const std::string& url);                     // tcp://host:port
   const std::string& address() const { return address_; }  // host:port really bound
-  void Close() { door_.Stop(); }
+  // Begins to answer; after the controller has.   Errors  kUnavailable
+  Status Start();
+  void Close();
 
  private:
   void Admit(std::unique_ptr<Channel> channel, const HeardHello& heard);
-  Result<Redirect> Judge(Channel& channel, const HeardHello& heard, AnswerKey* answer);
-  // What to answer; waits for a place while the client does.
-  Result<Redirect> Find(Channel& channel, const Hello& hello);
+  Result<AnswerKey> Judge(const HeardHello& heard) const;
   Result<std::string> ClaimOf(const Hello& hello, bool* is_own);
-  // Of a claim that can be used.
-  std::optional<Redirect> Lead(const std::string& id);
 
   Service* const service_;
   const std::vector<TokenVerifier> tokens_;  // empty: none is wanted
   std::string address_;
-  std::atomic<int> waiting_{0};
+  WaitingPrograms waiting_;
   server::HandshakeServer door_;
 };
 

@@ -8,6 +8,7 @@
 #include "pool/data_port.h"
 #include "pool/grpc_service.h"
 #include "pool/rest.h"
+#include "server/door/descriptors.h"
 #include "server/supervisor/exit_code.h"
 #include "server/supervisor/serve_options.h"
 #include "transport/url.h"
@@ -45,6 +46,7 @@ int ServePool(const PoolServeOptions& options,
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   const Callers callers(options.token, options.clients);
+  server::RaiseDescriptorLimit();
   HostPort data, rest, grpc;
   for (auto [address, parsed] :
        {std::pair(&options.listen, &data), {&options.rest, &rest}, {&options.grpc, &grpc}})
@@ -71,6 +73,7 @@ int ServePool(const PoolServeOptions& options,
     service.SetAddresses(FormatHostPort(grpc.host, static_cast<uint16_t>(grpc_door.port())),
                          "pool://" + data_port.address());
     opened = rest_door.Open(rest.host, rest.port);
+    if (opened.ok()) opened = data_port.Start();
   }
   if (!opened.ok()) return Fail(server::kExitCannotListen, opened.message());
   std::string url = options.tls.given() ? "https://" : "http://";

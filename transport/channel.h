@@ -37,6 +37,8 @@ class Channel {
   virtual void Abandon() = 0;
   // The descriptor to hand to another process, -1 if the transport has none (inproc).
   virtual int Descriptor() const = 0;
+  // For epoll: readable while TryReceive has something to say. By itself it can do nothing else.
+  virtual int PollDescriptor() const { return Descriptor(); }
   virtual std::string PeerName() const = 0;
 };
 
@@ -44,7 +46,9 @@ class Listener {
  public:
   virtual ~Listener() = default;
   virtual Result<std::unique_ptr<Channel>> Accept(
-      Clock::time_point deadline) = 0;  // kTimeout, kDisconnected
+      Clock::time_point deadline) = 0;  // kTimeout, kDisconnected, kUnavailable (no descriptors)
+  // For epoll: readable while Accept has something to say.
+  virtual int PollDescriptor() const = 0;
   virtual void Close() = 0;
   virtual std::string Url() const = 0;  // with the port really bound
 };

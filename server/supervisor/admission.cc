@@ -26,17 +26,9 @@ namespace {
 
 constexpr uint32_t kHeartbeatMilliseconds = 1000;
 
+// At once: of its HELLO nothing is unread, so that the end of the connection follows the refusal.
 void Turn(Channel& channel, Code code, const std::string& why) {
-  (void)SendRefuse(channel, {code, why}, Clock::now() + std::chrono::seconds(1));
-  // Let the other side read it before the connection is reset.
-  std::array<std::byte, 64> rest;
-  auto end = Clock::now() + std::chrono::milliseconds(500);
-  while (Clock::now() < end && channel.WaitReadable(end)) {
-    Result<size_t> got = channel.TryReceive(rest);
-    if (!got.ok()) {
-      break;
-    }
-  }
+  (void)SendRefuse(channel, {code, why}, Clock::now());
 }
 
 // Of a long path the end, with the program's name.
@@ -104,6 +96,20 @@ class Undo {
 
 }  // namespace
 
+void Supervisor::Refuse(Channel& channel, const Status& why) {
+  if (std::optional<uint64_t> others = refusals_.Take(Clock::now())) {
+    const std::string more = *others == 0 ? "" : "; since the last line " +
+                                                     std::to_string(*others) + " others were, too";
+    spdlog::warn("{}: refused: {}{}", channel.PeerName(), why.message(), more);
+    nlohmann::json fields = {{"from", channel.PeerName()}, {"why", why.message()}};
+    if (*others != 0) {
+      fields["others"] = *others;
+    }
+    audit_.Note("session_refused", std::move(fields));
+  }
+  Turn(channel, why.code(), why.message());
+}
+
 void Supervisor::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard) {
   const Hello& hello = heard.hello();
   if ((hello.transports & kBuiltTransports) == 0) {
@@ -120,10 +126,10 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard
   }
   std::optional<HeardHello::Accepted> accepted = heard.AcceptToken(options_.tokens);
   if (!accepted) {
-    spdlog::warn("{}: refused, wrong token", channel->PeerName());
-    audit_.Note("session_refused", {{"from", channel->PeerName()}, {"why", "wrong token"}});
-    return Turn(*channel, Code::kRefused,
-                "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the server's");
+    return Refuse(
+        *channel,
+        {Code::kRefused,
+         "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the server's"});
   }
   AdmitNew(std::move(channel), {hello, accepted->keys, accepted->token->Tenant()});
 }
@@ -163,9 +169,7 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client
     }
   }
   if (!started.ok()) {
-    spdlog::warn("{}: refused: {}", channel->PeerName(), started.message());
-    audit_.Note("session_refused", {{"from", channel->PeerName()}, {"why", started.message()}});
-    return Turn(*channel, started.code(), started.message());
+    return Refuse(*channel, started);
   }
   channel->Abandon();  // the worker has it now
 }
@@ -450,8 +454,7 @@ void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const HeardHello& 
     }
   }
   if (!passed.ok()) {
-    spdlog::info("{}: refused: {}", channel->PeerName(), passed.message());
-    return Turn(*channel, passed.code(), passed.message());
+    return Refuse(*channel, passed);
   }
   channel->Abandon();
 }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "server/door/descriptors.h"
 #include "server/supervisor/exit_code.h"
 #include "server/supervisor/log_format.h"
 #include "server/supervisor/supervisor.h"
@@ -61,6 +62,7 @@ int Serve(const ServeOptions& options) {
   sigset_t signals = HandledSignals();
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  RaiseDescriptorLimit();
   if (!options.debuggable) {
     HideMemory();  // tokens and keys are in it
   }
@@ -106,6 +108,9 @@ int Serve(const ServeOptions& options) {
   std::vector<std::string> urls;
   if (Status listens = ListenAll(options, &door, &urls); !listens.ok()) {
     return Fail(kExitCannotListen, listens.message());
+  }
+  if (Status started = door.Start(); !started.ok()) {
+    return Fail(kExitFailure, started.message());
   }
   supervisor.OpenControl(urls[0]);
   if (Status joined = supervisor.OpenPool(urls); !joined.ok()) {

@@ -25,9 +25,9 @@
 #include "server/supervisor/closer.h"
 #include "server/supervisor/control_desk.h"
 #include "server/supervisor/fair_mutex.h"
-#include "server/supervisor/handshake_server.h"
 #include "server/supervisor/mps_desk.h"
 #include "server/supervisor/net_desk.h"
+#include "server/supervisor/note_limit.h"
 #include "server/supervisor/overhead_desk.h"
 #include "server/supervisor/pool_desk.h"
 #include "server/supervisor/run_totals.h"
@@ -110,6 +110,8 @@ class Supervisor {
   };
   void AdmitNew(std::unique_ptr<Channel> channel, const Client& client);
   void AdmitAgain(std::unique_ptr<Channel> channel, const HeardHello& heard);
+  // Says no to a client, and writes it down unless too many were refused just now.
+  void Refuse(Channel& channel, const Status& why);
   uint64_t QuotaFor(const Hello& hello, int device) const;
   // `grant`: of the pool's claim it is for, nullptr without a pool.
   std::unique_ptr<Worker> NewWorker(const Client& client, const quota::ClaimGrant* grant);
@@ -284,6 +286,7 @@ class Supervisor {
   ControlDesk desk_;
   PoolDesk pool_;
   Audit audit_;
+  NoteLimit refusals_;
   std::unique_ptr<MpsDesk> mps_;  // last: its thread uses the above
 };
 

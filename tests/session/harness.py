@@ -52,13 +52,13 @@ def stat_fields(pid):
 
 
 class Server:
-    def __init__(self, *flags, token=None, listen="tcp://127.0.0.1:0", environment=None, device="cpu"):
-        command = [str(SERVE), "serve", "--listen", listen, "--device", str(device), *flags]
+    def __init__(self, *flags, token=None, listen="tcp://127.0.0.1:0", environment=None, device="cpu", popen=None):
+        command = [str(SERVE), "serve", "--listen", listen, "--device", str(device), *map(str, flags)]
         if token:
             command += ["--token", token]
         env = dict(os.environ, **(environment or {}))
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env, **(popen or {}))
         line = self.process.stdout.readline()
         found = re.search(r"serving (\d+) device\(s\) on (tcp://\S+:(\d+))", line)
         assert found, f"no ready line but {line!r}; log: {self.log_text()}"

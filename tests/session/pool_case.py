@@ -19,7 +19,7 @@ MIB, GIB = 1 << 20, 1 << 30
 
 
 class Pool:
-    def __init__(self, store, *flags, token=None, rest="127.0.0.1:0", grpc="127.0.0.1:0", listen="127.0.0.1:0", ca=None):
+    def __init__(self, store, *flags, token=None, rest="127.0.0.1:0", grpc="127.0.0.1:0", listen="127.0.0.1:0", ca=None, popen=None):
         env = dict(os.environ)
         env.pop("FARCALL_TOKEN", None)
         if token:
@@ -29,7 +29,7 @@ class Pool:
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
         self.process = subprocess.Popen([str(SERVE), "pool", "serve", "--store", str(store), "--listen", listen, "--rest", rest,
                                          "--grpc", grpc, "--settle", "1", *flags],
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True, env=env)
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True, env=env, **(popen or {}))
         line = self.process.stdout.readline()
         found = re.search(r"^farcall: pool on (pool://\S+), REST on (https?://\S+)$", line)
         assert found, f"no ready line but {line!r}; log: {self.log_text()}"

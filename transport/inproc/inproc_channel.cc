@@ -137,6 +137,7 @@ class InprocChannel final : public Channel {
   }
   void Abandon() override {}  // a forked child's copy reaches nobody
   int Descriptor() const override { return -1; }
+  int PollDescriptor() const override { return in_->readable_fd(); }
   std::string PeerName() const override { return peer_; }
 
  private:
@@ -151,6 +152,9 @@ struct Backlog {
   CondVar changed;
   std::deque<std::unique_ptr<Channel>> waiting;
   bool closed = false;
+  Flag acceptable;
+
+  void UpdateFlag() { acceptable.Set(closed || !waiting.empty()); }
 };
 
 struct Names {
@@ -182,6 +186,7 @@ class InprocListener final : public Listener {
     }
     std::unique_ptr<Channel> channel = std::move(backlog_->waiting.front());
     backlog_->waiting.pop_front();
+    backlog_->UpdateFlag();
     return channel;
   }
   void Close() override {
@@ -195,8 +200,10 @@ class InprocListener final : public Listener {
     std::lock_guard lock(backlog_->mutex);
     backlog_->closed = true;
     backlog_->waiting.clear();
+    backlog_->UpdateFlag();
     backlog_->changed.NotifyAll();
   }
+  int PollDescriptor() const override { return backlog_->acceptable.fd(); }
   std::string Url() const override { return "inproc://" + name_; }
 
  private:
@@ -221,6 +228,7 @@ Result<std::unique_ptr<Channel>> DialInproc(const Url& url, Clock::time_point) {
     std::lock_guard lock(backlog->mutex);
     if (!backlog->closed) {
       backlog->waiting.push_back(std::make_unique<InprocChannel>(up, down, "inproc client"));
+      backlog->UpdateFlag();
       backlog->changed.NotifyAll();
       return std::unique_ptr<Channel>(std::make_unique<InprocChannel>(down, up, url.text));
     }

@@ -193,6 +193,7 @@ class TcpListener final : public Listener {
       shutdown(fd_, SHUT_RDWR);
     }
   }
+  int PollDescriptor() const override { return fd_; }
   std::string Url() const override { return url_; }
 
  private:
@@ -294,7 +295,7 @@ Result<std::unique_ptr<Listener>> ListenTcp(const Url& url) {
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   sockaddr_storage bound{};
   socklen_t bytes = sizeof(bound);
-  if (bind(fd, address.ai_addr, address.ai_addrlen) != 0 || listen(fd, 128) != 0 ||
+  if (bind(fd, address.ai_addr, address.ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0 ||
       getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &bytes) != 0) {
     int error = errno;
     close(fd);

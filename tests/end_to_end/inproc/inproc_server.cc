@@ -105,6 +105,9 @@ Result<std::unique_ptr<InprocServer>> InprocServer::Start(const std::string& dev
   }
   self->url_ = (*listener)->Url();
   self->door_->Listen(std::move(*listener));
+  if (Status started = self->door_->Start(); !started.ok()) {
+    return started;
+  }
   return self;
 }
 

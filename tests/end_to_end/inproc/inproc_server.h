@@ -14,7 +14,7 @@
 #include "server/memory/memory_broker.h"
 #include "server/session/session.h"
 #include "server/supervisor/device_library.h"
-#include "server/supervisor/handshake_server.h"
+#include "server/door/handshake_server.h"
 #include "tests/end_to_end/inproc/test_server.h"
 
 namespace farcall::inproc_test {
