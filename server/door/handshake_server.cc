@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kUnitBytes = 4096;   // in which the tables are bounded
 constexpr size_t kGuestBytes = 1024;  // what one holds beside its HELLO, at most
-constexpr size_t kFirstBytes = 256;   // of a HELLO; doubled as it comes
+constexpr size_t kMoreBytes = 512;    // by which the room for a HELLO grows
 constexpr int kAcceptsAtOnce = 32;    // then those who wait are heard
 constexpr size_t kReserve = 32;       // descriptors kept for handshakes
 constexpr size_t kReserveForJudges = 16;  // of them, not for accepting
@@ -203,7 +203,9 @@ void HandshakeServer::Read(uint64_t number) {
 bool HandshakeServer::ReadSome(uint64_t number, Guest& guest) {
   const size_t wanted = guest.total == 0 ? sizeof(HandshakeHeader) : guest.total;
   if (guest.got == guest.packet.size()) {
-    guest.packet.resize(std::min(wanted, std::max(kFirstBytes, 2 * guest.packet.size())));
+    const size_t room = std::min(wanted, guest.packet.size() + kMoreBytes);
+    guest.packet.reserve(room);  // no more than that
+    guest.packet.resize(room);
     waiting_.SetWeight(number, guest.Weight());
     while (waiting_.weight() > most_waiting_) {
       ShedWaiting();

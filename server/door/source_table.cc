@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/door/source_table.h"
 
+#include <algorithm>
+
 namespace farcall::server {
+
+namespace {
+
+// With one, as many newcomers as others would go; with very many, all who wait a little longer.
+constexpr int kSamples = 4;
+
+}  // namespace
 
 void SourceTable::Weigh(uint64_t name, Source& source, size_t weight) {
   if (source.weight != 0) {
@@ -52,7 +61,11 @@ void SourceTable::Remove(uint64_t id) {
 uint64_t SourceTable::PickOfFullest() {
   const std::vector<uint64_t>& fullest = ranks_.rbegin()->second;
   const std::vector<uint64_t>& ids = sources_.at(fullest[Below(fullest.size())]).ids;
-  return ids[Below(ids.size())];
+  uint64_t oldest = ids[Below(ids.size())];
+  for (int i = 1; i < kSamples; ++i) {
+    oldest = std::min(oldest, ids[Below(ids.size())]);
+  }
+  return oldest;
 }
 
 uint64_t SourceTable::PickNext() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Those who wait, by the address they come from. Its two picks make a bounded table fair: the
 // address that holds the most gives way, and all addresses are served in turn. Within an address
-// the pick is random, so that a flood cannot choose whom of its neighbours it pushes out.
+// the picks are random, so that a flood cannot choose whom of its neighbours it pushes out.
 // Knows no sockets and no time.   Thread  one at a time
 #pragma once
 
@@ -19,14 +19,16 @@ class SourceTable {
  public:
   explicit SourceTable(uint64_t seed) : random_(seed) {}
 
-  // `id` is not in the table; `weight` is at least 1.
+  // `id` is higher than all before it; `weight` is at least 1.
   void Add(uint64_t id, uint64_t source, size_t weight);
   void SetWeight(uint64_t id, size_t weight);  // of one that is in the table
   void Remove(uint64_t id);
   size_t weight() const { return weight_; }  // of all
   bool empty() const { return places_.empty(); }
 
-  // A random one of the source that weighs most, or of one of those. The table is not empty.
+  // Of the source that weighs most, or of one of those: of a few random ones that which has waited
+  // longest. An honest peer needs a moment only, so that hardly ever it is the one. The table is
+  // not empty.
   uint64_t PickOfFullest();
   // A random one of the source whose turn it is. The table is not empty.
   uint64_t PickNext();

@@ -61,7 +61,8 @@ class Peer:
 
     def kill(self):
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        self.process.stdout.close()
 
 
 class Unauthenticated(unittest.TestCase):
@@ -97,7 +98,7 @@ class Unauthenticated(unittest.TestCase):
     def judge(self, what, lines):
         tries = [float(line) if line[0].isdigit() else float("inf") for line in lines]
         in_time = sum(took <= WITHIN_MS for took in tries)
-        print(f"{what}: {len(tries)} tries, {in_time} within {WITHIN_MS} ms, median {statistics.median(tries):.0f} ms", flush=True)
+        print(f"{what}: {len(tries)} tries, {in_time} within {WITHIN_MS} ms, median {statistics.median(tries):.0f} ms", *set(line for line in lines if not line[0].isdigit()), flush=True)
         self.assertGreaterEqual(len(tries), 3, f"{what}: {lines}")
         self.assertGreaterEqual(in_time, 0.9 * len(tries), f"{what}: {lines}")
 

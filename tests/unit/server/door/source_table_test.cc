@@ -56,6 +56,14 @@ TEST(SourceTableTest, AFewThatHoldMuchWeighMoreThanManyThatHoldLittle) {
   EXPECT_LT(table.PickOfFullest(), 10u);
 }
 
+TEST(SourceTableTest, ThoseWhoHaveJustComeHardlyEverGiveWay) {
+  SourceTable table(1);
+  for (uint64_t id = 0; id < 100; ++id) table.Add(id, kFlooder, 1);
+  int newcomers = 0;
+  for (int i = 0; i < 1000; ++i) newcomers += table.PickOfFullest() >= 90 ? 1 : 0;
+  EXPECT_LT(newcomers, 10);  // where it would be 100 of as many
+}
+
 TEST(SourceTableTest, NoSourceOfManyIsAlwaysTheOneToGiveWay) {
   SourceTable table(1);
   for (uint64_t id = 0; id < 8; ++id) table.Add(id, id, 1);
