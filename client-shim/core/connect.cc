@@ -58,16 +58,33 @@ void DescribeProcess(Hello* hello) {
 
 namespace {
 
+// A port that is flooded closes connections that it has not heard, now and then one of ours: the
+// next one is likely to get in.
+template <typename Answer, typename Converse>
+Result<Answer> Insist(const std::string& endpoint, std::unique_ptr<Channel>* channel,
+                      Converse converse) {
+  constexpr int kTries = 8;
+  const Clock::time_point end = Clock::now() + std::chrono::seconds(1);
+  for (int tries = 1;; ++tries) {
+    Result<std::unique_ptr<Channel>> dialled = Dial(endpoint, Clock::now() + kConnectTimeout);
+    if (!dialled.ok()) return dialled.status();
+    *channel = std::move(*dialled);
+    Result<Answer> answer = converse(**channel);
+    const bool was_cut = answer.status().code() == Code::kDisconnected;
+    if (!was_cut || tries == kTries || Clock::now() >= end) return answer;
+  }
+}
+
 Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
                          const ClientCredentials& credentials) {
   Clock::time_point deadline = Clock::now() + kConnectTimeout;
-  Result<std::unique_ptr<Channel>> channel = Dial(endpoint, deadline);
-  if (!channel.ok()) return channel.status();
-  Result<Welcomed> welcomed = ClientHandshake(**channel, std::move(hello), credentials, deadline);
+  Connected connected;
+  Result<Welcomed> welcomed =
+      Insist<Welcomed>(endpoint, &connected.channel, [&](Channel& channel) {
+        return ClientHandshake(channel, hello, credentials, deadline);
+      });
   if (!welcomed.ok()) return welcomed.status();
   CountHandshake();
-  Connected connected;
-  connected.channel = std::move(*channel);
   connected.welcome = std::move(welcomed->welcome);
   connected.key = welcomed->key;
   connected.endpoint = endpoint;
@@ -80,14 +97,15 @@ Result<Connected> OpenByPool(const Config& config, Hello hello,
                              const ClientCredentials& credentials) {
   std::string door = "tcp://" + config.endpoint.substr(kPoolScheme.size());
   Clock::time_point deadline = Clock::now() + kPoolTimeout;
-  Result<std::unique_ptr<Channel>> channel = Dial(door, Clock::now() + kConnectTimeout);
-  if (!channel.ok()) return channel.status();
   Hello question = hello;
   question.device_windows.clear();  // the host's business
   question.environment.clear();
   question.claim = config.claim;
   question.devices = config.devices;
-  Result<Redirect> told = PoolHandshake(**channel, std::move(question), credentials, deadline);
+  std::unique_ptr<Channel> channel;
+  Result<Redirect> told = Insist<Redirect>(door, &channel, [&](Channel& to) {
+    return PoolHandshake(to, question, credentials, deadline);
+  });
   if (!told.ok()) return told.status();
   CountHandshake();
   hello.lease = told->lease;
