@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // `farcall`: the command line.
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +64,9 @@ int main(int argc, char** argv) {
     }
   } catch (const CLI::ParseError& error) {
     return farcall::cli::ExplainUsage(app, error);
+  } catch (const std::exception& error) {  // out of memory, or of threads
+    std::fprintf(stderr, "farcall: %s\n", error.what());
+    return 1;
   }
   return exit_code;
 }

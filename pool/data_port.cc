@@ -58,7 +58,7 @@ void DataPort::Close() {
   waiting_.Stop();
 }
 
-Result<AnswerKey> DataPort::Judge(const HeardHello& heard) const {
+Result<DataPort::Known> DataPort::Judge(const HeardHello& heard) const {
   const Hello& hello = heard.hello();
   if (hello.role != LinkRole::kLog || hello.session != SessionId{})
     return Status(Code::kRefused, "this is a pool: sessions are its hosts'");
@@ -68,7 +68,8 @@ Result<AnswerKey> DataPort::Judge(const HeardHello& heard) const {
                   "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the pool's");
   if (!HasFeature(hello, SessionFeature::kRedirect))
     return Status(Code::kUnsupported, "this client knows no pools: install a newer release");
-  return accepted ? accepted->keys.answer : heard.AcceptAnyone().answer;
+  if (!accepted) return Known{heard.AcceptAnyone().answer};
+  return Known{accepted->keys.answer, accepted->token};
 }
 
 void DataPort::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard) {
@@ -76,16 +77,17 @@ void DataPort::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard) 
   auto refuse = [&](const Status& why) {
     (void)SendRefuse(*channel, {why.code(), why.message()}, Clock::now());
   };
-  Result<AnswerKey> key = Judge(heard);
-  if (!key.ok()) return refuse(key.status());
+  Result<Known> known = Judge(heard);
+  if (!known.ok()) return refuse(known.status());
   if (HasFeature(hello, SessionFeature::kPoolDoors)) {
-    (void)SendRedirect(*channel, *key, Redirect{service_->doors(), "", ""}, Clock::now());
+    (void)SendRedirect(*channel, known->answer, Redirect{service_->doors(), "", ""}, Clock::now());
     return;
   }
   bool is_own = false;
   Result<std::string> claim = ClaimOf(hello, &is_own);
   if (!claim.ok()) return refuse(claim.status());
-  waiting_.Add({std::move(channel), *key, *claim, is_own, Clock::now() + kLongestWait, {}});
+  waiting_.Add(
+      {std::move(channel), known->answer, *claim, is_own, Clock::now() + kLongestWait, {}});
 }
 
 Result<std::string> DataPort::ClaimOf(const Hello& hello, bool* is_own) {

@@ -26,7 +26,11 @@ class DataPort {
 
  private:
   void Admit(std::unique_ptr<Channel> channel, const HeardHello& heard);
-  Result<AnswerKey> Judge(const HeardHello& heard) const;
+  struct Known {
+    AnswerKey answer;
+    const TokenVerifier* token = nullptr;  // by which it is known; nullptr: none is wanted
+  };
+  Result<Known> Judge(const HeardHello& heard) const;
   Result<std::string> ClaimOf(const Hello& hello, bool* is_own);
 
   Service* const service_;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostWaiting = 1024;
 constexpr std::chrono::milliseconds kLook(250);  // how often a waiting client is looked after
-constexpr size_t kLooksAtOnce = 16;  // each asks the controller twice
+constexpr size_t kLooksAtOnce = 16;              // each asks the controller twice
 
 void RefuseTo(Channel& channel, const Status& why) {
   (void)SendRefuse(channel, {why.code(), why.message()}, Clock::now());

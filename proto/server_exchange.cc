@@ -76,14 +76,19 @@ Result<HeardHello> ServerExchange::Hear(std::span<const std::byte> packet) const
 
 std::optional<HeardHello::Accepted> HeardHello::AcceptToken(
     std::span<const TokenVerifier> known) const {
+  std::vector<TokenId> ids;  // a hash each: whoever may connect has this done
+  ids.reserve(known.size());
+  for (const TokenVerifier& token : known) {
+    ids.push_back(token.id());
+  }
   for (size_t i = 0; i < hello_.credentials.size(); ++i) {
     const Credential& shown = hello_.credentials[i];
     if (shown.kind != CredentialKind::kToken) {
       continue;
     }
-    for (const TokenVerifier& token : known) {
-      if (SameBytes(shown.id, token.id()) && IsSignedBy(token.public_key, digest_, proofs_[i])) {
-        return Accepted{Keys(token.server_key.bytes(), i), &token};
+    for (size_t k = 0; k < known.size(); ++k) {
+      if (SameBytes(shown.id, ids[k]) && IsSignedBy(known[k].public_key, digest_, proofs_[i])) {
+        return Accepted{Keys(known[k].server_key.bytes(), i), &known[k]};
       }
     }
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // farcall-control: what of `farcall` speaks gRPC. `farcall ps`, `top`, `quota` and `park` become
 // it; `farcall serve` starts it as its control service.
+#include <cstdio>
+#include <exception>
 #include <string>
 
 #include "cli/control/commands.h"
@@ -32,6 +34,9 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return farcall::cli::ExplainUsage(app, error);
+  } catch (const std::exception& error) {  // out of memory, or of threads
+    std::fprintf(stderr, "farcall: %s\n", error.what());
+    return 1;
   }
   return exit_code;
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // farcall-pool: what `farcall pool` becomes, and what `farcall serve --pool` starts as its agent.
+#include <cstdio>
+#include <exception>
 #include <memory>
 
 #include "cli/pool/commands.h"
@@ -23,6 +25,9 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return farcall::cli::ExplainUsage(app, error);
+  } catch (const std::exception& error) {  // out of memory, or of threads
+    std::fprintf(stderr, "farcall pool: %s\n", error.what());
+    return 1;
   }
   return exit_code;
 }

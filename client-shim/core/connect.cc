@@ -79,10 +79,9 @@ Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
                          const ClientCredentials& credentials) {
   Clock::time_point deadline = Clock::now() + kConnectTimeout;
   Connected connected;
-  Result<Welcomed> welcomed =
-      Insist<Welcomed>(endpoint, &connected.channel, [&](Channel& channel) {
-        return ClientHandshake(channel, hello, credentials, deadline);
-      });
+  Result<Welcomed> welcomed = Insist<Welcomed>(endpoint, &connected.channel, [&](Channel& channel) {
+    return ClientHandshake(channel, hello, credentials, deadline);
+  });
   if (!welcomed.ok()) return welcomed.status();
   CountHandshake();
   connected.welcome = std::move(welcomed->welcome);

@@ -47,8 +47,8 @@ class SourceTable {
   void Weigh(uint64_t name, Source& source, size_t weight);
   size_t Below(size_t count) { return static_cast<size_t>(random_() % count); }
 
-  std::unordered_map<uint64_t, Place> places_;  // by id
-  std::map<uint64_t, Source> sources_;          // no hash: peers choose their addresses
+  std::unordered_map<uint64_t, Place> places_;     // by id
+  std::map<uint64_t, Source> sources_;             // no hash: peers choose their addresses
   std::map<size_t, std::vector<uint64_t>> ranks_;  // by weight: the sources that weigh so much
   size_t weight_ = 0;
   uint64_t last_ = 0;  // the source that was served last

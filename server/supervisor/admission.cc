@@ -98,8 +98,9 @@ class Undo {
 
 void Supervisor::Refuse(Channel& channel, const Status& why) {
   if (std::optional<uint64_t> others = refusals_.Take(Clock::now())) {
-    const std::string more = *others == 0 ? "" : "; since the last line " +
-                                                     std::to_string(*others) + " others were, too";
+    const std::string more =
+        *others == 0 ? ""
+                     : "; since the last line " + std::to_string(*others) + " others were, too";
     spdlog::warn("{}: refused: {}{}", channel.PeerName(), why.message(), more);
     nlohmann::json fields = {{"from", channel.PeerName()}, {"why", why.message()}};
     if (*others != 0) {
@@ -126,10 +127,9 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard
   }
   std::optional<HeardHello::Accepted> accepted = heard.AcceptToken(options_.tokens);
   if (!accepted) {
-    return Refuse(
-        *channel,
-        {Code::kRefused,
-         "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the server's"});
+    return Refuse(*channel,
+                  {Code::kRefused,
+                   "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the server's"});
   }
   AdmitNew(std::move(channel), {hello, accepted->keys, accepted->token->Tenant()});
 }

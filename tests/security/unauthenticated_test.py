@@ -38,6 +38,13 @@ def descriptors(pid):
     return len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))
 
 
+def limit_of_descriptors(pid):
+    for line in pathlib.Path(f"/proc/{pid}/limits").read_text().splitlines():
+        if line.startswith("Max open files"):
+            return int(line.split()[3])
+    raise AssertionError("no such limit")
+
+
 def resident_bytes(pid):
     for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
@@ -117,6 +124,7 @@ class Unauthenticated(unittest.TestCase):
         self.addCleanup(held.kill)
         held.wait_line("held")
         pid = server.process.pid
+        self.assertEqual(limit_of_descriptors(pid), 400, "its soft limit is raised to the hard one")
         self.judge("nobody else", self.peer("honest", server.port, OWN, 1, token=TOKEN).lines())
         until(lambda: len(server.workers()) == 1, what="the honest client's sessions are over")
         before = descriptors(pid)
@@ -147,6 +155,7 @@ class Unauthenticated(unittest.TestCase):
         pool = pool_case.Pool(pathlib.Path(self.folder(), "pool.db"), token=TOKEN, popen=self.limits(threads=150, files=400))
         self.addCleanup(pool.stop)
         port, pid = int(pool.endpoint.rsplit(":", 1)[1]), pool.process.pid
+        self.assertEqual(limit_of_descriptors(pid), 400, "its soft limit is raised to the hard one")
         self.judge("nobody else", self.peer("honest-pool", port, OWN, 0.5, token=TOKEN).lines())
         before = descriptors(pid)
         for mode in ("wrong-tokens", "connects", "silence", "half"):

@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "server/door/handshake_server.h"
 #include "server/memory/memory_broker.h"
 #include "server/session/session.h"
 #include "server/supervisor/device_library.h"
-#include "server/door/handshake_server.h"
 #include "tests/end_to_end/inproc/test_server.h"
 
 namespace farcall::inproc_test {

@@ -179,11 +179,7 @@ TEST_F(HandshakeServerTest, WithoutDescriptorsThoseOfTheReserveAreUsed) {
     std::unique_ptr<Channel> channel = Connect();
     EXPECT_EQ(Shake(*channel, "honest").message(), "honest");
     channel.reset();
-    while (true) {
-      const int fd = dup(STDERR_FILENO);
-      if (fd < 0) break;
-      used.push_back(fd);
-    }
+    if (const int fd = dup(STDERR_FILENO); fd >= 0) used.push_back(fd);
   }
   for (int fd : used) close(fd);
   setrlimit(RLIMIT_NOFILE, &old);
