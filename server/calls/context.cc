@@ -47,6 +47,12 @@ CUresult EndWithLibraries(CUcontext native, const std::function<CUresult()>& end
   return result;
 }
 
+// Behind what the other helpers do in a context: library calls, and frees that wait.
+void EndBehindHelpers(Session& session, const std::function<void()>& end) {
+  session.BehindLibraries(
+      [&session, end] { session.OnMemoryHelper([&session, end] { session.OnHelper(end); }); });
+}
+
 }  // namespace
 
 ContextState& ComeToLife(Session& session, HandleParts parts, CUcontext native, int device,
@@ -79,8 +85,7 @@ void EndContext(ServeCall& call, ContextState* context, std::function<CUresult()
       session.memory().FreeContext(context->slot);
       session.Answer(header, result, {});
     };
-    // Behind the frees that wait on the other helper.
-    session.OnMemoryHelper([&session, now] { session.OnHelper(now); });
+    EndBehindHelpers(session, now);
   };
   session.FenceFrees(*context);  // at the frame's end there is no context to fence in
   CUresult idle = CUDA_SUCCESS;
@@ -203,6 +208,10 @@ Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
     return call.LieStatus();
   }
   Session& session = call.session;
+  if (session.helper_busy()) {  // its context may be in the making
+    call.stalled = true;
+    return {};
+  }
   ContextState* context = nullptr;
   session.table(HandleKind::kContext).ForEachLive([&](uint32_t index, uint16_t, void*, void*) {
     ContextState* candidate = session.context(static_cast<uint16_t>(index));
@@ -210,21 +219,30 @@ Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
       context = candidate;
     }
   });
+  auto now = [&session, &api = call.api, device, context, header = call.header] {
+    if (context != nullptr) {
+      CurrentContext::Set(api, context->native);
+      api.cuCtxSynchronize();
+      session.completion().Drain(context->native);
+      session.ForgetContext(context->native);
+    }
+    session.mirrors().Abandon(0);
+    CurrentContext::Set(api, nullptr);
+    CUresult result = EndWithLibraries(context == nullptr ? nullptr : context->native,
+                                       [&] { return api.cuDevicePrimaryCtxReset_v2(device); });
+    CurrentContext::Forget();
+    if (context != nullptr) {
+      session.memory().FreeContext(context->slot);
+    }
+    session.Answer(header, result, {});
+  };
+  // What it ends is gone for the log from here on; it ends behind the slow calls that have it.
   if (context != nullptr) {
     KillHandles(session, *context);
-    CurrentContext::Set(call.api, context->native);
-    call.api.cuCtxSynchronize();
-    session.completion().Drain(context->native);
-    session.ForgetContext(context->native);
+    session.MakeCurrent(nullptr);
   }
-  session.mirrors().Abandon(0);
-  CurrentContext::Set(call.api, nullptr);
-  call.result = EndWithLibraries(context == nullptr ? nullptr : context->native,
-                                 [&] { return call.api.cuDevicePrimaryCtxReset_v2(device); });
-  CurrentContext::Forget();
-  if (context != nullptr) {
-    session.memory().FreeContext(context->slot);
-  }
+  call.parked = true;
+  EndBehindHelpers(session, now);
   return {};
 }
 

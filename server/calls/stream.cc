@@ -6,6 +6,7 @@
 #include "server/calls/context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
+#include "server/session/current_context.h"
 #include "server/session/session.h"
 
 namespace farcall::server {
@@ -43,6 +44,26 @@ Status Barrier(ServeCall& call, const StreamState& stream) {
 }
 
 }  // namespace
+
+Status DestroyStreamBehindLibraries(ServeCall& call) {
+  auto wire = call.in.Get<uint64_t>();
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  auto native = call.Resolve<CUstream>(HandleKind::kStream, wire);
+  if (!call.ready()) {
+    return call.LieStatus();
+  }
+  Session& session = call.session;
+  call.Erase(HandleKind::kStream, wire);
+  call.parked = true;
+  session.BehindLibraries(
+      [&session, &api = call.api, native, context = call.context->native, header = call.header] {
+        CurrentContext::Set(api, context);
+        session.Answer(header, api.cuStreamDestroy_v2(native), {});
+      });
+  return {};
+}
 
 Status Serve_cuStreamSynchronize(ServeCall& call) {
   auto wire_stream = call.in.Get<uint64_t>();

@@ -4,6 +4,7 @@
 // pointer mode say, never the record.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "proto/library_blob.h"
 #include "proto/library_sizes.h"
@@ -56,6 +57,7 @@ std::byte* LibraryCall::Room(uint64_t bytes) {
 
 void* LibraryCall::FindObject(std::initializer_list<uint16_t> kinds, bool optional) {
   auto wire = call_.in.Get<uint64_t>();
+  const bool ends = std::exchange(ends_next_, false);
   if (wire == 0) {
     if (!optional && status == 0) {
       status = table_.invalid_object;
@@ -67,8 +69,15 @@ void* LibraryCall::FindObject(std::initializer_list<uint16_t> kinds, bool option
     return nullptr;
   }
   first_object_ = first_object_ == 0 ? wire : first_object_;
-  // Asked before the table: a helper that finishes in between has then already filled it.
+  if (reads_names_) {
+    names_.push_back({wire, ends});
+    return nullptr;
+  }
+  // Asked before the tables: a helper that finishes in between has then already filled them.
   bool may_come = !call_.on_helper && call_.session.libraries_busy();
+  if (may_come && !MayUse(wire)) {
+    return nullptr;
+  }
   LibraryObject* found = desk_.Find(wire);
   if (found != nullptr && found->native != nullptr) {
     object_ = object_ == nullptr ? found : object_;
@@ -83,6 +92,16 @@ void* LibraryCall::FindObject(std::initializer_list<uint16_t> kinds, bool option
     status = table_.invalid_object;
   }
   return nullptr;
+}
+
+// A slow call ahead of this one has the object.
+bool LibraryCall::MayUse(uint64_t wire) {
+  const LibraryDesk::Hold hold = desk_.HoldOf(wire);
+  if (hold == LibraryDesk::Hold::kEnds && status == 0) {
+    status = table_.invalid_object;  // as when that call has ended it
+  }
+  call_.stalled = call_.stalled || hold == LibraryDesk::Hold::kUsed;
+  return hold == LibraryDesk::Hold::kNone;
 }
 
 // `bytes`: what is touched of it, as far as that is known.
@@ -292,6 +311,9 @@ std::byte* LibraryCall::MakeResultRoom(uint64_t bytes) {
     call_.Lie("a result of another length");
     return nullptr;
   }
+  if (call_.stalled) {
+    return nullptr;
+  }
   std::byte* result = desk_.TakeResult(call_.context->native);
   if (result == nullptr) {
     status = status == 0 ? table_.out_of_memory : status;
@@ -303,6 +325,9 @@ std::byte* LibraryCall::MakeResultRoom(uint64_t bytes) {
 }
 
 void* LibraryCall::MakeHostRoom(uint64_t bytes) {
+  if (call_.stalled || status != 0) {
+    return nullptr;
+  }
   if (bytes > kMaxHostRoomBytes) {
     status = status == 0 ? table_.out_of_memory : status;
     return nullptr;
@@ -312,8 +337,17 @@ void* LibraryCall::MakeHostRoom(uint64_t bytes) {
 
 uint64_t LibraryCall::TakeName(uint16_t kind) {
   auto wire = call_.in.Get<uint64_t>();
-  if (LibraryObjectKind(wire) != kind || LibraryObjectSerial(wire) == 0 ||
-      desk_.Find(wire) != nullptr) {
+  const bool is_name = LibraryObjectKind(wire) == kind && LibraryObjectSerial(wire) != 0;
+  if (is_name && reads_names_) {
+    names_.push_back({wire, false});
+    return wire;
+  }
+  if (is_name && !call_.on_helper && call_.session.libraries_busy() &&
+      desk_.HoldOf(wire) != LibraryDesk::Hold::kNone) {
+    call_.stalled = true;
+    return wire;
+  }
+  if (!is_name || desk_.Find(wire) != nullptr) {
     call_.Lie("a new object of another kind, or one of that name");
     return 0;
   }

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <cstring>
+#include <utility>
 
 #include "proto/library_blob.h"
 #include "server/calls/context.h"
@@ -17,6 +18,13 @@ bool LibraryCall::Ready() {
     call_.Lie("arguments of another length");
   }
   return !call_.lie() && !call_.stalled && call_.result == CUDA_SUCCESS && status == 0;
+}
+
+// Those of a call that did not come to its answer.
+LibraryCall::~LibraryCall() {
+  for (std::byte* result : results_) {
+    desk_.PutResult(call_.context->native, result);
+  }
 }
 
 bool LibraryCall::HasNewStream() {
@@ -50,6 +58,9 @@ LibraryBlobs& LibraryCall::blobs() {
 }
 
 void* LibraryCall::FindFunction(uint16_t id) {
+  if (reads_names_) {
+    return nullptr;  // loading may take long
+  }
   void* found = desk_.Function(table_, id);
   if (found == nullptr && status == 0) {
     status = table_.unsupported;
@@ -127,7 +138,7 @@ void LibraryCall::Finish() {
   parked->header = call.header;
   parked->status = status;
   parked->outputs = std::move(outputs_);
-  parked->results = std::move(results_);
+  parked->results = std::exchange(results_, {});
   parked->room = std::move(room_);
   parked->out_of_memory = table_.out_of_memory;
   auto answer = [parked, &session = call.session, &desk = desk_, context](CUresult reached) {

@@ -32,6 +32,12 @@ struct LibraryObject {
   std::map<int, std::shared_ptr<const void>> kept;
 };
 
+// Of an object, as a record says it.
+struct LibraryName {
+  uint64_t wire = 0;
+  bool ends = false;  // with this call
+};
+
 class LibraryBlobs;
 class LibraryDesk;
 class LibraryCall;
@@ -71,6 +77,7 @@ class LibraryCall {
               const LibraryHeader& header, CUstream stream)
       : call_(call), desk_(desk), table_(table), header_(header), stream_(stream) {}
   LibraryCall(const LibraryCall&) = delete;
+  ~LibraryCall();
 
   // ---- arguments, in order
   template <typename T>
@@ -93,6 +100,12 @@ class LibraryCall {
   T Object(std::initializer_list<uint16_t> kinds, bool optional = false) {
     return FromNative<T>(FindObject(kinds, optional));
   }
+  // The same, which the call ends.
+  template <typename T>
+  T EndingObject(std::initializer_list<uint16_t> kinds) {
+    ends_next_ = true;
+    return Object<T>(kinds);
+  }
   // Some libraries name their objects by numbers: kept as pointers, none of them null.
   template <typename T>
   static T FromNative(void* native) {
@@ -102,8 +115,8 @@ class LibraryCall {
       return static_cast<T>(native);
     }
   }
-  // A device address: the library's kernels use it. In the place of one outside the session's memory
-  // they get one where nothing is, and meet an illegal address as they would have at home.
+  // A device address: the library's kernels use it. In the place of one outside the session's
+  // memory they get one where nothing is, and meet an illegal address as they would have at home.
   template <typename T>
   T Address() {
     return reinterpret_cast<T>(CheckAddress(call_.in.Get<uint64_t>(), 1));
@@ -253,6 +266,12 @@ class LibraryCall {
 
   // ---- for the session
   void Finish();
+  // Nothing is run, found or made: only the names are read that the record says.
+  void ReadNames() {
+    reads_names_ = true;
+    call_.stalled = true;
+  }
+  const std::vector<LibraryName>& names() const { return names_; }
   bool has_results() const { return !results_.empty(); }
   uint64_t failed_object() const { return first_object_; }
   ServeCall& base() { return call_; }
@@ -266,6 +285,7 @@ class LibraryCall {
   };
   std::byte* Room(uint64_t bytes);
   void* FindObject(std::initializer_list<uint16_t> kinds, bool optional);
+  bool MayUse(uint64_t wire);
   const void* GetHost(std::optional<uint64_t> expected_bytes);
   const void* GetHostOf(uint64_t length, std::optional<uint64_t> expected_bytes);
   const void* GetScalar(std::optional<uint64_t> bytes, bool on_device);
@@ -311,6 +331,8 @@ class LibraryCall {
   std::vector<Output> outputs_;
   std::vector<std::byte*> results_;
   std::vector<std::byte*> out_addresses_, out_objects_;
+  std::vector<LibraryName> names_;
+  bool reads_names_ = false, ends_next_ = false;
   std::optional<std::array<bool, 2>> described_modes_;
 };
 

@@ -185,6 +185,31 @@ void LibraryDesk::NoteNamed(uint64_t wire) {
   highest_serial_ = std::max(highest_serial_, LibraryObjectSerial(wire));
 }
 
+std::shared_ptr<void> LibraryDesk::HoldNames(std::vector<LibraryName> names) {
+  std::lock_guard lock(mutex_);
+  for (const LibraryName& name : names) {
+    Held& held = held_[name.wire];
+    ++held.uses;
+    held.ends += name.ends ? 1 : 0;
+  }
+  return {nullptr, [this, names = std::move(names)](void*) {
+            std::lock_guard lock(mutex_);
+            for (const LibraryName& name : names) {
+              auto held = held_.find(name.wire);
+              held->second.ends -= name.ends ? 1 : 0;
+              if (--held->second.uses == 0) {
+                held_.erase(held);
+              }
+            }
+          }};
+}
+
+LibraryDesk::Hold LibraryDesk::HoldOf(uint64_t wire) {
+  std::lock_guard lock(mutex_);
+  auto held = held_.find(wire);
+  return held == held_.end() ? Hold::kNone : held->second.ends != 0 ? Hold::kEnds : Hold::kUsed;
+}
+
 std::byte* LibraryDesk::TakeResult(CUcontext context) {
   constexpr size_t kSlots = 64;
   std::lock_guard lock(mutex_);

@@ -46,6 +46,14 @@ class LibraryDesk {
   bool WasNamed(uint64_t wire);
   void NoteNamed(uint64_t wire);
 
+  // ---- what slow calls hold: their objects, from submission to end. What the log has behind them
+  // waits for them (or finds the object gone), so that no two threads are in one object, and none
+  // is in one that ends.
+  enum class Hold : uint8_t { kNone, kUsed, kEnds };
+  // Until the last copy of what it returns is gone.
+  std::shared_ptr<void> HoldNames(std::vector<LibraryName> names);
+  Hold HoldOf(uint64_t wire);
+
   // Page-locked memory a kernel may write a result to. Null: none to be had.
   std::byte* TakeResult(CUcontext context);
   void PutResult(CUcontext context, std::byte* result);
@@ -67,6 +75,11 @@ class LibraryDesk {
   std::array<std::string, static_cast<size_t>(LibraryId::kLast) + 1> missing_;
   std::unordered_map<uint64_t, std::unique_ptr<LibraryObject>> objects_;
   uint64_t highest_serial_ = 0;
+  struct Held {
+    int uses = 0;
+    int ends = 0;
+  };
+  std::unordered_map<uint64_t, Held> held_;
   LibraryBlobs blobs_;
   std::map<CUcontext, std::vector<std::byte*>> results_;
   std::map<CUcontext, std::multimap<uint64_t, void*>> spares_;

@@ -149,6 +149,7 @@ void Session::DeleteExtras() {
   for (auto [kind, extra] : buried_) {
     DeleteExtra(kind, extra);
   }
+  DeleteReplaced();
 }
 
 void Session::Wake() {
@@ -383,6 +384,22 @@ void Session::Bury(HandleKind kind, void* extra) {
   if (extra != nullptr) {
     buried_.emplace_back(kind, extra);
   }
+}
+
+void Session::NoteReplaced(HandleKind kind, void* extra) {
+  std::lock_guard lock(kept_mutex_);
+  if (extra != nullptr) {
+    replaced_.emplace_back(kind, extra);
+    ++replaced_count_;
+  }
+}
+
+void Session::DeleteReplaced() {
+  std::lock_guard lock(kept_mutex_);
+  for (auto [kind, extra] : std::exchange(replaced_, {})) {
+    DeleteExtra(kind, extra);
+  }
+  replaced_count_ = 0;
 }
 
 bool Session::capturing(CUstream stream) {

@@ -105,8 +105,8 @@ class Session final : public LinkObserver, private SwapGround {
   // Whether a device function may be handed the range: what of it is not the session's is nobody's
   // (its window's addresses are taken for it alone), or was taken of the device by its libraries.
   bool MayReach(uint64_t address, uint64_t bytes) const;
-  // Where a device meets nothing, as far from a page's start as `address`; 0: the driver has no such
-  // place.   Thread  any
+  // Where a device meets nothing, as far from a page's start as `address`; 0: the driver has no
+  // such place.   Thread  any
   uint64_t GuardAddress(uint64_t address);
   Landing& landing() { return landing_; }
   SlotPool& readback() { return readback_; }
@@ -169,9 +169,13 @@ class Session final : public LinkObserver, private SwapGround {
   // A helper has as much to do as the session may have waiting: no record is served.
   bool HelperFull() const {
     return helper_.full() || memory_helper_.full() || library_helper_.full() ||
-           toolchain_helper_.full();
+           toolchain_helper_.full() || (helper_.busy() && replaced_count_.load() >= kMaxReplaced);
   }
+  // Graphs are in no two threads' hands: a slow call has one (or its parent, or its child).
+  bool graphs_held() const { return graphs_held_.load() != 0; }
   void OnHelper(std::function<void()> task) { helper_.Submit(std::move(task)); }
+  // Behind all slow library calls so far: what they use natively may end now.
+  void BehindLibraries(std::function<void()> task);
   void OnMemoryHelper(std::function<void()> task) { memory_helper_.Submit(std::move(task)); }
   // What was refused may be granted now: chunks have given back what was not in use of them. Waits
   // for the session's work.   Thread  the memory helper
@@ -191,6 +195,9 @@ class Session final : public LinkObserver, private SwapGround {
 
   // What another thread may still be looking at goes with the session.   Thread  any
   void Bury(HandleKind kind, void* extra);
+  // The same of a handle that another life has taken: it goes once neither the log nor a slow call
+  // can be looking at it.   Thread  any
+  void NoteReplaced(HandleKind kind, void* extra);
 
   // Answers a call that was parked, or reports its failure if it was a post.   Thread  any
   void Answer(const RecordHeader& header, CUresult result, std::span<const std::byte> out,
@@ -204,6 +211,7 @@ class Session final : public LinkObserver, private SwapGround {
  private:
   static constexpr size_t kMaxBacklogBytes = 64u << 20;
   static constexpr int kMaxNvmlAsked = 64;  // a client waits for each answer
+  static constexpr size_t kMaxReplaced = 4096;
   enum class Served { kDone, kStalled };
   struct Waiting {  // a record whose turn has not come
     std::vector<std::byte> bytes;
@@ -228,6 +236,8 @@ class Session final : public LinkObserver, private SwapGround {
   void ServeLibraryBlob(ServeCall& call, const LibraryHeader& header);
   Status SubmitLibrary(ServeCall& call, const RecordView& record, const LibraryHeader& header,
                        const LibraryRow& row, Served* served);
+  Status HoldObjects(const RecordView& record, const LibraryHeader& header, const LibraryRow& row,
+                     ContextState* context, std::shared_ptr<void>* held);
   void OpenLibrary(ServeCall& call, const LibraryHeader& header, const LibraryTable& table);
   void AnswerLibrary(LibraryCall& library, const LibraryHeader& header);
   bool IsIdle(ServeCall& call, uint64_t wire_stream);
@@ -266,6 +276,7 @@ class Session final : public LinkObserver, private SwapGround {
   void NoteStalledWork(int device);
   void NoteSubmittedWork(int device, uint64_t work);
   void DeleteExtras();
+  void DeleteReplaced();
   void SpinForCompletions();
   // Those of a context that have work; the others are no longer active.
   std::vector<StreamState*> BusyStreams(ContextState& context, CUresult* result);
@@ -297,6 +308,7 @@ class Session final : public LinkObserver, private SwapGround {
   std::atomic<uint64_t> last_stream_key_{0};
   std::atomic<int> captures_{0};
   std::atomic<bool> prints_{false};
+  std::atomic<int> graphs_held_{0};
 
   std::deque<Waiting> backlog_;
   size_t backlog_bytes_ = 0;
@@ -314,6 +326,8 @@ class Session final : public LinkObserver, private SwapGround {
   std::vector<std::unique_ptr<std::byte[]>> kept_;
   std::vector<std::shared_ptr<void>> kept_objects_;
   std::vector<std::pair<HandleKind, void*>> buried_;
+  std::vector<std::pair<HandleKind, void*>> replaced_;
+  std::atomic<size_t> replaced_count_{0};
 
   std::atomic<bool> ended_{false};
   std::mutex end_mutex_;

@@ -296,7 +296,25 @@ bool Session::IsIdle(ServeCall& call, uint64_t wire_stream) {
   return false;
 }
 
-// Creates and what waits for the device: later records that name the object wait for it.
+// By the reading of the very function that will run: what it looks up there is what it holds.
+Status Session::HoldObjects(const RecordView& record, const LibraryHeader& header,
+                            const LibraryRow& row, ContextState* context,
+                            std::shared_ptr<void>* held) {
+  Turn turn;
+  ServeCall call(*this, api_, record.header, record.body, turn);
+  call.context = context;
+  LibraryHeader again{};
+  ReadHeader(call.in, &again);
+  LibraryCall library(call, *libraries_, *FindLibraryTable(static_cast<LibraryId>(header.library)),
+                      header, nullptr);
+  library.ReadNames();
+  row.serve(library);
+  *held = libraries_->HoldNames(library.names());
+  return call.LieStatus();
+}
+
+// Creates, destroys, and what waits for the device: later records that name its objects wait for
+// it.
 Status Session::SubmitLibrary(ServeCall& call, const RecordView& record,
                               const LibraryHeader& header, const LibraryRow& row, Served* served) {
   std::shared_ptr<SlowWork> work;
@@ -314,6 +332,8 @@ Status Session::SubmitLibrary(ServeCall& call, const RecordView& record,
     MarkActive(*LegacyStream(*call.context));
     NoteWork(*LegacyStream(*call.context));
   }
+  std::shared_ptr<void> held;
+  FARCALL_TRY(HoldObjects(record, header, row, call.context, &held));
   auto bytes = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
   RecordHeader copy = record.header;
   ContextState* context = call.context;
@@ -336,7 +356,7 @@ Status Session::SubmitLibrary(ServeCall& call, const RecordView& record,
     AnswerLibrary(library, header);
   };
   library_helper_.Submit(
-      [run, work, submitted = LibraryMemory::Submitted()] {
+      [run, work, held, submitted = LibraryMemory::Submitted()] {
         run();
         if (work != nullptr) {
           work->ended.store(true);  // the helper wakes the issue thread after each task

@@ -91,6 +91,9 @@ bool Session::MoveAside(const RecordView& record) {
 }
 
 Status Session::ServeRecord(const RecordView& record, Served* served) {
+  if (replaced_count_.load() != 0 && !helper_.busy()) {
+    DeleteReplaced();
+  }
   // The log stands until a helper has room: the client then waits to send more, and nothing grows.
   if (HelperFull()) {
     *served = Served::kStalled;
@@ -194,7 +197,9 @@ Status Session::ServeCallRecord(const RecordView& record, Turn& turn, Served* se
     if (call.context != nullptr) {
       MakeCurrent(call.context);
     }
-    FARCALL_TRY(row->serve(call));
+    const bool is_later =
+        header.call == static_cast<uint16_t>(CallId::cuStreamDestroy_v2) && libraries_busy();
+    FARCALL_TRY(is_later ? DestroyStreamBehindLibraries(call) : row->serve(call));
     if (call.stalled && !call.lie()) {
       if (work != 0) {
         NoteStalledWork(call.context->device);
@@ -267,6 +272,12 @@ void Session::ServeGate() {
 }
 
 void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row) {
+  // Graphs stay as they are while a slow call has one.
+  std::shared_ptr<void> held;
+  if (record.header.call == static_cast<uint16_t>(CallId::cuGraphInstantiateWithFlags)) {
+    ++graphs_held_;
+    held = {nullptr, [this](void*) { --graphs_held_; }};
+  }
   auto header = std::make_shared<RecordHeader>(record.header);
   auto body = std::make_shared<std::vector<std::byte>>(record.body.begin(), record.body.end());
   ContextState* context = nullptr;
@@ -275,7 +286,7 @@ void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row) {
     PrepareContext(*header, &context, &stalled);
   }
   helper_.Submit(
-      [this, header, body, context, &row] {
+      [this, header, body, context, held, &row] {
         Turn turn;
         ServeCall call(*this, api_, *header, *body, turn);
         call.on_helper = true;
@@ -291,6 +302,14 @@ void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row) {
         Finish(call);
       },
       record.body.size());
+}
+
+void Session::BehindLibraries(std::function<void()> task) {
+  if (libraries_busy()) {
+    library_helper_.Submit(std::move(task));
+  } else {
+    task();
+  }
 }
 
 void Session::Finish(ServeCall& call) {

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <map>
@@ -142,6 +143,12 @@ class RawClient final : public LinkObserver {
     auto reply = replies_.find(serial);
     return reply == replies_.end() ? RawReply() : reply->second;
   }
+  // The last `count` answers' serials, in their order.
+  std::vector<uint32_t> LastAnswered(size_t count) {
+    std::lock_guard lock(mutex_);
+    count = std::min(count, answered_.size());
+    return {answered_.end() - static_cast<ptrdiff_t>(count), answered_.end()};
+  }
   // Waits until the server has ended the session; why.
   Status WaitEnd() {
     std::unique_lock lock(mutex_);
@@ -201,6 +208,7 @@ class RawClient final : public LinkObserver {
         reply.status = in.Get<int32_t>();
         reply.out.assign(record.body.begin() + 8, record.body.end());
         replies_[record.header.serial] = reply;
+        answered_.push_back(record.header.serial);
       } else if (record.header.call == static_cast<uint16_t>(SessionCall::kError)) {
         auto serial = in.Get<uint32_t>();
         in.Get<uint16_t>();
@@ -285,6 +293,7 @@ class RawClient final : public LinkObserver {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint32_t, RawReply> replies_;
+  std::vector<uint32_t> answered_;
   bool closed_ = false;
   Status why_;
   uint32_t serial_ = 0;
