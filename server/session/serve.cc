@@ -103,11 +103,6 @@ void* ServeCall::ResolveRaw(HandleKind kind, uint64_t wire, bool optional) {
   }
   // Asked before the table: a helper that finishes in between has then already filled it.
   bool may_come = !on_helper && session.helper_busy();
-  if (may_come && session.graphs_held() &&
-      (kind == HandleKind::kGraph || kind == HandleKind::kGraphNode)) {
-    stalled = true;
-    return nullptr;
-  }
   HandleTable::Found found = session.table(kind).Find(parts.index, parts.generation);
   if (found.state == HandleTable::State::kLive && found.generation_matches) {
     if (kind == HandleKind::kStream && !MayUse(*static_cast<StreamState*>(found.extra))) {

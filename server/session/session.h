@@ -171,8 +171,6 @@ class Session final : public LinkObserver, private SwapGround {
     return helper_.full() || memory_helper_.full() || library_helper_.full() ||
            toolchain_helper_.full() || (helper_.busy() && replaced_count_.load() >= kMaxReplaced);
   }
-  // Graphs are in no two threads' hands: a slow call has one (or its parent, or its child).
-  bool graphs_held() const { return graphs_held_.load() != 0; }
   void OnHelper(std::function<void()> task) { helper_.Submit(std::move(task)); }
   // Behind all slow library calls so far: what they use natively may end now.
   void BehindLibraries(std::function<void()> task);
@@ -308,7 +306,7 @@ class Session final : public LinkObserver, private SwapGround {
   std::atomic<uint64_t> last_stream_key_{0};
   std::atomic<int> captures_{0};
   std::atomic<bool> prints_{false};
-  std::atomic<int> graphs_held_{0};
+  std::atomic<int> graphs_held_{0};  // by slow calls
 
   std::deque<Waiting> backlog_;
   size_t backlog_bytes_ = 0;

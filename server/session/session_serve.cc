@@ -2,6 +2,7 @@
 // Records in their order: from a frame, from the backlog of a stalled log, from the side queue; to
 // their server function, or to the helper.
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "proto/call_id.h"
@@ -109,6 +110,13 @@ Status Session::ServeRecord(const RecordView& record, Served* served) {
   return ServeCallRecord(record, head_, served);
 }
 
+// A graph that a slow call has, its parent or its child: they are in no two threads' hands.
+static bool MayTouchGraphs(const DispatchRow& row) {
+  const std::string_view name = row.name;
+  return !row.slow && (name.find("Capture") != name.npos ||
+                       (name.starts_with("cuGraph") && name != "cuGraphLaunch"));
+}
+
 CUresult Session::PrepareContext(const RecordHeader& header, ContextState** context,
                                  bool* stalled) {
   if (header.context == 0) {
@@ -167,6 +175,10 @@ Status Session::ServeCallRecord(const RecordView& record, Turn& turn, Served* se
   if (row == nullptr || row->serve == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
     Finish(call);
+    return {};
+  }
+  if (graphs_held_.load() != 0 && MayTouchGraphs(*row)) {
+    *served = Served::kStalled;
     return {};
   }
   if (!row->by_streams && !side_.ahead().empty()) {
