@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "quota/memory_ledger.h"
+#include "server/door/handshake_server.h"
 #include "server/leases/lease_desk.h"
 #include "server/leases/swap_desk.h"
 #include "server/library/library_inventory.h"
