@@ -206,7 +206,7 @@ class Handshake(unittest.TestCase):
         client.wait_line("held")
         connections = len(recorder.sent)
         recorder.cut()
-        until(lambda: len(recorder.sent) > connections and len(recorder.received[-1]) > 200, what="it has resumed")
+        until(lambda: len(recorder.received) > connections and len(recorder.received[-1]) > 200, what="it has resumed")
         seed, server_key = hs.token_keys(TOKEN.encode())
         for data in (*recorder.sent, *recorder.received):
             for name, secret in {"token": TOKEN.encode(), "vgpu": VGPU.encode(), "seed": seed, "server key": server_key,
