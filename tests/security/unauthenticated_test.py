@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from harness import BUILD, Client, Server, until
+from harness import BUILD, Client, Server, link_proxy, run, until
 import pool_case
 
 PEER = BUILD / "tests/security/door_peer"
@@ -70,6 +70,17 @@ class Peer:
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
+
+
+class Flooded(link_proxy.LinkProxy):
+    """Closes the first three connections before it has heard them, as a port may that is flooded."""
+    closed = 0
+
+    def _connect(self, client):
+        if self.closed == 3:
+            return super()._connect(client)
+        self.closed += 1
+        client.close()
 
 
 class Unauthenticated(unittest.TestCase):
@@ -149,6 +160,12 @@ class Unauthenticated(unittest.TestCase):
         for peer in silent:
             peer.kill()
         until(lambda: not server.workers() and descriptors(pid) <= before, what="all descriptors are back")
+
+    def test_a_client_that_is_closed_before_it_is_heard_tries_again(self):
+        proxy = Flooded(("127.0.0.1", self.serve().port))
+        self.addCleanup(proxy.close)
+        client = run(proxy.url, "steps", 1, token=TOKEN)
+        self.assertEqual((client.process.returncode, proxy.closed), (0, 3), client.err)
 
     @unittest.skipIf(not (BUILD / "libexec/farcall").is_dir() or not list((BUILD / "libexec/farcall").glob("*pool*")), "no pool in this build")
     def test_a_pools_data_port_with_low_limits(self):
