@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a worker that was taken over can say to the supervisor: packets of any size with any
+// descriptors, and messages of every type, in any order, at any time, beside an honest worker. The
+// honest one gets its lease and its memory, and the books stay right.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quota/memory_ledger.h"
+#include "server/leases/lease_desk.h"
+#include "server/leases/swap_desk.h"
+#include "server/supervisor/net_desk.h"
+#include "server/supervisor/worker_inbox.h"
+
+namespace {
+
+using namespace farcall;
+using namespace farcall::server;
+using quota::kMillisecond;
+using quota::kSecond;
+using quota::Ns;
+
+constexpr int kHonest = 1, kHostile = 2, kDevices = 2;
+constexpr uint64_t kMiB = uint64_t{1} << 20, kDevice = 1024 * kMiB, kQuota = 512 * kMiB;
+
+void Require(bool holds) {
+  if (!holds) std::abort();
+}
+
+class Input {
+ public:
+  explicit Input(std::span<const uint8_t> bytes) : bytes_(bytes) {}
+  bool empty() const { return bytes_.empty(); }
+  uint8_t Byte() {
+    if (bytes_.empty()) return 0;
+    uint8_t value = bytes_[0];
+    bytes_ = bytes_.subspan(1);
+    return value;
+  }
+  // Mostly what matters: the ends, sizes of memory, small numbers.
+  uint64_t Number() {
+    const uint8_t pick = Byte();
+    switch (pick >> 5) {
+      case 0:
+        return pick & 31;
+      case 1:
+        return ~uint64_t{0} - (pick & 31);
+      case 2:
+        return uint64_t{1} << (pick & 31) * 2;
+      case 3:
+        return (pick & 31u) * 32 * kMiB;
+      case 4:
+        return (pick & 31u) * static_cast<uint64_t>(kMillisecond);
+      default: {
+        uint64_t value = 0;
+        for (int i = 0; i < 8; ++i) value = value << 8 | Byte();
+        return value;
+      }
+    }
+  }
+  std::span<const uint8_t> Take(size_t bytes) {
+    auto taken = bytes_.first(std::min(bytes, bytes_.size()));
+    bytes_ = bytes_.subspan(taken.size());
+    return taken;
+  }
+
+ private:
+  std::span<const uint8_t> bytes_;
+};
+
+// The supervisor's books with two workers of two vGPUs.
+class Host {
+ public:
+  Host()
+      : leases_(kDevices, {}, [this](int to, const ControlMessage& message) { Told(to, message); }),
+        net_(0, [](int, const ControlMessage&) {}),
+        swap_(Options(), Books(), Hooks()) {
+    for (int worker : {kHonest, kHostile}) {
+      const std::string vgpu = std::to_string(worker);
+      for (int device = 0; device < kDevices; ++device) ledger_.Open(vgpu, device, kQuota);
+      Require(leases_.Join(vgpu, worker, {}, now_).ok());
+      Require(net_.Join(vgpu, worker, 1'000'000, now_).ok());
+      swap_.Join(worker, vgpu, quota::Priority::kNormal, now_);
+    }
+  }
+
+  void Pass(Ns time) {
+    now_ += time;
+    Tick();
+  }
+
+  void Say(const ControlMessage& message) {
+    if (message.device < 0 || message.device >= kDevices) return;  // Supervisor::HostDevice
+    if (leases_.Hear(kHostile, message, now_) || net_.Hear(kHostile, message, now_) ||
+        swap_.Hear(kHostile, message, now_)) {
+      return;
+    }
+    quota::Charge& held = charges_[kHostile][message.device];
+    if (message.type == ControlType::kRefund) {
+      held.RefundSome(message.a);
+    } else if (message.type == ControlType::kCharge) {
+      Charge(kHostile, message.device, message.a);
+    } else if (message.type == ControlType::kShare) {
+      (void)held.Split(message.a);
+    }
+  }
+
+  // Whatever was said, and is said while it waits, an honest session works.
+  void HonestWorks(const std::vector<ControlMessage>& again) {
+    const size_t before = leases_of_honest_;
+    ControlMessage want;
+    want.type = ControlType::kWantLease;
+    Require(leases_.Hear(kHonest, want, now_));
+    for (int i = 0; i < 100 && leases_of_honest_ == before; ++i) {
+      for (const ControlMessage& message : again) Say(message);
+      Pass(100 * kMillisecond);
+    }
+    Require(leases_of_honest_ > before);
+    bool has_memory = false;
+    for (int i = 0; i < 2000 && !has_memory; ++i) {
+      for (const ControlMessage& message : again) Say(message);
+      has_memory = Charge(kHonest, 0, kMiB);
+      Pass(100 * kMillisecond);
+    }
+    Require(has_memory || ended_);
+  }
+
+  void Check() {
+    for (int device = 0; device < kDevices; ++device) {
+      uint64_t sum = 0;
+      for (int worker : {kHonest, kHostile}) sum += charges_[worker][device].bytes();
+      Require(sum == ledger_.charged_on_device(device));
+      Require(sum <= 2 * kQuota);
+      Require(swap_.resident_bytes(device) <= sum);
+    }
+    for (const quota::VgpuStatus& status : leases_.Statuses(now_)) {
+      Require(status.gpu_time_ns >= 0 && status.gpu_time_ns <= 2 * now_ + 2 * kSecond);
+    }
+    Require(net_.UseOf("1").bytes_in == 0);
+  }
+
+ private:
+  static SwapOptions Options() {
+    SwapOptions options;
+    options.budget_bytes = options.lent_bytes = std::vector<uint64_t>(kDevices, kDevice);
+    options.host_bytes = kDevice;
+    return options;
+  }
+  SwapDesk::Ledger Books() {
+    return {[this](int worker, int device) { return charges_[worker][device].bytes(); },
+            [this](int device) { return ledger_.charged_on_device(device); },
+            [this](int worker, int device) {
+              return ledger_.usage(std::to_string(worker), device).free_bytes();
+            }};
+  }
+  SwapDesk::Hooks Hooks() {
+    return {[this](int to, const ControlMessage& message) { Told(to, message); },
+            [this](int worker, const std::string&) { ended_ = ended_ || worker == kHostile; },
+            [](int, bool, uint64_t bytes, Ns took) {
+              Require(bytes <= kDevices * kQuota);
+              Require(took >= 0);
+            }};
+  }
+
+  bool Charge(int worker, int device, uint64_t bytes) {
+    std::string why;
+    const std::string vgpu = std::to_string(worker);
+    if (ledger_.usage(vgpu, device).free_bytes() < bytes) return false;
+    if (swap_.Ask(worker, device, bytes, now_, &why) != SwapDesk::Room::kThere) return false;
+    auto charged = ledger_.Reserve(vgpu, device, bytes);
+    Require(charged.ok());
+    charges_[worker][device].Merge(std::move(*charged));
+    return true;
+  }
+
+  // The honest worker uses what it is lent, and moves when it is asked.
+  void Told(int to, const ControlMessage& message) {
+    if (to == kHonest) told_.push_back(message);
+  }
+  void Tick() {
+    leases_.Tick(now_);
+    swap_.Tick(now_);
+    net_.Tick(now_);
+    for (const ControlMessage& message : std::exchange(told_, {})) {
+      ControlMessage answer;
+      answer.device = message.device;
+      if (message.type == ControlType::kLease) {
+        ++leases_of_honest_;
+        answer.type = ControlType::kLeaseUse;
+        answer.a = message.a;
+        leases_.Hear(kHonest, answer, now_);
+        answer.type = ControlType::kLeaseDone;
+        answer.a = 0;
+        leases_.Hear(kHonest, answer, now_);
+      } else if (message.type == ControlType::kSwapOut) {
+        answer.type = ControlType::kSwapDone;
+        answer.a = static_cast<uint64_t>(SwapOutcome::kStayed);
+        swap_.Hear(kHonest, answer, now_);
+      }
+    }
+  }
+
+  Ns now_ = kSecond;
+  quota::MemoryLedger ledger_;
+  std::map<int, std::map<int, quota::Charge>> charges_;
+  std::vector<ControlMessage> told_;
+  size_t leases_of_honest_ = 0;
+  bool ended_ = false;
+  LeaseDesk leases_;
+  NetDesk net_;
+  SwapDesk swap_;
+};
+
+ControlMessage Message(Input& input) {
+  ControlMessage message;
+  message.type = static_cast<ControlType>(input.Byte() % 64);
+  message.device = static_cast<int8_t>(input.Byte() % 4) - 1;
+  message.a = input.Number();
+  message.b = input.Number();
+  message.c = input.Number();
+  return message;
+}
+
+// One packet through the socket: what is taken is a message of a worker's, with memory or nothing.
+void SendPacket(Input& input) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return;
+  const uint8_t kind = input.Byte();
+  std::vector<int> carried;
+  int pipe_ends[2] = {-1, -1};
+  if ((kind & 1) != 0) carried.push_back(memfd_create("fuzz", MFD_CLOEXEC));
+  if ((kind & 2) != 0 && pipe2(pipe_ends, O_CLOEXEC) == 0) carried.push_back(pipe_ends[0]);
+  if ((kind & 4) != 0 && !carried.empty()) carried.push_back(carried[0]);
+  std::vector<uint8_t> bytes(sizeof(ControlMessage));
+  auto given = input.Take((kind & 8) != 0 ? input.Byte() * 2u : bytes.size());
+  if ((kind & 8) != 0) bytes.resize(given.size());
+  std::copy(given.begin(), given.end(), bytes.begin());
+  iovec part{bytes.data(), bytes.size()};
+  alignas(cmsghdr) char rights[CMSG_SPACE(sizeof(int) * 4)] = {};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (!carried.empty()) {
+    header.msg_control = rights;
+    header.msg_controllen = CMSG_SPACE(sizeof(int) * carried.size());
+    cmsghdr* one = CMSG_FIRSTHDR(&header);
+    one->cmsg_level = SOL_SOCKET;
+    one->cmsg_type = SCM_RIGHTS;
+    one->cmsg_len = CMSG_LEN(sizeof(int) * carried.size());
+    std::memcpy(CMSG_DATA(one), carried.data(), sizeof(int) * carried.size());
+  }
+  if (sendmsg(ends[1], &header, MSG_DONTWAIT) >= 0 && !bytes.empty()) {
+    ControlMessage message;
+    int descriptor = -1;
+    Status taken = TakeFromWorker(ends[0], &message, &descriptor);
+    Require(taken.ok() || descriptor < 0);
+    if (taken.ok()) {
+      Require(bytes.size() == sizeof(message));
+      Require(message.text[sizeof(message.text) - 1] == 0);
+      Require(carried.empty() || message.type == ControlType::kShare);
+      Require((descriptor >= 0) == !carried.empty());
+      Require(descriptor < 0 || IsMemoryDescriptor(descriptor));
+    }
+    if (descriptor >= 0) close(descriptor);
+  }
+  std::sort(carried.begin(), carried.end());
+  carried.erase(std::unique(carried.begin(), carried.end()), carried.end());
+  for (int fd : carried) close(fd);
+  if (pipe_ends[1] >= 0) close(pipe_ends[1]);
+  for (int fd : ends) close(fd);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
+  Input input({data, bytes});
+  Host host;
+  std::vector<ControlMessage> said;
+  for (int steps = 0; steps < 256 && !input.empty(); ++steps) {
+    const uint8_t step = input.Byte();
+    if (step < 16) {
+      SendPacket(input);
+    } else if (step < 64) {
+      host.Pass(static_cast<Ns>(step) * step * kMillisecond / 16);
+    } else {
+      said.push_back(Message(input));
+      host.Say(said.back());
+    }
+    host.Check();
+  }
+  if (said.size() > 16) said.erase(said.begin(), said.end() - 16);
+  host.HonestWorks(said);
+  host.Check();
+  return 0;
+}
