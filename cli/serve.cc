@@ -25,7 +25,7 @@ struct Flags {
       log_level, report, control, metrics, audit, pool, pool_name, pool_token_file, pool_ca;
   std::vector<std::string> advertise;
   std::string max_share, max_limit, max_priority, max_net, worker_users, oversubscribe,
-      swap_host_memory, worker_memory, mode, overhead, worker_calls;
+      swap_host_memory, worker_memory, image_store_max, mode, overhead, worker_calls;
   bool trust_tenants = false, debuggable = false;
   uint32_t park_after_seconds = 0, grace_seconds = 0, max_sessions = 0, max_tenant_sessions = 0;
 };
@@ -114,7 +114,8 @@ Status Merge(Flags& flags, const CLI::App& command, server::ServeOptions* option
        {std::tuple("--mem", flags.memory, &options->memory_bytes),
         std::tuple("--swap-host-mem", flags.swap_host_memory, &options->swap_host_bytes),
         std::tuple("--host-mem", flags.host_memory, &options->host_memory_bytes),
-        std::tuple("--worker-memory", flags.worker_memory, &options->worker_memory_bytes)}) {
+        std::tuple("--worker-memory", flags.worker_memory, &options->worker_memory_bytes),
+        std::tuple("--image-store-max", flags.image_store_max, &options->image_store_bytes)}) {
     Result<uint64_t> parsed = text.empty() ? *bytes : server::ParseBytes(text);
     if (!parsed.ok()) {
       return {Code::kInvalid, std::string(name) + ": " + parsed.status().message()};
@@ -248,6 +249,11 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
       "--worker-memory", flags->worker_memory,
       "this machine's memory that the workers of a vGPU may take, such as 16GiB, in a "
       "cgroup of theirs (needs root or a delegated cgroup of version 2)");
+  command
+      ->add_option("--image-store-max", flags->image_store_max,
+                   "disk space for the images and kernel caches of all tenants together; what was "
+                   "used longest ago goes; 0: no bound")
+      ->default_str("32GiB");
   command->add_option("--config", flags->config,
                       "settings (TOML); default /etc/farcall/server.toml if it exists");
   command->add_option("--log-level", flags->log_level, "off, error, warn, info, debug, trace")

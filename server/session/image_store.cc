@@ -220,15 +220,20 @@ void ImageStore::WriteFile(const Hash256& hash, const std::vector<std::byte>& by
   }
 }
 
-std::string TenantImageDirectory(const std::string& owner) {
-  std::string base;
+std::string ImageBaseDirectory() {
   if (const char* chosen = std::getenv("FARCALL_CACHE_DIR"); chosen != nullptr && *chosen != 0) {
-    base = std::string(chosen) + "/server";
-  } else if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0) {
-    base = std::string(cache) + "/farcall/server";
-  } else if (const char* home = std::getenv("HOME"); home != nullptr && *home != 0) {
-    base = std::string(home) + "/.cache/farcall/server";
-  } else {
+    return std::string(chosen) + "/server";
+  }
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0) {
+    return std::string(cache) + "/farcall/server";
+  }
+  const char* home = std::getenv("HOME");
+  return home == nullptr || *home == 0 ? "" : std::string(home) + "/.cache/farcall/server";
+}
+
+std::string TenantImageDirectory(const std::string& owner) {
+  const std::string base = ImageBaseDirectory();
+  if (base.empty()) {
     return "";
   }
   Hash256 hash = Sha256(std::as_bytes(std::span(owner)));

@@ -66,6 +66,8 @@ class ImageStore {
   uint64_t uses_ = 0;
 };
 
+// Where the folders of all owners lie, by FARCALL_CACHE_DIR, XDG_CACHE_HOME or HOME; "": nowhere.
+std::string ImageBaseDirectory();
 // The owner's folder under FARCALL_CACHE_DIR, XDG_CACHE_HOME or HOME; made if missing; "" if none
 // can be made.
 std::string TenantImageDirectory(const std::string& owner);

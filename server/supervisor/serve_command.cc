@@ -8,7 +8,9 @@
 #include <cstdlib>
 
 #include "server/door/descriptors.h"
+#include "server/session/image_store.h"
 #include "server/supervisor/exit_code.h"
+#include "server/supervisor/image_sweep.h"
 #include "server/supervisor/log_format.h"
 #include "server/supervisor/supervisor.h"
 #include "server/worker/sandbox.h"
@@ -112,6 +114,7 @@ int Serve(const ServeOptions& options) {
   if (Status started = door.Start(); !started.ok()) {
     return Fail(kExitFailure, started.message());
   }
+  ImageSweep images(ImageBaseDirectory(), options.image_store_bytes);
   supervisor.OpenControl(urls[0]);
   if (Status joined = supervisor.OpenPool(urls); !joined.ok()) {
     return Fail(kExitFailure, joined.message());

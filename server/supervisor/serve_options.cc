@@ -23,7 +23,7 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 36> kSettings = {"listen",         "device",
+constexpr std::array<std::string_view, 37> kSettings = {"listen",         "device",
                                                         "gpus",           "token",
                                                         "token_file",     "mem",
                                                         "grace",          "lanes",
@@ -40,7 +40,8 @@ constexpr std::array<std::string_view, 36> kSettings = {"listen",         "devic
                                                         "worker_memory",  "pool_ca",
                                                         "overhead",       "token_verifier",
                                                         "trust_tenants",  "worker_calls",
-                                                        "debuggable",     "max_tenant_sessions"};
+                                                        "debuggable",     "max_tenant_sessions",
+                                                        "image_store_max"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -89,8 +90,8 @@ Status ReadListen(const std::string& path, const toml::node& value, ServeOptions
 Status ReadText(const std::string& path, std::string_view name, const toml::node& value,
                 ServeOptions* options) {
   auto text = value.value_exact<std::string>();
-  bool is_size =
-      name == "mem" || name == "host_mem" || name == "swap_host_mem" || name == "worker_memory";
+  bool is_size = name == "mem" || name == "host_mem" || name == "swap_host_mem" ||
+                 name == "worker_memory" || name == "image_store_max";
   if (is_size && !text) {
     auto bytes = value.value_exact<int64_t>();
     if (!bytes || *bytes < 0) {
@@ -193,10 +194,11 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
       return {Code::kInvalid,
               path + ": setting '" + std::string(name) + "': " + bytes.status().message()};
     }
-    (name == "mem"             ? options->memory_bytes
-     : name == "host_mem"      ? options->host_memory_bytes
-     : name == "worker_memory" ? options->worker_memory_bytes
-                               : options->swap_host_bytes) = *bytes;
+    (name == "mem"               ? options->memory_bytes
+     : name == "host_mem"        ? options->host_memory_bytes
+     : name == "worker_memory"   ? options->worker_memory_bytes
+     : name == "image_store_max" ? options->image_store_bytes
+                                 : options->swap_host_bytes) = *bytes;
   }
   return {};
 }

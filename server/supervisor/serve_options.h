@@ -28,6 +28,8 @@ struct ServeOptions {
   uint64_t host_memory_bytes = uint64_t{4} << 30;  // locked for a vGPU on this machine, at most
   // Of a vGPU's workers on this machine, by a cgroup; 0: no bound.
   uint64_t worker_memory_bytes = 0;
+  // Of all owners' images and kernel caches on disk; 0: no bound.
+  uint64_t image_store_bytes = uint64_t{32} << 30;
   // What a vGPU may have of a device's time. By default no client takes all of what is promised,
   // nor a place before the others; in a pool, which admits claims by itself, any may
   // (SettledPolicy).

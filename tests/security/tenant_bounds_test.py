@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One tenant on a server with its defaults: sessions, images and what it asks for are bounded."""
+import os
+import pathlib
 import subprocess
 import tempfile
 import unittest
@@ -23,6 +25,21 @@ class TenantBounds(unittest.TestCase):
             until(lambda: run(server.url, "hold", 1).process.returncode == 0, what="room for another")
             held[1].process.stdin.close()
             held[1].wait()
+
+    def test_the_images_of_all_owners_are_bounded(self):
+        with tempfile.TemporaryDirectory() as cache:
+            for owner in range(8):
+                folder = pathlib.Path(cache, "server", f"{owner:032x}")
+                folder.mkdir(parents=True)
+                for image in range(4):
+                    path = folder / f"{image:064x}"
+                    path.write_bytes(bytes(1 << 16))
+                    os.utime(path, (owner, owner))
+            kept = lambda: [path for path in pathlib.Path(cache).rglob("*") if path.is_file()]
+            with Server("--image-store-max", "1MiB", environment={"FARCALL_CACHE_DIR": cache}) as server:
+                until(lambda: len(kept()) <= 16, what="the bound holds")
+                self.assertEqual({path.parent.name for path in kept()}, {f"{owner:032x}" for owner in range(4, 8)})
+                self.assertEqual(run(server.url, "steps", 2, 0).process.returncode, 0)
 
     def test_a_private_server_gives_its_user_all(self):
         with tempfile.TemporaryDirectory() as home:
