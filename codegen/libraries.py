@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import ids as id_list
 import outputs
 import parse_headers
 from files import write_if_changed
-from library_spec import CODEGEN, Call, LibraryError, LibrarySpec
+from library_spec import CODEGEN, PLAIN, Call, LibraryError, LibrarySpec, Plan
 
 ROOT = CODEGEN.parent
 COVERAGE = ROOT / "docs" / "coverage-thin.md"
@@ -33,6 +34,8 @@ def files(spec: LibrarySpec) -> dict[str, str]:
         f"proto/{spec.name}_call.h": "library_call.h.j2",
         f"client/{spec.name}_entries.cc": "library_entries.cc.j2",
         f"server/{spec.name}_calls.cc": "library_serve.cc.j2",
+        f"tests/{spec.name}_fake.cc": "library_fake.cc.j2",
+        f"tests/{spec.name}_makers.cc": "library_makers.cc.j2",
     }
     if spec.first_header:
         out[f"client/{spec.name}_first.cc"] = "library_first.cc.j2"
@@ -58,6 +61,15 @@ def pointer(call: Call) -> str:
     return f"{call.function.returns} (*)({types})"
 
 
+def sized(call: Call, plan: Plan) -> bool:
+    """Whether it is an array whose extent follows from the record's plain values alone."""
+    if plan.kind in (*PLAIN, "convert"):
+        return False
+    values = {other.name for other in call.plans if other.kind == "value"}
+    others = {other.name for other in call.plans} - values
+    return not (set(re.findall(r"\w+", plan.extent)) & (others | {"call"})) and "$" not in plan.extent
+
+
 def render(spec: LibrarySpec, path: str, template: str) -> str:
     calls = [call for call in spec.by_id() if call is not None]
     values = {
@@ -66,6 +78,7 @@ def render(spec: LibrarySpec, path: str, template: str) -> str:
         "rows": spec.by_id(),
         "declaration": declaration,
         "pointer": pointer,
+        "sized": sized,
         "wrap": outputs.wrap,
     }
     if template == "library_first.cc.j2":

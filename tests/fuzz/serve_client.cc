@@ -49,7 +49,12 @@ void Conversation::Hear(std::span<const std::byte> bytes) {
     if (header.bytes > heard_.size() - at) {
       break;
     }
-    HearFrame(std::span(heard_).subspan(at + sizeof(header), header.bytes - sizeof(header)));
+    const auto records =
+        std::span(heard_).subspan(at + sizeof(header), header.bytes - sizeof(header));
+    if (look_ != nullptr) {
+      look_(records);
+    }
+    HearFrame(records);
     at += header.bytes;
   }
   heard_.erase(heard_.begin(), heard_.begin() + static_cast<ptrdiff_t>(at));

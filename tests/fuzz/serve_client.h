@@ -23,7 +23,9 @@ constexpr std::string_view kGoodbyeText = "the input is over";
 //   Thread  any
 class Conversation {
  public:
-  explicit Conversation(bool is_raw) : is_raw_(is_raw) {}
+  // `look` sees all that the session says.
+  explicit Conversation(bool is_raw, void (*look)(std::span<const std::byte>) = nullptr)
+      : is_raw_(is_raw), look_(look) {}
 
   uint32_t Ask(uint16_t call);  // the record's serial
   bool IsAnswered(uint32_t serial);
@@ -43,6 +45,7 @@ class Conversation {
   void HearError(Reader body);
 
   const bool is_raw_;  // its records are not of our making: their serials are not known
+  void (*const look_)(std::span<const std::byte>);
   std::mutex mutex_;
   std::vector<Question> questions_;  // by serial, from 1
   std::vector<std::byte> heard_;     // of a frame not yet whole
