@@ -98,6 +98,7 @@ class ServerProcess {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
   void Signal(int signal) { kill(pid_, signal); }
+  pid_t pid() const { return pid_; }
 
   const std::string& ready() const { return ready_; }
   const std::string& url() const { return url_; }
