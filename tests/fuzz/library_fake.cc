@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -98,18 +99,19 @@ size_t FakeFunctionsCalled() {
 
 Fake::Fake(const char* function, bool is_slow)
     : function_(function),
+      is_slow_(is_slow),
       status_(g_refuses.load() && Random() % 8 == 0 ? 1 + static_cast<int>(Random() % 16) : 0) {
   ++g_calls;
   {
     std::lock_guard lock(g_mutex);
     g_functions.insert(function);
   }
-  if (is_slow) {
-    std::this_thread::sleep_for(std::chrono::microseconds(Random() % 64));
-  }
 }
 
 Fake::~Fake() {
+  if (is_slow_) {  // in its objects meanwhile
+    std::this_thread::sleep_for(std::chrono::microseconds(50 + Random() % 256));
+  }
   std::lock_guard lock(g_mutex);
   for (uint64_t key : used_) {
     --g_objects[key].uses;

@@ -22,7 +22,8 @@ void NoteRange(uint64_t base, uint64_t bytes);
 void ForgetRange(uint64_t base);
 // The worker's address that a library writes where it tells of one.
 uint64_t ToldAddress();
-// Before each execution: all objects are gone; `seed` decides what the functions answer; 0: none refuses.
+// Before each execution: all objects are gone; `seed` decides what the functions answer; 0: none
+// refuses.
 void ResetFakes(uint64_t seed);
 // How many functions of the libraries were called since the start; and how many different ones.
 uint64_t FakeCalls();
@@ -98,6 +99,7 @@ class Fake {
   [[noreturn]] void Fail(const char* what, uint64_t value);
 
   const char* const function_;
+  const bool is_slow_;
   const int status_;  // a function that refuses makes nothing
   std::vector<uint64_t> used_, ended_;
   uint64_t handle_ = 0;
