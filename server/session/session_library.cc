@@ -41,6 +41,11 @@ uint64_t WorkOf(const LibraryHeader& header, std::span<const std::byte> body) {
 
 constexpr uint64_t kLegacyStream = 1;
 
+bool TellsHandle(const LibraryRow& row) {
+  const std::string_view name = row.name;
+  return name.find("SetPointerMode") != name.npos || name.find("SetStream") != name.npos;
+}
+
 // By id: a bit for each function that a call can be made of.
 std::string FunctionsOf(const LibraryTable& table, const LoadedLibrary& loaded) {
   std::string bits((table.count + 7) / 8, 0);
@@ -260,6 +265,14 @@ Status Session::RunLibrary(ServeCall& call, const LibraryHeader& header, const L
                       header, stream);
   if (call.ready()) {
     row.serve(library);
+    // What a handle was told is not what the server believes: by the client itself, or in vain.
+    if (library.status != 0 || TellsHandle(row)) {
+      LibraryObject* handle = libraries_->Find(library.failed_object());
+      if (handle != nullptr) {
+        handle->has_stream = false;
+        handle->pointer_mode = -1;
+      }
+    }
   }
   if (call.stalled && !call.lie()) {
     if (gated) {
