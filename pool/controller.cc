@@ -87,6 +87,7 @@ void Controller::Stop() {
 void Controller::Loop() {
   auto next_tick = std::chrono::steady_clock::now();
   while (true) {
+    last_turn_ = SteadyMs();
     std::vector<Item> items;
     {
       std::unique_lock lock(mutex_);

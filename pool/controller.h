@@ -4,6 +4,7 @@
 // the core stands still until it does: hosts and readers are answered, changes are refused.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -70,6 +71,8 @@ class Controller {
   std::optional<Changes> ChangesAfter(uint64_t number, Ms longest);
   uint64_t LastChange();
   bool is_stopping();
+  // How long ago it looked for something to do, which it does several times a second.
+  Ms SinceLastTurn() const { return SteadyMs() - last_turn_; }
   // Why nothing can be changed now; "": all can.
   std::string store_fault();
 
@@ -143,6 +146,7 @@ class Controller {
   std::deque<std::shared_ptr<const v1::Change>> change_log_;
   uint64_t last_change_ = 0;
   bool stopping_ = false;
+  std::atomic<Ms> last_turn_{SteadyMs()};
   std::string store_fault_;
   mutable std::shared_mutex seats_mutex_;  // of the rest
   std::map<std::string, std::string> credentials_, hosts_of_;  // of hosts; and the other way

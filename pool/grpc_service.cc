@@ -3,7 +3,6 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -59,23 +58,19 @@ const grpc::Status kUnknownHost(grpc::StatusCode::UNAUTHENTICATED,
                                 "this host has not joined the pool: give it what `farcall pool "
                                 "join-token new` makes, by --pool-token-file");
 
-constexpr int kMaxWatchers = 24;  // a thread each
-
 grpc::Status WatchFor(farcall::pool::Service::Watched what, farcall::pool::Service* service,
                       const Callers& callers, grpc::ServerContext* context,
                       const v1::WatchRequest& request, grpc::ServerWriter<v1::Change>* writer) {
   std::optional<Caller> caller = CallerOf(callers, *context);
   if (!caller) return kWrongToken;
-  static std::atomic<int> watchers{0};
-  grpc::Status status;
-  if (watchers.fetch_add(1) < kMaxWatchers)
-    service->Watch(*caller, what, request, [&](const v1::Change* change) {
-      return !context->IsCancelled() && (change == nullptr || writer->Write(*change));
-    });
-  else
-    status = {grpc::StatusCode::RESOURCE_EXHAUSTED, "24 watchers are served at once"};
-  watchers.fetch_sub(1);
-  return status;
+  static Places watchers(24, 8);  // a thread each
+  TakenPlace place(watchers, *caller);
+  if (!place)
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "24 watchers are served at once, 8 of one token"};
+  service->Watch(*caller, what, request, [&](const v1::Change* change) {
+    return !context->IsCancelled() && (change == nullptr || writer->Write(*change));
+  });
+  return grpc::Status::OK;
 }
 
 }  // namespace

@@ -2,12 +2,13 @@
 #include "pool/rest.h"
 
 #include <google/protobuf/util/json_util.h>
-#include <httplib.h>
 
 #include <charconv>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "pool/http_router.h"
 
 namespace farcall::pool {
 
@@ -18,9 +19,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using Json = nlohmann::json;
 
-constexpr size_t kMaxBody = 1 << 20;
-constexpr int kThreads = 48, kMaxWatchers = 24;
-constexpr time_t kPatienceSeconds = 10, kKeepAliveSeconds = 1;
+constexpr Ms kLongestTurn = 10'000;
 
 std::string ToJson(const Message& message) {
   google::protobuf::util::JsonPrintOptions options;
@@ -226,6 +225,14 @@ void Describe(const Descriptor* message, Json* schemas) {
   (*schemas)[message->name()]["properties"] = properties;
 }
 
+HttpFront::Bounds HealthBounds() {
+  HttpFront::Bounds bounds;
+  bounds.waiting = 256;
+  bounds.ready = 256;
+  bounds.workers = 1;
+  return bounds;
+}
+
 }  // namespace
 
 std::string OpenApi() {
@@ -264,12 +271,14 @@ std::string OpenApi() {
 }
 
 RestDoor::RestDoor(Service* service, const Callers& callers, const TlsFiles& tls)
-    : service_(service), callers_(callers) {
-  if (tls.given())
-    server_ = std::make_unique<httplib::SSLServer>(tls.certificate.c_str(), tls.key.c_str());
-  else
-    server_ = std::make_unique<httplib::Server>();
-}
+    : service_(service),
+      callers_(callers),
+      tls_(tls),
+      server_(std::make_unique<HttpRouter>()),
+      health_(std::make_unique<HttpRouter>()),
+      front_([this](HttpConnection& connection) { return server_->Answer(connection); }, {}),
+      health_front_([this](HttpConnection& connection) { return health_->Answer(connection); },
+                    HealthBounds()) {}
 
 RestDoor::~RestDoor() {
   Close();
@@ -298,10 +307,9 @@ void RestDoor::AddRoutes() {
   }
 }
 
-bool RestDoor::TakeWatcher(httplib::Response& response) {
-  if (watchers_.fetch_add(1) < kMaxWatchers) return true;
-  watchers_.fetch_sub(1);
-  Say(response, Failed(429, "too_many", "24 watchers are served at once", "watch"));
+bool RestDoor::TakeWatcher(const Caller& caller, httplib::Response& response) {
+  if (watchers_.Take(caller)) return true;
+  Say(response, Failed(429, "too_many", "24 watchers are served at once, 8 of one token", "watch"));
   return false;
 }
 
@@ -316,10 +324,11 @@ void RestDoor::ServeWatch(bool hosts, const httplib::Request& request,
   std::from_chars(given.data(), given.data() + given.size(), after);
   watch.set_after(after);
   watch.set_name(request.get_param_value("name"));
-  if (!TakeWatcher(response)) return;
+  Caller caller = CallerOf(request);
+  if (!TakeWatcher(caller, response)) return;
   response.set_chunked_content_provider(
       "text/event-stream",
-      [this, hosts, watch, caller = CallerOf(request)](size_t, httplib::DataSink& sink) {
+      [this, hosts, watch, caller](size_t, httplib::DataSink& sink) {
         auto tell = [&](const pb::Change* change) {
           std::string text = ": still here\n\n";
           if (change != nullptr) {
@@ -337,7 +346,7 @@ void RestDoor::ServeWatch(bool hosts, const httplib::Request& request,
                         tell);
         return false;
       },
-      [this](bool) { watchers_.fetch_sub(1); });
+      [this, caller](bool) { watchers_.Give(caller); });
 }
 
 void RestDoor::AddEvents() {
@@ -347,14 +356,15 @@ void RestDoor::AddEvents() {
                             ? request.get_header_value("Last-Event-ID")
                             : request.get_param_value("after");
     std::from_chars(given.data(), given.data() + given.size(), after);
-    std::optional<std::string> by = CallerOf(request).by();
+    Caller caller = CallerOf(request);
+    std::optional<std::string> by = caller.by();
     if (request.get_param_value("watch") != "1") {
       pb::EventList list;
       for (pb::Event& event : service_->controller().EventsAfter(&after, 0, by))
         *list.add_events() = std::move(event);
       return Say(response, 200, list);
     }
-    if (!TakeWatcher(response)) return;
+    if (!TakeWatcher(caller, response)) return;
     auto seen = std::make_shared<uint64_t>(after);
     response.set_chunked_content_provider(
         "text/event-stream",
@@ -369,7 +379,7 @@ void RestDoor::AddEvents() {
           if (text.empty()) text = ": still here\n\n";
           return sink.write(text.data(), text.size());
         },
-        [this](bool) { watchers_.fetch_sub(1); });
+        [this, caller](bool) { watchers_.Give(caller); });
   });
 }
 
@@ -379,32 +389,37 @@ void RestDoor::AddProbes() {
       response.set_content(make(), type);
     };
   };
-  server_->Get("/healthz", text("text/plain", [] { return std::string("ok\n"); }));
-  server_->Get("/readyz", text("text/plain", [this] {
-                 pb::HostList list;  // answered by the core: it is alive and its store too
-                 service_->ListHosts({}, &list);
-                 // Ready all the same: hosts and readers are answered.
-                 std::string fault = service_->controller().store_fault();
-                 return fault.empty() ? std::string("ready\n")
-                                      : "ready, but nothing can be changed: " + fault + "\n";
-               }));
   server_->Get("/metrics",
                text("text/plain; version=0.0.4", [this] { return service_->Metrics(); }));
   server_->Get("/openapi.json", text("application/json", [] { return OpenApi() + "\n"; }));
 }
 
-Status RestDoor::Open(const std::string& host, int port) {
-  server_->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-  server_->set_payload_max_length(kMaxBody);
-  server_->set_read_timeout(kPatienceSeconds);
-  server_->set_write_timeout(kPatienceSeconds);
-  server_->set_keep_alive_timeout(kKeepAliveSeconds);
-  server_->set_tcp_nodelay(true);
-  // Another controller on the same address must not go unseen.
-  server_->set_socket_options([](socket_t socket) {
-    int yes = 1;
-    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+// Neither waits for anybody.
+void RestDoor::AddHealth(HttpRouter* router) {
+  router->Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
+    response.set_content("ok\n", "text/plain");
   });
+  router->Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
+    Controller& controller = service_->controller();
+    Ms since = controller.SinceLastTurn();
+    std::string fault = controller.store_fault(), text = "ready\n";
+    if (since > kLongestTurn) {
+      response.status = 503;
+      text = "the controller has done nothing for " + std::to_string(since / 1000) + " s\n";
+    } else if (!fault.empty()) {  // hosts and readers are answered all the same
+      text = "ready, but nothing can be changed: " + fault + "\n";
+    }
+    response.set_content(text, "text/plain");
+  });
+}
+
+Status RestDoor::OpenHealth(const std::string& host, int port) {
+  AddHealth(health_.get());
+  Status opened = health_front_.Open(host, port, {});
+  return opened.ok() ? opened : Status(opened.code(), "health: " + opened.message());
+}
+
+Status RestDoor::Open(const std::string& host, int port) {
   server_->set_pre_routing_handler(
       [this](const httplib::Request& request, httplib::Response& response) {
         static const std::set<std::string> open = {"/healthz", "/readyz", "/v1/pool", "/v1/join"};
@@ -425,17 +440,15 @@ Status RestDoor::Open(const std::string& host, int port) {
   AddRoutes();
   AddEvents();
   AddProbes();
-  port_ = port == 0 ? server_->bind_to_any_port(host.c_str())
-                    : (server_->bind_to_port(host.c_str(), port) ? port : -1);
-  if (port_ <= 0)
-    return {Code::kUnavailable, "REST: cannot listen on " + host + ":" + std::to_string(port)};
-  thread_ = std::thread([this] { server_->listen_after_bind(); });
-  return {};
+  AddHealth(server_.get());
+  Status opened = front_.Open(host, port, tls_);
+  return opened.ok() ? opened : Status(opened.code(), "REST: " + opened.message());
 }
 
 void RestDoor::Close() {
-  server_->stop();
-  if (thread_.joinable()) thread_.join();
+  server_->Shut();
+  front_.Close();
+  health_front_.Close();
 }
 
 }  // namespace farcall::pool

@@ -4,18 +4,19 @@
 
 #include <memory>
 #include <string>
-#include <thread>
 
+#include "pool/http_front.h"
 #include "pool/service.h"
 #include "pool/tls.h"
 
 namespace httplib {
-class Server;
 struct Request;
 struct Response;
 }  // namespace httplib
 
 namespace farcall::pool {
+
+class HttpRouter;
 
 class RestDoor {
  public:
@@ -25,7 +26,11 @@ class RestDoor {
 
   //   Errors  kUnavailable
   Status Open(const std::string& host, int port);
-  int port() const { return port_; }
+  // Another port, plain and with threads of its own, that answers /healthz and /readyz alone.
+  //   Errors  kUnavailable
+  Status OpenHealth(const std::string& host, int port);
+  int port() const { return front_.port(); }
+  int health_port() const { return health_front_.port(); }
   void Close();
 
  private:
@@ -33,16 +38,17 @@ class RestDoor {
   void AddRoutes();
   void AddEvents();
   void AddProbes();
+  void AddHealth(HttpRouter* router);
   // One more who watches; false: there are too many, and the response says so.
-  bool TakeWatcher(httplib::Response& response);
+  bool TakeWatcher(const Caller& caller, httplib::Response& response);
   void ServeWatch(bool hosts, const httplib::Request& request, httplib::Response& response);
 
   Service* const service_;
   const Callers& callers_;
-  std::unique_ptr<httplib::Server> server_;
-  std::thread thread_;
-  int port_ = 0;
-  std::atomic<int> watchers_{0};
+  const TlsFiles tls_;
+  std::unique_ptr<HttpRouter> server_, health_;
+  HttpFront front_, health_front_;
+  Places watchers_{24, 8};  // a thread each
 };
 
 // The contract, made from the routes and the messages' descriptors.

@@ -35,6 +35,18 @@ Status CheckAddress(const std::string& address, bool has_token, HostPort* parsed
   return {};
 }
 
+// Where nobody has said where, it does without rather than not start.
+Status OpenHealth(const PoolServeOptions& options, const HostPort& rest, const HostPort& health,
+                  RestDoor* door) {
+  constexpr int kAboveRest = 2;
+  if (!options.health.empty()) return door->OpenHealth(health.host, health.port);
+  Status opened = door->OpenHealth(rest.host, rest.port == 0 ? 0 : rest.port + kAboveRest);
+  if (!opened.ok())
+    std::fprintf(stderr, "farcall pool: %s; /healthz is answered by REST alone (--health-listen)\n",
+                 opened.message().c_str());
+  return {};
+}
+
 }  // namespace
 
 int ServePool(const PoolServeOptions& options,
@@ -47,12 +59,18 @@ int ServePool(const PoolServeOptions& options,
   signal(SIGPIPE, SIG_IGN);
   const Callers callers(options.token, options.clients);
   server::RaiseDescriptorLimit();
-  HostPort data, rest, grpc;
+  HostPort data, rest, grpc, health;
+  if (!options.clients.empty() && options.token.empty())
+    return Fail(server::kExitUsage,
+                "--token-verifier needs --token-file: the operator, who lets hosts in");
   for (auto [address, parsed] :
        {std::pair(&options.listen, &data), {&options.rest, &rest}, {&options.grpc, &grpc}})
     if (Status checked = CheckAddress(*address, callers.wants_token(), parsed); !checked.ok())
       return Fail(server::kExitUsage, checked.message());
 
+  if (!options.health.empty())
+    if (Status checked = CheckAddress(options.health, true, &health); !checked.ok())
+      return Fail(server::kExitUsage, checked.message());
   if (Status checked = CheckTls(options.tls); !checked.ok())
     return Fail(server::kExitUsage, checked.message());
 
@@ -61,7 +79,7 @@ int ServePool(const PoolServeOptions& options,
   if (!store.ok()) return Fail(server::kExitFailure, store.status().message());
   Controller controller(std::move(*store), loaded, options.timing, options.limits);
   Service service(&controller, {loaded.pool, loaded.key, options.spread, options.join_token,
-                                callers.wants_token() || !options.join_token.empty(), "", "", ""});
+                                callers.wants_token() || !options.join_token.empty(), "", "", "", ""});
   GrpcDoor grpc_door(
       &service, {options.grpc, callers, loaded.pool, PublicHalf(loaded.key), options.tls});
   RestDoor rest_door(&service, callers, options.tls);
@@ -74,6 +92,9 @@ int ServePool(const PoolServeOptions& options,
                          "pool://" + data_port.address());
     opened = rest_door.Open(rest.host, rest.port);
     if (opened.ok()) opened = data_port.Start();
+    if (opened.ok()) opened = OpenHealth(options, rest, health, &rest_door);
+    if (opened.ok()) service.SetHealth(FormatHostPort(options.health.empty() ? rest.host : health.host,
+                                     static_cast<uint16_t>(rest_door.health_port())));
   }
   if (!opened.ok()) return Fail(server::kExitCannotListen, opened.message());
   std::string url = options.tls.given() ? "https://" : "http://";

@@ -104,7 +104,9 @@ Outcome Service::Request(const Caller& caller, const pb::ClaimRequest& request, 
   event.now_unix = UnixSeconds();
   Effects effects = controller_->Apply(event);
   if (effects.refusal) return Of(*effects.refusal);
-  if (request.wait_ms() != 0) controller_->WaitBound(effects.claim, request.wait_ms());
+  if (request.wait_ms() != 0)
+    if (TakenPlace place(waiters_, caller); place)
+      controller_->WaitBound(effects.claim, request.wait_ms());
   return Told(caller, effects.claim, claim);
 }
 
@@ -118,9 +120,10 @@ Outcome Service::Update(const Caller& caller, const pb::ClaimChange& request, pb
   Effects effects = controller_->Apply(change);
   if (effects.refusal) return Of(*effects.refusal);
   if (effects.quota == 0) return Told(caller, effects.claim, claim);  // no host has to be asked
-  std::optional<Claim> after = controller_->WaitUntil(effects.claim, wait, [&](const Claim& told) {
-    return !told.before || told.quota != effects.quota;
-  });
+  TakenPlace place(waiters_, caller);
+  std::optional<Claim> after = controller_->WaitUntil(
+      effects.claim, place ? wait : 0,
+      [&](const Claim& told) { return !told.before || told.quota != effects.quota; });
   if (after && after->refused_quota == effects.quota)
     return Failed(409, "refused", "its host: " + after->change_refused, "", "nothing has changed");
   return Told(caller, effects.claim, claim);
@@ -373,12 +376,18 @@ void Service::SetRest(std::string url) {
   options_.rest = std::move(url);
 }
 
+void Service::SetHealth(std::string address) {
+  std::lock_guard lock(mutex_);
+  options_.health = std::move(address);
+}
+
 Outcome Service::GetInfo(const Caller&, pb::Info* info) {
   std::lock_guard lock(mutex_);
   info->set_pool(options_.pool);
   info->set_term(controller_->term());
   info->set_grpc(options_.grpc);
   info->set_data(options_.data);
+  info->set_health(options_.health);
   info->set_version(server::kServerVersion);
   return {};
 }

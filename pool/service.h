@@ -12,6 +12,7 @@
 #include "pool/callers.h"
 #include "pool/controller.h"
 #include "pool/convert.h"
+#include "pool/places.h"
 
 namespace farcall::pool {
 
@@ -28,7 +29,7 @@ struct ServiceOptions {
   bool spread = false;
   std::string join_token;         // lasts, and lets any number of hosts in; empty: there is none
   bool hosts_need_tokens = true;  // false: whoever comes is a host
-  std::string grpc, data, rest;  // addresses, for /v1/pool and whoever asks at pool://
+  std::string grpc, data, rest, health;  // addresses, for /v1/pool and whoever asks at pool://
 };
 
 //   Thread  any
@@ -38,6 +39,7 @@ class Service {
       : controller_(controller), options_(std::move(options)) {}
   void SetAddresses(std::string grpc, std::string data);
   void SetRest(std::string url);
+  void SetHealth(std::string address);
 
   // For a tenant there are its own claims only: of others' it hears "not found", as if they did not
   // exist. Hosts and what runs on them are the operator's to change and to see.
@@ -99,6 +101,7 @@ class Service {
     std::chrono::steady_clock::time_point at;
   };
   std::map<std::string, HostWord> statuses_;
+  Places waiters_{24, 8};  // threads of the doors that wait for a claim
 };
 
 Outcome Failed(int http, std::string code, std::string message, std::string field = "",

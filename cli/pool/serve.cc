@@ -43,6 +43,9 @@ void AddAddresses(CLI::App* command, Flags* flags) {
       ->capture_default_str();
   command->add_option("--grpc", flags->options.grpc, "host:port of gRPC, for hosts and programs")
       ->capture_default_str();
+  command->add_option("--health-listen", flags->options.health,
+                      "host:port of /healthz and /readyz alone, plain (default: 2 ports above "
+                      "--rest)");
   command->add_option("--placer", flags->placer, "pack (fill what is begun) or spread")
       ->check(CLI::IsMember({"pack", "spread"}))
       ->capture_default_str();
