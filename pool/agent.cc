@@ -191,10 +191,9 @@ int RunAgent(const std::string& pool_url, const std::string& ca_file) {
   while (true) {
     pb::Info info;
     Status asked = RestGet(pool, "/v1/pool", &info);
-    std::string why = asked.ok()
-                          ? Stream(supervisor, HostOf(pool_url) + PortOf(info.grpc()), pool,
-                                   &membership, &beat)
-                          : asked.message();
+    std::string why = asked.ok() ? Stream(supervisor, HostOf(pool_url) + PortOf(info.grpc()), pool,
+                                          &membership, &beat)
+                                 : asked.message();
     if (!why.empty() && why != said)
       std::fprintf(stderr, "farcall serve: pool %s: %s; trying again, sessions go on\n",
                    pool_url.c_str(), why.c_str());

@@ -195,7 +195,8 @@ void Controller::Answered(const Answer& answer, const std::string& host) {
 std::optional<Controller::Seat> Controller::SeatOf(const Claim& claim) const {
   auto host = core_.hosts().find(claim.host);
   if (!IsUsable(claim.state) || host == core_.hosts().end()) return std::nullopt;
-  return Seat{claim.id, claim.tenant, claim.host, claim.epoch, host->second.instance, host->second.endpoints};
+  return Seat{claim.id,    claim.tenant,          claim.host,
+              claim.epoch, host->second.instance, host->second.endpoints};
 }
 
 void Controller::Publish(const Touched& touched, Ms now) {

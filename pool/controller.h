@@ -91,7 +91,7 @@ class Controller {
   Ms Now() const;  // the core's
   // What a batch changed, gathered over its events.
   struct Touched {
-    std::set<std::string> claims, hosts;         // to be stored now
+    std::set<std::string> claims, hosts;        // to be stored now
     std::map<std::string, std::string> erased;  // claims, and their tenants
     std::set<std::string> join_tokens;
     std::set<std::string> shown_claims, shown_hosts;
@@ -108,12 +108,12 @@ class Controller {
 
   // While the store takes nothing (controller_frozen.cc).
   struct Freeze {
-    Ms at = 0;                       // the core's time, which stands still
+    Ms at = 0;                          // the core's time, which stands still
     Ms since = 0, retry = 0, said = 0;  // the clock's
     Touched unsaved;
     std::vector<Happening> happenings;
-    std::vector<Item> later;          // streams that have closed
-    std::set<std::string> answered;   // hosts that got their grants again
+    std::vector<Item> later;         // streams that have closed
+    std::set<std::string> answered;  // hosts that got their grants again
   };
   [[noreturn]] static void EndFenced(const Status& why);
   void StartFreeze(const std::vector<Item>& items, std::vector<Effects>* all, Touched touched,
@@ -129,7 +129,7 @@ class Controller {
   const uint64_t term_;
   Core core_;  // of the thread alone
   Push push_;
-  std::set<std::string> late_;  // told claims that the next commit takes along
+  std::set<std::string> late_;          // told claims that the next commit takes along
   std::map<std::string, Answer> told_;  // each host's latest, which is stored
   std::optional<Freeze> freeze_;
   Ms stood_still_ = 0;  // the core's clock, in all
@@ -148,7 +148,7 @@ class Controller {
   bool stopping_ = false;
   std::atomic<Ms> last_turn_{SteadyMs()};
   std::string store_fault_;
-  mutable std::shared_mutex seats_mutex_;  // of the rest
+  mutable std::shared_mutex seats_mutex_;                      // of the rest
   std::map<std::string, std::string> credentials_, hosts_of_;  // of hosts; and the other way
   std::unordered_map<std::string, Seat> seats_;
 };

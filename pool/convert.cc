@@ -276,7 +276,8 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
   report.is_draining = told.draining();
   report.net_ceiling = told.net_bytes_per_s();
   for (const std::string& url : told.endpoints()) {
-    if (!IsEndpoint(url)) return wrong("endpoint '" + Shortened(url) + "': none that a client takes");
+    if (!IsEndpoint(url))
+      return wrong("endpoint '" + Shortened(url) + "': none that a client takes");
     report.endpoints.push_back(url);
   }
   for (const pb::Gpu& one : told.gpus()) {

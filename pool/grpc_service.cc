@@ -43,8 +43,7 @@ grpc::Status ToGrpc(const Outcome& outcome) {
 
 std::string Authorization(const std::multimap<grpc::string_ref, grpc::string_ref>& metadata) {
   auto found = metadata.find("authorization");
-  return found == metadata.end() ? ""
-                                 : std::string(found->second.data(), found->second.size());
+  return found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
 }
 
 std::optional<Caller> CallerOf(const Callers& callers, const grpc::ServerContext& context) {
@@ -207,8 +206,7 @@ class GrpcDoor::LinkService final : public v1::AgentLink::CallbackService {
       : service_(service), options_(options) {}
   grpc::ServerBidiReactor<v1::HostReport, v1::HostAnswer>* Stream(
       grpc::CallbackServerContext* context) override {
-    auto stream =
-        std::make_shared<AgentStream>(this, Authorization(context->client_metadata()));
+    auto stream = std::make_shared<AgentStream>(this, Authorization(context->client_metadata()));
     stream->Begin();
     return stream.get();
   }

@@ -17,7 +17,7 @@ namespace farcall::pool {
 class GrpcDoor {
  public:
   struct Options {
-    std::string address;     // host:port; port 0: any
+    std::string address;  // host:port; port 0: any
     const Callers& callers;
     std::string pool;
     LeasePublicKey key{};

@@ -129,8 +129,8 @@ HttpConnection::State HttpConnection::Frame(const Bounds& bounds) {
 }
 
 HttpConnection::State HttpConnection::Refuse(const char* status) {
-  std::string text = "HTTP/1.1 " + std::string(status) +
-                     "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+  std::string text =
+      "HTTP/1.1 " + std::string(status) + "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
   (void)Write(text.data(), text.size(), Clock::now());
   return State::kGone;
 }

@@ -58,8 +58,7 @@ Status HttpFront::Bind(const std::string& host, int port) {
   sockaddr_storage bound{};
   socklen_t bytes = sizeof(bound);
   // No SO_REUSEPORT: another controller on the same address must not go unseen.
-  if (listener_ < 0 ||
-      setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
+  if (listener_ < 0 || setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
       bind(listener_, found->ai_addr, found->ai_addrlen) != 0 || listen(listener_, 4096) != 0 ||
       getsockname(listener_, reinterpret_cast<sockaddr*>(&bound), &bytes) != 0)
     return failed(std::generic_category().message(errno));
@@ -138,7 +137,8 @@ void HttpFront::Loop() {
 
 void HttpFront::Turn() {
   std::array<epoll_event, 64> events;
-  int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), WaitMilliseconds());
+  int count =
+      epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), WaitMilliseconds());
   DropLate();
   if (std::exchange(is_paused_, false)) Watch(EPOLL_CTL_MOD, listener_, EPOLLIN, kListener);
   for (int i = 0; i < count; ++i) {

@@ -28,9 +28,9 @@ Status CheckAddress(const std::string& address, bool has_token, HostPort* parsed
   Result<HostPort> parts = ParseHostPort(*url);
   if (!parts.ok()) return parts.status();
   if (!has_token && !server::IsLoopbackUrl("tcp://" + address))
-    return {Code::kInvalid,
-            "listen '" + address + "': an address other than the loopback needs --token-file or "
-                "--token-verifier"};
+    return {Code::kInvalid, "listen '" + address +
+                                "': an address other than the loopback needs --token-file or "
+                                "--token-verifier"};
   *parsed = *parts;
   return {};
 }
@@ -78,10 +78,11 @@ int ServePool(const PoolServeOptions& options,
   Result<std::unique_ptr<Store>> store = Store::Open(options.store, &loaded);
   if (!store.ok()) return Fail(server::kExitFailure, store.status().message());
   Controller controller(std::move(*store), loaded, options.timing, options.limits);
-  Service service(&controller, {loaded.pool, loaded.key, options.spread, options.join_token,
-                                callers.wants_token() || !options.join_token.empty(), "", "", "", ""});
-  GrpcDoor grpc_door(
-      &service, {options.grpc, callers, loaded.pool, PublicHalf(loaded.key), options.tls});
+  Service service(&controller,
+                  {loaded.pool, loaded.key, options.spread, options.join_token,
+                   callers.wants_token() || !options.join_token.empty(), "", "", "", ""});
+  GrpcDoor grpc_door(&service,
+                     {options.grpc, callers, loaded.pool, PublicHalf(loaded.key), options.tls});
   RestDoor rest_door(&service, callers, options.tls);
   DataPort data_port(&service, options.token);
   Status opened = data_port.Open("tcp://" + options.listen);
@@ -93,8 +94,9 @@ int ServePool(const PoolServeOptions& options,
     opened = rest_door.Open(rest.host, rest.port);
     if (opened.ok()) opened = data_port.Start();
     if (opened.ok()) opened = OpenHealth(options, rest, health, &rest_door);
-    if (opened.ok()) service.SetHealth(FormatHostPort(options.health.empty() ? rest.host : health.host,
-                                     static_cast<uint16_t>(rest_door.health_port())));
+    if (opened.ok())
+      service.SetHealth(FormatHostPort(options.health.empty() ? rest.host : health.host,
+                                       static_cast<uint16_t>(rest_door.health_port())));
   }
   if (!opened.ok()) return Fail(server::kExitCannotListen, opened.message());
   std::string url = options.tls.given() ? "https://" : "http://";

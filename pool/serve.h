@@ -17,12 +17,12 @@ struct PoolServeOptions {
   std::string listen = "127.0.0.1:7718";  // host:port of pool://
   std::string rest = "127.0.0.1:7719";
   std::string grpc = "127.0.0.1:7720";
-  std::string health;      // of /healthz and /readyz; empty: REST's, 2 ports above
-  std::string store;       // path of the SQLite file
-  std::string token;       // the operator's; also the clients', where there are no others
+  std::string health;  // of /healthz and /readyz; empty: REST's, 2 ports above
+  std::string store;   // path of the SQLite file
+  std::string token;   // the operator's; also the clients', where there are no others
   std::vector<TokenVerifier> clients;  // of their tokens: each is a tenant
-  std::string join_token;  // lasts; empty: hosts join by tokens that are made for each
-  TlsFiles tls;            // of REST and gRPC
+  std::string join_token;              // lasts; empty: hosts join by tokens that are made for each
+  TlsFiles tls;                        // of REST and gRPC
   bool spread = false;
   Timing timing;
   Limits limits;

@@ -133,7 +133,8 @@ Outcome Service::Get(const Caller& caller, const pb::ClaimName& name, pb::Claim*
   return Told(caller, name.id(), claim);
 }
 
-Outcome Service::List(const Caller& caller, const pb::ListClaimsRequest& request, pb::ClaimList* list) {
+Outcome Service::List(const Caller& caller, const pb::ListClaimsRequest& request,
+                      pb::ClaimList* list) {
   uint32_t limit = request.limit() == 0 ? kDefaultPage : std::min(request.limit(), kMostPage);
   controller_->Read([&](const Core& core, Ms) {
     list->set_total(static_cast<uint32_t>(
@@ -179,15 +180,16 @@ Outcome Service::Explain(const Caller& caller, const pb::ClaimName& name, pb::Ex
 
 void Service::Lead(const Controller::Seat& seat, pb::Connection* connection) {
   int64_t now = UnixSeconds();
-  Lease lease{options_.pool, seat.claim, seat.host, seat.epoch,         seat.instance,
-              Random(32),    now,        now + kLeaseSeconds};
+  Lease lease{options_.pool, seat.claim, seat.host, seat.epoch,
+              seat.instance, Random(32), now,       now + kLeaseSeconds};
   connection->set_claim(seat.claim);
   for (const std::string& url : seat.endpoints) connection->add_endpoints(url);
   connection->set_token(SignLease(lease, options_.key));
   connection->set_expires(lease.expires);
 }
 
-Outcome Service::Connect(const Caller& caller, const pb::ClaimName& name, pb::Connection* connection) {
+Outcome Service::Connect(const Caller& caller, const pb::ClaimName& name,
+                         pb::Connection* connection) {
   if (std::optional<Controller::Seat> seat = controller_->FindSeat(name.id())) {
     if (!caller.Sees(seat->tenant)) return NoClaim(name.id());
     Lead(*seat, connection);
@@ -200,7 +202,8 @@ Outcome Service::Connect(const Caller& caller, const pb::ClaimName& name, pb::Co
                 "ask :explain why");
 }
 
-Outcome Service::Plan(const Caller& caller, const pb::ClaimRequest& request, pb::Explanation* told) {
+Outcome Service::Plan(const Caller& caller, const pb::ClaimRequest& request,
+                      pb::Explanation* told) {
   Ask ask;
   if (std::optional<Refusal> wrong = ToAsk(request, options_.spread, &ask)) return Of(*wrong);
   controller_->Read([&](const Core& core, Ms) {
@@ -248,14 +251,14 @@ Outcome Service::NewJoinToken(const Caller& caller, const pb::JoinTokenRequest& 
   if (!caller.is_operator) return NotTheirs();
   int64_t seconds = request.expires_s() == 0 ? kJoinSeconds : request.expires_s();
   if (seconds < 1 || seconds > kMostJoinSeconds)
-    return Failed(400, "invalid",
-                  "expires_s " + std::to_string(seconds) + ": 1 to " +
-                      std::to_string(kMostJoinSeconds),
-                  "expires_s");
+    return Failed(
+        400, "invalid",
+        "expires_s " + std::to_string(seconds) + ": 1 to " + std::to_string(kMostJoinSeconds),
+        "expires_s");
   int64_t now = UnixSeconds();
   std::string secret = Random(kSecretDigits);
-  Effects effects = controller_->Apply(
-      MakeJoinToken{HashOf(secret), {request.host(), now + seconds}, now});
+  Effects effects =
+      controller_->Apply(MakeJoinToken{HashOf(secret), {request.host(), now + seconds}, now});
   if (effects.refusal) return Of(*effects.refusal);
   token->set_token(secret);
   token->set_expires(now + seconds);
@@ -268,8 +271,8 @@ Outcome Service::Join(const Caller&, const pb::JoinRequest& request, pb::Joined*
   event.host = request.host();
   event.now_unix = UnixSeconds();
   const bool is_lasting =
-      !options_.join_token.empty() && SameBytes(Sha256(BytesOf(request.token())),
-                                                Sha256(BytesOf(options_.join_token)));
+      !options_.join_token.empty() &&
+      SameBytes(Sha256(BytesOf(request.token())), Sha256(BytesOf(options_.join_token)));
   if (!is_lasting) event.token_hash = HashOf(request.token());
   std::string secret = Random(kSecretDigits);
   event.credential = HashOf(secret);

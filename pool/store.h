@@ -28,7 +28,7 @@ struct Batch {
 
 struct Loaded {
   std::vector<std::string> claims, hosts, join_tokens;  // values
-  std::string pool;                        // its name, made at the first start
+  std::string pool;                                     // its name, made at the first start
   LeaseSecretKey key{};
   uint64_t term = 0;  // this controller's
 };

@@ -380,8 +380,8 @@ void Core::Store(Host& host) {
 void Core::Say(std::string kind, const std::string& claim, const std::string& host,
                std::string text) {
   const Claim* of = Find(claim);
-  effects_->happenings.push_back({std::move(kind), claim, host, std::move(text),
-                                  of == nullptr ? std::string() : of->tenant});
+  effects_->happenings.push_back(
+      {std::move(kind), claim, host, std::move(text), of == nullptr ? std::string() : of->tenant});
 }
 
 void Core::Refuse(RefusalCode code, std::string message, std::string field, std::string hint) {

@@ -33,11 +33,11 @@ struct Timing {
 
 // What one tenant, and all together, may take of the controller.
 struct Limits {
-  uint32_t tenant_claims = 64;        // that are not over; also what may come at once
-  uint32_t tenant_per_minute = 240;   // as they come in the long run
+  uint32_t tenant_claims = 64;              // that are not over; also what may come at once
+  uint32_t tenant_per_minute = 240;         // as they come in the long run
   size_t claims = 200'000, hosts = 10'000;  // in all, those that are over too
-  uint32_t adopted = 4096;            // by one host in a controller's life
-  size_t join_tokens = 1000;          // not used yet
+  uint32_t adopted = 4096;                  // by one host in a controller's life
+  size_t join_tokens = 1000;                // not used yet
 };
 
 // The time after which a host has surely given a claim up: its clock may run a tenth slower.
@@ -54,7 +54,8 @@ struct RequestClaim {
   // The key is a run's: whatever it asks for, it has one claim, and a new one after that is over.
   bool is_run = false;
 };
-// `by`, of these three: the tenant who asks, for whom others' claims do not exist; nullopt: may all.
+// `by`, of these three: the tenant who asks, for whom others' claims do not exist; nullopt: may
+// all.
 struct ReleaseClaim {
   std::string id, reason;
   std::optional<uint64_t> if_revision;

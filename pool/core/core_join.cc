@@ -32,8 +32,8 @@ void Core::On(const JoinHost& event) {
                   "host", "give it one with --pool-name");
   auto token = join_tokens_.find(event.token_hash);
   const bool is_lasting = event.token_hash.empty();
-  const bool is_good = is_lasting || (token != join_tokens_.end() &&
-                                      token->second.expires_unix >= event.now_unix);
+  const bool is_good =
+      is_lasting || (token != join_tokens_.end() && token->second.expires_unix >= event.now_unix);
   // Who knows no token learns nothing of names either.
   if (!is_good)
     return Refuse(RefusalCode::kDenied, "the join token is wrong, was used, or has expired",
@@ -44,11 +44,13 @@ void Core::On(const JoinHost& event) {
                   "--pool-name gives this host its name");
   auto known = hosts_.find(event.host);
   if (named.empty() && known != hosts_.end() && !known->second.credential.empty())
-    return Refuse(RefusalCode::kConflict,
-                  "host '" + event.host + "' has joined before and has lost its credential, or this "
-                  "is another host", "host",
-                  "farcall pool join-token new --host " + event.host +
-                      ", or another name with --pool-name");
+    return Refuse(
+        RefusalCode::kConflict,
+        "host '" + event.host +
+            "' has joined before and has lost its credential, or this "
+            "is another host",
+        "host",
+        "farcall pool join-token new --host " + event.host + ", or another name with --pool-name");
   if (known == hosts_.end() && hosts_.size() >= limits_.hosts)
     return Refuse(RefusalCode::kTooMany,
                   "the pool has " + std::to_string(hosts_.size()) + " hosts, which is all it can",

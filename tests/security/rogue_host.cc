@@ -24,8 +24,8 @@ int main(int argc, char** argv) {
   auto stream = stub->Stream(&context);
   pb::HostReport report;
   report.set_host(argv[2]);
-  report.set_incarnation(static_cast<uint64_t>(
-      std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1)));
+  report.set_incarnation(static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
+                                               std::chrono::nanoseconds(1)));
   report.add_endpoints(argv[4]);
   pb::Gpu* gpu = report.add_gpus();
   gpu->set_name(argv[3]);
