@@ -13,11 +13,6 @@ namespace {
 constexpr std::chrono::seconds kLongestWait(60);
 constexpr Ms kOnDisconnect = 30'000;
 
-std::vector<TokenVerifier> VerifiersOf(const std::string& token) {
-  if (token.empty()) return {};
-  return {TokenKeys(token).verifier()};
-}
-
 // Knowing a run's token lets a process join it, so the pool keeps its hash only.
 std::string RunName(const Hello& hello) {
   if (hello.vgpu.empty()) return "";
@@ -31,13 +26,14 @@ Status ToStatus(const Outcome& outcome) {
 
 }  // namespace
 
-DataPort::DataPort(Service* service, const std::string& token)
+DataPort::DataPort(Service* service, const Callers& callers)
     : service_(service),
-      tokens_(VerifiersOf(token)),
+      callers_(callers),
       waiting_(service),
-      door_(!tokens_.empty(), [this](std::unique_ptr<Channel> channel, const HeardHello& heard) {
-        Admit(std::move(channel), heard);
-      }) {}
+      door_(callers.wants_token(),
+            [this](std::unique_ptr<Channel> channel, const HeardHello& heard) {
+              Admit(std::move(channel), heard);
+            }) {}
 
 Status DataPort::Open(const std::string& url) {
   Result<std::unique_ptr<Listener>> listener = Listen(url);
@@ -62,14 +58,14 @@ Result<DataPort::Known> DataPort::Judge(const HeardHello& heard) const {
   const Hello& hello = heard.hello();
   if (hello.role != LinkRole::kLog || hello.session != SessionId{})
     return Status(Code::kRefused, "this is a pool: sessions are its hosts'");
-  std::optional<HeardHello::Accepted> accepted = heard.AcceptToken(tokens_);
-  if (!tokens_.empty() && !accepted)
+  std::optional<HeardHello::Accepted> accepted = heard.AcceptToken(callers_.verifiers());
+  if (callers_.wants_token() && !accepted)
     return Status(Code::kRefused,
                   "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the pool's");
   if (!HasFeature(hello, SessionFeature::kRedirect))
     return Status(Code::kUnsupported, "this client knows no pools: install a newer release");
-  if (!accepted) return Known{heard.AcceptAnyone().answer};
-  return Known{accepted->keys.answer, accepted->token};
+  if (!accepted) return Known{heard.AcceptAnyone().answer, {true, ""}};
+  return Known{accepted->keys.answer, callers_.HolderOf(*accepted->token)};
 }
 
 void DataPort::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard) {
@@ -84,14 +80,16 @@ void DataPort::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard) 
     return;
   }
   bool is_own = false;
-  Result<std::string> claim = ClaimOf(hello, &is_own);
+  Result<std::string> claim = ClaimOf(hello, known->caller, &is_own);
   if (!claim.ok()) return refuse(claim.status());
   waiting_.Add(
       {std::move(channel), known->answer, *claim, is_own, Clock::now() + kLongestWait, {}});
 }
 
-Result<std::string> DataPort::ClaimOf(const Hello& hello, bool* is_own) {
+Result<std::string> DataPort::ClaimOf(const Hello& hello, const Caller& caller, bool* is_own) {
   *is_own = hello.claim.empty();
+  if (!*is_own && !service_->MaySee(caller, hello.claim))
+    return Status(Code::kRefused, "there is no claim '" + Printable(hello.claim) + "'");
   if (!*is_own) return hello.claim;
   Ask ask;
   ask.count = hello.devices == 0 ? 1 : hello.devices;
@@ -103,7 +101,7 @@ Result<std::string> DataPort::ClaimOf(const Hello& hello, bool* is_own) {
   ask.spread = service_->spread();
   ask.on_disconnect_ms = kOnDisconnect;
   std::string id, owner = Printable(hello.user) + "@" + Printable(hello.host);
-  Outcome asked = service_->ClaimOfRun(RunName(hello), owner, ask, &id);
+  Outcome asked = service_->ClaimOfRun(RunName(hello), owner, ask, &id, caller);
   if (!asked.ok()) return ToStatus(asked);
   return id;
 }

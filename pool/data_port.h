@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "pool/service.h"
 #include "pool/waiting_programs.h"
@@ -15,7 +14,8 @@ namespace farcall::pool {
 
 class DataPort {
  public:
-  DataPort(Service* service, const std::string& token);
+  // `callers` outlives this.
+  DataPort(Service* service, const Callers& callers);
 
   //   Errors  kUnavailable
   Status Open(const std::string& url);                     // tcp://host:port
@@ -28,13 +28,13 @@ class DataPort {
   void Admit(std::unique_ptr<Channel> channel, const HeardHello& heard);
   struct Known {
     AnswerKey answer;
-    const TokenVerifier* token = nullptr;  // by which it is known; nullptr: none is wanted
+    Caller caller;
   };
   Result<Known> Judge(const HeardHello& heard) const;
-  Result<std::string> ClaimOf(const Hello& hello, bool* is_own);
+  Result<std::string> ClaimOf(const Hello& hello, const Caller& caller, bool* is_own);
 
   Service* const service_;
-  const std::vector<TokenVerifier> tokens_;  // empty: none is wanted
+  const Callers& callers_;
   std::string address_;
   WaitingPrograms waiting_;
   server::HandshakeServer door_;

@@ -84,7 +84,7 @@ int ServePool(const PoolServeOptions& options,
   GrpcDoor grpc_door(&service,
                      {options.grpc, callers, loaded.pool, PublicHalf(loaded.key), options.tls});
   RestDoor rest_door(&service, callers, options.tls);
-  DataPort data_port(&service, options.token);
+  DataPort data_port(&service, callers);
   Status opened = data_port.Open("tcp://" + options.listen);
   if (opened.ok()) opened = grpc_door.Open();
   if (opened.ok()) controller.Start();

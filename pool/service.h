@@ -77,7 +77,7 @@ class Service {
 
   // The claim of a program that says HELLO; `run` names its farcall run.
   Outcome ClaimOfRun(const std::string& run, const std::string& owner, const Ask& ask,
-                     std::string* id, const Caller& caller = {true, ""});
+                     std::string* id, const Caller& caller);
   // For pool://, which has asked by MaySee whose it is.
   Outcome Explain(const pb::ClaimName& name, pb::Explanation* told) {
     return Explain({true, ""}, name, told);

@@ -62,6 +62,21 @@ class NosyClient(TenantsCase):
         self.assertEqual(pool.call("PATCH", path, {"share_milli": 1}, alice)[0], 200)
         self.assertEqual(pool.call("DELETE", path, headers=alice)[0], 200)
 
+    def test_programs_come_in_by_their_own_claims(self):
+        pool = self.tenants_pool()
+        self.host(pool, "one", "--pool-token-file", self.join_token(pool))
+        hers = self.teller(pool, FARCALL_MEM="64MiB", FARCALL_VGPU="a run", FARCALL_TOKEN=self.alice)
+        claim, = pool.call("GET", "/v1/claims", headers=self.as_(self.alice))[1]["claims"]
+        self.assertEqual(pool.call("GET", "/v1/claims", headers=self.as_(self.bob))[1]["total"], 0)
+        # Neither by its name nor by its run's.
+        for other in ({"FARCALL_CLAIM": claim["id"]}, {"FARCALL_CLAIM": "c-0000000000000000"}):
+            refused = run(pool.endpoint, sys.executable, HERE / "programs/teller.py", environment={**other, "FARCALL_TOKEN": self.bob})
+            self.assertIn(f"there is no claim '{other['FARCALL_CLAIM']}'", "\n".join(refused.err))
+        self.teller(pool, FARCALL_MEM="64MiB", FARCALL_VGPU="a run", FARCALL_TOKEN=self.bob)
+        his, = pool.call("GET", "/v1/claims", headers=self.as_(self.bob))[1]["claims"]
+        self.assertNotEqual(his["id"], claim["id"])
+        self.assertEqual(self.say(hers, f"take {MIB}"), "code 0")
+
     def test_what_is_watched_is_ones_own(self):
         pool = self.tenants_pool()
         request = urllib.request.Request(pool.url + "/v1/claims?watch=1", headers=self.as_(self.bob))
