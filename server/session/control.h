@@ -15,8 +15,7 @@ namespace farcall::server {
 enum class ControlType : uint32_t {
   kNone = 0,
   // supervisor -> worker
-  kSetup,         // descriptors: the client's socket, a memfd with WorkerSetup, and, if its
-                  // process is on this host, a pidfd of it
+  kSetup,         // descriptors: the client's socket, a memfd with WorkerSetup
   kResume,        // descriptor: a new log connection; a = received_seq, b = received_chunks; c and
                   // `text`: the key of its WELCOME (worker_setup.h)
   kLane,          // descriptor: a lane's connection; a = lane; c and `text` as above
@@ -24,6 +23,7 @@ enum class ControlType : uint32_t {
   kUsage,         // id; a = credit others have not spent, b = charged, c = quota
   kProcesses,     // id; a = how many there are in all, b = how many of them in `text`
   kStop,          // text = why
+  kClientGone,    // the client's process, on this host, has ended: it will not come back
   kRecallCredit,  // device, a = bytes: others need them
   kShareReply,    // id; a = 1 done; b, c = the token
   kRedeemReply,   // id; a = 1 done; device, b = bytes; descriptor

@@ -370,7 +370,7 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
     leases_.Leave(control, SteadyNow());
     net_.Leave(control);
   });
-  undo.Add([&] { EndProcess(&worker.process); });
+  undo.Add([&] { closer_.End(std::exchange(worker.process, {})); });
   int file = MakeMemoryFile("farcall-setup", Encode(SetupOf(worker, client)));
   if (file < 0) {
     return {Code::kUnavailable, "no memory for a session's setup"};
@@ -383,14 +383,7 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
   FARCALL_TRY(cgroups_.Add(worker.vgpu, worker.process.pid, compute.share_milli));
   ControlMessage message;
   message.type = ControlType::kSetup;
-  // A worker may not open it itself.
-  const int watch = WatchClient(client.hello, channel.PeerName());
-  Status sent = watch < 0 ? SendControl(control, message, {channel.Descriptor(), file})
-                          : SendControl(control, message, {channel.Descriptor(), file, watch});
-  if (watch >= 0) {
-    close(watch);
-  }
-  FARCALL_TRY(sent);
+  FARCALL_TRY(SendControl(control, message, {channel.Descriptor(), file}));
   undo.Forget();
   return {};
 }
@@ -414,9 +407,12 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
     overhead_->Join(control, workers_[control]->process.pid);
   }
   WatchDescriptor(epoll_, control);
-  if (const int process = workers_[control]->process.pid_fd; process >= 0) {
-    processes_[process] = control;
-    WatchDescriptor(epoll_, process);
+  for (const int process : {workers_[control]->process.pid_fd,
+                            WatchClient(client.hello, channel.PeerName())}) {
+    if (process >= 0) {
+      processes_[process] = control;
+      WatchDescriptor(epoll_, process);
+    }
   }
   net_.Begin(control);
   EngageNew(control);

@@ -100,7 +100,7 @@ int Supervisor::Run(HandshakeServer& door) {
       } else if (auto worker = workers_.find(fd); worker != workers_.end()) {
         HearWorker(*worker->second);
       } else if (auto ended = processes_.find(fd); ended != processes_.end()) {
-        EndWorker(ended->second);
+        HearEndOf(fd, ended->second);
       } else if (!pool_.Hear(fd) && process_memory_.Hear(fd) == HelperProcess::Heard::kNotOurs) {
         desk_.Hear(fd);
       }
@@ -226,6 +226,27 @@ void Supervisor::ShutOut(Worker& worker, const std::string& why) {
   KillProcess(worker.process);
 }
 
+void Supervisor::HearEndOf(int process, int control) {
+  if (workers_.at(control)->process.pid_fd == process) {
+    return EndWorker(control);
+  }
+  ForgetClient(control);
+  ControlMessage message;
+  message.type = ControlType::kClientGone;
+  (void)Tell(control, message);
+}
+
+void Supervisor::ForgetClient(int control) {
+  std::erase_if(processes_, [&](const auto& process) {
+    if (process.second != control || process.first == workers_.at(control)->process.pid_fd) {
+      return false;
+    }
+    ForgetDescriptor(epoll_, process.first);
+    closer_.Close(process.first);
+    return true;
+  });
+}
+
 // Its process is gone, whoever may still hold an end of the socket; what it said last is read.
 void Supervisor::EndWorker(int control) {
   Worker& worker = *workers_.find(control)->second;
@@ -238,6 +259,7 @@ void Supervisor::Bury(int control) {
   auto found = workers_.find(control);
   Worker& worker = *found->second;
   ForgetDescriptor(epoll_, control);
+  ForgetClient(control);
   ForgetDescriptor(epoll_, worker.process.pid_fd);
   processes_.erase(worker.process.pid_fd);
   int status = 0;

@@ -201,6 +201,9 @@ class Supervisor {
   void Send(Worker& worker, const ControlMessage& answer);
   void ListProcesses(Worker& worker, const ControlMessage& question);
   void ShutOut(Worker& worker, const std::string& why);
+  // A process of a worker, or of its client, is gone.
+  void HearEndOf(int process, int control);
+  void ForgetClient(int control);
   void EndWorker(int control);
   void Bury(int control);
   // The control plane (supervisor_status.cc).
@@ -253,7 +256,8 @@ class Supervisor {
   WorkerCgroups cgroups_;
   bool engaged_ = false;  // workers take leases
   Workers workers_;
-  std::map<int, int> processes_;  // a worker's pidfd -> its control descriptor
+  // A pidfd of a worker's process, or of its client's -> the worker's control descriptor.
+  std::map<int, int> processes_;
   // For credit on its way back from sessions.
   static constexpr std::chrono::milliseconds kRecallPatience{500};
   struct WaitingCharge {

@@ -78,11 +78,9 @@ void Tell(int control, const std::string& why, const Link::Counters& wire = {}) 
 
 class Worker {
  public:
-  // `client`: readable once the client's process has ended; -1: it runs on another host.
-  Worker(WorkerSetup setup, std::string tenant_folder, int socket, int client)
+  Worker(WorkerSetup setup, std::string tenant_folder, int socket)
       : setup_(std::move(setup)),
         tenant_folder_(std::move(tenant_folder)),
-        client_fd_(client),
         channel_(AdoptSocket(socket)),
         control_(kControlDescriptor),
         pacer_([control = control_.fd()](
@@ -218,17 +216,13 @@ class Worker {
     }
   }
 
-  // What comes from the supervisor, what device code prints, and whether a client without a link
-  // still lives.
+  // What comes from the supervisor, and what device code prints.
   void Control() {
-    bool client_died = false;
     Clock::time_point told_at = Clock::now();
     while (true) {
       bool open = open_.load();
-      pollfd watched[3] = {{control_.fd(), POLLIN, 0},
-                           {open ? output_fd_ : -1, POLLIN, 0},
-                           {open && !client_died ? client_fd_ : -1, POLLIN, 0}};
-      poll(watched, 3, !open ? 5 : client_died ? 20 : kTellMilliseconds);
+      pollfd watched[2] = {{control_.fd(), POLLIN, 0}, {open ? output_fd_ : -1, POLLIN, 0}};
+      poll(watched, 2, !open ? 5 : client_died_ ? 20 : kTellMilliseconds);
       TellNetUse(&told_at);
       if (watched[0].revents != 0 && !Receive()) {
         break;
@@ -237,8 +231,7 @@ class Worker {
         session_->DrainOutput();
         session_->outbox().Flush();
       }
-      client_died = client_died || watched[2].revents != 0;
-      if (client_died && !session_->link().attached()) {
+      if (open && client_died_ && !session_->link().attached()) {
         session_->Stop({Code::kDisconnected, "the client's process has ended"});
       }
     }
@@ -292,6 +285,8 @@ class Worker {
     if ((message.type == ControlType::kResume || message.type == ControlType::kLane) &&
         !descriptors.empty()) {
       Attach(message, AdoptSocket(descriptors[0]));
+    } else if (message.type == ControlType::kClientGone) {
+      client_died_ = true;
     } else if (message.type == ControlType::kRecallCredit) {
       Recall(message);
     } else if (message.type == ControlType::kStop) {
@@ -411,7 +406,7 @@ class Worker {
 
   WorkerSetup setup_;
   const std::string tenant_folder_;
-  const int client_fd_;
+  bool client_died_ = false;  // the control thread's
   std::unique_ptr<Channel> channel_;
   ControlClient control_;
   NetPacer pacer_;
@@ -460,8 +455,7 @@ int Serve() {
     return 2;
   }
   // Never destroyed: threads of the driver and of ours may still run when the process leaves.
-  auto* worker = new Worker(std::move(*setup), tenant_folder, descriptors[0],
-                            descriptors.size() > 2 ? descriptors[2] : -1);
+  auto* worker = new Worker(std::move(*setup), tenant_folder, descriptors[0]);
   worker->Run();
   return 0;
 }
