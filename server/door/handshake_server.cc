@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace farcall::server {
 
 namespace {
 
-constexpr int kAcceptsAtOnce = 32;        // then those who wait are heard
+constexpr int kAcceptsAtOnce = 128;       // then those who wait are heard
 constexpr size_t kReserve = 32;           // descriptors kept for handshakes
 constexpr size_t kReserveForJudges = 16;  // of them, not for accepting
 constexpr std::chrono::milliseconds kPause(50);
@@ -30,6 +31,12 @@ uint64_t RandomSeed() {
   uint64_t seed = 0;
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(&seed));
   return seed;
+}
+
+// Most of a flood of connections have ended when their turn comes: they get no key.
+bool HasEnded(int fd) {
+  char byte;
+  return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 void Watch(int epoll, int operation, int fd, uint32_t events, uint64_t name) {
@@ -157,6 +164,9 @@ void HandshakeServer::PauseListeners(bool is_paused) {
 }
 
 void HandshakeServer::Greet(std::unique_ptr<Channel> channel) {
+  if (HasEnded(channel->Descriptor())) {
+    return channel->Abandon();
+  }
   auto guest = std::make_unique<Guest>(std::move(channel), needs_token_);
   guest->deadline = Clock::now() + bounds_.patience;
   const std::span<const std::byte> greeting = guest->exchange.greeting();

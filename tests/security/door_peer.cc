@@ -105,8 +105,13 @@ void GuessTokens(const Target& target) {
     (void)Try(target, false, wrong, Clock::now() + std::chrono::seconds(1));
 }
 
+// Some thousands a second. More, and the kernel drops some before the server sees them: on one
+// machine, those who flood and the server share its processors.
 void ConnectOnly(const Target& target) {
-  while (Clock::now() < target.end) close(Connect(target));
+  while (Clock::now() < target.end) {
+    close(Connect(target));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 void SendGarbage(const Target& target) {

@@ -120,7 +120,7 @@ class HostileWorker(unittest.TestCase):
             files = self.descriptors(server)
             attacker = self.attack(server, what)
             until(lambda: why in server.log_text(), 20, f"{why!r} in the log")
-            attacker.wait(60)
+            attacker.kill()  # it would try again, with another worker
             until(lambda: len(self.workers(server)) == 1, 20, "its worker is gone")
             until(lambda: self.descriptors(server) <= files, 20, "its descriptors are closed")
             done = progress(victim)
@@ -168,12 +168,13 @@ class HostileWorker(unittest.TestCase):
             victim = self.victim(server)
             files = self.descriptors(server)
             resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (1024, 1024))
-            self.attack(server, "share")
+            attacker = self.attack(server, "share")
             until(lambda: "done" in self.said(), 60, "it has shared all it can")
             until(lambda: self.descriptors(server) >= files + 128, 10, "an eighth is the vGPU's")
             self.assertLess(self.descriptors(server), files + 140, "and no more")
             self.starts(server, 2)
             self.assertIsNone(victim.process.poll(), victim.err)
+            attacker.kill()  # it would try again, with another worker
             os.kill(max(self.workers(server)), signal.SIGKILL)
             until(lambda: self.descriptors(server) <= files, 20, "they are closed with the session")
 

@@ -118,7 +118,7 @@ class Unauthenticated(unittest.TestCase):
         in_time = sum(took <= WITHIN_MS for took in tries)
         print(f"{what}: {len(tries)} tries, {in_time} within {WITHIN_MS} ms, median {statistics.median(tries):.0f} ms", *set(line for line in lines if not line[0].isdigit()), flush=True)
         self.assertGreaterEqual(len(tries), 3, f"{what}: {lines}")
-        self.assertGreaterEqual(in_time, 0.9 * len(tries), f"{what}: {lines}")
+        self.assertGreaterEqual(in_time, 0.8 * len(tries), f"{what}: {lines}")
 
     def flood(self, port, mode, seconds, honest="honest"):
         """The honest client's tries while that flood comes from its own address and from others."""
@@ -151,8 +151,8 @@ class Unauthenticated(unittest.TestCase):
         self.judge("nobody else", self.peer("honest", server.port, OWN, 0.5, token=TOKEN, is_gentle=True).lines())
         until(lambda: not server.workers(), what="the honest client's sessions are over")
         before, memory = descriptors(pid), resident_bytes(pid)
-        silent = [self.peer(mode, server.port, source, 20, count // 2, is_gentle=True) for mode, source in (("silence", OWN), ("half", OTHERS[0]))]
-        until(lambda: descriptors(pid) >= before + count, what="all wait")
+        silent = [self.peer(mode, server.port, source, 60, count // 2, is_gentle=True) for mode, source in (("silence", OWN), ("half", OTHERS[0]))]
+        until(lambda: descriptors(pid) >= before + count, 60, "all wait")
         each = (resident_bytes(pid) - memory) / count
         print(f"{count} connections wait: {each:.0f} bytes each", flush=True)
         self.assertLess(each, 4096)
