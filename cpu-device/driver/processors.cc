@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu-device/driver/processors.h"
 
-#include <pthread.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 
 #include <cerrno>

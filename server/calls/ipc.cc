@@ -101,21 +101,21 @@ Status Serve_cuIpcGetEventHandle(ServeCall& call) {
   call.parked = true;
   call.session.OnMemoryHelper(
       [&session = call.session, header = call.header, native, handle = state->handle] {
-    Status shared;
-    if (!handle->token) {
-      std::vector<std::byte> bytes(sizeof(native));
-      std::memcpy(bytes.data(), &native, sizeof(native));
-      ShareToken made;
-      shared = ShareBytes(handle->broker, bytes, &made);
-      if (shared.ok()) handle->token = made;
-    }
-    const ShareToken token = handle->token.value_or(ShareToken{});
-    Builder out;
-    out.Put<uint64_t>(token.high);
-    out.Put<uint64_t>(token.low);
-    session.Answer(header, shared.ok() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED,
-                   shared.ok() ? out.bytes() : std::span<const std::byte>(), shared.message());
-  });
+        Status shared;
+        if (!handle->token) {
+          std::vector<std::byte> bytes(sizeof(native));
+          std::memcpy(bytes.data(), &native, sizeof(native));
+          ShareToken made;
+          shared = ShareBytes(handle->broker, bytes, &made);
+          if (shared.ok()) handle->token = made;
+        }
+        const ShareToken token = handle->token.value_or(ShareToken{});
+        Builder out;
+        out.Put<uint64_t>(token.high);
+        out.Put<uint64_t>(token.low);
+        session.Answer(header, shared.ok() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED,
+                       shared.ok() ? out.bytes() : std::span<const std::byte>(), shared.message());
+      });
   return {};
 }
 

@@ -77,8 +77,8 @@ bool SwapDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
       return false;
   }
   auto found = members_.find(worker);
-  bool known_device = message.device >= 0 &&
-                      static_cast<size_t>(message.device) < options_.budget_bytes.size();
+  bool known_device =
+      message.device >= 0 && static_cast<size_t>(message.device) < options_.budget_bytes.size();
   if (found == members_.end() || !known_device) {
     return true;
   }

@@ -60,9 +60,8 @@ Closer::Closer() : thread_([this] { Run(); }) {}
 
 Closer::~Closer() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kLastPatience, [this] {
-    return descriptors_.empty() && !closes_ && processes_.empty();
-  });
+  changed_.wait_for(lock, kLastPatience,
+                    [this] { return descriptors_.empty() && !closes_ && processes_.empty(); });
   stopping_ = true;
   lock.unlock();
   changed_.notify_all();

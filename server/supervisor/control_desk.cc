@@ -31,9 +31,10 @@ bool IsTaken(const sockaddr_un& address) {
 
 ControlDesk::ControlDesk(Closer& closer, int epoll, const Answer& answer)
     : epoll_(epoll),
-      process_(closer, epoll, kProgram, [answer](const ControlMessage& question, const std::vector<int>&) {
-        answer(question);
-      }) {}
+      process_(
+          closer, epoll, kProgram,
+          [answer](const ControlMessage& question, const std::vector<int>&) { answer(question); }) {
+}
 
 ControlDesk::~ControlDesk() {
   if (listening_ < 0) return;

@@ -25,7 +25,7 @@ namespace {
 constexpr std::chrono::seconds kStopPatience(3);
 constexpr int kTickMilliseconds = 1000;
 constexpr int kRetryMilliseconds = 10;
-constexpr int kNoDevice = -2;       // neither a device nor quota::kHostMemory
+constexpr int kNoDevice = -2;        // neither a device nor quota::kHostMemory
 constexpr int kLastMessages = 1024;  // more than a socket's queue has
 
 // A driver counts a GPU's time, a software device the processors'.
@@ -49,15 +49,12 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
     : options_(options),
       devices_(std::move(devices)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      leases_(static_cast<int>(devices_.report.devices.size()), SettledPolicy(options),
-              [this](int control, const ControlMessage& message) {
-                (void)Tell(control, message);
-              },
-              ClockFor(devices_.choice.kind)),
+      leases_(
+          static_cast<int>(devices_.report.devices.size()), SettledPolicy(options),
+          [this](int control, const ControlMessage& message) { (void)Tell(control, message); },
+          ClockFor(devices_.choice.kind)),
       net_(options.max_net_bytes_per_s,
-           [this](int control, const ControlMessage& message) {
-             (void)Tell(control, message);
-           }),
+           [this](int control, const ControlMessage& message) { (void)Tell(control, message); }),
       process_memory_(closer_, epoll_, nullptr,
                       [this](const ControlMessage& message, const std::vector<int>&) {
                         HearProcessMemory(message);
@@ -174,8 +171,8 @@ Status Supervisor::Tell(int control, ControlMessage message, int descriptor) {
       message.device = kNoDevice;
     }
   }
-  Status sent = descriptor < 0 ? SendControl(control, message)
-                               : SendControl(control, message, {descriptor});
+  Status sent =
+      descriptor < 0 ? SendControl(control, message) : SendControl(control, message, {descriptor});
   // One that does not read what it is told is not ours any more.
   auto worker = workers_.find(control);
   if (!sent.ok() && worker != workers_.end()) {

@@ -16,7 +16,7 @@ namespace farcall::server {
 
 namespace {
 
-constexpr int kMessagesPerTurn = 64;  // of one worker, before the others are heard
+constexpr int kMessagesPerTurn = 64;       // of one worker, before the others are heard
 constexpr size_t kMaxWaitingCharges = 64;  // of one worker: more than it has threads
 constexpr size_t kMaxSkippedNames = 4096;  // kernels in a report
 constexpr std::string_view kOtherKernels = "(others)";

@@ -66,8 +66,7 @@ std::unique_ptr<SwapDesk> Supervisor::MakeSwapDesk() {
   };
   ledger.free = [this](int control, int device) -> uint64_t {
     auto worker = workers_.find(control);
-    return worker == workers_.end() ? 0
-                                    : ledger_.usage(worker->second->vgpu, device).free_bytes();
+    return worker == workers_.end() ? 0 : ledger_.usage(worker->second->vgpu, device).free_bytes();
   };
   SwapDesk::Hooks hooks;
   hooks.send = [this](int control, const ControlMessage& message) { (void)Tell(control, message); };

@@ -17,9 +17,9 @@ namespace farcall::server {
 
 namespace {
 
-constexpr unsigned kNvidiaMajor = 195;        // nvidiactl, nvidia0 ...
-constexpr long kDmaBufMagic = 0x444d4142;     // linux/magic.h of newer kernels has it
-constexpr size_t kMostDescriptors = 253;      // SCM_MAX_FD: what one message can carry
+constexpr unsigned kNvidiaMajor = 195;     // nvidiactl, nvidia0 ...
+constexpr long kDmaBufMagic = 0x444d4142;  // linux/magic.h of newer kernels has it
+constexpr size_t kMostDescriptors = 253;   // SCM_MAX_FD: what one message can carry
 
 bool IsOfWorker(ControlType type) {
   switch (type) {

@@ -149,8 +149,8 @@ Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments
     kill(process.pid, SIGKILL);
     waitpid(process.pid, nullptr, 0);
     close(ends[0]);
-    return Status(Code::kUnavailable, std::string("pidfd_open (Linux 5.3 or newer is needed): ") +
-                                          strerror(error));
+    return Status(Code::kUnavailable,
+                  std::string("pidfd_open (Linux 5.3 or newer is needed): ") + strerror(error));
   }
   process.control = ends[0];
   fcntl(process.control, F_SETFL, O_NONBLOCK);

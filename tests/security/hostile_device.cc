@@ -112,8 +112,8 @@ uint64_t Hostile(std::mt19937_64& random) {
 [[noreturn]] void Flood() {
   std::mt19937_64 random(7);
   for (;;) {
-    ControlMessage message = Of(kOurs[random() % std::size(kOurs)], Hostile(random),
-                                Hostile(random), Hostile(random));
+    ControlMessage message =
+        Of(kOurs[random() % std::size(kOurs)], Hostile(random), Hostile(random), Hostile(random));
     message.device = static_cast<int32_t>(random() % 4) - 2;
     message.id = random();
     for (char& letter : message.text) letter = static_cast<char>(random());

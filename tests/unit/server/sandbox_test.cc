@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/worker/system_calls.h"
-
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "server/worker/system_calls.h"
 
 namespace farcall::server {
 namespace {

@@ -41,7 +41,9 @@ class SwapDeskTest : public testing::Test {
       for (const auto& [id, worker] : workers_) total += worker.held;
       return total;
     };
-    ledger.free = [this](int worker, int) { return workers_[worker].quota - workers_[worker].held; };
+    ledger.free = [this](int worker, int) {
+      return workers_[worker].quota - workers_[worker].held;
+    };
     SwapDesk::Hooks hooks;
     hooks.send = [this](int id, const ControlMessage& message) {
       Worker& worker = workers_[id];
