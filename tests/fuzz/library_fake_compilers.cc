@@ -110,7 +110,7 @@ nvJitLinkResult nvJitLinkCreate(nvJitLinkHandle* made, uint32_t count, const cha
   Fake fake("nvJitLinkCreate", true);
   CheckOptions(static_cast<int>(count), options);
   fake.Make(made, 2);
-  return NVJITLINK_SUCCESS;
+  return static_cast<nvJitLinkResult>(fake.Status());
 }
 nvJitLinkResult nvJitLinkDestroy(nvJitLinkHandle* handle) {
   Fake fake("nvJitLinkDestroy", false);
