@@ -5,6 +5,14 @@
 
 namespace farcall::pool {
 
+std::optional<std::string_view> BearerOf(std::string_view authorization) {
+  constexpr std::string_view kBearer = "Bearer ";
+  constexpr size_t kMostBytes = 4096;
+  if (authorization.size() > kMostBytes || authorization.substr(0, kBearer.size()) != kBearer)
+    return std::nullopt;
+  return authorization.substr(kBearer.size());
+}
+
 Callers::Callers(const std::string& token, std::vector<TokenVerifier> verifiers)
     : verifiers_(std::move(verifiers)) {
   if (token.empty()) return;
@@ -20,12 +28,10 @@ Caller Callers::HolderOf(const TokenVerifier& verifier) const {
 }
 
 std::optional<Caller> Callers::Recognise(std::string_view authorization) const {
-  constexpr std::string_view kBearer = "Bearer ";
-  constexpr size_t kMostBytes = 4096;
   if (!wants_token()) return Caller{true, ""};
-  if (authorization.size() > kMostBytes || authorization.substr(0, kBearer.size()) != kBearer)
-    return std::nullopt;
-  const TokenVerifier* found = FindToken(verifiers_, authorization.substr(kBearer.size()));
+  std::optional<std::string_view> token = BearerOf(authorization);
+  if (!token) return std::nullopt;
+  const TokenVerifier* found = FindToken(verifiers_, *token);
   if (found == nullptr) return std::nullopt;
   return HolderOf(*found);
 }

@@ -23,6 +23,9 @@ struct Caller {
   bool Sees(const std::string& owner) const { return is_operator || owner == tenant; }
 };
 
+// What is shown as "Bearer SECRET"; nullopt: something else.
+std::optional<std::string_view> BearerOf(std::string_view authorization);
+
 class Callers {
  public:
   // `token`: the operator's; `verifiers`: of the clients' tokens. With neither, all are operators.

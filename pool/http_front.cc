@@ -12,7 +12,6 @@
 #include <array>
 #include <cstdio>
 #include <exception>
-#include <random>
 #include <system_error>
 
 #include "server/door/descriptors.h"
@@ -27,19 +26,12 @@ constexpr int kAcceptsAtOnce = 32;
 constexpr int kPauseMs = 50;
 constexpr uint64_t kListener = ~uint64_t{0}, kWake = kListener - 1;
 
-uint64_t RandomSeed() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
-}
-
 }  // namespace
 
 HttpFront::HttpFront(Answer answer, const Bounds& bounds)
     : answer_(std::move(answer)),
       bounds_(bounds),
-      most_waiting_(std::min(bounds.waiting, server::RaiseDescriptorLimit() / 8)),
-      waiting_(RandomSeed()),
-      turns_(RandomSeed()) {}
+      most_waiting_(std::min(bounds.waiting, server::RaiseDescriptorLimit() / 8)) {}
 
 Status HttpFront::Bind(const std::string& host, int port) {
   addrinfo hints{}, *found = nullptr;

@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +13,7 @@
 #include "proto/crypto.h"
 #include "proto/hex.h"
 #include "proto/pool.pb.h"
+#include "server/session/image_store.h"
 
 namespace farcall::pool {
 
@@ -21,19 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "": this user has no such place.
-std::string Folder() {
-  auto of = [](const char* name, const char* below) {
-    const char* value = std::getenv(name);
-    return value != nullptr && *value != '\0' ? std::string(value) + below : std::string();
-  };
-  if (std::string chosen = of("FARCALL_CACHE_DIR", "/pool"); !chosen.empty()) return chosen;
-  if (std::string cache = of("XDG_CACHE_HOME", "/farcall/pool"); !cache.empty()) return cache;
-  return of("HOME", "/.cache/farcall/pool");
-}
-
 std::string PathOf(const std::string& url, const std::string& host) {
-  std::string folder = Folder();
+  std::string folder = server::CacheDirectory("pool");
   if (folder.empty()) return "";
   Hash256 hash = Sha256({BytesOf(url), BytesOf(std::string_view("\0", 1)), BytesOf(host)});
   return folder + "/" + HexOf(std::span(hash).first(16)) + ".credential";

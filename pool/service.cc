@@ -284,10 +284,9 @@ Outcome Service::Join(const Caller&, const pb::JoinRequest& request, pb::Joined*
 }
 
 std::optional<std::string> Service::HostOf(std::string_view authorization) const {
-  constexpr std::string_view kBearer = "Bearer ";
   if (!options_.hosts_need_tokens) return "";
-  if (authorization.substr(0, kBearer.size()) != kBearer) return std::nullopt;
-  return controller_->HostOf(HashOf(authorization.substr(kBearer.size())));
+  std::optional<std::string_view> credential = BearerOf(authorization);
+  return credential ? controller_->HostOf(HashOf(*credential)) : std::nullopt;
 }
 
 void Service::NoteStatus(const std::string& host, control::v1::ServerStatus status) {

@@ -96,6 +96,7 @@ struct ContextState {
 // Frees what a handle table keeps beside the native object: a StreamState, EventState or
 // FunctionState.
 void DeleteExtra(HandleKind kind, void* extra);
+
 class Session;
 struct ServeCall;
 // cuStreamDestroy_v2 while slow library calls are under way: a library's handle keeps the stream it

@@ -25,14 +25,6 @@ constexpr std::chrono::milliseconds kPause(50);
 constexpr uint64_t kListeners = uint64_t{1} << 62;
 constexpr uint64_t kWake = ~uint64_t{0};
 
-uint64_t RandomSeed() {
-  std::array<uint8_t, 8> bytes{};
-  RandomBytes(bytes);
-  uint64_t seed = 0;
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(&seed));
-  return seed;
-}
-
 // Most of a flood of connections have ended when their turn comes: they get no key.
 bool HasEnded(int fd) {
   char byte;
@@ -58,9 +50,7 @@ HandshakeServer::HandshakeServer(bool needs_token, Admit admit, const Bounds& bo
       most_waiting_(std::min(bounds.waiting, RaiseDescriptorLimit() / 2)),
       most_ready_(std::min(bounds.ready, RaiseDescriptorLimit() / 8)),
       reserve_(kReserve),
-      judges_(bounds.judges),
-      waiting_(RandomSeed()),
-      turns_(RandomSeed()) {}
+      judges_(bounds.judges) {}
 
 Status HandshakeServer::Start() {
   epoll_ = epoll_create1(EPOLL_CLOEXEC);

@@ -2,6 +2,10 @@
 #include "server/door/source_table.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "proto/handshake.h"
 
 namespace farcall::server {
 
@@ -10,7 +14,17 @@ namespace {
 // With one, as many newcomers as others would go; with very many, all who wait a little longer.
 constexpr int kSamples = 4;
 
+uint64_t RandomSeed() {
+  std::array<uint8_t, sizeof(uint64_t)> bytes{};
+  RandomBytes(bytes);
+  uint64_t seed = 0;
+  std::memcpy(&seed, bytes.data(), sizeof(seed));
+  return seed;
+}
+
 }  // namespace
+
+SourceTable::SourceTable() : SourceTable(RandomSeed()) {}
 
 void SourceTable::Weigh(uint64_t name, Source& source, size_t weight) {
   if (source.weight != 0) {

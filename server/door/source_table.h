@@ -17,6 +17,8 @@ namespace farcall::server {
 
 class SourceTable {
  public:
+  // `seed`: for tests; without it, nobody knows who is picked.
+  SourceTable();
   explicit SourceTable(uint64_t seed) : random_(seed) {}
 
   // `id` is higher than all before it; `weight` is at least 1.

@@ -80,6 +80,20 @@ Status SendToSupervisor(int fd, const ControlMessage& message,
   }
 }
 
+std::vector<int> ReceivedDescriptors(msghdr* header) {
+  std::vector<int> descriptors;
+  for (cmsghdr* part = CMSG_FIRSTHDR(header); part != nullptr; part = CMSG_NXTHDR(header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
+    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    const size_t before = descriptors.size();
+    descriptors.resize(before + count);
+    std::memcpy(descriptors.data() + before, CMSG_DATA(part), count * sizeof(int));
+  }
+  return descriptors;
+}
+
 Status ReceiveControl(int fd, ControlMessage* message, std::vector<int>* descriptors) {
   iovec part{message, sizeof(*message)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)] = {};
@@ -98,18 +112,8 @@ Status ReceiveControl(int fd, ControlMessage* message, std::vector<int>* descrip
   if (got <= 0) {
     return {Code::kDisconnected, "control socket: the peer is gone"};
   }
-  for (cmsghdr* part_header = CMSG_FIRSTHDR(&header); part_header != nullptr;
-       part_header = CMSG_NXTHDR(&header, part_header)) {
-    if (part_header->cmsg_level != SOL_SOCKET || part_header->cmsg_type != SCM_RIGHTS) {
-      continue;
-    }
-    size_t count = (part_header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int received;
-      std::memcpy(&received, CMSG_DATA(part_header) + i * sizeof(int), sizeof(int));
-      descriptors->push_back(received);
-    }
-  }
+  const std::vector<int> received = ReceivedDescriptors(&header);
+  descriptors->insert(descriptors->end(), received.begin(), received.end());
   if (got != static_cast<ssize_t>(sizeof(*message))) {
     return {Code::kMalformed, "control socket: a message of " + std::to_string(got) + " bytes"};
   }

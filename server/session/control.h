@@ -3,6 +3,8 @@
 // beside them.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
@@ -139,6 +141,9 @@ Status SendToSupervisor(int fd, const ControlMessage& message,
 // non-blocking.
 //   Errors  kDisconnected (end), kTimeout (nothing there), kMalformed
 Status ReceiveControl(int fd, ControlMessage* message, std::vector<int>* descriptors);
+
+// The descriptors that a message came with, which are the caller's now.
+std::vector<int> ReceivedDescriptors(msghdr* header);
 
 // A memory file with `bytes`, sealed: its receiver may read it at leisure. -1 on failure.
 int MakeMemoryFile(const char* name, const std::vector<std::byte>& bytes);

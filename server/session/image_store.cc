@@ -220,15 +220,19 @@ void ImageStore::WriteFile(const Hash256& hash, const std::vector<std::byte>& by
   }
 }
 
-std::string ImageBaseDirectory() {
+std::string CacheDirectory(const std::string& part) {
   if (const char* chosen = std::getenv("FARCALL_CACHE_DIR"); chosen != nullptr && *chosen != 0) {
-    return std::string(chosen) + "/server";
+    return std::string(chosen) + "/" + part;
   }
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0) {
-    return std::string(cache) + "/farcall/server";
+    return std::string(cache) + "/farcall/" + part;
   }
   const char* home = std::getenv("HOME");
-  return home == nullptr || *home == 0 ? "" : std::string(home) + "/.cache/farcall/server";
+  return home == nullptr || *home == 0 ? "" : std::string(home) + "/.cache/farcall/" + part;
+}
+
+std::string ImageBaseDirectory() {
+  return CacheDirectory("server");
 }
 
 std::string TenantImageDirectory(const std::string& owner) {

@@ -66,6 +66,9 @@ class ImageStore {
   uint64_t uses_ = 0;
 };
 
+// A folder for what a program of ours keeps on this host: FARCALL_CACHE_DIR, or `farcall` under
+// XDG_CACHE_HOME or HOME's .cache; in it `part`. "": nowhere.
+std::string CacheDirectory(const std::string& part);
 // Where the folders of all owners lie, by FARCALL_CACHE_DIR, XDG_CACHE_HOME or HOME; "": nowhere.
 std::string ImageBaseDirectory();
 // The owner's folder under FARCALL_CACHE_DIR, XDG_CACHE_HOME or HOME; made if missing; "" if none

@@ -407,8 +407,8 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
     overhead_->Join(control, workers_[control]->process.pid);
   }
   WatchDescriptor(epoll_, control);
-  for (const int process :
-       {workers_[control]->process.pid_fd, WatchClient(client.hello, channel.PeerName())}) {
+  workers_[control]->client_fd = WatchClient(client.hello, channel.PeerName());
+  for (const int process : {workers_[control]->process.pid_fd, workers_[control]->client_fd}) {
     if (process >= 0) {
       processes_[process] = control;
       WatchDescriptor(epoll_, process);

@@ -11,10 +11,6 @@
 
 namespace farcall::server {
 
-namespace {
-constexpr int kMessagesPerTurn = 64;  // the workers are heard between them
-}  // namespace
-
 void WatchDescriptor(int epoll, int fd) {
   epoll_event event{};
   event.events = EPOLLIN;

@@ -14,6 +14,9 @@
 
 namespace farcall::server {
 
+// Of one process, before the others are heard.
+inline constexpr int kMessagesPerTurn = 64;
+
 // Of the supervisor's loop: whether there is something to read.
 void WatchDescriptor(int epoll, int fd);
 void ForgetDescriptor(int epoll, int fd);

@@ -2,11 +2,12 @@
 // How often what strangers do is written down: a flood of them must fill no log.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <optional>
+
+#include "server/supervisor/event_rate.h"
 
 namespace farcall::server {
 
@@ -17,14 +18,10 @@ class NoteLimit {
   // Nothing: this one is not noted. Else how many were not since the last that was.   Thread  any
   std::optional<uint64_t> Take(Time now) {
     std::lock_guard lock(mutex_);
-    const auto since = std::chrono::duration<double>(now - last_).count();
-    room_ = std::min(kBurst, room_ + since * kPerSecond);
-    last_ = now;
-    if (room_ < 1) {
+    if (!rate_.Take(now)) {
       ++held_back_;
       return std::nullopt;
     }
-    room_ -= 1;
     const uint64_t held_back = held_back_;
     held_back_ = 0;
     return held_back;
@@ -33,8 +30,7 @@ class NoteLimit {
  private:
   static constexpr double kBurst = 100, kPerSecond = 10;
   std::mutex mutex_;
-  double room_ = kBurst;
-  Time last_{};
+  EventRate rate_{kPerSecond, kBurst, Time{}};
   uint64_t held_back_ = 0;
 };
 

@@ -227,21 +227,18 @@ void Supervisor::HearEndOf(int process, int control) {
   if (workers_.at(control)->process.pid_fd == process) {
     return EndWorker(control);
   }
-  ForgetClient(control);
+  ForgetClient(*workers_.at(control));
   ControlMessage message;
   message.type = ControlType::kClientGone;
   (void)Tell(control, message);
 }
 
-void Supervisor::ForgetClient(int control) {
-  std::erase_if(processes_, [&](const auto& process) {
-    if (process.second != control || process.first == workers_.at(control)->process.pid_fd) {
-      return false;
-    }
-    ForgetDescriptor(epoll_, process.first);
-    closer_.Close(process.first);
-    return true;
-  });
+void Supervisor::ForgetClient(Worker& worker) {
+  if (worker.client_fd >= 0) {
+    ForgetDescriptor(epoll_, worker.client_fd);
+    processes_.erase(worker.client_fd);
+    closer_.Close(std::exchange(worker.client_fd, -1));
+  }
 }
 
 // Its process is gone, whoever may still hold an end of the socket; what it said last is read.
@@ -256,7 +253,7 @@ void Supervisor::Bury(int control) {
   auto found = workers_.find(control);
   Worker& worker = *found->second;
   ForgetDescriptor(epoll_, control);
-  ForgetClient(control);
+  ForgetClient(worker);
   ForgetDescriptor(epoll_, worker.process.pid_fd);
   processes_.erase(worker.process.pid_fd);
   int status = 0;

@@ -25,6 +25,7 @@
 #include "server/supervisor/audit.h"
 #include "server/supervisor/closer.h"
 #include "server/supervisor/control_desk.h"
+#include "server/supervisor/event_rate.h"
 #include "server/supervisor/fair_mutex.h"
 #include "server/supervisor/mps_desk.h"
 #include "server/supervisor/net_desk.h"
@@ -85,6 +86,7 @@ class Supervisor {
     std::string client_user, client_host, program;  // printable
     std::string told_host;                          // client_host as it came, to be compared
     uint32_t client_pid = 0;
+    int client_fd = -1;  // a pidfd of the client's process; -1: it is gone, or on another host
     std::optional<uid_t> user;   // its own; none: the server's
     std::vector<int> devices;    // the session's, by the server's numbers
     std::string claim;           // of a pool; empty: of none
@@ -97,7 +99,7 @@ class Supervisor {
     Clock::time_point since;
     bool has_ended = false;    // it has said so: it says nothing more
     bool is_shut_out = false;  // nothing of it is read any more
-    MessageRate rate{Clock::now()};
+    EventRate rate{kMessagesPerSecond, kMessagesAtOnce, Clock::now()};
     Clock::time_point muted_until{};  // it sent too much; nothing is read meanwhile
     uint64_t refusals = 0;            // of charges
   };
@@ -203,7 +205,7 @@ class Supervisor {
   void ShutOut(Worker& worker, const std::string& why);
   // A process of a worker, or of its client, is gone.
   void HearEndOf(int process, int control);
-  void ForgetClient(int control);
+  void ForgetClient(Worker& worker);
   void EndWorker(int control);
   void Bury(int control);
   // The control plane (supervisor_status.cc).

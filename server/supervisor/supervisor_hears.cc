@@ -16,7 +16,6 @@ namespace farcall::server {
 
 namespace {
 
-constexpr int kMessagesPerTurn = 64;       // of one worker, before the others are heard
 constexpr size_t kMaxWaitingCharges = 64;  // of one worker: more than it has threads
 constexpr size_t kMaxSkippedNames = 4096;  // kernels in a report
 constexpr std::string_view kOtherKernels = "(others)";
@@ -55,7 +54,7 @@ void Supervisor::HearWorker(Worker& worker) {
 // It is not polled either: its process's end is heard by another descriptor.
 void Supervisor::Mute(Worker& worker) {
   ForgetDescriptor(epoll_, worker.process.control);
-  worker.muted_until = worker.rate.PauseUntil();
+  worker.muted_until = Clock::now() + kMessagePause;
 }
 
 bool Supervisor::Unmute() {

@@ -157,19 +157,14 @@ std::vector<std::string> Supervisor::MpsEnvironment(const Worker& worker,
 
 // A thread of the MPS desk's.
 void Supervisor::EndMpsGroup(const std::string& group, const std::string& why) {
-  constexpr std::chrono::seconds kPatience(1);
   std::lock_guard lock(mutex_);
-  ControlMessage stop;
-  stop.type = ControlType::kStop;
-  stop.SetText(why);
   size_t ended = 0;
   for (auto& [control, worker] : workers_) {
     if (worker->mps_group != group || worker->kill_at != Clock::time_point::max()) {
       continue;
     }
     worker->is_terminated = true;  // there is no server to do it
-    worker->kill_at = Clock::now() + kPatience;
-    (void)SendControl(control, stop);
+    EndSession(*worker, why);
     ++ended;
   }
   spdlog::error("{}: {}; its {} sessions end, its server is started anew", group, why, ended);

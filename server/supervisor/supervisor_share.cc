@@ -14,6 +14,8 @@ namespace farcall::server {
 
 namespace {
 
+constexpr size_t kMostVgpusFull = 4;
+
 // Each thing shared holds a descriptor of ours. Half of those that the process may have are for
 // sharing, and a vGPU has a quarter of them at most; the rest is for sessions and for clients that
 // come.
@@ -22,10 +24,6 @@ size_t MaxSharedPerVgpu() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   return static_cast<size_t>(std::clamp<rlim_t>(limit.rlim_cur / kPart, kLeast, kMost));
-}
-
-size_t MaxSharedInAll() {
-  return 4 * MaxSharedPerVgpu();
 }
 
 ShareToken NewToken() {
@@ -44,13 +42,14 @@ void Supervisor::AnswerShare(Worker& worker, const ControlMessage& message, int*
   answer.type = ControlType::kShareReply;
   answer.id = message.id;
   int control = worker.process.control;
+  const size_t most = MaxSharedPerVgpu();
   if (*descriptor < 0) {
     answer.SetText("the server has no descriptor left to share memory with");
   } else if (auto own = shared_by_.find(worker.vgpu);
-             own != shared_by_.end() && own->second >= MaxSharedPerVgpu()) {
-    answer.SetText("a vGPU may share " + std::to_string(MaxSharedPerVgpu()) +
+             own != shared_by_.end() && own->second >= most) {
+    answer.SetText("a vGPU may share " + std::to_string(most) +
                    " pieces of memory and events");
-  } else if (shared_.size() >= MaxSharedInAll()) {
+  } else if (shared_.size() >= kMostVgpusFull * most) {
     answer.SetText("the server's sessions share as many pieces of memory and events as it has " +
                    std::string("descriptors for"));
   } else if (auto charge = worker.charges.find(message.device);

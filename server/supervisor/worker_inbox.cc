@@ -73,14 +73,8 @@ Taken Receive(int control, int flags, ControlMessage* message, size_t room) {
   } while (taken.bytes < 0 && errno == EINTR);
   if (taken.bytes < 0) return taken;
   taken.has_descriptors = (header.msg_flags & MSG_CTRUNC) != 0;
-  for (cmsghdr* one = room == 0 ? nullptr : CMSG_FIRSTHDR(&header); one != nullptr;
-       one = CMSG_NXTHDR(&header, one)) {
-    if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (one->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    taken.descriptors.resize(count);
-    std::memcpy(taken.descriptors.data(), CMSG_DATA(one), count * sizeof(int));
-    taken.has_descriptors = taken.has_descriptors || count != 0;
-  }
+  if (room != 0) taken.descriptors = ReceivedDescriptors(&header);
+  taken.has_descriptors = taken.has_descriptors || !taken.descriptors.empty();
   return taken;
 }
 

@@ -3,9 +3,7 @@
 // sends makes the supervisor wait, or keeps a descriptor that no message carries.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
-#include <cstdint>
 
 #include "server/session/control.h"
 
@@ -23,33 +21,7 @@ bool IsMemoryDescriptor(int fd);
 
 // How many messages of a worker are read: so many a second, and at most a burst at once. What is
 // beyond stays in its socket, and the worker waits.
-class MessageRate {
- public:
-  using TimePoint = std::chrono::steady_clock::time_point;
-  static constexpr double kPerSecond = 20'000;
-  static constexpr double kBurst = 4'000;
-
-  explicit MessageRate(TimePoint now) : at_(now) {}
-  // False: not now; at PauseUntil().
-  bool Take(TimePoint now) {
-    Fill(now);
-    if (left_ < 1) return false;
-    left_ -= 1;
-    return true;
-  }
-  // When there is enough again for it to be worth a look.
-  TimePoint PauseUntil() const {
-    return at_ + std::chrono::milliseconds(static_cast<int64_t>(kBurst / 20 / kPerSecond * 1000));
-  }
-
- private:
-  void Fill(TimePoint now) {
-    const std::chrono::duration<double> since = now - at_;
-    at_ = now;
-    left_ = std::min(left_ + since.count() * kPerSecond, kBurst);
-  }
-  TimePoint at_;
-  double left_ = kBurst;
-};
+inline constexpr double kMessagesPerSecond = 20'000, kMessagesAtOnce = 4'000;
+inline constexpr std::chrono::milliseconds kMessagePause{10};  // for some of them to come back
 
 }  // namespace farcall::server

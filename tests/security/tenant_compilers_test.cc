@@ -2,10 +2,7 @@
 // A tenant's sources, options and inputs against a canary: a file of the server's that a compiler
 // could quote in its log. With Landlock, and on a kernel that has none.
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -20,6 +17,7 @@
 #include "proto/nvjitlink_call.h"
 #include "proto/nvrtc_call.h"
 #include "tests/security/tenant_client.h"
+#include "tests/tools/hide_landlock.h"
 
 namespace farcall::testing {
 namespace {
@@ -30,20 +28,6 @@ constexpr char kCanary[] = "farcall_canary_that_no_tenant_reads";
 constexpr char kKernel[] = "extern \"C\" __global__ void put(int* x) { *x = 1; }\n";
 constexpr char kPtx[] =
     ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry put() { ret; }\n";
-
-// For this thread and what it starts: a kernel that has never heard of Landlock.
-bool HideLandlock() {
-  constexpr unsigned kCreateRuleset = 444;
-  sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kCreateRuleset, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program = {static_cast<unsigned short>(std::size(filter)), filter};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
 
 class TenantCompilers : public ::testing::Test {
  protected:
@@ -59,7 +43,7 @@ class TenantCompilers : public ::testing::Test {
   void Serve(bool has_landlock, std::vector<std::string> flags = {}) {
     flags.insert(flags.end(), {"--device", "cpu"});
     std::thread([&] {
-      if (has_landlock || HideLandlock()) {
+      if (has_landlock || test::HideLandlock()) {
         server_ = std::make_unique<ServerProcess>(flags, false);
       }
     }).join();

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/toolchain/confined_job.h"
+#include "tests/tools/hide_landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -16,20 +14,6 @@
 
 namespace farcall::server {
 namespace {
-
-// For this thread and those it starts: a kernel that has never heard of Landlock.
-bool HideLandlock() {
-  constexpr unsigned kCreateRuleset = 444;
-  sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kCreateRuleset, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program = {static_cast<unsigned short>(std::size(filter)), filter};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
 
 int Open(const char* path) {
   const int file = open(path, O_RDONLY);
@@ -61,7 +45,7 @@ TEST(ConfinedJob, WithoutLandlockNothingRunsAndTheKernelIsNamed) {
   int runs = 0;
   Status refused, trusted;
   std::thread([&] {
-    hidden = HideLandlock();
+    hidden = test::HideLandlock();
     refused = RunConfined({"/usr"}, false, [&] { ++runs; });
     trusted = RunConfined({"/usr"}, true, [&] { runs += 10; });
   }).join();
