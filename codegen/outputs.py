@@ -88,14 +88,27 @@ def _info_row(spec: Spec, name: str, call: Call | None) -> str:
     base = spec.base_of(call)
     target = spec.lowered(base)
     needs = {"nothing": "kNothing", "init": "kInit", "context": "kContext"}[base.needs]
-    record = target.name if target.has_record else "kNone"
-    unsafe = "true" if base.capture_unsafe else "false"
-    renews = "true" if target.renews else "false"
-    row = (
-        f"CallClass::k{target.klass.capitalize()}, CallNeeds::{needs}, {unsafe}, {renews}, "
-        f"CallId::{record}"
-    )
-    return f"{{{row}}},  // {name}"
+    fields = [f".call_class = CallClass::k{target.klass.capitalize()}"]
+    if needs != "kContext":
+        fields.append(f".needs = CallNeeds::{needs}")
+    if base.capture != "allowed":
+        fields.append(f".capture = CallCapture::k{base.capture.capitalize()}")
+    if target.effect:
+        fields.append(f".effect = CallEffect::k{target.effect.capitalize()}")
+    flags = {
+        "waits": target.waits,
+        "quiet": target.quiet,
+        "renews": target.renews,
+        "slow": target.slow,
+        "by_streams": target.by_streams,
+        "touches_graphs": target.touches == "graphs",
+    }
+    fields += [f".{flag} = true" for flag, value in flags.items() if value]
+    if target.alike:
+        fields.append(f".alike_bytes = {target.alike}")
+    if target.has_record:
+        fields.append(f".record = CallId::{target.name}")
+    return f"{{{', '.join(fields)}}},  // {name}"
 
 
 def structs(inputs: Inputs) -> str:
@@ -174,15 +187,7 @@ def _dispatch_rows(inputs: Inputs) -> list[str]:
     rows = []
     for name, call in inputs.by_id():
         serve = f"Serve_{name}" if call and call.has_record else "nullptr"
-        slow, context, by_streams = (
-            str(bool(value)).lower()
-            for value in (
-                call and call.slow,
-                call and call.has_record and call.needs == "context",
-                call and call.has_record and call.by_streams,
-            )
-        )
-        rows.append(f'{{"{name}", {serve}, {slow}, {context}, {by_streams}}},')
+        rows.append(f'{{"{name}", {serve}}},')
     return rows
 
 

@@ -21,6 +21,11 @@ CALL_KEYS = {
     "order",
     "renews",
     "capture",
+    "effect",
+    "waits",
+    "quiet",
+    "touches",
+    "alike",
     "late",
     "as",
     "lower",
@@ -28,6 +33,10 @@ CALL_KEYS = {
     "outputs",
 }
 ORDERS = ("all", "streams")
+EFFECTS = ("work", "placement", "ordered", "point", "state", "query")
+CAPTURES = ("allowed", "unsafe", "begins", "ends")
+TOUCHES = ("", "graphs")
+GROUP_KEYS = {"reason", "effect", "touches", "calls"}
 NEEDS = {"nothing": "kNothing", "init": "kInit", "context": "kContext"}
 
 
@@ -43,7 +52,12 @@ class Call:
     slow: bool = False
     by_streams: bool = False
     renews: bool = False
-    capture_unsafe: bool = False
+    capture: str = "allowed"
+    effect: str = ""  # of those that make a record
+    waits: bool = False
+    quiet: bool = False
+    touches: str = ""
+    alike: int = 0  # bytes
     late: list[str] = field(default_factory=list)
     outputs_always: bool = False
     reason: str = ""
@@ -109,7 +123,7 @@ class Spec:
         for self.file, part in self.parts.items():
             for group in part.get("groups", []):
                 for name, row in group["calls"].items():
-                    self._add(name, row or {}, group["reason"])
+                    self._add(name, row or {}, group)
         for self.file, part in self.parts.items():
             for name in part.get("unsupported", []):
                 self._known(name)
@@ -132,8 +146,11 @@ class Spec:
             raise SpecError(f"{self.file}: {name}: the headers declare no such function")
         return self.model.functions[name]
 
-    def _add(self, name: str, row: dict, reason: str) -> None:
+    def _add(self, name: str, row: dict, group: dict) -> None:
         function = self._known(name)
+        stray = sorted(set(group) - GROUP_KEYS)
+        if stray:
+            raise SpecError(f"{self.file}: {group['reason']}: unknown key '{stray[0]}', one of {', '.join(sorted(GROUP_KEYS))}")
         unknown = sorted(set(row) - CALL_KEYS)
         if unknown:
             raise SpecError(
@@ -143,14 +160,17 @@ class Spec:
             raise SpecError(f"{self.file}: {name} is described twice")
         call = Call(
             function,
-            reason=reason,
+            reason=group["reason"],
             needs=row.get("needs", "context"),
             slow=bool(row.get("slow")),
             renews=bool(row.get("renews")),
             by_streams=row.get("order") == "streams",
             late=row.get("late", []),
             outputs_always=row.get("outputs") == "always",
-            capture_unsafe=row.get("capture") == "unsafe",
+            capture=row.get("capture", "allowed"),
+            waits=bool(row.get("waits")),
+            quiet=bool(row.get("quiet")),
+            alike=row.get("alike", 0),
             base=row.get("as", ""),
             lower=row.get("lower", ""),
             default_stream=self._names_no_stream(name),
@@ -166,6 +186,7 @@ class Spec:
             call.klass = "as" if call.base else "lower"
             return
         self._set_sides(call, row)
+        self._set_effect(call, row, group)
         if call.has_record and "generated" in (call.client, call.server):
             notes = row.get("args", {})
             call.plans = [
@@ -199,6 +220,27 @@ class Spec:
             raise SpecError(
                 f"{self.file}: {call.name}: a generated client needs a generated server: the layouts are one"
             )
+
+    def _set_effect(self, call: Call, row: dict, group: dict) -> None:
+        """What both sides know of the call's nature: no list by name stands beside it."""
+        if call.capture not in CAPTURES:
+            raise SpecError(
+                f"{self.file}: {call.name}: capture '{call.capture}', one of {', '.join(CAPTURES)}"
+            )
+        if not call.has_record:
+            said = sorted({"effect", "waits", "quiet", "touches", "alike"} & set(row))
+            if said:
+                raise SpecError(f"{self.file}: {call.name}: {said[0]}, but it makes no record")
+            return
+        call.touches = row.get("touches", group.get("touches", ""))
+        call.effect = row.get("effect", "query" if call.klass == "query" else group.get("effect", ""))
+        if call.effect not in EFFECTS:
+            raise SpecError(
+                f"{self.file}: {call.name}: effect '{call.effect}', one of {', '.join(EFFECTS)}: "
+                "state it for the call or its group"
+            )
+        if call.touches not in TOUCHES:
+            raise SpecError(f"{self.file}: {call.name}: touches '{call.touches}', only graphs")
 
     def _add_variants(self) -> None:
         for name, function in self.model.functions.items():

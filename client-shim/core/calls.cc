@@ -47,8 +47,7 @@ CUresult Enter(CallId call, Needs needs) {
     if (!context->alive.load(std::memory_order_relaxed)) [[unlikely]]
       return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
-  return kCallInfo[static_cast<size_t>(call)].capture_unsafe ? CheckUnsafeInCapture()
-                                                             : CUDA_SUCCESS;
+  return InfoOf(call).capture == CallCapture::kUnsafe ? CheckUnsafeInCapture() : CUDA_SUCCESS;
 }
 
 Record MakeRecord(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail) {
@@ -109,7 +108,7 @@ CUresult PostCounted(const Record& record, uint64_t transfer, uint32_t* serial) 
 // Then what an earlier post has brought home. A call that was waited for has given its own answer.
 CUresult PostAndLook(const Record& record, uint32_t* serial) {
   CUresult posted = PostCounted(record, 0, serial);
-  if (kCallInfo[record.call].renews) [[unlikely]]
+  if (InfoOf(record.call).renews) [[unlikely]]
     ForgetAnswers();
   if (posted != CUDA_SUCCESS || g_sync.load(std::memory_order_relaxed)) [[unlikely]]
     return posted;
@@ -189,7 +188,7 @@ CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   CUresult status = WaitCounted(session, MakeRecord(call, head, tail), reply);
-  if (kCallInfo[static_cast<size_t>(call)].renews) [[unlikely]]
+  if (InfoOf(call).renews) [[unlikely]]
     ForgetAnswers();
   Context* context = Self()->current;
   if (context != nullptr) {
@@ -197,7 +196,7 @@ CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
     // call itself was fine.
     if (IsSticky(status)) RecordLateError(context, status);
     if (status == CUDA_SUCCESS)
-      status = IsWait(call) ? TakeErrorAtWait(context) : TakeLateError(context);
+      status = InfoOf(call).waits ? TakeErrorAtWait(context) : TakeLateError(context);
   }
   return status;
 }

@@ -15,6 +15,7 @@
 #include "client-shim/core/error_map.h"
 #include "client-shim/core/log.h"
 #include "client-shim/core/stats.h"
+#include "proto/call_info.h"
 
 namespace farcall::client {
 
@@ -127,13 +128,13 @@ uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer
     pending_[header.serial] = waiter;
   }
   if (transfer != 0) transfers_.BindSerial(transfer, header.serial);
-  auto call = static_cast<CallId>(record.call);
+  const CallInfo& info = InfoOf(record.call);
   bool is_session_call = record.call >= kFirstSessionCall &&
                          record.call != static_cast<uint16_t>(SessionCall::kLibrary);
-  bool quiet = is_session_call || IsQuiet(call) ||
-               (waiter != nullptr && IsWait(call));  // done by the time it is answered
+  bool quiet = is_session_call || info.quiet ||
+               (waiter != nullptr && info.waits);  // done by the time it is answered
   *sealed = CommitLocked(bytes, quiet);
-  if (call == CallId::cuMemcpyHtoDAsync_v2)
+  if (info.effect == CallEffect::kWork && info.quiet)  // an upload
     last_upload_.store(appended_.load(std::memory_order_relaxed));
   return header.serial;
 }

@@ -17,7 +17,6 @@
 
 #include "client-shim/core/session_face.h"
 #include "client-shim/core/transfers.h"
-#include "client-shim/core/work.h"
 #include "proto/handshake.h"
 #include "transport/link.h"
 

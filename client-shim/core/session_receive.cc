@@ -19,6 +19,7 @@
 #include "client-shim/core/memory_map.h"
 #include "client-shim/core/session.h"
 #include "client-shim/core/stats.h"
+#include "proto/call_info.h"
 #include "proto/records.h"
 
 namespace farcall::client {
@@ -269,7 +270,7 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
 namespace {
 // A library's call is said here only if it would have computed something.
 bool IsLostWork(uint16_t call) {
-  return IsWork(static_cast<CallId>(call)) || call == static_cast<uint16_t>(SessionCall::kLibrary);
+  return InfoOf(call).LeavesResults() || call == static_cast<uint16_t>(SessionCall::kLibrary);
 }
 
 bool IsLackOfDevice(CUresult status) {

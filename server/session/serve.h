@@ -84,13 +84,10 @@ struct ServeCall {
 using ServeFunction = Status (*)(ServeCall& call);
 
 // One row per CallId, generated (generated/server/cuda_calls.cc); serve == nullptr: not
-// supported by this server.
+// supported by this server. The nature of the call: kCallInfo (proto/call_info.h).
 struct DispatchRow {
   const char* name = nullptr;
   ServeFunction serve = nullptr;
-  bool slow = false;           // runs on a helper
-  bool needs_context = false;  // header.context is made current first; 0 is then INVALID_CONTEXT
-  bool by_streams = false;     // ordered by the streams and events it names, by nothing else
 };
 extern const DispatchRow kDispatchTable[];
 extern const uint16_t kDispatchRows;

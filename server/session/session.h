@@ -252,7 +252,7 @@ class Session final : public LinkObserver, private SwapGround {
   void PushGrant(int device, const Window& range);
   void WaitForOrphans(CUcontext context, std::vector<std::shared_ptr<Watch>> orphans,
                       std::function<void()> done);
-  void NoteCapture(CallId call, CUresult result);
+  void NoteCapture(CallCapture capture, CUresult result);
   void SubmitToHelper(const RecordView& record, const DispatchRow& row);
   CUresult PrepareContext(const RecordHeader& header, ContextState** context, bool* stalled);
   void Finish(ServeCall& call);

@@ -2,10 +2,9 @@
 // Records in their order: from a frame, from the backlog of a stalled log, from the side queue; to
 // their server function, or to the helper.
 #include <cstring>
-#include <string_view>
 #include <utility>
 
-#include "proto/call_id.h"
+#include "proto/call_info.h"
 #include "server/leases/compute_gate.h"
 #include "server/session/current_context.h"
 #include "server/session/event_clock.h"
@@ -110,13 +109,6 @@ Status Session::ServeRecord(const RecordView& record, Served* served) {
   return ServeCallRecord(record, head_, served);
 }
 
-// A graph that a slow call has, its parent or its child: they are in no two threads' hands.
-static bool MayTouchGraphs(const DispatchRow& row) {
-  const std::string_view name = row.name;
-  return !row.slow && (name.find("Capture") != name.npos ||
-                       (name.starts_with("cuGraph") && name != "cuGraphLaunch"));
-}
-
 CUresult Session::PrepareContext(const RecordHeader& header, ContextState** context,
                                  bool* stalled) {
   if (header.context == 0) {
@@ -150,13 +142,12 @@ void Session::MakeCurrent(ContextState* context) {
 }
 
 // How many captures are under way: `capturing` asks the driver only then.
-void Session::NoteCapture(CallId call, CUresult result) {
-  switch (call) {
-    case CallId::cuStreamBeginCapture_v2:
-    case CallId::cuStreamBeginCaptureToGraph:
+void Session::NoteCapture(CallCapture capture, CUresult result) {
+  switch (capture) {
+    case CallCapture::kBegins:
       captures_ += result == CUDA_SUCCESS ? 1 : 0;
       return;
-    case CallId::cuStreamEndCapture:
+    case CallCapture::kEnds:
       // An invalid capture is over as well.
       captures_ -= result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
                            result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED
@@ -177,22 +168,25 @@ Status Session::ServeCallRecord(const RecordView& record, Turn& turn, Served* se
     Finish(call);
     return {};
   }
-  if (graphs_held_.load() != 0 && MayTouchGraphs(*row)) {
+  const CallInfo& info = InfoOf(header.call);
+  // A graph that a slow call has, its parent or its child: they are in no two threads' hands.
+  if (graphs_held_.load() != 0 && info.touches_graphs && !info.slow) {
     *served = Served::kStalled;
     return {};
   }
-  if (!row->by_streams && !side_.ahead().empty()) {
+  if (!info.by_streams && !side_.ahead().empty()) {
     turn.touched.everything = turn.blocked = true;
     *served = Served::kStalled;
     return {};
   }
-  if (header.context != 0 || row->needs_context) {
+  const bool needs_context = info.needs == CallNeeds::kContext;
+  if (header.context != 0 || needs_context) {
     CUresult result = PrepareContext(header, &call.context, &call.stalled);
     if (call.stalled) {
       *served = Served::kStalled;
       return {};
     }
-    if (row->needs_context) {
+    if (needs_context) {
       call.result = result;
     }
   }
@@ -202,7 +196,7 @@ Status Session::ServeCallRecord(const RecordView& record, Turn& turn, Served* se
       *served = Served::kStalled;
       return {};
     }
-    if (row->slow) {
+    if (info.slow) {
       SubmitToHelper(record, *row);
       return {};
     }
@@ -224,7 +218,7 @@ Status Session::ServeCallRecord(const RecordView& record, Turn& turn, Served* se
       NoteSubmittedWork(call.context->device, work);
     }
   }
-  NoteCapture(static_cast<CallId>(header.call), call.result);
+  NoteCapture(info.capture, call.result);
   Finish(call);
   return {};
 }
@@ -286,7 +280,7 @@ void Session::ServeGate() {
 void Session::SubmitToHelper(const RecordView& record, const DispatchRow& row) {
   // Graphs stay as they are while a slow call has one.
   std::shared_ptr<void> held;
-  if (record.header.call == static_cast<uint16_t>(CallId::cuGraphInstantiateWithFlags)) {
+  if (InfoOf(record.header.call).touches_graphs) {
     ++graphs_held_;
     held = {nullptr, [this](void*) { --graphs_held_; }};
   }

@@ -32,6 +32,31 @@ TEST(CallInfo, LocalCallsHaveNoRecord) {
   EXPECT_EQ(Info(CallId::cuDeviceGetCount).needs, CallNeeds::kInit);
 }
 
+TEST(CallInfo, ALoweredCallHasTheEffectOfItsRecord) {
+  EXPECT_EQ(Info(CallId::cuMemsetD8_v2_ptds).effect, CallEffect::kWork);
+  EXPECT_TRUE(Info(CallId::cuMemsetD8_v2).TakesDeviceTime());
+  EXPECT_TRUE(Info(CallId::cuMemsetD8_v2).LeavesResults());
+}
+
+TEST(CallInfo, SaysWhatARecordDoes) {
+  // Device time, and no result that could be missing.
+  EXPECT_TRUE(Info(CallId::cuGraphUpload).TakesDeviceTime());
+  EXPECT_FALSE(Info(CallId::cuGraphUpload).LeavesResults());
+  EXPECT_TRUE(Info(CallId::cuMemBatchDecompressAsync).TakesDeviceTime());
+  EXPECT_TRUE(Info(CallId::cuMemBatchDecompressAsync).LeavesResults());
+  // Results in stream order without device time.
+  EXPECT_FALSE(Info(CallId::cuLaunchHostFunc).TakesDeviceTime());
+  EXPECT_TRUE(Info(CallId::cuLaunchHostFunc).LeavesResults());
+  EXPECT_TRUE(Info(CallId::cuStreamSynchronize).waits);
+  EXPECT_EQ(Info(CallId::cuStreamEndCapture).capture, CallCapture::kEnds);
+  EXPECT_EQ(Info(CallId::cuStreamQuery).capture, CallCapture::kUnsafe);
+}
+
+TEST(CallInfo, AnUnknownCallHasNoProperties) {
+  EXPECT_EQ(InfoOf(uint16_t{0xffff}).effect, CallEffect::kNone);
+  EXPECT_EQ(InfoOf(kCallIdCount).call_class, CallClass::kUnsupported);
+}
+
 TEST(CallInfo, UnsupportedCallsAreMarked) {
   EXPECT_FALSE(IsSupported(CallId::cuWaitExternalSemaphoresAsync));
   EXPECT_FALSE(IsSupported(CallId::cuGLInit));

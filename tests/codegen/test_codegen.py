@@ -49,6 +49,7 @@ TINY_SPEC = {
     "groups": [
         {
             "reason": "test",
+            "effect": "query",
             "calls": {
                 "cuInit": {"class": "local", "needs": "nothing"},
                 "cuName": {"class": "sync"},
@@ -165,6 +166,27 @@ class SpecFailures(unittest.TestCase):
 
     def test_unknown_class(self):
         self.refuses("cuName: class 'async', one of local, query", "cuName", {"class": "async"})
+
+    def test_record_without_an_effect(self):
+        data = copy.deepcopy(TINY_SPEC)
+        del data["groups"][0]["effect"]
+        with self.assertRaisesRegex(SpecError, "cuName: effect '', one of work, .*state it"):
+            Spec(self.model, data, "tiny.yaml")
+
+    def test_unknown_effect(self):
+        self.refuses("cuFill: effect 'magic', one of work", "cuFill", {"class": "post", "effect": "magic"})
+
+    def test_effect_of_a_call_without_a_record(self):
+        self.refuses("cuBlob: effect, but it makes no record", "cuBlob", {"class": "local", "effect": "work"})
+
+    def test_unknown_capture(self):
+        self.refuses("cuFill: capture 'maybe', one of allowed", "cuFill", {"class": "post", "capture": "maybe"})
+
+    def test_a_query_needs_no_effect(self):
+        data = copy.deepcopy(TINY_SPEC)
+        del data["groups"][0]["effect"]
+        data["groups"][0]["calls"]["cuName"]["class"] = "query"
+        self.assertEqual(Spec(self.model, data, "tiny.yaml").calls["cuName"].effect, "query")
 
     def test_unknown_parameter(self):
         self.refuses(
