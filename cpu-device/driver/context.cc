@@ -36,6 +36,7 @@ void Context::Break(CUresult error) {
   if (sticky_.compare_exchange_strong(none, error)) {
     Log(LogLevel::kInfo, "context %llu is broken by error %d", static_cast<unsigned long long>(id_),
         error);
+    FlushOutput();  // calls fail from now on: what kernels have printed until here is not lost
   }
 }
 

@@ -38,7 +38,8 @@ CUresult ReadAttributes(const CUlaunchConfig& from, LaunchConfig* config) {
         config->cluster = {attribute.value.clusterDim.x, attribute.value.clusterDim.y,
                            attribute.value.clusterDim.z};
         break;
-      // Hints. Programmatic serialisation allows an overlap that this device does not make use of.
+      // Hints. Programmatic serialisation allows an overlap that this device does not make use of,
+      // and a preferred cluster may be replaced by the regular one.
       case CU_LAUNCH_ATTRIBUTE_IGNORE:
       case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
       case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
@@ -47,7 +48,9 @@ CUresult ReadAttributes(const CUlaunchConfig& from, LaunchConfig* config) {
       case CU_LAUNCH_ATTRIBUTE_PRIORITY:
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+      case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
       case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
         break;
       default:
         return CUDA_ERROR_NOT_SUPPORTED;

@@ -152,7 +152,11 @@ bool SetSampler(const CUDA_TEXTURE_DESC& texture, bool normalized_format, Object
   sampler.linear = texture.filterMode == CU_TR_FILTER_MODE_LINEAR;
   sampler.mip_linear = texture.mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;
   sampler.normalized = (texture.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0;
-  sampler.as_integer = (texture.flags & CU_TRSF_READ_AS_INTEGER) != 0 && !normalized_format;
+  // It keeps integers from becoming floats; floats are floats.
+  const texture::Texel texel = object->texels.texel;
+  const bool is_float = texel == texture::Texel::kHalf || texel == texture::Texel::kFloat;
+  sampler.as_integer =
+      (texture.flags & CU_TRSF_READ_AS_INTEGER) != 0 && !normalized_format && !is_float;
   sampler.srgb = (texture.flags & CU_TRSF_SRGB) != 0;
   sampler.bias = texture.mipmapLevelBias;
   sampler.least_level = texture.minMipmapLevelClamp;

@@ -27,10 +27,10 @@ Output& TheOutput() {
   return *output;
 }
 
-void WriteAll(const std::string& text) {
+void WriteAll(int fd, const std::string& text) {
   size_t at = 0;
   while (at < text.size()) {
-    ssize_t wrote = write(Options().output_fd, text.data() + at, text.size() - at);
+    ssize_t wrote = write(fd, text.data() + at, text.size() - at);
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote <= 0) return;
     at += static_cast<size_t>(wrote);
@@ -105,9 +105,14 @@ void WriteDeviceText(const char* text, size_t bytes) {
   std::lock_guard lock(output.mutex);
   output.pending.append(text, bytes);
   if (output.pending.size() >= kFlushBytes) {
-    WriteAll(output.pending);
+    WriteAll(Options().output_fd, output.pending);
     output.pending.clear();
   }
+}
+
+void WriteAssertion(const std::string& line) {
+  FlushDeviceOutput();  // what came before it
+  WriteAll(STDERR_FILENO, line);
 }
 
 int WriteDeviceFormat(const char* format, const uint8_t* raw) {
@@ -160,7 +165,7 @@ int WriteDeviceFormat(const char* format, const uint8_t* raw) {
 void FlushDeviceOutput() {
   Output& output = TheOutput();
   std::lock_guard lock(output.mutex);
-  WriteAll(output.pending);
+  WriteAll(Options().output_fd, output.pending);
   output.pending.clear();
 }
 

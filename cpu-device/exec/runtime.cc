@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string>
 
 #include "cpu-device/exec/block.h"
 #include "cpu-device/exec/block_matrix_ops.h"
@@ -122,8 +123,7 @@ void fc_rt_assert(BlockContext* block, ThreadContext* thread, const char* messag
            "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.", file, line,
            function, block->ctaid[0], block->ctaid[1], block->ctaid[2], thread->tid[0],
            thread->tid[1], thread->tid[2], message);
-  WriteDeviceText(text, strlen(text));
-  WriteDeviceText("\n", 1);
+  WriteAssertion(std::string(text) + "\n");
   RaiseFault(ExecStatus::kAssert, "%s", text);
 }
 
