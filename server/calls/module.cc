@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules and libraries: loading images from the store, and what is in them.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -52,10 +53,12 @@ bool DecodeLoad(Reader& in, bool is_library, LoadRequest* request) {
 
 // A fatbin's entries are often compressed: what is in them cannot be told.
 bool MayPrint(const std::vector<cuda_abi::Bytes>& containers) {
-  static constexpr std::string_view kPrintf = "vprintf";
+  static constexpr std::array<std::string_view, 2> kPrinters = {"vprintf", "__assertfail"};
   return std::any_of(containers.begin(), containers.end(), [](cuda_abi::Bytes image) {
     return cuda_abi::ClassifyImage(image) == cuda_abi::ImageForm::kContainer ||
-           memmem(image.data(), image.size(), kPrintf.data(), kPrintf.size()) != nullptr;
+           std::any_of(kPrinters.begin(), kPrinters.end(), [&](std::string_view name) {
+             return memmem(image.data(), image.size(), name.data(), name.size()) != nullptr;
+           });
   });
 }
 

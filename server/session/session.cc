@@ -338,13 +338,18 @@ void Session::FlushPrintf(CUcontext context) {
     // Any stream's wait empties it: one that never has work does not make us wait.
     std::unique_lock lock(flush_mutex_);
     auto [stream, is_new] = flush_streams_.try_emplace(context, nullptr);
-    if (is_new && api_.cuStreamCreate(&stream->second, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) {
-      stream->second = nullptr;
-    }
+    const CUresult made =
+        is_new ? api_.cuStreamCreate(&stream->second, CU_STREAM_NON_BLOCKING) : CUDA_SUCCESS;
     CUstream idle = stream->second;
+    if (made != CUDA_SUCCESS) {
+      flush_streams_.erase(stream);
+      idle = nullptr;
+    }
     lock.unlock();
     if (idle != nullptr) {
       api_.cuStreamSynchronize(idle);
+    } else if (made >= CUDA_ERROR_ILLEGAL_ADDRESS && made <= CUDA_ERROR_LAUNCH_FAILED) {
+      api_.cuCtxSynchronize();  // the context is broken: nothing in it is waited for
     }
     DrainOutput();
   }

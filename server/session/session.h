@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "cuda-abi/image.h"
-#include "proto/call_id.h"
+#include "proto/call_info.h"
 #include "proto/handshake.h"
 #include "proto/library_call.h"
 #include "proto/records.h"

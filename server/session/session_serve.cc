@@ -327,6 +327,10 @@ void Session::Finish(ServeCall& call) {
 
 void Session::Answer(const RecordHeader& header, CUresult result, std::span<const std::byte> out,
                      const std::string& detail) {
+  // A kernel that fails has printed before: that comes ahead of its error.
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
+    DrainOutput();
+  }
   if ((header.flags & kWantReply) != 0) {
     bool is_call = header.call < kFirstSessionCall ||
                    header.call == static_cast<uint16_t>(SessionCall::kLibrary);
