@@ -55,7 +55,9 @@ class LinkHandle final : public Link {
 
 }  // namespace
 
-FrameBuffer::FrameBuffer(size_t capacity_bytes) : bytes_(sizeof(FrameHeader) + capacity_bytes) {}
+FrameBuffer::FrameBuffer(size_t capacity_bytes)
+    : bytes_(std::make_unique_for_overwrite<std::byte[]>(sizeof(FrameHeader) + capacity_bytes)),
+      capacity_(sizeof(FrameHeader) + capacity_bytes) {}
 
 std::unique_ptr<Link> Link::Create(LinkObserver& observer, const LinkOptions& options,
                                    Reconnect reconnect) {

@@ -56,6 +56,9 @@ struct LinkOptions {
   bool checksum = true;
 };
 
+// Of records: a batch of kBatchBytes, and the record that fills it still fits.
+inline constexpr size_t kBatchRoomBytes = kBatchBytes + (4u << 10);
+
 // A frame under construction: room for the header, then records. From a pool; its memory becomes
 // the tail.
 class FrameBuffer {
@@ -63,7 +66,7 @@ class FrameBuffer {
   // Free space after what is written; none when the header could count no further record.
   std::span<std::byte> room() {
     if (records_ == UINT16_MAX) return {};
-    return {bytes_.data() + used_, bytes_.size() - used_};
+    return {bytes_.get() + used_, capacity_ - used_};
   }
   void Commit(size_t bytes) {  // bytes of a whole record have been written to room()
     used_ += bytes;
@@ -75,7 +78,8 @@ class FrameBuffer {
   explicit FrameBuffer(size_t capacity_bytes);  // of records; header room is added
  private:
   friend class FrameAccess;
-  std::vector<std::byte> bytes_;
+  std::unique_ptr<std::byte[]> bytes_;  // not cleared: only what was written leaves
+  size_t capacity_ = 0;                 // with the header
   size_t used_ = sizeof(FrameHeader);
   uint16_t records_ = 0;
 };

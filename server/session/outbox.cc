@@ -11,7 +11,6 @@ namespace farcall::server {
 
 namespace {
 
-constexpr size_t kFrameRoom = 64u << 10;  // of an ordinary frame
 constexpr size_t kLargestRecord = kMaxFrameBytes - sizeof(FrameHeader);
 
 }  // namespace
@@ -54,7 +53,7 @@ void Outbox::Append(uint16_t call, uint16_t flags, uint32_t serial, std::span<co
     FlushLocked();
   }
   if (frame_ == nullptr) {
-    frame_ = link_.TakeBuffer(std::max(bytes, kFrameRoom));
+    frame_ = link_.TakeBuffer(std::max(bytes, kBatchRoomBytes));
   }
   std::byte* at = frame_->room().data();
   RecordHeader header;

@@ -5,9 +5,9 @@ namespace farcall {
 namespace {
 
 // Of records; the last is the largest frame there is. Small classes keep a tail of small replies
-// small.
+// small; one is a client's batch exactly, as most frames are.
 constexpr std::array<size_t, 6> kFrameClasses = {
-    256, 4u << 10, kBatchBytes, 96u << 10, 256u << 10, kMaxFrameBytes - sizeof(FrameHeader)};
+    256, 4u << 10, kBatchRoomBytes, 96u << 10, 256u << 10, kMaxFrameBytes - sizeof(FrameHeader)};
 constexpr std::array<size_t, 5> kCopyClasses = {64u << 10, 128u << 10, 256u << 10, 512u << 10,
                                                 kMaxChunkBytes};
 

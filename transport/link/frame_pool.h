@@ -15,10 +15,10 @@ namespace farcall {
 class FrameAccess {
  public:
   static std::span<const std::byte> Frame(const FrameBuffer& frame) {
-    return {frame.bytes_.data(), frame.used_};
+    return {frame.bytes_.get(), frame.used_};
   }
-  static std::byte* Header(FrameBuffer& frame) { return frame.bytes_.data(); }
-  static size_t CapacityBytes(const FrameBuffer& frame) { return frame.bytes_.size(); }
+  static std::byte* Header(FrameBuffer& frame) { return frame.bytes_.get(); }
+  static size_t CapacityBytes(const FrameBuffer& frame) { return frame.capacity_; }
   static void Reset(FrameBuffer& frame) {
     frame.used_ = sizeof(FrameHeader);
     frame.records_ = 0;
