@@ -41,7 +41,7 @@ std::string VersionOf(const client::LibraryChannel& channel, LibraryId id) {
   header.function = kLibraryOpen;  // no major: the newest
   std::string version;
   channel.ask(
-      &header, sizeof(header), nullptr, false,
+      &header, sizeof(header), nullptr, client::StreamUse::kNone,
       [](void* user, const void* bytes, size_t count) {
         Reader in(std::span(static_cast<const std::byte*>(bytes), count));
         const auto status = in.Get<int32_t>();

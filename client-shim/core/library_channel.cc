@@ -166,11 +166,16 @@ int EnterLibrary() {
 }
 
 // The record, its stream named; *status: why it cannot be.
-Record LibraryRecord(void* body, size_t bytes, void* stream, bool has_stream, CUresult* status) {
+Record LibraryRecord(void* body, size_t bytes, void* stream, StreamUse use, CUresult* status) {
   auto* header = static_cast<LibraryHeader*>(body);
   *status = CUDA_SUCCESS;
-  header->stream =
-      has_stream ? WireStream(static_cast<CUstream>(stream), false, status) : uint64_t{0};
+  header->stream = use == StreamUse::kNone
+                       ? uint64_t{0}
+                       : WireStream(static_cast<CUstream>(stream), false, status);
+  if (*status != CUDA_SUCCESS && use == StreamUse::kIfAlive) {
+    header->stream = 0;
+    *status = CUDA_SUCCESS;
+  }
   ThreadState* self = Self();
   self->call = 0;  // no entry of the driver API's
   Record record;
@@ -187,10 +192,9 @@ int LibraryStatus(const Reply& reply) {
   return in.ok() ? status : -1;
 }
 
-int AskLibrary(void* body, size_t bytes, void* stream, bool has_stream, TakeReply take,
-               void* user) {
+int AskLibrary(void* body, size_t bytes, void* stream, StreamUse use, TakeReply take, void* user) {
   CUresult status = CUDA_SUCCESS;
-  Record record = LibraryRecord(body, bytes, stream, has_stream, &status);
+  Record record = LibraryRecord(body, bytes, stream, use, &status);
   if (status != CUDA_SUCCESS) return status;
   PushMirrors();
   Reply reply;
@@ -201,10 +205,10 @@ int AskLibrary(void* body, size_t bytes, void* stream, bool has_stream, TakeRepl
   return CUDA_SUCCESS;
 }
 
-int PostLibrary(void* body, size_t bytes, void* stream, bool has_stream, int* library_status) {
+int PostLibrary(void* body, size_t bytes, void* stream, StreamUse use, int* library_status) {
   CUresult status = CUDA_SUCCESS;
   *library_status = 0;
-  Record record = LibraryRecord(body, bytes, stream, has_stream, &status);
+  Record record = LibraryRecord(body, bytes, stream, use, &status);
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
   PushMirrors();

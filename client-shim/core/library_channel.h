@@ -25,6 +25,13 @@ struct LibraryObject {
 // Who answers an answered call. The bytes are {i32 status, u32 0, outputs}.
 using TakeReply = void (*)(void* user, const void* bytes, size_t count);
 
+// What a call has to do with its handle's stream.
+enum class StreamUse : uint8_t {
+  kNone,
+  kOrdered,  // it is ordered there
+  kIfAlive,  // the same, but it does no work there: a stream that was destroyed is no fault
+};
+
 struct LibraryChannel {
   size_t bytes;
   // Initialises CUDA; if no context is current on this thread, device 0's primary one becomes it.
@@ -37,11 +44,11 @@ struct LibraryChannel {
   // Whether the server has said at its WELCOME that it has no such library.
   bool (*server_lacks)(LibraryId library);
   // One record. `body` begins with a LibraryHeader, whose stream is set here from the application's
-  // `stream` if `has_stream`. 0, or a CUresult; *status: the library's, if the call was waited for
+  // `stream` as `use` says. 0, or a CUresult; *status: the library's, if the call was waited for
   // (FARCALL_SYNC), else 0.
-  int (*post)(void* body, size_t bytes, void* stream, bool has_stream, int* status);
+  int (*post)(void* body, size_t bytes, void* stream, StreamUse use, int* status);
   // The same, waiting.
-  int (*ask)(void* body, size_t bytes, void* stream, bool has_stream, TakeReply take, void* user);
+  int (*ask)(void* body, size_t bytes, void* stream, StreamUse use, TakeReply take, void* user);
   // Where devices have what the program has at `address`: makes page-locked memory reachable.
   uint64_t (*device_address)(uint64_t address);
   // CUstreamCaptureStatus. An answered call has no place in a capture: `break_capture` says so to

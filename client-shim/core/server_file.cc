@@ -56,7 +56,8 @@ std::optional<Piece> Ask(LibraryFile file, uint64_t from) {
     into->bytes = in.GetString();
     if (!in.Done()) into->status = -1;
   };
-  int asked = TheLibraryChannel()->ask(&body, sizeof(body), nullptr, false, take, &piece);
+  int asked =
+      TheLibraryChannel()->ask(&body, sizeof(body), nullptr, StreamUse::kNone, take, &piece);
   if (asked != 0) return std::nullopt;
   return piece;
 }

@@ -73,7 +73,7 @@ void HandleState::BeforeCall(client::LibraryObject* object) {
   record.memory = reinterpret_cast<uint64_t>(workspace.memory);
   size_t bytes = users ? sizeof(record) : offsetof(decltype(record), bytes);
   int status = 0;
-  thin::Channel().post(&record, bytes, stream, true, &status);
+  thin::Channel().post(&record, bytes, stream, client::StreamUse::kIfAlive, &status);
 }
 
 }  // namespace farcall::cublas

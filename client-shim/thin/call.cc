@@ -232,7 +232,7 @@ int Call::Post() {
   if (begun != 0) return begun;
   if (used_bytes_ > kMostBytes) return kLibrary.unsupported;
   int status = 0;
-  int posted = Channel().post(base_, used_bytes_, stream_, has_stream_, &status);
+  int posted = Channel().post(base_, used_bytes_, stream_, stream_use(), &status);
   if (posted != 0) [[unlikely]] {
     if (made_ != nullptr) Channel().end_object(made_);
     return StatusOf(posted);
@@ -259,7 +259,7 @@ int Call::AskServer() {
     int status;
   } taken = {this, kLibrary.internal};
   int asked = Channel().ask(
-      base_, used_bytes_, stream_, has_stream_,
+      base_, used_bytes_, stream_, stream_use(),
       [](void* user, const void* bytes, size_t count) {
         auto* into = static_cast<Taken*>(user);
         into->status = into->call->Fill(bytes, count);
@@ -470,7 +470,7 @@ int State::Flush(client::LibraryObject* object) {
     int said = 0;
     int posted =
         Channel().post(&record, offsetof(decltype(record), arguments) + setting.wanted.size(),
-                       stream, true, &said);
+                       stream, client::StreamUse::kIfAlive, &said);
     setting.sent = setting.wanted;
     if (status == 0) status = posted != 0 ? StatusOf(posted) : said;
   }

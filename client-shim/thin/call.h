@@ -48,6 +48,7 @@ class Call {
   // What the call ends: it is gone here once that is sent, whatever the server says.
   void End(const void* handle) {
     if (refused_ == 0) ends_ = Channel().find_object(handle);
+    Idle();
   }
   // The descriptor that the call changes (content.h).
   void Target(const void* handle, uint16_t kind);
@@ -66,6 +67,8 @@ class Call {
       PutRun(&value, sizeof(T));
     }
   }
+  // It puts no work on its handle's stream: that the program destroyed the stream is no fault.
+  void Idle() { is_idle_ = true; }
   // Ahead of the arguments of a question: the handle asked and the addresses are no part of what is
   // asked.
   void Cached() { cached_ = true; }
@@ -156,6 +159,10 @@ class Call {
   // there is none.
   int Begin();
   int AskServer();
+  client::StreamUse stream_use() const {
+    if (!has_stream_) return client::StreamUse::kNone;
+    return is_idle_ ? client::StreamUse::kIfAlive : client::StreamUse::kOrdered;
+  }
   void EndObject();
   int Fill(const void* reply, size_t bytes);
   // Outputs that are too long for a reply.
@@ -175,6 +182,7 @@ class Call {
   client::LibraryObject* object_ = nullptr;  // whose failures the call tells
   void* stream_ = nullptr;
   bool has_stream_ = false;
+  bool is_idle_ = false;
   bool on_device_ = false;
   bool waits_ = false;
   client::LibraryObject* made_ = nullptr;

@@ -50,10 +50,10 @@ struct Asked {
   int status;
 };
 
-Asked AskRecord(void* record, size_t bytes, void* stream, bool has_stream) {
+Asked AskRecord(void* record, size_t bytes, void* stream, client::StreamUse use) {
   Asked asked{0, kLibrary.internal};
   asked.cuda = Channel().ask(
-      record, bytes, stream, has_stream,
+      record, bytes, stream, use,
       [](void* user, const void* reply, size_t count) {
         Reader in(std::span(static_cast<const std::byte*>(reply), count));
         auto status = in.Get<int32_t>();
@@ -65,18 +65,19 @@ Asked AskRecord(void* record, size_t bytes, void* stream, bool has_stream) {
 
 int PostRecord(void* record, size_t bytes) {
   int said = 0;
-  int posted = Channel().post(record, bytes, nullptr, false, &said);
+  int posted = Channel().post(record, bytes, nullptr, client::StreamUse::kNone, &said);
   return posted != 0 ? StatusOf(posted) : said;
 }
 
 // The object of `content` on the server. `last_stream`: of the last step's handle. `known`: such a
 // one was taken before, and need not be asked.
-Asked Make(Content* content, void* last_stream, bool has_stream, bool known) {
+Asked Make(Content* content, void* last_stream, client::StreamUse use, bool known) {
   content->object = Channel().new_object(static_cast<uint8_t>(kLibrary.id),
                                          static_cast<uint8_t>(content->kind), nullptr);
   if (content->object == nullptr) return {0, kLibrary.memory};
   Bare create(content->create, content->object);
-  if (content->steps.empty() && !known) return AskRecord(&create, sizeof(create), nullptr, false);
+  if (content->steps.empty() && !known)
+    return AskRecord(&create, sizeof(create), nullptr, client::StreamUse::kNone);
   int status = PostRecord(&create, sizeof(create));
   if (status != 0 || content->steps.empty()) return {0, status};
   for (size_t i = 0; i < content->steps.size(); ++i) {
@@ -84,7 +85,7 @@ Asked Make(Content* content, void* last_stream, bool has_stream, bool known) {
     std::string record = step.record;
     std::memcpy(record.data() + step.target_at, &create.id, sizeof(create.id));
     if (i + 1 == content->steps.size() && !known)
-      return AskRecord(record.data(), record.size(), last_stream, has_stream);
+      return AskRecord(record.data(), record.size(), last_stream, use);
     status = PostRecord(record.data(), record.size());
     if (status != 0) return {0, status};
   }
@@ -102,8 +103,8 @@ int Settle(Content* content, const Asked& asked) {
   return content->status;
 }
 
-std::shared_ptr<Content> Intern(std::shared_ptr<Content> wanted, void* stream, bool has_stream,
-                                bool fresh, int* status) {
+std::shared_ptr<Content> Intern(std::shared_ptr<Content> wanted, void* stream,
+                                client::StreamUse use, bool fresh, int* status) {
   Contents& contents = TheContents();
   std::string key = KeyOf(wanted->kind, wanted->steps);
   if (!fresh) {
@@ -116,7 +117,7 @@ std::shared_ptr<Content> Intern(std::shared_ptr<Content> wanted, void* stream, b
   }
   const std::string print = fresh ? "" : PrintOf(*wanted);
   const bool known = IsKept(Kept::kContent, print);
-  Asked asked = Make(wanted.get(), stream, has_stream, known);
+  Asked asked = Make(wanted.get(), stream, use, known);
   *status = Settle(wanted.get(), asked);
   if (*status == 0 && !known) Keep(Kept::kContent, print, "");
   if (asked.cuda != 0 || fresh) return wanted;
@@ -160,7 +161,7 @@ int CreateDescribed(void** descriptor, uint16_t kind, uint16_t create, uint16_t 
   empty->create = create;
   empty->destroy = destroy;
   auto described = std::make_unique<Described>();
-  described->content = Intern(std::move(empty), nullptr, false, false, &status);
+  described->content = Intern(std::move(empty), nullptr, client::StreamUse::kNone, false, &status);
   if (status != 0) return status;
   described->object = Channel().new_object(static_cast<uint8_t>(kind >> 8),
                                            static_cast<uint8_t>(kind), described.get());
@@ -177,7 +178,8 @@ int ResetDescribed(Described* described) {
   empty->create = described->content->create;
   empty->destroy = described->content->destroy;
   int status = 0;
-  std::shared_ptr<Content> content = Intern(std::move(empty), nullptr, false, false, &status);
+  std::shared_ptr<Content> content =
+      Intern(std::move(empty), nullptr, client::StreamUse::kNone, false, &status);
   if (status != 0) return status;
   described->content = std::move(content);
   described->object->id.store(described->content->object->id.load(), std::memory_order_release);
@@ -234,7 +236,7 @@ int Call::Set(bool fresh) {
   wanted->steps.push_back(std::move(step));
   int status = 0;
   std::shared_ptr<Content> content =
-      Intern(std::move(wanted), stream_, has_stream_, fresh, &status);
+      Intern(std::move(wanted), stream_, stream_use(), fresh, &status);
   if (status != 0) return Late(status);
   target_->content = std::move(content);
   target_->object->id.store(target_->content->object->id.load(), std::memory_order_release);
