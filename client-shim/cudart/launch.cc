@@ -35,33 +35,45 @@ cudaError_t Launch(CUkernel kernel, const dim3& grid, const dim3& block, void** 
                                             static_cast<unsigned>(shared), stream, args, nullptr);
   if (result == CUDA_SUCCESS) [[likely]]
     return cudaSuccess;
-  return LaunchError(result, kernel, block);
+  return LaunchError(result, grid, block);
 }
 
 }  // namespace
 
-cudaError_t LaunchError(CUresult result, CUkernel kernel, const dim3& block) {
+namespace {
+
+bool Exceeds(const dim3& given, int first_attribute, CUdevice device) {
+  const unsigned sides[] = {given.x, given.y, given.z};
+  for (int i = 0; i < 3; ++i) {
+    int most = 0;
+    auto attribute = static_cast<CUdevice_attribute>(first_attribute + i);
+    if (g_driver.cuDeviceGetAttribute(&most, attribute, device) == CUDA_SUCCESS &&
+        sides[i] > static_cast<unsigned>(most)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+// The runtime names a grid or block that the device cannot have apart from other bad values, such
+// as too much shared memory.
+cudaError_t LaunchError(CUresult result, const dim3& grid, const dim3& block) {
   if (result == CUDA_ERROR_NOT_FOUND) return cudaErrorInvalidDeviceFunction;
   if (result != CUDA_ERROR_INVALID_VALUE) return FromDriver(result);
-  // The runtime names a block too large for the device apart from other bad values.
   CUdevice device = 0;
   int most = 0;
   if (g_driver.cuCtxGetDevice(&device) != CUDA_SUCCESS) return cudaErrorInvalidValue;
-  const unsigned sides[] = {block.x, block.y, block.z};
-  for (int i = 0; i < 3; ++i) {
-    auto attribute = static_cast<CUdevice_attribute>(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i);
-    if (g_driver.cuDeviceGetAttribute(&most, attribute, device) == CUDA_SUCCESS &&
-        sides[i] > static_cast<unsigned>(most)) {
-      return cudaErrorInvalidConfiguration;
-    }
-  }
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
-  if (g_driver.cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device) ==
+  const bool is_crowded =
+      g_driver.cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device) ==
           CUDA_SUCCESS &&
-      threads > static_cast<uint64_t>(most)) {
-    return cudaErrorInvalidConfiguration;
-  }
-  return cudaErrorInvalidValue;
+      threads > static_cast<uint64_t>(most);
+  return is_crowded || Exceeds(grid, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, device) ||
+                 Exceeds(block, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, device)
+             ? cudaErrorInvalidConfiguration
+             : cudaErrorInvalidValue;
 }
 
 cudaError_t Call_cudaLaunchKernel(const void* func, dim3 grid, dim3 block, void** args,
@@ -97,7 +109,8 @@ cudaError_t Call_cudaLaunchKernelExC(Side side, const cudaLaunchConfig_t* config
   }
   CUresult result = g_driver.cuLaunchKernelEx(&driver_config, reinterpret_cast<CUfunction>(kernel),
                                               args, nullptr);
-  return result == CUDA_SUCCESS ? cudaSuccess : LaunchError(result, kernel, config->blockDim);
+  return result == CUDA_SUCCESS ? cudaSuccess
+                                : LaunchError(result, config->gridDim, config->blockDim);
 }
 
 cudaError_t Call_cudaLaunchCooperativeKernel(const void* func, dim3 grid, dim3 block, void** args,
@@ -109,7 +122,7 @@ cudaError_t Call_cudaLaunchCooperativeKernel(const void* func, dim3 grid, dim3 b
   CUresult result = g_driver.cuLaunchCooperativeKernel(reinterpret_cast<CUfunction>(kernel), grid.x,
                                                        grid.y, grid.z, block.x, block.y, block.z,
                                                        static_cast<unsigned>(shared), stream, args);
-  return result == CUDA_SUCCESS ? cudaSuccess : LaunchError(result, kernel, block);
+  return result == CUDA_SUCCESS ? cudaSuccess : LaunchError(result, grid, block);
 }
 
 }  // namespace farcall::cudart

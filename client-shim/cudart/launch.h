@@ -6,7 +6,7 @@
 namespace farcall::cudart {
 
 // The runtime's code for a launch that the driver refused.
-cudaError_t LaunchError(CUresult result, CUkernel kernel, const dim3& block);
+cudaError_t LaunchError(CUresult result, const dim3& grid, const dim3& block);
 cudaError_t ToDriverConfig(const cudaLaunchConfig_t& from, Side side, CUlaunchConfig* to);
 
 }  // namespace farcall::cudart

@@ -31,11 +31,12 @@ inline cudaError_t FromDriver(cudaError_t error) {
   return error;
 }
 
-// Notes `result` as the thread's last error unless it is success.
+// Notes `result` as the thread's last error unless it is success, or says that work is still under
+// way, which is no error.
 template <typename Result>
 inline cudaError_t Keep(Result result) {
   const cudaError_t error = FromDriver(result);
-  if (error != cudaSuccess) [[unlikely]]
+  if (error != cudaSuccess && error != cudaErrorNotReady) [[unlikely]]
     t_thread.last = error;
   return error;
 }
