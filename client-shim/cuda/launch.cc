@@ -7,6 +7,7 @@
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
+#include "client-shim/cuda/launch_attributes.h"
 #include "client-shim/cuda/launch_check.h"
 #include "client-shim/cuda/launch_pack.h"
 #include "client-shim/cuda/mirror.h"
@@ -20,7 +21,7 @@ namespace {
 
 constexpr size_t kStackParameters = 4096;
 constexpr size_t kAttributeBytes = 72;  // {u32 id, 8 u64 words}
-constexpr unsigned kMaxAttributes = 32;
+constexpr unsigned kMaxAttributes = LaunchAttributes::kMax;
 
 // The record's body up to the parameters, in codec.h's layout.
 struct LaunchHead {
@@ -157,6 +158,10 @@ CUresult Launch(CUfunction f, const LaunchShape& shape, CUstream stream, void** 
   status = CheckLaunchOf(*function, shape);
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
+  if (attributes.count != 0) [[unlikely]] {
+    status = CheckAttributes(*function, shape, attributes.list, attributes.count);
+    if (status != CUDA_SUCCESS) return status;
+  }
   const KernelInfo& info = *function->info;
   if (attributes.count != 0 || info.parameter_bytes > kStackParameters) [[unlikely]]
     return PostLarge(record.head, attributes, info, values, extra);
@@ -196,18 +201,17 @@ CUresult Call_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void*
                                void** extra, CUstream default_stream) {
   if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
-  CUlaunchAttribute kept[kMaxAttributes];
-  unsigned count = 0;
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_IGNORE) continue;
-    if (count == kMaxAttributes) return CUDA_ERROR_INVALID_VALUE;
-    kept[count++] = config->attrs[i];
-  }
+  LaunchAttributes taken;
+  CUresult status = TakeAttributes(*config, &taken);
+  if (status != CUDA_SUCCESS) return status;
   LaunchShape shape = {{config->gridDimX, config->gridDimY, config->gridDimZ},
                        {config->blockDimX, config->blockDimY, config->blockDimZ},
                        config->sharedMemBytes};
   CUstream stream = config->hStream == nullptr ? default_stream : config->hStream;
-  return Launch(f, shape, stream, kernelParams, extra, {kept, count});
+  status = Launch(f, shape, stream, kernelParams, extra, {taken.list, taken.count});
+  for (unsigned i = 0; i < taken.event_count && status == CUDA_SUCCESS; ++i)
+    status = Call_cuEventRecordWithFlags(taken.events[i], stream, CU_EVENT_RECORD_DEFAULT);
+  return status;
 }
 
 CUresult Call_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,

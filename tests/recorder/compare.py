@@ -28,6 +28,7 @@ class Comparison:
         self._deferred, self._discarded = rows_by_name(rules.DEFERRED), rows_by_name(rules.DISCARDED)
         self._overtaken = by_name(rules.OVERTAKEN)
         self._followed, self._lowered = rows_by_name(rules.FOLLOWED), rows_by_name(rules.LOWERED)
+        self._preceded = rows_by_name(rules.PRECEDED)
         self._late: list[tuple[Call, int]] = []  # deferred calls that have not arrived, and the remote handle each ends
 
     def run(self) -> None:
@@ -44,7 +45,7 @@ class Comparison:
             raise Difference(f"nobody asked for remote {self.remote[self.position]}")
 
     def unused(self) -> list[str]:
-        tables = (rules.CLIENT, rules.REMEMBERED, rules.WAITS, rules.DEFERRED, rules.DISCARDED, rules.FOLLOWED, rules.LOWERED,
+        tables = (rules.CLIENT, rules.REMEMBERED, rules.WAITS, rules.DEFERRED, rules.DISCARDED, rules.FOLLOWED, rules.PRECEDED, rules.LOWERED,
                   rules.OVERTAKEN, rules.ADDED)
         known = [reason for table in tables for reason in table]
         known += [rules.NOTHING, rules.REFUSED, rules.REPORT, rules.OWN_EVENTS, rules.OWN_STREAMS, rules.OWN_LISTS]
@@ -82,6 +83,11 @@ class Comparison:
 
     def _direct(self, call: Call) -> None:
         base = call.base
+        if base in self._preceded:
+            reason, ahead = self._preceded[base]
+            while (there := self._next()) is not None and there.name == ahead:
+                self.counts[reason] += 1
+                self.position += 1
         if call.result == 0 and "*dptr" in call.arguments and "*bytes" in call.arguments:
             self.bindings.know_global(call.number_of("*dptr"), call.number_of("*bytes"))
         if base in self._client:

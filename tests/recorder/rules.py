@@ -292,6 +292,12 @@ FOLLOWED = {
         "cuModuleEnumerateFunctions": "cuModuleGetFunction", "cuLibraryEnumerateKernels": "cuLibraryGetKernel"},
 }
 
+# Calls ahead of which another arrives, the first time.
+PRECEDED = {
+    "D5: a cooperative launch fails at the call if its blocks are not resident at once, which the driver knows": {
+        "cuLaunchCooperativeKernel": "cuOccupancyMaxActiveBlocksPerMultiprocessor"},
+}
+
 # Calls that arrive in their turn, or after later ones that do not name what they make.
 OVERTAKEN = {
     "D4: what may load code runs on the helper; if nobody waits for it, calls that do not need it may pass": {
