@@ -31,6 +31,7 @@ struct Context {
   std::atomic<int> lost_work{0};
   // Session::records() when its legacy stream, or all of it, was last waited for.
   std::atomic<uint64_t> legacy_waited{0}, all_waited{0};
+  std::atomic<bool> legacy_copied{false};  // as Stream::copied
   std::atomic<uint32_t> unordered_streams{
       0};                                // live streams that do not synchronise with the legacy one
   std::atomic<uint32_t> captures{0};     // streams in capture

@@ -26,7 +26,6 @@ constexpr auto kIdleTick = std::chrono::microseconds(50);
 constexpr int kTicksBeforeSleep = 20;
 constexpr int kTicksOfTrickle = 4;
 constexpr size_t kFramesAhead = 16;  // of the flusher, before a caller sends itself
-constexpr size_t kBatchRoom = kBatchBytes + (4u << 10);  // the record that fills a batch still fits
 }  // namespace
 
 bool StartThread(const char* name, std::function<void()> body) {
@@ -87,7 +86,7 @@ std::byte* Session::RoomLocked(size_t bytes) {
     sealed_.push_back(std::move(open_));
   }
   if (open_ == nullptr) [[unlikely]] {
-    open_ = link_->TakeBuffer(bytes > kBatchRoom ? bytes : kBatchRoom);
+    open_ = link_->TakeBuffer(bytes > kBatchRoomBytes ? bytes : kBatchRoomBytes);
   }
   return open_->room().data();
 }
@@ -175,10 +174,24 @@ void Session::SendLater(size_t sealed) {
   if (sealed > frames_ahead_) [[unlikely]] {
     Flush();
   } else if (flusher_sleeps_.load(std::memory_order_seq_cst)) [[unlikely]] {
-    std::lock_guard lock(flusher_mutex_);
-    flusher_sleeps_.store(false);
-    flusher_wake_.notify_one();
+    WakeFlusher();
   }
+}
+
+void Session::WakeFlusher() {
+  std::lock_guard lock(flusher_mutex_);
+  flusher_sleeps_.store(false);
+  flusher_wake_.notify_one();
+}
+
+// Says under the batch's lock that it sleeps: who appends behind that sees it, so no record is
+// missed and no timer has to look.
+bool Session::FallAsleep() {
+  std::lock_guard lock(batch_mutex_);
+  const bool is_idle =
+      appended_.load(std::memory_order_relaxed) == flushed_.load(std::memory_order_relaxed);
+  if (is_idle) flusher_sleeps_.store(true);
+  return is_idle;
 }
 
 void Session::Flush() {
@@ -220,14 +233,12 @@ void Session::FlushLoop() {
       }
       idle_ticks = 0;
     } else if (++idle_ticks > kTicksBeforeSleep) {
-      std::unique_lock lock(flusher_mutex_);
-      flusher_sleeps_.store(true, std::memory_order_seq_cst);
-      if (appended_.load(std::memory_order_seq_cst) == flushed_.load()) {
-        flusher_wake_.wait_for(lock, std::chrono::milliseconds(200),
-                               [&] { return !flusher_sleeps_.load() || ended_.load() != 0; });
-      }
-      flusher_sleeps_.store(false);
       idle_ticks = 0;
+      if (FallAsleep()) {
+        std::unique_lock lock(flusher_mutex_);
+        flusher_wake_.wait(lock, [&] { return !flusher_sleeps_.load() || ended_.load() != 0; });
+        continue;  // what woke it is there: no tick before it is looked at
+      }
     }
     seen = appended;
     struct timespec tick = {0, std::chrono::nanoseconds(kIdleTick).count()};
@@ -240,6 +251,7 @@ void Session::Leave(CUresult code) {
   Flush();
   int none = 0;
   ended_.compare_exchange_strong(none, code);
+  WakeFlusher();
   link_->Close(Status(Code::kOk, "the process ends"));  // says goodbye itself
 }
 

@@ -100,6 +100,8 @@ class Session final : public LinkObserver {
   std::byte* RoomLocked(size_t bytes);
   size_t CommitLocked(size_t bytes, bool quiet);
   void SendLater(size_t sealed);
+  void WakeFlusher();
+  bool FallAsleep();
   bool HasSealed();
   void AwaitReply(Waiter& waiter);
   void PumpUntil(Waiter& waiter, std::unique_lock<std::mutex>& lock);

@@ -384,6 +384,7 @@ void Session::OnClosed(const Status& why) {
       Log(LogLevel::kError, "the session with %s is over: %s", endpoint_.c_str(),
           why.message().c_str());
     }
+    WakeFlusher();
   }
   transfers_.ForgetAll();
   std::lock_guard lock(wait_mutex_);

@@ -319,6 +319,10 @@ CUresult Call_cuCtxSynchronize_v2(CUcontext ctx) {
   if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (context->captures.load(std::memory_order_relaxed) != 0)
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (context == CurrentContext() && ContextHasNothingToTell()) {
+    TrimPoolsAtWait();
+    return TakeErrorAtWait(context);
+  }
   uint64_t records = CurrentSession()->records();
   CUresult status = PostHandle(CallId::cuCtxSynchronize_v2, context);
   TrimPoolsAtWait();

@@ -31,7 +31,7 @@ CUresult ReceiveInline(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream
   uint64_t records = CurrentSession()->records();
   CUresult status = RoundTripParts(CallId::cuMemcpyDtoHAsync_v2, body.bytes(), {}, &reply);
   if (status != CUDA_SUCCESS) return status;
-  NoteStreamWaited(stream, records);
+  NoteStreamCopied(stream, records);
   Reader outputs = reply.outputs();
   std::span<const std::byte> got = outputs.GetBytes();
   if (!outputs.Done() || got.size() != bytes) return CUDA_ERROR_UNKNOWN;
@@ -66,7 +66,7 @@ CUresult ReceiveBulk(std::byte* dst, CUdeviceptr src, size_t bytes, uint64_t str
     if (wait && offset + piece == bytes) {
       uint64_t records = session->records();
       status = RoundTripParts(CallId::cuMemcpyDtoHAsync_v2, body.bytes(), {}, nullptr);
-      if (status == CUDA_SUCCESS) NoteStreamWaited(stream, records);
+      if (status == CUDA_SUCCESS) NoteStreamCopied(stream, records);
       return status;
     }
     Record record = MakeRecord(CallId::cuMemcpyDtoHAsync_v2, body.bytes());
@@ -106,6 +106,14 @@ CUresult CopyOnDevice(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t s
   body.Put<uint64_t>(bytes);
   body.Put<uint64_t>(stream);
   return PostParts(CallId::cuMemcpyDtoDAsync_v2, body.bytes(), {});
+}
+
+CUresult AwaitCopy(CUresult posted, CUdeviceptr dst, CUdeviceptr src, uint64_t stream, bool sync) {
+  if (posted != CUDA_SUCCESS) return posted;
+  // The device reads mapped memory when the stream gets there; the program may write it again now.
+  const bool reads_mapped = sync && IsMappedHost(src);
+  const bool host_looks = IsHostReadable(dst) && (sync || (IsHostMemory(dst) && IsHostMemory(src)));
+  return reads_mapped || host_looks ? AwaitStream(stream) : posted;
 }
 
 CUresult CopyOnHost(void* dst, const void* src, size_t bytes, uint64_t stream) {

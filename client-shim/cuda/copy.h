@@ -27,6 +27,14 @@ CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t s
 bool MayStillChange(const void* src, size_t bytes);
 // The stream's earlier work has completed, and what it wrote to host memory is there.
 CUresult AwaitStream(uint64_t stream);
+// A copy that the device has been told of: waits for it where CUDA's synchronous calls do (`sync`:
+// into memory that the host reads, from mapped memory), and where its asynchronous ones do (from
+// host memory to host memory).
+//   Source  CUDA Runtime API 13.0, API synchronization behavior, Memcpy
+CUresult AwaitCopy(CUresult posted, CUdeviceptr dst, CUdeviceptr src, uint64_t stream, bool sync);
+// Ahead of a synchronous upload, of which CUDA says that "a stream sync is performed before the
+// copy is initiated": waits only if earlier work may write where the host looks.
+CUresult AwaitWhatTheHostSees(uint64_t stream);
 // `wait`: returns when the bytes have landed; else they land before any later completion is
 // reported.
 CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait);

@@ -29,11 +29,18 @@ CUresult Copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream, b
     return CaptureCopy(handle, dst, src, bytes, sync);
   void* host_dst = reinterpret_cast<void*>(dst);
   const void* host_src = reinterpret_cast<const void*>(src);
-  if (to_device && from_device) return CopyOnDevice(dst, src, bytes, stream);
-  if (to_device)
-    return CopyToDevice(dst, host_src, bytes, stream, sync ? SyncUpload() : Upload::kAsync);
+  if (to_device && from_device) {
+    CUresult posted = CopyOnDevice(dst, src, bytes, stream);
+    return Captures(FindStream(handle)) ? posted : AwaitCopy(posted, dst, src, stream, sync);
+  }
+  if (to_device) {
+    CUresult posted =
+        CopyToDevice(dst, host_src, bytes, stream, sync ? SyncUpload() : Upload::kAsync);
+    return AwaitCopy(posted, dst, src, stream, sync);
+  }
   if (from_device)
-    return CopyToHost(host_dst, src, bytes, stream, sync || !IsPinned(host_dst, bytes));
+    return CopyToHost(host_dst, src, bytes, stream,
+                      sync || !IsPinned(host_dst, bytes) || IsHostMemory(src));
   return CopyOnHost(host_dst, host_src, bytes, stream);
 }
 
@@ -63,7 +70,8 @@ CUresult Call_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost, size_t
   if (Captures(FindStream(default_stream)))
     return CaptureCopy(default_stream, dstDevice, reinterpret_cast<CUdeviceptr>(srcHost), ByteCount,
                        true);
-  return CopyToDevice(dstDevice, srcHost, ByteCount, stream, SyncUpload());
+  return AwaitCopy(CopyToDevice(dstDevice, srcHost, ByteCount, stream, SyncUpload()), dstDevice,
+                   reinterpret_cast<CUdeviceptr>(srcHost), stream, true);
 }
 
 CUresult Call_cuMemcpyDtoH_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
@@ -80,6 +88,17 @@ CUresult Call_cuMemcpyDtoH_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteC
   return CopyToHost(dstHost, srcDevice, ByteCount, stream, true);
 }
 
+CUresult Call_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
+                              CUstream default_stream) {
+  CUresult status = CUDA_SUCCESS;
+  uint64_t stream = WireStream(default_stream, false, &status);
+  if (status != CUDA_SUCCESS) return status;
+  CUresult posted = Post_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, default_stream);
+  return Captures(FindStream(default_stream))
+             ? posted
+             : AwaitCopy(posted, dstDevice, srcDevice, stream, IsHostMemory(dstDevice));
+}
+
 CUresult Call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,
                                    CUstream hStream) {
   if (IsDeviceAlone(srcHost))
@@ -91,7 +110,8 @@ CUresult Call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, s
   if (Captures(FindStream(hStream)))
     return CaptureCopy(hStream, dstDevice, reinterpret_cast<CUdeviceptr>(srcHost), ByteCount,
                        false);
-  return CopyToDevice(dstDevice, srcHost, ByteCount, stream, Upload::kAsync);
+  return AwaitCopy(CopyToDevice(dstDevice, srcHost, ByteCount, stream, Upload::kAsync), dstDevice,
+                   reinterpret_cast<CUdeviceptr>(srcHost), stream, false);
 }
 
 CUresult Call_cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
@@ -105,7 +125,9 @@ CUresult Call_cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t 
   if (Captures(FindStream(hStream)))
     return CaptureCopy(hStream, reinterpret_cast<CUdeviceptr>(dstHost), srcDevice, ByteCount,
                        false);
-  return CopyToHost(dstHost, srcDevice, ByteCount, stream, !IsPinned(dstHost, ByteCount));
+  bool lands_later = IsPinned(dstHost, ByteCount) || IsMirroredRange(dstHost, ByteCount);
+  bool wait = !lands_later || IsHostMemory(srcDevice);
+  return CopyToHost(dstHost, srcDevice, ByteCount, stream, wait);
 }
 
 }  // namespace farcall::client

@@ -195,6 +195,12 @@ CUresult OnDevice(const Box& box, uint64_t stream) {
   return SendRecord(head.bytes(), {}, false);
 }
 
+CUresult AwaitBox(CUresult posted, const Box& box, uint64_t stream, bool sync) {
+  if (box.dst.type == CU_MEMORYTYPE_ARRAY) return posted;
+  if (box.src.type == CU_MEMORYTYPE_ARRAY && !sync) return posted;  // device memory
+  return AwaitCopy(posted, box.dst.address, box.src.address, stream, sync);
+}
+
 CUresult OnHost(const Box& box, uint64_t stream) {
   std::byte none{};
   CUresult status = CopyOnHost(&none, &none, 1, stream);  // the stream's order
@@ -230,9 +236,17 @@ CUresult Copy(const CUDA_MEMCPY3D& copy, CUstream hStream, bool sync) {
                copy.dstY, copy.dstZ, copy.dstPitch, copy.dstHeight, box, &box.dst);
   if (status != CUDA_SUCCESS) return status;
   bool settle = sync && CurrentContext()->unordered_streams.load() != 0;
-  if (!box.src.on_host() && !box.dst.on_host()) return OnDevice(box, stream);
-  if (Captures(FindStream(hStream))) return CaptureBox(hStream, copy, sync);
-  if (!box.dst.on_host()) return UploadBox(box, stream, settle);
+  const bool captures = Captures(FindStream(hStream));
+  if (!box.src.on_host() && !box.dst.on_host()) {
+    CUresult posted = OnDevice(box, stream);
+    return captures ? posted : AwaitBox(posted, box, stream, sync);
+  }
+  if (captures) return CaptureBox(hStream, copy, sync);
+  if (!box.dst.on_host() && sync) {
+    status = AwaitWhatTheHostSees(stream);
+    if (status != CUDA_SUCCESS) return status;
+  }
+  if (!box.dst.on_host()) return AwaitBox(UploadBox(box, stream, settle), box, stream, sync);
   if (!box.src.on_host()) return Download(box, stream);
   return OnHost(box, stream);
 }

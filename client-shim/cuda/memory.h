@@ -59,6 +59,23 @@ inline bool IsDevicePointer(CUdeviceptr address) {
   return Memory().Find(address, &found) && OnDevice(found);
 }
 
+// Memory that the host reads too: page-locked or managed.
+inline bool IsHostReadable(CUdeviceptr address) {
+  Allocation found;
+  return Memory().Find(address, &found) && found.kind != MemoryKind::kDevice;
+}
+// The same, and copies of it are the device's.
+inline bool IsMappedHost(CUdeviceptr address) {
+  Allocation found;
+  return Memory().Find(address, &found) && found.kind != MemoryKind::kDevice && OnDevice(found);
+}
+// Host memory to CUDA's copies: page-locked, or nothing of CUDA's.
+inline bool IsHostMemory(CUdeviceptr address) {
+  Allocation found;
+  return !Memory().Find(address, &found) || found.kind == MemoryKind::kHostOwned ||
+         found.kind == MemoryKind::kHostRegistered;
+}
+
 // Memory that only the device has, where a call names the host's: CUDA's driver goes by the
 // address, and TensorFlow uploads so from integers that it takes to be the host's.
 inline bool IsDeviceAlone(const void* pointer) {

@@ -277,7 +277,16 @@ void NoteMirrorUse() {
   PushMirrors();
 }
 
+// Devices reach page-locked memory by the address that the program has for it, mapped or not
+// (unified addressing).
 uint64_t AddressOnDevice(uint64_t address) {
+  Allocation found;
+  const bool is_host =
+      Memory().Find(address, &found) && !OnDevice(found) &&
+      (found.kind == MemoryKind::kHostOwned || found.kind == MemoryKind::kHostRegistered);
+  CUresult status = CUDA_SUCCESS;
+  if (CUdeviceptr base = is_host ? Expose(found, &status) : 0; base != 0)
+    return base + (address - found.base);
   return DeviceAddress(address);
 }
 

@@ -17,13 +17,27 @@ namespace {
 
 std::atomic<bool> g_shared{false};
 
-std::atomic<uint64_t>* WaitedUpTo(uint64_t wire_stream) {
+struct LastWait {
+  std::atomic<uint64_t>* records = nullptr;
+  std::atomic<bool>* copied = nullptr;
+};
+
+LastWait LastWaitFor(uint64_t wire_stream) {
   if (wire_stream == kLegacyStream) {
     Context* context = CurrentContext();
-    return context == nullptr ? nullptr : &context->legacy_waited;
+    if (context == nullptr) return {};
+    return {&context->legacy_waited, &context->legacy_copied};
   }
   Stream* stream = FindStream(reinterpret_cast<CUstream>(wire_stream));
-  return stream == nullptr ? nullptr : &stream->waited;
+  if (stream == nullptr) return {};
+  return {&stream->waited, &stream->copied};
+}
+
+// Work that others do, or that the host may see, is known to the server alone.
+bool IsServersToTell(Session* session, const Context* context) {
+  return session == nullptr || context == nullptr || g_shared.load() ||
+         context->captures.load() != 0 || HostFunctionsPending() || AnyMirrors() ||
+         session->transfers().expected() != 0;
 }
 
 }  // namespace
@@ -33,11 +47,24 @@ void NoteShared() {
 }
 
 void NoteStreamWaited(uint64_t wire_stream, uint64_t records) {
-  if (std::atomic<uint64_t>* waited = WaitedUpTo(wire_stream)) RaiseTo(waited, records);
+  LastWait last = LastWaitFor(wire_stream);
+  if (last.records == nullptr) return;
+  last.copied->store(false);
+  RaiseTo(last.records, records);
+}
+
+void NoteStreamCopied(uint64_t wire_stream, uint64_t records) {
+  LastWait last = LastWaitFor(wire_stream);
+  if (last.records == nullptr) return;
+  RaiseTo(last.records, records);
+  last.copied->store(true);
 }
 
 void NoteContextWaited(uint64_t records) {
-  if (Context* context = CurrentContext()) RaiseTo(&context->all_waited, records);
+  Context* context = CurrentContext();
+  if (context == nullptr) return;
+  context->legacy_copied.store(false);
+  RaiseTo(&context->all_waited, records);
 }
 
 // Host memory that work of other streams may still write (copies under way, mapped memory, host
@@ -45,16 +72,21 @@ void NoteContextWaited(uint64_t records) {
 bool HasNothingToTell(uint64_t wire_stream) {
   Session* session = CurrentSession();
   Context* context = CurrentContext();
-  std::atomic<uint64_t>* waited = WaitedUpTo(wire_stream);
-  if (session == nullptr || context == nullptr || waited == nullptr || g_shared.load() ||
-      context->captures.load() != 0 || HostFunctionsPending() || AnyMirrors() ||
-      session->transfers().expected() != 0) {
-    return false;
-  }
-  uint64_t up_to = std::max(waited->load(), context->all_waited.load());
-  // Without an upload there is nothing to wait for either: a program may ask to see whether the
-  // device answers.
-  return session->last_work() <= up_to && session->last_upload() > up_to;
+  LastWait last = LastWaitFor(wire_stream);
+  if (IsServersToTell(session, context) || last.records == nullptr) return false;
+  uint64_t up_to = std::max(last.records->load(), context->all_waited.load());
+  if (session->last_work() > up_to) return false;
+  return session->last_upload() > up_to || last.copied->exchange(false);
+}
+
+bool ContextHasNothingToTell() {
+  Session* session = CurrentSession();
+  Context* context = CurrentContext();
+  // The legacy stream's order says nothing of streams that do not synchronise with it.
+  if (IsServersToTell(session, context) || context->unordered_streams.load() != 0) return false;
+  uint64_t up_to = std::max(context->legacy_waited.load(), context->all_waited.load());
+  return session->last_work() <= up_to && session->last_upload() <= up_to &&
+         context->legacy_copied.exchange(false);
 }
 
 }  // namespace farcall::client

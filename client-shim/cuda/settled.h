@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waits that have nothing to tell: since the program last waited for a stream, nothing but uploads
 // captured at the call have been put anywhere. Then the wait is a barrier in the log, without an
-// answer: what comes behind it reaches the device once the stream has got there. Docs:
-// docs/client.md.
+// answer: what comes behind it reaches the device once the stream has got there. The first wait
+// behind a copy to the host that was waited for has nothing to tell either; a second one in a row
+// asks, for a program may want to know whether the device still answers. Docs: docs/client.md.
 #pragma once
 
 #include <cuda.h>
@@ -17,6 +18,10 @@ void NoteShared();
 // As Session::records(), before a wait for the stream (or all of the context's) that succeeded.
 void NoteStreamWaited(uint64_t wire_stream, uint64_t records);
 void NoteContextWaited(uint64_t records);
+// The same of a copy to the host.
+void NoteStreamCopied(uint64_t wire_stream, uint64_t records);
 bool HasNothingToTell(uint64_t wire_stream);
+// The same of a wait for all of the current context's streams; then nothing is under way at all.
+bool ContextHasNothingToTell();
 
 }  // namespace farcall::client

@@ -21,6 +21,7 @@ struct Stream {
   std::atomic<uint64_t> capture_id{0};
   std::atomic<uint64_t> capture_graph{0};  // the graph it makes
   std::atomic<uint64_t> waited{0};         // Session::records() when it was last waited for
+  std::atomic<bool> copied{false};         // and that by a copy to the host, none by a wait since
 };
 
 // The application's stream, or the thread's own; nullptr for the legacy one or none.

@@ -168,6 +168,12 @@ bool MayStillChange(const void* src, size_t bytes) {
           transfers.AnyInRange(static_cast<const std::byte*>(src), bytes));
 }
 
+CUresult AwaitWhatTheHostSees(uint64_t stream) {
+  return HostFunctionsPending() || AnyMirrors() || CurrentSession()->transfers().expected() != 0
+             ? AwaitStream(stream)
+             : CUDA_SUCCESS;
+}
+
 CUresult AwaitStream(uint64_t stream) {
   FixedBody<8> body;
   body.Put<uint64_t>(stream);
@@ -190,6 +196,10 @@ CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t s
   Span all = {dst, static_cast<const std::byte*>(src), bytes, stream};
   if (HasAlias(src)) {  // a kernel ahead may write it
     CUresult status = AwaitStream(stream);
+    if (status != CUDA_SUCCESS) return status;
+  }
+  if (upload != Upload::kAsync && upload != Upload::kLater) {
+    CUresult status = AwaitWhatTheHostSees(stream);
     if (status != CUDA_SUCCESS) return status;
   }
   bool pinned = upload == Upload::kLater || (upload == Upload::kAsync && IsPinned(src, bytes));

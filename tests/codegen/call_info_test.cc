@@ -22,8 +22,8 @@ TEST(CallInfo, VariantsShareTheRecordOfTheirBase) {
 }
 
 TEST(CallInfo, LoweredCallsShareTheRecordOfTheirTarget) {
-  EXPECT_EQ(Info(CallId::cuMemsetD8_v2_ptds).record, CallId::cuMemsetD8Async);
-  EXPECT_EQ(Info(CallId::cuMemsetD8_v2_ptds).call_class, CallClass::kPost);
+  EXPECT_EQ(Info(CallId::cuMemcpyPeer_ptds).record, CallId::cuMemcpyPeerAsync);
+  EXPECT_EQ(Info(CallId::cuMemcpyPeer_ptds).call_class, CallClass::kPost);
   EXPECT_EQ(Info(CallId::cuEventRecord).record, CallId::cuEventRecordWithFlags);
 }
 
@@ -33,9 +33,9 @@ TEST(CallInfo, LocalCallsHaveNoRecord) {
 }
 
 TEST(CallInfo, ALoweredCallHasTheEffectOfItsRecord) {
-  EXPECT_EQ(Info(CallId::cuMemsetD8_v2_ptds).effect, CallEffect::kWork);
-  EXPECT_TRUE(Info(CallId::cuMemsetD8_v2).TakesDeviceTime());
-  EXPECT_TRUE(Info(CallId::cuMemsetD8_v2).LeavesResults());
+  EXPECT_EQ(Info(CallId::cuMemcpyPeer_ptds).effect, CallEffect::kWork);
+  EXPECT_TRUE(Info(CallId::cuMemcpyPeer).TakesDeviceTime());
+  EXPECT_TRUE(Info(CallId::cuMemcpyPeer).LeavesResults());
 }
 
 TEST(CallInfo, SaysWhatARecordDoes) {

@@ -162,7 +162,7 @@ class SpecFailures(unittest.TestCase):
         self.refuses("cuGone: the headers declare no such function", "cuGone", {"class": "sync"})
 
     def test_unknown_key(self):
-        self.refuses("cuName: unknown key 'clas', one of args,", "cuName", {"clas": "sync"})
+        self.refuses("cuName: unknown key 'clas', one of alike, args,", "cuName", {"clas": "sync"})
 
     def test_unknown_class(self):
         self.refuses("cuName: class 'async', one of local, query", "cuName", {"class": "async"})

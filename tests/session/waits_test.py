@@ -37,6 +37,11 @@ class Waits(unittest.TestCase):
     def test_a_wait_that_has_something_to_tell_asks(self):
         self.assertEqual(self.passes("asked")["profiled"]["calls"]["cuStreamSynchronize"]["waited"], 5)
 
+    def test_the_first_wait_behind_a_copy_to_the_host_asks_nobody(self):
+        calls = self.passes("copied")["profiled"]["calls"]
+        self.assertEqual((calls["cuStreamSynchronize"]["calls"], calls["cuStreamSynchronize"]["waited"]), (12, 2))
+        self.assertEqual((calls["cuCtxSynchronize_v2"]["calls"], calls["cuCtxSynchronize_v2"]["waited"]), (3, 2))
+
     def test_a_program_that_allocates_more_and_more_asks_seldom(self):
         stats = self.passes("grows", 60)["profiled"]["calls"]
         name = next(name for name in stats if name.startswith("cuMemAlloc"))

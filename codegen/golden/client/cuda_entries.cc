@@ -22,13 +22,13 @@ FARCALL_ENTRY cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
 FARCALL_ENTRY cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
   const CUresult refused = farcall::client::Enter(CallId::cuMemsetD8_v2, Needs::kContext);
   if (refused != CUDA_SUCCESS) { return refused; }
-  return farcall::client::Post_cuMemsetD8Async(dstDevice, uc, N, nullptr);
+  return farcall::client::Call_cuMemsetD8_v2(dstDevice, uc, N, nullptr);
 }
 
 FARCALL_ENTRY cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
   const CUresult refused = farcall::client::Enter(CallId::cuMemsetD8_v2_ptds, Needs::kContext);
   if (refused != CUDA_SUCCESS) { return refused; }
-  return farcall::client::Post_cuMemsetD8Async(dstDevice, uc, N, CU_STREAM_PER_THREAD);
+  return farcall::client::Call_cuMemsetD8_v2(dstDevice, uc, N, CU_STREAM_PER_THREAD);
 }
 
 FARCALL_ENTRY cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount) {

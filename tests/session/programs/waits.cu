@@ -24,19 +24,35 @@ CUfunction TheKernel() {
   return reinterpret_cast<CUfunction>(function);
 }
 
-// A launch that the device refuses, which the client cannot know: an attribute it has never heard
-// of.
+// A launch that the device refuses, which the client cannot know: of an instruction that the CPU
+// device does not execute.
+constexpr char kVain[] = R"(
+.version 8.1
+.target sm_90
+.address_size 64
+.visible .entry vain(.param .u64 to, .param .u64 from, .param .u32 count) {
+  .reg .b64 %d<2>;
+  .reg .b32 %r<2>;
+  ld.param.u64 %d1, [from];
+  multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%d1];
+  ret;
+}
+)";
+
+CUfunction TheVainKernel() {
+  static CUfunction function = [] {
+    CUmodule module = nullptr;
+    CUfunction found = nullptr;
+    CU_CHECK(CU(cuModuleLoadData)(&module, kVain));
+    CU_CHECK(CU(cuModuleGetFunction)(&found, module, "vain"));
+    return found;
+  }();
+  return function;
+}
+
 CUresult LaunchInVain(CUdeviceptr to, CUdeviceptr from, int count) {
-  CUlaunchAttribute attribute{};
-  attribute.id = static_cast<CUlaunchAttributeID>(60);
-  CUlaunchConfig config{};
-  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
-  config.blockDimX = 32;
-  config.blockDimY = config.blockDimZ = 1;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
   void* parameters[] = {&to, &from, &count};
-  return CU(cuLaunchKernelEx)(&config, TheKernel(), parameters, nullptr);
+  return CU(cuLaunchKernel)(TheVainKernel(), 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr);
 }
 
 constexpr int kCount = 256;
@@ -48,6 +64,7 @@ struct Buffers {
     CU_CHECK(CU(cuMemAlloc)(&from, kCount * 4));
     CU_CHECK(CU(cuCtxSynchronize)());
     TheKernel();
+    TheVainKernel();
   }
 };
 
@@ -158,6 +175,34 @@ void Asked() {
   CHECK(cudaProfilerStop());
 }
 
+// A copy to the host that was waited for has told all: the wait behind it needs no answer, a second
+// one asks whether the device still answers.
+void Copied() {
+  uint32_t *device = nullptr, word = 1;
+  CHECK(cudaMalloc(&device, 1 << 20));
+  cudaStream_t stream, other;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaMemcpy(&word, device, 4, cudaMemcpyDeviceToHost));
+  CHECK(cudaProfilerStart());
+  for (int i = 0; i < 10; ++i) {
+    Add<<<1, 32, 0, stream>>>(device, device, 8);
+    CHECK(cudaMemcpyAsync(&word, device, 4, cudaMemcpyDeviceToHost, stream));  // waited for
+    CHECK(cudaStreamSynchronize(stream));                                     // no wait
+  }
+  CHECK(cudaStreamSynchronize(stream));  // 1
+  CHECK(cudaMemcpyAsync(&word, device, 4, cudaMemcpyDeviceToHost, stream));
+  Add<<<1, 32, 0, stream>>>(device, device, 8);
+  CHECK(cudaStreamSynchronize(stream));  // 2: a kernel has come
+  CHECK(cudaMemcpy(&word, device, 4, cudaMemcpyDeviceToHost));
+  CHECK(cudaDeviceSynchronize());  // no wait
+  CHECK(cudaDeviceSynchronize());  // asks
+  CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  Add<<<1, 32, 0, other>>>(device, device, 8);
+  CHECK(cudaMemcpy(&word, device, 4, cudaMemcpyDeviceToHost));
+  CHECK(cudaDeviceSynchronize());  // asks: the copy did not wait for the other stream
+  CHECK(cudaProfilerStop());
+}
+
 void Grows(int count) {
   CHECK(cudaFree(nullptr));
   std::vector<void*> blocks(count);
@@ -197,6 +242,8 @@ int main(int argc, char** argv) {
     Uploads(number);
   else if (what == "asked")
     Asked();
+  else if (what == "copied")
+    Copied();
   else if (what == "grows")
     Grows(number);
   else if (what == "free")
