@@ -15,12 +15,15 @@
 #include <random>
 #include <span>
 #include <thread>
+#include <variant>
 
 #include "pool/membership.h"
 #include "pool/rest_client.h"
 #include "pool/tls.h"
 #include "proto/pool.grpc.pb.h"
-#include "server/session/control.h"
+#include "server/control/control_socket.h"
+#include "server/control/memory_file.h"
+#include "server/control/messages.h"
 #include "server/worker/worker.h"
 
 namespace farcall::pool {
@@ -28,8 +31,7 @@ namespace farcall::pool {
 namespace {
 
 namespace pb = farcall::pool::v1;
-using server::ControlMessage;
-using server::ControlType;
+namespace control = server::control;
 
 constexpr std::chrono::milliseconds kBeat(3000);
 constexpr size_t kMaxReportBytes = 16u << 20;
@@ -40,15 +42,12 @@ class Supervisor {
   explicit Supervisor(int control) : control_(control) {}
 
   bool Report(uint64_t beat, pb::HostReport* report) {
-    ControlMessage question;
-    question.type = ControlType::kPoolBeat;
-    question.id = beat;
     std::string text;
     {
       std::unique_lock lock(mutex_);
       report_.clear();
       wanted_ = beat;
-      if (!server::SendControl(control_, question).ok()) _exit(0);
+      if (!control::Send(control_, control::PoolBeat{.beat = beat}).ok()) _exit(0);
       if (!heard_.wait_for(lock, std::chrono::seconds(5), [&] { return !report_.empty(); }))
         return false;
       text = report_;
@@ -67,33 +66,27 @@ class Supervisor {
     auto bytes = std::as_bytes(std::span(text));
     int file = server::MakeMemoryFile("farcall-answer", {bytes.begin(), bytes.end()});
     if (file < 0) return;
-    ControlMessage message;
-    message.type = ControlType::kPoolAnswer;
-    message.id = answer.beat();
-    if (!server::SendControl(control_, message, {file}).ok()) _exit(0);
+    if (!control::Send(control_, control::PoolAnswer{.beat = answer.beat()}, {file}).ok()) _exit(0);
     close(file);
   }
 
   // Until the supervisor is gone.   Thread  of its own
   void Listen() {
     while (true) {
-      ControlMessage message;
+      control::ToPoolAgent message;
       std::vector<int> descriptors;
-      Status received = server::ReceiveControl(control_, &message, &descriptors);
+      Status received = control::Receive(control_, &message, &descriptors);
       if (received.code() == Code::kTimeout) {
         pollfd readable{control_, POLLIN, 0};
         poll(&readable, 1, -1);
         continue;
       }
       if (!received.ok()) _exit(0);
-      if (message.type == ControlType::kPoolReport && !descriptors.empty()) {
-        auto bytes = server::ReadMemoryFile(descriptors[0], kMaxReportBytes);
-        std::lock_guard lock(mutex_);
-        if (bytes.ok() && message.id == wanted_)
-          report_.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-        heard_.notify_all();
-      }
-      if (message.type == ControlType::kPoolChanged) Nudge();
+      std::visit(control::Overloaded{[&](const control::PoolReport& report) {
+                                       if (!descriptors.empty()) Hear(report, descriptors[0]);
+                                     },
+                                     [&](const control::PoolChanged&) { Nudge(); }},
+                 message);
       for (int fd : descriptors) close(fd);
     }
   }
@@ -117,6 +110,14 @@ class Supervisor {
   }
 
  private:
+  void Hear(const control::PoolReport& message, int file) {
+    auto bytes = server::ReadMemoryFile(file, kMaxReportBytes);
+    std::lock_guard lock(mutex_);
+    if (bytes.ok() && message.beat == wanted_)
+      report_.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    heard_.notify_all();
+  }
+
   const int control_;
   std::mutex mutex_;
   std::condition_variable heard_;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bench/sharing/policy.h"
@@ -20,8 +21,8 @@ namespace farcall::sharing {
 namespace {
 
 using server::ComputeGate;
-using server::ControlMessage;
-using server::ControlType;
+using server::GateMessage;
+using server::LeaseMessage;
 
 constexpr Ns kTell = 20 * quota::kMicrosecond;  // a message between worker and supervisor
 constexpr Ns kSeen = 20 * quota::kMicrosecond;  // from a batch's end to who waits for it
@@ -55,8 +56,7 @@ class Leases final : public Policy {
   Leases(Bench bench, const quota::SchedulerOptions& options)
       : bench_(bench),
         desk_(
-            1, {}, [this](int to, const ControlMessage& message) { TellGate(to, message); },
-            options),
+            1, {}, [this](int to, const LeaseMessage& message) { TellGate(to, message); }, options),
         desk_alarm_(bench.time, [this] {
           desk_.Tick(bench_.time.now());
           SetDeskAlarm();
@@ -67,8 +67,6 @@ class Leases final : public Policy {
   }
 
   void Start() override {
-    ControlMessage sharing;
-    sharing.type = ControlType::kSharing;
     for (size_t i = 0; i < sessions_.size(); ++i) {
       const quota::ComputeQuota& quota = bench_.tenants[i].quota;
       QuotaRequest request;
@@ -80,7 +78,7 @@ class Leases final : public Policy {
         std::fprintf(stderr, "sharing: tenant %zu: %s\n", i, joined.message().c_str());
         std::abort();
       }
-      sessions_[i]->gate.Hear(sharing);
+      sessions_[i]->gate.Hear(server::control::Sharing{});
     }
   }
 
@@ -98,9 +96,13 @@ class Leases final : public Policy {
 
   server::GateHooks Hooks(size_t tenant) {
     server::GateHooks hooks;
-    hooks.tell = [this, tenant](const ControlMessage& message) {
+    hooks.tell = [this, tenant](const GateMessage& message) {
       bench_.time.In(kTell, [this, tenant, message] {
-        desk_.Hear(static_cast<int>(tenant), message, bench_.time.now());
+        std::visit(
+            [&](const auto& each) {
+              desk_.Hear(static_cast<int>(tenant), each, bench_.time.now());
+            },
+            message);
         SetDeskAlarm();
       });
     };
@@ -110,9 +112,10 @@ class Leases final : public Policy {
     return hooks;
   }
 
-  void TellGate(int tenant, const ControlMessage& message) {
+  void TellGate(int tenant, const LeaseMessage& message) {
     bench_.time.In(kTell, [this, tenant, message] {
-      sessions_[static_cast<size_t>(tenant)]->gate.Hear(message);
+      ComputeGate& gate = sessions_[static_cast<size_t>(tenant)]->gate;
+      std::visit([&gate](const auto& each) { gate.Hear(each); }, message);
     });
   }
 

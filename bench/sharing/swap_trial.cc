@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "server/leases/swap_desk.h"
 
@@ -14,10 +15,11 @@ namespace {
 using quota::kMillisecond;
 using quota::kSecond;
 using quota::Ns;
-using server::ControlMessage;
-using server::ControlType;
 using server::SwapDesk;
-using server::SwapOutcome;
+using server::SwapMessage;
+using server::control::SwapOutcome;
+
+namespace control = server::control;
 
 constexpr Ns kStep = kMillisecond;
 constexpr Ns kIdleTold = 10 * kMillisecond;   // as server/memory/memory_swap.cc waits
@@ -35,7 +37,7 @@ class SwapSimulation {
                  return total;
                },
                [&trial](int, int) { return trial.device_bytes; }},
-              {[this](int worker, const ControlMessage& message) {
+              {[this](int worker, const SwapMessage& message) {
                  Begin(workers_[static_cast<size_t>(worker)], message);
                },
                [](int, const std::string&) {}, [](int, bool, uint64_t, Ns) {}}) {
@@ -80,10 +82,11 @@ class SwapSimulation {
     Ns done_ns = 0;   // of the phase
     Ns quiet_ns = 0;  // without work on the device
     bool told_idle = false, asked = false;
-    ControlType moves = ControlType::kNone;
+    enum class Moves { kNo, kOut, kIn } moves = Moves::kNo;
     Ns moves_until = 0;
     uint64_t moved = 0;
   };
+  using Moves = Worker::Moves;
 
   static server::SwapOptions OptionsOf(const SwapTrial& trial) {
     server::SwapOptions options;
@@ -93,34 +96,29 @@ class SwapSimulation {
     return options;
   }
 
-  void Say(int id, ControlType type, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0) {
-    ControlMessage message;
-    message.type = type;
-    message.a = a;
-    message.b = b;
-    message.c = c;
-    desk_.Hear(id, message, now_);
-  }
-
-  void Begin(Worker& worker, const ControlMessage& message) {
-    worker.moves = message.type;
-    worker.moved = message.type == ControlType::kSwapOut ? worker.held : worker.out;
+  void Begin(Worker& worker, const SwapMessage& message) {
+    const bool leaves = std::holds_alternative<control::SwapOut>(message);
+    worker.moves = leaves ? Moves::kOut : Moves::kIn;
+    worker.moved = leaves ? worker.held : worker.out;
     worker.moves_until =
         now_ + static_cast<Ns>(static_cast<double>(worker.moved) / trial_.bytes_per_ns);
   }
 
   void End(int id, Worker& worker) {
-    bool left = std::exchange(worker.moves, ControlType::kNone) == ControlType::kSwapOut;
+    bool left = std::exchange(worker.moves, Moves::kNo) == Moves::kOut;
     worker.out = left ? worker.held : 0;
     worker.asked = worker.asked && left;
     auto took = static_cast<uint64_t>(static_cast<double>(worker.moved) / trial_.bytes_per_ns);
-    Say(id, ControlType::kMoved, worker.out);
-    Say(id, ControlType::kSwapDone,
-        static_cast<uint64_t>(left ? SwapOutcome::kOut : SwapOutcome::kIn), took, worker.moved);
+    desk_.Hear(id, control::Moved{.out_bytes = worker.out}, now_);
+    desk_.Hear(id,
+               control::SwapDone{.outcome = left ? SwapOutcome::kOut : SwapOutcome::kIn,
+                                 .took_ns = took,
+                                 .moved_bytes = worker.moved},
+               now_);
   }
 
   bool IsIn(const Worker& worker) const {
-    return worker.moves == ControlType::kNone && worker.out == 0 && worker.held == worker.job.bytes;
+    return worker.moves == Moves::kNo && worker.out == 0 && worker.held == worker.job.bytes;
   }
   bool Works(const Worker& worker) const {
     return !worker.on_host && IsIn(worker) && worker.turns < worker.job.turns;
@@ -128,7 +126,7 @@ class SwapSimulation {
 
   // Those that are on the device at once divide it.
   void Step(int id, Worker& worker) {
-    if (worker.moves != ControlType::kNone && now_ >= worker.moves_until) {
+    if (worker.moves != Moves::kNo && now_ >= worker.moves_until) {
       End(id, worker);
     }
     if (worker.turns == worker.job.turns) {
@@ -145,19 +143,19 @@ class SwapSimulation {
       worker.quiet_ns += kStep;
       if (!worker.told_idle && worker.quiet_ns >= kIdleTold && IsIn(worker)) {
         worker.told_idle = true;
-        Say(id, ControlType::kIdle, 1);
+        desk_.Hear(id, control::Idle{.is_idle = true}, now_);
       }
       return NextPhase(id, worker, worker.job.host_ns);
     }
     if (IsIn(worker)) {
       if (std::exchange(worker.told_idle, false)) {
-        Say(id, ControlType::kIdle, 0);
+        desk_.Hear(id, control::Idle{.is_idle = false}, now_);
       }
       worker.quiet_ns = 0;
       worker.done_ns += kStep / std::max(on_device_, 1);
       NextPhase(id, worker, worker.job.device_ns);
-    } else if (worker.moves == ControlType::kNone && !std::exchange(worker.asked, true)) {
-      Say(id, ControlType::kWantIn);
+    } else if (worker.moves == Moves::kNo && !std::exchange(worker.asked, true)) {
+      desk_.Hear(id, control::WantIn{}, now_);
     }
   }
 

@@ -40,11 +40,7 @@ grpc::Status Read(const pb::SetQuotaRequest& request, server::QuotaChange* chang
   if (!request.has_memory_bytes() && !request.has_share_milli() && !request.has_limit_milli() &&
       !request.has_priority() && !request.has_net_bytes_per_s())
     return Wrong("nothing to change: give memory, share, limit, priority or network");
-  if (request.has_memory_bytes()) {
-    change->memory_bytes = request.memory_bytes();
-    if (change->memory_bytes == server::QuotaChange::kUnchanged)
-      return Wrong("memory: a number of bytes");
-  }
+  if (request.has_memory_bytes()) change->memory_bytes = request.memory_bytes();
   for (auto [is_there, asked, into] :
        {std::tuple(request.has_share_milli(), request.share_milli(), &change->share_milli),
         std::tuple(request.has_limit_milli(), request.limit_milli(), &change->limit_milli)}) {
@@ -54,15 +50,15 @@ grpc::Status Read(const pb::SetQuotaRequest& request, server::QuotaChange* chang
     *into = asked;
   }
   if (request.has_net_bytes_per_s()) {
+    if (request.net_bytes_per_s() > kMostBytesPerSecond)
+      return Wrong("network " + std::to_string(request.net_bytes_per_s()) + ": bytes a second");
     change->net_bytes_per_s = request.net_bytes_per_s();
-    if (change->net_bytes_per_s > kMostBytesPerSecond)
-      return Wrong("network " + std::to_string(change->net_bytes_per_s) + ": bytes a second");
   }
   if (request.has_priority()) {
     const std::string& name = request.priority();
     const std::optional<uint8_t> number = PriorityNumber(name);
     if (!number) return Wrong("priority '" + name.substr(0, 32) + "': high, normal or low");
-    change->priority = *number;
+    change->priority = static_cast<WirePriority>(*number);
   }
   return grpc::Status::OK;
 }

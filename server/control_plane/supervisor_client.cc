@@ -6,20 +6,25 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <utility>
+#include <variant>
+
+#include "server/control/control_socket.h"
+#include "server/control/memory_file.h"
+#include "server/control/messages.h"
 
 namespace farcall::control_plane {
 
 namespace {
 
-using server::ControlMessage;
-using server::ControlType;
+namespace control = server::control;
 
 constexpr int kParkPatienceMs = 60000;  // tens of GiB are on their way
 constexpr size_t kMaxStatusBytes = 16u << 20;
 
-farcall::Status OutcomeOf(const ControlMessage& answer) {
-  std::string why(answer.Text());
-  switch (static_cast<server::ChangeOutcome>(answer.a)) {
+farcall::Status OutcomeOf(const control::QuotaReply& answer) {
+  const std::string& why = answer.why;
+  switch (answer.outcome) {
     case server::ChangeOutcome::kDone:
       return {};
     case server::ChangeOutcome::kNoSuchVgpu:
@@ -36,38 +41,40 @@ farcall::Status OutcomeOf(const ControlMessage& answer) {
 
 // The supervisor answers in the order in which it can, so an answer to a question given up may
 // come before this one's.
-farcall::Status SupervisorClient::Ask(ControlMessage question, ControlMessage* answer,
-                                      std::vector<std::byte>* bytes, int patience_ms) {
+template <typename Question>
+Result<typename Question::Reply> SupervisorClient::Ask(Question question,
+                                                       std::vector<std::byte>* bytes,
+                                                       int patience_ms) {
   std::lock_guard lock(mutex_);
   question.id = ++asked_;
-  FARCALL_TRY(server::SendControl(control_, question));
+  if (farcall::Status sent = control::Send(control_, question); !sent.ok()) return sent;
   while (true) {
     pollfd readable{control_, POLLIN, 0};
     int ready = poll(&readable, 1, patience_ms);
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0)
-      return {Code::kTimeout,
-              "the server did not answer within " + std::to_string(patience_ms / 1000) + " s"};
+      return farcall::Status(Code::kTimeout, "the server did not answer within " +
+                                                 std::to_string(patience_ms / 1000) + " s");
+    control::ToControlPlane message;
     std::vector<int> descriptors;
-    farcall::Status received = server::ReceiveControl(control_, answer, &descriptors);
+    farcall::Status received = control::Receive(control_, &message, &descriptors);
     Result<std::vector<std::byte>> content(std::vector<std::byte>{});
     if (!descriptors.empty()) content = server::ReadMemoryFile(descriptors[0], kMaxStatusBytes);
     for (int fd : descriptors) close(fd);
     if (received.code() == Code::kDisconnected) _exit(0);  // nothing is left to be told
     if (!received.ok()) return received;
-    if (answer->id != question.id) continue;
+    auto* answer = std::get_if<typename Question::Reply>(&message);
+    if (answer == nullptr || answer->id != question.id) continue;
     if (!content.ok()) return content.status();
     *bytes = std::move(*content);
-    return {};
+    return std::move(*answer);
   }
 }
 
 Result<pb::ServerStatus> SupervisorClient::Status() {
-  ControlMessage question, answer;
-  question.type = ControlType::kAskStatus;
   std::vector<std::byte> bytes;
-  farcall::Status asked = Ask(question, &answer, &bytes);
-  if (!asked.ok()) return asked;
+  auto asked = Ask(control::AskStatus{}, &bytes);
+  if (!asked.ok()) return asked.status();
   pb::ServerStatus status;
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   auto parsed = google::protobuf::util::JsonStringToMessage(text, &status);
@@ -78,22 +85,15 @@ Result<pb::ServerStatus> SupervisorClient::Status() {
 
 farcall::Status SupervisorClient::SetQuota(const std::string& vgpu,
                                            const server::QuotaChange& change) {
-  ControlMessage question, answer;
-  question.type = ControlType::kSetQuota;
-  question.SetText(vgpu);
-  change.PutInto(&question);
   std::vector<std::byte> bytes;
-  FARCALL_TRY(Ask(question, &answer, &bytes));
-  return OutcomeOf(answer);
+  auto answer = Ask(control::SetQuota{.vgpu = vgpu, .change = change}, &bytes);
+  return answer.ok() ? OutcomeOf(*answer) : answer.status();
 }
 
 farcall::Status SupervisorClient::Park(const std::string& vgpu) {
-  ControlMessage question, answer;
-  question.type = ControlType::kPark;
-  question.SetText(vgpu);
   std::vector<std::byte> bytes;
-  FARCALL_TRY(Ask(question, &answer, &bytes, kParkPatienceMs));
-  return OutcomeOf(answer);
+  auto answer = Ask(control::Park{.vgpu = vgpu}, &bytes, kParkPatienceMs);
+  return answer.ok() ? OutcomeOf(*answer) : answer.status();
 }
 
 }  // namespace farcall::control_plane

@@ -2,12 +2,14 @@
 // farcall-control's side of the supervisor's control socket: one question at a time.
 #pragma once
 
+#include <cstddef>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "proto/control.pb.h"
 #include "proto/status.h"
-#include "server/session/control.h"
+#include "server/control/control_plane.h"
 
 namespace farcall::control_plane {
 
@@ -27,8 +29,10 @@ class SupervisorClient {
 
  private:
   static constexpr int kPatienceMs = 5000;
-  farcall::Status Ask(server::ControlMessage question, server::ControlMessage* answer,
-                      std::vector<std::byte>* bytes, int patience_ms = kPatienceMs);
+  // `bytes`: of the memory file that came with the answer.
+  template <typename Question>
+  Result<typename Question::Reply> Ask(Question question, std::vector<std::byte>* bytes,
+                                       int patience_ms = kPatienceMs);
 
   const int control_;
   std::mutex mutex_;

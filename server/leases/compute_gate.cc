@@ -20,20 +20,21 @@ constexpr Ns kIdleAlone = 10 * kMillisecond;
 // What runs on is told of so often.
 constexpr Ns kTellRunning = 100 * kMillisecond;
 
+static_assert(static_cast<int>(quota::Company::kWaiting) ==
+                  static_cast<int>(control::Company::kWaiting) &&
+              static_cast<int>(quota::Company::kIdle) ==
+                  static_cast<int>(control::Company::kIdle) &&
+              static_cast<int>(quota::Company::kNone) == static_cast<int>(control::Company::kNone));
+
+// No sum of such numbers overflows.
+Ns ToNs(uint64_t told) {
+  return static_cast<Ns>(std::min<uint64_t>(told, INT64_MAX / 4));
+}
+
 }  // namespace
 
 ComputeGate::ComputeGate(int devices, GateHooks hooks)
     : hooks_(std::move(hooks)), devices_(static_cast<size_t>(devices)) {}
-
-void ComputeGate::Tell(ControlType type, int device, uint64_t a, uint64_t b, uint64_t c) {
-  ControlMessage message;
-  message.type = type;
-  message.device = device;
-  message.a = a;
-  message.b = b;
-  message.c = c;
-  hooks_.tell(message);
-}
 
 bool ComputeGate::Admit(int device, uint64_t key) {
   std::lock_guard lock(mutex_);
@@ -60,8 +61,10 @@ bool ComputeGate::Admit(int device, uint64_t key) {
   }
   if (verdict == WorkWindow::Verdict::kWaitsForLease && !state.window.has_lease() &&
       !std::exchange(state.asked, true)) {
-    Tell(ControlType::kWantLease, device,
-         static_cast<uint64_t>(state.pace.ByTheClock(state.held_longest_ns)), state.pace.milli());
+    hooks_.tell(control::WantLease{
+        .device = device,
+        .first_clock_ns = static_cast<uint64_t>(state.pace.ByTheClock(state.held_longest_ns)),
+        .pace_milli = state.pace.milli()});
   }
   return false;
 }
@@ -137,7 +140,7 @@ void ComputeGate::TellOfRunning(int device, Device& state, Ns now) {
   state.early_ns += busy;
   busy += std::exchange(state.untold_ns, 0);
   if (busy != 0) {
-    Tell(ControlType::kLeaseRuns, device, static_cast<uint64_t>(busy));
+    hooks_.tell(control::LeaseRuns{.device = device, .used_ns = static_cast<uint64_t>(busy)});
   }
 }
 
@@ -149,10 +152,12 @@ bool ComputeGate::IsNews(const Device& state, Ns now) {
 
 void ComputeGate::TellUse(int device, Device& state, Ns now) {
   state.told_at = now;
-  Tell(
-      ControlType::kLeaseUse, device, static_cast<uint64_t>(std::exchange(state.untold_ns, 0)),
-      static_cast<uint64_t>(std::max<Ns>(state.window.left_ns(), 0)),
-      static_cast<uint64_t>(state.pace.ByTheClock(std::max<Ns>(state.window.outstanding_ns(), 0))));
+  hooks_.tell(control::LeaseUse{
+      .device = device,
+      .used_ns = static_cast<uint64_t>(std::exchange(state.untold_ns, 0)),
+      .left_ns = static_cast<uint64_t>(std::max<Ns>(state.window.left_ns(), 0)),
+      .outstanding_clock_ns = static_cast<uint64_t>(
+          state.pace.ByTheClock(std::max<Ns>(state.window.outstanding_ns(), 0)))});
 }
 
 void ComputeGate::Completed(int device, uint64_t batch) {
@@ -204,57 +209,84 @@ void ComputeGate::GiveBackIfDone(int device, Device& state, Ns now) {
   state.contended = false;
   state.idle_since = 0;
   state.asked = state.holds_back;
-  Tell(ControlType::kLeaseDone, device, state.holds_back ? 1 : 0,
-       static_cast<uint64_t>(state.pace.ByTheClock(state.held_longest_ns)), state.pace.milli());
+  hooks_.tell(control::LeaseDone{
+      .device = device,
+      .wants_next = state.holds_back,
+      .first_clock_ns = static_cast<uint64_t>(state.pace.ByTheClock(state.held_longest_ns)),
+      .pace_milli = state.pace.milli()});
 }
 
-void ComputeGate::SetCompany(Device& state, quota::Company company) {
-  state.contended = company == quota::Company::kWaiting;
-  state.window.SetCompany(company);
+void ComputeGate::SetCompany(Device& state, control::Company company) {
+  state.contended = company == control::Company::kWaiting;
+  state.window.SetCompany(static_cast<quota::Company>(company));
 }
 
-void ComputeGate::Hear(const ControlMessage& message) {
-  if (message.type == ControlType::kSharing) {
-    std::lock_guard lock(mutex_);
-    for (size_t i = 0; i < devices_.size() && hooks_.used; ++i) {
-      devices_[i].used_ns = hooks_.used(static_cast<int>(i));
-    }
-    engaged_.store(true, std::memory_order_release);
-    return;
+ComputeGate::Device* ComputeGate::Find(int32_t device) {
+  bool known = device >= 0 && static_cast<size_t>(device) < devices_.size();
+  return known ? &devices_[static_cast<size_t>(device)] : nullptr;
+}
+
+void ComputeGate::Hear(const control::Sharing&) {
+  std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < devices_.size() && hooks_.used; ++i) {
+    devices_[i].used_ns = hooks_.used(static_cast<int>(i));
   }
-  if (message.device < 0 || static_cast<size_t>(message.device) >= devices_.size()) {
-    return;
-  }
-  bool wakes = true;
+  engaged_.store(true, std::memory_order_release);
+}
+
+void ComputeGate::Hear(const control::Lease& message) {
   {
     std::lock_guard lock(mutex_);
-    Device& state = devices_[static_cast<size_t>(message.device)];
-    auto amount = static_cast<Ns>(std::min<uint64_t>(message.a, INT64_MAX / 4));
-    if (message.type == ControlType::kLeaseMore) {
-      // One that crossed the lease's return on its way is void.
-      if (state.window.has_lease()) {
-        state.window.Grant(amount);
-      }
-      wakes = state.holds_back;
-    } else if (message.type == ControlType::kLease) {
-      state.asked = false;
-      SetCompany(state, static_cast<quota::Company>(std::min<uint64_t>(message.b, 2)));
-      state.progress_at = hooks_.now();
-      state.window.Grant(amount);
-      if (state.window.drained() && !state.holds_back) {
-        state.idle_since = hooks_.now();
-      }
-    } else if (state.window.has_lease()) {
-      SetCompany(state, static_cast<quota::Company>(std::min<uint64_t>(message.b, 2)));
-      if (state.untold_ns != 0) {
-        TellUse(message.device, state, hooks_.now());
-      }
-      state.window.Limit(amount);
+    Device* state = Find(message.device);
+    if (state == nullptr) {
+      return;
     }
+    state->asked = false;
+    SetCompany(*state, message.company);
+    state->progress_at = hooks_.now();
+    state->window.Grant(ToNs(message.device_ns));
+    if (state->window.drained() && !state->holds_back) {
+      state->idle_since = hooks_.now();
+    }
+  }
+  hooks_.wake();
+}
+
+void ComputeGate::Hear(const control::LeaseMore& message) {
+  bool wakes = false;
+  {
+    std::lock_guard lock(mutex_);
+    Device* state = Find(message.device);
+    if (state == nullptr) {
+      return;
+    }
+    // One that crossed the lease's return on its way is void.
+    if (state->window.has_lease()) {
+      state->window.Grant(ToNs(message.device_ns));
+    }
+    wakes = state->holds_back;
   }
   if (wakes) {
     hooks_.wake();
   }
+}
+
+void ComputeGate::Hear(const control::LeaseLimit& message) {
+  {
+    std::lock_guard lock(mutex_);
+    Device* state = Find(message.device);
+    if (state == nullptr) {
+      return;
+    }
+    if (state->window.has_lease()) {
+      SetCompany(*state, message.company);
+      if (state->untold_ns != 0) {
+        TellUse(message.device, *state, hooks_.now());
+      }
+      state->window.Limit(ToNs(message.left_ns));
+    }
+  }
+  hooks_.wake();
 }
 
 }  // namespace farcall::server

@@ -8,18 +8,23 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <variant>
 #include <vector>
 
 #include "quota/idle_hold.h"
 #include "quota/pace.h"
 #include "quota/work_window.h"
-#include "server/session/control.h"
+#include "server/control/lease.h"
 
 namespace farcall::server {
 
+// What a gate tells the supervisor.
+using GateMessage =
+    std::variant<control::WantLease, control::LeaseUse, control::LeaseRuns, control::LeaseDone>;
+
 struct GateHooks {
-  std::function<void(const ControlMessage&)> tell;  // the supervisor
-  std::function<void()> wake;                       // the issue thread
+  std::function<void(const GateMessage&)> tell;  // the supervisor
+  std::function<void()> wake;                    // the issue thread
   std::function<quota::Ns()> now;
   // Device time this session has used; empty: what passes on the clock while work is there counts.
   std::function<quota::Ns(int device)> used;
@@ -48,8 +53,11 @@ class ComputeGate {
   quota::Ns ServeAt();
 
   // ---- any thread
-  // A message of the supervisor's: kSharing, kLease, kLeaseLimit.
-  void Hear(const ControlMessage& message);
+  // The supervisor's messages.
+  void Hear(const control::Sharing& message);
+  void Hear(const control::Lease& message);
+  void Hear(const control::LeaseMore& message);
+  void Hear(const control::LeaseLimit& message);
 
  private:
   struct Device {
@@ -78,8 +86,9 @@ class ComputeGate {
   static bool IsNews(const Device& state, quota::Ns now);
   void TellUse(int device, Device& state, quota::Ns now);
   void GiveBackIfDone(int device, Device& state, quota::Ns now);
-  static void SetCompany(Device& state, quota::Company company);
-  void Tell(ControlType type, int device, uint64_t a, uint64_t b = 0, uint64_t c = 0);
+  static void SetCompany(Device& state, control::Company company);
+  // Null: the session has no such device.
+  Device* Find(int32_t device);
   quota::Ns Used(int device, Device& state);
 
   const GateHooks hooks_;

@@ -21,10 +21,6 @@ Ns ToNs(uint64_t told) {
   return static_cast<Ns>(std::min<uint64_t>(told, INT64_MAX / 4));
 }
 
-uint32_t ToMilli(uint64_t told) {
-  return static_cast<uint32_t>(std::min<uint64_t>(told, UINT32_MAX));
-}
-
 quota::Priority PriorityOf(const QuotaRequest& request) {
   switch (static_cast<WirePriority>(request.priority)) {
     case WirePriority::kHigh:
@@ -149,60 +145,78 @@ void LeaseDesk::Leave(WorkerId worker, Ns now) {
   }
 }
 
-void LeaseDesk::SendTo(WorkerId worker, ControlType type, int device, Ns amount,
-                       quota::Company company) {
-  ControlMessage message;
-  message.type = type;
-  message.device = device;
-  message.a = static_cast<uint64_t>(amount);
-  message.b = static_cast<uint64_t>(company);
-  send_(worker, message);
+std::optional<LeaseDesk::Speaker> LeaseDesk::Find(WorkerId worker, int32_t device) {
+  auto found = workers_.find(worker);
+  bool known =
+      found != workers_.end() && device >= 0 && static_cast<size_t>(device) < devices_.size();
+  if (!known) {
+    return std::nullopt;
+  }
+  Device& state = devices_[static_cast<size_t>(device)];
+  const Flow flow = found->second.flow;
+  return Speaker{flow, state, state.hold[flow].count(worker) != 0};
 }
 
-bool LeaseDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
-  auto found = workers_.find(worker);
-  bool known = found != workers_.end() && message.device >= 0 &&
-               static_cast<size_t>(message.device) < devices_.size();
-  if (message.type != ControlType::kWantLease && message.type != ControlType::kLeaseUse &&
-      message.type != ControlType::kLeaseRuns && message.type != ControlType::kLeaseDone) {
-    return false;
+void LeaseDesk::Hear(WorkerId worker, const control::WantLease& message, Ns now) {
+  std::optional<Speaker> from = Find(worker, message.device);
+  if (!from) {
+    return;
   }
-  if (!known) {
-    return true;
-  }
-  Flow flow = found->second.flow;
-  Device& state = devices_[static_cast<size_t>(message.device)];
-  Ns amount = ToNs(message.a);
-  bool holds = state.hold[flow].count(worker) != 0;
-  if (message.type == ControlType::kWantLease && !holds) {
+  auto& [flow, state, holds] = *from;
+  if (!holds) {
     state.want[flow].insert(worker);
     if (state.scheduler.holder() == flow) {
       state.want[flow].erase(worker);
       state.hold[flow].insert(worker);
-      SendTo(worker, ControlType::kLease, message.device, kJoinersLease);
+      send_(worker, control::Lease{.device = message.device,
+                                   .device_ns = static_cast<uint64_t>(kJoinersLease)});
     } else {
-      state.scheduler.Want(flow, now, amount, ToMilli(message.b));
+      state.scheduler.Want(flow, now, ToNs(message.first_clock_ns), message.pace_milli);
     }
-  } else if (message.type == ControlType::kLeaseUse) {
-    ChargeUse(state, worker, amount, now);
-    state.progress_at = holds && amount != 0 ? now : state.progress_at;
-    bool alone = state.want[flow].empty() && state.scheduler.holder() == flow;
-    if (alone && holds && message.b < static_cast<uint64_t>(quota::kNearlySpent)) {
-      if (Ns more = state.scheduler.Extend(now, ToNs(message.c))) {
-        SendTo(worker, ControlType::kLeaseMore, message.device, more);
-      }
-    }
-  } else if (message.type == ControlType::kLeaseRuns) {
-    ChargeUse(state, worker, amount, now);  // nothing was done: that is no progress
-  } else if (message.type == ControlType::kLeaseDone && holds) {
-    GiveBack(message.device, flow, worker, message, now);
-  } else if (message.type == ControlType::kLeaseDone && state.late.erase(worker) != 0 &&
-             message.a != 0) {
-    state.want[flow].insert(worker);
-    state.scheduler.Want(flow, now, ToNs(message.b), ToMilli(message.c));
   }
   Give(message.device, now);
-  return true;
+}
+
+void LeaseDesk::Hear(WorkerId worker, const control::LeaseUse& message, Ns now) {
+  std::optional<Speaker> from = Find(worker, message.device);
+  if (!from) {
+    return;
+  }
+  auto& [flow, state, holds] = *from;
+  const Ns used = ToNs(message.used_ns);
+  ChargeUse(state, worker, used, now);
+  state.progress_at = holds && used != 0 ? now : state.progress_at;
+  bool alone = state.want[flow].empty() && state.scheduler.holder() == flow;
+  if (alone && holds && message.left_ns < static_cast<uint64_t>(quota::kNearlySpent)) {
+    if (Ns more = state.scheduler.Extend(now, ToNs(message.outstanding_clock_ns))) {
+      send_(worker,
+            control::LeaseMore{.device = message.device, .device_ns = static_cast<uint64_t>(more)});
+    }
+  }
+  Give(message.device, now);
+}
+
+// Nothing was done: that is no progress.
+void LeaseDesk::Hear(WorkerId worker, const control::LeaseRuns& message, Ns now) {
+  if (std::optional<Speaker> from = Find(worker, message.device)) {
+    ChargeUse(from->state, worker, ToNs(message.used_ns), now);
+    Give(message.device, now);
+  }
+}
+
+void LeaseDesk::Hear(WorkerId worker, const control::LeaseDone& message, Ns now) {
+  std::optional<Speaker> from = Find(worker, message.device);
+  if (!from) {
+    return;
+  }
+  auto& [flow, state, holds] = *from;
+  if (holds) {
+    GiveBack(message.device, flow, worker, message, now);
+  } else if (state.late.erase(worker) != 0 && message.wants_next) {
+    state.want[flow].insert(worker);
+    state.scheduler.Want(flow, now, ToNs(message.first_clock_ns), message.pace_milli);
+  }
+  Give(message.device, now);
 }
 
 void LeaseDesk::ChargeUse(Device& state, WorkerId worker, Ns told, Ns now) {
@@ -240,11 +254,11 @@ void LeaseDesk::SettleByClock(Device& state, Ns now) {
   state.scheduler.Charge(*holder, least - state.charged, now);  // negative: none
 }
 
-void LeaseDesk::GiveBack(int device, Flow flow, WorkerId worker, const ControlMessage& done,
+void LeaseDesk::GiveBack(int device, Flow flow, WorkerId worker, const control::LeaseDone& done,
                          Ns now) {
   Device& state = devices_[static_cast<size_t>(device)];
   state.hold[flow].erase(worker);
-  if (done.a != 0) {
+  if (done.wants_next) {
     state.want[flow].insert(worker);
   }
   if (state.hold[flow].empty() && state.scheduler.holder() == flow) {
@@ -252,7 +266,8 @@ void LeaseDesk::GiveBack(int device, Flow flow, WorkerId worker, const ControlMe
     if (auto patience = state.patience.find(flow); patience != state.patience.end()) {
       patience->second = std::min(2 * patience->second, kRunaway);
     }
-    state.scheduler.Release(now, !state.want[flow].empty(), ToNs(done.b), ToMilli(done.c));
+    state.scheduler.Release(now, !state.want[flow].empty(), ToNs(done.first_clock_ns),
+                            done.pace_milli);
   }
 }
 
@@ -270,7 +285,9 @@ void LeaseDesk::Give(int device, Ns now) {
     state.contended_at = DeviceScheduler::kNever;
     Ns each = std::max<Ns>(lease->budget_ns / static_cast<Ns>(workers.size()), 1);
     for (WorkerId worker : workers) {
-      SendTo(worker, ControlType::kLease, device, each, state.told_company);
+      send_(worker, control::Lease{.device = device,
+                                   .device_ns = static_cast<uint64_t>(each),
+                                   .company = static_cast<control::Company>(state.told_company)});
     }
     state.hold[lease->flow] = std::move(workers);
   }
@@ -296,7 +313,10 @@ void LeaseDesk::TellHolder(int device, Ns now) {
   state.told_company = std::min(state.told_company, company);
   state.told_limit = limit;
   for (WorkerId worker : state.hold[*state.scheduler.holder()]) {
-    SendTo(worker, ControlType::kLeaseLimit, device, limit, state.told_company);
+    send_(worker,
+          control::LeaseLimit{.device = device,
+                              .left_ns = static_cast<uint64_t>(limit),
+                              .company = static_cast<control::Company>(state.told_company)});
   }
 }
 
@@ -318,7 +338,7 @@ void LeaseDesk::LetOthersIn(int device, Ns now) {
   state.patience[*holder] = std::max(PatienceWith(state, *holder) / 2, kLeastPatience);
   for (WorkerId worker : std::exchange(state.hold[*holder], {})) {
     state.late.insert(worker);
-    SendTo(worker, ControlType::kLeaseLimit, device, 0);
+    send_(worker, control::LeaseLimit{.device = device});
   }
   state.scheduler.Release(now, !state.want[*holder].empty());
 }

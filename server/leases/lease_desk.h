@@ -4,25 +4,30 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "proto/handshake.h"
 #include "quota/device_scheduler.h"
 #include "quota/vgpu_status.h"
-#include "server/session/control.h"
+#include "server/control/lease.h"
 
 namespace farcall::server {
 
 // A class as QuotaRequest has it.
 uint8_t OnTheWire(quota::Priority priority);
 
+// What workers are told of leases.
+using LeaseMessage = std::variant<control::Lease, control::LeaseMore, control::LeaseLimit>;
+
 // Time comes in with every call. The workers of one vGPU have a lease together.
 class LeaseDesk {
  public:
   using WorkerId = int;  // its control descriptor
-  using Send = std::function<void(WorkerId, const ControlMessage&)>;
+  using Send = std::function<void(WorkerId, const LeaseMessage&)>;
 
   LeaseDesk(int devices, const quota::ComputePolicy& policy, Send send,
             const quota::SchedulerOptions& options = {});
@@ -37,8 +42,11 @@ class LeaseDesk {
   void Leave(WorkerId worker, quota::Ns now);
   // A running vGPU's quota on all devices.   Errors  as Join; kInvalid: no such vGPU
   Status Change(const std::string& vgpu, const QuotaRequest& request, quota::Ns now);
-  // kWantLease, kLeaseUse, kLeaseRuns, kLeaseDone; false: another message.
-  bool Hear(WorkerId worker, const ControlMessage& message, quota::Ns now);
+  // What workers say. Of one that has not joined, or of no device here, nothing is heard.
+  void Hear(WorkerId worker, const control::WantLease& message, quota::Ns now);
+  void Hear(WorkerId worker, const control::LeaseUse& message, quota::Ns now);
+  void Hear(WorkerId worker, const control::LeaseRuns& message, quota::Ns now);
+  void Hear(WorkerId worker, const control::LeaseDone& message, quota::Ns now);
   // What time alone has brought about; call at WakeAt.
   void Tick(quota::Ns now);
   quota::Ns WakeAt(quota::Ns now);
@@ -68,6 +76,13 @@ class LeaseDesk {
     quota::Ns since = 0;
   };
 
+  // The worker's vGPU and the device it speaks of.
+  struct Speaker {
+    Flow flow;
+    Device& state;
+    bool holds;  // the worker has the device's lease
+  };
+  std::optional<Speaker> Find(WorkerId worker, int32_t device);
   Result<quota::ComputeQuota> Judge(const QuotaRequest& request, Flow flow,
                                     const std::vector<int>& devices) const;
   void Give(int device, quota::Ns now);
@@ -86,10 +101,9 @@ class LeaseDesk {
   static bool OthersWant(const Device& state, Flow holder);
   void LetOthersIn(int device, quota::Ns now);
   void TellHolder(int device, quota::Ns now);
-  // `done`: kLeaseDone, or nothing of one who has left.
-  void GiveBack(int device, Flow flow, WorkerId worker, const ControlMessage& done, quota::Ns now);
-  void SendTo(WorkerId worker, ControlType type, int device, quota::Ns amount,
-              quota::Company company = quota::Company::kWaiting);
+  // `done`: what the worker said with it, or nothing of one who has left.
+  void GiveBack(int device, Flow flow, WorkerId worker, const control::LeaseDone& done,
+                quota::Ns now);
 
   const quota::ComputePolicy policy_;
   const quota::Ns clock_parts_;  // SchedulerOptions'

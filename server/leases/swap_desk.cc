@@ -189,14 +189,11 @@ void SwapDesk::Withdraw(WorkerId worker) {
 }
 
 void SwapDesk::SendOut(WorkerId worker, Member& member, Ns now) {
-  ControlMessage message;
-  message.type = ControlType::kSwapOut;
-  message.a = static_cast<uint64_t>(kPatience);
   member.state = State::kLeaving;
   member.moves_since = now;
   member.moving_bytes = MovableOnAll(worker, member);
   member.slab_bytes = std::max(member.slab_bytes, member.moving_bytes);
-  hooks_.send(worker, message);
+  hooks_.send(worker, control::SwapOut{.patience_ns = static_cast<uint64_t>(kPatience)});
 }
 
 void SwapDesk::ParkIdle(Ns now) {
@@ -310,14 +307,12 @@ bool SwapDesk::Help(WorkerId worker, Member& member, std::vector<uint64_t>* prom
     (*promised)[i] += is_out ? member.asks[i] : need[i];
   }
   if (is_out) {
-    ControlMessage message;
-    message.type = ControlType::kSwapIn;
-    message.a = host_bytes_used() <= options_.host_bytes / 2 ? 1 : 0;
+    const bool keeps = host_bytes_used() <= options_.host_bytes / 2;
     member.state = State::kEntering;
     member.moves_since = now;
     member.moving_bytes = SumOf(member.out);
-    member.slab_bytes = message.a != 0 ? member.slab_bytes : SumOf(member.out);
-    hooks_.send(worker, message);
+    member.slab_bytes = keeps ? member.slab_bytes : SumOf(member.out);
+    hooks_.send(worker, control::SwapIn{.keeps_host_memory = keeps});
   }
   return true;
 }

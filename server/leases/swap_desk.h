@@ -7,13 +7,14 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "proto/status.h"
 #include "quota/compute_quota.h"
 #include "quota/residency.h"
 #include "quota/swap_policy.h"
-#include "server/session/control.h"
+#include "server/control/swap.h"
 
 namespace farcall::server {
 
@@ -23,6 +24,9 @@ struct SwapOptions {
   uint64_t host_bytes = 0;             // for what is out
   quota::Ns park_after_ns = 0;         // who idles so long leaves unasked; 0: nobody does
 };
+
+// What workers are told to do.
+using SwapMessage = std::variant<control::SwapOut, control::SwapIn>;
 
 // Time comes in with every call.
 class SwapDesk {
@@ -35,7 +39,7 @@ class SwapDesk {
     std::function<uint64_t(WorkerId, int device)> free;  // what its vGPU may still be charged
   };
   struct Hooks {
-    std::function<void(WorkerId, const ControlMessage&)> send;
+    std::function<void(WorkerId, const SwapMessage&)> send;
     // It does not do what it has to for the others' sake.   May not call Leave
     std::function<void(WorkerId, const std::string& why)> end;
     // So many bytes left the device or came back, by the worker's word as far as it can be true.
@@ -66,9 +70,12 @@ class SwapDesk {
   Room Ask(WorkerId worker, int device, uint64_t bytes, quota::Ns now, std::string* why);
   // It asks no longer.
   void Withdraw(WorkerId worker);
-  // kIdle, kWantIn, kMoved, kSwapDone, kDeviceFull; false: another message. One that does not fit
-  // what the worker was asked is ignored.
-  bool Hear(WorkerId worker, const ControlMessage& message, quota::Ns now);
+  // What workers say. What does not fit what the worker was asked is ignored.
+  void Hear(WorkerId worker, const control::Idle& message, quota::Ns now);
+  void Hear(WorkerId worker, const control::WantIn& message, quota::Ns now);
+  void Hear(WorkerId worker, const control::Moved& message, quota::Ns now);
+  void Hear(WorkerId worker, const control::SwapDone& message, quota::Ns now);
+  void Hear(WorkerId worker, const control::DeviceFull& message, quota::Ns now);
   void Tick(quota::Ns now);
   quota::Ns WakeAt(quota::Ns now) const;
 
@@ -136,10 +143,12 @@ class SwapDesk {
   bool Help(WorkerId worker, Member& member, std::vector<uint64_t>* promised, quota::Ns now);
   void Evict(WorkerId asker, const Member& member, int device, uint64_t bytes, quota::Ns now);
   void SendOut(WorkerId worker, Member& member, quota::Ns now);
-  void Moved(WorkerId worker, Member& member, const ControlMessage& message, quota::Ns now);
-  void CountMove(WorkerId worker, Member& member, const ControlMessage& message, bool out,
+  Member* Find(WorkerId worker);
+  bool IsKnown(int32_t device) const {
+    return device >= 0 && static_cast<size_t>(device) < options_.budget_bytes.size();
+  }
+  void CountMove(WorkerId worker, Member& member, const control::SwapDone& message, bool out,
                  quota::Ns now);
-  void HearRefusal(WorkerId worker, Member& member, const ControlMessage& message, quota::Ns now);
   void NoteRefusal(Member& member, int device, quota::Ns now);
   // What may be on the device: less than the options' where it has refused.
   uint64_t Budget(int device) const;

@@ -51,66 +51,62 @@ void SwapDesk::Forget(Ns now) {
   }
 }
 
-void SwapDesk::HearRefusal(WorkerId worker, Member& member, const ControlMessage& message, Ns now) {
-  Member::Grant& grant = member.granted[static_cast<size_t>(message.device)];
-  if (grant.bytes != 0 && grant.bytes == message.a && now - grant.at <= kGrantLasts) {
-    grant = {};
-    NoteRefusal(member, message.device, now);
-  }
-}
-
 void SwapDesk::NoteRefusal(Member& member, int device, Ns now) {
   auto index = static_cast<size_t>(device);
   member.refused[index] = {Less(options_.budget_bytes[index], resident_bytes(device)),
                            now + kRefusalLasts};
 }
 
-bool SwapDesk::Hear(WorkerId worker, const ControlMessage& message, Ns now) {
-  switch (message.type) {
-    case ControlType::kIdle:
-    case ControlType::kWantIn:
-    case ControlType::kMoved:
-    case ControlType::kSwapDone:
-    case ControlType::kDeviceFull:
-      break;
-    default:
-      return false;
-  }
+SwapDesk::Member* SwapDesk::Find(WorkerId worker) {
   auto found = members_.find(worker);
-  bool known_device =
-      message.device >= 0 && static_cast<size_t>(message.device) < options_.budget_bytes.size();
-  if (found == members_.end() || !known_device) {
-    return true;
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+void SwapDesk::Hear(WorkerId worker, const control::Idle& message, Ns now) {
+  if (Member* member = Find(worker)) {
+    EndPause(*member, now);
+    member->idle = message.is_idle;
+    member->idle_since = now;
   }
-  Member& member = found->second;
-  if (message.type == ControlType::kIdle) {
-    EndPause(member, now);
-    member.idle = message.a != 0;
-    member.idle_since = now;
-  } else if (message.type == ControlType::kWantIn) {
-    // It may have left and say so a moment later.
-    if (member.state == State::kOut || member.state == State::kLeaving) {
-      EndPause(member, now);
-      member.wants_in = true;
-      NoteWait(member, now);
-    }
-  } else if (message.type == ControlType::kMoved) {
-    uint64_t& out = member.out[static_cast<size_t>(message.device)];
-    uint64_t most = member.state == State::kLeaving ? ledger_.held(worker, message.device) : out;
-    out = std::min(message.a, most);
-  } else if (message.type == ControlType::kDeviceFull) {
-    HearRefusal(worker, member, message, now);
-  } else {
-    Moved(worker, member, message, now);
+}
+
+void SwapDesk::Hear(WorkerId worker, const control::WantIn&, Ns now) {
+  Member* member = Find(worker);
+  // It may have left and say so a moment later.
+  if (member != nullptr && (member->state == State::kOut || member->state == State::kLeaving)) {
+    EndPause(*member, now);
+    member->wants_in = true;
+    NoteWait(*member, now);
   }
-  return true;
+}
+
+void SwapDesk::Hear(WorkerId worker, const control::Moved& message, Ns) {
+  Member* member = Find(worker);
+  if (member == nullptr || !IsKnown(message.device)) {
+    return;
+  }
+  uint64_t& out = member->out[static_cast<size_t>(message.device)];
+  uint64_t most = member->state == State::kLeaving ? ledger_.held(worker, message.device) : out;
+  out = std::min(message.out_bytes, most);
+}
+
+void SwapDesk::Hear(WorkerId worker, const control::DeviceFull& message, Ns now) {
+  Member* member = Find(worker);
+  if (member == nullptr || !IsKnown(message.device)) {
+    return;
+  }
+  Member::Grant& grant = member->granted[static_cast<size_t>(message.device)];
+  if (grant.bytes != 0 && grant.bytes == message.bytes && now - grant.at <= kGrantLasts) {
+    grant = {};
+    NoteRefusal(*member, message.device, now);
+  }
 }
 
 // By the worker's word, within what our own clock and ledger allow.
-void SwapDesk::CountMove(WorkerId worker, Member& member, const ControlMessage& message, bool out,
-                         Ns now) {
-  const uint64_t bytes = std::min(message.c, member.moving_bytes);
-  auto told = static_cast<Ns>(std::min<uint64_t>(message.b, INT64_MAX / 4));
+void SwapDesk::CountMove(WorkerId worker, Member& member, const control::SwapDone& message,
+                         bool out, Ns now) {
+  const uint64_t bytes = std::min(message.moved_bytes, member.moving_bytes);
+  auto told = static_cast<Ns>(std::min<uint64_t>(message.took_ns, INT64_MAX / 4));
   const Ns took = std::clamp<Ns>(told, 0, now - member.moves_since);
   for (Totals* totals : {out ? &member.moved_out : &member.moved_in, out ? &out_ : &in_}) {
     ++totals->count;
@@ -127,13 +123,15 @@ void SwapDesk::CountMove(WorkerId worker, Member& member, const ControlMessage& 
   }
 }
 
-void SwapDesk::Moved(WorkerId worker, Member& member, const ControlMessage& message, Ns now) {
-  auto outcome = static_cast<SwapOutcome>(message.a);
+void SwapDesk::Hear(WorkerId worker, const control::SwapDone& message, Ns now) {
+  using control::SwapOutcome;
+  const SwapOutcome outcome = message.outcome;
   bool leaves = outcome == SwapOutcome::kOut || outcome == SwapOutcome::kStayed;
-  if (message.a > static_cast<uint64_t>(SwapOutcome::kNoRoom) ||
-      member.state != (leaves ? State::kLeaving : State::kEntering)) {
+  Member* found = Find(worker);
+  if (found == nullptr || found->state != (leaves ? State::kLeaving : State::kEntering)) {
     return;  // it was not asked
   }
+  Member& member = *found;
   bool kept = member.slab_bytes != 0 && host_bytes_used() <= options_.host_bytes / 2;
   switch (outcome) {
     case SwapOutcome::kOut:

@@ -9,6 +9,7 @@ namespace farcall::server {
 
 namespace {
 
+using control::SwapOutcome;
 using quota::Ns;
 
 // A program that pauses this long is said to be idle; one that works is never asked more often.
@@ -17,19 +18,14 @@ constexpr Ns kSplitPatience = 2 * quota::kSecond;
 
 }  // namespace
 
-void MemorySwap::Tell(ControlType type, uint64_t a, uint64_t b, uint64_t c, int device) {
-  ControlMessage message;
-  message.type = type;
-  message.device = device;
-  message.a = a;
-  message.b = b;
-  message.c = c;
-  hooks_.tell(message);
+void MemorySwap::TellDone(SwapOutcome outcome, Ns took, uint64_t moved_bytes) {
+  hooks_.tell(control::SwapDone{
+      .outcome = outcome, .took_ns = static_cast<uint64_t>(took), .moved_bytes = moved_bytes});
 }
 
 void MemorySwap::TellMoved(DeviceMemory& memory) {
   for (int device = 0; device < devices_; ++device) {
-    Tell(ControlType::kMoved, memory.out_bytes(device), 0, 0, device);
+    hooks_.tell(control::Moved{.device = device, .out_bytes = memory.out_bytes(device)});
   }
 }
 
@@ -42,12 +38,12 @@ bool MemorySwap::Admit() {
     touched_ = true;
     asked_ = false;
     if (std::exchange(told_idle_, false)) {
-      Tell(ControlType::kIdle, 0);
+      hooks_.tell(control::Idle{.is_idle = false});
     }
     return true;
   }
   if (state == State::kOut && !std::exchange(asked_, true)) {
-    Tell(ControlType::kWantIn, 0);
+    hooks_.tell(control::WantIn{});
   }
   return false;
 }
@@ -95,7 +91,7 @@ void MemorySwap::WatchIdle(SwapGround& ground) {
       told_idle_ = ground.Quiet();
       quiet_since_ = now;
       if (told_idle_) {
-        Tell(ControlType::kIdle, 1);
+        hooks_.tell(control::Idle{.is_idle = true});
       }
     }
     return;
@@ -144,7 +140,7 @@ void MemorySwap::Drain(SwapGround& ground) {
     }
     lock.unlock();
     state_.store(State::kIn, std::memory_order_release);
-    Tell(ControlType::kSwapDone, static_cast<uint64_t>(SwapOutcome::kStayed));
+    TellDone(SwapOutcome::kStayed, 0, 0);
     hooks_.wake();
   }
 }
@@ -179,7 +175,7 @@ void MemorySwap::Stop() {
 }
 
 void MemorySwap::EndSplit(bool gained) {
-  std::optional<ControlMessage> out;
+  std::optional<control::SwapOut> out;
   {
     std::lock_guard lock(mutex_);
     if (!splits()) {
@@ -221,8 +217,7 @@ void MemorySwap::MoveOut(DeviceMemory& memory) {
   TellMoved(memory);
   auto outcome = stayed ? SwapOutcome::kStayed : SwapOutcome::kOut;
   state_.store(stayed ? State::kIn : State::kOut, std::memory_order_release);
-  Tell(ControlType::kSwapDone, static_cast<uint64_t>(outcome),
-       static_cast<uint64_t>(hooks_.now() - begin), moved.bytes);
+  TellDone(outcome, hooks_.now() - begin, moved.bytes);
   hooks_.wake();
 }
 
@@ -240,23 +235,26 @@ void MemorySwap::MoveIn(DeviceMemory& memory, bool keep) {
   }
   auto outcome = is_in ? SwapOutcome::kIn : SwapOutcome::kNoRoom;
   state_.store(is_in ? State::kIn : State::kOut, std::memory_order_release);
-  Tell(ControlType::kSwapDone, static_cast<uint64_t>(outcome),
-       static_cast<uint64_t>(hooks_.now() - begin), moved.bytes);
+  TellDone(outcome, hooks_.now() - begin, moved.bytes);
   hooks_.wake();
 }
 
-void MemorySwap::Hear(const ControlMessage& message) {
+void MemorySwap::Hear(const control::SwapOut& message) {
   std::lock_guard lock(mutex_);
-  State state = state_.load(std::memory_order_acquire);
-  if (message.type == ControlType::kSwapOut && splits()) {
+  if (splits()) {
     asked_out_ = message;
-  } else if (message.type == ControlType::kSwapOut && state == State::kIn) {
-    patience_ns_ = static_cast<Ns>(std::min<uint64_t>(message.a, INT64_MAX / 4));
+  } else if (state_.load(std::memory_order_acquire) == State::kIn) {
+    patience_ns_ = static_cast<Ns>(std::min<uint64_t>(message.patience_ns, INT64_MAX / 4));
     state_.store(State::kDraining, std::memory_order_release);
     hooks_.wake();
-  } else if (message.type == ControlType::kSwapIn && state == State::kOut) {
+  }
+}
+
+void MemorySwap::Hear(const control::SwapIn& message) {
+  std::lock_guard lock(mutex_);
+  if (state_.load(std::memory_order_acquire) == State::kOut) {
     state_.store(State::kMovingIn, std::memory_order_release);
-    mover_.Submit([this, keep = message.a != 0] { MoveIn(*memory_, keep); });
+    mover_.Submit([this, keep = message.keeps_host_memory] { MoveIn(*memory_, keep); });
   }
 }
 

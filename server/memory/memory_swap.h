@@ -12,19 +12,23 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <variant>
 
 #include "proto/status.h"
 #include "quota/compute_quota.h"
+#include "server/control/swap.h"
 #include "server/memory/device_memory.h"
 #include "server/memory/host_slabs.h"
-#include "server/session/control.h"
 #include "server/session/helper.h"
 
 namespace farcall::server {
 
+// What a session tells the supervisor of its memory.
+using SwapReport = std::variant<control::Idle, control::WantIn, control::Moved, control::SwapDone>;
+
 struct SwapHooks {
-  std::function<void(const ControlMessage&)> tell;  // the supervisor
-  std::function<void()> wake;                       // the issue thread
+  std::function<void(const SwapReport&)> tell;  // the supervisor
+  std::function<void()> wake;                   // the issue thread
   std::function<quota::Ns()> now;
   std::function<void(const Status&)> end;  // the session: its memory is lost
 };
@@ -67,8 +71,9 @@ class MemorySwap {
   void Stop();
 
   // ---- any thread
-  // kSwapOut, kSwapIn.
-  void Hear(const ControlMessage& message);
+  // The supervisor's messages.
+  void Hear(const control::SwapOut& message);
+  void Hear(const control::SwapIn& message);
   // Gives back what came back of chunks still in use, once the session's work stands still; waits
   // for that. False: it does not within two seconds, or nothing came of it.
   //   Thread  one of the session's helpers
@@ -87,7 +92,7 @@ class MemorySwap {
   void EndSplit(bool gained);
   bool splits() const { return splitting_ && !splitting_->is_over; }  // mutex_ held
   void Fence(SwapGround& ground);
-  void Tell(ControlType type, uint64_t a, uint64_t b = 0, uint64_t c = 0, int device = 0);
+  void TellDone(control::SwapOutcome outcome, quota::Ns took, uint64_t moved_bytes);
   void TellMoved(DeviceMemory& memory);
 
   const int devices_;
@@ -113,8 +118,8 @@ class MemorySwap {
     int device = 0;
     bool is_over = false, gained = false;
   };
-  std::optional<Splitting> splitting_;       // what it drains for; else it is to leave
-  std::optional<ControlMessage> asked_out_;  // meanwhile
+  std::optional<Splitting> splitting_;         // what it drains for; else it is to leave
+  std::optional<control::SwapOut> asked_out_;  // meanwhile
   std::condition_variable split_over_;
   bool stopped_ = false;
   std::atomic<int> waiting_splits_{0};

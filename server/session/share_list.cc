@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "proto/codec.h"
-#include "server/session/control.h"
+#include "server/control/memory_file.h"
 
 namespace farcall::server {
 

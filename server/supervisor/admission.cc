@@ -13,6 +13,7 @@
 
 #include "proto/hex.h"
 #include "proto/printable.h"
+#include "server/control/memory_file.h"
 #include "server/supervisor/host_name.h"
 #include "server/supervisor/supervisor.h"
 #include "server/supervisor/version.h"
@@ -381,9 +382,7 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
   in_cgroup = true;
   // Before it has done anything.
   FARCALL_TRY(cgroups_.Add(worker.vgpu, worker.process.pid, compute.share_milli));
-  ControlMessage message;
-  message.type = ControlType::kSetup;
-  FARCALL_TRY(SendControl(control, message, {channel.Descriptor(), file}));
+  FARCALL_TRY(control::Send(control, control::Setup{}, {channel.Descriptor(), file}));
   undo.Forget();
   return {};
 }
@@ -441,12 +440,16 @@ void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const HeardHello& 
     } else if (!keys) {
       passed = {Code::kRefused, "the session key is wrong"};
     } else {
-      ControlMessage message;
-      message.type = hello.role == LinkRole::kLog ? ControlType::kResume : ControlType::kLane;
-      message.a = hello.role == LinkRole::kLog ? hello.received_seq : hello.lane;
-      message.b = hello.received_chunks;
-      PutAnswerKey(keys->answer, &message);
-      passed = SendControl(worker->process.control, message, {channel->Descriptor()});
+      const int control = worker->process.control;
+      passed =
+          hello.role == LinkRole::kLog
+              ? control::Send(control,
+                              control::Resume{.received_seq = hello.received_seq,
+                                              .received_chunks = hello.received_chunks,
+                                              .answer = keys->answer},
+                              {channel->Descriptor()})
+              : control::Send(control, control::Lane{.lane = hello.lane, .answer = keys->answer},
+                              {channel->Descriptor()});
     }
   }
   if (!passed.ok()) {

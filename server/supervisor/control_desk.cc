@@ -31,10 +31,11 @@ bool IsTaken(const sockaddr_un& address) {
 
 ControlDesk::ControlDesk(Closer& closer, int epoll, const Answer& answer)
     : epoll_(epoll),
-      process_(
-          closer, epoll, kProgram,
-          [answer](const ControlMessage& question, const std::vector<int>&) { answer(question); }) {
-}
+      process_(closer, epoll, kProgram,
+               HelperProcess::Answer<control::FromControlPlane>(
+                   [answer](const control::FromControlPlane& question, const std::vector<int>&) {
+                     answer(question);
+                   })) {}
 
 ControlDesk::~ControlDesk() {
   if (listening_ < 0) return;
@@ -98,13 +99,6 @@ bool ControlDesk::Hear(int fd) {
   if (waiting >= 0) close(waiting);
   WatchDescriptor(epoll_, listening_);
   return true;
-}
-
-void ControlDesk::Send(const ControlMessage& message, int descriptor) {
-  if (descriptor < 0)
-    process_.Send(message);
-  else
-    process_.Send(message, {descriptor});
 }
 
 }  // namespace farcall::server

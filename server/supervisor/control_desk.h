@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "server/session/control.h"
+#include "server/control/messages.h"
 #include "server/supervisor/helper_process.h"
 
 namespace farcall::server {
@@ -16,7 +16,7 @@ namespace farcall::server {
 class ControlDesk {
  public:
   // Answers one question, now or later, through Send.
-  using Answer = std::function<void(const ControlMessage& question)>;
+  using Answer = std::function<void(const control::FromControlPlane& question)>;
 
   // `epoll`: the supervisor's loop, which calls Hear for what this one watches.
   ControlDesk(Closer& closer, int epoll, const Answer& answer);
@@ -30,7 +30,8 @@ class ControlDesk {
   // Whether `fd` was this one's to hear; hears it.
   bool Hear(int fd);
   // To farcall-control. Dropped if it is gone.
-  void Send(const ControlMessage& message, int descriptor = -1);
+  void Send(const control::QuotaReply& message) { process_.Send(message); }
+  void Send(const control::ServerStatus& message, int file) { process_.Send(message, {file}); }
 
  private:
   Status Listen(const std::string& path);

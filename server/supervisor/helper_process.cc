@@ -34,10 +34,8 @@ Status HelperProcess::Start(std::vector<std::string> arguments, int inherited) {
 HelperProcess::Heard HelperProcess::Hear(int fd) {
   if (!runs() || fd != process_.control) return Heard::kNotOurs;
   for (int i = 0; i < kMessagesPerTurn; ++i) {
-    ControlMessage question;
     std::vector<int> descriptors;
-    Status received = ReceiveControl(fd, &question, &descriptors);
-    if (received.ok()) answer_(question, descriptors);
+    Status received = receive_(fd, &descriptors);
     for (int descriptor : descriptors) closer_.Close(descriptor);
     if (received.code() == Code::kTimeout || !runs()) return Heard::kAnswered;
     if (!received.ok()) {
@@ -46,11 +44,6 @@ HelperProcess::Heard HelperProcess::Hear(int fd) {
     }
   }
   return Heard::kAnswered;
-}
-
-void HelperProcess::Send(const ControlMessage& message, std::initializer_list<int> descriptors) {
-  if (!runs()) return;
-  if (!SendControl(process_.control, message, descriptors).ok()) KillProcess(process_);
 }
 
 void HelperProcess::Bury() {

@@ -6,9 +6,10 @@
 #include <functional>
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "server/session/control.h"
+#include "server/control/control_socket.h"
 #include "server/supervisor/closer.h"
 #include "server/worker/worker_process.h"
 
@@ -23,12 +24,23 @@ void ForgetDescriptor(int epoll, int fd);
 
 class HelperProcess {
  public:
-  // One message of its; the descriptors are closed after it.
-  using Answer = std::function<void(const ControlMessage&, const std::vector<int>& descriptors)>;
+  // Receives one message of its and answers it; the descriptors are closed after it.
+  using Receive = std::function<Status(int fd, std::vector<int>* descriptors)>;
+  // `answer`: of a message of these (server/control/messages.h).
+  template <typename Messages>
+  static Receive Answer(
+      std::function<void(const Messages&, const std::vector<int>& descriptors)> answer) {
+    return [answer = std::move(answer)](int fd, std::vector<int>* descriptors) {
+      Messages message;
+      FARCALL_TRY(control::Receive(fd, &message, descriptors));
+      answer(message, *descriptors);
+      return Status();
+    };
+  }
 
   // `epoll`: the supervisor's loop, which calls Hear. `program`: beside bin/; null: this one again.
-  HelperProcess(Closer& closer, int epoll, const char* program, Answer answer)
-      : closer_(closer), epoll_(epoll), program_(program), answer_(std::move(answer)) {}
+  HelperProcess(Closer& closer, int epoll, const char* program, Receive receive)
+      : closer_(closer), epoll_(epoll), program_(program), receive_(std::move(receive)) {}
   ~HelperProcess() { Bury(); }
   HelperProcess(const HelperProcess&) = delete;
   HelperProcess& operator=(const HelperProcess&) = delete;
@@ -39,7 +51,12 @@ class HelperProcess {
   enum class Heard { kNotOurs, kAnswered, kEnded };  // kEnded: it is buried
   Heard Hear(int fd);
   // Dropped if it is gone; one that does not read is ended.
-  void Send(const ControlMessage& message, std::initializer_list<int> descriptors = {});
+  template <control::Message M>
+  void Send(const M& message, std::initializer_list<int> descriptors = {}) {
+    if (runs() && !control::Send(process_.control, message, descriptors).ok()) {
+      KillProcess(process_);
+    }
+  }
   // Kills it, if it runs.
   void End() { Bury(); }
 
@@ -49,7 +66,7 @@ class HelperProcess {
   Closer& closer_;
   const int epoll_;
   const char* const program_;
-  const Answer answer_;
+  const Receive receive_;
   WorkerProcess process_{};
 };
 

@@ -22,13 +22,6 @@ Result<uint64_t> NetDesk::Judge(uint64_t bytes_per_s) const {
   return bytes_per_s;
 }
 
-void NetDesk::TellLimit(WorkerId worker, bool limited) {
-  ControlMessage message;
-  message.type = ControlType::kNetLimit;
-  message.a = limited ? 1 : 0;
-  send_(worker, message);
-}
-
 Status NetDesk::Join(const std::string& vgpu, WorkerId worker, uint64_t bytes_per_s,
                      quota::Ns now) {
   auto found = vgpus_.find(vgpu);
@@ -50,7 +43,7 @@ Status NetDesk::Join(const std::string& vgpu, WorkerId worker, uint64_t bytes_pe
 void NetDesk::Begin(WorkerId worker) {
   auto found = vgpu_of_.find(worker);
   if (found != vgpu_of_.end() && vgpus_.at(found->second).budget) {
-    TellLimit(worker, true);
+    send_(worker, control::NetLimit{.is_limited = true});
   }
 }
 
@@ -93,28 +86,28 @@ Status NetDesk::Change(const std::string& vgpu, uint64_t bytes_per_s, quota::Ns 
   }
   if (was_limited != (*rate != 0)) {
     for (WorkerId worker : found->second.workers) {
-      TellLimit(worker, *rate != 0);
+      send_(worker, control::NetLimit{.is_limited = *rate != 0});
     }
   }
   Give(found->second, now);
   return {};
 }
 
-bool NetDesk::Hear(WorkerId worker, const ControlMessage& message, quota::Ns now) {
-  if (message.type != ControlType::kWantNetBytes && message.type != ControlType::kNetUse) {
-    return false;
+void NetDesk::Hear(WorkerId worker, const control::NetUse& message, quota::Ns) {
+  if (vgpu_of_.count(worker) == 0) {
+    return;
   }
+  Use& use = uses_[worker];
+  // They only grow: a worker that says less has lied, and takes nothing back.
+  use.bytes_in = std::max(use.bytes_in, message.received_bytes);
+  use.bytes_out = std::max(use.bytes_out, message.sent_bytes);
+  use.waited_ns = std::max(use.waited_ns, message.waited_ns);
+}
+
+void NetDesk::Hear(WorkerId worker, const control::WantNetBytes&, quota::Ns now) {
   auto found = vgpu_of_.find(worker);
   if (found == vgpu_of_.end()) {
-    return true;
-  }
-  if (message.type == ControlType::kNetUse) {
-    Use& use = uses_[worker];
-    // They only grow: a worker that says less has lied, and takes nothing back.
-    use.bytes_in = std::max(use.bytes_in, message.a);
-    use.bytes_out = std::max(use.bytes_out, message.b);
-    use.waited_ns = std::max(use.waited_ns, message.c);
-    return true;
+    return;
   }
   Vgpu& vgpu = vgpus_.at(found->second);
   bool waits = std::find(vgpu.waiting.begin(), vgpu.waiting.end(), worker) != vgpu.waiting.end();
@@ -122,20 +115,17 @@ bool NetDesk::Hear(WorkerId worker, const ControlMessage& message, quota::Ns now
     vgpu.waiting.push_back(worker);
     Give(vgpu, now);
   }
-  return true;
 }
 
 void NetDesk::Give(Vgpu& vgpu, quota::Ns now) {
   while (vgpu.budget && !vgpu.waiting.empty()) {
-    ControlMessage message;
-    message.type = ControlType::kNetBytes;
-    message.a = vgpu.budget->Lend(now);
-    if (message.a == 0) {
+    const uint64_t bytes = vgpu.budget->Lend(now);
+    if (bytes == 0) {
       return;
     }
     WorkerId worker = vgpu.waiting.front();
     vgpu.waiting.pop_front();
-    send_(worker, message);
+    send_(worker, control::NetBytes{.bytes = bytes});
   }
 }
 

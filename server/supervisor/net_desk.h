@@ -8,19 +8,23 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "proto/status.h"
 #include "quota/net_budget.h"
-#include "server/session/control.h"
+#include "server/control/net.h"
 
 namespace farcall::server {
+
+// What workers are told of their budget.
+using NetMessage = std::variant<control::NetLimit, control::NetBytes>;
 
 // Time comes in with every call.
 class NetDesk {
  public:
   using WorkerId = int;  // its control descriptor
-  using Send = std::function<void(WorkerId, const ControlMessage&)>;
+  using Send = std::function<void(WorkerId, const NetMessage&)>;
   static constexpr quota::Ns kNever = INT64_MAX;
 
   // `ceiling`: bytes a second that a vGPU may ask for, and gets if it does not; 0: no bound.
@@ -36,8 +40,9 @@ class NetDesk {
   Status Check(uint64_t bytes_per_s) const { return Judge(bytes_per_s).status(); }
   // Of a running vGPU; 0: what the server allows.   Errors  as Join; kInvalid: no such vGPU
   Status Change(const std::string& vgpu, uint64_t bytes_per_s, quota::Ns now);
-  // kWantNetBytes, kNetUse; false: another message.
-  bool Hear(WorkerId worker, const ControlMessage& message, quota::Ns now);
+  // What workers say. Of one that has not joined nothing is heard.
+  void Hear(WorkerId worker, const control::WantNetBytes& message, quota::Ns now);
+  void Hear(WorkerId worker, const control::NetUse& message, quota::Ns now);
   // What time alone has brought about; call at WakeAt.
   void Tick(quota::Ns now);
   quota::Ns WakeAt(quota::Ns now);
@@ -59,7 +64,6 @@ class NetDesk {
 
   Result<uint64_t> Judge(uint64_t bytes_per_s) const;
   void Give(Vgpu& vgpu, quota::Ns now);
-  void TellLimit(WorkerId worker, bool limited);
 
   const uint64_t ceiling_;
   const Send send_;

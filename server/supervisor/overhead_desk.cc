@@ -43,23 +43,19 @@ void OverheadDesk::Tick(quota::Ns now) {
   ask_at_ = now + kPatience;
 }
 
-void OverheadDesk::Hear(const ControlMessage& message) {
-  bool is_end = message.c != 0;
-  if (message.type != ControlType::kProcessMemory || !waits_) {
-    return;
+void OverheadDesk::Hear(const control::ProcessMemory& part) {
+  if (waits_ && part.device >= 0 && part.device < devices_) {
+    answers_[static_cast<size_t>(part.device)][part.pid] += part.bytes;
   }
-  if (!is_end) {
-    if (message.device >= 0 && message.device < devices_) {
-      answers_[static_cast<size_t>(message.device)][message.a] += message.b;
-    }
-    return;
-  }
-  if (message.id != question_) {
+}
+
+void OverheadDesk::Hear(const control::ProcessMemoryEnd& end) {
+  if (!waits_ || end.id != question_) {
     return;  // it answers one that was given up
   }
   waits_ = false;
   ask_at_ = ask_at_ - kPatience + kEvery;
-  why_unknown_ = message.Text();
+  why_unknown_ = end.why_unknown;
   for (auto& [worker, member] : members_) {
     for (int device = 0; device < devices_; ++device) {
       auto index = static_cast<size_t>(device);

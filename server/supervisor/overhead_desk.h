@@ -14,7 +14,7 @@
 #include "quota/compute_quota.h"
 #include "quota/memory_ledger.h"
 #include "quota/memory_overhead.h"
-#include "server/session/control.h"
+#include "server/control/process_memory.h"
 
 namespace farcall::server {
 
@@ -27,7 +27,7 @@ class OverheadDesk {
     std::function<uint64_t(WorkerId, int device)> own_bytes;
     // Charges its vGPU with as much of it as fits, and has what fits later given back by others.
     std::function<quota::Charge(WorkerId, int device, uint64_t bytes)> charge;
-    // Asks for an answer of kProcessMemory; false: nobody can be asked.
+    // Asks what processes hold; false: nobody can be asked.
     std::function<bool(uint64_t id)> ask;
   };
 
@@ -41,7 +41,9 @@ class OverheadDesk {
 
   // Asks, if it is time to and somebody is there.
   void Tick(quota::Ns now);
-  void Hear(const ControlMessage& message);
+  // The answer, in parts.
+  void Hear(const control::ProcessMemory& part);
+  void Hear(const control::ProcessMemoryEnd& end);
   // The worker is about to learn what it has left on the device: a context is charged as one took
   // here before, until the driver's figure is there, so that what it has left does not jump.
   void Expect(WorkerId worker, int device);

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "proto/handshake.h"
+#include "server/control/memory_file.h"
 #include "server/session/steady_now.h"
 #include "server/supervisor/host_name.h"
 #include "server/worker/uuid_text.h"
@@ -102,10 +103,17 @@ PoolDesk::PoolDesk(Closer& closer, int epoll, PoolOptions options, const DeviceR
       net_ceiling_(net_ceiling),
       ledger_(BytesOf(devices), net_ceiling),
       incarnation_(UnixNanoseconds()),
-      agent_(closer, epoll, kProgram,
-             [this](const ControlMessage& question, const std::vector<int>& descriptors) {
-               Answer(question, descriptors);
-             }) {}
+      agent_(
+          closer, epoll, kProgram,
+          HelperProcess::Answer<control::FromPoolAgent>(
+              [this](const control::FromPoolAgent& message, const std::vector<int>& descriptors) {
+                std::visit(control::Overloaded{[&](const control::PoolBeat& beat) { Report(beat); },
+                                               [&](const control::PoolAnswer& answer) {
+                                                 if (!descriptors.empty())
+                                                   HearPool(answer, descriptors.front());
+                                               }},
+                           message);
+              })) {}
 
 Status PoolDesk::Open(std::vector<std::string> urls) {
   if (!is_in_pool()) return {};
@@ -133,23 +141,14 @@ bool PoolDesk::Hear(int fd) {
   return true;
 }
 
-void PoolDesk::Answer(const ControlMessage& question, const std::vector<int>& descriptors) {
-  if (question.type == ControlType::kPoolBeat) return Report(question);
-  if (question.type == ControlType::kPoolAnswer && descriptors.size() == 1)
-    HearPool(question, descriptors.front());
-}
-
 // What the report says and the moment from which its answer's hold counts are of one instant.
-void PoolDesk::Report(const ControlMessage& question) {
-  ledger_.Beat(question.id, SteadyNow());
+void PoolDesk::Report(const control::PoolBeat& question) {
+  ledger_.Beat(question.beat, SteadyNow());
   std::string text = ReportJson();
   auto bytes = std::as_bytes(std::span(text));
   int file = MakeMemoryFile("farcall-report", {bytes.begin(), bytes.end()});
   if (file < 0) return;  // it asks again
-  ControlMessage answer;
-  answer.type = ControlType::kPoolReport;
-  answer.id = question.id;
-  agent_.Send(answer, {file});
+  agent_.Send(control::PoolReport{.beat = question.beat}, {file});
   close(file);
 }
 
@@ -195,7 +194,7 @@ std::string PoolDesk::ReportJson() {
   return report.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void PoolDesk::HearPool(const ControlMessage& message, int file) {
+void PoolDesk::HearPool(const control::PoolAnswer& message, int file) {
   Result<std::vector<std::byte>> bytes = ReadMemoryFile(file, kMaxAnswerBytes);
   if (!bytes.ok()) return;
   Json answer =
@@ -208,7 +207,7 @@ void PoolDesk::HearPool(const ControlMessage& message, int file) {
       if (grant.is_object()) grants.push_back(GrantOf(grant));
   Placements held_before = PlacementsIn(ledger_);
   Result<std::vector<std::string>> ends = ledger_.Answer(
-      message.id, Number(answer, "number"), Number(answer, "term"), grants, SteadyNow());
+      message.beat, Number(answer, "number"), Number(answer, "term"), grants, SteadyNow());
   // That a report and an answer to the one before it cross is nothing to be told of.
   if (ends.status().code() == Code::kInvalid)
     return spdlog::debug("pool: {}", ends.status().message());
@@ -275,9 +274,7 @@ void PoolDesk::Drain() {
 }
 
 void PoolDesk::Changed() {
-  ControlMessage message;
-  message.type = ControlType::kPoolChanged;
-  agent_.Send(message);
+  agent_.Send(control::PoolChanged{});
 }
 
 void PoolDesk::Tick() {

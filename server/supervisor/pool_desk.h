@@ -12,7 +12,7 @@
 
 #include "proto/lease_token.h"
 #include "quota/claim_ledger.h"
-#include "server/session/control.h"
+#include "server/control/messages.h"
 #include "server/supervisor/device_library.h"
 #include "server/supervisor/helper_process.h"
 #include "transport/channel.h"
@@ -63,9 +63,8 @@ class PoolDesk {
 
  private:
   Status StartAgent();
-  void Answer(const ControlMessage& question, const std::vector<int>& descriptors);
-  void Report(const ControlMessage& question);
-  void HearPool(const ControlMessage& message, int file);
+  void Report(const control::PoolBeat& question);
+  void HearPool(const control::PoolAnswer& message, int file);
   void Changed();
   std::string ReportJson();
 

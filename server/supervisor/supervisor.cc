@@ -25,7 +25,6 @@ namespace {
 constexpr std::chrono::seconds kStopPatience(3);
 constexpr int kTickMilliseconds = 1000;
 constexpr int kRetryMilliseconds = 10;
-constexpr int kNoDevice = -2;        // neither a device nor quota::kHostMemory
 constexpr int kLastMessages = 1024;  // more than a socket's queue has
 
 // A driver counts a GPU's time, a software device the processors'.
@@ -51,17 +50,20 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       leases_(
           static_cast<int>(devices_.report.devices.size()), SettledPolicy(options),
-          [this](int control, const ControlMessage& message) { (void)Tell(control, message); },
+          [this](int control, const LeaseMessage& message) { (void)Tell(control, message); },
           ClockFor(devices_.choice.kind)),
       net_(options.max_net_bytes_per_s,
-           [this](int control, const ControlMessage& message) { (void)Tell(control, message); }),
+           [this](int control, const NetMessage& message) { (void)Tell(control, message); }),
       process_memory_(closer_, epoll_, nullptr,
-                      [this](const ControlMessage& message, const std::vector<int>&) {
-                        HearProcessMemory(message);
-                      }),
+                      HelperProcess::Answer<control::FromProcessMemory>(
+                          [this](const control::FromProcessMemory& message,
+                                 const std::vector<int>&) { HearProcessMemory(message); })),
       users_(options.worker_users),
       cgroups_(options.worker_memory_bytes),
-      desk_(closer_, epoll_, [this](const ControlMessage& question) { AnswerControl(question); }),
+      desk_(closer_, epoll_,
+            [this](const control::FromControlPlane& question) {
+              std::visit([this](const auto& each) { Hear(each); }, question);
+            }),
       pool_(closer_, epoll_, options.pool, devices_.report, options.max_net_bytes_per_s,
             {[this](const std::string& claim, const std::string& why) { EndClaim(claim, why); },
              [this](const quota::ClaimGrant& from, const quota::ClaimGrant& to) {
@@ -141,16 +143,9 @@ void Supervisor::HearSignal(int signal) {
     return;
   }
   stopping_ = true;
-  ControlMessage stop;
-  stop.type = ControlType::kStop;
-  stop.SetText("the server is stopping");
   for (auto& [control, worker] : workers_) {
-    (void)SendControl(control, stop);
+    (void)control::Send(control, control::Stop{.why = "the server is stopping"});
   }
-}
-
-void Supervisor::Send(Worker& worker, const ControlMessage& answer) {
-  (void)Tell(worker.process.control, answer);
 }
 
 int Supervisor::HostDevice(const Worker& worker, int device) const {
@@ -161,24 +156,21 @@ int Supervisor::HostDevice(const Worker& worker, int device) const {
   return known ? worker.devices[static_cast<size_t>(device)] : kNoDevice;
 }
 
-Status Supervisor::Tell(int control, ControlMessage message, int descriptor) {
-  if (auto worker = workers_.find(control); worker != workers_.end()) {
-    const std::vector<int>& devices = worker->second->devices;
-    auto own = std::find(devices.begin(), devices.end(), message.device);
-    if (own != devices.end()) {
-      message.device = static_cast<int>(own - devices.begin());
-    } else if (message.device != quota::kHostMemory) {
-      message.device = kNoDevice;
-    }
+int Supervisor::SessionDevice(int control, int device) const {
+  auto worker = workers_.find(control);
+  if (worker == workers_.end() || device == quota::kHostMemory) {
+    return device;
   }
-  Status sent =
-      descriptor < 0 ? SendControl(control, message) : SendControl(control, message, {descriptor});
-  // One that does not read what it is told is not ours any more.
+  const std::vector<int>& devices = worker->second->devices;
+  auto own = std::find(devices.begin(), devices.end(), device);
+  return own != devices.end() ? static_cast<int>(own - devices.begin()) : kNoDevice;
+}
+
+void Supervisor::KillUnlessTold(int control, const Status& sent) {
   auto worker = workers_.find(control);
   if (!sent.ok() && worker != workers_.end()) {
     KillProcess(worker->second->process);
   }
-  return sent;
 }
 
 void Supervisor::EndClaim(const std::string& claim, const std::string& why) {
@@ -195,10 +187,7 @@ void Supervisor::EndSession(Worker& worker, const std::string& why) {
     return;
   }
   worker.kill_at = Clock::now() + kPatience;
-  ControlMessage stop;
-  stop.type = ControlType::kStop;
-  stop.SetText(why);
-  (void)Tell(worker.process.control, stop);
+  (void)Tell(worker.process.control, control::Stop{.why = why});
 }
 
 bool Supervisor::KillLate() {
@@ -228,9 +217,7 @@ void Supervisor::HearEndOf(int process, int control) {
     return EndWorker(control);
   }
   ForgetClient(*workers_.at(control));
-  ControlMessage message;
-  message.type = ControlType::kClientGone;
-  (void)Tell(control, message);
+  (void)Tell(control, control::ClientGone{});
 }
 
 void Supervisor::ForgetClient(Worker& worker) {

@@ -16,11 +16,12 @@
 #include <vector>
 
 #include "quota/memory_ledger.h"
+#include "server/control/control_socket.h"
+#include "server/control/messages.h"
 #include "server/door/handshake_server.h"
 #include "server/leases/lease_desk.h"
 #include "server/leases/swap_desk.h"
 #include "server/library/library_inventory.h"
-#include "server/session/control.h"
 #include "server/session/steady_now.h"
 #include "server/supervisor/audit.h"
 #include "server/supervisor/closer.h"
@@ -131,9 +132,23 @@ class Supervisor {
   void EndSession(Worker& worker, const std::string& why);
   void EndClaim(const std::string& claim, const std::string& why);
   bool KillLate();  // true: some are still to be
-  // A session counts its own devices from 0.
+  // A session counts its own devices from 0: its numbers are translated in TakeMessage and Tell,
+  // and nowhere else. A device that the other side does not have is kNoDevice.
+  static constexpr int kNoDevice = -2;  // neither a device nor quota::kHostMemory
+  static_assert(control::kHostMemory == quota::kHostMemory);
   int HostDevice(const Worker& worker, int device) const;
-  Status Tell(int control, ControlMessage message, int descriptor = -1);
+  int SessionDevice(int control, int device) const;
+  // One that does not read what it is told is not ours any more.
+  void KillUnlessTold(int control, const Status& sent);
+  // `message`: of the supervisor's to a worker, or a variant of such; devices are the server's.
+  template <typename M>
+  Status Tell(int control, M message, int descriptor = -1) {
+    control::MapDevice(&message, [&](int device) { return SessionDevice(control, device); });
+    Status sent = descriptor < 0 ? control::Send(control, message)
+                                 : control::Send(control, message, {descriptor});
+    KillUnlessTold(control, sent);
+    return sent;
+  }
   Worker* Find(const SessionId& session);
 
   // How devices are shared: supervisor_modes.cc.
@@ -162,9 +177,8 @@ class Supervisor {
   std::unique_ptr<SwapDesk> MakeSwapDesk();
   void JoinSwap(const Worker& worker);
   void NoteMove(const Worker& worker, bool out, uint64_t bytes, quota::Ns took);
-  SwapDesk::Room RoomFor(Worker& worker, const ControlMessage& charge, std::string* why);
+  SwapDesk::Room RoomFor(Worker& worker, const control::Charge& charge, std::string* why);
   int WaitForSwaps(int wait_ms);
-  void ParkVgpu(const ControlMessage& question);
   void RetryParks();
   void PutSwap(const std::vector<const Worker*>& members, nlohmann::json* told) const;
   void PutSwapTotals(nlohmann::json* status) const;
@@ -174,7 +188,7 @@ class Supervisor {
   uint64_t BytesOnDevice(int control, int device) const;
   quota::Charge ChargeOverhead(int control, int device, uint64_t bytes);
   bool AskProcessMemory(uint64_t id);
-  void HearProcessMemory(const ControlMessage& message);
+  void HearProcessMemory(const control::FromProcessMemory& message);
   // Of all sessions of the vGPU: as it is, or what its quota has of it.
   uint64_t OverheadOf(const std::string& vgpu, int device, bool charged) const;
 
@@ -185,23 +199,27 @@ class Supervisor {
   void HearWorker(Worker& worker);
   void Mute(Worker& worker);
   bool Unmute();  // true: some still are
-  void AnswerWorker(Worker& worker, const ControlMessage& message, int* descriptor);
-  void HearEnded(Worker& worker, const ControlMessage& message);
-  void HearSkipped(const ControlMessage& message);
-  void HearCharge(Worker& worker, const ControlMessage& message);
-  void HearOnDevice(Worker& worker, const ControlMessage& message, int* descriptor);
+  // `descriptor`: what came with it; -1 where it was taken.
+  void AnswerWorker(Worker& worker, const control::FromWorker& message, int* descriptor);
+  // What no desk hears. Devices are the server's, and there.
+  void Hear(Worker& worker, const control::Ended& message);
+  void Hear(Worker& worker, const control::Skipped& message);
+  void Hear(Worker& worker, const control::Peak& message);
+  void Hear(Worker& worker, const control::Charge& message);
+  void Hear(Worker& worker, const control::Refund& message);
+  void Hear(Worker& worker, const control::AskUsage& question);
+  void Hear(Worker& worker, const control::Unspent& message);
+  void Hear(Worker& worker, const control::AskProcesses& question);
+  void Hear(Worker& worker, const control::Share& message, int* descriptor);
+  void Hear(Worker& worker, const control::Redeem& message);
+  void Hear(Worker& worker, const control::Drop& message);
   // Asks the other sessions of the worker's vGPU for unspent credit; false if there are none.
-  bool Recall(const Worker& worker, const ControlMessage& charge);
-  bool AnswerCharge(Worker& worker, const ControlMessage& charge, bool is_last_try);
+  bool Recall(const Worker& worker, const control::Charge& charge);
+  bool AnswerCharge(Worker& worker, const control::Charge& charge, bool is_last_try);
   void RetryCharges();
-  void Reply(Worker& worker, ControlMessage answer, int device);
   uint64_t UnspentByOthers(const Worker& worker, int device) const;
   static uint64_t UnspentOf(const Worker& worker, int device);
-  void AnswerShare(Worker& worker, const ControlMessage& message, int* descriptor);
-  void AnswerRedeem(Worker& worker, const ControlMessage& message);
   void DropHolder(const ShareToken& token, int control, bool all);
-  void Send(Worker& worker, const ControlMessage& answer);
-  void ListProcesses(Worker& worker, const ControlMessage& question);
   void ShutOut(Worker& worker, const std::string& why);
   // A process of a worker, or of its client, is gone.
   void HearEndOf(int process, int control);
@@ -209,7 +227,9 @@ class Supervisor {
   void EndWorker(int control);
   void Bury(int control);
   // The control plane (supervisor_status.cc).
-  void AnswerControl(const ControlMessage& question);
+  void Hear(const control::AskStatus& question);
+  void Hear(const control::SetQuota& question);
+  void Hear(const control::Park& question);
   nlohmann::json StatusJson() const;
   nlohmann::json VgpuJson(const std::string& vgpu, const std::vector<const Worker*>& members,
                           const std::vector<quota::VgpuStatus>& compute) const;
@@ -222,7 +242,7 @@ class Supervisor {
     QuotaChange change;
     std::function<void(ChangeOutcome, const std::string& why)> done;
   };
-  QuotaTask TaskOf(const ControlMessage& question);
+  QuotaTask TaskOf(const control::SetQuota& question);
   void Begin(QuotaTask task);
   bool ChangeQuota(const QuotaTask& task, Attempt attempt);
   // True: the memory fits; else `*is_over` says whether that was the last word.
@@ -250,7 +270,7 @@ class Supervisor {
   LeaseDesk leases_;
   NetDesk net_;
   std::unique_ptr<SwapDesk> swap_;          // null: memory stays where it is
-  std::vector<ControlMessage> parks_;       // asked for, under way
+  std::vector<control::Park> parks_;        // asked for, under way
   HelperProcess process_memory_;            // asks NVML
   bool no_process_memory_ = false;          // it cannot be started
   std::unique_ptr<OverheadDesk> overhead_;  // null: a device without any
@@ -264,7 +284,7 @@ class Supervisor {
   static constexpr std::chrono::milliseconds kRecallPatience{500};
   struct WaitingCharge {
     int control = -1;
-    ControlMessage charge;
+    control::Charge charge;
     Clock::time_point until;
   };
   std::vector<WaitingCharge> waiting_charges_;  // for what other sessions give back

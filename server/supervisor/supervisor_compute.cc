@@ -15,9 +15,7 @@ void Supervisor::Engage(int control) {
   if (worker != workers_.end() && !worker->second->mps_group.empty()) {
     return;
   }
-  ControlMessage message;
-  message.type = ControlType::kSharing;
-  (void)SendControl(control, message);
+  (void)control::Send(control, control::Sharing{});
 }
 
 // From the first vGPU on that has a share, a limit or a class, everybody takes leases.
@@ -68,9 +66,10 @@ Status Supervisor::ChangeCompute(const std::string& vgpu, const QuotaChange& cha
     }
   }
   QuotaRequest request;
-  request.share_milli = change.share_milli != ~0u ? change.share_milli : now.share_milli;
-  request.limit_milli = change.limit_milli != ~0u ? change.limit_milli : now.limit_milli;
-  request.priority = change.priority != 0xFF ? change.priority : OnTheWire(now.priority);
+  request.share_milli = change.share_milli.value_or(now.share_milli);
+  request.limit_milli = change.limit_milli.value_or(now.limit_milli);
+  request.priority = static_cast<uint8_t>(
+      change.priority.value_or(static_cast<WirePriority>(OnTheWire(now.priority))));
   FARCALL_TRY(leases_.Change(vgpu, request, SteadyNow()));
   EngageIfShared();
   for (const quota::VgpuStatus& status : leases_.Statuses(SteadyNow())) {

@@ -4,10 +4,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstring>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "proto/printable.h"
 #include "server/supervisor/supervisor.h"
@@ -23,11 +23,11 @@ constexpr std::string_view kOtherKernels = "(others)";
 }  // namespace
 
 Status Supervisor::TakeMessage(Worker& worker) {
-  ControlMessage message;
+  control::FromWorker message;
   int descriptor = -1;
   Status received = TakeFromWorker(worker.process.control, &message, &descriptor);
   if (received.ok()) {
-    message.device = HostDevice(worker, message.device);
+    control::MapDevice(&message, [&](int device) { return HostDevice(worker, device); });
     AnswerWorker(worker, message, &descriptor);
   }
   closer_.Close(descriptor);
@@ -74,83 +74,77 @@ bool Supervisor::Unmute() {
   return some;
 }
 
-void Supervisor::HearEnded(Worker& worker, const ControlMessage& message) {
-  worker.has_ended = true;
-  worker.ended = Printable(message.Text(), kMaxMessageBytes);
-  totals_.bytes_up += message.a;
-  totals_.bytes_down += message.b;
-}
-
-void Supervisor::HearSkipped(const ControlMessage& message) {
-  std::string name = Printable(message.Text(), kMaxMessageBytes);
-  if (totals_.skipped.size() >= kMaxSkippedNames && totals_.skipped.count(name) == 0) {
-    name = kOtherKernels;
-  }
-  auto [entry, is_new] = totals_.skipped.try_emplace(name);
-  entry->second += message.a;
-  if (is_new) {
-    spdlog::warn("kernel {}: {} launches skipped, machine code alone", name, message.a);
-  }
-}
-
-void Supervisor::AnswerWorker(Worker& worker, const ControlMessage& message, int* descriptor) {
+void Supervisor::AnswerWorker(Worker& worker, const control::FromWorker& message, int* descriptor) {
   if (worker.has_ended) {
     return;
   }
   const int control = worker.process.control;
-  switch (message.type) {
-    case ControlType::kEnded:
-      return HearEnded(worker, message);
-    case ControlType::kSkipped:
-      return HearSkipped(message);
-    case ControlType::kRedeem:
-      return AnswerRedeem(worker, message);
-    case ControlType::kDrop:
-      return DropHolder({message.b, message.c}, control, false);
-    default:
-      break;
-  }
   const quota::Ns now = SteadyNow();
-  if (leases_.Hear(control, message, now) || net_.Hear(control, message, now) ||
-      (swap_ != nullptr && swap_->Hear(control, message, now))) {
-    return;
-  }
-  HearOnDevice(worker, message, descriptor);
-}
-
-void Supervisor::HearOnDevice(Worker& worker, const ControlMessage& message, int* descriptor) {
-  const ControlType type = message.type;
-  bool is_host = message.device == quota::kHostMemory &&
-                 (type == ControlType::kCharge || type == ControlType::kRefund);
-  bool known_device =
-      message.device >= 0 && static_cast<size_t>(message.device) < devices_.report.devices.size();
-  if (!known_device && !is_host) {
-    return;
-  }
-  if (type == ControlType::kPeak) {
-    totals_.AddPeak(message.device, message.a);
-  } else if (type == ControlType::kShare) {
-    AnswerShare(worker, message, descriptor);
-  } else if (type == ControlType::kRefund) {
-    worker.charges[message.device].RefundSome(message.a);
-  } else if (type == ControlType::kCharge) {
-    HearCharge(worker, message);
-  } else if (type == ControlType::kAskUsage) {
-    ControlMessage answer;
-    answer.type = ControlType::kUsage;
-    answer.id = message.id;
-    if (overhead_ != nullptr) {
-      overhead_->Expect(worker.process.control, message.device);
+  auto hear = [&](const auto& each) {
+    using M = std::remove_cvref_t<decltype(each)>;
+    if constexpr (control::NamesDevice<M>) {
+      if (each.device == kNoDevice) return;
     }
-    Reply(worker, answer, message.device);
-  } else if (type == ControlType::kUnspent) {
-    worker.unspent[message.device] = message.a;
-  } else if (type == ControlType::kAskProcesses) {
-    ListProcesses(worker, message);
+    if constexpr (requires { leases_.Hear(control, each, now); }) {
+      leases_.Hear(control, each, now);
+    } else if constexpr (requires { net_.Hear(control, each, now); }) {
+      net_.Hear(control, each, now);
+    } else if constexpr (requires { swap_->Hear(control, each, now); }) {
+      if (swap_ != nullptr) swap_->Hear(control, each, now);
+    } else if constexpr (M::kCarries != control::Carries::kNothing) {
+      Hear(worker, each, descriptor);
+    } else {
+      Hear(worker, each);
+    }
+  };
+  std::visit(hear, message);
+}
+
+void Supervisor::Hear(Worker& worker, const control::Ended& message) {
+  worker.has_ended = true;
+  worker.ended = Printable(message.why.str(), kMaxMessageBytes);
+  totals_.bytes_up += message.received_bytes;
+  totals_.bytes_down += message.sent_bytes;
+}
+
+void Supervisor::Hear(Worker&, const control::Skipped& message) {
+  std::string name = Printable(message.kernel.str(), kMaxMessageBytes);
+  if (totals_.skipped.size() >= kMaxSkippedNames && totals_.skipped.count(name) == 0) {
+    name = kOtherKernels;
+  }
+  auto [entry, is_new] = totals_.skipped.try_emplace(name);
+  entry->second += message.launches;
+  if (is_new) {
+    spdlog::warn("kernel {}: {} launches skipped, machine code alone", name, message.launches);
   }
 }
 
-void Supervisor::HearCharge(Worker& worker, const ControlMessage& message) {
+void Supervisor::Hear(Worker&, const control::Peak& message) {
+  totals_.AddPeak(message.device, message.bytes);
+}
+
+void Supervisor::Hear(Worker& worker, const control::Refund& message) {
+  worker.charges[message.device].RefundSome(message.bytes);
+}
+
+void Supervisor::Hear(Worker& worker, const control::AskUsage& question) {
+  const int control = worker.process.control;
+  if (overhead_ != nullptr) {
+    overhead_->Expect(control, question.device);
+  }
+  const quota::Usage usage = ledger_.usage(worker.vgpu, question.device);
+  (void)Tell(control,
+             control::Usage{.id = question.id,
+                            .unspent_by_others_bytes = UnspentByOthers(worker, question.device),
+                            .charged_bytes = usage.charged_bytes,
+                            .quota_bytes = usage.quota_bytes});
+}
+
+void Supervisor::Hear(Worker& worker, const control::Unspent& message) {
+  worker.unspent[message.device] = message.bytes;
+}
+
+void Supervisor::Hear(Worker& worker, const control::Charge& message) {
   const int control = worker.process.control;
   auto waiting = std::count_if(waiting_charges_.begin(), waiting_charges_.end(),
                                [control](const auto& charge) { return charge.control == control; });
@@ -168,10 +162,8 @@ void Supervisor::HearCharge(Worker& worker, const ControlMessage& message) {
 }
 
 // A pid means something on its own host only.
-void Supervisor::ListProcesses(Worker& worker, const ControlMessage& question) {
-  ControlMessage answer;
-  answer.type = ControlType::kProcesses;
-  answer.id = question.id;
+void Supervisor::Hear(Worker& worker, const control::AskProcesses& question) {
+  control::Processes answer{.id = question.id};
   for (auto& [control, other] : workers_) {
     auto charge = other->charges.find(question.device);
     uint64_t bytes = charge == other->charges.end() ? 0 : charge->second.bytes();
@@ -179,20 +171,17 @@ void Supervisor::ListProcesses(Worker& worker, const ControlMessage& question) {
     if (other->vgpu != worker.vgpu || other->told_host != worker.told_host || bytes == 0) {
       continue;
     }
-    if (answer.a++ >= question.a && answer.b < kProcessesPerMessage) {
+    if (answer.total++ >= question.known && answer.some.items.size() < answer.some.kMaxSize) {
       // Of its own unspent credit, the asker's client knows more.
       uint64_t unspent = other.get() == &worker ? 0 : UnspentOf(*other, question.device);
-      ControlProcess entry{other->client_pid, bytes - unspent};
-      std::memcpy(answer.text + answer.b++ * sizeof(entry), &entry, sizeof(entry));
+      answer.some.items.push_back({other->client_pid, bytes - unspent});
     }
   }
-  Send(worker, answer);
+  (void)Tell(worker.process.control, answer);
 }
 
-bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool is_last_try) {
-  ControlMessage answer;
-  answer.type = ControlType::kChargeReply;
-  answer.id = charge.id;
+bool Supervisor::AnswerCharge(Worker& worker, const control::Charge& charge, bool is_last_try) {
+  control::ChargeReply answer{.id = charge.id};
   std::string why;
   if (overhead_ != nullptr) {
     overhead_->Expect(worker.process.control, charge.device);
@@ -203,13 +192,13 @@ bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool
   }
   Result<quota::Charge> reserved = room == SwapDesk::Room::kNever
                                        ? Result<quota::Charge>(Status(Code::kQuotaExceeded, why))
-                                       : ledger_.Reserve(worker.vgpu, charge.device, charge.a);
+                                       : ledger_.Reserve(worker.vgpu, charge.device, charge.bytes);
   if (reserved.ok()) {
     worker.charges[charge.device].Merge(std::move(*reserved));
     if (charge.device != quota::kHostMemory) {
       totals_.NoteCharged(charge.device, ledger_.charged_on_device(charge.device));
     }
-    answer.a = 1;
+    answer.is_granted = true;
   } else {
     if (!is_last_try && room == SwapDesk::Room::kThere) {
       return false;
@@ -217,24 +206,17 @@ bool Supervisor::AnswerCharge(Worker& worker, const ControlMessage& charge, bool
     uint64_t overhead = OverheadOf(worker.vgpu, charge.device, true);
     why = reserved.status().message();
     why += overhead == 0 ? "" : "; " + std::to_string(overhead) + " are contexts and machine code";
-    answer.SetText(why);
+    answer.why = why;
     if (std::has_single_bit(++worker.refusals)) {  // the 1st, 2nd, 4th ...
       spdlog::info("{}: {}{}", worker.who, why,
                    worker.refusals == 1 ? "" : fmt::format(" ({} times)", worker.refusals));
     }
   }
-  Reply(worker, answer, charge.device);
+  const quota::Usage usage = ledger_.usage(worker.vgpu, charge.device);
+  answer.charged_bytes = usage.charged_bytes;
+  answer.quota_bytes = usage.quota_bytes;
+  (void)Tell(worker.process.control, answer);
   return true;
-}
-
-void Supervisor::Reply(Worker& worker, ControlMessage answer, int device) {
-  quota::Usage usage = ledger_.usage(worker.vgpu, device);
-  answer.b = usage.charged_bytes;
-  if (answer.type == ControlType::kUsage) {
-    answer.a = UnspentByOthers(worker, device);
-  }
-  answer.c = usage.quota_bytes;
-  Send(worker, answer);
 }
 
 uint64_t Supervisor::UnspentByOthers(const Worker& worker, int device) const {
@@ -256,7 +238,7 @@ uint64_t Supervisor::UnspentOf(const Worker& worker, int device) {
   return std::min(unspent->second, charge->second.bytes());  // no more than it can give back
 }
 
-bool Supervisor::Recall(const Worker& worker, const ControlMessage& charge) {
+bool Supervisor::Recall(const Worker& worker, const control::Charge& charge) {
   if (!RecallFrom(worker.vgpu, charge.device, &worker)) return false;
   waiting_charges_.push_back({worker.process.control, charge, Clock::now() + kRecallPatience});
   return true;
@@ -265,10 +247,7 @@ bool Supervisor::Recall(const Worker& worker, const ControlMessage& charge) {
 // All of it: memory goes back by whole chunks, and no number of bytes says how many of these are
 // whole.
 bool Supervisor::RecallFrom(const std::string& vgpu, int device, const Worker* but_not) {
-  ControlMessage recall;
-  recall.type = ControlType::kRecallCredit;
-  recall.device = device;
-  recall.a = ~0ull >> 1;
+  const control::RecallCredit recall{.device = device, .bytes = ~0ull >> 1};
   bool asked = false;
   for (auto& [control, other] : workers_) {
     if (other.get() == but_not || other->vgpu != vgpu || other->charges[device].bytes() == 0) {

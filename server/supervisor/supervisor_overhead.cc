@@ -91,16 +91,13 @@ bool Supervisor::AskProcessMemory(uint64_t id) {
       return false;
     }
   }
-  ControlMessage question;
-  question.type = ControlType::kAskProcessMemory;
-  question.id = id;
-  process_memory_.Send(question);
+  process_memory_.Send(control::AskProcessMemory{.id = id});
   return true;
 }
 
-void Supervisor::HearProcessMemory(const ControlMessage& message) {
+void Supervisor::HearProcessMemory(const control::FromProcessMemory& message) {
   const std::string known = overhead_->why_unknown();
-  overhead_->Hear(message);
+  std::visit([this](const auto& each) { overhead_->Hear(each); }, message);
   if (overhead_->why_unknown() != known && !overhead_->why_unknown().empty()) {
     spdlog::info("what sessions take beside their allocations is not known: {}",
                  overhead_->why_unknown());

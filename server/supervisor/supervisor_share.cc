@@ -37,57 +37,55 @@ ShareToken NewToken() {
 
 }  // namespace
 
-void Supervisor::AnswerShare(Worker& worker, const ControlMessage& message, int* descriptor) {
-  ControlMessage answer;
-  answer.type = ControlType::kShareReply;
-  answer.id = message.id;
+void Supervisor::Hear(Worker& worker, const control::Share& message, int* descriptor) {
+  control::ShareReply answer{.id = message.id};
   int control = worker.process.control;
   const size_t most = MaxSharedPerVgpu();
   if (*descriptor < 0) {
-    answer.SetText("the server has no descriptor left to share memory with");
+    answer.why = "the server has no descriptor left to share memory with";
   } else if (auto own = shared_by_.find(worker.vgpu);
              own != shared_by_.end() && own->second >= most) {
-    answer.SetText("a vGPU may share " + std::to_string(most) +
-                   " pieces of memory and events");
+    answer.why = "a vGPU may share " + std::to_string(most) + " pieces of memory and events";
   } else if (shared_.size() >= kMostVgpusFull * most) {
-    answer.SetText("the server's sessions share as many pieces of memory and events as it has " +
-                   std::string("descriptors for"));
+    answer.why =
+        "the server's sessions share as many pieces of memory and events as it has descriptors for";
   } else if (auto charge = worker.charges.find(message.device);
-             message.a > (charge == worker.charges.end() ? 0 : charge->second.bytes())) {
-    answer.SetText("what is to be shared was not charged");
+             message.bytes > (charge == worker.charges.end() ? 0 : charge->second.bytes())) {
+    answer.why = "what is to be shared was not charged";
   } else {
     ShareToken token = NewToken();
     SharedObject& object = shared_[token];
     object.vgpu = worker.vgpu;
     object.device = message.device;
     object.descriptor = std::exchange(*descriptor, -1);
-    object.charge = worker.charges[message.device].Split(message.a);
-    object.bytes = message.a;
+    object.charge = worker.charges[message.device].Split(message.bytes);
+    object.bytes = message.bytes;
     object.holders[control] = 1;
     ++shared_by_[worker.vgpu];
-    answer.a = 1;
-    answer.b = token.high;
-    answer.c = token.low;
+    answer.is_shared = true;
+    answer.token = token;
   }
-  Send(worker, answer);
+  (void)Tell(control, answer);
 }
 
-void Supervisor::AnswerRedeem(Worker& worker, const ControlMessage& message) {
-  ControlMessage answer;
-  answer.type = ControlType::kRedeemReply;
-  answer.id = message.id;
-  auto found = shared_.find({message.b, message.c});
+void Supervisor::Hear(Worker& worker, const control::Redeem& message) {
+  control::RedeemReply answer{.id = message.id};
+  auto found = shared_.find(message.token);
   if (found == shared_.end() || found->second.vgpu != worker.vgpu) {
-    answer.SetText("nothing is shared under this handle in this vGPU");
-    Send(worker, answer);
+    answer.why = "nothing is shared under this handle in this vGPU";
+    (void)Tell(worker.process.control, answer);
   } else {
     SharedObject& object = found->second;
     ++object.holders[worker.process.control];
-    answer.a = 1;
+    answer.is_there = true;
     answer.device = object.device;
-    answer.b = object.bytes;
+    answer.bytes = object.bytes;
     (void)Tell(worker.process.control, answer, object.descriptor);
   }
+}
+
+void Supervisor::Hear(Worker& worker, const control::Drop& message) {
+  DropHolder(message.token, worker.process.control, false);
 }
 
 void Supervisor::DropHolder(const ShareToken& token, int control, bool all) {

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "server/control/memory_file.h"
 #include "server/supervisor/control_path.h"
 #include "server/supervisor/host_name.h"
 #include "server/supervisor/supervisor.h"
@@ -155,18 +155,16 @@ Json Supervisor::AuditFields(const Worker& worker) const {
   return fields;
 }
 
-void Supervisor::AnswerControl(const ControlMessage& question) {
-  if (question.type == ControlType::kSetQuota) return Begin(TaskOf(question));
-  if (question.type == ControlType::kPark) return ParkVgpu(question);
-  if (question.type != ControlType::kAskStatus) return;
+void Supervisor::Hear(const control::SetQuota& question) {
+  Begin(TaskOf(question));
+}
+
+void Supervisor::Hear(const control::AskStatus& question) {
   std::string text = Dump(StatusJson());
   auto bytes = std::as_bytes(std::span(text));
   int file = MakeMemoryFile("farcall-status", {bytes.begin(), bytes.end()});
   if (file < 0) return;  // it asks again, or gives up
-  ControlMessage answer;
-  answer.type = ControlType::kStatus;
-  answer.id = question.id;
-  desk_.Send(answer, file);
+  desk_.Send({.id = question.id}, file);
   close(file);
 }
 
@@ -183,20 +181,15 @@ void Supervisor::RetryChanges() {
       waiting_changes_.push_back(std::move(change));
 }
 
-Supervisor::QuotaTask Supervisor::TaskOf(const ControlMessage& question) {
+Supervisor::QuotaTask Supervisor::TaskOf(const control::SetQuota& question) {
   QuotaTask task;
-  task.name = question.Text();
+  task.name = question.vgpu;
   task.vgpu = VgpuById(task.name);
   for (size_t i = 0; i < devices_.report.devices.size(); ++i)
     task.devices.push_back(static_cast<int>(i));
-  task.change = QuotaChange::Of(question);
+  task.change = question.change;
   task.done = [this, id = question.id](ChangeOutcome outcome, const std::string& why) {
-    ControlMessage answer;
-    answer.type = ControlType::kSetQuotaReply;
-    answer.id = id;
-    answer.a = static_cast<uint64_t>(outcome);
-    answer.SetText(why);
-    desk_.Send(answer);
+    desk_.Send({.id = id, .outcome = outcome, .why = why});
   };
   return task;
 }
@@ -210,7 +203,7 @@ void Supervisor::ChangeClaim(const quota::ClaimGrant& from, const quota::ClaimGr
   if (to.memory_bytes != from.memory_bytes) task.change.memory_bytes = to.memory_bytes;
   if (to.share_milli != from.share_milli) task.change.share_milli = to.share_milli;
   if (to.limit_milli != from.limit_milli) task.change.limit_milli = to.limit_milli;
-  if (to.priority != from.priority) task.change.priority = to.priority;
+  if (to.priority != from.priority) task.change.priority = static_cast<WirePriority>(to.priority);
   if (to.net_bytes_per_s != from.net_bytes_per_s) task.change.net_bytes_per_s = to.net_bytes_per_s;
   task.done = [this, claim = to.claim, quota = to.quota](ChangeOutcome outcome,
                                                          const std::string& why) {
@@ -227,22 +220,23 @@ void Supervisor::Begin(QuotaTask task) {
 bool Supervisor::FitsMemory(const QuotaTask& task, Attempt attempt, bool* is_over) {
   const QuotaChange& change = task.change;
   *is_over = true;
-  if (change.memory_bytes == QuotaChange::kUnchanged) return true;
+  if (!change.memory_bytes) return true;
+  const uint64_t asked = *change.memory_bytes;
   for (int device : task.devices) {
-    uint64_t ceiling = task.is_claims ? change.memory_bytes : CeilingOf(device);
-    if (change.memory_bytes == 0 || change.memory_bytes > ceiling) {
-      task.done(ChangeOutcome::kInvalid, "memory " + std::to_string(change.memory_bytes) +
-                                             ": device " + std::to_string(device) + " takes 1 to " +
+    uint64_t ceiling = task.is_claims ? asked : CeilingOf(device);
+    if (asked == 0 || asked > ceiling) {
+      task.done(ChangeOutcome::kInvalid, "memory " + std::to_string(asked) + ": device " +
+                                             std::to_string(device) + " takes 1 to " +
                                              std::to_string(ceiling) + " bytes");
       return false;
     }
     uint64_t charged = ledger_.usage(task.vgpu, device).charged_bytes;
-    if (charged <= change.memory_bytes) continue;
+    if (charged <= asked) continue;
     *is_over = attempt == Attempt::kLast;
     if (*is_over)
-      task.done(ChangeOutcome::kRefused, "memory " + std::to_string(change.memory_bytes) +
-                                             ": it holds " + std::to_string(charged) +
-                                             " bytes of device " + std::to_string(device));
+      task.done(ChangeOutcome::kRefused, "memory " + std::to_string(asked) + ": it holds " +
+                                             std::to_string(charged) + " bytes of device " +
+                                             std::to_string(device));
     if (attempt == Attempt::kFirst) RecallFrom(task.vgpu, device, nullptr);
     return false;
   }
@@ -269,31 +263,28 @@ bool Supervisor::ChangeQuota(const QuotaTask& task, Attempt attempt) {
     return end(why.code() == Code::kInvalid ? ChangeOutcome::kInvalid : ChangeOutcome::kRefused,
                why.message());
   };
-  bool changes_net = change.net_bytes_per_s != QuotaChange::kNetUnchanged;
-  if (changes_net) {  // all or nothing: what the other changes meet is not known yet
-    Status allowed = net_.Check(change.net_bytes_per_s);
+  if (change.net_bytes_per_s) {  // all or nothing: what the other changes meet is not known yet
+    Status allowed = net_.Check(*change.net_bytes_per_s);
     if (!allowed.ok()) return refuse_for(allowed);
   }
   if (change.ChangesCompute()) {
     Status changed = ChangeCompute(task.vgpu, change);
     if (!changed.ok()) return refuse_for(changed);
   }
-  if (changes_net) (void)net_.Change(task.vgpu, change.net_bytes_per_s, SteadyNow());
-  if (change.memory_bytes != QuotaChange::kUnchanged)
-    for (int device : task.devices) (void)ledger_.SetQuota(task.vgpu, device, change.memory_bytes);
+  if (change.net_bytes_per_s) (void)net_.Change(task.vgpu, *change.net_bytes_per_s, SteadyNow());
+  if (change.memory_bytes)
+    for (int device : task.devices) (void)ledger_.SetQuota(task.vgpu, device, *change.memory_bytes);
   NoteChange(task.name, change);
   return end(ChangeOutcome::kDone, "");
 }
 
 void Supervisor::NoteChange(std::string_view id, const QuotaChange& change) {
-  constexpr std::array<const char*, 3> kClasses = {"normal", "high", "low"};  // as on the wire
   Json fields = {{"vgpu", id}};
-  if (change.memory_bytes != QuotaChange::kUnchanged) fields["memory_bytes"] = change.memory_bytes;
-  if (change.share_milli != ~0u) fields["share_milli"] = change.share_milli;
-  if (change.limit_milli != ~0u) fields["limit_milli"] = change.limit_milli;
-  if (change.net_bytes_per_s != QuotaChange::kNetUnchanged)
-    fields["net_bytes_per_s"] = change.net_bytes_per_s;
-  if (change.priority < kClasses.size()) fields["priority"] = kClasses[change.priority];
+  if (change.memory_bytes) fields["memory_bytes"] = *change.memory_bytes;
+  if (change.share_milli) fields["share_milli"] = *change.share_milli;
+  if (change.limit_milli) fields["limit_milli"] = *change.limit_milli;
+  if (change.net_bytes_per_s) fields["net_bytes_per_s"] = *change.net_bytes_per_s;
+  if (change.priority) fields["priority"] = PriorityName(static_cast<uint8_t>(*change.priority));
   spdlog::info("quota set: {}", Dump(fields));
   audit_.Note("quota_set", std::move(fields));
 }

@@ -69,7 +69,7 @@ std::unique_ptr<SwapDesk> Supervisor::MakeSwapDesk() {
     return worker == workers_.end() ? 0 : ledger_.usage(worker->second->vgpu, device).free_bytes();
   };
   SwapDesk::Hooks hooks;
-  hooks.send = [this](int control, const ControlMessage& message) { (void)Tell(control, message); };
+  hooks.send = [this](int control, const SwapMessage& message) { (void)Tell(control, message); };
   hooks.end = [this](int control, const std::string& why) {
     EndSession(*workers_.at(control), why);
   };
@@ -87,16 +87,17 @@ void Supervisor::NoteMove(const Worker& worker, bool out, uint64_t bytes, quota:
   audit_.Note(out ? "swapped_out" : "swapped_in", std::move(fields));
 }
 
-SwapDesk::Room Supervisor::RoomFor(Worker& worker, const ControlMessage& charge, std::string* why) {
+SwapDesk::Room Supervisor::RoomFor(Worker& worker, const control::Charge& charge,
+                                   std::string* why) {
   bool is_swapped = swap_ != nullptr && charge.device != quota::kHostMemory;
   if (!is_swapped) {
     return SwapDesk::Room::kThere;
   }
-  if (ledger_.usage(worker.vgpu, charge.device).free_bytes() < charge.a) {
+  if (ledger_.usage(worker.vgpu, charge.device).free_bytes() < charge.bytes) {
     swap_->Withdraw(worker.process.control);
     return SwapDesk::Room::kThere;  // the quota refuses it
   }
-  return swap_->Ask(worker.process.control, charge.device, charge.a, SteadyNow(), why);
+  return swap_->Ask(worker.process.control, charge.device, charge.bytes, SteadyNow(), why);
 }
 
 void Supervisor::JoinSwap(const Worker& worker) {
@@ -125,19 +126,14 @@ int Supervisor::WaitForSwaps(int wait_ms) {
   return static_cast<int>(std::clamp<quota::Ns>(until_ms, 0, wait_ms));
 }
 
-void Supervisor::ParkVgpu(const ControlMessage& question) {
-  std::string vgpu = VgpuById(question.Text());
+void Supervisor::Hear(const control::Park& question) {
+  std::string vgpu = VgpuById(question.vgpu.str());
   auto refuse = [&](ChangeOutcome outcome, const std::string& why) {
-    ControlMessage answer;
-    answer.type = ControlType::kSetQuotaReply;
-    answer.id = question.id;
-    answer.a = static_cast<uint64_t>(outcome);
-    answer.SetText(why);
-    desk_.Send(answer);
+    desk_.Send({.id = question.id, .outcome = outcome, .why = why});
   };
   if (vgpu.empty()) {
     return refuse(ChangeOutcome::kNoSuchVgpu,
-                  "no vGPU is named '" + std::string(question.Text()) + "'; farcall ps lists them");
+                  "no vGPU is named '" + question.vgpu.str() + "'; farcall ps lists them");
   }
   if (swap_ == nullptr) {
     return refuse(ChangeOutcome::kRefused,
@@ -151,19 +147,17 @@ void Supervisor::ParkVgpu(const ControlMessage& question) {
 }
 
 void Supervisor::RetryParks() {
-  std::erase_if(parks_, [this](const ControlMessage& question) {
-    SwapDesk::Parked parked = swap_->ParkedYet(VgpuById(question.Text()));
+  std::erase_if(parks_, [this](const control::Park& question) {
+    SwapDesk::Parked parked = swap_->ParkedYet(VgpuById(question.vgpu.str()));
     if (parked == SwapDesk::Parked::kPending) {
       return false;
     }
-    ControlMessage answer;
-    answer.type = ControlType::kSetQuotaReply;
-    answer.id = question.id;
+    control::QuotaReply answer{.id = question.id};
     if (parked == SwapDesk::Parked::kStayed) {
-      answer.a = static_cast<uint64_t>(ChangeOutcome::kRefused);
-      answer.SetText("it stays: its work did not end in time");
+      answer.outcome = ChangeOutcome::kRefused;
+      answer.why = "it stays: its work did not end in time";
     } else {
-      audit_.Note("parked", {{"vgpu", std::string(question.Text())}});
+      audit_.Note("parked", {{"vgpu", question.vgpu.str()}});
     }
     desk_.Send(answer);
     return true;

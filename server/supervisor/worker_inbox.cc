@@ -8,10 +8,13 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "server/control/control_socket.h"
 
 namespace farcall::server {
 
@@ -21,36 +24,6 @@ constexpr unsigned kNvidiaMajor = 195;     // nvidiactl, nvidia0 ...
 constexpr long kDmaBufMagic = 0x444d4142;  // linux/magic.h of newer kernels has it
 constexpr size_t kMostDescriptors = 253;   // SCM_MAX_FD: what one message can carry
 
-bool IsOfWorker(ControlType type) {
-  switch (type) {
-    case ControlType::kCharge:
-    case ControlType::kRefund:
-    case ControlType::kAskUsage:
-    case ControlType::kAskProcesses:
-    case ControlType::kUnspent:
-    case ControlType::kPeak:
-    case ControlType::kSkipped:
-    case ControlType::kEnded:
-    case ControlType::kShare:
-    case ControlType::kRedeem:
-    case ControlType::kDrop:
-    case ControlType::kWantLease:
-    case ControlType::kLeaseUse:
-    case ControlType::kLeaseRuns:
-    case ControlType::kLeaseDone:
-    case ControlType::kWantNetBytes:
-    case ControlType::kNetUse:
-    case ControlType::kIdle:
-    case ControlType::kWantIn:
-    case ControlType::kMoved:
-    case ControlType::kSwapDone:
-    case ControlType::kDeviceFull:
-      return true;
-    default:
-      return false;
-  }
-}
-
 struct Taken {
   ssize_t bytes = 0;
   bool has_descriptors = false;
@@ -59,8 +32,8 @@ struct Taken {
 
 // `room`: for so many descriptors. What has no room is closed by the kernel: only the copies that
 // MSG_PEEK makes may be dropped so.
-Taken Receive(int control, int flags, ControlMessage* message, size_t room) {
-  iovec part{message, sizeof(*message)};
+Taken Receive(int control, int flags, control::Packet* packet, size_t room) {
+  iovec part{packet->room.data(), packet->room.size()};
   alignas(cmsghdr) char rights[CMSG_SPACE(sizeof(int) * kMostDescriptors)];
   msghdr header{};
   header.msg_iov = &part;
@@ -72,19 +45,33 @@ Taken Receive(int control, int flags, ControlMessage* message, size_t room) {
     taken.bytes = recvmsg(control, &header, flags | MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
   } while (taken.bytes < 0 && errno == EINTR);
   if (taken.bytes < 0) return taken;
+  packet->size = std::min(static_cast<size_t>(taken.bytes), packet->room.size());
   taken.has_descriptors = (header.msg_flags & MSG_CTRUNC) != 0;
-  if (room != 0) taken.descriptors = ReceivedDescriptors(&header);
+  if (room != 0) taken.descriptors = control::ReceivedDescriptors(&header);
   taken.has_descriptors = taken.has_descriptors || !taken.descriptors.empty();
   return taken;
 }
 
 // Looks at copies, which are not the last of their kind: closing them waits for nothing.
 bool CarriesOneMemory(int control) {
-  ControlMessage message;
-  Taken copies = Receive(control, MSG_PEEK, &message, kMostDescriptors);
+  control::Packet packet;
+  Taken copies = Receive(control, MSG_PEEK, &packet, kMostDescriptors);
   const bool fits = copies.descriptors.size() == 1 && IsMemoryDescriptor(copies.descriptors[0]);
   for (int fd : copies.descriptors) close(fd);
   return fits;
+}
+
+bool MayCarryThem(int control, control::Carries carries) {
+  switch (carries) {
+    case control::Carries::kMemory:
+    case control::Carries::kMemoryFile:
+      return CarriesOneMemory(control);
+    case control::Carries::kNothing:
+    case control::Carries::kSocket:  // a worker has none for us
+    case control::Carries::kSocketAndMemoryFile:
+      return false;
+  }
+  return false;
 }
 
 }  // namespace
@@ -100,29 +87,32 @@ bool IsMemoryDescriptor(int fd) {
          (system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC);
 }
 
-Status TakeFromWorker(int control, ControlMessage* message, int* descriptor) {
+Status TakeFromWorker(int control, control::FromWorker* message, int* descriptor) {
   *descriptor = -1;
-  Taken seen = Receive(control, MSG_PEEK, message, 0);
+  control::Packet packet;
+  Taken seen = Receive(control, MSG_PEEK, &packet, 0);
   if (seen.bytes < 0 && errno == EAGAIN) {
     return {Code::kTimeout, "control socket: nothing there"};
   }
   if (seen.bytes <= 0) {
     return {Code::kDisconnected, "control socket: the peer is gone"};
   }
-  if (seen.bytes != static_cast<ssize_t>(sizeof(*message)) || !IsOfWorker(message->type)) {
-    return {Code::kMalformed, "it sent " + std::to_string(seen.bytes) + " bytes, type " +
-                                  std::to_string(static_cast<uint32_t>(message->type)) +
-                                  ": not a message of a worker"};
+  control::FromWorker read;
+  Status decoded = static_cast<size_t>(seen.bytes) > packet.room.size()
+                       ? Status(Code::kMalformed, "longer than any message")
+                       : control::Decode(packet.bytes(), &read);
+  if (!decoded.ok()) {
+    return {Code::kMalformed, "it sent " + std::to_string(seen.bytes) + " bytes, " +
+                                  decoded.message() + ": not a message of a worker"};
   }
-  const bool shares = message->type == ControlType::kShare;
-  if (seen.has_descriptors && (!shares || !CarriesOneMemory(control))) {
+  if (seen.has_descriptors && !MayCarryThem(control, control::CarriesOf(read))) {
     return {Code::kMalformed, "it sent descriptors that a message of type " +
-                                  std::to_string(static_cast<uint32_t>(message->type)) +
+                                  std::to_string(static_cast<unsigned>(control::TypeOf(read))) +
                                   " may not carry"};
   }
-  Taken taken = Receive(control, 0, message, seen.has_descriptors ? 1 : 0);
+  Taken taken = Receive(control, 0, &packet, seen.has_descriptors ? 1 : 0);
   if (!taken.descriptors.empty()) *descriptor = taken.descriptors[0];
-  message->text[sizeof(message->text) - 1] = 0;
+  *message = std::move(read);
   return {};
 }
 

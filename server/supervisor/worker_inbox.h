@@ -5,7 +5,8 @@
 
 #include <chrono>
 
-#include "server/session/control.h"
+#include "proto/status.h"
+#include "server/control/messages.h"
 
 namespace farcall::server {
 
@@ -13,7 +14,7 @@ namespace farcall::server {
 //   Errors  kTimeout (nothing there), kDisconnected,
 //           kMalformed (not a message of a worker's, or with descriptors that it may not carry; it
 //           stays in the queue, so that what comes with it is closed with the socket: Closer)
-Status TakeFromWorker(int control, ControlMessage* message, int* descriptor);
+Status TakeFromWorker(int control, control::FromWorker* message, int* descriptor);
 
 // Whether the descriptor is of a kind that sessions share: memory without a name, a dma-buf, or one
 // of NVIDIA's devices. Closing any of these does not wait.

@@ -5,35 +5,37 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
+#include <variant>
+
+#include "server/control/control_socket.h"
 
 namespace farcall::server {
 
 ControlClient::ControlClient(int fd) : fd_(fd) {
   use().OnUnspent([fd](int device, uint64_t bytes) {
-    ControlMessage message;
-    message.type = ControlType::kUnspent;
-    message.device = device;
-    message.a = bytes;
-    (void)SendToSupervisor(fd, message);
+    (void)control::SendToSupervisor(fd, control::Unspent{.device = device, .bytes = bytes});
   });
 }
 
-Status ControlClient::Ask(ControlMessage question, ControlMessage* answer, int send,
-                          int* received) {
+template <typename Question>
+Result<typename Question::Reply> ControlClient::Ask(Question question, int send, int* received) {
+  if (received != nullptr) {
+    *received = -1;
+  }
   std::unique_lock lock(mutex_);
   question.id = ++last_id_;
   auto place = waiting_.emplace(question.id, Waiting()).first;
   lock.unlock();  // who takes answers in is not held up
-  Status sent =
-      send < 0 ? SendToSupervisor(fd_, question) : SendToSupervisor(fd_, question, {send});
+  Status sent = send < 0 ? control::SendToSupervisor(fd_, question)
+                         : control::SendToSupervisor(fd_, question, {send});
   lock.lock();
   if (!sent.ok()) {
     waiting_.erase(place);
     return sent;
   }
-  answered_.wait(lock, [&] { return ended_ || place->second.answer.type != ControlType::kNone; });
-  *answer = place->second.answer;
+  answered_.wait(lock, [&] { return ended_ || place->second.answer; });
+  std::optional<control::ToWorker> answer = std::move(place->second.answer);
   int descriptor = place->second.descriptor;
   waiting_.erase(place);
   if (received != nullptr) {
@@ -41,127 +43,113 @@ Status ControlClient::Ask(ControlMessage question, ControlMessage* answer, int s
   } else if (descriptor >= 0) {
     close(descriptor);
   }
-  if (answer->type == ControlType::kNone) {
-    return {Code::kDisconnected, "the server is gone"};
+  if (!answer) {
+    return Status(Code::kDisconnected, "the server is gone");
   }
-  return {};
+  auto* reply = std::get_if<typename Question::Reply>(&*answer);
+  if (reply == nullptr) {
+    return Status(Code::kInternal, "the server answered another question");
+  }
+  return std::move(*reply);
 }
 
 Status ControlClient::Charge(int device, uint64_t bytes) {
-  ControlMessage question, answer;
-  question.type = ControlType::kCharge;
-  question.device = device;
-  question.a = bytes;
   waiting_charges_.fetch_add(1);  // TakeAnswer takes it off: what follows the answer counts as work
-  Status asked = Ask(question, &answer);
-  if (!asked.ok()) {
+  auto answer = Ask(control::Charge{.device = device, .bytes = bytes});
+  if (!answer.ok()) {
     waiting_charges_.fetch_sub(1);
-    return asked;
+    return answer.status();
   }
-  if (answer.a == 1) {
+  if (answer->is_granted) {
     use().Charged(device, static_cast<int64_t>(bytes));
     return {};
   }
-  return {Code::kQuotaExceeded, std::string(answer.Text())};
+  return {Code::kQuotaExceeded, answer->why};
 }
 
 void ControlClient::Refund(int device, uint64_t bytes) {
   use().Charged(device, -static_cast<int64_t>(bytes));
-  ControlMessage message;
-  message.type = ControlType::kRefund;
-  message.device = device;
-  message.a = bytes;
-  (void)SendToSupervisor(fd_, message);  // a supervisor that is gone has no ledger
+  // A supervisor that is gone has no ledger.
+  (void)control::SendToSupervisor(fd_, control::Refund{.device = device, .bytes = bytes});
 }
 
 bool ControlClient::NoteDeviceFull(int device, uint64_t bytes) {
-  if (!swaps_) {
-    return false;
-  }
-  ControlMessage message;
-  message.type = ControlType::kDeviceFull;
-  message.device = device;
-  message.a = bytes;
-  return SendToSupervisor(fd_, message).ok();
+  return swaps_ &&
+         control::SendToSupervisor(fd_, control::DeviceFull{.device = device, .bytes = bytes}).ok();
 }
 
 quota::Usage ControlClient::Query(int device) {
-  ControlMessage question, answer;
-  question.type = ControlType::kAskUsage;
-  question.device = device;
-  if (!Ask(question, &answer).ok()) {
+  auto answer = Ask(control::AskUsage{.device = device});
+  if (!answer.ok()) {
     return {};
   }
-  return {answer.c, answer.b, std::min(answer.a, answer.b)};
+  return {answer->quota_bytes, answer->charged_bytes,
+          std::min(answer->unspent_by_others_bytes, answer->charged_bytes)};
 }
 
 Status ControlClient::Share(int descriptor, int device, uint64_t bytes, ShareToken* token) {
-  ControlMessage question, answer;
-  question.type = ControlType::kShare;
-  question.device = device;
-  question.a = bytes;
-  FARCALL_TRY(Ask(question, &answer, descriptor));
-  if (answer.a != 1) {
-    return {Code::kUnavailable, std::string(answer.Text())};
+  auto answer = Ask(control::Share{.device = device, .bytes = bytes}, descriptor);
+  if (!answer.ok()) {
+    return answer.status();
   }
-  *token = {answer.b, answer.c};
+  if (!answer->is_shared) {
+    return {Code::kUnavailable, answer->why};
+  }
+  *token = answer->token;
   return {};
 }
 
 Status ControlClient::Redeem(const ShareToken& token, Shared* shared) {
-  ControlMessage question, answer;
-  question.type = ControlType::kRedeem;
-  question.b = token.high;
-  question.c = token.low;
-  FARCALL_TRY(Ask(question, &answer, -1, &shared->descriptor));
-  if (answer.a != 1 || shared->descriptor < 0) {
-    return {Code::kUnavailable, std::string(answer.Text())};
+  auto answer = Ask(control::Redeem{.token = token}, -1, &shared->descriptor);
+  if (!answer.ok()) {
+    return answer.status();
   }
-  shared->device = answer.device;
-  shared->bytes = answer.b;
+  if (!answer->is_there || shared->descriptor < 0) {
+    return {Code::kUnavailable, answer->why};
+  }
+  shared->device = answer->device;
+  shared->bytes = answer->bytes;
   return {};
 }
 
 void ControlClient::DropShared(const ShareToken& token) {
-  ControlMessage message;
-  message.type = ControlType::kDrop;
-  message.b = token.high;
-  message.c = token.low;
-  (void)SendToSupervisor(fd_, message);
+  (void)control::SendToSupervisor(fd_, control::Drop{.token = token});
 }
 
 std::vector<ProcessUse> ControlClient::Processes(int device) {
   std::vector<ProcessUse> processes;
-  ControlMessage question, answer;
-  question.type = ControlType::kAskProcesses;
-  question.device = device;
-  do {
-    question.a = processes.size();
-    if (!Ask(question, &answer).ok()) {
-      break;
+  for (;;) {
+    auto answer = Ask(control::AskProcesses{.device = device, .known = processes.size()});
+    if (!answer.ok()) {
+      return processes;
     }
-    size_t count = std::min<size_t>(answer.b, kProcessesPerMessage);
-    for (size_t i = 0; i < count; ++i) {
-      ControlProcess entry;
-      std::memcpy(&entry, answer.text + i * sizeof(entry), sizeof(entry));
-      processes.push_back({static_cast<uint32_t>(entry.pid), entry.bytes});
+    for (const control::ProcessEntry& entry : answer->some.items) {
+      processes.push_back({entry.pid, entry.bytes});
     }
-  } while (answer.b != 0 && processes.size() < answer.a);
-  return processes;
+    if (answer->some.items.empty() || processes.size() >= answer->total) {
+      return processes;
+    }
+  }
 }
 
-bool ControlClient::TakeAnswer(const ControlMessage& message, std::vector<int>* descriptors) {
-  if (message.type != ControlType::kChargeReply && message.type != ControlType::kUsage &&
-      message.type != ControlType::kProcesses && message.type != ControlType::kShareReply &&
-      message.type != ControlType::kRedeemReply) {
+bool ControlClient::TakeAnswer(const control::ToWorker& message, std::vector<int>* descriptors) {
+  const uint64_t id =
+      std::visit(control::Overloaded{[](const control::ChargeReply& answer) { return answer.id; },
+                                     [](const control::Usage& answer) { return answer.id; },
+                                     [](const control::Processes& answer) { return answer.id; },
+                                     [](const control::ShareReply& answer) { return answer.id; },
+                                     [](const control::RedeemReply& answer) { return answer.id; },
+                                     [](const auto&) { return uint64_t{0}; }},
+                 message);
+  if (id == 0) {
     return false;
   }
   std::lock_guard lock(mutex_);
-  auto place = waiting_.find(message.id);
+  auto place = waiting_.find(id);
   if (place == waiting_.end()) {
     return true;
   }
-  if (message.type == ControlType::kChargeReply) {
+  if (std::holds_alternative<control::ChargeReply>(message)) {
     waiting_charges_.fetch_sub(1);
   }
   place->second.answer = message;

@@ -8,10 +8,11 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "server/control/messages.h"
 #include "server/memory/memory_broker.h"
-#include "server/session/control.h"
 
 namespace farcall::server {
 
@@ -33,18 +34,20 @@ class ControlClient final : public MemoryBroker {
 
   // Hands an answer to whoever waits for it, with the descriptor that came with it; false: the
   // message is no answer.
-  bool TakeAnswer(const ControlMessage& message, std::vector<int>* descriptors);
+  bool TakeAnswer(const control::ToWorker& message, std::vector<int>* descriptors);
   // The supervisor is gone: nobody waits any longer.
   void End();
   int fd() const { return fd_; }
 
  private:
   struct Waiting {
-    ControlMessage answer;  // type kNone: none yet
+    std::optional<control::ToWorker> answer;
     int descriptor = -1;
   };
-  Status Ask(ControlMessage question, ControlMessage* answer, int send = -1,
-             int* received = nullptr);
+  // `send`: a descriptor that goes with it; -1: none. `received`: takes the one that comes with the
+  // answer, -1: none came.
+  template <typename Question>
+  Result<typename Question::Reply> Ask(Question question, int send = -1, int* received = nullptr);
 
   const int fd_;
   std::mutex mutex_;

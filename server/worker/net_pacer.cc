@@ -103,10 +103,9 @@ class PacedChannel final : public Channel {
 
 }  // namespace
 
-NetPacer::NetPacer(std::function<void(const ControlMessage&)> tell, std::function<quota::Ns()> now)
-    : tell_(std::move(tell)),
-      now_(std::move(now)),
-      ready_(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+NetPacer::NetPacer(std::function<void(const control::WantNetBytes&)> ask,
+                   std::function<quota::Ns()> now)
+    : ask_(std::move(ask)), now_(std::move(now)), ready_(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 NetPacer::~NetPacer() {
   close(ready_);
@@ -126,24 +125,26 @@ void NetPacer::SetReady(bool ready) {
 }
 
 void NetPacer::Ask() {
-  if (std::exchange(asked_, true)) {
-    return;
+  if (!std::exchange(asked_, true)) {
+    ask_(control::WantNetBytes{});
   }
-  ControlMessage message;
-  message.type = ControlType::kWantNetBytes;
-  tell_(message);
 }
 
-void NetPacer::Hear(const ControlMessage& message) {
+void NetPacer::Hear(const control::NetLimit& message) {
   std::lock_guard lock(mutex_);
-  if (message.type == ControlType::kNetLimit) {
-    limited_.store(message.a != 0);
-    left_bytes_ = 0;
-    asked_ = false;
-  } else {
-    left_bytes_ += static_cast<int64_t>(std::min<uint64_t>(message.a, INT64_MAX / 4));
-    asked_ = false;
-  }
+  limited_.store(message.is_limited);
+  left_bytes_ = 0;
+  Settle();
+}
+
+void NetPacer::Hear(const control::NetBytes& message) {
+  std::lock_guard lock(mutex_);
+  left_bytes_ += static_cast<int64_t>(std::min<uint64_t>(message.bytes, INT64_MAX / 4));
+  Settle();
+}
+
+void NetPacer::Settle() {
+  asked_ = false;
   bool ready = !limited_.load() || left_bytes_ > 0;
   SetReady(ready);
   if (!ready) {
@@ -188,13 +189,16 @@ void NetPacer::Passed(size_t bytes, bool is_in) {
   SetReady(!limited_.load() || left_bytes_ > 0);
 }
 
-bool NetPacer::Tell(ControlMessage* message) {
+std::optional<control::NetUse> NetPacer::Use() {
   std::lock_guard lock(mutex_);
-  message->type = ControlType::kNetUse;
-  message->a = bytes_in_.load();
-  message->b = bytes_out_.load();
-  message->c = static_cast<uint64_t>(waited_ns_);
-  return std::exchange(told_bytes_, message->a + message->b) != message->a + message->b;
+  const control::NetUse use{.received_bytes = bytes_in_.load(),
+                            .sent_bytes = bytes_out_.load(),
+                            .waited_ns = static_cast<uint64_t>(waited_ns_)};
+  const uint64_t bytes = use.received_bytes + use.sent_bytes;
+  if (std::exchange(told_bytes_, bytes) == bytes) {
+    return std::nullopt;
+  }
+  return use;
 }
 
 }  // namespace farcall::server

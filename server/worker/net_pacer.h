@@ -8,9 +8,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "quota/compute_quota.h"
-#include "server/session/control.h"
+#include "server/control/net.h"
 #include "transport/channel.h"
 
 namespace farcall::server {
@@ -18,13 +19,15 @@ namespace farcall::server {
 //   Thread  any
 class NetPacer {
  public:
-  NetPacer(std::function<void(const ControlMessage&)> tell, std::function<quota::Ns()> now);
+  // `ask`: the supervisor for bytes.
+  NetPacer(std::function<void(const control::WantNetBytes&)> ask, std::function<quota::Ns()> now);
   ~NetPacer();
   NetPacer(const NetPacer&) = delete;
   NetPacer& operator=(const NetPacer&) = delete;
 
-  // kNetLimit, kNetBytes.
-  void Hear(const ControlMessage& message);
+  // The supervisor's messages.
+  void Hear(const control::NetLimit& message);
+  void Hear(const control::NetBytes& message);
   // How many bytes may pass now; 0: wait for descriptor(). The log may be a little in debt, so that
   // answers and heartbeats do not stand behind bulk bytes.
   size_t MayPass(bool is_log);
@@ -32,8 +35,8 @@ class NetPacer {
   // Readable while bytes may pass.
   int descriptor() const { return ready_; }
 
-  // kNetUse, as it is now; false: nothing has passed since the last time.
-  bool Tell(ControlMessage* message);
+  // As it is now; nothing: no byte has passed since the last time.
+  std::optional<control::NetUse> Use();
 
   // A connection whose bytes are counted and paced; `pacer` outlives it.
   static std::unique_ptr<Channel> Pace(std::unique_ptr<Channel> channel, NetPacer& pacer,
@@ -41,9 +44,10 @@ class NetPacer {
 
  private:
   void Ask();
+  void Settle();
   void SetReady(bool ready);
 
-  const std::function<void(const ControlMessage&)> tell_;
+  const std::function<void(const control::WantNetBytes&)> ask_;
   const std::function<quota::Ns()> now_;
   const int ready_;
   std::atomic<bool> limited_{false};

@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 #include "proto/status.h"
+#include "server/control/control_socket.h"
+#include "server/control/messages.h"
 #include "server/nvml/nvml_symbol.h"
-#include "server/session/control.h"
 #include "server/worker/worker.h"
 
 namespace farcall::server {
@@ -14,21 +15,12 @@ namespace farcall::server {
 namespace {
 
 // False: nobody asks any longer.
-bool TellEnd(uint64_t id, const std::string& why) {
-  ControlMessage end;
-  end.type = ControlType::kProcessMemory;
-  end.id = id;
-  end.c = 1;
-  end.SetText(why);
-  return SendToSupervisor(kControlDescriptor, end).ok();
-}
-
 bool HearQuestion(uint64_t* id) {
-  ControlMessage question;
+  control::ToProcessMemory question;
   std::vector<int> descriptors;
-  bool heard = ReceiveControl(kControlDescriptor, &question, &descriptors).ok();
+  bool heard = control::Receive(kControlDescriptor, &question, &descriptors).ok();
   for (int fd : descriptors) close(fd);
-  *id = question.id;
+  *id = std::get<control::AskProcessMemory>(question).id;
   return heard;
 }
 
@@ -80,12 +72,9 @@ std::string TellDevice(const Api& api, int number, nvmlDevice_t device) {
       why = where + "it says nothing of their memory";
       continue;
     }
-    ControlMessage message;
-    message.type = ControlType::kProcessMemory;
-    message.device = number;
-    message.a = processes[i].pid;
-    message.b = processes[i].usedGpuMemory;
-    if (!SendToSupervisor(kControlDescriptor, message).ok()) _exit(0);
+    const control::ProcessMemory told{
+        .device = number, .pid = processes[i].pid, .bytes = processes[i].usedGpuMemory};
+    if (!control::SendToSupervisor(kControlDescriptor, told).ok()) _exit(0);
   }
   return why;
 }
@@ -104,7 +93,8 @@ int TellProcessMemory(const std::string& nvml_path, const std::vector<std::strin
       std::string without = TellDevice(api, static_cast<int>(i), devices[i]);
       why = why.empty() ? without : why;
     }
-    goes_on = TellEnd(id, why);
+    const control::ProcessMemoryEnd end{.id = id, .why_unknown = why};
+    goes_on = control::SendToSupervisor(kControlDescriptor, end).ok();
   }
   return 0;
 }

@@ -10,12 +10,18 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <concepts>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <thread>
+#include <variant>
 
 #include "proto/session_features.h"
+#include "server/control/control_socket.h"
+#include "server/control/memory_file.h"
+#include "server/control/messages.h"
 #include "server/leases/compute_gate.h"
 #include "server/library/library_memory.h"
 #include "server/nvml/nvml_desk.h"
@@ -68,12 +74,10 @@ std::vector<uint8_t> SupportedCalls(const DriverApi&) {
 }
 
 void Tell(int control, const std::string& why, const Link::Counters& wire = {}) {
-  ControlMessage message;
-  message.type = ControlType::kEnded;
-  message.a = wire.bytes_in + wire.chunk_bytes_in;
-  message.b = wire.bytes_out + wire.chunk_bytes_out;
-  message.SetText(why);
-  (void)SendToSupervisor(control, message);
+  (void)control::SendToSupervisor(
+      control, control::Ended{.why = why,
+                              .received_bytes = wire.bytes_in + wire.chunk_bytes_in,
+                              .sent_bytes = wire.bytes_out + wire.chunk_bytes_out});
 }
 
 class Worker {
@@ -83,9 +87,11 @@ class Worker {
         tenant_folder_(std::move(tenant_folder)),
         channel_(AdoptSocket(socket)),
         control_(kControlDescriptor),
-        pacer_([control = control_.fd()](
-                   const ControlMessage& message) { (void)SendToSupervisor(control, message); },
-               SteadyNow) {}
+        pacer_(
+            [control = control_.fd()](const control::WantNetBytes& message) {
+              (void)control::SendToSupervisor(control, message);
+            },
+            SteadyNow) {}
 
   ~Worker() {
     session_.reset();
@@ -170,18 +176,15 @@ class Worker {
     session_ = std::move(session);
     open_.store(true);
     if (sharing_.load()) {  // may have come between
-      gate_->Hear(SharingMessage());
+      gate_->Hear(control::Sharing{});
     }
     return {};
   }
 
   void Report() {
     for (const auto& [device, bytes] : control_.use().Peaks()) {
-      ControlMessage peak;
-      peak.type = ControlType::kPeak;
-      peak.device = device;
-      peak.a = bytes;
-      (void)SendToSupervisor(control_.fd(), peak);
+      (void)control::SendToSupervisor(control_.fd(),
+                                      control::Peak{.device = device, .bytes = bytes});
     }
     ReportSkipped();
   }
@@ -196,23 +199,18 @@ class Worker {
     if (!skipped) {
       return;
     }
-    ControlMessage rest;
-    rest.type = ControlType::kSkipped;
-    rest.SetText("(others)");
+    control::Skipped rest{.kernel = "(others)"};
     for (size_t i = 0; i < skipped->size(); ++i) {
       const SkippedKernel& kernel = (*skipped)[i];
       if (i >= kMostNamed) {
-        rest.a += kernel.launches;
+        rest.launches += kernel.launches;
         continue;
       }
-      ControlMessage message;
-      message.type = ControlType::kSkipped;
-      message.a = kernel.launches;
-      message.SetText(kernel.name);
-      (void)SendToSupervisor(control_.fd(), message);
+      (void)control::SendToSupervisor(
+          control_.fd(), control::Skipped{.kernel = kernel.name, .launches = kernel.launches});
     }
-    if (rest.a != 0) {
-      (void)SendToSupervisor(control_.fd(), rest);
+    if (rest.launches != 0) {
+      (void)control::SendToSupervisor(control_.fd(), rest);
     }
   }
 
@@ -245,64 +243,122 @@ class Worker {
   }
 
   void TellNetUse(Clock::time_point* told_at) {
-    ControlMessage use;
     if (Clock::now() - *told_at < std::chrono::milliseconds(kTellMilliseconds)) {
       return;
     }
     *told_at = Clock::now();
-    if (pacer_.Tell(&use)) {
-      (void)SendToSupervisor(control_.fd(), use);
+    if (std::optional<control::NetUse> use = pacer_.Use()) {
+      (void)control::SendToSupervisor(control_.fd(), *use);
     }
   }
 
   bool Receive() {
-    ControlMessage message;
+    control::ToWorker message;
     std::vector<int> descriptors;
-    if (!ReceiveControl(control_.fd(), &message, &descriptors).ok()) {
-      return false;
+    bool received = control::Receive(control_.fd(), &message, &descriptors).ok();
+    if (received && !control_.TakeAnswer(message, &descriptors)) {
+      std::visit([&](const auto& each) { Hear(each, &descriptors); }, message);
     }
-    if (control_.TakeAnswer(message, &descriptors)) {
-      for (int fd : descriptors) {
-        close(fd);
-      }
-      return true;
+    for (int fd : descriptors) {
+      close(fd);
     }
-    if (message.type == ControlType::kNetLimit || message.type == ControlType::kNetBytes) {
-      pacer_.Hear(message);
-      return true;
+    return received;
+  }
+
+  using Descriptors = std::vector<int>;  // what stays in them is closed
+  // Before the session is open it has asked for nothing; that there is sharing is kept for then.
+  void Hear(const control::Sharing& message, Descriptors*) {
+    sharing_.store(true);
+    if (open_.load()) gate_->Hear(message);
+  }
+  void Hear(const control::Lease& message, Descriptors*) {
+    if (open_.load()) gate_->Hear(message);
+  }
+  void Hear(const control::LeaseMore& message, Descriptors*) {
+    if (open_.load()) gate_->Hear(message);
+  }
+  void Hear(const control::LeaseLimit& message, Descriptors*) {
+    if (open_.load()) gate_->Hear(message);
+  }
+  void Hear(const control::NetLimit& message, Descriptors*) {
+    pacer_.Hear(message);
+  }
+  void Hear(const control::NetBytes& message, Descriptors*) {
+    pacer_.Hear(message);
+  }
+  // One that is only being opened has nothing to move yet.
+  template <typename Swap>
+  requires std::same_as<Swap, control::SwapOut> || std::same_as<Swap, control::SwapIn>
+  void Hear(const Swap& message, Descriptors*) {
+    if (open_.load()) {
+      return swap_->Hear(message);
     }
-    if (message.type == ControlType::kSharing) {
-      sharing_.store(true);
+    (void)control::SendToSupervisor(control_.fd(),
+                                    control::SwapDone{.outcome = control::SwapOutcome::kStayed});
+  }
+  void Hear(const control::Resume& message, Descriptors* descriptors) {
+    if (std::unique_ptr<Channel> channel = Welcomed(message.answer, descriptors)) {
+      session_->link().AttachLog(NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/true),
+                                 message.received_seq, message.received_chunks);
     }
-    if (IsLeaseMessage(message.type)) {
-      HearGate(message);
-      return true;
+  }
+  void Hear(const control::Lane& message, Descriptors* descriptors) {
+    if (message.lane >= setup_.welcome.lanes) {
+      return;
     }
-    if (message.type == ControlType::kSwapOut || message.type == ControlType::kSwapIn) {
-      HearSwap(message);
-      return true;
+    if (std::unique_ptr<Channel> channel = Welcomed(message.answer, descriptors)) {
+      session_->link().AttachLane(message.lane,
+                                  NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/false));
     }
-    if ((message.type == ControlType::kResume || message.type == ControlType::kLane) &&
-        !descriptors.empty()) {
-      Attach(message, AdoptSocket(descriptors[0]));
-    } else if (message.type == ControlType::kClientGone) {
-      client_died_ = true;
-    } else if (message.type == ControlType::kRecallCredit) {
-      Recall(message);
-    } else if (message.type == ControlType::kStop) {
-      if (!open_.load()) {
-        _exit(1);
-      }
-      session_->Stop({Code::kDisconnected, std::string(message.Text())});
+  }
+  void Hear(const control::ClientGone&, Descriptors*) {
+    client_died_ = true;
+  }
+  // The client gives back what it has not spent; its records do the rest.
+  void Hear(const control::RecallCredit& message, Descriptors*) {
+    if (open_.load()) {
+      RecallFrom(message.device, message.bytes);
     }
-    return true;
+  }
+  void Hear(const control::Stop& message, Descriptors*) {
+    if (!open_.load()) {
+      _exit(1);
+    }
+    session_->Stop({Code::kDisconnected, message.why});
+  }
+  void Hear(const control::Setup&, Descriptors*) {}  // it has been
+  // Answers are the control client's.
+  void Hear(const control::ChargeReply&, Descriptors*) {}
+  void Hear(const control::Usage&, Descriptors*) {}
+  void Hear(const control::Processes&, Descriptors*) {}
+  void Hear(const control::ShareReply&, Descriptors*) {}
+  void Hear(const control::RedeemReply&, Descriptors*) {}
+
+  // The connection that came with a message, once its client has been welcomed; null: it is not
+  // wanted.
+  std::unique_ptr<Channel> Welcomed(const AnswerKey& answer, Descriptors* descriptors) {
+    if (descriptors->empty()) {
+      return nullptr;
+    }
+    std::unique_ptr<Channel> channel = AdoptSocket(descriptors->back());
+    descriptors->pop_back();
+    if (!open_.load()) {
+      return nullptr;  // a lane before WELCOME: no honest client knows the key yet
+    }
+    Welcome welcome = setup_.welcome;
+    welcome.devices.clear();
+    welcome.known_images.clear();
+    welcome.received_seq = session_->link().received_seq();
+    welcome.received_chunks = session_->link().chunks_received();
+    bool sent = SendWelcome(*channel, answer, welcome, Clock::now() + seconds(2)).ok();
+    return sent ? std::move(channel) : nullptr;
   }
 
   std::unique_ptr<ComputeGate> MakeGate(int devices) {
     GateHooks hooks;
     int control = control_.fd();
-    hooks.tell = [control](const ControlMessage& message) {
-      (void)SendToSupervisor(control, message);
+    hooks.tell = [control](const GateMessage& message) {
+      (void)control::SendToSupervisor(control, message);
     };
     hooks.wake = [this] {
       if (open_.load()) {
@@ -321,8 +377,8 @@ class Worker {
   std::unique_ptr<MemorySwap> MakeSwap(int devices) {
     SwapHooks hooks;
     int control = control_.fd();
-    hooks.tell = [control](const ControlMessage& message) {
-      (void)SendToSupervisor(control, message);
+    hooks.tell = [control](const SwapReport& message) {
+      (void)control::SendToSupervisor(control, message);
     };
     hooks.wake = [this] {
       if (open_.load()) {
@@ -334,74 +390,12 @@ class Worker {
     return std::make_unique<MemorySwap>(api_, devices, setup_.swaps, std::move(hooks));
   }
 
-  // One that is only being opened has nothing to move yet.
-  void HearSwap(const ControlMessage& message) {
-    if (open_.load()) {
-      return swap_->Hear(message);
-    }
-    ControlMessage stays;
-    stays.type = ControlType::kSwapDone;
-    stays.a = static_cast<uint64_t>(SwapOutcome::kStayed);
-    (void)SendToSupervisor(control_.fd(), stays);
-  }
-
-  static bool IsLeaseMessage(ControlType type) {
-    return type == ControlType::kSharing || type == ControlType::kLease ||
-           type == ControlType::kLeaseMore || type == ControlType::kLeaseLimit;
-  }
-
-  static ControlMessage SharingMessage() {
-    ControlMessage message;
-    message.type = ControlType::kSharing;
-    return message;
-  }
-
-  // Before the session is open it has asked for nothing; that there is sharing is kept for then.
-  void HearGate(const ControlMessage& message) {
-    if (open_.load()) {
-      gate_->Hear(message);
-    }
-  }
-
-  // The client gives back what it has not spent; its records do the rest.
-  void Recall(const ControlMessage& message) {
-    if (open_.load()) {
-      RecallFrom(message.device, message.a);
-    }
-  }
-
   void RecallFrom(int device, uint64_t bytes) {
     Builder body;
     body.Put<int32_t>(device);
     body.Put<uint64_t>(bytes);
     session_->outbox().Push(SessionCall::kRecall, body.bytes());
     session_->outbox().Flush();
-  }
-
-  void Attach(const ControlMessage& message, std::unique_ptr<Channel> channel) {
-    if (!open_.load()) {
-      return;
-    }  // a lane before WELCOME: no honest client knows the key yet
-    Link& link = session_->link();
-    Welcome welcome = setup_.welcome;
-    welcome.devices.clear();
-    welcome.known_images.clear();
-    bool is_lane = message.type == ControlType::kLane;
-    if (is_lane && message.a >= welcome.lanes) {
-      return;
-    }
-    welcome.received_seq = link.received_seq();
-    welcome.received_chunks = link.chunks_received();
-    if (!SendWelcome(*channel, AnswerKeyOf(message), welcome, Clock::now() + seconds(2)).ok()) {
-      return;
-    }
-    if (is_lane) {
-      link.AttachLane(static_cast<uint32_t>(message.a),
-                      NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/false));
-    } else {
-      link.AttachLog(NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/true), message.a,
-                     message.b);
-    }
   }
 
   WorkerSetup setup_;
@@ -422,10 +416,10 @@ class Worker {
 };
 
 int Serve() {
-  ControlMessage message;
+  control::ToWorker message;
   std::vector<int> descriptors;
-  if (!ReceiveControl(kControlDescriptor, &message, &descriptors).ok() ||
-      message.type != ControlType::kSetup || descriptors.size() < 2) {
+  if (!control::Receive(kControlDescriptor, &message, &descriptors).ok() ||
+      !std::holds_alternative<control::Setup>(message) || descriptors.size() < 2) {
     return 2;
   }
   Result<std::vector<std::byte>> bytes = ReadMemoryFile(descriptors[1], kMaxSetupBytes);
@@ -474,7 +468,12 @@ int WorkerMain(const std::vector<std::string>& arguments) {
   if (arguments.size() == user + 2 && arguments[user] == "as") {
     Status became = BecomeUser(static_cast<uid_t>(std::stoul(arguments[user + 1])));
     if (!became.ok()) {
-      Tell(kControlDescriptor, became.message());
+      if (probes) {
+        (void)control::SendToSupervisor(kControlDescriptor,
+                                        control::ProbeReport{.why = became.message()});
+      } else {
+        Tell(kControlDescriptor, became.message());
+      }
       _exit(2);
     }
   }

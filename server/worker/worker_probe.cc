@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "proto/handshake.h"
-#include "server/session/control.h"
+#include "server/control/control_socket.h"
+#include "server/control/memory_file.h"
+#include "server/control/probe.h"
 #include "server/supervisor/device_library.h"
 #include "server/supervisor/mig_devices.h"
 #include "server/worker/worker.h"
@@ -15,8 +17,6 @@ namespace farcall::server {
 
 int ProbeDevices(const std::string& path) {
   DriverApi api;
-  ControlMessage answer;
-  answer.type = ControlType::kProbe;
   int file = -1;
   Status loaded = LoadDeviceLibrary(path, &api);
   if (loaded.ok()) {
@@ -30,11 +30,11 @@ int ProbeDevices(const std::string& path) {
       file = MakeMemoryFile("farcall-probe", Encode(welcome));
     }
   }
-  answer.SetText(loaded.message());
+  const control::ProbeReport answer{.why = loaded.message()};
   if (file >= 0) {
-    (void)SendToSupervisor(kControlDescriptor, answer, {file});
+    (void)control::SendToSupervisor(kControlDescriptor, answer, {file});
   } else {
-    (void)SendToSupervisor(kControlDescriptor, answer);
+    (void)control::SendToSupervisor(kControlDescriptor, answer);
   }
   return loaded.ok() ? 0 : 1;
 }
@@ -42,11 +42,9 @@ int ProbeDevices(const std::string& path) {
 int ProbeMigDevices(const std::string& path) {
   const char* gpus = std::getenv("CUDA_VISIBLE_DEVICES");
   Result<std::vector<std::string>> found = MigDevices(path, gpus == nullptr ? "" : gpus);
-  ControlMessage answer;
-  answer.type = ControlType::kProbe;
-  answer.SetText(found.status().message());
+  const control::ProbeReport answer{.why = found.status().message()};
   if (!found.ok()) {
-    (void)SendToSupervisor(kControlDescriptor, answer);
+    (void)control::SendToSupervisor(kControlDescriptor, answer);
     return 1;
   }
   std::string text;
@@ -55,7 +53,7 @@ int ProbeMigDevices(const std::string& path) {
   }
   auto bytes = std::as_bytes(std::span(text));
   int file = MakeMemoryFile("farcall-mig", {bytes.begin(), bytes.end()});
-  (void)SendToSupervisor(kControlDescriptor, answer, {file});
+  (void)control::SendToSupervisor(kControlDescriptor, answer, {file});
   return 0;
 }
 

@@ -18,7 +18,9 @@
 #include <mutex>
 #include <thread>
 
-#include "server/session/control.h"
+#include "server/control/control_socket.h"
+#include "server/control/memory_file.h"
+#include "server/control/messages.h"
 #include "server/worker/worker.h"
 
 extern char** environ;
@@ -165,19 +167,20 @@ Result<std::vector<std::byte>> Question(const char* what, const DeviceChoice& ch
     return started.status();
   }
   pollfd readable{started->control, POLLIN, 0};
-  ControlMessage message;
+  control::FromProbe message;
   std::vector<int> descriptors;
   Status answered(Code::kTimeout, "the probe did not answer within 60 s");
   if (poll(&readable, 1, kProbeMilliseconds) == 1) {
-    answered = ReceiveControl(started->control, &message, &descriptors);
+    answered = control::Receive(started->control, &message, &descriptors);
   }
   EndProcess(&*started);
   if (!answered.ok()) {
+    for (int fd : descriptors) close(fd);
     return Status(Code::kUnavailable,
                   choice.path + ": the process that loads it ended without an answer");
   }
   if (descriptors.empty()) {
-    return Status(Code::kUnavailable, std::string(message.Text()));
+    return Status(Code::kUnavailable, std::get<control::ProbeReport>(message).why);
   }
   Result<std::vector<std::byte>> bytes = ReadMemoryFile(descriptors[0], kMaxWelcomeBytes);
   for (int fd : descriptors) {

@@ -10,18 +10,6 @@
 
 namespace farcall::server {
 
-void PutAnswerKey(const AnswerKey& key, ControlMessage* message) {
-  message->c = key.credential;
-  std::memcpy(message->text, key.key.data(), key.key.size());
-}
-
-AnswerKey AnswerKeyOf(const ControlMessage& message) {
-  AnswerKey key;
-  key.credential = static_cast<uint32_t>(message.c);
-  std::memcpy(key.key.data(), message.text, key.key.size());
-  return key;
-}
-
 std::vector<std::byte> Encode(const WorkerSetup& setup) {
   Builder out;
   out.PutString(setup.device_path);

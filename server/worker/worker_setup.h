@@ -9,7 +9,6 @@
 #include "proto/exchange_keys.h"
 #include "proto/handshake.h"
 #include "proto/status.h"
-#include "server/session/control.h"
 
 namespace farcall::server {
 
@@ -27,10 +26,6 @@ struct WorkerSetup {
   Hello hello;                        // without what opens anything
   Welcome welcome;  // complete but for what the worker alone knows: windows, images
 };
-
-// In kResume and kLane: the key for WELCOME on that connection.
-void PutAnswerKey(const AnswerKey& key, ControlMessage* message);
-AnswerKey AnswerKeyOf(const ControlMessage& message);
 
 std::vector<std::byte> Encode(const WorkerSetup& setup);
 Result<WorkerSetup> DecodeWorkerSetup(std::span<const std::byte> bytes);

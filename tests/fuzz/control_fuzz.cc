@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker that was taken over can say to the supervisor: packets of any size with any
+// What a worker that was taken over can say to the supervisor: packets of any bytes with any
 // descriptors, and messages of every type, in any order, at any time, beside an honest worker. The
-// honest one gets its lease and its memory, and the books stay right.
+// honest one gets its lease and its memory, and the books stay right. The same bytes are read as
+// what every other process may send. make_control_seeds.py says what an input is.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -14,9 +15,16 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "quota/memory_ledger.h"
+#include "server/control/control_socket.h"
+#include "server/control/messages.h"
 #include "server/leases/lease_desk.h"
 #include "server/leases/swap_desk.h"
 #include "server/supervisor/net_desk.h"
@@ -82,8 +90,8 @@ class Input {
 class Host {
  public:
   Host()
-      : leases_(kDevices, {}, [this](int to, const ControlMessage& message) { Told(to, message); }),
-        net_(0, [](int, const ControlMessage&) {}),
+      : leases_(kDevices, {}, [this](int to, const LeaseMessage& message) { Told(to, message); }),
+        net_(0, [](int, const NetMessage&) {}),
         swap_(Options(), Books(), Hooks()) {
     for (int worker : {kHonest, kHostile}) {
       const std::string vgpu = std::to_string(worker);
@@ -99,36 +107,37 @@ class Host {
     Tick();
   }
 
-  void Say(const ControlMessage& message) {
-    if (message.device < 0 || message.device >= kDevices) return;  // Supervisor::HostDevice
-    if (leases_.Hear(kHostile, message, now_) || net_.Hear(kHostile, message, now_) ||
-        swap_.Hear(kHostile, message, now_)) {
-      return;
-    }
-    quota::Charge& held = charges_[kHostile][message.device];
-    if (message.type == ControlType::kRefund) {
-      held.RefundSome(message.a);
-    } else if (message.type == ControlType::kCharge) {
-      Charge(kHostile, message.device, message.a);
-    } else if (message.type == ControlType::kShare) {
-      (void)held.Split(message.a);
-    }
+  // As Supervisor::AnswerWorker.
+  void Say(const control::FromWorker& message) {
+    auto hear = [this](const auto& each) {
+      if constexpr (requires { each.device; }) {
+        if (each.device < 0 || each.device >= kDevices) return;  // Supervisor::HostDevice
+      }
+      if constexpr (requires { leases_.Hear(kHostile, each, now_); }) {
+        leases_.Hear(kHostile, each, now_);
+      } else if constexpr (requires { net_.Hear(kHostile, each, now_); }) {
+        net_.Hear(kHostile, each, now_);
+      } else if constexpr (requires { swap_.Hear(kHostile, each, now_); }) {
+        swap_.Hear(kHostile, each, now_);
+      } else if constexpr (requires { Hear(each); }) {
+        Hear(each);
+      }
+    };
+    std::visit(hear, message);
   }
 
   // Whatever was said, and is said while it waits, an honest session works.
-  void HonestWorks(const std::vector<ControlMessage>& again) {
+  void HonestWorks(const std::vector<control::FromWorker>& again) {
     const size_t before = leases_of_honest_;
-    ControlMessage want;
-    want.type = ControlType::kWantLease;
-    Require(leases_.Hear(kHonest, want, now_));
+    leases_.Hear(kHonest, control::WantLease{}, now_);
     for (int i = 0; i < 100 && leases_of_honest_ == before; ++i) {
-      for (const ControlMessage& message : again) Say(message);
+      for (const control::FromWorker& message : again) Say(message);
       Pass(100 * kMillisecond);
     }
     Require(leases_of_honest_ > before);
     bool has_memory = false;
     for (int i = 0; i < 2000 && !has_memory; ++i) {
-      for (const ControlMessage& message : again) Say(message);
+      for (const control::FromWorker& message : again) Say(message);
       has_memory = Charge(kHonest, 0, kMiB);
       Pass(100 * kMillisecond);
     }
@@ -164,12 +173,20 @@ class Host {
             }};
   }
   SwapDesk::Hooks Hooks() {
-    return {[this](int to, const ControlMessage& message) { Told(to, message); },
+    return {[this](int to, const SwapMessage& message) { Told(to, message); },
             [this](int worker, const std::string&) { ended_ = ended_ || worker == kHostile; },
             [](int, bool, uint64_t bytes, Ns took) {
               Require(bytes <= kDevices * kQuota);
               Require(took >= 0);
             }};
+  }
+
+  void Hear(const control::Refund& message) {
+    charges_[kHostile][message.device].RefundSome(message.bytes);
+  }
+  void Hear(const control::Charge& message) { Charge(kHostile, message.device, message.bytes); }
+  void Hear(const control::Share& message) {
+    (void)charges_[kHostile][message.device].Split(message.bytes);
   }
 
   bool Charge(int worker, int device, uint64_t bytes) {
@@ -184,28 +201,23 @@ class Host {
   }
 
   // The honest worker uses what it is lent, and moves when it is asked.
-  void Told(int to, const ControlMessage& message) {
-    if (to == kHonest) told_.push_back(message);
+  template <typename... Ms>
+  void Told(int to, const std::variant<Ms...>& message) {
+    if (to != kHonest) return;
+    std::visit([this](const auto& each) { told_.push_back(each); }, message);
   }
   void Tick() {
     leases_.Tick(now_);
     swap_.Tick(now_);
     net_.Tick(now_);
-    for (const ControlMessage& message : std::exchange(told_, {})) {
-      ControlMessage answer;
-      answer.device = message.device;
-      if (message.type == ControlType::kLease) {
+    for (const control::ToWorker& message : std::exchange(told_, {})) {
+      if (const auto* lease = std::get_if<control::Lease>(&message)) {
         ++leases_of_honest_;
-        answer.type = ControlType::kLeaseUse;
-        answer.a = message.a;
-        leases_.Hear(kHonest, answer, now_);
-        answer.type = ControlType::kLeaseDone;
-        answer.a = 0;
-        leases_.Hear(kHonest, answer, now_);
-      } else if (message.type == ControlType::kSwapOut) {
-        answer.type = ControlType::kSwapDone;
-        answer.a = static_cast<uint64_t>(SwapOutcome::kStayed);
-        swap_.Hear(kHonest, answer, now_);
+        leases_.Hear(kHonest,
+                     control::LeaseUse{.device = lease->device, .used_ns = lease->device_ns}, now_);
+        leases_.Hear(kHonest, control::LeaseDone{.device = lease->device}, now_);
+      } else if (std::holds_alternative<control::SwapOut>(message)) {
+        swap_.Hear(kHonest, control::SwapDone{.outcome = control::SwapOutcome::kStayed}, now_);
       }
     }
   }
@@ -213,7 +225,7 @@ class Host {
   Ns now_ = kSecond;
   quota::MemoryLedger ledger_;
   std::map<int, std::map<int, quota::Charge>> charges_;
-  std::vector<ControlMessage> told_;
+  std::vector<control::ToWorker> told_;
   size_t leases_of_honest_ = 0;
   bool ended_ = false;
   LeaseDesk leases_;
@@ -221,14 +233,108 @@ class Host {
   SwapDesk swap_;
 };
 
-ControlMessage Message(Input& input) {
-  ControlMessage message;
-  message.type = static_cast<ControlType>(input.Byte() % 64);
-  message.device = static_cast<int8_t>(input.Byte() % 4) - 1;
-  message.a = input.Number();
-  message.b = input.Number();
-  message.c = input.Number();
-  return message;
+void Fill(Input& input, bool* field) {
+  *field = (input.Byte() & 1) != 0;
+}
+void Fill(Input& input, int32_t* device) {
+  *device = static_cast<int32_t>(input.Byte() % 4) - 1;
+}
+void Fill(Input& input, uint32_t* field) {
+  *field = static_cast<uint32_t>(input.Number());
+}
+void Fill(Input& input, uint64_t* field) {
+  *field = input.Number();
+}
+template <typename E>
+requires std::is_enum_v<E>
+void Fill(Input& input, E* field) {
+  *field = static_cast<E>(input.Byte() % (static_cast<unsigned>(control::EnumRange<E>::kLast) + 1));
+}
+template <size_t kBound>
+void Fill(Input& input, control::Text<kBound>* field) {
+  auto text = input.Take(input.Byte());
+  *field = std::string_view(reinterpret_cast<const char*>(text.data()), text.size());
+}
+
+using Bytes = std::vector<std::byte>;
+
+template <typename M>
+bool EncodeIfTyped(Input& input, unsigned type, Bytes* bytes) {
+  if (type != static_cast<unsigned>(M::kType)) return false;
+  M message;
+  std::apply([&](auto&... field) { (Fill(input, &field), ...); }, M::Fields(message));
+  const control::Encoded<M> encoded(message);
+  bytes->assign(encoded.bytes().begin(), encoded.bytes().end());
+  return true;
+}
+
+// A message of a worker's, as bytes; of another type, or none, the header alone.
+template <typename... Ms>
+Bytes EncodeOneOf(Input& input, const std::variant<Ms...>&) {
+  const unsigned type = input.Byte() % 64;
+  Bytes bytes;
+  if (!(EncodeIfTyped<Ms>(input, type, &bytes) || ...)) {
+    bytes.resize(control::kHeaderBytes);
+    Writer out(bytes);
+    out.Put(control::kVersion);
+    out.Put(static_cast<uint16_t>(type));
+  }
+  return bytes;
+}
+
+size_t EncodedBytes(const auto& message) {
+  return std::visit(
+      [](const auto& each) {
+        return control::Encoded<std::remove_cvref_t<decltype(each)>>(each).bytes().size();
+      },
+      message);
+}
+
+// What is taken for a message is one, whole, and nothing else.
+template <typename Messages>
+void ReadAs(std::span<const std::byte> bytes) {
+  Messages message;
+  Status read = control::Decode(bytes, &message);
+  Require(read.ok() || read.code() == Code::kMalformed);
+  Require(!read.ok() || EncodedBytes(message) == bytes.size());
+}
+
+void ReadAsAll(std::span<const std::byte> bytes) {
+  ReadAs<control::ToWorker>(bytes);
+  ReadAs<control::FromWorker>(bytes);
+  ReadAs<control::FromProbe>(bytes);
+  ReadAs<control::ToProcessMemory>(bytes);
+  ReadAs<control::FromProcessMemory>(bytes);
+  ReadAs<control::ToControlPlane>(bytes);
+  ReadAs<control::FromControlPlane>(bytes);
+  ReadAs<control::ToPoolAgent>(bytes);
+  ReadAs<control::FromPoolAgent>(bytes);
+}
+
+// False: it is none that the supervisor hears.
+bool Message(Input& input, control::FromWorker* message) {
+  const Bytes bytes = EncodeOneOf(input, *message);
+  const bool is_valid = control::Decode(bytes, message).ok();
+  Require(!is_valid || EncodedBytes(*message) == bytes.size());
+  return is_valid;
+}
+
+// Any bytes, or those of a message with one thing wrong.
+Bytes PacketBytes(Input& input, uint8_t kind) {
+  if ((kind & 8) != 0) {
+    auto given = input.Take(input.Byte() * 20u);
+    auto bytes = std::as_bytes(given);
+    return {bytes.begin(), bytes.end()};
+  }
+  Bytes bytes = EncodeOneOf(input, control::FromWorker{});
+  if ((kind & 16) != 0) bytes[input.Byte() & 1] ^= std::byte{input.Byte()};
+  if ((kind & 32) != 0) bytes.resize(bytes.size() - std::min<size_t>(input.Byte(), bytes.size()));
+  if ((kind & 64) != 0) bytes.resize(bytes.size() + input.Byte() * 20u);
+  if ((kind & 128) != 0 && !bytes.empty()) {
+    std::byte& one = bytes[input.Byte() % bytes.size()];
+    one = std::byte{input.Byte()};
+  }
+  return bytes;
 }
 
 // One packet through the socket: what is taken is a message of a worker's, with memory or nothing.
@@ -241,10 +347,8 @@ void SendPacket(Input& input) {
   if ((kind & 1) != 0) carried.push_back(memfd_create("fuzz", MFD_CLOEXEC));
   if ((kind & 2) != 0 && pipe2(pipe_ends, O_CLOEXEC) == 0) carried.push_back(pipe_ends[0]);
   if ((kind & 4) != 0 && !carried.empty()) carried.push_back(carried[0]);
-  std::vector<uint8_t> bytes(sizeof(ControlMessage));
-  auto given = input.Take((kind & 8) != 0 ? input.Byte() * 2u : bytes.size());
-  if ((kind & 8) != 0) bytes.resize(given.size());
-  std::copy(given.begin(), given.end(), bytes.begin());
+  Bytes bytes = PacketBytes(input, kind);
+  ReadAsAll(bytes);
   iovec part{bytes.data(), bytes.size()};
   alignas(cmsghdr) char rights[CMSG_SPACE(sizeof(int) * 4)] = {};
   msghdr header{};
@@ -260,14 +364,13 @@ void SendPacket(Input& input) {
     std::memcpy(CMSG_DATA(one), carried.data(), sizeof(int) * carried.size());
   }
   if (sendmsg(ends[1], &header, MSG_DONTWAIT) >= 0 && !bytes.empty()) {
-    ControlMessage message;
+    control::FromWorker message;
     int descriptor = -1;
     Status taken = TakeFromWorker(ends[0], &message, &descriptor);
     Require(taken.ok() || descriptor < 0);
     if (taken.ok()) {
-      Require(bytes.size() == sizeof(message));
-      Require(message.text[sizeof(message.text) - 1] == 0);
-      Require(carried.empty() || message.type == ControlType::kShare);
+      Require(EncodedBytes(message) == bytes.size());
+      Require(carried.empty() || control::CarriesOf(message) == control::Carries::kMemory);
       Require((descriptor >= 0) == !carried.empty());
       Require(descriptor < 0 || IsMemoryDescriptor(descriptor));
     }
@@ -285,16 +388,17 @@ void SendPacket(Input& input) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   Input input({data, bytes});
   Host host;
-  std::vector<ControlMessage> said;
+  std::vector<control::FromWorker> said;
   for (int steps = 0; steps < 256 && !input.empty(); ++steps) {
     const uint8_t step = input.Byte();
+    control::FromWorker message;
     if (step < 16) {
       SendPacket(input);
     } else if (step < 64) {
       host.Pass(static_cast<Ns>(step) * step * kMillisecond / 16);
-    } else {
-      said.push_back(Message(input));
-      host.Say(said.back());
+    } else if (Message(input, &message)) {
+      host.Say(message);
+      said.push_back(std::move(message));
     }
     host.Check();
   }

@@ -14,16 +14,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <tuple>
 #include <vector>
 
-#include "server/session/control.h"
+#include "server/control/codec.h"
+#include "server/control/messages.h"
 
 namespace {
 
-using farcall::server::ControlMessage;
-using farcall::server::ControlType;
+namespace control = farcall::server::control;
 
 constexpr int kControl = 3;
 
@@ -38,8 +41,8 @@ void Say(const std::string& text) {
 }
 
 // True: it went. A full queue is waited for a moment; an end of the socket ends the process.
-bool Send(const ControlMessage& message, const std::vector<int>& descriptors = {}) {
-  iovec part{const_cast<ControlMessage*>(&message), sizeof(message)};
+bool SendBytes(std::span<const std::byte> bytes, const std::vector<int>& descriptors = {}) {
+  iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) char rights[CMSG_SPACE(sizeof(int) * 253)] = {};
   msghdr header{};
   header.msg_iov = &part;
@@ -64,34 +67,29 @@ bool Send(const ControlMessage& message, const std::vector<int>& descriptors = {
   return false;
 }
 
-// What the supervisor says, while there is something.
-bool Receive(ControlMessage* message) {
-  return recv(kControl, message, sizeof(*message), MSG_DONTWAIT) ==
-         static_cast<ssize_t>(sizeof(*message));
+template <control::Message M>
+bool Send(const M& message, const std::vector<int>& descriptors = {}) {
+  return SendBytes(control::Encoded<M>(message).bytes(), descriptors);
+}
+
+// The type of what the supervisor says, while there is something; it may be longer.
+bool Receive(control::Type* type) {
+  uint16_t header[2] = {};
+  const ssize_t got = recv(kControl, header, sizeof(header), MSG_DONTWAIT);
+  *type = static_cast<control::Type>(header[1]);
+  return got == static_cast<ssize_t>(sizeof(header));
+}
+
+void ReadAll() {
+  control::Type type;
+  while (Receive(&type)) {
+  }
 }
 
 [[noreturn]] void Stay() {
   Say("done");
   for (;;) pause();
 }
-
-ControlMessage Of(ControlType type, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0) {
-  ControlMessage message;
-  message.type = type;
-  message.a = a;
-  message.b = b;
-  message.c = c;
-  return message;
-}
-
-constexpr ControlType kOurs[] = {
-    ControlType::kCharge,   ControlType::kRefund,       ControlType::kAskUsage,
-    ControlType::kPeak,     ControlType::kAskProcesses, ControlType::kUnspent,
-    ControlType::kRedeem,   ControlType::kDrop,         ControlType::kWantLease,
-    ControlType::kLeaseUse, ControlType::kLeaseRuns,    ControlType::kLeaseDone,
-    ControlType::kIdle,     ControlType::kWantNetBytes, ControlType::kNetUse,
-    ControlType::kWantIn,   ControlType::kMoved,        ControlType::kSwapDone,
-    ControlType::kSkipped,  ControlType::kDeviceFull};
 
 uint64_t Hostile(std::mt19937_64& random) {
   switch (random() % 6) {
@@ -108,34 +106,68 @@ uint64_t Hostile(std::mt19937_64& random) {
   }
 }
 
+// What the codec lets through: a device may still be none of the session's, an id one that was
+// used.
+void Fill(std::mt19937_64& random, bool* field) {
+  *field = random() % 2 == 0;
+}
+void Fill(std::mt19937_64& random, int32_t* device) {
+  *device = static_cast<int32_t>(random() % 4 != 0 ? random() % 3 : random() % 1024);
+}
+void Fill(std::mt19937_64& random, uint32_t* field) {
+  *field = static_cast<uint32_t>(Hostile(random));
+}
+void Fill(std::mt19937_64& random, uint64_t* field) {
+  *field = Hostile(random);
+}
+void Fill(std::mt19937_64& random, control::SwapOutcome* field) {
+  *field = static_cast<control::SwapOutcome>(random() % 4);
+}
+template <size_t kBound>
+void Fill(std::mt19937_64& random, control::Text<kBound>* field) {
+  std::string text(random() % (kBound + 1), ' ');
+  for (char& letter : text) letter = static_cast<char>(random());
+  *field = text;
+}
+
+// One of each but Share and Ended, which attacks of their own send.
+template <typename M>
+void SendAny(std::mt19937_64& random) {
+  M message;
+  std::apply([&](auto&... field) { (Fill(random, &field), ...); }, M::Fields(message));
+  if constexpr (requires { message.id; }) message.id = random() | 1;
+  Send(message);
+}
+
+template <typename... Ms>
+void SendOneOf(std::mt19937_64& random) {
+  void (*const senders[])(std::mt19937_64&) = {SendAny<Ms>...};
+  senders[random() % sizeof...(Ms)](random);
+}
+
 // Anything a worker may say, with any content, as fast as it goes; answers are read.
 [[noreturn]] void Flood() {
+  using namespace control;  // NOLINT
   std::mt19937_64 random(7);
   for (;;) {
-    ControlMessage message =
-        Of(kOurs[random() % std::size(kOurs)], Hostile(random), Hostile(random), Hostile(random));
-    message.device = static_cast<int32_t>(random() % 4) - 2;
-    message.id = random();
-    for (char& letter : message.text) letter = static_cast<char>(random());
-    Send(message);
-    ControlMessage answer;
-    while (Receive(&answer)) {
-    }
+    SendOneOf<Charge, Refund, AskUsage, Peak, AskProcesses, Unspent, Redeem, Drop, WantLease,
+              LeaseUse, LeaseRuns, LeaseDone, Idle, WantNetBytes, NetUse, WantIn, Moved, SwapDone,
+              Skipped, DeviceFull>(random);
+    ReadAll();
   }
 }
 
 // A table that would grow for ever.
 [[noreturn]] void FloodNames() {
   for (uint64_t i = 0;; ++i) {
-    ControlMessage message = Of(ControlType::kSkipped, 1);
-    std::snprintf(message.text, sizeof(message.text), "kernel\x1b[31m%0200llu",
-                  static_cast<unsigned long long>(i));
-    Send(message);
+    char name[240];
+    std::snprintf(name, sizeof(name), "kernel\x1b[31m%0200llu", static_cast<unsigned long long>(i));
+    Send(control::Skipped{.kernel = name, .launches = 1});
   }
 }
 
 [[noreturn]] void AskWithoutReading() {
-  for (;;) Send(Of(ControlType::kAskUsage));
+  for (;;) Send(control::AskUsage{.id = 1});
 }
 
 std::vector<int> Sockets() {
@@ -152,7 +184,8 @@ std::vector<int> Sockets() {
 }
 
 // The client's socket, with something in it that its peer does not read: closing it waits.
-void SendLingering(ControlType type) {
+template <control::Message M>
+void SendLingering(const M& message) {
   while (access((folder + "/stopped").c_str(), F_OK) != 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -167,7 +200,7 @@ void SendLingering(ControlType type) {
       all += went;
     }
     Say("lingers " + std::to_string(set) + ", " + std::to_string(all) + " bytes");
-    Send(Of(type, 0), {fd});
+    Send(message, {fd});
     close(fd);
   }
   Stay();
@@ -182,25 +215,24 @@ int MemoryFile() {
 void ShareMany() {
   for (int i = 0; i < 400; ++i) {
     const int file = MemoryFile();
-    Send(Of(ControlType::kShare), {file});
+    Send(control::Share{.id = 1}, {file});
     close(file);
-    ControlMessage answer;
-    while (Receive(&answer)) {
-    }
+    ReadAll();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   Stay();
 }
 
-void SendDescriptors(ControlType type, size_t count, bool pipes) {
+template <control::Message M>
+void SendDescriptors(const M& message, size_t count, bool pipes) {
   std::vector<int> files;
   for (size_t i = 0; i < count; ++i) {
     int ends[2] = {-1, -1};
     if (pipes) (void)!pipe(ends);
     files.push_back(pipes ? ends[0] : MemoryFile());
   }
-  Send(Of(type), files);
-  Send(Of(ControlType::kIdle, 1));
+  Send(message, files);
+  Send(control::Idle{.is_idle = true});
   Stay();
 }
 
@@ -209,14 +241,14 @@ void SendDescriptors(ControlType type, size_t count, bool pipes) {
 [[noreturn]] void HoldLeases(uint64_t used) {
   constexpr int kStays = 75;  // of 20 ms
   for (int told_since = 0;;) {
-    Send(Of(ControlType::kWantLease));
-    Send(Of(ControlType::kLeaseUse, used, 0, 0));
-    ControlMessage told;
+    Send(control::WantLease{});
+    Send(control::LeaseUse{.used_ns = used});
+    control::Type told;
     while (Receive(&told)) {
-      if (told.type == ControlType::kLeaseLimit && told_since == 0) told_since = 1;
+      if (told == control::Type::kLeaseLimit && told_since == 0) told_since = 1;
     }
     if (told_since != 0 && ++told_since > kStays) {
-      Send(Of(ControlType::kLeaseDone, 1));  // and again at once
+      Send(control::LeaseDone{.wants_next = true});  // and again at once
       told_since = 0;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -225,28 +257,47 @@ void SendDescriptors(ControlType type, size_t count, bool pipes) {
 
 [[noreturn]] void SayFull() {
   for (;;) {
-    Send(Of(ControlType::kDeviceFull, uint64_t{1} << 30));
-    Send(Of(ControlType::kMoved, uint64_t{1} << 40));
-    Send(Of(ControlType::kSwapDone, 0, ~uint64_t{0} >> 3, uint64_t{1} << 30));
+    Send(control::DeviceFull{.bytes = uint64_t{1} << 30});
+    Send(control::Moved{.out_bytes = uint64_t{1} << 40});
+    Send(control::SwapDone{.outcome = control::SwapOutcome::kOut,
+                           .took_ns = ~uint64_t{0} >> 3,
+                           .moved_bytes = uint64_t{1} << 30});
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
+// A message of a worker's, but for one thing.
+void SendMalformed(const std::string& what) {
+  const control::Encoded<control::SwapDone> good(control::SwapDone{});
+  std::vector<std::byte> bytes(good.bytes().begin(), good.bytes().end());
+  if (what == "other-version") bytes[0] = std::byte{2};
+  if (what == "other-magic") bytes[1] = std::byte{0};
+  if (what == "unknown-type") bytes[3] = std::byte{0x7F};
+  if (what == "wrong-enum") bytes[control::kHeaderBytes] = std::byte{4};
+  if (what == "cut") bytes.pop_back();
+  if (what == "trailing") bytes.push_back(std::byte{0});
+  if (what == "too-long") bytes.resize(control::kMaxMessageBytes + 1);
+  SendBytes(bytes);
+  Stay();
+}
+
 void Act(const std::string& what) {
+  constexpr std::string_view kMalformed = "malformed-";
+  if (what.rfind(kMalformed, 0) == 0) SendMalformed(what.substr(kMalformed.size()));
   if (what == "flood") Flood();
   if (what == "names") FloodNames();
   if (what == "deaf") AskWithoutReading();
-  if (what == "linger") SendLingering(ControlType::kIdle);
-  if (what == "linger-share") SendLingering(ControlType::kShare);
+  if (what == "linger") SendLingering(control::Idle{});
+  if (what == "linger-share") SendLingering(control::Share{.id = 1});
   if (what == "share") ShareMany();
-  if (what == "many-descriptors") SendDescriptors(ControlType::kShare, 253, false);
-  if (what == "pipe") SendDescriptors(ControlType::kShare, 1, true);
-  if (what == "needless-descriptor") SendDescriptors(ControlType::kIdle, 1, false);
+  if (what == "many-descriptors") SendDescriptors(control::Share{.id = 1}, 253, false);
+  if (what == "pipe") SendDescriptors(control::Share{.id = 1}, 1, true);
+  if (what == "needless-descriptor") SendDescriptors(control::Idle{}, 1, false);
   if (what == "lease-zero") HoldLeases(0);
   if (what == "lease-little") HoldLeases(1);
   if (what == "full") SayFull();
   if (what == "supervisors-type") {
-    Send(Of(ControlType::kStop));
+    Send(control::Stop{});
     Stay();
   }
   if (what == "short") {

@@ -133,6 +133,13 @@ class HostileWorker(unittest.TestCase):
     def test_messages_of_another_size(self):
         self.shut_out("short", "not a message of a worker")
 
+    def test_messages_that_are_malformed_in_one_place(self):
+        for what, why in [("other-version", "version 64514 of control messages"), ("other-magic", "version 1 of control messages"),
+                          ("unknown-type", "type 32533: not a message of a worker"), ("wrong-enum", "with wrong fields"), ("cut", "with wrong fields"),
+                          ("trailing", "with wrong fields"), ("too-long", "4097 bytes, longer than any message")]:
+            with self.subTest(what):
+                self.shut_out("malformed-" + what, why)
+
     def test_descriptors_that_no_message_carries(self):
         self.shut_out("needless-descriptor", "may not carry")
 

@@ -15,16 +15,20 @@ using quota::Ns;
 
 class ComputeGateTest : public testing::Test {
  protected:
-  using Company = quota::Company;
-  void Hear(ControlType type, Ns amount, Company company) {
-    ControlMessage message;
-    message.type = type;
-    message.a = static_cast<uint64_t>(amount);
-    message.b = static_cast<uint64_t>(company);
-    gate_.Hear(message);
+  using Company = control::Company;
+  void Share() { gate_.Hear(control::Sharing{}); }
+  void Lend(Ns amount, Company company) {
+    gate_.Hear(control::Lease{.device_ns = static_cast<uint64_t>(amount), .company = company});
   }
-  void Hear(ControlType type, Ns amount = 0, bool others = false) {
-    Hear(type, amount, others ? Company::kWaiting : Company::kIdle);
+  void Lend(Ns amount, bool others = false) {
+    Lend(amount, others ? Company::kWaiting : Company::kIdle);
+  }
+  void LendMore(Ns amount) {
+    gate_.Hear(control::LeaseMore{.device_ns = static_cast<uint64_t>(amount)});
+  }
+  void Limit(Ns amount) {
+    gate_.Hear(control::LeaseLimit{.left_ns = static_cast<uint64_t>(amount),
+                                   .company = Company::kWaiting});
   }
   void Serve() {
     gate_.Serve([this](int, std::function<void()> done) { fences_.push_back(std::move(done)); });
@@ -47,47 +51,54 @@ class ComputeGateTest : public testing::Test {
     }
     return true;
   }
-  std::vector<ControlMessage> Take() { return std::exchange(told_, {}); }
+  std::vector<GateMessage> Take() { return std::exchange(told_, {}); }
+  // The message, which is one of these; else the test fails, and it is empty.
+  template <typename M>
+  static M As(const GateMessage& message) {
+    const M* found = std::get_if<M>(&message);
+    EXPECT_NE(found, nullptr) << "alternative " << message.index();
+    return found == nullptr ? M{} : *found;
+  }
 
   Ns now_ = kMillisecond, used_ = 0;
   int wakes_ = 0;
-  std::vector<ControlMessage> told_;
+  std::vector<GateMessage> told_;
   std::vector<std::function<void()>> fences_;
   ComputeGate gate_{1,
-                    {[this](const ControlMessage& message) { told_.push_back(message); },
+                    {[this](const GateMessage& message) { told_.push_back(message); },
                      [this] { ++wakes_; }, [this] { return now_; }, [this](int) { return used_; }}};
 };
 
 TEST_F(ComputeGateTest, IsOpenUntilThereIsSharing) {
   EXPECT_FALSE(gate_.engaged());
-  Hear(ControlType::kSharing);
+  Share();
   EXPECT_TRUE(gate_.engaged());
 }
 
 TEST_F(ComputeGateTest, AsksOnceAndPassesUnderTheLease) {
-  Hear(ControlType::kSharing);
+  Share();
   EXPECT_FALSE(Launch());
   EXPECT_FALSE(Launch());
   auto told = Take();
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].type, ControlType::kWantLease);
-  Hear(ControlType::kLease, 3 * kMillisecond);
+  As<control::WantLease>(told[0]);
+  Lend(3 * kMillisecond);
   EXPECT_EQ(wakes_, 1);
   EXPECT_TRUE(Launch());
   EXPECT_FALSE(Launch()) << "what the first costs is not known yet";
   Run(kMillisecond);
   told = Take();
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].type, ControlType::kLeaseUse);
-  EXPECT_EQ(told[0].a, static_cast<uint64_t>(kMillisecond));
-  EXPECT_EQ(told[0].b, static_cast<uint64_t>(2 * kMillisecond));
+  const auto use = As<control::LeaseUse>(told[0]);
+  EXPECT_EQ(use.used_ns, static_cast<uint64_t>(kMillisecond));
+  EXPECT_EQ(use.left_ns, static_cast<uint64_t>(2 * kMillisecond));
   EXPECT_TRUE(Launch());
 }
 
 TEST_F(ComputeGateTest, GivesASpentLeaseBackOnceAllIsDone) {
-  Hear(ControlType::kSharing);
+  Share();
   Launch();
-  Hear(ControlType::kLease, 2 * kMillisecond, true);
+  Lend(2 * kMillisecond, true);
   EXPECT_TRUE(Launch());
   Run(kMillisecond);
   EXPECT_TRUE(Launch());
@@ -98,44 +109,42 @@ TEST_F(ComputeGateTest, GivesASpentLeaseBackOnceAllIsDone) {
   Run(kMillisecond);
   auto told = Take();
   ASSERT_EQ(told.size(), 2u);
-  EXPECT_EQ(told[1].type, ControlType::kLeaseDone);
-  EXPECT_EQ(told[1].a, 1u) << "a record waits";
+  EXPECT_TRUE(As<control::LeaseDone>(told[1]).wants_next) << "a record waits";
   EXPECT_FALSE(Launch());
   EXPECT_TRUE(Take().empty()) << "it has asked with that";
 }
 
 TEST_F(ComputeGateTest, GivesAnIdleLeaseBackWhenOthersWait) {
-  Hear(ControlType::kSharing);
+  Share();
   Launch();
-  Hear(ControlType::kLease, 4 * kMillisecond);
+  Lend(4 * kMillisecond);
   EXPECT_TRUE(Launch());
   Run(kMillisecond);
   Take();
   Serve();
   EXPECT_TRUE(Take().empty()) << "nobody else wants it";
-  Hear(ControlType::kLeaseLimit, kMillisecond, true);
+  Limit(kMillisecond);
   now_ = gate_.ServeAt();
   ASSERT_NE(now_, ComputeGate::kNever);
   Serve();
   auto told = Take();
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].type, ControlType::kLeaseDone);
-  EXPECT_EQ(told[0].a, 0u);
+  EXPECT_FALSE(As<control::LeaseDone>(told[0]).wants_next);
   EXPECT_EQ(gate_.ServeAt(), ComputeGate::kNever);
 }
 
 TEST_F(ComputeGateTest, IgnoresMoreOfALeaseThatIsOver) {
-  Hear(ControlType::kSharing);
+  Share();
   Launch();
-  Hear(ControlType::kLeaseMore, 4 * kMillisecond);
+  LendMore(4 * kMillisecond);
   EXPECT_FALSE(Launch());
 }
 
 // A kernel may spin until what is held behind it has run.
 TEST_F(ComputeGateTest, LetsAPieceThroughWhenNothingEnds) {
-  Hear(ControlType::kSharing);
+  Share();
   Launch();
-  Hear(ControlType::kLease, kMillisecond, true);
+  Lend(kMillisecond, true);
   EXPECT_TRUE(Launch());
   EXPECT_FALSE(Launch());
   now_ += 50 * kMillisecond;
@@ -148,10 +157,10 @@ TEST_F(ComputeGateTest, LetsAPieceThroughWhenNothingEnds) {
 }
 
 TEST_F(ComputeGateTest, TellsByTheClockWhatThePauseOfAnotherHasToHold) {
-  Hear(ControlType::kSharing);
+  Share();
   EXPECT_FALSE(Launch());
   Take();
-  Hear(ControlType::kLease, kMillisecond, true);
+  Lend(kMillisecond, true);
   EXPECT_TRUE(Launch());
   Serve();
   now_ += kMillisecond;  // it leaves half of the device idle
@@ -159,16 +168,16 @@ TEST_F(ComputeGateTest, TellsByTheClockWhatThePauseOfAnotherHasToHold) {
   EXPECT_FALSE(Launch()) << "the lease was spent";
   auto told = Take();
   ASSERT_FALSE(told.empty());
-  EXPECT_EQ(told.back().type, ControlType::kWantLease);
-  EXPECT_EQ(told.back().a, static_cast<uint64_t>(2 * kMillisecond)) << "its next, at most";
-  EXPECT_EQ(told.back().b, 2000u);
+  const auto want = As<control::WantLease>(told.back());
+  EXPECT_EQ(want.first_clock_ns, static_cast<uint64_t>(2 * kMillisecond)) << "its next, at most";
+  EXPECT_EQ(want.pace_milli, 2000u);
 }
 
 // Waking a thread costs more than all else that a gate does.
 TEST_F(ComputeGateTest, WakesNobodyForABatchThatNothingWaitsFor) {
-  Hear(ControlType::kSharing);
+  Share();
   EXPECT_FALSE(Launch());
-  Hear(ControlType::kLease, 20 * kMillisecond);
+  Lend(20 * kMillisecond);
   EXPECT_TRUE(Launch());
   Serve();
   Run(kMillisecond);  // and now it is known what it takes
@@ -177,7 +186,7 @@ TEST_F(ComputeGateTest, WakesNobodyForABatchThatNothingWaitsFor) {
   EXPECT_TRUE(Launch());
   wakes_ = 0;
   Run(2 * kMillisecond);
-  Hear(ControlType::kLeaseMore, 20 * kMillisecond);
+  LendMore(20 * kMillisecond);
   EXPECT_EQ(wakes_, 0) << "one more is in the open batch, none is held";
   EXPECT_TRUE(Launch());
   EXPECT_TRUE(Launch());
@@ -189,9 +198,9 @@ TEST_F(ComputeGateTest, WakesNobodyForABatchThatNothingWaitsFor) {
 
 // A message wakes the supervisor; who is alone sends a few.
 TEST_F(ComputeGateTest, TellsWhatWasUsedOnceSomebodyIsThereWhomItConcerns) {
-  Hear(ControlType::kSharing);
+  Share();
   EXPECT_FALSE(Launch());
-  Hear(ControlType::kLease, 20 * kMillisecond, Company::kNone);
+  Lend(20 * kMillisecond, Company::kNone);
   EXPECT_TRUE(Launch());
   Serve();
   Run(kMillisecond);  // and now it is known what it takes
@@ -209,21 +218,22 @@ TEST_F(ComputeGateTest, TellsWhatWasUsedOnceSomebodyIsThereWhomItConcerns) {
   batch_under_way(kMillisecond);
   batch_under_way(kMillisecond);
   EXPECT_TRUE(Take().empty());
-  Hear(ControlType::kLeaseLimit, 4 * kMillisecond, Company::kWaiting);
+  Limit(4 * kMillisecond);
   auto told = Take();
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].type, ControlType::kLeaseUse);
-  EXPECT_EQ(told[0].a, static_cast<uint64_t>(2 * kMillisecond)) << "of both";
+  EXPECT_EQ(As<control::LeaseUse>(told[0]).used_ns, static_cast<uint64_t>(2 * kMillisecond))
+      << "of both";
   batch_under_way(kMillisecond);
   told = Take();
   ASSERT_FALSE(told.empty());
-  EXPECT_EQ(told[0].a, static_cast<uint64_t>(kMillisecond)) << "at once, and nothing twice";
+  EXPECT_EQ(As<control::LeaseUse>(told[0]).used_ns, static_cast<uint64_t>(kMillisecond))
+      << "at once, and nothing twice";
 }
 
 TEST_F(ComputeGateTest, TellsOfWhatRunsOnBeforeItEnds) {
-  Hear(ControlType::kSharing);
+  Share();
   EXPECT_FALSE(Launch());
-  Hear(ControlType::kLease, 3 * kMillisecond);
+  Lend(3 * kMillisecond);
   EXPECT_TRUE(Launch());
   Serve();
   Take();
@@ -234,17 +244,16 @@ TEST_F(ComputeGateTest, TellsOfWhatRunsOnBeforeItEnds) {
     used_ += at - now_;
     now_ = at;
     Serve();
-    for (const ControlMessage& message : Take()) {
-      EXPECT_EQ(message.type, ControlType::kLeaseRuns);
-      told += static_cast<Ns>(message.a);
+    for (const GateMessage& message : Take()) {
+      told += static_cast<Ns>(As<control::LeaseRuns>(message).used_ns);
     }
   }
   EXPECT_EQ(told, used_);
   Run(kMillisecond);
   auto last = Take();
   ASSERT_FALSE(last.empty());
-  EXPECT_EQ(last[0].type, ControlType::kLeaseUse);
-  EXPECT_EQ(last[0].a, static_cast<uint64_t>(kMillisecond)) << "nothing is told twice";
+  EXPECT_EQ(As<control::LeaseUse>(last[0]).used_ns, static_cast<uint64_t>(kMillisecond))
+      << "nothing is told twice";
 }
 
 }  // namespace

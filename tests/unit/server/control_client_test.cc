@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include <thread>
+#include <variant>
+
+#include "server/control/control_socket.h"
 
 namespace farcall::server {
 namespace {
@@ -23,10 +26,11 @@ TEST(ControlClientTest, NoRefundIsLostWhileTheSupervisorDoesNotRead) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // lets the queue fill
     int refunds = 0;
     for (int i = 0; i < kRefunds; ++i) {
-      ControlMessage message;
+      control::FromWorker message;
       std::vector<int> descriptors;
-      ASSERT_TRUE(ReceiveControl(ends[1], &message, &descriptors).ok());
-      refunds += message.type == ControlType::kRefund && message.a == 1;
+      ASSERT_TRUE(control::Receive(ends[1], &message, &descriptors).ok());
+      const auto* refund = std::get_if<control::Refund>(&message);
+      refunds += refund != nullptr && refund->bytes == 1;
     }
     worker.join();
     EXPECT_EQ(refunds, kRefunds);

@@ -15,23 +15,28 @@ using quota::Ns;
 
 class LeaseDeskTest : public testing::Test {
  protected:
+  using Type = control::Type;
   struct Sent {
     int worker;
-    ControlType type;
+    Type type;
     Ns amount;
   };
 
-  void Hear(int worker, ControlType type, uint64_t a = 0, uint64_t b = 0) {
-    ControlMessage message;
-    message.type = type;
-    message.a = a;
-    message.b = b;
-    EXPECT_TRUE(desk_.Hear(worker, message, now_));
+  template <typename M>
+  void Hear(int worker, const M& message) {
+    desk_.Hear(worker, message, now_);
+  }
+  void Want(int worker) { Hear(worker, control::WantLease{}); }
+  void Use(int worker, uint64_t used, uint64_t left = 0) {
+    Hear(worker, control::LeaseUse{.used_ns = used, .left_ns = left});
+  }
+  void Done(int worker, bool wants_next) {
+    Hear(worker, control::LeaseDone{.wants_next = wants_next});
   }
   std::vector<Sent> Take() { return std::exchange(sent_, {}); }
   std::vector<Sent> TakeLeases() {
     std::vector<Sent> sent = Take();
-    std::erase_if(sent, [](const Sent& each) { return each.type != ControlType::kLease; });
+    std::erase_if(sent, [](const Sent& each) { return each.type != Type::kLease; });
     return sent;
   }
   void Join(const char* vgpu, int worker, QuotaRequest request = {}) {
@@ -40,26 +45,31 @@ class LeaseDeskTest : public testing::Test {
 
   Ns now_ = 0;
   std::vector<Sent> sent_;
-  LeaseDesk desk_{1, {}, [this](int worker, const ControlMessage& message) {
-                    sent_.push_back({worker, message.type, static_cast<Ns>(message.a)});
-                  }};
+  LeaseDesk desk_{
+      1, {}, [this](int worker, const LeaseMessage& message) {
+        const uint64_t amount = std::visit(
+            control::Overloaded{[](const control::LeaseLimit& limit) { return limit.left_ns; },
+                                [](const auto& lease) { return lease.device_ns; }},
+            message);
+        sent_.push_back({worker, control::TypeOf(message), static_cast<Ns>(amount)});
+      }};
 };
 
 TEST_F(LeaseDeskTest, LendsToOneAndTellsItWhenAnotherComes) {
   Join("a", 1);
   Join("b", 2);
-  Hear(1, ControlType::kWantLease);
+  Want(1);
   auto sent = Take();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].worker, 1);
-  EXPECT_EQ(sent[0].type, ControlType::kLease);
-  Hear(2, ControlType::kWantLease);
+  EXPECT_EQ(sent[0].type, Type::kLease);
+  Want(2);
   sent = Take();
   ASSERT_EQ(sent.size(), 1u) << "the second waits";
   EXPECT_EQ(sent[0].worker, 1);
-  EXPECT_EQ(sent[0].type, ControlType::kLeaseLimit);
-  Hear(1, ControlType::kLeaseUse, 4 * kMillisecond);
-  Hear(1, ControlType::kLeaseDone, 1);
+  EXPECT_EQ(sent[0].type, Type::kLeaseLimit);
+  Use(1, 4 * kMillisecond);
+  Done(1, true);
   sent = TakeLeases();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].worker, 2);
@@ -69,22 +79,22 @@ TEST_F(LeaseDeskTest, LendsToOneAndTellsItWhenAnotherComes) {
 TEST_F(LeaseDeskTest, TellsAHigherClassThatOthersWait) {
   Join("a", 1, {.priority = 1});
   Join("b", 2, {.priority = 2});
-  Hear(1, ControlType::kWantLease);
-  Hear(1, ControlType::kLeaseUse, kMillisecond, 3 * kMillisecond);
+  Want(1);
+  Use(1, kMillisecond, 3 * kMillisecond);
   Take();
-  Hear(2, ControlType::kWantLease);
+  Want(2);
   auto sent = Take();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].worker, 1);
-  EXPECT_EQ(sent[0].type, ControlType::kLeaseLimit);
+  EXPECT_EQ(sent[0].type, Type::kLeaseLimit);
   EXPECT_GT(sent[0].amount, quota::kSecond) << "as long as it likes";
 }
 
 TEST_F(LeaseDeskTest, AKernelThatDoesNotEndKeepsNobodyOut) {
   Join("a", 1);
   Join("b", 2);
-  Hear(1, ControlType::kWantLease);
-  Hear(2, ControlType::kWantLease);
+  Want(1);
+  Want(2);
   Take();
   Ns wake = desk_.WakeAt(now_);
   EXPECT_LE(wake, now_ + quota::kSecond);
@@ -96,22 +106,22 @@ TEST_F(LeaseDeskTest, AKernelThatDoesNotEndKeepsNobodyOut) {
   auto sent = Take();
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(sent[0].worker, 1);
-  EXPECT_EQ(sent[0].type, ControlType::kLeaseLimit);
+  EXPECT_EQ(sent[0].type, Type::kLeaseLimit);
   EXPECT_EQ(sent[0].amount, 0) << "nothing more may go";
   EXPECT_EQ(sent[1].worker, 2);
-  EXPECT_EQ(sent[1].type, ControlType::kLease);
+  EXPECT_EQ(sent[1].type, Type::kLease);
   // It ends after all: what it ran is charged, and it waits its turn.
-  Hear(1, ControlType::kLeaseUse, 3 * quota::kSecond);
-  Hear(1, ControlType::kLeaseDone, 1);
+  Use(1, 3 * quota::kSecond);
+  Done(1, true);
   EXPECT_TRUE(TakeLeases().empty());
   for (int turn = 0; turn < 5; ++turn) {
-    Hear(2, ControlType::kLeaseUse, 4 * kMillisecond);
-    Hear(2, ControlType::kLeaseDone, 1);
+    Use(2, 4 * kMillisecond);
+    Done(2, true);
     sent = TakeLeases();
     ASSERT_EQ(sent.size(), 1u);
     EXPECT_EQ(sent[0].worker, 2) << "the other owes three seconds";
   }
-  Hear(2, ControlType::kLeaseDone, 0);
+  Done(2, false);
   sent = TakeLeases();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].worker, 1);
@@ -120,8 +130,8 @@ TEST_F(LeaseDeskTest, AKernelThatDoesNotEndKeepsNobodyOut) {
 TEST_F(LeaseDeskTest, AKernelThatDoesNotEndIsChargedAndIsNoProgress) {
   Join("a", 1);
   Join("b", 2);
-  Hear(1, ControlType::kWantLease);
-  Hear(2, ControlType::kWantLease);
+  Want(1);
+  Want(2);
   Take();
   auto charged = [&] {
     Ns sum = 0;
@@ -133,7 +143,7 @@ TEST_F(LeaseDeskTest, AKernelThatDoesNotEndIsChargedAndIsNoProgress) {
   for (int i = 1; i <= 10; ++i) {
     EXPECT_TRUE(TakeLeases().empty());
     now_ += 100 * kMillisecond;
-    Hear(1, ControlType::kLeaseRuns, 100 * kMillisecond);
+    Hear(1, control::LeaseRuns{.used_ns = 100 * kMillisecond});
     EXPECT_EQ(charged(), i * 100 * kMillisecond) << "while it runs";
     desk_.Tick(now_);
   }
@@ -145,7 +155,7 @@ TEST_F(LeaseDeskTest, AKernelThatDoesNotEndIsChargedAndIsNoProgress) {
 TEST_F(LeaseDeskTest, WhoIsAloneRunsAsLongAsItLikes) {
   Join("a", 1);
   Join("b", 2);
-  Hear(1, ControlType::kWantLease);
+  Want(1);
   Take();
   now_ += 100 * quota::kSecond;
   desk_.Tick(now_);
@@ -156,49 +166,49 @@ TEST_F(LeaseDeskTest, WhoIsAloneRunsAsLongAsItLikes) {
 TEST_F(LeaseDeskTest, LetsALowerClassUseTheLeaseOfItsFloor) {
   Join("a", 1, {.priority = 1});
   Join("b", 2, {.priority = 2});
-  Hear(1, ControlType::kWantLease);
-  Hear(2, ControlType::kWantLease);
-  Hear(1, ControlType::kLeaseUse, 4 * kMillisecond);
+  Want(1);
+  Want(2);
+  Use(1, 4 * kMillisecond);
   Take();
   now_ += 4 * kMillisecond;
-  Hear(1, ControlType::kLeaseDone, 1);
+  Done(1, true);
   auto sent = Take();
   ASSERT_FALSE(sent.empty());
   EXPECT_EQ(sent[0].worker, 2) << "its floor is due";
   for (const Sent& each : sent) {
-    EXPECT_TRUE(each.type != ControlType::kLeaseLimit || each.amount > 0);
+    EXPECT_TRUE(each.type != Type::kLeaseLimit || each.amount > 0);
   }
 }
 
 TEST_F(LeaseDeskTest, LetsOneAloneGoOn) {
   Join("a", 1);
-  Hear(1, ControlType::kWantLease);
+  Want(1);
   Take();
-  Hear(1, ControlType::kLeaseUse, 2 * kMillisecond, kMillisecond);
+  Use(1, 2 * kMillisecond, kMillisecond);
   auto sent = Take();
   ASSERT_EQ(sent.size(), 1u);
-  EXPECT_EQ(sent[0].type, ControlType::kLeaseMore);
+  EXPECT_EQ(sent[0].type, Type::kLeaseMore);
 }
 
 TEST_F(LeaseDeskTest, GivesTheWorkersOfAVgpuOneLease) {
   Join("a", 1);
   Join("a", 2);
   Join("b", 3);
-  Hear(3, ControlType::kWantLease);
-  Hear(1, ControlType::kWantLease);
-  Hear(2, ControlType::kWantLease);
+  Want(3);
+  Want(1);
+  Want(2);
   Take();
-  Hear(3, ControlType::kLeaseUse, 4 * kMillisecond);
-  Hear(3, ControlType::kLeaseDone, 1);
+  Use(3, 4 * kMillisecond);
+  Done(3, true);
   auto sent = TakeLeases();
   ASSERT_EQ(sent.size(), 2u);
   EXPECT_EQ(sent[0].worker, 1);
   EXPECT_EQ(sent[1].worker, 2);
   EXPECT_EQ(sent[0].amount, sent[1].amount) << "half of it each";
-  Hear(1, ControlType::kLeaseUse, 5 * kMillisecond);
-  Hear(1, ControlType::kLeaseDone, 1);
+  Use(1, 5 * kMillisecond);
+  Done(1, true);
   EXPECT_TRUE(TakeLeases().empty()) << "the other still works";
-  Hear(2, ControlType::kLeaseDone, 0);
+  Done(2, false);
   sent = TakeLeases();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].worker, 3);
@@ -207,8 +217,8 @@ TEST_F(LeaseDeskTest, GivesTheWorkersOfAVgpuOneLease) {
 TEST_F(LeaseDeskTest, GivesOnWhatADeadWorkerHeld) {
   Join("a", 1);
   Join("b", 2);
-  Hear(1, ControlType::kWantLease);
-  Hear(2, ControlType::kWantLease);
+  Want(1);
+  Want(2);
   Take();
   desk_.Leave(1, now_);
   auto sent = Take();
@@ -244,26 +254,26 @@ TEST_F(LeaseDeskTest, AHolderPaysByTheClock) {
     Join("b", 2);
     Ns held = 0, used = 0;
     const Ns begin = now_;
-    Hear(1, ControlType::kWantLease);
-    Hear(2, ControlType::kWantLease);
+    Want(1);
+    Want(2);
     int holder = 1;
     while (now_ - begin < 30 * quota::kSecond) {
       const Ns step = holder == 1 ? 10 * kMillisecond : 4 * kMillisecond;
       now_ += step;
       (holder == 1 ? held : used) += step;
       if (holder == 1) {
-        Hear(1, ControlType::kLeaseUse, static_cast<uint64_t>(says));
+        Use(1, static_cast<uint64_t>(says));
       } else {
-        Hear(2, ControlType::kLeaseUse, 4 * kMillisecond);
-        Hear(2, ControlType::kLeaseDone, 1);
+        Use(2, 4 * kMillisecond);
+        Done(2, true);
       }
       desk_.Tick(now_);
       for (auto told = Take(); !told.empty(); told = Take()) {
         for (const Sent& sent : told) {
-          if (sent.type == ControlType::kLease) holder = sent.worker;
+          if (sent.type == Type::kLease) holder = sent.worker;
           // It asks again at once.
-          if (sent.worker == 1 && sent.type == ControlType::kLeaseLimit && sent.amount == 0) {
-            Hear(1, ControlType::kLeaseDone, 1);
+          if (sent.worker == 1 && sent.type == Type::kLeaseLimit && sent.amount == 0) {
+            Done(1, true);
           }
         }
       }
@@ -279,8 +289,8 @@ TEST_F(LeaseDeskTest, NobodyUsesMoreThanTheTimeThereIs) {
   Join("a", 1);
   now_ += quota::kSecond;
   for (int i = 0; i < 1000; ++i) {
-    Hear(1, ControlType::kLeaseUse, ~uint64_t{0});
-    Hear(1, ControlType::kLeaseRuns, ~uint64_t{0});
+    Use(1, ~uint64_t{0});
+    Hear(1, control::LeaseRuns{.used_ns = ~uint64_t{0}});
   }
   EXPECT_LE(desk_.Statuses(now_)[0].gpu_time_ns, 2 * quota::kSecond);
 }
@@ -288,19 +298,14 @@ TEST_F(LeaseDeskTest, NobodyUsesMoreThanTheTimeThereIs) {
 TEST_F(LeaseDeskTest, TakesNoLiesFromAWorker) {
   Join("a", 1);
   Join("b", 2);
-  Hear(7, ControlType::kWantLease);               // nobody
-  Hear(1, ControlType::kLeaseDone, 1);            // has none
-  Hear(1, ControlType::kLeaseUse, ~uint64_t{0});  // more than there is time
-  ControlMessage message;
-  message.type = ControlType::kWantLease;
-  message.device = 9;
-  EXPECT_TRUE(desk_.Hear(1, message, now_));
-  Hear(2, ControlType::kWantLease);
+  Want(7);               // nobody
+  Done(1, true);         // has none
+  Use(1, ~uint64_t{0});  // more than there is time
+  Hear(1, control::WantLease{.device = 9});
+  Want(2);
   auto sent = Take();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].worker, 2);
-  message.type = ControlType::kCharge;
-  EXPECT_FALSE(desk_.Hear(1, message, now_));
 }
 
 }  // namespace

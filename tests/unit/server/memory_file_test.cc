@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory files between supervisor, workers and helpers: nobody changes one that was handed over.
+#include "server/control/memory_file.h"
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include "server/session/control.h"
 
 namespace farcall::server {
 namespace {

@@ -249,7 +249,7 @@ class StandstillTest : public MemorySplitTest {
  protected:
   StandstillTest() : ground_(memory_) {
     SwapHooks hooks;
-    hooks.tell = [this](const ControlMessage& message) {
+    hooks.tell = [this](const SwapReport& message) {
       std::lock_guard lock(mutex_);
       told_.push_back(message);
     };
@@ -287,16 +287,18 @@ class StandstillTest : public MemorySplitTest {
     }
     if (issue_.joinable()) issue_.join();
   }
-  int Told(ControlType type) {
+  template <typename M>
+  int Told() {
     std::lock_guard lock(mutex_);
-    return static_cast<int>(std::count_if(told_.begin(), told_.end(),
-                                          [&](const auto& each) { return each.type == type; }));
+    return static_cast<int>(std::count_if(told_.begin(), told_.end(), [](const SwapReport& each) {
+      return std::holds_alternative<M>(each);
+    }));
   }
   Ground ground_;
   std::mutex mutex_;
   std::condition_variable wakes_;
   bool woken_ = false, ends_ = false;
-  std::vector<ControlMessage> told_;
+  std::vector<SwapReport> told_;
   std::atomic<quota::Ns> now_{1};
   std::optional<MemorySwap> swap_;
   std::thread issue_;
@@ -308,7 +310,7 @@ TEST_F(StandstillTest, SplitsOnceAllStandsStill) {
   EXPECT_EQ(ledger_.charged, kPage);
   EXPECT_TRUE(swap_->Admit());
   EXPECT_FALSE(swap_->Split(0)) << "nothing came of it";
-  EXPECT_EQ(Told(ControlType::kIdle), 0) << "nobody asked for it to leave";
+  EXPECT_EQ(Told<control::Idle>(), 0) << "nobody asked for it to leave";
 }
 
 TEST_F(StandstillTest, WorkThatDoesNotEndIsNotWaitedForForEver) {
@@ -332,17 +334,14 @@ TEST_F(StandstillTest, WhatIsAskedMeanwhileComesAfterwards) {
   ground_.stuck.store(true);
   std::thread helper([&] { EXPECT_FALSE(swap_->Split(0)); });
   while (swap_->Admit()) std::this_thread::yield();
-  ControlMessage out;
-  out.type = ControlType::kSwapOut;
-  out.a = quota::kSecond;
-  swap_->Hear(out);
-  EXPECT_EQ(Told(ControlType::kSwapDone), 0);
-  while (Told(ControlType::kSwapDone) == 0) {
+  swap_->Hear(control::SwapOut{.patience_ns = quota::kSecond});
+  EXPECT_EQ(Told<control::SwapDone>(), 0);
+  while (Told<control::SwapDone>() == 0) {
     now_.fetch_add(quota::kSecond);
     std::this_thread::yield();
   }
   helper.join();
-  EXPECT_EQ(Told(ControlType::kSwapDone), 1) << "it stayed: its work did not end";
+  EXPECT_EQ(Told<control::SwapDone>(), 1) << "it stayed: its work did not end";
 }
 
 TEST_F(StandstillTest, TheEndOfTheSessionEndsTheWait) {

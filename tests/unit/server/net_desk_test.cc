@@ -23,20 +23,17 @@ using quota::Ns;
 
 class NetDeskTest : public testing::Test {
  protected:
-  static ControlMessage Want() {
-    ControlMessage message;
-    message.type = ControlType::kWantNetBytes;
-    return message;
-  }
+  static control::WantNetBytes Want() { return {}; }
   uint64_t LentTo(int worker) {
     uint64_t bytes = 0;
     for (const auto& [to, message] : sent_)
-      if (to == worker && message.type == ControlType::kNetBytes) bytes += message.a;
+      if (const auto* lent = std::get_if<control::NetBytes>(&message); to == worker && lent)
+        bytes += lent->bytes;
     return bytes;
   }
 
-  std::vector<std::pair<int, ControlMessage>> sent_;
-  NetDesk desk_{1'000'000'000, [this](int worker, const ControlMessage& message) {
+  std::vector<std::pair<int, NetMessage>> sent_;
+  NetDesk desk_{1'000'000'000, [this](int worker, const NetMessage& message) {
                   sent_.emplace_back(worker, message);
                 }};
 };
@@ -81,15 +78,12 @@ TEST_F(NetDeskTest, ChangesWhileItRuns) {
 TEST_F(NetDeskTest, CountsWhatSessionsSayAlsoWhenTheyHaveGone) {
   ASSERT_TRUE(desk_.Join("a", 1, 0, 0).ok());
   ASSERT_TRUE(desk_.Join("a", 2, 0, 0).ok());
-  ControlMessage use;
-  use.type = ControlType::kNetUse;
-  use.a = 10;
-  use.b = 20;
+  control::NetUse use{.received_bytes = 10, .sent_bytes = 20};
   desk_.Hear(1, use, 0);
-  use.a = 5;  // less than before: a lie
+  use.received_bytes = 5;  // less than before: a lie
   desk_.Hear(1, use, 0);
   desk_.Leave(1);
-  use.b = 7;
+  use.sent_bytes = 7;
   desk_.Hear(2, use, 0);
   EXPECT_EQ(desk_.UseOf("a").bytes_in, 15u);
   EXPECT_EQ(desk_.UseOf("a").bytes_out, 27u);
@@ -110,12 +104,8 @@ class NetPacerTest : public testing::Test {
     ASSERT_TRUE(far.ok());
     far_ = std::move(*far);
   }
-  void Hear(ControlType type, uint64_t a) {
-    ControlMessage message;
-    message.type = type;
-    message.a = a;
-    pacer_.Hear(message);
-  }
+  void Limit(bool is_limited) { pacer_.Hear(control::NetLimit{.is_limited = is_limited}); }
+  void Lend(uint64_t bytes) { pacer_.Hear(control::NetBytes{.bytes = bytes}); }
   static size_t Send(Channel& channel, size_t bytes) {
     std::vector<std::byte> data(bytes);
     std::array<std::span<const std::byte>, 1> parts = {data};
@@ -129,27 +119,27 @@ class NetPacerTest : public testing::Test {
 
   Ns now_ = kSecond;
   int asked_ = 0;
-  NetPacer pacer_{[this](const ControlMessage&) { ++asked_; }, [this] { return now_; }};
+  NetPacer pacer_{[this](const control::WantNetBytes&) { ++asked_; }, [this] { return now_; }};
   std::unique_ptr<Channel> near_, far_;
 };
 
 TEST_F(NetPacerTest, WithoutABudgetAllPassesAndIsCounted) {
   auto lane = NetPacer::Pace(std::move(near_), pacer_, false);
   EXPECT_EQ(Send(*lane, 1000), 1000u);
-  ControlMessage use;
-  EXPECT_TRUE(pacer_.Tell(&use));
-  EXPECT_EQ(use.b, 1000u);
-  EXPECT_FALSE(pacer_.Tell(&use));
+  std::optional<control::NetUse> use = pacer_.Use();
+  ASSERT_TRUE(use);
+  EXPECT_EQ(use->sent_bytes, 1000u);
+  EXPECT_FALSE(pacer_.Use());
   EXPECT_EQ(asked_, 0);
 }
 
 TEST_F(NetPacerTest, NoByteMoreThanWasLentInEitherDirection) {
   auto lane = NetPacer::Pace(std::move(near_), pacer_, false);
-  Hear(ControlType::kNetLimit, 1);
+  Limit(true);
   EXPECT_EQ(asked_, 1);
   EXPECT_FALSE(IsReady());
   EXPECT_EQ(Send(*lane, 1000), 0u);
-  Hear(ControlType::kNetBytes, 300);
+  Lend(300);
   EXPECT_TRUE(IsReady());
   EXPECT_EQ(Send(*lane, 200), 200u);
   EXPECT_EQ(Send(*far_, 1000), 1000u);
@@ -159,31 +149,31 @@ TEST_F(NetPacerTest, NoByteMoreThanWasLentInEitherDirection) {
   EXPECT_FALSE(IsReady());
   EXPECT_EQ(asked_, 2);  // once for each time that nothing was left
   now_ += 40 * kMillisecond;
-  Hear(ControlType::kNetBytes, 5000);
+  Lend(5000);
   EXPECT_EQ(*lane->TryReceive(into), 900u);
-  ControlMessage use;
-  pacer_.Tell(&use);
-  EXPECT_EQ(use.c, static_cast<uint64_t>(40 * kMillisecond));
+  std::optional<control::NetUse> use = pacer_.Use();
+  ASSERT_TRUE(use);
+  EXPECT_EQ(use->waited_ns, static_cast<uint64_t>(40 * kMillisecond));
 }
 
 TEST_F(NetPacerTest, TheLogMayBeALittleInDebtAndALaneMayNot) {
   auto log = NetPacer::Pace(std::move(near_), pacer_, true);
-  Hear(ControlType::kNetLimit, 1);
+  Limit(true);
   EXPECT_EQ(Send(*log, 1000), 1000u);
   EXPECT_EQ(pacer_.MayPass(false), 0u);
   size_t more = 0;
   for (int i = 0; i < 100; ++i) more += Send(*log, 1000);
   EXPECT_EQ(more + 1000, 65536u);
-  Hear(ControlType::kNetBytes, 1000);  // pays a part of it
+  Lend(1000);  // pays a part of it
   EXPECT_FALSE(IsReady());
   EXPECT_EQ(Send(*log, 5000), 1000u);
 }
 
 TEST_F(NetPacerTest, WhoWaitsForTheBudgetHearsTheWakeAndTheEnd) {
   auto lane = NetPacer::Pace(std::move(near_), pacer_, false);
-  Hear(ControlType::kNetLimit, 1);
+  Limit(true);
   EXPECT_FALSE(lane->WaitWritable(Clock::now()));
-  NetPacer other([](const ControlMessage&) {}, [] { return Ns{0}; });
+  NetPacer other([](const control::WantNetBytes&) {}, [] { return Ns{0}; });
   EXPECT_FALSE(lane->WaitReadable(Clock::time_point::max(), other.descriptor()));
   lane->Close();
   EXPECT_TRUE(lane->WaitReadable(Clock::time_point::max(), -1));
@@ -193,9 +183,9 @@ TEST_F(NetPacerTest, WhoWaitsForTheBudgetHearsTheWakeAndTheEnd) {
 
 TEST_F(NetPacerTest, ALimitThatIsLiftedLetsAllPass) {
   auto lane = NetPacer::Pace(std::move(near_), pacer_, false);
-  Hear(ControlType::kNetLimit, 1);
+  Limit(true);
   EXPECT_EQ(Send(*lane, 10), 0u);
-  Hear(ControlType::kNetLimit, 0);
+  Limit(false);
   EXPECT_TRUE(IsReady());
   EXPECT_EQ(Send(*lane, 1000), 1000u);
 }

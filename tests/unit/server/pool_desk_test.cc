@@ -17,6 +17,8 @@
 #include <span>
 
 #include "proto/hex.h"
+#include "server/control/control_socket.h"
+#include "server/control/memory_file.h"
 
 namespace farcall::server {
 namespace {
@@ -61,9 +63,9 @@ class PoolDeskTest : public testing::Test {
     ASSERT_TRUE(opened.ok()) << opened.message();
     int agent = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     ASSERT_GE(agent, 0);
-    ControlMessage message;
+    control::Packet packet;
     std::vector<int> descriptors;
-    Status received = ReceiveControl(agent, &message, &descriptors);
+    Status received = control::ReceivePacket(agent, &packet, &descriptors);
     close(agent);
     ASSERT_TRUE(received.ok()) << received.message();
     ASSERT_EQ(descriptors.size(), 1u);
@@ -76,47 +78,48 @@ class PoolDeskTest : public testing::Test {
     if (!folder_.empty()) std::filesystem::remove_all(folder_);
   }
 
-  void Say(ControlType type, const std::string& text = "") {
-    ControlMessage message;
-    message.type = type;
-    message.id = beat_;
-    int file = -1;
-    if (!text.empty()) {
-      auto bytes = std::as_bytes(std::span(text));
-      file = MakeMemoryFile("farcall-test", {bytes.begin(), bytes.end()});
-    }
-    Status sent =
-        file < 0 ? SendControl(control_, message) : SendControl(control_, message, {file});
-    if (file >= 0) close(file);
+  void Beat() {
+    Status sent = control::Send(control_, control::PoolBeat{.beat = beat_});
     ASSERT_TRUE(sent.ok()) << sent.message();
+    LetHear();
+  }
+  void Answer(const std::string& text) {
+    auto bytes = std::as_bytes(std::span(text));
+    int file = MakeMemoryFile("farcall-test", {bytes.begin(), bytes.end()});
+    Status sent = control::Send(control_, control::PoolAnswer{.beat = beat_}, {file});
+    close(file);
+    ASSERT_TRUE(sent.ok()) << sent.message();
+    LetHear();
+  }
+  void LetHear() {
     epoll_event event{};
     ASSERT_EQ(epoll_wait(epoll_, &event, 1, -1), 1);
     ASSERT_TRUE(desk_->Hear(event.data.fd));
   }
   // What the desk has said since.
-  std::vector<ControlType> Told() {
-    std::vector<ControlType> told;
+  std::vector<control::Type> Told() {
+    std::vector<control::Type> told;
     while (true) {
       char byte;
       if (recv(control_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) return told;
-      ControlMessage message;
+      control::ToPoolAgent message;
       std::vector<int> descriptors;
-      if (!ReceiveControl(control_, &message, &descriptors).ok()) return told;
-      if (message.type == ControlType::kPoolReport && !descriptors.empty()) {
+      if (!control::Receive(control_, &message, &descriptors).ok()) return told;
+      if (!descriptors.empty()) {
         auto bytes = ReadMemoryFile(descriptors[0], 1 << 20);
         EXPECT_TRUE(bytes.ok());
         if (bytes.ok()) report_.assign(reinterpret_cast<char*>(bytes->data()), bytes->size());
       }
       for (int fd : descriptors) close(fd);
-      told.push_back(message.type);
+      told.push_back(control::TypeOf(message));
     }
   }
   // A heartbeat, answered by `claims`, each of half the device. Whether the desk wants the next at
   // once.
   bool WantsAnother(const Claims& claims) {
     ++beat_;
-    Say(ControlType::kPoolBeat);
-    EXPECT_EQ(Told(), std::vector<ControlType>{ControlType::kPoolReport});
+    Beat();
+    EXPECT_EQ(Told(), std::vector<control::Type>{control::Type::kPoolReport});
     Json grants = Json::array();
     for (const auto& [name, epoch] : claims)
       grants.push_back({{"claim", name},
@@ -127,9 +130,9 @@ class PoolDeskTest : public testing::Test {
                         {"hold_ms", "86400000"}});
     Json answer = {{"term", "1"}, {"number", "1"}, {"grants", grants}, {"pool", "pool"}};
     answer["key"] = HexOf(PublicHalf(key_));
-    Say(ControlType::kPoolAnswer, answer.dump());
-    std::vector<ControlType> told = Told();
-    EXPECT_TRUE(told.empty() || told == std::vector<ControlType>{ControlType::kPoolChanged});
+    Answer(answer.dump());
+    std::vector<control::Type> told = Told();
+    EXPECT_TRUE(told.empty() || told == std::vector<control::Type>{control::Type::kPoolChanged});
     return !told.empty();
   }
 

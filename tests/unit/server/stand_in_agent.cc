@@ -5,10 +5,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstring>
+#include <span>
 #include <string>
 
-#include "server/session/control.h"
+#include "server/control/control_socket.h"
 #include "server/worker/worker.h"
 
 int main(int argc, char** argv) {
@@ -20,6 +22,8 @@ int main(int argc, char** argv) {
   std::strcpy(address.sun_path, path.c_str() + flag.size());
   int test = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (connect(test, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return 1;
-  if (!farcall::server::SendControl(test, {}, {farcall::server::kControlDescriptor}).ok()) return 1;
+  const std::byte any{0};
+  using farcall::server::control::SendPacket;
+  if (!SendPacket(test, std::span(&any, 1), {farcall::server::kControlDescriptor}).ok()) return 1;
   pause();
 }

@@ -10,6 +10,7 @@
 namespace farcall::server {
 namespace {
 
+using control::SwapOutcome;
 using quota::kMillisecond;
 using quota::kSecond;
 using quota::Ns;
@@ -22,11 +23,12 @@ class SwapDeskTest : public testing::Test {
  protected:
   struct Worker {
     uint64_t held = 0, out = 0, quota = 8 * kDevice;
-    ControlType moves = ControlType::kNone;
+    enum class Moves { kNo, kOut, kIn } moves = Moves::kNo;
     Ns done_at = 0;
     bool is_stubborn = false;  // its work does not end
     bool is_silent = false;    // it does not answer
   };
+  using Moves = Worker::Moves;
 
   void Start(uint64_t host_bytes = 4 * kDevice, Ns park_after = 0, uint64_t lent = 4 * kDevice) {
     SwapOptions options;
@@ -45,11 +47,12 @@ class SwapDeskTest : public testing::Test {
       return workers_[worker].quota - workers_[worker].held;
     };
     SwapDesk::Hooks hooks;
-    hooks.send = [this](int id, const ControlMessage& message) {
+    hooks.send = [this](int id, const SwapMessage& message) {
       Worker& worker = workers_[id];
-      EXPECT_EQ(worker.moves, ControlType::kNone) << "one move at a time";
-      worker.moves = message.type;
-      uint64_t bytes = message.type == ControlType::kSwapOut ? worker.held : worker.out;
+      EXPECT_EQ(worker.moves, Moves::kNo) << "one move at a time";
+      const bool leaves = std::holds_alternative<control::SwapOut>(message);
+      worker.moves = leaves ? Moves::kOut : Moves::kIn;
+      uint64_t bytes = leaves ? worker.held : worker.out;
       worker.done_at = now_ + static_cast<Ns>(bytes / 10);  // 10 GB/s
     };
     hooks.end = [this](int id, const std::string&) { ended_.push_back(id); };
@@ -63,13 +66,15 @@ class SwapDeskTest : public testing::Test {
     workers_[id] = {};
     desk_->Join(id, "vgpu " + std::to_string(id), priority, now_);
   }
-  void Say(int id, ControlType type, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0) {
-    ControlMessage message;
-    message.type = type;
-    message.a = a;
-    message.b = b;
-    message.c = c;
-    ASSERT_TRUE(desk_->Hear(id, message, now_));
+  template <typename M>
+  void Say(int id, const M& message) {
+    desk_->Hear(id, message, now_);
+  }
+  void Idle(int id, bool is_idle) { Say(id, control::Idle{.is_idle = is_idle}); }
+  void SayMoved(int id, uint64_t out) { Say(id, control::Moved{.out_bytes = out}); }
+  void SayFull(int id, uint64_t bytes) { Say(id, control::DeviceFull{.bytes = bytes}); }
+  void SayDone(int id, SwapOutcome outcome, uint64_t took = 0, uint64_t moved = 0) {
+    Say(id, control::SwapDone{.outcome = outcome, .took_ns = took, .moved_bytes = moved});
   }
   // True: it was charged.
   bool Take(int id, uint64_t bytes) {
@@ -78,20 +83,19 @@ class SwapDeskTest : public testing::Test {
     return last_ == SwapDesk::Room::kThere;
   }
   void Finish(int id, Worker& worker) {
-    bool leaves = std::exchange(worker.moves, ControlType::kNone) == ControlType::kSwapOut;
+    bool leaves = std::exchange(worker.moves, Moves::kNo) == Moves::kOut;
     if (leaves && worker.is_stubborn) {
-      return Say(id, ControlType::kSwapDone, static_cast<uint64_t>(SwapOutcome::kStayed));
+      return SayDone(id, SwapOutcome::kStayed);
     }
     uint64_t moved = leaves ? worker.held : worker.out;
     worker.out = leaves ? worker.held : 0;
-    Say(id, ControlType::kMoved, worker.out);
-    Say(id, ControlType::kSwapDone,
-        static_cast<uint64_t>(leaves ? SwapOutcome::kOut : SwapOutcome::kIn), moved / 10, moved);
+    SayMoved(id, worker.out);
+    SayDone(id, leaves ? SwapOutcome::kOut : SwapOutcome::kIn, moved / 10, moved);
   }
   void Check() const {
     uint64_t resident = 0, out = 0;
     for (const auto& [id, worker] : workers_) {
-      resident += worker.moves == ControlType::kSwapIn ? worker.held : worker.held - worker.out;
+      resident += worker.moves == Moves::kIn ? worker.held : worker.held - worker.out;
       out += worker.out;
     }
     ASSERT_LE(resident, kDevice);
@@ -101,7 +105,7 @@ class SwapDeskTest : public testing::Test {
       Ns time, const std::function<bool()>& until = [] { return false; }) {
     for (Ns end = now_ + time; now_ < end && !until(); now_ += kMillisecond) {
       for (auto& [id, worker] : workers_) {
-        if (worker.moves != ControlType::kNone && now_ >= worker.done_at && !worker.is_silent)
+        if (worker.moves != Moves::kNo && now_ >= worker.done_at && !worker.is_silent)
           Finish(id, worker);
       }
       desk_->Tick(now_);
@@ -110,7 +114,7 @@ class SwapDeskTest : public testing::Test {
   }
   bool IsIn(int id) const {
     const Worker& worker = workers_.at(id);
-    return worker.out == 0 && worker.moves == ControlType::kNone;
+    return worker.out == 0 && worker.moves == Moves::kNo;
   }
 
   Ns now_ = kSecond;
@@ -139,7 +143,7 @@ TEST_F(SwapDeskTest, AnIdleOneLeavesForOneThatGrows) {
   Join(1);
   Join(2);
   ASSERT_TRUE(Take(1, 800 * kMiB));
-  Say(1, ControlType::kIdle, 1);
+  Idle(1, true);
   Run(10 * kSecond);
   EXPECT_FALSE(Take(2, 800 * kMiB));
   EXPECT_EQ(last_, SwapDesk::Room::kComes);
@@ -163,7 +167,7 @@ TEST_F(SwapDeskTest, WhoWorksKeepsItsQuantumThenTheyTakeTurns) {
   uint64_t before = desk_->totals_in().count;
   for (int turn = 0; turn < 6; ++turn) {
     int waits = IsIn(1) ? 2 : 1;
-    Say(waits, ControlType::kWantIn);
+    Say(waits, control::WantIn{});
     Run(70 * kSecond, [&] { return IsIn(waits); });
     ASSERT_TRUE(IsIn(waits)) << "turn " << turn;
   }
@@ -175,7 +179,7 @@ TEST_F(SwapDeskTest, AHigherClassIsNotMovedForALowerOne) {
   Join(1, Priority::kHigh);
   Join(2);
   ASSERT_TRUE(Take(1, 800 * kMiB));
-  Say(1, ControlType::kIdle, 1);
+  Idle(1, true);
   Run(60 * kSecond);
   EXPECT_FALSE(Take(2, 800 * kMiB));
   Run(60 * kSecond);
@@ -211,7 +215,7 @@ TEST_F(SwapDeskTest, WhoseWorkDoesNotEndStaysAndIsAskedAgainLater) {
   Join(2);
   ASSERT_TRUE(Take(1, 800 * kMiB));
   workers_[1].is_stubborn = true;
-  Say(1, ControlType::kIdle, 1);
+  Idle(1, true);
   Run(10 * kSecond);
   EXPECT_FALSE(Take(2, 800 * kMiB));
   Run(3 * kSecond);
@@ -226,11 +230,11 @@ TEST_F(SwapDeskTest, NobodyWaitsForOneThatIsGone) {
   Join(1);
   Join(2);
   ASSERT_TRUE(Take(1, 800 * kMiB));
-  Say(1, ControlType::kIdle, 1);
+  Idle(1, true);
   Run(10 * kSecond);
   EXPECT_FALSE(Take(2, 800 * kMiB));
   desk_->Tick(now_);
-  ASSERT_EQ(workers_[1].moves, ControlType::kSwapOut);
+  ASSERT_EQ(workers_[1].moves, Moves::kOut);
   workers_.erase(1);  // killed amid its move
   desk_->Leave(1);
   Run(kSecond, [&] { return Take(2, 800 * kMiB); });
@@ -248,10 +252,10 @@ TEST_F(SwapDeskTest, ParkedOnRequestAndAfterAWhile) {
   EXPECT_EQ(desk_->ParkedYet("vgpu 1"), SwapDesk::Parked::kDone);
   EXPECT_EQ(desk_->resident_bytes(0), 0u);
   EXPECT_EQ(desk_->Of(1, now_).state, "parked");
-  Say(1, ControlType::kWantIn);
+  Say(1, control::WantIn{});
   Run(kSecond);
   EXPECT_TRUE(IsIn(1));
-  Say(1, ControlType::kIdle, 1);
+  Idle(1, true);
   Run(4 * kSecond);
   EXPECT_TRUE(IsIn(1));
   Run(2 * kSecond);
@@ -273,11 +277,11 @@ TEST_F(SwapDeskTest, ADeviceThatRefusesHoldsLessThanItSaid) {
   Join(1);
   Join(2);
   ASSERT_TRUE(Take(1, 500 * kMiB));
-  Say(1, ControlType::kIdle, 1);
+  Idle(1, true);
   Run(10 * kSecond);
   ASSERT_TRUE(Take(2, 300 * kMiB));
   workers_[2].held = 0;  // given back
-  Say(2, ControlType::kDeviceFull, 300 * kMiB);
+  SayFull(2, 300 * kMiB);
   EXPECT_FALSE(Take(2, 300 * kMiB)) << "there is no room but what others have";
   Run(kSecond, [&] { return Take(2, 300 * kMiB); });
   EXPECT_EQ(workers_[1].out, 500 * kMiB);
@@ -288,11 +292,11 @@ TEST_F(SwapDeskTest, ADeviceIsNotFullByAWordAlone) {
   Join(1);
   Join(2);
   ASSERT_TRUE(Take(1, 500 * kMiB));
-  Say(1, ControlType::kIdle, 1);
+  Idle(1, true);
   Run(10 * kSecond);
-  Say(2, ControlType::kDeviceFull, 300 * kMiB);  // nothing was granted
+  SayFull(2, 300 * kMiB);  // nothing was granted
   EXPECT_TRUE(Take(2, 300 * kMiB));
-  Say(2, ControlType::kDeviceFull, 200 * kMiB);  // that was not granted
+  SayFull(2, 200 * kMiB);  // that was not granted
   EXPECT_TRUE(Take(2, 2 * kMiB));
   EXPECT_TRUE(Take(1, 200 * kMiB));
   EXPECT_EQ(desk_->totals_out().count, 0u);
@@ -305,12 +309,12 @@ TEST_F(SwapDeskTest, ALieAboutTheDeviceTakesNoMoreThanTheQuota) {
   Join(2);
   workers_[2].quota = 64 * kMiB;
   ASSERT_TRUE(Take(1, 800 * kMiB));
-  Say(1, ControlType::kIdle, 1);
+  Idle(1, true);
   Run(10 * kSecond);
   for (int i = 0; i < 5; ++i) {
     ASSERT_TRUE(Take(2, 2 * kMiB));
     workers_[2].held = 0;
-    Say(2, ControlType::kDeviceFull, 2 * kMiB);
+    SayFull(2, 2 * kMiB);
   }
   Run(kSecond);
   EXPECT_TRUE(IsIn(1));
@@ -325,12 +329,11 @@ TEST_F(SwapDeskTest, WhatNobodyAskedForIsIgnored) {
   Join(1);
   Join(2);
   ASSERT_TRUE(Take(1, 800 * kMiB));
-  Say(1, ControlType::kMoved, 800 * kMiB);
-  Say(1, ControlType::kSwapDone, static_cast<uint64_t>(SwapOutcome::kOut), 1, 800 * kMiB);
+  SayMoved(1, 800 * kMiB);
+  SayDone(1, SwapOutcome::kOut, 1, 800 * kMiB);
   EXPECT_EQ(desk_->resident_bytes(0), 800 * kMiB);
   EXPECT_EQ(desk_->totals_out().count, 0u);
-  Say(1, ControlType::kSwapDone, 99);
-  Say(1, ControlType::kSwapDone, static_cast<uint64_t>(SwapOutcome::kNoRoom));
+  SayDone(1, SwapOutcome::kNoRoom);
   EXPECT_EQ(desk_->Of(1, now_).state, "resident");
 }
 
@@ -341,18 +344,17 @@ TEST_F(SwapDeskTest, AMoveTakesNoLongerThanTheClockSays) {
   for (int i = 0; i < 200; ++i) {
     ASSERT_TRUE(desk_->Park("vgpu 1", now_).ok());
     now_ += 20 * kMillisecond;
-    workers_[1].moves = ControlType::kNone;
-    Say(1, ControlType::kMoved, 100 * kMiB);
-    Say(1, ControlType::kSwapDone, static_cast<uint64_t>(SwapOutcome::kOut), ~uint64_t{0},
-        ~uint64_t{0});
+    workers_[1].moves = Moves::kNo;
+    SayMoved(1, 100 * kMiB);
+    SayDone(1, SwapOutcome::kOut, ~uint64_t{0}, ~uint64_t{0});
     EXPECT_EQ(told_bytes_, 100 * kMiB);
     EXPECT_EQ(told_ns_, 20 * kMillisecond);
-    Say(1, ControlType::kWantIn);
+    Say(1, control::WantIn{});
     desk_->Tick(now_);
-    ASSERT_EQ(workers_[1].moves, ControlType::kSwapIn);
-    workers_[1].moves = ControlType::kNone;
-    Say(1, ControlType::kMoved, 0);
-    Say(1, ControlType::kSwapDone, static_cast<uint64_t>(SwapOutcome::kIn), ~uint64_t{0}, 0);
+    ASSERT_EQ(workers_[1].moves, Moves::kIn);
+    workers_[1].moves = Moves::kNo;
+    SayMoved(1, 0);
+    SayDone(1, SwapOutcome::kIn, ~uint64_t{0}, 0);
     now_ += kSecond;
     desk_->Tick(now_);
   }
@@ -365,7 +367,7 @@ TEST_F(SwapDeskTest, WhoDoesNotMoveIsEnded) {
   Join(2);
   ASSERT_TRUE(Take(1, 800 * kMiB));
   workers_[1].is_silent = true;
-  Say(1, ControlType::kIdle, 1);
+  Idle(1, true);
   Run(10 * kSecond);
   EXPECT_FALSE(Take(2, 800 * kMiB));
   Run(50 * kSecond);
@@ -387,7 +389,7 @@ TEST_F(SwapDeskTest, RandomSessionsAllGetTheirTurn) {
     for (int step = 0; step < 400; ++step) {
       int id = std::next(workers_.begin(), random() % workers_.size())->first;
       Worker& worker = workers_[id];
-      bool is_out = worker.out != 0 && worker.moves == ControlType::kNone;
+      bool is_out = worker.out != 0 && worker.moves == Moves::kNo;
       switch (random() % 6) {
         case 0:
           if (worker.held < 700 * kMiB) Take(id, (random() % 150 + 1) * 2 * kMiB);
@@ -399,7 +401,7 @@ TEST_F(SwapDeskTest, RandomSessionsAllGetTheirTurn) {
           break;
         case 2:
           if (is_out) {
-            Say(id, ControlType::kWantIn);
+            Say(id, control::WantIn{});
             waits_since.try_emplace(id, now_);
           }
           break;
@@ -413,7 +415,7 @@ TEST_F(SwapDeskTest, RandomSessionsAllGetTheirTurn) {
           }
           break;
         default:
-          Say(id, ControlType::kIdle, random() % 2);
+          Idle(id, random() % 2 != 0);
       }
       Run((random() % 500) * kMillisecond);
       if (HasFatalFailure()) FAIL() << "seed " << seed << " step " << step;

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Supervisor and a pool's agent (pool_desk.h, pool/agent.h).
+#pragma once
+
+#include "server/control/field.h"
+#include "server/control/message.h"
+
+namespace farcall::server::control {
+
+// ---- agent -> supervisor
+
+// It is about to report to the pool.
+struct PoolBeat {
+  static constexpr Type kType = Type::kPoolBeat;
+  static constexpr Direction kDirection = Direction::kFromPoolAgent;
+  static constexpr Carries kCarries = Carries::kNothing;
+  uint64_t beat = 0;
+  static auto Fields(auto& self) { return std::tie(self.beat); }
+};
+
+// The memory file: pool.proto's HostAnswer as JSON.
+struct PoolAnswer {
+  static constexpr Type kType = Type::kPoolAnswer;
+  static constexpr Direction kDirection = Direction::kFromPoolAgent;
+  static constexpr Carries kCarries = Carries::kMemoryFile;
+  uint64_t beat = 0;  // of the report that it answers
+  static auto Fields(auto& self) { return std::tie(self.beat); }
+};
+
+// ---- supervisor -> agent
+
+// The memory file: pool.proto's HostReport as JSON.
+struct PoolReport {
+  static constexpr Type kType = Type::kPoolReport;
+  static constexpr Direction kDirection = Direction::kToPoolAgent;
+  static constexpr Carries kCarries = Carries::kMemoryFile;
+  uint64_t beat = 0;
+  static auto Fields(auto& self) { return std::tie(self.beat); }
+};
+
+// There is something to report: beat at once.
+struct PoolChanged {
+  static constexpr Type kType = Type::kPoolChanged;
+  static constexpr Direction kDirection = Direction::kToPoolAgent;
+  static constexpr Carries kCarries = Carries::kNothing;
+  static auto Fields(auto&) { return std::tie(); }
+};
+
+}  // namespace farcall::server::control

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// A session's life: its start, its connections, its end, and what it tells of itself then.
+#pragma once
+
+#include "proto/exchange_keys.h"
+#include "server/control/field.h"
+#include "server/control/message.h"
+
+namespace farcall::server::control {
+
+template <>
+struct FieldCodec<SecretKey> {
+  static constexpr size_t kMaxBytes = sizeof(SecretKey);
+  static void Put(Writer& out, const SecretKey& key) {
+    for (uint8_t byte : key.bytes()) out.Put(byte);
+  }
+  static void Get(Reader& in, SecretKey* key) {
+    for (uint8_t& byte : key->bytes()) byte = in.Get<uint8_t>();
+  }
+};
+
+// ---- supervisor -> worker
+
+// The first message: the client's socket, and a memory file with WorkerSetup (worker_setup.h).
+struct Setup {
+  static constexpr Type kType = Type::kSetup;
+  static constexpr Direction kDirection = Direction::kToWorker;
+  static constexpr Carries kCarries = Carries::kSocketAndMemoryFile;
+  static auto Fields(auto&) { return std::tie(); }
+};
+
+// A new log connection.
+struct Resume {
+  static constexpr Type kType = Type::kResume;
+  static constexpr Direction kDirection = Direction::kToWorker;
+  static constexpr Carries kCarries = Carries::kSocket;
+  uint64_t received_seq = 0, received_chunks = 0;  // by the client
+  AnswerKey answer{};                              // for its WELCOME
+  static auto Fields(auto& self) {
+    return std::tie(self.received_seq, self.received_chunks, self.answer.credential,
+                    self.answer.key);
+  }
+};
+
+// A lane's connection.
+struct Lane {
+  static constexpr Type kType = Type::kLane;
+  static constexpr Direction kDirection = Direction::kToWorker;
+  static constexpr Carries kCarries = Carries::kSocket;
+  uint32_t lane = 0;
+  AnswerKey answer{};  // for its WELCOME
+  static auto Fields(auto& self) {
+    return std::tie(self.lane, self.answer.credential, self.answer.key);
+  }
+};
+
+struct Stop {
+  static constexpr Type kType = Type::kStop;
+  static constexpr Direction kDirection = Direction::kToWorker;
+  static constexpr Carries kCarries = Carries::kNothing;
+  Reason why{};
+  static auto Fields(auto& self) { return std::tie(self.why); }
+};
+
+// The client's process, on this host, has ended: it will not come back.
+struct ClientGone {
+  static constexpr Type kType = Type::kClientGone;
+  static constexpr Direction kDirection = Direction::kToWorker;
+  static constexpr Carries kCarries = Carries::kNothing;
+  static auto Fields(auto&) { return std::tie(); }
+};
+
+// A process of the vGPU that holds some of the device's memory.
+struct ProcessEntry {
+  uint32_t pid = 0;
+  uint64_t bytes = 0;
+  static auto Fields(auto& self) { return std::tie(self.pid, self.bytes); }
+  bool operator==(const ProcessEntry&) const = default;
+};
+
+struct Processes {
+  static constexpr Type kType = Type::kProcesses;
+  static constexpr Direction kDirection = Direction::kToWorker;
+  static constexpr Carries kCarries = Carries::kNothing;
+  uint64_t id = 0;
+  uint64_t total = 0;              // how many there are, with those that are not listed here
+  List<ProcessEntry, 128> some{};  // after those that the worker has
+  static auto Fields(auto& self) { return std::tie(self.id, self.total, self.some); }
+};
+
+// ---- worker -> supervisor
+
+struct AskProcesses {
+  using Reply = Processes;
+  static constexpr Type kType = Type::kAskProcesses;
+  static constexpr Direction kDirection = Direction::kFromWorker;
+  static constexpr Carries kCarries = Carries::kNothing;
+  uint64_t id = 0;
+  int32_t device = 0;
+  uint64_t known = 0;  // how many of the list the worker has
+  static auto Fields(auto& self) { return std::tie(self.id, self.device, self.known); }
+  bool IsValid() const { return id != 0 && IsDevice(device); }
+};
+
+// The most that its program had in use at once. Before Ended.
+struct Peak {
+  static constexpr Type kType = Type::kPeak;
+  static constexpr Direction kDirection = Direction::kFromWorker;
+  static constexpr Carries kCarries = Carries::kNothing;
+  int32_t device = 0;
+  uint64_t bytes = 0;
+  static auto Fields(auto& self) { return std::tie(self.device, self.bytes); }
+  bool IsValid() const { return IsDevice(device); }
+};
+
+// Launches of a kernel that were left out. Before Ended.
+struct Skipped {
+  static constexpr Type kType = Type::kSkipped;
+  static constexpr Direction kDirection = Direction::kFromWorker;
+  static constexpr Carries kCarries = Carries::kNothing;
+  Name kernel{};
+  uint64_t launches = 0;
+  static auto Fields(auto& self) { return std::tie(self.kernel, self.launches); }
+};
+
+// The last message.
+struct Ended {
+  static constexpr Type kType = Type::kEnded;
+  static constexpr Direction kDirection = Direction::kFromWorker;
+  static constexpr Carries kCarries = Carries::kNothing;
+  Reason why{};
+  uint64_t received_bytes = 0, sent_bytes = 0;
+  static auto Fields(auto& self) {
+    return std::tie(self.why, self.received_bytes, self.sent_bytes);
+  }
+};
+
+}  // namespace farcall::server::control

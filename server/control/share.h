@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the sessions of one vGPU share, each piece under a token (control_client.h).
+#pragma once
+
+#include "proto/wire.h"
+#include "server/control/field.h"
+#include "server/control/message.h"
+
+namespace farcall::server::control {
+
+struct ShareReply {
+  static constexpr Type kType = Type::kShareReply;
+  static constexpr Direction kDirection = Direction::kToWorker;
+  static constexpr Carries kCarries = Carries::kNothing;
+  uint64_t id = 0;
+  bool is_shared = false;
+  ShareToken token{};
+  Reason why{};  // not
+  static auto Fields(auto& self) {
+    return std::tie(self.id, self.is_shared, self.token.high, self.token.low, self.why);
+  }
+};
+
+struct Share {
+  using Reply = ShareReply;
+  static constexpr Type kType = Type::kShare;
+  static constexpr Direction kDirection = Direction::kFromWorker;
+  static constexpr Carries kCarries = Carries::kMemory;
+  uint64_t id = 0;
+  int32_t device = 0;
+  uint64_t bytes = 0;  // of what the worker has charged: they belong to what is shared
+  static auto Fields(auto& self) { return std::tie(self.id, self.device, self.bytes); }
+  bool IsValid() const { return id != 0 && IsDevice(device); }
+};
+
+struct RedeemReply {
+  static constexpr Type kType = Type::kRedeemReply;
+  static constexpr Direction kDirection = Direction::kToWorker;
+  static constexpr Carries kCarries = Carries::kMemory;
+  uint64_t id = 0;
+  bool is_there = false;
+  int32_t device = 0;
+  uint64_t bytes = 0;
+  Reason why{};  // not
+  static auto Fields(auto& self) {
+    return std::tie(self.id, self.is_there, self.device, self.bytes, self.why);
+  }
+};
+
+struct Redeem {
+  using Reply = RedeemReply;
+  static constexpr Type kType = Type::kRedeem;
+  static constexpr Direction kDirection = Direction::kFromWorker;
+  static constexpr Carries kCarries = Carries::kNothing;
+  uint64_t id = 0;
+  ShareToken token{};
+  static auto Fields(auto& self) { return std::tie(self.id, self.token.high, self.token.low); }
+  bool IsValid() const { return id != 0; }
+};
+
+// This worker holds it no longer.
+struct Drop {
+  static constexpr Type kType = Type::kDrop;
+  static constexpr Direction kDirection = Direction::kFromWorker;
+  static constexpr Carries kCarries = Carries::kNothing;
+  ShareToken token{};
+  static auto Fields(auto& self) { return std::tie(self.token.high, self.token.low); }
+};
+
+}  // namespace farcall::server::control
