@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -133,14 +134,15 @@ std::vector<ProcessUse> ControlClient::Processes(int device) {
 }
 
 bool ControlClient::TakeAnswer(const control::ToWorker& message, std::vector<int>* descriptors) {
-  const uint64_t id =
-      std::visit(control::Overloaded{[](const control::ChargeReply& answer) { return answer.id; },
-                                     [](const control::Usage& answer) { return answer.id; },
-                                     [](const control::Processes& answer) { return answer.id; },
-                                     [](const control::ShareReply& answer) { return answer.id; },
-                                     [](const control::RedeemReply& answer) { return answer.id; },
-                                     [](const auto&) { return uint64_t{0}; }},
-                 message);
+  const uint64_t id = std::visit(
+      [](const auto& each) {
+        if constexpr (IsAnswer<std::remove_cvref_t<decltype(each)>>) {
+          return each.id;
+        } else {
+          return uint64_t{0};
+        }
+      },
+      message);
   if (id == 0) {
     return false;
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -15,6 +16,12 @@
 #include "server/memory/memory_broker.h"
 
 namespace farcall::server {
+
+// What the supervisor says because it was asked: it has the id of its question.
+template <typename M>
+concept IsAnswer = M::kDirection == control::Direction::kToWorker&& requires(M& message) {
+  { message.id } -> std::same_as<uint64_t&>;
+};
 
 class ControlClient final : public MemoryBroker {
  public:

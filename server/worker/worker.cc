@@ -10,12 +10,12 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <concepts>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <thread>
+#include <type_traits>
 #include <variant>
 
 #include "proto/session_features.h"
@@ -257,7 +257,7 @@ class Worker {
     std::vector<int> descriptors;
     bool received = control::Receive(control_.fd(), &message, &descriptors).ok();
     if (received && !control_.TakeAnswer(message, &descriptors)) {
-      std::visit([&](const auto& each) { Hear(each, &descriptors); }, message);
+      Hear(message, &descriptors);
     }
     for (int fd : descriptors) {
       close(fd);
@@ -266,30 +266,33 @@ class Worker {
   }
 
   using Descriptors = std::vector<int>;  // what stays in them is closed
+  void Hear(const control::ToWorker& message, Descriptors* descriptors) {
+    auto hear = [&](const auto& each) {
+      if constexpr (requires { pacer_.Hear(each); }) {
+        pacer_.Hear(each);
+      } else if constexpr (requires { gate_->Hear(each); }) {
+        HearGate(each);
+      } else if constexpr (requires { swap_->Hear(each); }) {
+        HearSwap(each);
+      } else if constexpr (!IsAnswer<std::remove_cvref_t<decltype(each)>>) {
+        Hear(each, descriptors);
+      }
+    };
+    std::visit(hear, message);
+  }
   // Before the session is open it has asked for nothing; that there is sharing is kept for then.
-  void Hear(const control::Sharing& message, Descriptors*) {
-    sharing_.store(true);
-    if (open_.load()) gate_->Hear(message);
-  }
-  void Hear(const control::Lease& message, Descriptors*) {
-    if (open_.load()) gate_->Hear(message);
-  }
-  void Hear(const control::LeaseMore& message, Descriptors*) {
-    if (open_.load()) gate_->Hear(message);
-  }
-  void Hear(const control::LeaseLimit& message, Descriptors*) {
-    if (open_.load()) gate_->Hear(message);
-  }
-  void Hear(const control::NetLimit& message, Descriptors*) {
-    pacer_.Hear(message);
-  }
-  void Hear(const control::NetBytes& message, Descriptors*) {
-    pacer_.Hear(message);
+  template <typename M>
+  void HearGate(const M& message) {
+    if (std::is_same_v<M, control::Sharing>) {
+      sharing_.store(true);
+    }
+    if (open_.load()) {
+      gate_->Hear(message);
+    }
   }
   // One that is only being opened has nothing to move yet.
-  template <typename Swap>
-  requires std::same_as<Swap, control::SwapOut> || std::same_as<Swap, control::SwapIn>
-  void Hear(const Swap& message, Descriptors*) {
+  template <typename M>
+  void HearSwap(const M& message) {
     if (open_.load()) {
       return swap_->Hear(message);
     }
@@ -327,12 +330,6 @@ class Worker {
     session_->Stop({Code::kDisconnected, message.why});
   }
   void Hear(const control::Setup&, Descriptors*) {}  // it has been
-  // Answers are the control client's.
-  void Hear(const control::ChargeReply&, Descriptors*) {}
-  void Hear(const control::Usage&, Descriptors*) {}
-  void Hear(const control::Processes&, Descriptors*) {}
-  void Hear(const control::ShareReply&, Descriptors*) {}
-  void Hear(const control::RedeemReply&, Descriptors*) {}
 
   // The connection that came with a message, once its client has been welcomed; null: it is not
   // wanted.
