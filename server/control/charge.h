@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory ledger (control_client.h): charges before allocations, refunds, and credit.
+// The messages about the memory ledger (control_client.h): charges, refunds, usage and credit.
 #pragma once
 
 #include "server/control/field.h"
@@ -15,8 +15,8 @@ struct ChargeReply {
   static constexpr Carries kCarries = Carries::kNothing;
   uint64_t id = 0;
   bool is_granted = false;
-  uint64_t charged_bytes = 0, quota_bytes = 0;  // afterwards
-  Reason why{};                                 // not
+  uint64_t charged_bytes = 0, quota_bytes = 0;  // after the charge
+  Reason why{};                                 // why it was refused
   static auto Fields(auto& self) {
     return std::tie(self.id, self.is_granted, self.charged_bytes, self.quota_bytes, self.why);
   }
@@ -67,7 +67,7 @@ struct AskUsage {
   bool IsValid() const { return id != 0 && IsDevice(device); }
 };
 
-// Credit that nothing lies in: the vGPU's other sessions may count on it.
+// Credit that holds no allocation. The vGPU's other sessions may recall it.
 struct Unspent {
   static constexpr Type kType = Type::kUnspent;
   static constexpr Direction kDirection = Direction::kFromWorker;
@@ -80,7 +80,7 @@ struct Unspent {
 
 // ---- supervisor -> worker
 
-// Others need them.
+// Asks for unspent credit that another session of the vGPU needs.
 struct RecallCredit {
   static constexpr Type kType = Type::kRecallCredit;
   static constexpr Direction kDirection = Direction::kToWorker;

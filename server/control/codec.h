@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A control message as bytes, written and read by the wire's codec: version, type, fields. What is
-// read is exactly one message of those that its sender may send, or kMalformed.
+// Encodes and decodes control messages with the wire's codec: version, type, fields. Decoding
+// yields exactly one message of the sender's direction, or kMalformed.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ class Encoded {
     out.Put(kVersion);
     out.Put(static_cast<uint16_t>(M::kType));
     PutFields(out, message);
-    size_ = out.ok() ? out.size_bytes() : 0;  // a list above its bound: nobody takes an empty one
+    size_ = out.ok() ? out.size_bytes() : 0;  // 0: a list exceeds its bound; it is not sent
   }
   std::span<const std::byte> bytes() const { return std::span(room_).first(size_); }
 
@@ -37,7 +37,7 @@ class Encoded {
   size_t size_ = 0;
 };
 
-// False: the message is of another type. Else `*fits` says whether its fields are right.
+// Returns false if the type is not that of M. Otherwise `*fits` says whether the fields are valid.
 template <Message M, typename Variant>
 bool DecodeIfTyped(uint16_t type, Reader& in, Variant* message, bool* fits) {
   if (type != static_cast<uint16_t>(M::kType)) return false;

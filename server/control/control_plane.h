@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Supervisor and farcall-control (control_desk.h, supervisor_client.h).
+// The messages between the supervisor and farcall-control (control_desk.h, supervisor_client.h).
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace farcall::server {
 
-// What a vGPU's quota becomes; nothing: what it was.
+// A change of a vGPU's quota. A field without a value stays as it is.
 struct QuotaChange {
   std::optional<uint64_t> memory_bytes{};  // on each device
   std::optional<uint32_t> share_milli{}, limit_milli{};
@@ -37,7 +37,7 @@ struct EnumRange<ChangeOutcome> {
 
 // ---- supervisor -> farcall-control
 
-// The memory file: control.proto's ServerStatus as JSON.
+// The memory file holds control.proto's ServerStatus as JSON.
 struct ServerStatus {
   static constexpr Type kType = Type::kServerStatus;
   static constexpr Direction kDirection = Direction::kToControlPlane;
@@ -52,7 +52,7 @@ struct QuotaReply {
   static constexpr Carries kCarries = Carries::kNothing;
   uint64_t id = 0;
   ChangeOutcome outcome = ChangeOutcome::kDone;
-  Reason why{};  // not
+  Reason why{};  // why it was refused
   static auto Fields(auto& self) { return std::tie(self.id, self.outcome, self.why); }
 };
 
@@ -84,7 +84,7 @@ struct SetQuota {
   bool IsValid() const { return id != 0; }
 };
 
-// The vGPU's memory leaves the device.
+// Moves the vGPU's memory off the device.
 struct Park {
   using Reply = QuotaReply;
   static constexpr Type kType = Type::kPark;

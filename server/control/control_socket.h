@@ -49,9 +49,9 @@ Status Send(int fd, const std::variant<Ms...>& message,
   return std::visit([&](const auto& each) { return Send(fd, each, descriptors); }, message);
 }
 
-// A worker's, and that of other processes that the supervisor starts: waits for room. The
-// supervisor always reads and never waits, and what is said here (charges, refunds, times) must not
-// be lost.
+// For workers and the other processes that the supervisor starts: waits for room. The supervisor
+// always reads and never waits. These messages (charges, refunds, times) must
+// not be lost.
 //   Errors  kDisconnected
 template <Message M>
 Status SendToSupervisor(int fd, const M& message, std::initializer_list<int> descriptors = {}) {

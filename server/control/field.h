@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the fields of control messages are written and read. Each has a bound, so that each message
-// has one; what is read may be a hostile peer's.
+// The codecs of the fields of control messages. Each field has a bound, and so has each message.
+// The reader trusts no byte: a peer may be hostile.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@
 
 namespace farcall::server::control {
 
-// A text of at most `kBound` bytes. What is longer is cut when it is set, and refused when it is
-// read.
+// A text of at most `kBound` bytes. A longer text is truncated when it is set, and refused when it
+// is read.
 template <size_t kBound>
 class Text {
  public:
@@ -34,10 +34,10 @@ class Text {
   std::string text_;
 };
 
-using Reason = Text<240>;  // for people: why something was refused, or ended
+using Reason = Text<240>;  // for people: why something was refused or has ended
 using Name = Text<240>;
 
-// At most `kBound` structs whose fields are named as a message's are.
+// At most `kBound` structs, which list their fields as a message does.
 template <typename T, size_t kBound>
 struct List {
   static constexpr size_t kMaxSize = kBound;
@@ -45,7 +45,7 @@ struct List {
   bool operator==(const List&) const = default;
 };
 
-// The last of an enum's values, which begin with 0 and have no gaps.
+// States the last value of an enum; the values begin with 0 and have no gaps.
 template <typename E>
 struct EnumRange;
 
@@ -110,7 +110,7 @@ struct FieldCodec<std::optional<T>> {
   }
 };
 
-// All fields of a struct, one after the other.
+// All fields of a struct, in their order.
 template <typename T>
 void PutFields(Writer& out, const T& from) {
   std::apply(
@@ -135,7 +135,7 @@ struct TupleBytes<std::tuple<Fields...>> {
   static constexpr size_t kMax =
       (size_t{0} + ... + FieldCodec<std::remove_cvref_t<Fields>>::kMaxBytes);
 };
-// No encoding of the struct's fields is longer.
+// An upper bound of the encoded size of the struct's fields.
 template <typename T>
 inline constexpr size_t kMaxFieldBytes =
     TupleBytes<decltype(T::Fields(std::declval<const T&>()))>::kMax;

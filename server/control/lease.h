@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leases of device time (lease_desk.h, compute_gate.h).
+// The messages about leases of device time (lease_desk.h, compute_gate.h).
 #pragma once
 
 #include "server/control/field.h"
@@ -7,7 +7,7 @@
 
 namespace farcall::server::control {
 
-// Of the holder of a lease, as quota::Company has it.
+// What other work competes with the holder of a lease; the values of quota::Company.
 enum class Company : uint8_t { kWaiting, kIdle, kNone };
 template <>
 struct EnumRange<Company> {
@@ -16,7 +16,7 @@ struct EnumRange<Company> {
 
 // ---- supervisor -> worker
 
-// Devices are shared by leases from now on.
+// From now on, workers share the devices by leases.
 struct Sharing {
   static constexpr Type kType = Type::kSharing;
   static constexpr Direction kDirection = Direction::kToWorker;
@@ -29,12 +29,12 @@ struct Lease {
   static constexpr Direction kDirection = Direction::kToWorker;
   static constexpr Carries kCarries = Carries::kNothing;
   int32_t device = 0;
-  uint64_t device_ns = 0;  // of the device's time: may be submitted
+  uint64_t device_ns = 0;  // device time that the worker may submit
   Company company = Company::kWaiting;
   static auto Fields(auto& self) { return std::tie(self.device, self.device_ns, self.company); }
 };
 
-// For the holder of the lease; nobody waits.
+// Extends the lease of its holder while nobody else waits.
 struct LeaseMore {
   static constexpr Type kType = Type::kLeaseMore;
   static constexpr Direction kDirection = Direction::kToWorker;
@@ -49,7 +49,7 @@ struct LeaseLimit {
   static constexpr Direction kDirection = Direction::kToWorker;
   static constexpr Carries kCarries = Carries::kNothing;
   int32_t device = 0;
-  uint64_t left_ns = 0;  // of the lease, from now on
+  uint64_t left_ns = 0;  // device time left of the lease
   Company company = Company::kWaiting;
   static auto Fields(auto& self) { return std::tie(self.device, self.left_ns, self.company); }
 };
@@ -61,8 +61,8 @@ struct WantLease {
   static constexpr Direction kDirection = Direction::kFromWorker;
   static constexpr Carries kCarries = Carries::kNothing;
   int32_t device = 0;
-  uint64_t first_clock_ns = 0;  // the first piece of work takes this at most, as far as known
-  uint32_t pace_milli = 0;      // what device time takes by the clock
+  uint64_t first_clock_ns = 0;  // upper estimate of the first piece of work, by the clock
+  uint32_t pace_milli = 0;      // clock time per device time
   static auto Fields(auto& self) {
     return std::tie(self.device, self.first_clock_ns, self.pace_milli);
   }
@@ -74,8 +74,8 @@ struct LeaseUse {
   static constexpr Direction kDirection = Direction::kFromWorker;
   static constexpr Carries kCarries = Carries::kNothing;
   int32_t device = 0;
-  uint64_t used_ns = 0;  // device time, since it was last told
-  uint64_t left_ns = 0;  // of the lease
+  uint64_t used_ns = 0;  // device time since the previous report
+  uint64_t left_ns = 0;  // device time left of the lease
   uint64_t outstanding_clock_ns = 0;
   static auto Fields(auto& self) {
     return std::tie(self.device, self.used_ns, self.left_ns, self.outstanding_clock_ns);
@@ -83,13 +83,13 @@ struct LeaseUse {
   bool IsValid() const { return IsDevice(device); }
 };
 
-// Of what still runs.
+// Reports the use of work that still runs.
 struct LeaseRuns {
   static constexpr Type kType = Type::kLeaseRuns;
   static constexpr Direction kDirection = Direction::kFromWorker;
   static constexpr Carries kCarries = Carries::kNothing;
   int32_t device = 0;
-  uint64_t used_ns = 0;  // device time, since it was last told
+  uint64_t used_ns = 0;  // device time since the previous report
   static auto Fields(auto& self) { return std::tie(self.device, self.used_ns); }
   bool IsValid() const { return IsDevice(device); }
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every control message has: a type, who sends it, and which descriptors may come beside it.
-// A message is a small struct (lease.h, charge.h ...) that names these, and its fields in the order
-// in which they are written; messages.h says which messages a process may send to which.
+// The traits of a control message: its type, its direction and the descriptors it may carry. Each
+// message is a small struct (lease.h, charge.h ...) that states these and lists its fields in the
+// order in which they are encoded. messages.h lists the messages of each direction.
 #pragma once
 
 #include <concepts>
@@ -14,7 +14,7 @@
 namespace farcall::server::control {
 
 // The first two bytes of a message. The high byte marks a control message, the low byte is the
-// version of all of them: supervisor and workers are of one release, and refuse any other.
+// version. The supervisor and its processes come from one release and refuse any other version.
 inline constexpr uint16_t kVersion = 0xFC01;
 inline constexpr size_t kHeaderBytes = 2 * sizeof(uint16_t);  // version, type
 inline constexpr size_t kMaxMessageBytes = 4096;
@@ -100,7 +100,7 @@ enum class Direction : uint8_t {
   kFromPoolAgent,
 };
 
-// The descriptors that may come beside a message. Fewer may come: a receiver that is out of
+// The descriptors that a message may carry. Fewer may arrive: a receiver that is out of
 // descriptors gets none.
 enum class Carries : uint8_t {
   kNothing,
@@ -132,8 +132,8 @@ concept Message = std::default_initializable<M> && requires(M& message) {
   M::Fields(message);  // a tuple of references
 };
 
-// Devices are the session's own on its side, the server's on the supervisor's.
-inline constexpr int32_t kHostMemory = -1;  // the place of a device
+// A worker numbers its session's devices, the supervisor the server's.
+inline constexpr int32_t kHostMemory = -1;  // in the place of a device
 inline constexpr int32_t kMaxDevices = 1024;
 constexpr bool IsDevice(int32_t device) {
   return device >= 0 && device < kMaxDevices;
@@ -144,7 +144,7 @@ concept NamesDevice = requires(M& message) {
   { message.device } -> std::same_as<int32_t&>;
 };
 
-// Puts map(device) in the place of the message's device, if it names one.
+// Replaces the message's device by map(device), if it names one.
 template <Message M, typename Map>
 void MapDevice(M* message, Map&& map) {
   if constexpr (NamesDevice<M>) message->device = map(message->device);
@@ -163,7 +163,7 @@ Type TypeOf(const std::variant<Ms...>& message) {
   return std::visit([](const auto& each) { return each.kType; }, message);
 }
 
-// For std::visit: one function for each message.
+// Makes one visitor for std::visit of a function per message.
 template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;

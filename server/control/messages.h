@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which messages go in which direction. What a receiver takes is one of these; anything else is
-// malformed. A new message is a struct in its conversation's file, a Type, and a place here.
+// The messages of each direction. A receiver accepts these and refuses anything else as malformed.
+// To add a message, write its struct in its conversation's file, add a Type, and list it here.
 #pragma once
 
 #include <variant>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vGPU's network budget (net_desk.h, net_pacer.h).
+// The messages about the vGPU's network budget (net_desk.h, net_pacer.h).
 #pragma once
 
 #include "server/control/field.h"
@@ -13,7 +13,7 @@ struct NetLimit {
   static constexpr Type kType = Type::kNetLimit;
   static constexpr Direction kDirection = Direction::kToWorker;
   static constexpr Carries kCarries = Carries::kNothing;
-  bool is_limited = false;  // bytes are to be asked for
+  bool is_limited = false;  // the worker must ask for bytes
   static auto Fields(auto& self) { return std::tie(self.is_limited); }
 };
 
@@ -21,13 +21,13 @@ struct NetBytes {
   static constexpr Type kType = Type::kNetBytes;
   static constexpr Direction kDirection = Direction::kToWorker;
   static constexpr Carries kCarries = Carries::kNothing;
-  uint64_t bytes = 0;  // may cross the session's connections
+  uint64_t bytes = 0;  // granted to the session's connections
   static auto Fields(auto& self) { return std::tie(self.bytes); }
 };
 
 // ---- worker -> supervisor
 
-// It has none left.
+// Asks for bytes: none are left.
 struct WantNetBytes {
   static constexpr Type kType = Type::kWantNetBytes;
   static constexpr Direction kDirection = Direction::kFromWorker;
@@ -35,7 +35,7 @@ struct WantNetBytes {
   static auto Fields(auto&) { return std::tie(); }
 };
 
-// Since the session began.
+// Totals since the session began.
 struct NetUse {
   static constexpr Type kType = Type::kNetUse;
   static constexpr Direction kDirection = Direction::kFromWorker;

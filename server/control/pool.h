@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Supervisor and a pool's agent (pool_desk.h, pool/agent.h).
+// The messages between the supervisor and a pool's agent (pool_desk.h, pool/agent.h).
 #pragma once
 
 #include "server/control/field.h"
@@ -9,7 +9,7 @@ namespace farcall::server::control {
 
 // ---- agent -> supervisor
 
-// It is about to report to the pool.
+// Asks for a report.
 struct PoolBeat {
   static constexpr Type kType = Type::kPoolBeat;
   static constexpr Direction kDirection = Direction::kFromPoolAgent;
@@ -18,18 +18,18 @@ struct PoolBeat {
   static auto Fields(auto& self) { return std::tie(self.beat); }
 };
 
-// The memory file: pool.proto's HostAnswer as JSON.
+// The memory file holds pool.proto's HostAnswer as JSON.
 struct PoolAnswer {
   static constexpr Type kType = Type::kPoolAnswer;
   static constexpr Direction kDirection = Direction::kFromPoolAgent;
   static constexpr Carries kCarries = Carries::kMemoryFile;
-  uint64_t beat = 0;  // of the report that it answers
+  uint64_t beat = 0;  // of the report that the pool answers
   static auto Fields(auto& self) { return std::tie(self.beat); }
 };
 
 // ---- supervisor -> agent
 
-// The memory file: pool.proto's HostReport as JSON.
+// The memory file holds pool.proto's HostReport as JSON.
 struct PoolReport {
   static constexpr Type kType = Type::kPoolReport;
   static constexpr Direction kDirection = Direction::kToPoolAgent;
@@ -38,7 +38,7 @@ struct PoolReport {
   static auto Fields(auto& self) { return std::tie(self.beat); }
 };
 
-// There is something to report: beat at once.
+// Something changed: the agent reports at once.
 struct PoolChanged {
   static constexpr Type kType = Type::kPoolChanged;
   static constexpr Direction kDirection = Direction::kToPoolAgent;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a probe of the device (worker_probe.h) answers.
+// The answer of a device probe (worker_probe.h).
 #pragma once
 
 #include "server/control/field.h"
@@ -7,12 +7,12 @@
 
 namespace farcall::server::control {
 
-// The memory file: the report.
+// The memory file holds the report.
 struct ProbeReport {
   static constexpr Type kType = Type::kProbeReport;
   static constexpr Direction kDirection = Direction::kFromProbe;
   static constexpr Carries kCarries = Carries::kMemoryFile;
-  Reason why{};  // there is no file
+  Reason why{};  // why there is no file
   static auto Fields(auto& self) { return std::tie(self.why); }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Supervisor and the process that asks NVML what processes hold (overhead_desk.h).
+// The messages between the supervisor and the process that queries NVML (overhead_desk.h).
 #pragma once
 
 #include "server/control/field.h"
@@ -17,7 +17,7 @@ struct AskProcessMemory {
   static auto Fields(auto& self) { return std::tie(self.id); }
 };
 
-// ---- process -> supervisor: one message for each process on each device, then the end
+// ---- process -> supervisor: one ProcessMemory per process and device, then the end
 
 struct ProcessMemory {
   static constexpr Type kType = Type::kProcessMemory;
@@ -35,7 +35,7 @@ struct ProcessMemoryEnd {
   static constexpr Direction kDirection = Direction::kFromProcessMemory;
   static constexpr Carries kCarries = Carries::kNothing;
   uint64_t id = 0;       // of the question
-  Reason why_unknown{};  // why some are not known; empty: all are
+  Reason why_unknown{};  // why the list is incomplete; empty: it is complete
   static auto Fields(auto& self) { return std::tie(self.id, self.why_unknown); }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session's life: its start, its connections, its end, and what it tells of itself then.
+// The messages about a session's life: its start, its connections, its end and its final report.
 #pragma once
 
 #include "proto/exchange_keys.h"
@@ -21,7 +21,7 @@ struct FieldCodec<SecretKey> {
 
 // ---- supervisor -> worker
 
-// The first message: the client's socket, and a memory file with WorkerSetup (worker_setup.h).
+// The first message. Carries the client's socket and a WorkerSetup (worker_setup.h).
 struct Setup {
   static constexpr Type kType = Type::kSetup;
   static constexpr Direction kDirection = Direction::kToWorker;
@@ -29,12 +29,12 @@ struct Setup {
   static auto Fields(auto&) { return std::tie(); }
 };
 
-// A new log connection.
+// Carries a new log connection.
 struct Resume {
   static constexpr Type kType = Type::kResume;
   static constexpr Direction kDirection = Direction::kToWorker;
   static constexpr Carries kCarries = Carries::kSocket;
-  uint64_t received_seq = 0, received_chunks = 0;  // by the client
+  uint64_t received_seq = 0, received_chunks = 0;  // what the client has received
   AnswerKey answer{};                              // for its WELCOME
   static auto Fields(auto& self) {
     return std::tie(self.received_seq, self.received_chunks, self.answer.credential,
@@ -42,7 +42,7 @@ struct Resume {
   }
 };
 
-// A lane's connection.
+// Carries the connection of a lane.
 struct Lane {
   static constexpr Type kType = Type::kLane;
   static constexpr Direction kDirection = Direction::kToWorker;
@@ -62,7 +62,7 @@ struct Stop {
   static auto Fields(auto& self) { return std::tie(self.why); }
 };
 
-// The client's process, on this host, has ended: it will not come back.
+// The client's process ran on this host and has ended, so it will not reconnect.
 struct ClientGone {
   static constexpr Type kType = Type::kClientGone;
   static constexpr Direction kDirection = Direction::kToWorker;
@@ -83,8 +83,8 @@ struct Processes {
   static constexpr Direction kDirection = Direction::kToWorker;
   static constexpr Carries kCarries = Carries::kNothing;
   uint64_t id = 0;
-  uint64_t total = 0;              // how many there are, with those that are not listed here
-  List<ProcessEntry, 128> some{};  // after those that the worker has
+  uint64_t total = 0;              // of all processes, listed here or not
+  List<ProcessEntry, 128> some{};  // those after the known ones
   static auto Fields(auto& self) { return std::tie(self.id, self.total, self.some); }
 };
 
@@ -97,12 +97,12 @@ struct AskProcesses {
   static constexpr Carries kCarries = Carries::kNothing;
   uint64_t id = 0;
   int32_t device = 0;
-  uint64_t known = 0;  // how many of the list the worker has
+  uint64_t known = 0;  // how many entries the worker already has
   static auto Fields(auto& self) { return std::tie(self.id, self.device, self.known); }
   bool IsValid() const { return id != 0 && IsDevice(device); }
 };
 
-// The most that its program had in use at once. Before Ended.
+// The peak memory use of the program. Sent before Ended.
 struct Peak {
   static constexpr Type kType = Type::kPeak;
   static constexpr Direction kDirection = Direction::kFromWorker;
@@ -113,7 +113,7 @@ struct Peak {
   bool IsValid() const { return IsDevice(device); }
 };
 
-// Launches of a kernel that were left out. Before Ended.
+// Counts the skipped launches of a kernel. Sent before Ended.
 struct Skipped {
   static constexpr Type kType = Type::kSkipped;
   static constexpr Direction kDirection = Direction::kFromWorker;

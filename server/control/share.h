@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the sessions of one vGPU share, each piece under a token (control_client.h).
+// The messages about memory and events shared inside a vGPU, named by tokens (control_client.h).
 #pragma once
 
 #include "proto/wire.h"
@@ -15,7 +15,7 @@ struct ShareReply {
   uint64_t id = 0;
   bool is_shared = false;
   ShareToken token{};
-  Reason why{};  // not
+  Reason why{};  // why it was refused
   static auto Fields(auto& self) {
     return std::tie(self.id, self.is_shared, self.token.high, self.token.low, self.why);
   }
@@ -28,7 +28,7 @@ struct Share {
   static constexpr Carries kCarries = Carries::kMemory;
   uint64_t id = 0;
   int32_t device = 0;
-  uint64_t bytes = 0;  // of what the worker has charged: they belong to what is shared
+  uint64_t bytes = 0;  // charged bytes that move from the worker to the shared object
   static auto Fields(auto& self) { return std::tie(self.id, self.device, self.bytes); }
   bool IsValid() const { return id != 0 && IsDevice(device); }
 };
@@ -41,7 +41,7 @@ struct RedeemReply {
   bool is_there = false;
   int32_t device = 0;
   uint64_t bytes = 0;
-  Reason why{};  // not
+  Reason why{};  // why it was refused
   static auto Fields(auto& self) {
     return std::tie(self.id, self.is_there, self.device, self.bytes, self.why);
   }
@@ -58,7 +58,7 @@ struct Redeem {
   bool IsValid() const { return id != 0; }
 };
 
-// This worker holds it no longer.
+// Releases the worker's hold on the object.
 struct Drop {
   static constexpr Type kType = Type::kDrop;
   static constexpr Direction kDirection = Direction::kFromWorker;

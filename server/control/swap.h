@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that leaves the device and comes back (swap_desk.h, memory_swap.h).
+// The messages about swapping a session (swap_desk.h, memory_swap.h).
 #pragma once
 
 #include "server/control/field.h"
@@ -7,8 +7,8 @@
 
 namespace farcall::server::control {
 
-// How SwapOut and SwapIn ended. kStayed: its work did not end in time, or nothing could be copied;
-// kNoRoom: the device refused.
+// The result of SwapOut or SwapIn. kStayed: the session's work did not end in time, or the copy
+// failed. kNoRoom: the device refused the memory.
 enum class SwapOutcome : uint8_t { kOut, kStayed, kIn, kNoRoom };
 template <>
 struct EnumRange<SwapOutcome> {
@@ -17,21 +17,21 @@ struct EnumRange<SwapOutcome> {
 
 // ---- supervisor -> worker
 
-// The session's memory leaves the device.
+// Moves the session's memory off the device.
 struct SwapOut {
   static constexpr Type kType = Type::kSwapOut;
   static constexpr Direction kDirection = Direction::kToWorker;
   static constexpr Carries kCarries = Carries::kNothing;
-  uint64_t patience_ns = 0;  // its work has so long to end
+  uint64_t patience_ns = 0;  // how long its work may take to end
   static auto Fields(auto& self) { return std::tie(self.patience_ns); }
 };
 
-// It comes back.
+// Moves it back.
 struct SwapIn {
   static constexpr Type kType = Type::kSwapIn;
   static constexpr Direction kDirection = Direction::kToWorker;
   static constexpr Carries kCarries = Carries::kNothing;
-  bool keeps_host_memory = false;  // that it lay in, for the next time
+  bool keeps_host_memory = false;  // keeps the host buffers for the next swap
   static auto Fields(auto& self) { return std::tie(self.keeps_host_memory); }
 };
 
@@ -41,11 +41,11 @@ struct Idle {
   static constexpr Type kType = Type::kIdle;
   static constexpr Direction kDirection = Direction::kFromWorker;
   static constexpr Carries kCarries = Carries::kNothing;
-  bool is_idle = false;  // nothing of its on any device since a while; else it works again
+  bool is_idle = false;  // no work on any device for a while; false: it works again
   static auto Fields(auto& self) { return std::tie(self.is_idle); }
 };
 
-// A record waits for its memory.
+// A record waits for the session's memory.
 struct WantIn {
   static constexpr Type kType = Type::kWantIn;
   static constexpr Direction kDirection = Direction::kFromWorker;
@@ -53,13 +53,13 @@ struct WantIn {
   static auto Fields(auto&) { return std::tie(); }
 };
 
-// Before SwapDone, of each device.
+// Sent once per device before SwapDone.
 struct Moved {
   static constexpr Type kType = Type::kMoved;
   static constexpr Direction kDirection = Direction::kFromWorker;
   static constexpr Carries kCarries = Carries::kNothing;
   int32_t device = 0;
-  uint64_t out_bytes = 0;  // that are not on the device now
+  uint64_t out_bytes = 0;  // bytes that are off the device now
   static auto Fields(auto& self) { return std::tie(self.device, self.out_bytes); }
   bool IsValid() const { return IsDevice(device); }
 };
@@ -74,7 +74,7 @@ struct SwapDone {
   static auto Fields(auto& self) { return std::tie(self.outcome, self.took_ns, self.moved_bytes); }
 };
 
-// The device refused them though there was to be room.
+// The device refused an allocation that the supervisor had granted.
 struct DeviceFull {
   static constexpr Type kType = Type::kDeviceFull;
   static constexpr Direction kDirection = Direction::kFromWorker;

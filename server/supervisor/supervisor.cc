@@ -166,7 +166,7 @@ int Supervisor::SessionDevice(int control, int device) const {
   return own != devices.end() ? static_cast<int>(own - devices.begin()) : kNoDevice;
 }
 
-void Supervisor::KillUnlessTold(int control, const Status& sent) {
+void Supervisor::KillOnFailedSend(int control, const Status& sent) {
   auto worker = workers_.find(control);
   if (!sent.ok() && worker != workers_.end()) {
     KillProcess(worker->second->process);

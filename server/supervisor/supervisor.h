@@ -138,15 +138,15 @@ class Supervisor {
   static_assert(control::kHostMemory == quota::kHostMemory);
   int HostDevice(const Worker& worker, int device) const;
   int SessionDevice(int control, int device) const;
-  // One that does not read what it is told is not ours any more.
-  void KillUnlessTold(int control, const Status& sent);
+  // A worker that does not read its messages is not to be trusted any more.
+  void KillOnFailedSend(int control, const Status& sent);
   // `message`: of the supervisor's to a worker, or a variant of such; devices are the server's.
   template <typename M>
   Status Tell(int control, M message, int descriptor = -1) {
     control::MapDevice(&message, [&](int device) { return SessionDevice(control, device); });
     Status sent = descriptor < 0 ? control::Send(control, message)
                                  : control::Send(control, message, {descriptor});
-    KillUnlessTold(control, sent);
+    KillOnFailedSend(control, sent);
     return sent;
   }
   Worker* Find(const SessionId& session);

@@ -134,16 +134,16 @@ void NetPacer::Hear(const control::NetLimit& message) {
   std::lock_guard lock(mutex_);
   limited_.store(message.is_limited);
   left_bytes_ = 0;
-  Settle();
+  UpdateReady();
 }
 
 void NetPacer::Hear(const control::NetBytes& message) {
   std::lock_guard lock(mutex_);
   left_bytes_ += static_cast<int64_t>(std::min<uint64_t>(message.bytes, INT64_MAX / 4));
-  Settle();
+  UpdateReady();
 }
 
-void NetPacer::Settle() {
+void NetPacer::UpdateReady() {
   asked_ = false;
   bool ready = !limited_.load() || left_bytes_ > 0;
   SetReady(ready);

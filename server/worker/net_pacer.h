@@ -44,7 +44,7 @@ class NetPacer {
 
  private:
   void Ask();
-  void Settle();
+  void UpdateReady();
   void SetReady(bool ready);
 
   const std::function<void(const control::WantNetBytes&)> ask_;
