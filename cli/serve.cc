@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "proto/byte_rate.h"
+#include "proto/printable.h"
 #include "server/supervisor/exit_code.h"
 #include "server/supervisor/serve_options.h"
 #include "server/supervisor/supervisor.h"
@@ -290,7 +291,8 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
     server::ServeOptions options;
     Status merged = Merge(*flags, *command, &options);
     if (!merged.ok()) {
-      std::fprintf(stderr, "farcall serve: %s\n", merged.message().c_str());
+      const std::string line = Printable(merged.message(), kMaxMessageBytes);
+      std::fprintf(stderr, "farcall serve: %s\n", line.c_str());
       exit_code = server::kExitUsage;
       return;
     }

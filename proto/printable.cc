@@ -82,6 +82,15 @@ std::string Printable(std::string_view text, size_t max_bytes) {
   return shown;
 }
 
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    size_t bytes = 1;
+    if (Next(text, &bytes) == kNoCharacter) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
 std::string AsciiJson(std::string_view json) {
   std::string ascii;
   ascii.reserve(json.size());

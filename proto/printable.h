@@ -17,6 +17,15 @@ inline constexpr size_t kMaxMessageBytes = 512;  // a sentence's
 // printable already stays as it is, so that text may pass through more than once.
 std::string Printable(std::string_view text, size_t max_bytes = kMaxShownBytes);
 
+// The same in single quotes, for a value in a message.
+inline std::string Quoted(std::string_view text, size_t max_bytes = kMaxShownBytes) {
+  std::string quoted(1, '\'');
+  return quoted.append(Printable(text, max_bytes)).append(1, '\'');
+}
+
+// Whether `text` is UTF-8, without overlong forms and surrogates.
+bool IsUtf8(std::string_view text);
+
 // JSON whose strings hold such characters as they are: the same JSON, in ASCII, for a terminal.
 std::string AsciiJson(std::string_view json);
 

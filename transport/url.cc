@@ -4,19 +4,26 @@
 #include <algorithm>
 #include <charconv>
 
+#include "proto/printable.h"
+
 namespace farcall {
 namespace {
 
-constexpr size_t kMaxUrlBytes = 4096;
+constexpr size_t kMaxUrlBytes = 4096, kMaxShownUrlBytes = 200;
 
 Status Bad(std::string_view text, std::string_view why) {
   std::string message = "endpoint \"";
-  message.append(text.substr(0, 200)).append("\": ").append(why);
+  message.append(Printable(text, kMaxShownUrlBytes)).append("\": ").append(why);
   return {Code::kInvalid, message};
 }
 
 bool IsSchemeChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+';
+}
+
+// None of a name or an address holds brackets, spaces, control characters or a path.
+bool IsHostChar(unsigned char c) {
+  return c > ' ' && c != 127 && c != '[' && c != ']' && c != '/';
 }
 
 }  // namespace
@@ -64,6 +71,9 @@ Result<HostPort> ParseHostPort(const Url& url) {
   }
   if (result.host.empty()) {
     return Bad(url.text, "names no host; write host:port");
+  }
+  if (!std::all_of(result.host.begin(), result.host.end(), IsHostChar)) {
+    return Bad(url.text, "no host has such a name; write host:port");
   }
   std::string_view digits = rest.substr(colon + 1);
   uint32_t port = 0;

@@ -11,6 +11,7 @@
 #include "proto/byte_count.h"
 #include "proto/byte_rate.h"
 #include "proto/percent.h"
+#include "proto/printable.h"
 #include "proto/priority.h"
 
 namespace farcall::client {
@@ -107,6 +108,7 @@ Config* Load() {
   config->cache_dir = settings.CacheFolder();
   LoadQuota(settings, config);
   if (!settings.error().empty()) config->error = settings.error();
+  config->error = Printable(config->error, kMaxMessageBytes);  // values are shown in it
   return config;
 }
 

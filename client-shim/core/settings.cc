@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client-shim/core/settings.h"
 
-#define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
-#include <errno.h>
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <span>
 
 #include "proto/handshake.h"
 #include "proto/hex.h"
 #include "proto/nearest.h"
+#include "proto/printable.h"
+#include "proto/settings_file.h"
+#include "proto/text_file.h"
 
 namespace farcall::client {
 
 namespace {
-
-constexpr size_t kMostFileBytes = 1u << 20;
 
 std::string Variable(const std::string& name) {
   const char* value = std::getenv(name.c_str());
@@ -29,32 +24,17 @@ std::string Variable(const std::string& name) {
 }
 
 // As the environment would spell it; false: of no such kind.
-bool Spell(const toml::node& node, std::string* text) {
-  if (auto string = node.value_exact<std::string>()) {
+bool Spell(const SettingValue& value, std::string* text) {
+  if (const auto* string = std::get_if<std::string>(&value)) {
     *text = *string;
-  } else if (auto flag = node.value_exact<bool>()) {
-    *text = *flag ? "1" : "0";
-  } else if (auto number = node.value_exact<int64_t>()) {
+  } else if (const auto* flag = std::get_if<bool>(&value)) {
+    *text = std::to_string(*flag ? 1 : 0);
+  } else if (const auto* number = std::get_if<int64_t>(&value)) {
     *text = std::to_string(*number);
   } else {
     return false;
   }
   return true;
-}
-
-// False with `error` set; also false, without, if there is no such file.
-bool Read(const std::string& path, std::string* text, std::string* error) {
-  FILE* file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) {
-    if (errno != ENOENT && errno != ENOTDIR) *error = std::strerror(errno);
-    return false;
-  }
-  text->resize(kMostFileBytes);
-  text->resize(std::fread(text->data(), 1, text->size(), file));
-  bool failed = std::ferror(file) != 0;
-  if (failed) *error = std::strerror(errno);
-  std::fclose(file);
-  return !failed;
 }
 
 }  // namespace
@@ -93,32 +73,29 @@ std::string Settings::CacheFolder() const {
 }
 
 bool Settings::LoadFile(const std::string& path) {
-  std::string text, failure;
-  if (!Read(path, &text, &failure)) {
-    if (!failure.empty()) error_ = path + ": cannot be read: " + failure;
-    return failure.empty();
-  }
-  toml::parse_result parsed = toml::parse(text, path);
-  if (!parsed) {
-    error_ = path + ":" + std::to_string(parsed.error().source().begin.line) + ": " +
-             std::string(parsed.error().description());
-    return false;
-  }
-  for (auto&& [key, node] : parsed.table()) {
-    std::string_view name = key.str();
-    if (std::find(Names().begin(), Names().end(), name) == Names().end()) {
-      error_ = path + ": no setting '" + std::string(name) + "'; the nearest is '" +
-               std::string(Nearest(name, Names())) + "'";
-      return false;
-    }
+  Result<std::string> text = ReadTextFile(path);
+  if (text.status().code() == Code::kUnavailable) return true;
+  Status loaded =
+      text.ok() ? LoadText(*text, path)
+                : Status(Code::kInvalid, path + ": cannot be read: " + text.status().message());
+  error_ = Printable(loaded.message(), kMaxMessageBytes);
+  return loaded.ok();
+}
+
+Status Settings::LoadText(std::string_view text, const std::string& path) {
+  Result<SettingTable> parsed = ParseSettings(text, path);
+  if (!parsed.ok()) return parsed.status();
+  for (const auto& [name, node] : *parsed) {
+    if (std::find(Names().begin(), Names().end(), name) == Names().end())
+      return {Code::kInvalid, path + ": no setting " + Quoted(name) + "; the nearest is " +
+                                  Quoted(Nearest(name, Names()))};
     std::string value;
-    if (!Spell(node, &value)) {
-      error_ = path + ": setting '" + std::string(name) + "' takes text, a whole number or a truth";
-      return false;
-    }
-    from_files_.try_emplace(std::string(name), Setting{value, path});
+    if (!Spell(node, &value))
+      return {Code::kInvalid,
+              path + ": setting " + Quoted(name) + " takes text, a whole number or a truth"};
+    from_files_.try_emplace(name, Setting{value, path});
   }
-  return true;
+  return {};
 }
 
 Setting Settings::Find(std::string_view name) const {

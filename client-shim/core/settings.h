@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/status.h"
+
 namespace farcall::client {
 
 struct Setting {
@@ -35,6 +37,7 @@ class Settings {
 
  private:
   bool LoadFile(const std::string& path);
+  Status LoadText(std::string_view text, const std::string& path);
   std::map<std::string, Setting, std::less<>> from_files_;
   std::string error_;
 };

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "proto/printable.h"
+
 namespace farcall::server {
 
 namespace {
@@ -23,8 +25,8 @@ std::optional<DeviceMode> ModeOf(std::string_view text) {
 }
 
 Status Wrong(std::string_view text) {
-  return {Code::kInvalid, "'" + std::string(text) +
-                              "': write slice, exclusive, mps or mig, or a mode for each device as "
+  return {Code::kInvalid, Quoted(text) +
+                              ": write slice, exclusive, mps or mig, or a mode for each device as "
                               "0=mps,1=slice"};
 }
 

@@ -2,21 +2,21 @@
 // Reading and checking the server's settings.
 #include "server/supervisor/serve_options.h"
 
-#include <spdlog/common.h>
-#include <toml++/toml.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <fstream>
-#include <limits>
+#include <optional>
 
 #include "proto/byte_count.h"
 #include "proto/byte_rate.h"
 #include "proto/decimal.h"
 #include "proto/nearest.h"
 #include "proto/percent.h"
+#include "proto/printable.h"
+#include "proto/settings_file.h"
+#include "proto/text_file.h"
 #include "transport/url.h"
 
 namespace farcall::server {
@@ -49,10 +49,10 @@ Status Wrong(const std::string& path, std::string_view name, const std::string& 
   return {Code::kInvalid, path + ": setting '" + std::string(name) + "' takes " + right};
 }
 
-Status ReadNumber(const std::string& path, std::string_view name, const toml::node& value,
+Status ReadNumber(const std::string& path, std::string_view name, const SettingValue& value,
                   int64_t least, int64_t most, uint32_t* into) {
-  std::optional<int64_t> number = value.value_exact<int64_t>();
-  if (!number || *number < least || *number > most) {
+  const auto* number = std::get_if<int64_t>(&value);
+  if (number == nullptr || *number < least || *number > most) {
     return Wrong(path, name,
                  "a number from " + std::to_string(least) + " to " + std::to_string(most));
   }
@@ -60,41 +60,38 @@ Status ReadNumber(const std::string& path, std::string_view name, const toml::no
   return {};
 }
 
-Status ReadFlag(const std::string& path, std::string_view name, const toml::node& value,
+Status ReadFlag(const std::string& path, std::string_view name, const SettingValue& value,
                 bool* into) {
-  std::optional<bool> flag = value.value_exact<bool>();
-  if (!flag) {
+  const auto* flag = std::get_if<bool>(&value);
+  if (flag == nullptr) {
     return Wrong(path, name, "true or false");
   }
   *into = *flag;
   return {};
 }
 
-Status ReadListen(const std::string& path, const toml::node& value, ServeOptions* options) {
+Status ReadListen(const std::string& path, const SettingValue& value, ServeOptions* options) {
   options->listen.clear();
-  if (auto one = value.value_exact<std::string>()) {
+  if (const auto* one = std::get_if<std::string>(&value)) {
     options->listen.push_back(*one);
   }
-  if (const toml::array* list = value.as_array()) {
-    for (const toml::node& entry : *list) {
-      auto url = entry.value_exact<std::string>();
-      if (!url) {
-        return Wrong(path, "listen", "a URL or a list of URLs");
-      }
-      options->listen.push_back(*url);
-    }
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
+    options->listen = *list;
   }
   return options->listen.empty() ? Wrong(path, "listen", "a URL or a list of URLs") : Status();
 }
 
-Status ReadText(const std::string& path, std::string_view name, const toml::node& value,
+Status ReadText(const std::string& path, std::string_view name, const SettingValue& value,
                 ServeOptions* options) {
-  auto text = value.value_exact<std::string>();
+  std::optional<std::string> text;
+  if (const auto* given = std::get_if<std::string>(&value)) {
+    text = *given;
+  }
   bool is_size = name == "mem" || name == "host_mem" || name == "swap_host_mem" ||
                  name == "worker_memory" || name == "image_store_max";
   if (is_size && !text) {
-    auto bytes = value.value_exact<int64_t>();
-    if (!bytes || *bytes < 0) {
+    const auto* bytes = std::get_if<int64_t>(&value);
+    if (bytes == nullptr || *bytes < 0) {
       return Wrong(path, name, "a size such as \"4GiB\"");
     }
     text = std::to_string(*bytes);
@@ -203,26 +200,21 @@ Status ReadText(const std::string& path, std::string_view name, const toml::node
   return {};
 }
 
-}  // namespace
+std::string FactorText(const SettingValue& value) {
+  if (const auto* number = std::get_if<double>(&value)) {
+    return std::to_string(*number);
+  }
+  const auto* number = std::get_if<int64_t>(&value);
+  return number == nullptr ? "" : std::to_string(*number);
+}
 
-Status ReadServeConfig(const std::string& path, ServeOptions* options) {
-  std::ifstream file(path);
-  if (!file) {
-    return {Code::kInvalid, path + ": cannot be read"};
-  }
-  toml::table table;
-  try {
-    table = toml::parse(file, path);
-  } catch (const toml::parse_error& error) {
-    return {Code::kInvalid, path + ":" + std::to_string(error.source().begin.line) + ": " +
-                                std::string(error.description())};
-  }
-  for (const auto& [key, value] : table) {
-    std::string_view name = key.str();
+Status ReadConfigText(std::string_view text, const std::string& path, ServeOptions* options) {
+  Result<SettingTable> table = ParseSettings(text, path);
+  FARCALL_TRY(table.status());
+  for (const auto& [name, value] : *table) {
     if (std::find(kSettings.begin(), kSettings.end(), name) == kSettings.end()) {
-      return {Code::kInvalid, path + ": unknown setting '" + std::string(name) +
-                                  "'; the nearest is '" + std::string(Nearest(name, kSettings)) +
-                                  "'"};
+      return {Code::kInvalid, path + ": unknown setting '" + name + "'; the nearest is '" +
+                                  std::string(Nearest(name, kSettings)) + "'"};
     }
     if (name == "listen") {
       FARCALL_TRY(ReadListen(path, value, options));
@@ -239,8 +231,7 @@ Status ReadServeConfig(const std::string& path, ServeOptions* options) {
     } else if (name == "debuggable") {
       FARCALL_TRY(ReadFlag(path, name, value, &options->debuggable));
     } else if (name == "oversubscribe") {
-      std::optional<double> number = value.value<double>();
-      Result<uint32_t> factor = ParseFactor(number ? std::to_string(*number) : "");
+      Result<uint32_t> factor = ParseFactor(FactorText(value));
       if (!factor.ok()) {
         return Wrong(path, name, "a number from 1 to 16, such as 1.8");
       }
@@ -254,6 +245,16 @@ Status ReadServeConfig(const std::string& path, ServeOptions* options) {
   return {};
 }
 
+}  // namespace
+
+Status ReadServeConfig(const std::string& path, ServeOptions* options) {
+  Result<std::string> text = ReadTextFile(path);
+  Status read = text.ok()
+                    ? ReadConfigText(*text, path, options)
+                    : Status(Code::kInvalid, path + ": cannot be read: " + text.status().message());
+  return read.ok() ? read : Status(read.code(), Printable(read.message(), kMaxMessageBytes));
+}
+
 void SetToken(std::string* token, ServeOptions* options) {
   options->tokens = {TokenKeys(*token).verifier()};
   options->tokens[0].name = "token";
@@ -261,15 +262,18 @@ void SetToken(std::string* token, ServeOptions* options) {
 }
 
 Status ReadTokenVerifiers(const std::string& path, std::vector<TokenVerifier>* tokens) {
-  std::ifstream file(path);
-  if (!file) {
-    return {Code::kInvalid, "token verifiers '" + path + "': cannot be read"};
+  const std::string file = "token verifiers '" + path + "'";
+  Result<std::string> text = ReadTextFile(path);
+  if (!text.ok()) {
+    return {Code::kInvalid, file + ": cannot be read: " + text.status().message()};
   }
   std::vector<TokenVerifier> read;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    std::string where = "token verifiers '" + path + "', line " + std::to_string(number) + ": ";
-    if (line.find_first_not_of(" \t\r") == std::string::npos || line[0] == '#') {
+  std::string_view left = *text;
+  for (int number = 1; !left.empty(); ++number) {
+    std::string_view line = left.substr(0, left.find('\n'));
+    left.remove_prefix(std::min(line.size() + 1, left.size()));
+    std::string where = file + ", line " + std::to_string(number) + ": ";
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos || line[0] == '#') {
       continue;
     }
     Result<TokenVerifier> verifier = ParseVerifier(line);
@@ -282,18 +286,20 @@ Status ReadTokenVerifiers(const std::string& path, std::vector<TokenVerifier>* t
     read.push_back(std::move(*verifier));
   }
   if (read.empty()) {
-    return {Code::kInvalid, "token verifiers '" + path + "': there is none in it"};
+    return {Code::kInvalid, file + ": there is none in it"};
   }
   *tokens = std::move(read);
   return {};
 }
 
 Result<std::string> ReadTokenFile(const std::string& path) {
-  std::ifstream file(path);
-  std::string token;
-  if (!file || !std::getline(file, token)) {
-    return Status(Code::kInvalid, "token file '" + path + "': cannot be read or is empty");
+  constexpr size_t kMaxTokenFileBytes = 64u << 10;
+  Result<std::string> text = ReadTextFile(path, kMaxTokenFileBytes);
+  if (!text.ok()) {
+    return Status(Code::kInvalid,
+                  "token file '" + path + "': cannot be read: " + text.status().message());
   }
+  std::string token = text->substr(0, text->find('\n'));
   auto is_space = [](unsigned char c) { return std::isspace(c) != 0; };
   token.erase(token.begin(), std::find_if_not(token.begin(), token.end(), is_space));
   token.erase(std::find_if_not(token.rbegin(), token.rend(), is_space).base(), token.end());
@@ -309,15 +315,14 @@ Result<uint32_t> ParseFactor(std::string_view text) {
   bool is_number = ReadDecimal(text, &number) && number.rest.empty() && number.whole <= kMost;
   uint64_t milli = number.whole * 1000 + (number.billionths + kMillionth / 2) / kMillionth;
   if (!is_number || milli < 1000 || milli > kMost) {
-    return Status(Code::kInvalid,
-                  "'" + std::string(text) + "': write a number from 1 to 16, such as 1.8");
+    return Status(Code::kInvalid, Quoted(text) + ": write a number from 1 to 16, such as 1.8");
   }
   return static_cast<uint32_t>(milli);
 }
 
 Status SetOverhead(std::string_view text, ServeOptions* options) {
   if (text != "tenant" && text != "host") {
-    return {Code::kInvalid, "'" + std::string(text) + "': write tenant or host"};
+    return {Code::kInvalid, Quoted(text) + ": write tenant or host"};
   }
   options->charges_overhead = text == "tenant";
   return {};
@@ -325,7 +330,7 @@ Status SetOverhead(std::string_view text, ServeOptions* options) {
 
 Status SetWorkerCalls(std::string_view text, ServeOptions* options) {
   if (text != "refuse" && text != "report") {
-    return {Code::kInvalid, "'" + std::string(text) + "': write refuse or report"};
+    return {Code::kInvalid, Quoted(text) + ": write refuse or report"};
   }
   options->reports_worker_calls = text == "report";
   return {};
@@ -365,7 +370,7 @@ quota::ComputePolicy SettledPolicy(const ServeOptions& options) {
 Result<uint32_t> ParsePercent(std::string_view text) {
   uint32_t milli = 0;
   if (!ParseMilli(text, &milli) || milli == 0) {
-    return Status(Code::kInvalid, "'" + std::string(text) + "': " + kPartForm);
+    return Status(Code::kInvalid, Quoted(text) + ": " + kPartForm);
   }
   return milli;
 }
@@ -377,13 +382,13 @@ Result<quota::Priority> ParsePriority(std::string_view text) {
       return each;
     }
   }
-  return Status(Code::kInvalid, "'" + std::string(text) + "': choose high, normal or low");
+  return Status(Code::kInvalid, Quoted(text) + ": choose high, normal or low");
 }
 
 Result<uint64_t> ParseBytes(std::string_view text) {
   uint64_t bytes = 0;
   if (!ParseByteCount(text, &bytes)) {
-    return Status(Code::kInvalid, "size '" + std::string(text) + "': " + kByteCountForm);
+    return Status(Code::kInvalid, "size '" + Printable(text) + "': " + kByteCountForm);
   }
   return bytes;
 }
@@ -414,13 +419,13 @@ Status CheckServeOptions(const ServeOptions& options) {
     FARCALL_TRY(ParseUrl(url).status());
     if (options.tokens.empty() && options.pool.url.empty() && !IsLoopbackUrl(url)) {
       return {Code::kInvalid,
-              "listen '" + url +
+              "listen '" + Printable(url) +
                   "': an address other than the loopback needs --token-file or --token-verifier"};
     }
   }
   if (std::find(kLogLevels.begin(), kLogLevels.end(), options.log_level) == kLogLevels.end()) {
-    return {Code::kInvalid,
-            "log level '" + options.log_level + "': choose off, error, warn, info, debug or trace"};
+    return {Code::kInvalid, "log level '" + Printable(options.log_level) +
+                                "': choose off, error, warn, info, debug or trace"};
   }
   if (options.modes.Any(DeviceMode::kMps) && options.worker_users.count != 0) {
     return {Code::kInvalid,

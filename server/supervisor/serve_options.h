@@ -11,7 +11,7 @@
 #include "proto/token.h"
 #include "quota/compute_quota.h"
 #include "server/supervisor/device_mode.h"
-#include "server/supervisor/pool_desk.h"
+#include "server/supervisor/pool_options.h"
 #include "server/worker/worker_users.h"
 
 namespace farcall::server {

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <string>
 
+#include "proto/printable.h"
+
 namespace farcall::server {
 
 namespace {
@@ -24,7 +26,7 @@ Result<uid_t> ParseUser(std::string_view text, std::string_view whole) {
   if (error != std::errc() || end != text.data() + text.size() || user == 0 ||
       user == static_cast<uid_t>(-1)) {
     return Status(Code::kInvalid,
-                  "'" + std::string(whole) + "': user ids above 0 such as 700000-700255 are right");
+                  Quoted(whole) + ": user ids above 0 such as 700000-700255 are right");
   }
   return user;
 }
@@ -43,8 +45,8 @@ Result<UserRange> ParseUserRange(std::string_view text) {
     return last.status();
   }
   if (*last < *first || *last - *first >= kMostUsers) {
-    return Status(Code::kInvalid, "'" + std::string(text) + "': a range of 1 to " +
-                                      std::to_string(kMostUsers) + " ids, the lowest first");
+    return Status(Code::kInvalid, Quoted(text) + ": a range of 1 to " + std::to_string(kMostUsers) +
+                                      " ids, the lowest first");
   }
   return UserRange{*first, *last - *first + 1};
 }

@@ -34,11 +34,17 @@ TEST(UrlTest, NamesTheValueAndTheRightForm) {
   }
   for (const char* text : {"tcp://gpu7", "tcp://:1", "tcp://h:", "tcp://h:x", "tcp://h:65536",
                            "tcp://h:-1", "tcp://h:1 ", "tcp://::1:5", "tcp://[::1]", "tcp://[::1",
-                           "tcp://[::1]5", "tcp://h:99999999999999999999"}) {
+                           "tcp://[::1]5", "tcp://h:99999999999999999999", "tcp://[[a]:1",
+                           "tcp://a/b:1", "tcp://a b:1", "tcp://a\n:1"}) {
     Result<Url> url = ParseUrl(text);
     ASSERT_TRUE(url.ok()) << text;
     EXPECT_EQ(ParseHostPort(*url).status().code(), Code::kInvalid) << text;
   }
+}
+
+TEST(UrlTest, ShowsWhatItRefusesInOneLine) {
+  EXPECT_EQ(ParseUrl("a\n\x1b[2Jb").status().message(),
+            "endpoint \"a\\n\\x1b[2Jb\": has no transport; write tcp://host:port");
 }
 
 TEST(UrlTest, FormatsIpv6InBrackets) {

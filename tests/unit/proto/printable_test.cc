@@ -56,6 +56,13 @@ TEST(Printable, ANoiseOfBytesBecomesOneLineOfBoundedLengthThatStaysAsItIs) {
   }
 }
 
+TEST(IsUtf8, KnowsOverlongFormsSurrogatesAndTornCharacters) {
+  for (const char* good : {"", "a", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"}) EXPECT_TRUE(IsUtf8(good));
+  for (const char* bad :
+       {"\xFF", "a\x80", "\xC0\xAF", "\xED\xA0\x80", "\xE2\x82", "\xF4\x90\x80\x80"})
+    EXPECT_FALSE(IsUtf8(bad)) << bad;
+}
+
 TEST(AsciiJson, EscapesAllBeyondAscii) {
   EXPECT_EQ(AsciiJson("{\"a\": \"\xE2\x80\xAE\xF0\x9F\x98\x80\"}\n"),
             "{\"a\": \"\\u202e\\ud83d\\ude00\"}\n");

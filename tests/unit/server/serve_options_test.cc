@@ -67,7 +67,34 @@ TEST(ServeOptions, SaysWhatWouldBeRight) {
             ": setting 'mem': size '4 apples': write it as 4GiB, 512MiB or a number of bytes");
   EXPECT_EQ(WhatIsWrong("device = \n").substr(0, 3), ":1:");
   ServeOptions options;
-  EXPECT_EQ(ReadServeConfig("/nonexistent", &options).message(), "/nonexistent: cannot be read");
+  EXPECT_EQ(ReadServeConfig("/nonexistent", &options).message(),
+            "/nonexistent: cannot be read: No such file or directory");
+}
+
+TEST(ServeOptions, RefusesInOneLine) {
+  EXPECT_EQ(WhatIsWrong("\"a\\nb\" = 1\n"), ": unknown setting 'a\\nb'; the nearest is 'mem'");
+  EXPECT_EQ(WhatIsWrong("mem = \"4\\n\"\n"),
+            ": setting 'mem': size '4\\n': write it as 4GiB, 512MiB or a number of bytes");
+  ServeOptions options;
+  EXPECT_EQ(ReadServeConfig("/", &options).message(), "/: cannot be read: Is a directory");
+  for (const char* text : {"a\nb", "\x1b[2J"}) {
+    for (const Status& refused :
+         {ParseBytes(text).status(), ParsePercent(text).status(), ParsePriority(text).status(),
+          ParseFactor(text).status(), ParseModes(text).status(), ParseUserRange(text).status(),
+          SetOverhead(text, &options), SetWorkerCalls(text, &options)}) {
+      EXPECT_FALSE(refused.ok());
+      EXPECT_EQ(refused.message().find_first_of("\n\x1b"), std::string::npos) << refused.message();
+    }
+  }
+}
+
+// Files that are meant to be short are not read for ever.
+TEST(ServeOptions, ReadsNoEndlessFile) {
+  EXPECT_EQ(ReadTokenFile("/dev/zero").status().message(),
+            "token file '/dev/zero': cannot be read: it has more than 65536 bytes");
+  std::vector<TokenVerifier> tokens;
+  EXPECT_EQ(ReadTokenVerifiers("/dev/zero", &tokens).message(),
+            "token verifiers '/dev/zero': cannot be read: it has more than 1048576 bytes");
 }
 
 TEST(ServeOptions, ReadsSizes) {
