@@ -5,15 +5,13 @@
 #include <chrono>
 #include <thread>
 
-#include "proto/byte_rate.h"
-#include "proto/priority.h"
+#include "server/control_plane/quota_request.h"
 
 namespace farcall::control_plane {
 
 namespace {
 
 constexpr uint32_t kDefaultIntervalMs = 1000, kLeastIntervalMs = 100;
-constexpr uint32_t kWholeMilli = 1000;
 
 grpc::Status ToGrpc(const farcall::Status& status) {
   switch (status.code()) {
@@ -30,37 +28,6 @@ grpc::Status ToGrpc(const farcall::Status& status) {
     default:
       return {grpc::StatusCode::INTERNAL, status.message()};
   }
-}
-
-grpc::Status Wrong(const std::string& text) {
-  return {grpc::StatusCode::INVALID_ARGUMENT, text};
-}
-
-grpc::Status Read(const pb::SetQuotaRequest& request, server::QuotaChange* change) {
-  if (!request.has_memory_bytes() && !request.has_share_milli() && !request.has_limit_milli() &&
-      !request.has_priority() && !request.has_net_bytes_per_s())
-    return Wrong("nothing to change: give memory, share, limit, priority or network");
-  if (request.has_memory_bytes()) change->memory_bytes = request.memory_bytes();
-  for (auto [is_there, asked, into] :
-       {std::tuple(request.has_share_milli(), request.share_milli(), &change->share_milli),
-        std::tuple(request.has_limit_milli(), request.limit_milli(), &change->limit_milli)}) {
-    if (!is_there) continue;
-    if (asked > kWholeMilli)
-      return Wrong("share or limit " + std::to_string(asked) + ": 0 to 1000 thousandths");
-    *into = asked;
-  }
-  if (request.has_net_bytes_per_s()) {
-    if (request.net_bytes_per_s() > kMostBytesPerSecond)
-      return Wrong("network " + std::to_string(request.net_bytes_per_s()) + ": bytes a second");
-    change->net_bytes_per_s = request.net_bytes_per_s();
-  }
-  if (request.has_priority()) {
-    const std::string& name = request.priority();
-    const std::optional<uint8_t> number = PriorityNumber(name);
-    if (!number) return Wrong("priority '" + name.substr(0, 32) + "': high, normal or low");
-    change->priority = static_cast<WirePriority>(*number);
-  }
-  return grpc::Status::OK;
 }
 
 }  // namespace
@@ -93,8 +60,8 @@ grpc::Status ControlService::WatchStatus(grpc::ServerContext* context,
 grpc::Status ControlService::SetQuota(grpc::ServerContext*, const pb::SetQuotaRequest* request,
                                       pb::Vgpu* answer) {
   server::QuotaChange change;
-  grpc::Status read = Read(*request, &change);
-  if (!read.ok()) return read;
+  farcall::Status read = ReadQuota(*request, &change);
+  if (!read.ok()) return ToGrpc(read);
   farcall::Status set = supervisor_->SetQuota(request->vgpu(), change);
   return set.ok() ? ShowVgpu(request->vgpu(), answer) : ToGrpc(set);
 }

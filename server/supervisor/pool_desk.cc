@@ -29,7 +29,6 @@ constexpr std::chrono::seconds kRefusalPause(1);
 constexpr std::chrono::seconds kStatusPause(1);
 constexpr size_t kMaxStatusBytes = 1u << 20;  // the pool takes 4 MiB in all
 constexpr size_t kMaxAnswerBytes = 16u << 20;
-constexpr size_t kMaxUsedLeases = 100'000;
 constexpr int64_t kNsPerMs = 1'000'000;
 
 int64_t UnixSeconds() {
@@ -42,6 +41,10 @@ uint64_t UnixNanoseconds() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                    std::chrono::system_clock::now().time_since_epoch())
                                    .count());
+}
+
+std::string NameOf(const PoolOptions& options) {
+  return options.name.empty() ? HostName() : options.name;
 }
 
 std::vector<uint64_t> BytesOf(const DeviceReport& devices) {
@@ -103,6 +106,7 @@ PoolDesk::PoolDesk(Closer& closer, int epoll, PoolOptions options, const DeviceR
       net_ceiling_(net_ceiling),
       ledger_(BytesOf(devices), net_ceiling),
       incarnation_(UnixNanoseconds()),
+      leases_(NameOf(options_), incarnation_),
       agent_(
           closer, epoll, kProgram,
           HelperProcess::Answer<control::FromPoolAgent>(
@@ -153,7 +157,7 @@ void PoolDesk::Report(const control::PoolBeat& question) {
 }
 
 std::string PoolDesk::ReportJson() {
-  Json report = {{"host", options_.name.empty() ? HostName() : options_.name},
+  Json report = {{"host", NameOf(options_)},
                  {"incarnation", std::to_string(incarnation_)},
                  {"draining", is_draining_},
                  {"endpoints", urls_},
@@ -217,8 +221,7 @@ void PoolDesk::HearPool(const control::PoolAnswer& message, int file) {
   bool is_key = key.size() == 2 * read.size();
   for (size_t i = 0; is_key && i < read.size(); ++i)
     read[i] = static_cast<uint8_t>(std::strtoul(key.substr(2 * i, 2).c_str(), nullptr, 16));
-  if (is_key) key_ = read;
-  pool_ = Text(answer, "pool");
+  if (is_key) leases_.SetPool(Text(answer, "pool"), read);
   for (const std::string& claim : *ends)
     calls_.end_sessions(claim, "the pool has released claim " + claim);
   for (const std::string& claim : ledger_.TakeChanges()) {
@@ -235,24 +238,11 @@ void PoolDesk::HearPool(const control::PoolAnswer& message, int file) {
 }
 
 Result<quota::ClaimGrant> PoolDesk::Admit(const std::string& token) {
-  if (token.empty())
-    return Status(Code::kRefused,
-                  "this server belongs to a pool: connect to the pool's pool:// URL");
-  if (!key_) return Status(Code::kRefused, "this server has not heard from its pool yet");
-  Result<Lease> lease = ReadLease(token, *key_);
+  Result<Lease> lease = leases_.Check(token, UnixSeconds());
   if (!lease.ok()) return lease.status();
-  int64_t now = UnixSeconds();
-  Status checked = CheckLease(*lease, pool_, options_.name.empty() ? HostName() : options_.name,
-                              incarnation_, now);
-  if (!checked.ok()) return checked;
-  std::erase_if(used_, [&](const auto& used) { return used.second + kLeaseSkewSeconds < now; });
-  if (used_.count(lease->id) != 0)
-    return Status(Code::kRefused, "the lease has been shown before: it opens one session");
-  if (used_.size() >= kMaxUsedLeases)
-    return Status(Code::kRefused, "too many leases within a minute; try again");
   Status opened = ledger_.OpenSeat(lease->claim, lease->epoch, SteadyNow());
   if (!opened.ok()) return opened;
-  used_[lease->id] = lease->expires;
+  leases_.Use(*lease);
   Changed();
   return ledger_.held().at(lease->claim).grant;
 }

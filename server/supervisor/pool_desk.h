@@ -10,22 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "proto/lease_token.h"
 #include "quota/claim_ledger.h"
 #include "server/control/messages.h"
 #include "server/supervisor/device_library.h"
 #include "server/supervisor/helper_process.h"
+#include "server/supervisor/lease_gate.h"
+#include "server/supervisor/pool_options.h"
 #include "transport/channel.h"
 
 namespace farcall::server {
-
-struct PoolOptions {
-  std::string url;                     // of the pool; empty: this server is in none
-  std::string name;                    // of this host there; empty: the machine's
-  std::string join_token;              // empty: none is wanted
-  std::string ca_file;                 // of an https URL; empty: the machine's
-  std::vector<std::string> advertise;  // where clients reach this server
-};
 
 class PoolDesk {
  public:
@@ -74,10 +67,8 @@ class PoolDesk {
   const uint64_t net_ceiling_;
   quota::ClaimLedger ledger_;
   const uint64_t incarnation_;
+  LeaseGate leases_;
   std::vector<std::string> urls_;
-  std::string pool_;  // its name, told with the key
-  std::optional<LeasePublicKey> key_;
-  std::map<std::string, int64_t> used_;  // ids of leases shown -> when they expire
   HelperProcess agent_;
   Clock::time_point start_again_{}, next_refusal_{}, next_status_{};
   bool is_draining_ = false;
