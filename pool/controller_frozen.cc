@@ -43,7 +43,7 @@ void Controller::SetStoreFault(const std::string& why) {
 void Controller::StartFreeze(const std::vector<Item>& items, std::vector<Effects>* all,
                              Touched touched, const Status& why) {
   Ms since = SteadyMs(), at = Now();
-  freeze_.emplace();
+  freeze_ = Freeze{};
   freeze_->at = at;
   freeze_->since = freeze_->said = since;
   freeze_->retry = since + kRetry;

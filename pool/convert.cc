@@ -12,7 +12,11 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr uint64_t kMostBytes = 1ull << 50;
+// More than any GPU has, and little enough that the claims of a host, of which each may name all of
+// its GPUs, have a 64-bit sum.
+constexpr uint64_t kMostBytes = 1ull << 46;
+// Each placement adds one to an epoch, each change one to a quota's number: these never come round.
+constexpr uint64_t kMostCount = 1ull << 62;
 constexpr int kMostGpus = 64, kMostClaims = 8192, kMostEndpoints = 8;
 constexpr size_t kMostText = 256;
 constexpr uint32_t kDefaultSeats = 64;
@@ -169,7 +173,7 @@ Claim FromProto(const pb::Claim& stored) {
   claim.order = stored.order();
   claim.quota = stored.quota();
   if (stored.changing()) {
-    claim.before.emplace();
+    claim.before = Claim::Before{};
     (void)ToAsk(stored.before(), false, &claim.before->ask);
     claim.before->memory_bytes = stored.before_memory_bytes();
   }
@@ -290,12 +294,17 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
   for (const pb::HeldClaim& one : told.claims()) {
     ReportedClaim claim;
     claim.claim = Shortened(one.claim());
+    if (claim.claim.empty()) return wrong("a claim without a name");
+    if (one.epoch() > kMostCount || one.quota() > kMostCount)
+      return wrong("claim '" + claim.claim + "': its epoch or quota is none that a pool gives");
     claim.epoch = one.epoch();
     claim.sessions = one.sessions();
     claim.is_ending = one.ending();
     claim.refused = Shortened(one.refused());
     for (uint32_t device : one.devices())
-      if (claim.devices.size() < static_cast<size_t>(kMostGpus)) claim.devices.push_back(device);
+      if (std::find(claim.devices.begin(), claim.devices.end(), device) == claim.devices.end() &&
+          claim.devices.size() < static_cast<size_t>(kMostGpus))
+        claim.devices.push_back(device);
     claim.memory_bytes = std::min(one.memory_bytes(), kMostBytes);
     claim.share_milli = std::min(one.share_milli(), kWholeMilli);
     claim.limit_milli = std::min(one.limit_milli(), kWholeMilli);

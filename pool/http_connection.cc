@@ -113,6 +113,10 @@ HttpConnection::State HttpConnection::Frame(const Bounds& bounds) {
     int lengths = 0, encodings = 0, expects = 0;
     std::optional<std::string_view> length = Field(head, "Content-Length", &lengths);
     if (Field(head, "Transfer-Encoding", &encodings)) return Refuse("411 Length Required");
+    // The library would unpack a body without a bound, before anybody has shown a token.
+    if (Field(head, "Content-Encoding", &encodings)) return Refuse("415 Unsupported Media Type");
+    // It would send an answer once for each range: a head has room for thousands.
+    if (Field(head, "Range", &encodings)) return Refuse("416 Range Not Satisfiable");
     size_t body = 0;
     if (length) {
       auto [end, error] = std::from_chars(length->data(), length->data() + length->size(), body);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "pool/http_router.h"
+#include "proto/printable.h"
 
 namespace farcall::pool {
 
@@ -129,6 +130,7 @@ bool SetField(Message* message, const std::string& name, const std::string& valu
   int64_t i64 = 0;
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_STRING:
+      if (!IsUtf8(value)) return false;  // protobuf could not read it back from the store
       reflection->SetString(message, field, value);
       return true;
     case FieldDescriptor::CPPTYPE_UINT64:
@@ -151,25 +153,31 @@ bool SetField(Message* message, const std::string& name, const std::string& valu
 // The request's message, from body, query, path and headers.
 Outcome ReadMessage(const Route& route, const httplib::Request& request, Message* in) {
   if (!request.body.empty()) {
+    if (!IsUtf8(request.body))
+      return Failed(400, "invalid", "the body is no UTF-8", "body", "JSON is");
     auto parsed = google::protobuf::util::JsonStringToMessage(request.body, in);
     if (!parsed.ok())
-      return Failed(400, "invalid", "the body: " + std::string(parsed.message().substr(0, 300)),
+      return Failed(400, "invalid", "the body: " + Printable(std::string(parsed.message()), 300),
                     "body", "its fields are those of /openapi.json");
   }
   // curl calls a body a form unless told otherwise, and then the library has put it there too.
   for (const auto& [name, value] : request.body.empty() ? request.params : httplib::Params())
     if (!SetField(in, name, value))
       return Failed(400, "invalid",
-                    "query '" + name.substr(0, 64) + "=" + value.substr(0, 64) + "'",
-                    name.substr(0, 64), "its names are those of /openapi.json");
+                    "query '" + Printable(name, 64) + "=" + Printable(value, 64) + "'", name,
+                    "its names are those of /openapi.json");
   if (std::string match = request.get_header_value("If-Match"); !match.empty()) {
     std::erase(match, '"');
     if (!SetField(in, "if_revision", match))
-      return Failed(400, "invalid", "If-Match '" + match.substr(0, 64) + "': a revision",
+      return Failed(400, "invalid", "If-Match '" + Printable(match, 64) + "': a revision",
                     "If-Match");
   }
-  if (std::string key = request.get_header_value("Idempotency-Key"); !key.empty())
+  // Where a request knows none, the key says nothing.
+  if (std::string key = request.get_header_value("Idempotency-Key"); !key.empty()) {
+    if (!IsUtf8(key))
+      return Failed(400, "invalid", "Idempotency-Key is no UTF-8", "Idempotency-Key");
     SetField(in, "idempotency_key", key);
+  }
   if (route.name_field != nullptr) SetField(in, route.name_field, request.matches[1].str());
   return {};
 }
@@ -276,9 +284,15 @@ RestDoor::RestDoor(Service* service, const Callers& callers, const TlsFiles& tls
       tls_(tls),
       server_(std::make_unique<HttpRouter>()),
       health_(std::make_unique<HttpRouter>()),
-      front_([this](HttpConnection& connection) { return server_->Answer(connection); }, {}),
+      front_([this](HttpConnection& connection) { return Answer(connection); }, {}),
       health_front_([this](HttpConnection& connection) { return health_->Answer(connection); },
-                    HealthBounds()) {}
+                    HealthBounds()) {
+  AddHandlers();
+  AddRoutes();
+  AddEvents();
+  AddProbes();
+  AddHealth(server_.get());
+}
 
 RestDoor::~RestDoor() {
   Close();
@@ -323,7 +337,10 @@ void RestDoor::ServeWatch(bool hosts, const httplib::Request& request,
   uint64_t after = 0;
   std::from_chars(given.data(), given.data() + given.size(), after);
   watch.set_after(after);
-  watch.set_name(request.get_param_value("name"));
+  std::string name = request.get_param_value("name");
+  if (!IsUtf8(name))
+    return Say(response, Failed(400, "invalid", "query 'name' is no UTF-8", "name"));
+  watch.set_name(name);
   Caller caller = CallerOf(request);
   if (!TakeWatcher(caller, response)) return;
   response.set_chunked_content_provider(
@@ -419,7 +436,7 @@ Status RestDoor::OpenHealth(const std::string& host, int port) {
   return opened.ok() ? opened : Status(opened.code(), "health: " + opened.message());
 }
 
-Status RestDoor::Open(const std::string& host, int port) {
+void RestDoor::AddHandlers() {
   server_->set_pre_routing_handler(
       [this](const httplib::Request& request, httplib::Response& response) {
         static const std::set<std::string> open = {"/healthz", "/readyz", "/v1/pool", "/v1/join"};
@@ -433,14 +450,22 @@ Status RestDoor::Open(const std::string& host, int port) {
   server_->set_error_handler([](const httplib::Request& request, httplib::Response& response) {
     if (!response.body.empty()) return;
     Say(response, Failed(response.status, response.status == 404 ? "not_found" : "invalid",
-                         request.method.substr(0, 16) + " " + request.path.substr(0, 128) +
+                         Printable(request.method, 16) + " " + Printable(request.path, 128) +
                              ": cannot be answered (" + std::to_string(response.status) + ")",
                          "", "/openapi.json lists what can"));
   });
-  AddRoutes();
-  AddEvents();
-  AddProbes();
-  AddHealth(server_.get());
+  // Without one, the library puts the words of the exception into a header.
+  server_->set_exception_handler(
+      [](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
+        Say(response, Failed(500, "internal", "this request cannot be answered"));
+      });
+}
+
+bool RestDoor::Answer(HttpConnection& connection) {
+  return server_->Answer(connection);
+}
+
+Status RestDoor::Open(const std::string& host, int port) {
   Status opened = front_.Open(host, port, tls_);
   return opened.ok() ? opened : Status(opened.code(), "REST: " + opened.message());
 }

@@ -31,10 +31,13 @@ class RestDoor {
   Status OpenHealth(const std::string& host, int port);
   int port() const { return front_.port(); }
   int health_port() const { return health_front_.port(); }
+  // As the port's threads answer a whole request; false: the connection is to be closed.
+  bool Answer(HttpConnection& connection);
   void Close();
 
  private:
   Caller CallerOf(const httplib::Request& request) const;
+  void AddHandlers();
   void AddRoutes();
   void AddEvents();
   void AddProbes();

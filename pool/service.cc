@@ -6,6 +6,7 @@
 
 #include "proto/handshake.h"
 #include "proto/hex.h"
+#include "proto/printable.h"
 #include "server/supervisor/version.h"
 
 namespace farcall::pool {
@@ -15,6 +16,8 @@ namespace {
 constexpr Ms kLongestWait = 60'000, kChangeWait = 10'000;
 constexpr int64_t kJoinSeconds = 3600, kMostJoinSeconds = 30 * 24 * 3600;
 constexpr size_t kSecretDigits = 64;
+constexpr size_t kMostStatusBytes = 1u << 20;     // of one host; a server's agent sends no more
+constexpr size_t kMostStatusesBytes = 32u << 20;  // of one answer
 constexpr uint32_t kDefaultPage = 100, kMostPage = 1000;
 
 std::string Random(size_t digits) {
@@ -71,8 +74,9 @@ Outcome Failed(int http, std::string code, std::string message, std::string fiel
   Outcome outcome;
   outcome.http = http;
   outcome.error.set_code(std::move(code));
-  outcome.error.set_message(std::move(message));
-  outcome.error.set_field(std::move(field));
+  // They quote what a peer said, of any length and bytes.
+  outcome.error.set_message(Printable(message, kMaxMessageBytes));
+  outcome.error.set_field(Printable(field));
   outcome.error.set_hint(std::move(hint));
   return outcome;
 }
@@ -106,7 +110,7 @@ Outcome Service::Request(const Caller& caller, const pb::ClaimRequest& request, 
   if (effects.refusal) return Of(*effects.refusal);
   if (request.wait_ms() != 0)
     if (TakenPlace place(waiters_, caller); place)
-      controller_->WaitBound(effects.claim, request.wait_ms());
+      controller_->WaitBound(effects.claim, std::min(request.wait_ms(), options_.longest_wait));
   return Told(caller, effects.claim, claim);
 }
 
@@ -122,7 +126,7 @@ Outcome Service::Update(const Caller& caller, const pb::ClaimChange& request, pb
   if (effects.quota == 0) return Told(caller, effects.claim, claim);  // no host has to be asked
   TakenPlace place(waiters_, caller);
   std::optional<Claim> after = controller_->WaitUntil(
-      effects.claim, place ? wait : 0,
+      effects.claim, place ? std::min(wait, options_.longest_wait) : 0,
       [&](const Claim& told) { return !told.before || told.quota != effects.quota; });
   if (after && after->refused_quota == effects.quota)
     return Failed(409, "refused", "its host: " + after->change_refused, "", "nothing has changed");
@@ -206,6 +210,8 @@ Outcome Service::Plan(const Caller& caller, const pb::ClaimRequest& request,
                       pb::Explanation* told) {
   Ask ask;
   if (std::optional<Refusal> wrong = ToAsk(request, options_.spread, &ask)) return Of(*wrong);
+  if (auto [wrong, field] = FaultOf(ask); !wrong.empty())
+    return Failed(400, "invalid", wrong, field);
   controller_->Read([&](const Core& core, Ms) {
     std::optional<Place> place;
     *told = ToProto(core.Plan(ask, &place));
@@ -290,6 +296,8 @@ std::optional<std::string> Service::HostOf(std::string_view authorization) const
 }
 
 void Service::NoteStatus(const std::string& host, control::v1::ServerStatus status) {
+  status.DiscardUnknownFields();
+  if (status.ByteSizeLong() > kMostStatusBytes) status.Clear();
   std::lock_guard lock(mutex_);
   statuses_[host] = {std::move(status), std::chrono::steady_clock::now()};
 }
@@ -305,9 +313,12 @@ Outcome Service::GetStatus(const Caller& caller, pb::PoolStatus* status) {
     }
   });
   std::lock_guard lock(mutex_);
+  size_t bytes = 0;
   for (pb::HostStatus& told : *status->mutable_hosts()) {
     auto word = statuses_.find(told.host());
     if (word == statuses_.end()) continue;
+    bytes += word->second.status.ByteSizeLong();
+    if (bytes > kMostStatusesBytes) break;  // the others are listed without
     *told.mutable_status() = word->second.status;
     told.set_age_ms(std::chrono::duration_cast<std::chrono::milliseconds>(
                         std::chrono::steady_clock::now() - word->second.at)

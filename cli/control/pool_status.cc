@@ -20,6 +20,7 @@ namespace farcall::cli {
 namespace {
 
 constexpr std::chrono::seconds kPatience(5);
+constexpr int kMaxStatusBytes = 64 << 20;  // of all hosts; a pool sends half of it at most
 
 Result<std::string> TokenOf(const std::string& file) {
   const char* given = std::getenv("FARCALL_TOKEN");
@@ -63,7 +64,10 @@ Result<std::unique_ptr<PoolClient>> PoolClient::Open(const std::string& endpoint
     if (!credentials.ok()) return credentials.status();
     // It may listen on all addresses: the one that was given is one that can be reached.
     std::string address = endpoint.substr(7, endpoint.rfind(':') - 7) + door.substr(colon);
-    auto hosts = pool::v1::Hosts::NewStub(grpc::CreateChannel(address, *credentials));
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kMaxStatusBytes);
+    auto hosts =
+        pool::v1::Hosts::NewStub(grpc::CreateCustomChannel(address, *credentials, arguments));
     return std::unique_ptr<PoolClient>(new PoolClient(endpoint, *token, std::move(hosts)));
   }
   return Status(Code::kMalformed, endpoint + ": this pool does not say where its gRPC is");
