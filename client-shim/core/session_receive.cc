@@ -28,6 +28,12 @@ namespace {
 constexpr uint64_t kStayAwayNs =
     1'000'000;  // the progress thread leaves the socket to callers that come this often
 constexpr auto kPumpSlice = std::chrono::milliseconds(500);
+
+// Of a goodbye: none, and none that we know, ends the session as well.
+Code CodeOf(int32_t code) {
+  const bool is_known = code > 0 && code <= static_cast<int32_t>(Code::kInternal);
+  return is_known ? static_cast<Code>(code) : Code::kDisconnected;
+}
 }  // namespace
 
 CUresult Session::WaitRecord(const Record& record, Reply* reply) {
@@ -198,8 +204,7 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
       auto code = body.Get<int32_t>();
       std::string reason(body.GetString());
       if (!body.Done()) break;
-      return Status(code == 0 ? Code::kDisconnected : static_cast<Code>(code),
-                    "the server ended the session: " + reason);
+      return Status(CodeOf(code), "the server ended the session: " + reason);
     }
     case SessionCall::kError:
       return HandleError(body);
