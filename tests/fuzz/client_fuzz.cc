@@ -3,7 +3,7 @@
 // how, u16 bytes, body}. A step is a call, whose reply is {i32 status, u32 (its lowest byte: the
 // numbers among the arguments), the rest of the body}; or a message of the server with that body;
 // or a chunk for a transfer under way. The shim answers each with success or an error, and touches
-// nothing but its own.
+// nothing but its own: all memory that may be written has canaries on both sides.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <new>
 #include <type_traits>
 #include <vector>
 
@@ -33,7 +35,7 @@ namespace {
 using namespace farcall;
 using namespace farcall::client;
 
-constexpr size_t kMostSteps = 64;
+constexpr size_t kMostSteps = 64, kMostTransfers = 8;
 constexpr Window kWindow{0x200000000000, 64u << 20};
 constexpr size_t kMirroredBytes = 2 * kHostPageBytes - 100;
 constexpr char kImage[] =
@@ -57,6 +59,42 @@ constexpr HandleKind KindOf() {
                                                : HandleKind::kContext;
 }
 
+// Memory that a call or a chunk may write, between bytes that nobody may.
+class Fenced {
+ public:
+  explicit Fenced(size_t bytes) : all_(bytes + 2 * kFenceBytes, kCanary) {}
+  std::byte* data() { return all_.data() + kFenceBytes; }
+  size_t size() const { return all_.size() - 2 * kFenceBytes; }
+  bool Holds(std::span<const std::byte> part) {
+    return part.data() >= data() && part.size() <= size() &&
+           part.data() + part.size() <= data() + size();
+  }
+  void Check() const {
+    auto is_canary = [](std::byte byte) { return byte == kCanary; };
+    if (!std::all_of(all_.begin(), all_.begin() + kFenceBytes, is_canary) ||
+        !std::all_of(all_.end() - kFenceBytes, all_.end(), is_canary)) {
+      std::fprintf(stderr, "memory beside a destination was written\n");
+      std::abort();
+    }
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kFenceBytes = 256;
+  static constexpr std::byte kCanary{0xA5};
+  std::vector<std::byte> all_;
+};
+
+// What outputs of calls go into, and the registered memory: there for good.
+std::vector<Fenced*>& Standing() {
+  static auto* standing = new std::vector<Fenced*>;
+  return *standing;
+}
+
+Fenced& NewStanding(size_t bytes) {
+  Standing().push_back(new Fenced(bytes));
+  return *Standing().back();
+}
+
 uint8_t g_number = 0;  // what every plain number of a call is; no more than `room` has elements
 constexpr uint64_t kMemory = 0x100000;  // device memory that is there from the beginning
 
@@ -72,9 +110,9 @@ T Any() {
     } else if constexpr (std::is_function_v<Pointee>) {
       return nullptr;
     } else if constexpr (requires { sizeof(Pointee); }) {
-      static std::array<std::remove_cv_t<Pointee>, 16> room;
-      room = {};
-      return room.data();
+      using Room = std::array<std::remove_cv_t<Pointee>, 16>;
+      static Fenced& fenced = NewStanding(sizeof(Room));
+      return (new (fenced.data()) Room{})->data();
     } else {
       static int object;
       static uint64_t handle = 0;
@@ -135,9 +173,9 @@ Session& TheSession() {
     memory.context = context;
     Memory().Insert(memory);
     // Registered memory that does not fill its pages.
-    static auto* mirrored = new std::array<std::byte, kMirroredBytes>;
+    Fenced& mirrored = NewStanding(kMirroredBytes);
     fuzz::SetReply(CUDA_SUCCESS, {});
-    MakeMirror(kHostWindows[0].base, kMirroredBytes, reinterpret_cast<uint64_t>(mirrored->data()),
+    MakeMirror(kHostWindows[0].base, kMirroredBytes, reinterpret_cast<uint64_t>(mirrored.data()),
                MirrorKind::kPinned, -1);
     return made;
   }();
@@ -180,6 +218,11 @@ class Program {
       default:
         return Land(how, body);
     }
+  }
+
+  void CheckFences() const {
+    for (const Fenced* fenced : Standing()) fenced->Check();
+    for (const Fenced& room : rooms_) room.Check();
   }
 
  private:
@@ -225,8 +268,20 @@ class Program {
     }
   }
 
+  // {status and number as ever, then the reply}: as many bytes as the call asks for, or not.
+  static void Download(uint8_t how) {
+    Fenced destination(1 + (how % 8) * 100);
+    CUresult result =
+        Call_cuMemcpyDtoH_v2(destination.data(), kMemory, destination.size(), nullptr);
+    (void)result;
+    destination.Check();
+  }
+
   void CallByHand(uint8_t how, std::span<const std::byte> body) {
     Prepare(body);
+    if (how >= 0xF0) {
+      return Download(how);
+    }
     CUmodule module = modules_.empty() ? nullptr : modules_.back();
     CUlibrary library = libraries_.empty() ? nullptr : libraries_.back();
     std::array<CUfunction, 4> functions{};
@@ -289,16 +344,19 @@ class Program {
     std::copy(body.begin(), body.end(), record.begin() + sizeof(header));
     FrameHeader frame;
     frame.records = 1;
-    (void)session_.OnFrame({frame, record});
+    const Status heard = session_.OnFrame({frame, record});
+    if (heard.ok() && header.call == static_cast<uint16_t>(SessionCall::kGoodbye) &&
+        (header.flags & kReply) == 0) {
+      std::abort();  // the session goes on after its end
+    }
     session_.DrainOutput();
   }
 
   // {u8 transfer, u8, u16 offset, u32 bytes}; a new transfer first, if `how` says so.
   void Land(uint8_t how, std::span<const std::byte> body) {
     Transfers& transfers = session_.transfers();
-    if (how % 2 != 0 && transfers_.size() < rooms_.size()) {
-      std::vector<std::byte>& room = rooms_[transfers_.size()];
-      room.resize(1 + how);
+    if (how % 2 != 0 && transfers_.size() < kMostTransfers) {
+      Fenced& room = rooms_.emplace_back(1 + how);
       transfers_.push_back(transfers.NewId());
       transfers.Expect(transfers_.back(), room.data(), room.size());
       transfers.BindSerial(transfers_.back(), how);
@@ -319,6 +377,12 @@ class Program {
     if (room.empty()) {
       return;
     }
+    // One transfer's bytes go to no other's memory.
+    for (size_t i = 0; i < transfers_.size(); ++i) {
+      if (rooms_[i].Holds(room) && header.transfer != transfers_[i]) {
+        std::abort();
+      }
+    }
     if (room.size() != header.bytes) {
       std::abort();
     }
@@ -330,7 +394,7 @@ class Program {
   std::vector<CUmodule> modules_;
   std::vector<CUlibrary> libraries_;
   std::vector<CUdeviceptr> memory_;
-  std::array<std::vector<std::byte>, 8> rooms_;
+  std::deque<Fenced> rooms_;
   std::vector<uint64_t> transfers_;
   uint64_t chunk_ = 0;
 };
@@ -378,6 +442,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::memcpy(&bytes, left.data() + 2, sizeof(bytes));
     auto body = left.subspan(4, std::min<size_t>(bytes, left.size() - 4));
     program.Take(left[0], left[1], std::as_bytes(body));
+    program.CheckFences();
     left = left.subspan(4 + body.size());
   }
   return 0;
