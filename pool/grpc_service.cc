@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -194,7 +195,7 @@ class GrpcDoor::AgentStream final : public grpc::ServerBidiReactor<v1::HostRepor
   std::shared_ptr<AgentStream> self_;
   v1::HostReport report_;
   std::string host_;
-  uint64_t incarnation_ = 0;
+  std::atomic<uint64_t> incarnation_{0};  // of its latest report; the controller's thread compares
   std::mutex mutex_;
   std::deque<v1::HostAnswer> out_;
   bool is_over_ = false;
@@ -248,7 +249,7 @@ void GrpcDoor::AgentStream::OnReadDone(bool ok) {
   if (!host_.empty() && host_ != report->host)
     return End({grpc::StatusCode::INVALID_ARGUMENT, "a stream is of one host"});
   if (!IsOf(report->host)) return End(kUnknownHost);
-  host_ = report->host;
+  if (host_.empty()) host_ = report->host;  // once: the controller's thread reads it from now on
   std::shared_ptr<control::v1::ServerStatus> status;
   if (report_.has_status())
     status = std::make_shared<control::v1::ServerStatus>(std::move(*report_.mutable_status()));
