@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/worker/system_calls.h"
 
+#include <asm/sockios.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -29,6 +32,7 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
 constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #endif
 constexpr uint32_t kX32Bit = 0x40000000;  // the other ABI of x86-64 numbers its calls from here
+constexpr uint32_t kUnknown = SECCOMP_RET_ERRNO | ENOSYS;
 constexpr long kLandlock[] = {444, 445, 446};  // newer than some build hosts' headers
 
 // The worker's own needs, NVIDIA's driver's as published sandboxes list them, and glibc's. What
@@ -75,11 +79,9 @@ constexpr int kAllowed[] = {
     SYS_readlinkat,
     SYS_getdents64,
     SYS_getcwd,
-    SYS_fcntl,
     SYS_dup,
     SYS_dup3,
     SYS_pipe2,
-    SYS_ioctl,
     SYS_ftruncate,
     SYS_fallocate,
     SYS_fsync,
@@ -229,6 +231,33 @@ class Program {
     }
     Add(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
   }
+  // If the lower half of the argument is none of these.
+  void AllowUnless(long call, int argument, std::initializer_list<uint32_t> values) {
+    const auto count = static_cast<uint8_t>(values.size());
+    Jump(BPF_JEQ, static_cast<uint32_t>(call), 0, static_cast<uint8_t>(count + 3));
+    LoadArgument(argument);
+    uint8_t left = count;
+    for (uint32_t value : values) {
+      Jump(BPF_JEQ, value, left--, 0);
+    }
+    Add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    Add(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
+  }
+  // A descriptor's owner is sent signals by the kernel, whoever that is: no owner, no signal
+  // chosen, none asked for.
+  void AllowFcntl() {
+    constexpr int kSetSignal = 10, kSetOwnerEx = 15;  // F_SETSIG, F_SETOWN_EX: glibc hides them
+    Jump(BPF_JEQ, SYS_fcntl, 0, 9);
+    LoadArgument(1);
+    Jump(BPF_JEQ, F_SETOWN, 6, 0);
+    Jump(BPF_JEQ, kSetOwnerEx, 5, 0);
+    Jump(BPF_JEQ, kSetSignal, 4, 0);
+    Jump(BPF_JEQ, F_SETFL, 0, 2);
+    LoadArgument(2);
+    Jump(BPF_JSET, O_ASYNC, 1, 0);
+    Add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    Add(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
+  }
   // A thread of this process, in its namespaces.
   void AllowThreads() {
     constexpr uint32_t kNamespaces = 0x00000080 /* time */ | CLONE_NEWNS | 0x02000000 /* cgroup */ |
@@ -282,6 +311,9 @@ Program MakeProgram(const CallRules& rules) {
 #endif
   const auto self = static_cast<uint32_t>(getpid());
   program.AllowThreads();
+  program.AllowFcntl();
+  // The generic requests that would do the same; a driver's own are not looked at.
+  program.AllowUnless(SYS_ioctl, 1, {FIOASYNC, FIOSETOWN, SIOCSPGRP});
   program.AllowIf(SYS_kill, 0, {self});
   program.AllowIf(SYS_tgkill, 0, {self});
   program.AllowIf(SYS_rt_tgsigqueueinfo, 0, {self});
@@ -298,7 +330,6 @@ Program MakeProgram(const CallRules& rules) {
     program.Allow(SYS_connect);
   }
   // Those for which libraries look first: no report of each thread that begins.
-  constexpr uint32_t kUnknown = SECCOMP_RET_ERRNO | ENOSYS;
   program.Answer(435 /* clone3 */, kUnknown);
   program.Rest(rules.reports ? SECCOMP_RET_USER_NOTIF : kUnknown);
   return program;

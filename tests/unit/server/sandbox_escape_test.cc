@@ -2,10 +2,12 @@
 // A program in the worker's place, behind the walls that need no privilege, tries to get out. Each
 // wall is tried alone as well.
 #include <arpa/inet.h>
+#include <asm/sockios.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -42,7 +44,7 @@ std::string InChild(const std::function<std::string()>& attempt) {
     _exit(0);
   }
   close(ends[1]);
-  std::string said(512, 0);
+  std::string said(4096, 0);
   ssize_t got = read(ends[0], said.data(), said.size());
   close(ends[0]);
   int status = 0;
@@ -74,6 +76,35 @@ class SandboxEscapeTest : public ::testing::Test {
 
   std::string folder_;
 };
+
+// The kernel sends a descriptor's owner signals: SIGIO, or one that is chosen.
+std::string TryOwners(pid_t parent) {
+  struct {
+    int type = 1;  // F_OWNER_PID
+    pid_t pid;
+  } owner{.pid = parent};
+  int ends[2], async = 1;
+  if (pipe(ends) != 0) return "no pipe; ";
+  std::string said;
+  said += Fails("F_SETOWN", fcntl(ends[0], F_SETOWN, parent), ENOSYS);
+  said += Fails("F_SETOWN_EX", fcntl(ends[0], F_SETOWN_EX, &owner), ENOSYS);
+  said += Fails("F_SETSIG", fcntl(ends[0], F_SETSIG, SIGKILL), ENOSYS);
+  said += Fails("O_ASYNC", fcntl(ends[0], F_SETFL, O_NONBLOCK | O_ASYNC), ENOSYS);
+  said += Fails("FIOASYNC", ioctl(ends[0], FIOASYNC, &async), ENOSYS);
+  said += Fails("FIOSETOWN", ioctl(ends[0], FIOSETOWN, &parent), ENOSYS);
+  said += Fails("SIOCSPGRP", ioctl(ends[0], SIOCSPGRP, &parent), ENOSYS);
+  // The kernel looks at the lower half of a request alone.
+  said += Fails("FIOASYNC with more",
+                syscall(SYS_ioctl, ends[0], uint64_t{1} << 32 | FIOASYNC, &async), ENOSYS);
+  said += fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0 && fcntl(ends[0], F_GETFL) == O_NONBLOCK
+              ? ""
+              : "flags cannot be set; ";
+  int bytes = -1;
+  said += ioctl(ends[0], FIONREAD, &bytes) == 0 && bytes == 0 ? "" : "no ioctl; ";
+  close(ends[0]);
+  close(ends[1]);
+  return said;
+}
 
 std::string TryCalls(pid_t parent) {
   std::string said;
@@ -113,7 +144,7 @@ std::string TryCalls(pid_t parent) {
     said += Fails("socket", socket(family, SOCK_STREAM, 0), ENOSYS);
   }
   said += Fails("connect", syscall(SYS_connect, 0, nullptr, 0), ENOSYS);
-  return said;
+  return said + TryOwners(parent);
 }
 
 std::string TryFiles(const std::string& folder, pid_t parent) {
