@@ -14,7 +14,8 @@ struct CallRules {
 // For this thread and those it starts, for good. A call that is not on the list answers ENOSYS, as
 // an older kernel would, so that libraries take their other way. Children cannot be made, other
 // processes not be signalled (nor by the kernel, as owners of a descriptor), sockets not be opened.
-// Needs PR_SET_NO_NEW_PRIVS.
+// Calls of another architecture or ABI (i386, x32) answer ENOSYS in any case. Needs
+// PR_SET_NO_NEW_PRIVS.
 //   Errors  kUnavailable: the kernel has no seccomp filters, or none that can report
 //   Thread  the only one
 Status FilterSystemCalls(const CallRules& rules);
