@@ -356,8 +356,17 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
     worker.user = *taken;
     undo.Add([&] { users_.GiveBack(worker.vgpu); });
   }
-  Result<WorkerProcess> process =
-      StartWorker({}, GpusOf(worker), worker.user, MpsEnvironment(worker, compute, grant, hello));
+  WorkerOutput::Pipe errors;
+  if (!options_.debuggable) {  // a developer's worker writes where the server does
+    Result<WorkerOutput::Pipe> opened = output_.Open(worker.who);
+    FARCALL_TRY(opened.status());
+    errors = *opened;
+    worker.output = errors.id;
+    undo.Add([&] { output_.End(worker.output); });
+  }
+  Result<WorkerProcess> process = StartWorker(
+      {}, GpusOf(worker), worker.user, MpsEnvironment(worker, compute, grant, hello), errors.end);
+  close(errors.end);
   FARCALL_TRY(process.status());
   worker.process = *process;
   const int control = worker.process.control;

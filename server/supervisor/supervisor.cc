@@ -48,6 +48,9 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
     : options_(options),
       devices_(std::move(devices)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      output_([](const std::string& who, const std::string& line) {
+        spdlog::warn("{}: {}", who, line);
+      }),
       leases_(
           static_cast<int>(devices_.report.devices.size()), SettledPolicy(options),
           [this](int control, const LeaseMessage& message) { (void)Tell(control, message); },
@@ -285,6 +288,7 @@ void Supervisor::Bury(int control) {
   CloseLedger(worker);
   closer_.Close(control);
   closer_.Close(worker.process.pid_fd);
+  output_.End(worker.output);
   workers_.erase(found);
   if (workers_.empty()) {
     process_memory_.End();  // nobody's to be asked about

@@ -36,6 +36,7 @@
 #include "server/supervisor/run_totals.h"
 #include "server/supervisor/serve_options.h"
 #include "server/supervisor/worker_inbox.h"
+#include "server/supervisor/worker_output.h"
 #include "server/worker/worker_cgroups.h"
 #include "server/worker/worker_process.h"
 #include "server/worker/worker_users.h"
@@ -103,6 +104,7 @@ class Supervisor {
     EventRate rate{kMessagesPerSecond, kMessagesAtOnce, Clock::now()};
     Clock::time_point muted_until{};  // it sent too much; nothing is read meanwhile
     uint64_t refusals = 0;            // of charges
+    uint64_t output = 0;              // its pipe in output_
   };
   using Workers = std::map<int, std::unique_ptr<Worker>>;  // by control descriptor
 
@@ -264,6 +266,7 @@ class Supervisor {
   mutable LibraryInventory libraries_;
   int epoll_ = -1;
   int signals_ = -1;
+  WorkerOutput output_;
   FairMutex mutex_;  // all below
   Closer closer_;
   quota::MemoryLedger ledger_;

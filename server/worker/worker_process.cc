@@ -104,15 +104,19 @@ Starter& TheStarter() {
   return *starter;
 }
 
-// `inherited`: a descriptor to pass as well, or -1.
+// `inherited`: a descriptor to pass as well, or -1. `standard_error`: likewise; -1: ours.
 Result<WorkerProcess> Spawn(const char* path, std::vector<std::string> arguments,
-                            std::vector<std::string> environment, int inherited) {
+                            std::vector<std::string> environment, int inherited,
+                            int standard_error) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return Status(Code::kUnavailable, std::string("a worker's control socket: ") + strerror(errno));
   }
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
+  if (standard_error >= 0) {  // first: the next line may take its number
+    posix_spawn_file_actions_adddup2(&actions, standard_error, STDERR_FILENO);
+  }
   posix_spawn_file_actions_adddup2(&actions, ends[1], kControlDescriptor);
   // From a number that the line above cannot have taken.
   int passed = inherited < 0 ? -1 : fcntl(inherited, F_DUPFD_CLOEXEC, kControlDescriptor + 2);
@@ -209,17 +213,19 @@ Result<ProbedDevices> Probe(const DeviceChoice& choice, const std::string& gpus,
 }  // namespace
 
 Result<WorkerProcess> StartWorker(std::vector<std::string> arguments, const std::string& gpus,
-                                  std::optional<uid_t> user, const std::vector<std::string>& more) {
+                                  std::optional<uid_t> user, const std::vector<std::string>& more,
+                                  int standard_error) {
   arguments.insert(arguments.begin(), {"farcall", "worker"});
   if (user) {
     arguments.insert(arguments.end(), {"as", std::to_string(*user)});
   }
-  return Spawn("/proc/self/exe", std::move(arguments), WorkerEnvironment(gpus, more), -1);
+  return Spawn("/proc/self/exe", std::move(arguments), WorkerEnvironment(gpus, more), -1,
+               standard_error);
 }
 
 Result<WorkerProcess> StartProgram(const std::string& path, std::vector<std::string> arguments,
                                    int inherited) {
-  return Spawn(path.c_str(), std::move(arguments), WorkerEnvironment("", {}), inherited);
+  return Spawn(path.c_str(), std::move(arguments), WorkerEnvironment("", {}), inherited, -1);
 }
 
 void KillProcess(const WorkerProcess& process) {

@@ -22,10 +22,11 @@ struct WorkerProcess {
 // `arguments` follow "worker", and then its user, if it gets one. `gpus`, if not empty, becomes
 // CUDA_VISIBLE_DEVICES.   Errors kUnavailable
 //   Thread  any
-// `more`: NAME=VALUE, in its environment as well.
+// `more`: NAME=VALUE, in its environment as well. `standard_error`: a descriptor; -1: ours.
 Result<WorkerProcess> StartWorker(std::vector<std::string> arguments, const std::string& gpus,
                                   std::optional<uid_t> user = {},
-                                  const std::vector<std::string>& more = {});
+                                  const std::vector<std::string>& more = {},
+                                  int standard_error = -1);
 
 // Another program with its end of a control socket there and `inherited` after it, as descriptors
 // kControlDescriptor and the next. `arguments` begin with its name.   Errors  kUnavailable

@@ -281,6 +281,25 @@ void SendMalformed(const std::string& what) {
   Stay();
 }
 
+// Lines of others, a terminal's commands, a line without end, and 100 MB of it.
+void WriteErrors() {
+  std::string text = "\x1b]0;owned\x07\x1b[2J\n2026-01-01T00:00:00.000 info session 1: forged\r\n";
+  text += std::string(8192, 'x') + "\n";
+  size_t lines = 0;
+  for (size_t bytes = 0; bytes < 100'000'000; bytes += text.size()) {
+    (void)!write(STDERR_FILENO, text.data(), text.size());
+    lines += 3;
+  }
+  Say("wrote " + std::to_string(lines) + " lines");
+  Stay();
+}
+
+// As glibc ends a process whose heap is damaged.
+void DamageHeap() {
+  volatile uintptr_t nowhere = 8;
+  free(reinterpret_cast<void*>(nowhere));
+}
+
 void Act(const std::string& what) {
   constexpr std::string_view kMalformed = "malformed-";
   if (what.rfind(kMalformed, 0) == 0) SendMalformed(what.substr(kMalformed.size()));
@@ -296,6 +315,8 @@ void Act(const std::string& what) {
   if (what == "lease-zero") HoldLeases(0);
   if (what == "lease-little") HoldLeases(1);
   if (what == "full") SayFull();
+  if (what == "stderr") WriteErrors();
+  if (what == "heap") DamageHeap();
   if (what == "supervisors-type") {
     Send(control::Stop{});
     Stay();

@@ -69,8 +69,9 @@ class HostileWorker(unittest.TestCase):
         fields = stat_fields(self.hostile_pid())
         return fields is None or fields[1] == "Z"
 
-    # Of a session that the attacker's client has begun anew: its worker's control socket and two processes' descriptors.
-    NEW_SESSION = 3
+    # Of a session that the attacker's client has begun anew: its worker's control socket, its standard error and two
+    # processes' descriptors.
+    NEW_SESSION = 4
 
     @staticmethod
     def descriptors(server):
@@ -114,6 +115,25 @@ class HostileWorker(unittest.TestCase):
 
     def test_questions_whose_answers_are_not_read(self):
         self.check_harmless("deaf", 2.0)
+
+    def test_a_flood_on_the_standard_error(self):
+        log = self.check_harmless("stderr")
+        self.assertIn("wrote", self.said(), "nobody keeps it waiting")
+        self.assertLess(len(log), 2 * MIB)
+        self.assertNotIn("\x1b", log)
+        self.assertNotIn("\r", log)
+        self.assertIn("\\x1b]0;owned", log)
+        self.assertIn("lines of its standard error are left out", log)
+        for line in log.splitlines():
+            if "forged" in line or "xxxx" in line:
+                self.assertRegex(line, r"^\S+ warning session \d+ \(\S+@\S+ pid \d+ .*?\): ")
+                self.assertLess(len(line), 4096)
+
+    def test_the_last_words_of_a_crash(self):
+        with self.server() as server:
+            self.attack(server, "heap")
+            until(lambda: "the worker crashed: Aborted" in server.log_text(), 30, "its end in the log")
+            until(lambda: "): free(): invalid pointer" in server.log_text(), 10, "and its cause")
 
     def shut_out(self, what, why):
         with self.server() as server:
