@@ -242,7 +242,7 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
       ->default_str("refuse");
   command->add_flag("--trust-tenants", flags->trust_tenants,
                     "tenants trust one another: serve several of them, and compile for them, also "
-                    "where the kernel has no Landlock");
+                    "where the kernel has no Landlock; their workers may write all of /dev/shm");
   command->add_flag("--debuggable", flags->debuggable,
                     "let debuggers of the same user attach to the server and its workers; for "
                     "development");

@@ -27,7 +27,6 @@ namespace {
 constexpr uint32_t kSlots = 4096;
 constexpr size_t kFileBytes = kSlots * sizeof(SharedCounts);
 constexpr uint64_t kMagic = 0x544E564543504946;
-constexpr const char* kFolder = "/dev/shm";
 constexpr const char* kPrefix = "farcall-device-events-";
 
 struct HandleBytes {
@@ -51,11 +50,20 @@ File& OwnFile() {
   return *file;
 }
 
+// Of all processes that share events: /dev/shm, or what FARCALL_CPU_SHARED says.
+const std::string& Folder() {
+  static const std::string folder = [] {
+    const char* chosen = getenv("FARCALL_CPU_SHARED");
+    return std::string(chosen == nullptr || *chosen == '\0' ? "/dev/shm" : chosen);
+  }();
+  return folder;
+}
+
 std::string PathOf(int32_t pid, uint64_t nonce) {
   char name[96];
-  snprintf(name, sizeof(name), "%s/%s%d-%016llx", kFolder, kPrefix, pid,
+  snprintf(name, sizeof(name), "/%s%d-%016llx", kPrefix, pid,
            static_cast<unsigned long long>(nonce));
-  return name;
+  return Folder() + name;
 }
 
 bool Lives(int32_t pid) {
@@ -64,7 +72,7 @@ bool Lives(int32_t pid) {
 
 // What processes left that ended without taking their leave.
 void RemoveStale() {
-  DIR* folder = opendir(kFolder);
+  DIR* folder = opendir(Folder().c_str());
   if (folder == nullptr) return;
   while (const dirent* entry = readdir(folder)) {
     if (strncmp(entry->d_name, kPrefix, strlen(kPrefix)) != 0) continue;

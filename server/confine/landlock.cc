@@ -90,6 +90,9 @@ uint64_t LandlockRules::RightsOf(Access access, bool is_folder) const {
   if (access == Access::kDevice) {
     rights |= kControl;
   }
+  if (access == Access::kFiles) {
+    rights |= kRemoveFile | kMakeFile;
+  }
   if (access == Access::kReadWrite) {
     rights |= kRemoveFolder | kRemoveFile | kMakeFolder | kMakeFile | kRefer;
   }

@@ -15,6 +15,7 @@ class LandlockRules {
   enum class Access {
     kRead,       // files and folders below, for reading
     kReadWrite,  // and for writing: what is there, and new files and folders
+    kFiles,      // the same without new folders: it stays as flat as it is
     kDevice,     // a device node: reading, writing, its own controls
   };
 

@@ -364,8 +364,12 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
     worker.output = errors.id;
     undo.Add([&] { output_.End(worker.output); });
   }
-  Result<WorkerProcess> process = StartWorker(
-      {}, GpusOf(worker), worker.user, MpsEnvironment(worker, compute, grant, hello), errors.end);
+  std::vector<std::string> environment = MpsEnvironment(worker, compute, grant, hello);
+  environment.push_back(std::string(kSharedFolderVariable) + "=" +
+                        shared_folders_.Add(worker.vgpu, worker.user));
+  undo.Add([&] { closer_.Remove(shared_folders_.Drop(worker.vgpu)); });
+  Result<WorkerProcess> process =
+      StartWorker({}, GpusOf(worker), worker.user, environment, errors.end);
   close(errors.end);
   FARCALL_TRY(process.status());
   worker.process = *process;

@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <utility>
+
+#include "server/worker/shared_folders.h"
 
 namespace farcall::server {
 
@@ -17,6 +20,7 @@ namespace {
 constexpr std::chrono::milliseconds kLook{20};  // for processes that are not gone
 constexpr std::chrono::seconds kLastPatience{2};
 constexpr long kLongestCloseNs = 50'000'000;
+constexpr size_t kFilesAtOnce = 1000;  // of a folder, before descriptors' turn
 
 // A signal with a handler ends a wait in close(); the descriptor is gone all the same.
 constexpr int kInterrupt = SIGURG;
@@ -60,8 +64,9 @@ Closer::Closer() : thread_([this] { Run(); }) {}
 
 Closer::~Closer() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kLastPatience,
-                    [this] { return descriptors_.empty() && !closes_ && processes_.empty(); });
+  changed_.wait_for(lock, kLastPatience, [this] {
+    return descriptors_.empty() && !closes_ && processes_.empty() && folders_.empty();
+  });
   stopping_ = true;
   lock.unlock();
   changed_.notify_all();
@@ -89,9 +94,18 @@ void Closer::End(const WorkerProcess& process) {
   changed_.notify_all();
 }
 
+void Closer::Remove(std::string folder) {
+  if (folder.empty()) return;
+  {
+    std::lock_guard lock(mutex_);
+    folders_.push_back(std::move(folder));
+  }
+  changed_.notify_all();
+}
+
 size_t Closer::pending() {
   std::lock_guard lock(mutex_);
-  return descriptors_.size() + processes_.size() + (closes_ ? 1 : 0);
+  return descriptors_.size() + processes_.size() + folders_.size() + (closes_ ? 1 : 0);
 }
 
 void Closer::Run() {
@@ -111,9 +125,18 @@ void Closer::Run() {
       closes_ = false;
       continue;
     }
+    if (!folders_.empty() && !stopping_) {
+      const std::string folder = folders_.front();
+      folders_.pop_front();
+      lock.unlock();
+      const bool is_gone = RemoveFolder(folder, kFilesAtOnce);
+      lock.lock();
+      if (!is_gone) folders_.push_back(folder);
+      continue;
+    }
     changed_.notify_all();
     if (stopping_) return;
-    auto busy = [this] { return stopping_ || !descriptors_.empty(); };
+    auto busy = [this] { return stopping_ || !descriptors_.empty() || !folders_.empty(); };
     if (processes_.empty()) {
       changed_.wait(lock, [&] { return busy() || !processes_.empty(); });
     } else {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Closes descriptors and reaps processes away from the supervisor's loop. Closing the last
 // descriptor of a socket can wait as long as its owner has set (SO_LINGER), a descriptor that is
-// still in a control socket's queue as well, and a process may take seconds to leave its driver.
+// still in a control socket's queue as well, a process may take seconds to leave its driver, and a
+// worker's folder may hold any number of files.
 #pragma once
 
 #include <sys/types.h>
@@ -9,6 +10,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -28,7 +30,9 @@ class Closer {
   void Close(int fd);
   // Takes the process: kills and reaps it, closes what is ours of it.   Thread  as above
   void End(const WorkerProcess& process);
-  // Descriptors and processes that are not gone yet.   Thread  any
+  // Takes a folder of files: removes them and it.   Thread  as above
+  void Remove(std::string folder);
+  // Descriptors, processes and folders that are not gone yet.   Thread  any
   size_t pending();
 
  private:
@@ -38,6 +42,7 @@ class Closer {
   std::condition_variable changed_;
   std::deque<int> descriptors_;
   std::vector<pid_t> processes_;
+  std::deque<std::string> folders_;
   bool closes_ = false;  // one is being closed
   bool stopping_ = false;
   std::thread thread_;

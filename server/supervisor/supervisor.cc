@@ -51,6 +51,7 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
       output_([](const std::string& who, const std::string& line) {
         spdlog::warn("{}: {}", who, line);
       }),
+      shared_folders_(SharedFolderParent()),
       leases_(
           static_cast<int>(devices_.report.devices.size()), SettledPolicy(options),
           [this](int control, const LeaseMessage& message) { (void)Tell(control, message); },
@@ -272,6 +273,7 @@ void Supervisor::Bury(int control) {
     users_.GiveBack(worker.vgpu);
   }
   cgroups_.Drop(worker.vgpu);
+  closer_.Remove(shared_folders_.Drop(worker.vgpu));
   worker.charges.clear();  // refunds
   if (overhead_ != nullptr) {
     overhead_->Leave(control);

@@ -37,6 +37,7 @@
 #include "server/supervisor/serve_options.h"
 #include "server/supervisor/worker_inbox.h"
 #include "server/supervisor/worker_output.h"
+#include "server/worker/shared_folders.h"
 #include "server/worker/worker_cgroups.h"
 #include "server/worker/worker_process.h"
 #include "server/worker/worker_users.h"
@@ -267,7 +268,8 @@ class Supervisor {
   int epoll_ = -1;
   int signals_ = -1;
   WorkerOutput output_;
-  FairMutex mutex_;  // all below
+  FairMutex mutex_;               // all below
+  SharedFolders shared_folders_;  // outlives what removes them
   Closer closer_;
   quota::MemoryLedger ledger_;
   LeaseDesk leases_;

@@ -34,6 +34,7 @@
 #include "server/worker/net_pacer.h"
 #include "server/worker/process_memory.h"
 #include "server/worker/sandbox.h"
+#include "server/worker/shared_folders.h"
 #include "server/worker/system_calls.h"
 #include "server/worker/worker_probe.h"
 #include "server/worker/worker_setup.h"
@@ -432,8 +433,12 @@ int Serve() {
   const std::string tenant_folder = TenantImageDirectory(setup->tenant);
   ChooseKernelCaches(tenant_folder);
   SandboxRules rules;
-  rules.files = {setup->device_path, tenant_folder,
-                 std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr};
+  const char* shared = std::getenv(kSharedFolderVariable);
+  rules.files.device_path = setup->device_path;
+  rules.files.tenant_folder = tenant_folder;
+  rules.files.shared_folder = shared == nullptr ? "" : shared;
+  rules.files.is_mps = std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr;
+  rules.files.trusts_tenants = setup->trust_tenants;
   rules.trust_tenants = setup->trust_tenants;
   rules.is_only_tenant = setup->is_only_tenant;
   rules.reports_calls = setup->reports_worker_calls;

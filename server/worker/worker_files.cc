@@ -144,8 +144,11 @@ Status ConfineFiles(const WorkerFiles& files) {
   for (const char* name : kCacheVariables) {
     AllowWritable(&rules, Variable(name));
   }
-  // Events that the CPU device shares between processes; MPS's messages.
-  rules.Allow("/dev/shm", Access::kReadWrite);
+  // Events that the CPU device shares between processes.
+  rules.Allow(files.shared_folder, Access::kFiles);
+  if (files.is_mps || files.trusts_tenants) {
+    rules.Allow("/dev/shm", Access::kReadWrite);  // a client and its daemon meet there
+  }
   if (files.is_mps) {
     AllowWritable(&rules, Variable("CUDA_MPS_PIPE_DIRECTORY"));
     AllowWritable(&rules, Variable("CUDA_MPS_LOG_DIRECTORY"));

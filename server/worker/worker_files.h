@@ -17,11 +17,14 @@ void ChooseKernelCaches(const std::string& tenant_folder);
 struct WorkerFiles {
   std::string device_path;    // of libcuda; without a slash: the loader finds it
   std::string tenant_folder;  // the tenant's own; empty: none
+  std::string shared_folder;  // where its device shares with the vGPU's others; empty: nowhere
   bool is_mps = false;
+  bool trusts_tenants = false;  // all of /dev/shm may be written, as in mode mps
 };
 
 // From here on this thread and those it starts read the folders of libraries, toolkits and the
-// device's own nodes, write the tenant's caches, and reach no other file, port or process.
+// device's own nodes, write the tenant's caches and the vGPU's shared folder, and reach no other
+// file, port or process.
 //   Errors  kUnavailable: the kernel has no Landlock
 //   Thread  the only one
 Status ConfineFiles(const WorkerFiles& files);

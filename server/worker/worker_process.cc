@@ -21,6 +21,7 @@
 #include "server/control/control_socket.h"
 #include "server/control/memory_file.h"
 #include "server/control/messages.h"
+#include "server/worker/shared_folders.h"
 #include "server/worker/worker.h"
 
 extern char** environ;
@@ -34,12 +35,16 @@ constexpr int kProbeMilliseconds = 60000;
 std::vector<std::string> WorkerEnvironment(const std::string& gpus,
                                            const std::vector<std::string>& more) {
   std::vector<std::string> environment = more;
+  const bool is_mps = std::any_of(more.begin(), more.end(), [](const std::string& entry) {
+    return entry.rfind("CUDA_MPS_", 0) == 0;
+  });
   for (char** entry = environ; *entry != nullptr; ++entry) {
     std::string text = *entry;
     // Tokens are the supervisor's business; so is which devices there are.
     if (text.rfind("FARCALL_TOKEN", 0) == 0 || text.rfind("FARCALL_VGPU", 0) == 0 ||
         (!gpus.empty() && text.rfind("CUDA_VISIBLE_DEVICES=", 0) == 0) ||
-        (!more.empty() && text.rfind("CUDA_MPS_", 0) == 0)) {
+        (!more.empty() && text.rfind(std::string(kSharedFolderVariable) + "=", 0) == 0) ||
+        (is_mps && text.rfind("CUDA_MPS_", 0) == 0)) {
       continue;
     }
     environment.push_back(std::move(text));

@@ -35,13 +35,13 @@ def finish(client):
 
 class Recorder(unittest.TestCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm"))  # a worker writes there and into its caches
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm"))  # a worker may write there with --trust-tenants
         self.addCleanup(shutil.rmtree, self.folder)
 
     def logs(self):
         direct, remote = self.folder / "direct.log", self.folder / "remote.log"
         finish(Client("", TRACE, environment={"LD_LIBRARY_PATH": str(RECORDER), **recorded(direct)}))
-        with Server(device=RECORDER / "libcuda.so.1", environment=recorded(remote)) as server:
+        with Server("--trust-tenants", device=RECORDER / "libcuda.so.1", environment=recorded(remote)) as server:
             finish(Client(server.url, TRACE))
         kept = os.environ.get("FARCALL_KEEP_LOGS")
         if kept:
@@ -62,7 +62,7 @@ class Recorder(unittest.TestCase):
 
     def test_devices_are_named_as_the_server_counts(self):
         log = self.folder / "devices.log"
-        with Server(device=RECORDER / "libcuda.so.1", environment=recorded(log) | {"FARCALL_CPU_DEVICES": "3"}) as server:
+        with Server("--trust-tenants", device=RECORDER / "libcuda.so.1", environment=recorded(log) | {"FARCALL_CPU_DEVICES": "3"}) as server:
             finish(Client(server.url, TRACE, environment={"CUDA_VISIBLE_DEVICES": "2"}))
         named = {(call.name, call.arguments["dev"]) for call in session_of(read_log(log)) if "dev" in call.arguments}
         self.assertEqual({device for _, device in named}, {"n:2"}, named)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker that was taken over: the CPU device under another name, whose constructor runs inside
-// the worker, behind all its walls. In the one process that takes the file `go` of the folder
-// FARCALL_TEST_HOSTILE, it never returns: it speaks to the supervisor as the file says.
+// the worker, behind all its walls. With FARCALL_TEST_HOSTILE, in the one process that takes the
+// file `go` of its tenant's cache (CUDA_CACHE_PATH), it never returns: it speaks to the supervisor
+// as the file says.
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -330,8 +331,8 @@ void Act(const std::string& what) {
 }
 
 __attribute__((constructor)) void Begin() {
-  const char* named = std::getenv("FARCALL_TEST_HOSTILE");
-  if (named == nullptr) return;
+  const char* named = std::getenv("CUDA_CACHE_PATH");
+  if (named == nullptr || std::getenv("FARCALL_TEST_HOSTILE") == nullptr) return;
   folder = named;
   const std::string go = folder + "/go", taken = folder + "/taken";
   char what[64] = {};

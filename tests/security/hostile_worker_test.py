@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker that was taken over, inside all its walls, against the supervisor and another session (hostile_device.cc)."""
+import hashlib
 import os
 import pathlib
 import resource
@@ -25,16 +26,18 @@ class HostileWorker(unittest.TestCase):
     FLAGS = ()
 
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm", prefix="farcall-hostile-"))
+        self.caches = pathlib.Path(tempfile.mkdtemp(prefix="farcall-hostile-"))
+        self.folder = self.caches / hashlib.sha256(b"open").hexdigest()[:32]  # the tenant's, where its worker may write
+        self.folder.mkdir()
         self.clients = []
 
     def tearDown(self):
         for client in self.clients:
             client.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.caches, ignore_errors=True)
 
     def server(self, *flags):
-        return Server(*flags, device=HOSTILE, environment={"FARCALL_TEST_HOSTILE": str(self.folder)})
+        return Server(*flags, device=HOSTILE, environment={"FARCALL_TEST_HOSTILE": "1", "CUDA_CACHE_PATH": str(self.caches)})
 
     def said(self):
         path = self.folder / "said"

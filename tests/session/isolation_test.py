@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from harness import BUILD, Client, Server, run, until
@@ -183,6 +184,22 @@ class Isolation(unittest.TestCase):
                                 "tcp://127.0.0.1:0"], capture_output=True, text=True)
         self.assertEqual(tried.returncode, 2, tried.stderr)
         self.assertIn("--worker-memory: cgroup: ", tried.stderr)
+
+    def test_a_vgpu_has_a_folder_in_shared_memory_while_it_lives(self):
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as parent:
+            def folders():
+                return sorted(pathlib.Path(parent).glob("*/*"))
+            with Server(environment={"FARCALL_CPU_SHARED": parent}) as server:
+                first, _ = self.start(server, 2)
+                self.assertEqual([path.stat().st_mode & 0o777 for path in folders()], [0o700, 0o700], "one each")
+                self.assertEqual(os.listdir(folders()[0]), [])
+                client = run(server.url, "lent", "event", environment={"FARCALL_VGPU": "a-vgpu-of-these-tests"})
+                self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
+                first.kill()
+                until(lambda: len(folders()) == 1, 30, "it goes with its vGPU")
+                for client in self.clients:
+                    client.kill()  # a server ends when its sessions have
+            self.assertEqual(os.listdir(parent), [])
 
     def test_no_variable_of_a_tenant_moves_its_quota(self):
         """Neither FARCALL_*, nor the driver's, nor MPS's own: the ledger is the supervisor's."""

@@ -178,11 +178,11 @@ class Modes(unittest.TestCase):
     def test_each_instance_is_a_device_and_a_worker_sees_one(self):
         names = ("MIG-11111111-aaaa", "MIG-22222222-bbbb")
         environment = dict(self.environment, FAKE_MIG=f"{names[0]},,{names[1]}")
-        with Server("--mode", "mig", device=FAKE_GPU, environment=environment) as server:
+        with Server("--mode", "mig", "--trust-tenants", device=FAKE_GPU, environment=environment) as server:
             for vgpu in ("one", "two", "one"):
                 self.start(server, vgpu)
             self.assertEqual([given["CUDA_VISIBLE_DEVICES"] for given in self.given()[-3:]], [names[0], names[1], names[0]])
-        with Server("--mode", "mig", "--gpus", "MIG-2222", device=FAKE_GPU, environment=environment) as server:
+        with Server("--mode", "mig", "--trust-tenants", "--gpus", "MIG-2222", device=FAKE_GPU, environment=environment) as server:
             self.start(server, "one")
             self.assertEqual(self.given()[-1]["CUDA_VISIBLE_DEVICES"], names[1])
 

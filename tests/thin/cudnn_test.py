@@ -42,7 +42,7 @@ class Backend(unittest.TestCase):
         cls.log = pathlib.Path(cls.folder.name) / "log"
         subprocess.run([os.environ.get("FARCALL_CC", "cc"), "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", str(HERE / "fake_cudnn.c"),
                         "-Wl,-soname,libcudnn.so.9", "-o", f"{cls.folder.name}/libcudnn.so.9"], check=True)
-        cls.server = Server(environment={"FARCALL_LIBRARIES": cls.folder.name, "FARCALL_FAKE_LOG": str(cls.log)})
+        cls.server = Server("--trust-tenants", environment={"FARCALL_LIBRARIES": cls.folder.name, "FARCALL_FAKE_LOG": str(cls.log)})
 
     @classmethod
     def tearDownClass(cls):

@@ -69,10 +69,18 @@ class SandboxEscapeTest : public ::testing::Test {
     folder_ = name;
     fs::create_directories(folder_ + "/own");
     fs::create_directories(folder_ + "/other");
+    fs::create_directories(folder_ + "/shared");
     std::ofstream(folder_ + "/secret") << "canary";
     std::ofstream(folder_ + "/other/image") << "canary";
   }
   void TearDown() override { fs::remove_all(folder_); }
+
+  WorkerFiles Files() const {
+    WorkerFiles files;
+    files.tenant_folder = folder_ + "/own";
+    files.shared_folder = folder_ + "/shared";
+    return files;
+  }
 
   std::string folder_;
 };
@@ -196,6 +204,13 @@ std::string TryFiles(const std::string& folder, pid_t parent) {
   said += Fails("write to another's cache",
                 open((folder + "/other/new").c_str(), O_WRONLY | O_CREAT, 0600), EACCES);
   said += Fails("list processes", open("/proc", O_RDONLY | O_DIRECTORY), EACCES);
+  said += Fails("share with all", open("/dev/shm/farcall-escape", O_RDWR | O_CREAT, 0600), EACCES);
+  said += Fails("list what others share", open("/dev/shm", O_RDONLY | O_DIRECTORY), EACCES);
+  said += Fails("a folder where it shares", mkdir((folder + "/shared/deep").c_str(), 0700), EACCES);
+  if (open((folder + "/shared/new").c_str(), O_RDWR | O_CREAT, 0600) < 0 ||
+      unlink((folder + "/shared/new").c_str()) != 0) {
+    said += "it cannot share; ";
+  }
   if (int fd = open((folder + "/own/new").c_str(), O_WRONLY | O_CREAT, 0600); fd < 0) {
     said += "its own cache cannot be written; ";
   }
@@ -219,7 +234,7 @@ TEST_F(SandboxEscapeTest, RulesOfFilesAloneKeepItIn) {
   if (LandlockRules::Version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
   const pid_t parent = getpid();
   EXPECT_EQ(InChild([&]() -> std::string {
-              Status confined = ConfineFiles({"", folder_ + "/own", false});
+              Status confined = ConfineFiles(Files());
               return confined.ok() ? TryFiles(folder_, parent) : confined.message();
             }),
             "");
@@ -231,7 +246,7 @@ TEST_F(SandboxEscapeTest, BothTogetherLeaveThreadsAndOwnFiles) {
   EXPECT_EQ(InChild([&]() -> std::string {
               Confine();
               SandboxRules rules;
-              rules.files.tenant_folder = folder_ + "/own";
+              rules.files = Files();
               Status entered = EnterSandbox(rules);
               if (!entered.ok()) return entered.message();
               int ran = 0;
