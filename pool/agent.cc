@@ -24,6 +24,7 @@
 #include "server/control/control_socket.h"
 #include "server/control/memory_file.h"
 #include "server/control/messages.h"
+#include "server/worker/helper_sandbox.h"
 #include "server/worker/worker.h"
 
 namespace farcall::pool {
@@ -171,6 +172,14 @@ std::string Stream(Supervisor& supervisor, const std::string& address, const Poo
 
 int RunAgent(const std::string& pool_url, const std::string& ca_file) {
   fcntl(server::kControlDescriptor, F_SETFD, FD_CLOEXEC);
+  server::HelperRules rules;
+  rules.uses_network = true;
+  rules.writable = Membership::MakeFolder();
+  if (!ca_file.empty()) rules.readable.push_back(ca_file);
+  if (Status confined = server::ConfineHelper(rules); !confined.ok()) {
+    std::fprintf(stderr, "farcall-pool agent: %s\n", confined.message().c_str());
+    return 1;
+  }
   Result<std::vector<std::byte>> join =
       server::ReadMemoryFile(server::kControlDescriptor + 1, 4096);
   if (!join.ok()) {
@@ -199,6 +208,8 @@ int RunAgent(const std::string& pool_url, const std::string& ca_file) {
       std::fprintf(stderr, "farcall serve: pool %s: %s; trying again, sessions go on\n",
                    pool_url.c_str(), why.c_str());
     said = why;
+    // It is started again, and reads what is there by then. Its credential has to be kept for that.
+    if (!rules.writable.empty() && !server::CanReadStill(rules.readable)) return 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(200 + random() % 800));
   }
 }

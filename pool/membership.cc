@@ -30,12 +30,18 @@ std::string PathOf(const std::string& url, const std::string& host) {
 
 }  // namespace
 
+std::string Membership::MakeFolder() {
+  const std::string folder = server::CacheDirectory("pool");
+  std::error_code error;
+  if (!folder.empty()) fs::create_directories(folder, error);
+  if (folder.empty() || error) return "";
+  fs::permissions(folder, fs::perms::owner_all, error);
+  return folder;
+}
+
 Status Membership::Keep(const std::string& host) const {
   std::string path = PathOf(pool_.url, host), aside = path + "." + std::to_string(getpid());
   if (path.empty()) return {Code::kUnavailable, "set FARCALL_CACHE_DIR"};
-  std::error_code error;
-  fs::create_directories(fs::path(path).parent_path(), error);
-  fs::permissions(fs::path(path).parent_path(), fs::perms::owner_all, error);
   int file = open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   auto failed = [&] { return Status(Code::kUnavailable, path + ": " + std::strerror(errno)); };
   if (file < 0) return failed();

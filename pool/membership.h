@@ -12,6 +12,9 @@ namespace farcall::pool {
 
 class Membership {
  public:
+  // Where credentials are kept, made for this user alone; "": nowhere.
+  static std::string MakeFolder();
+
   // `pool`: its token is the join token; empty: none.
   explicit Membership(PoolAddress pool) : pool_(std::move(pool)) {}
 

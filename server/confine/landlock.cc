@@ -60,14 +60,14 @@ int LandlockRules::Version() {
   return version > 0 ? static_cast<int>(version) : 0;
 }
 
-LandlockRules::LandlockRules(bool isolates) : version_(Version()) {
+LandlockRules::LandlockRules(Isolation isolation) : version_(Version()) {
   handled_ = kFirstRights;
   handled_ |= version_ >= 2 ? uint64_t{kRefer} : 0;
   handled_ |= version_ >= 3 ? uint64_t{kTruncate} : 0;
   handled_ |= version_ >= 5 ? uint64_t{kControl} : 0;
   RulesetAttributes attributes{handled_, 0, 0};
-  if (isolates) {
-    attributes.ports = version_ >= 4 ? kPorts : 0;
+  if (isolation != Isolation::kNone) {
+    attributes.ports = isolation == Isolation::kAll && version_ >= 4 ? kPorts : 0;
     attributes.scopes = version_ >= 6 ? kScopes : 0;
   }
   rules_ = static_cast<int>(syscall(kCreateRuleset, &attributes, AttributeBytes(version_), 0));

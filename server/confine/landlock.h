@@ -19,9 +19,14 @@ class LandlockRules {
     kDevice,     // a device node: reading, writing, its own controls
   };
 
-  // `isolates`: no TCP ports, no abstract sockets and no signals to others either, as far as the
-  // kernel knows of them.
-  explicit LandlockRules(bool isolates = false);
+  // What is refused beside files, as far as the kernel knows of it.
+  enum class Isolation {
+    kNone,
+    kProcesses,  // abstract sockets and signals of others
+    kAll,        // and TCP ports
+  };
+
+  explicit LandlockRules(Isolation isolation = Isolation::kNone);
   ~LandlockRules();
   LandlockRules(const LandlockRules&) = delete;
   LandlockRules& operator=(const LandlockRules&) = delete;

@@ -15,6 +15,7 @@
 
 #include "server/control_plane/metrics.h"
 #include "server/control_plane/service.h"
+#include "server/worker/helper_sandbox.h"
 #include "server/worker/worker.h"
 
 namespace farcall::control_plane {
@@ -68,6 +69,12 @@ int Serve(const std::string& metrics_address) {
       fcntl(kListening, F_SETFD, FD_CLOEXEC) != 0) {
     std::fprintf(stderr, "farcall-control serve: is started by farcall serve\n");
     return 2;
+  }
+  server::HelperRules rules;
+  rules.uses_network = !metrics_address.empty();
+  if (Status confined = server::ConfineHelper(rules); !confined.ok()) {
+    std::fprintf(stderr, "farcall-control: %s\n", confined.message().c_str());
+    return 1;
   }
   SupervisorClient supervisor(server::kControlDescriptor);
   ControlService service(&supervisor);

@@ -14,6 +14,7 @@
 #include "server/supervisor/log_format.h"
 #include "server/supervisor/supervisor.h"
 #include "server/worker/sandbox.h"
+#include "server/worker/system_calls.h"
 
 namespace farcall::server {
 
@@ -60,6 +61,12 @@ int Serve(const ServeOptions& options) {
     if (!choice.profile.empty()) {
       setenv(choice.profile_variable, choice.profile.c_str(), 1);
     }
+  }
+  // Helpers and probes inherit it; workers are told.
+  if (options.reports_worker_calls) {
+    setenv(kReportsCallsVariable, "report", 1);
+  } else {
+    unsetenv(kReportsCallsVariable);
   }
   sigset_t signals = HandledSignals();
   sigprocmask(SIG_BLOCK, &signals, nullptr);

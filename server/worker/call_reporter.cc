@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -18,6 +19,8 @@ namespace {
 
 // Makes no call itself that is not on the list: it would wait for its own answer.
 void Report(int listener) {
+  char program[16] = {};
+  prctl(PR_GET_NAME, program, 0, 0, 0);
   std::set<int> named;
   for (;;) {
     seccomp_notif call{};
@@ -29,10 +32,10 @@ void Report(int listener) {
     }
     if (named.insert(call.data.nr).second) {
       std::fprintf(stderr,
-                   "farcall worker %d: system call %d(0x%llx, 0x%llx, 0x%llx) is not on the list; "
+                   "%s %d: system call %d(0x%llx, 0x%llx, 0x%llx) is not on the list; "
                    "allowed, as --worker-calls report says\n",
-                   static_cast<int>(getpid()), call.data.nr, call.data.args[0], call.data.args[1],
-                   call.data.args[2]);
+                   program, static_cast<int>(getpid()), call.data.nr, call.data.args[0],
+                   call.data.args[1], call.data.args[2]);
     }
     seccomp_notif_resp answer{};
     answer.id = call.id;

@@ -41,14 +41,21 @@ void EndWithParent() {
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 }
 
-void DropCapabilities() {
+void DropCapabilities(uint64_t kept) {
   for (int capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; ++capability) {
-    prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+    if ((kept >> capability & 1) == 0) {
+      prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+    }
   }
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct none[2] = {};
-  syscall(SYS_capset, &header, none);
+  __user_cap_data_struct all[2] = {}, rest[2] = {};
+  syscall(SYS_capget, &header, all);
+  for (size_t half = 0; half < 2; ++half) {
+    rest[half].permitted = all[half].permitted & static_cast<uint32_t>(kept >> 32 * half);
+    rest[half].effective = rest[half].permitted;
+  }
+  syscall(SYS_capset, &header, rest);
 }
 
 Status EnterSandbox(const SandboxRules& rules) {
@@ -62,7 +69,10 @@ Status EnterSandbox(const SandboxRules& rules) {
   if (rules.debuggable) {
     ShowMemory();
   }
-  return FilterSystemCalls({rules.files.is_mps, rules.reports_calls});
+  CallRules calls;
+  calls.sockets = rules.files.is_mps ? CallRules::Sockets::kUnix : CallRules::Sockets::kNone;
+  calls.reports = rules.reports_calls;
+  return FilterSystemCalls(calls);
 }
 
 }  // namespace farcall::server

@@ -3,6 +3,8 @@
 // libraries run in it on a stranger's data.
 #pragma once
 
+#include <cstdint>
+
 #include "proto/status.h"
 #include "server/worker/worker_files.h"
 
@@ -24,7 +26,8 @@ void ShowMemory();
 // It is killed when the thread that started it ends. After a change of user, which undoes it.
 void EndWithParent();
 
-void DropCapabilities();
+// All but those of the mask `kept` that it has.
+void DropCapabilities(uint64_t kept = 0);
 
 struct SandboxRules {
   WorkerFiles files;

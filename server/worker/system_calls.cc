@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 #include <string>
@@ -298,6 +299,26 @@ class Program {
   std::vector<sock_filter> program_;
 };
 
+void AllowSockets(Program* program, CallRules::Sockets sockets) {
+  switch (sockets) {
+    case CallRules::Sockets::kNone:
+      return;
+    case CallRules::Sockets::kUnix:
+      program->AllowIf(SYS_socket, 0, {AF_UNIX});
+      return program->Allow(SYS_connect);
+    case CallRules::Sockets::kNetwork:
+      program->AllowIf(SYS_socket, 0,
+                       {AF_INET, AF_INET6, AF_NETLINK /* which addresses are here */});
+      for (int call : {SYS_connect, SYS_bind, SYS_listen}) {
+        program->Allow(call);
+      }
+      [[fallthrough]];
+    case CallRules::Sockets::kAccept:
+      program->Allow(SYS_accept);
+      return program->Allow(SYS_accept4);
+  }
+}
+
 Program MakeProgram(const CallRules& rules) {
   Program program;
   for (int call : kAllowed) {
@@ -327,10 +348,7 @@ Program MakeProgram(const CallRules& rules) {
                   {PR_SET_NAME, PR_GET_NAME, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS,
                    PR_GET_DUMPABLE, PR_SET_TIMERSLACK, PR_GET_TIMERSLACK, PR_CAPBSET_READ,
                    0x53564d41 /* PR_SET_VMA: names of mappings */});
-  if (rules.allows_unix_sockets) {
-    program.AllowIf(SYS_socket, 0, {AF_UNIX});
-    program.Allow(SYS_connect);
-  }
+  AllowSockets(&program, rules.sockets);
   // Those for which libraries look first: no report of each thread that begins.
   program.Answer(435 /* clone3 */, kUnknown);
   program.Rest(rules.reports ? SECCOMP_RET_USER_NOTIF : kUnknown);
@@ -338,6 +356,11 @@ Program MakeProgram(const CallRules& rules) {
 }
 
 }  // namespace
+
+bool ReportsCalls() {
+  const char* text = std::getenv(kReportsCallsVariable);
+  return text != nullptr && std::strcmp(text, "report") == 0;
+}
 
 Status FilterSystemCalls(const CallRules& rules) {
   Program program = MakeProgram(rules);

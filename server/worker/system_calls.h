@@ -7,9 +7,19 @@
 namespace farcall::server {
 
 struct CallRules {
-  bool allows_unix_sockets = false;  // an MPS client connects to its daemon
-  bool reports = false;              // a call that is not on the list is logged, and made
+  enum class Sockets {
+    kNone,     // what is connected already
+    kUnix,     // an MPS client connects to its daemon
+    kAccept,   // of a socket that listens already
+    kNetwork,  // and of IP, in both directions
+  };
+  Sockets sockets = Sockets::kNone;
+  bool reports = false;  // a call that is not on the list is logged, and made
 };
+
+// Whether `serve --worker-calls report` has started this process; it says so by a variable.
+inline constexpr char kReportsCallsVariable[] = "FARCALL_WORKER_CALLS";
+bool ReportsCalls();
 
 // For this thread and those it starts, for good. A call that is not on the list answers ENOSYS, as
 // an older kernel would, so that libraries take their other way. Children cannot be made, other

@@ -456,6 +456,17 @@ int Serve() {
   return 0;
 }
 
+// It loads a driver, and knows nothing of any tenant: it serves also without Landlock.
+Status ConfineProbe(const std::string& library) {
+  MakeDeviceNodes(library);
+  ForgetKernelCaches();
+  SandboxRules rules;
+  rules.files.device_path = library;
+  rules.is_only_tenant = true;
+  rules.reports_calls = ReportsCalls();
+  return EnterSandbox(rules);
+}
+
 }  // namespace
 
 int WorkerMain(const std::vector<std::string>& arguments) {
@@ -480,11 +491,15 @@ int WorkerMain(const std::vector<std::string>& arguments) {
     }
   }
   EndWithParent();
-#ifdef FARCALL_NVML
-  if (arguments.size() >= 2 && arguments[0] == "process-memory") {
-    if (Status filtered = FilterSystemCalls({}); !filtered.ok()) {
-      std::fprintf(stderr, "farcall worker: warning: %s\n", filtered.message().c_str());
+  const bool is_memory = arguments.size() >= 2 && arguments[0] == "process-memory";
+  if (probes || is_memory) {
+    if (Status confined = ConfineProbe(arguments[1]); !confined.ok()) {
+      Tell(kControlDescriptor, confined.message());
+      _exit(2);
     }
+  }
+#ifdef FARCALL_NVML
+  if (is_memory) {
     _exit(TellProcessMemory(arguments[1], {arguments.begin() + 2, arguments.end()}));
   }
 #endif

@@ -61,10 +61,7 @@ void AllowParent(LandlockRules* rules, const fs::path& file) {
 }
 
 void AllowLibraries(LandlockRules* rules, const std::string& device_path) {
-  for (const char* file : kSystemFiles) {
-    rules->Allow(file, Access::kRead);
-  }
-  for (const auto& folders : {LibraryFolders(), ToolkitFolders(), LoaderFolders()}) {
+  for (const auto& folders : {LibraryFolders(), ToolkitFolders()}) {
     for (const std::string& folder : folders) {
       rules->Allow(folder, Access::kRead);
     }
@@ -76,14 +73,6 @@ void AllowLibraries(LandlockRules* rules, const std::string& device_path) {
   if (device_path.find('/') != std::string::npos) {
     AllowParent(rules, device_path);
   }
-  // Our own tree: bin/farcall, lib/farcall.
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    rules->Allow((self.parent_path().parent_path() / "lib").string(), Access::kRead);
-    rules->Allow((self.parent_path().parent_path() / "libexec").string(), Access::kRead);
-    rules->Allow(self.string(), Access::kRead);
-  }
   for (const char* name : {"FARCALL_PTXJIT", "FARCALL_CPU_PROFILE", "FARCALL_DRY_PROFILE"}) {
     if (const std::string path = Variable(name); path.find('/') != std::string::npos) {
       AllowParent(rules, path);
@@ -92,9 +81,6 @@ void AllowLibraries(LandlockRules* rules, const std::string& device_path) {
 }
 
 void AllowDevices(LandlockRules* rules) {
-  for (const char* node : kNodes) {
-    rules->Allow(node, Access::kDevice);
-  }
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/dev", error)) {
     if (entry.path().filename().string().rfind("nvidia", 0) == 0) {
@@ -112,6 +98,32 @@ void AllowWritable(LandlockRules* rules, const std::string& folder) {
 }
 
 }  // namespace
+
+void AllowProgram(LandlockRules* rules) {
+  for (const char* file : kSystemFiles) {
+    rules->Allow(file, Access::kRead);
+  }
+  for (const std::string& folder : LoaderFolders()) {
+    rules->Allow(folder, Access::kRead);
+  }
+  // Our own tree: bin/farcall, lib/farcall.
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  if (!error) {
+    rules->Allow((self.parent_path().parent_path() / "lib").string(), Access::kRead);
+    rules->Allow((self.parent_path().parent_path() / "libexec").string(), Access::kRead);
+    rules->Allow(self.string(), Access::kRead);
+  }
+  for (const char* node : kNodes) {
+    rules->Allow(node, Access::kDevice);
+  }
+}
+
+void ForgetKernelCaches() {
+  for (const char* name : kCacheVariables) {
+    setenv(name, "", 1);
+  }
+}
 
 void ChooseKernelCaches(const std::string& tenant_folder) {
   const std::string tenant = fs::path(tenant_folder).filename().string();
@@ -132,7 +144,8 @@ void ChooseKernelCaches(const std::string& tenant_folder) {
 }
 
 Status ConfineFiles(const WorkerFiles& files) {
-  LandlockRules rules(/*isolates=*/true);
+  LandlockRules rules(LandlockRules::Isolation::kAll);
+  AllowProgram(&rules);
   AllowLibraries(&rules, files.device_path);
   AllowDevices(&rules);
   // Held open for good: a rule is of the folder as the kernel has it in memory, and what nobody

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/worker/worker_probe.h"
 
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdlib>
+#include <filesystem>
 #include <span>
 #include <vector>
 
@@ -12,8 +17,49 @@
 #include "server/supervisor/device_library.h"
 #include "server/supervisor/mig_devices.h"
 #include "server/worker/worker.h"
+#include "toolkit/library_folders.h"
+
+extern char** environ;
 
 namespace farcall::server {
+
+namespace {
+
+constexpr char kModprobe[] = "/usr/bin/nvidia-modprobe";
+constexpr char kControlMinor[] = "255";  // nvidiactl
+
+void RunModprobe(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), kModprobe);
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) {
+    pointers.push_back(argument.data());
+  }
+  pointers.push_back(nullptr);
+  pid_t child = 0;
+  if (posix_spawn(&child, kModprobe, nullptr, nullptr, pointers.data(), environ) == 0) {
+    waitpid(child, nullptr, 0);
+  }
+}
+
+}  // namespace
+
+void MakeDeviceNodes(const std::string& library) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (IsOursByFolder(library) || fs::exists("/dev/nvidia-uvm", error) ||
+      access(kModprobe, X_OK) != 0) {
+    return;
+  }
+  RunModprobe({"-c", kControlMinor});  // and the module, which then says what there is
+  std::vector<std::string> nodes;
+  int minor = 0;
+  for (const auto& gpu : fs::directory_iterator("/proc/driver/nvidia/gpus", error)) {
+    (void)gpu;
+    nodes.insert(nodes.end(), {"-c", std::to_string(minor++)});
+  }
+  RunModprobe(nodes);
+  RunModprobe({"-u", "-c", "0"});
+}
 
 int ProbeDevices(const std::string& path) {
   DriverApi api;

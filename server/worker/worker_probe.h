@@ -6,6 +6,10 @@
 
 namespace farcall::server {
 
+// NVIDIA's libraries make the device nodes that are missing by starting nvidia-modprobe, which no
+// sandbox lets them: it is started before, for a library that is not ours.
+void MakeDeviceNodes(const std::string& library);
+
 // Tells over the control socket what devices the libcuda at `path` has: a WELCOME in a memory file,
 // or why there is none.   Returns  the exit code, 0 if told
 int ProbeDevices(const std::string& path);

@@ -26,7 +26,9 @@ class Overhead(unittest.TestCase):
         self.counted = {}
 
     def serve(self, *flags, environment=None):
-        environment = {"FAKE_GPU_PROCESSES": str(self.processes)} if environment is None else environment
+        # A folder of libraries may be read by the process that asks NVML.
+        own = {"FAKE_GPU_PROCESSES": str(self.processes), "FARCALL_LIBRARIES": str(self.folder)}
+        environment = own if environment is None else environment
         server = Server("--control", str(self.path), *flags, device=FAKE_GPU, environment=environment)
         self.addCleanup(server.stop)
         return server

@@ -25,6 +25,7 @@
 #include <thread>
 
 #include "server/confine/landlock.h"
+#include "server/worker/helper_sandbox.h"
 #include "server/worker/sandbox.h"
 #include "server/worker/system_calls.h"
 
@@ -146,7 +147,7 @@ std::string TryForeignCalls() {
 }
 #endif
 
-std::string TryCalls(pid_t parent) {
+std::string TryProcesses(pid_t parent) {
   std::string said;
   said += Fails("fork", syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0), ENOSYS);
   said += Fails("clone3", syscall(435, nullptr, 0), ENOSYS);
@@ -180,11 +181,19 @@ std::string TryCalls(pid_t parent) {
   said += Fails("dumpable", prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), ENOSYS);
   said += Fails("outlive its parent", prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0), ENOSYS);
   said += Fails("renice all", setpriority(PRIO_USER, 0, 10), ENOSYS);
+  return said + TryOwners(parent);
+}
+
+std::string TryNoSockets() {
+  std::string said;
   for (int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}) {
     said += Fails("socket", socket(family, SOCK_STREAM, 0), ENOSYS);
   }
-  said += Fails("connect", syscall(SYS_connect, 0, nullptr, 0), ENOSYS);
-  return said + TryOwners(parent) + TryForeignCalls();
+  return said + Fails("connect", syscall(SYS_connect, 0, nullptr, 0), ENOSYS);
+}
+
+std::string TryCalls(pid_t parent) {
+  return TryProcesses(parent) + TryNoSockets() + TryForeignCalls();
 }
 
 std::string TryFiles(const std::string& folder, pid_t parent) {
@@ -206,16 +215,21 @@ std::string TryFiles(const std::string& folder, pid_t parent) {
   said += Fails("list processes", open("/proc", O_RDONLY | O_DIRECTORY), EACCES);
   said += Fails("share with all", open("/dev/shm/farcall-escape", O_RDWR | O_CREAT, 0600), EACCES);
   said += Fails("list what others share", open("/dev/shm", O_RDONLY | O_DIRECTORY), EACCES);
-  said += Fails("a folder where it shares", mkdir((folder + "/shared/deep").c_str(), 0700), EACCES);
-  if (open((folder + "/shared/new").c_str(), O_RDWR | O_CREAT, 0600) < 0 ||
-      unlink((folder + "/shared/new").c_str()) != 0) {
-    said += "it cannot share; ";
-  }
   if (int fd = open((folder + "/own/new").c_str(), O_WRONLY | O_CREAT, 0600); fd < 0) {
     said += "its own cache cannot be written; ";
   }
   for (const char* file : {"/proc/self/maps", "/proc/meminfo", "/dev/null", "/etc/ld.so.cache"}) {
     if (open(file, O_RDONLY) < 0) said += std::string(file) + " cannot be read; ";
+  }
+  return said;
+}
+
+std::string TryShared(const std::string& folder) {
+  std::string said =
+      Fails("a folder where it shares", mkdir((folder + "/shared/deep").c_str(), 0700), EACCES);
+  if (open((folder + "/shared/new").c_str(), O_RDWR | O_CREAT, 0600) < 0 ||
+      unlink((folder + "/shared/new").c_str()) != 0) {
+    said += "it cannot share; ";
   }
   return said;
 }
@@ -235,7 +249,8 @@ TEST_F(SandboxEscapeTest, RulesOfFilesAloneKeepItIn) {
   const pid_t parent = getpid();
   EXPECT_EQ(InChild([&]() -> std::string {
               Status confined = ConfineFiles(Files());
-              return confined.ok() ? TryFiles(folder_, parent) : confined.message();
+              return confined.ok() ? TryFiles(folder_, parent) + TryShared(folder_)
+                                   : confined.message();
             }),
             "");
 }
@@ -254,15 +269,56 @@ TEST_F(SandboxEscapeTest, BothTogetherLeaveThreadsAndOwnFiles) {
               std::string said = ran == 1 ? "" : "no thread; ";
               said += raise(0) == 0 ? "" : "no signal to itself; ";
               said += prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0 ? "" : "its memory is open; ";
-              return said + TryCalls(parent) + TryFiles(folder_, parent);
+              return said + TryCalls(parent) + TryFiles(folder_, parent) + TryShared(folder_);
             }),
             "");
+}
+
+// A connection over the loopback, from a socket of its own to one that it listens on.
+std::string TryNetwork() {
+  const int door = socket(AF_INET, SOCK_STREAM, 0), visitor = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof(address);
+  auto* named = reinterpret_cast<sockaddr*>(&address);
+  const bool met = bind(door, named, bytes) == 0 && listen(door, 1) == 0 &&
+                   getsockname(door, named, &bytes) == 0 && connect(visitor, named, bytes) == 0 &&
+                   accept(door, nullptr, nullptr) >= 0;
+  return met ? "" : std::string("no network: ") + strerror(errno) + "; ";
+}
+
+TEST_F(SandboxEscapeTest, AHelperHasItsSocketsAndFilesAlone) {
+  const pid_t parent = getpid();
+  const bool has_rules = LandlockRules::Version() > 0;
+  for (const bool uses_network : {false, true}) {
+    EXPECT_EQ(InChild([&]() -> std::string {
+                HelperRules rules;
+                rules.uses_network = uses_network;
+                rules.writable = folder_ + "/own";
+                rules.readable = {folder_ + "/authority"};
+                std::ofstream(rules.readable[0]) << "certificate";
+                if (Status confined = ConfineHelper(rules); !confined.ok()) {
+                  return confined.message();
+                }
+                std::string said = uses_network ? TryNetwork() : TryNoSockets();
+                said += Fails("AF_UNIX", socket(AF_UNIX, SOCK_STREAM, 0), ENOSYS);
+                if (open(rules.readable[0].c_str(), O_RDONLY) < 0) said += "no authority; ";
+                said += CanReadStill(rules.readable) ? "" : "its files are said to be new; ";
+                if (has_rules) {
+                  said += TryFiles(folder_, parent);
+                  said += CanReadStill({folder_ + "/secret"}) ? "a new file is not noticed; " : "";
+                }
+                return said + TryProcesses(parent) + TryForeignCalls();
+              }),
+              "");
+  }
 }
 
 TEST_F(SandboxEscapeTest, WhatIsReportedIsAllowed) {
   EXPECT_EQ(InChild([&]() -> std::string {
               prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-              Status filtered = FilterSystemCalls({false, true});
+              Status filtered = FilterSystemCalls({CallRules::Sockets::kNone, true});
               if (!filtered.ok()) return filtered.message();
               if (syscall(SYS_fchmodat, AT_FDCWD, folder_.c_str(), 0700) != 0) return "refused";
               return TryForeignCalls();
