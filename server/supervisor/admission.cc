@@ -377,7 +377,7 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
   bool in_cgroup = false;
   undo.Add([&] {
     if (in_cgroup) {
-      cgroups_.Drop(worker.vgpu);
+      closer_.EndGroup(cgroups_.Drop(worker.vgpu));
     }
   });
   undo.Add([this, control] {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "server/worker/shared_folders.h"
+#include "server/worker/worker_cgroups.h"
 
 namespace farcall::server {
 
@@ -65,7 +66,8 @@ Closer::Closer() : thread_([this] { Run(); }) {}
 Closer::~Closer() {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kLastPatience, [this] {
-    return descriptors_.empty() && !closes_ && processes_.empty() && folders_.empty();
+    return descriptors_.empty() && !closes_ && processes_.empty() && folders_.empty() &&
+           groups_.empty();
   });
   stopping_ = true;
   lock.unlock();
@@ -103,9 +105,29 @@ void Closer::Remove(std::string folder) {
   changed_.notify_all();
 }
 
+void Closer::EndGroup(std::vector<std::string> folders) {
+  if (folders.empty()) return;
+  {
+    std::lock_guard lock(mutex_);
+    groups_.push_back(std::move(folders));
+  }
+  changed_.notify_all();
+}
+
 size_t Closer::pending() {
   std::lock_guard lock(mutex_);
-  return descriptors_.size() + processes_.size() + folders_.size() + (closes_ ? 1 : 0);
+  return descriptors_.size() + processes_.size() + folders_.size() + groups_.size() +
+         (closes_ ? 1 : 0);
+}
+
+// What is not gone yet is looked at again.
+void Closer::EndGroups(std::unique_lock<std::mutex>& lock) {
+  std::vector<std::vector<std::string>> groups = std::exchange(groups_, {});
+  if (groups.empty()) return;
+  lock.unlock();
+  std::erase_if(groups, EndCgroup);
+  lock.lock();
+  groups_.insert(groups_.end(), groups.begin(), groups.end());
 }
 
 void Closer::Run() {
@@ -113,6 +135,7 @@ void Closer::Run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     std::erase_if(processes_, [](pid_t pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
+    EndGroups(lock);
     if (!descriptors_.empty()) {
       const int fd = descriptors_.front();
       descriptors_.pop_front();
@@ -137,8 +160,8 @@ void Closer::Run() {
     changed_.notify_all();
     if (stopping_) return;
     auto busy = [this] { return stopping_ || !descriptors_.empty() || !folders_.empty(); };
-    if (processes_.empty()) {
-      changed_.wait(lock, [&] { return busy() || !processes_.empty(); });
+    if (processes_.empty() && groups_.empty()) {
+      changed_.wait(lock, [&] { return busy() || !processes_.empty() || !groups_.empty(); });
     } else {
       changed_.wait_for(lock, kLook, busy);
     }

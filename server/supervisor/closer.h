@@ -32,10 +32,13 @@ class Closer {
   void End(const WorkerProcess& process);
   // Takes a folder of files: removes them and it.   Thread  as above
   void Remove(std::string folder);
-  // Descriptors, processes and folders that are not gone yet.   Thread  any
+  // Takes a group's folders: ends what is in it and removes them.   Thread  as above
+  void EndGroup(std::vector<std::string> folders);
+  // Descriptors, processes, folders and groups that are not gone yet.   Thread  any
   size_t pending();
 
  private:
+  void EndGroups(std::unique_lock<std::mutex>& lock);
   void Run();
 
   std::mutex mutex_;  // all below
@@ -43,6 +46,7 @@ class Closer {
   std::deque<int> descriptors_;
   std::vector<pid_t> processes_;
   std::deque<std::string> folders_;
+  std::vector<std::vector<std::string>> groups_;
   bool closes_ = false;  // one is being closed
   bool stopping_ = false;
   std::thread thread_;

@@ -52,6 +52,7 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
         spdlog::warn("{}: {}", who, line);
       }),
       shared_folders_(SharedFolderParent()),
+      cgroups_(options.worker_memory_bytes),
       leases_(
           static_cast<int>(devices_.report.devices.size()), SettledPolicy(options),
           [this](int control, const LeaseMessage& message) { (void)Tell(control, message); },
@@ -63,7 +64,6 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
                           [this](const control::FromProcessMemory& message,
                                  const std::vector<int>&) { HearProcessMemory(message); })),
       users_(options.worker_users),
-      cgroups_(options.worker_memory_bytes),
       desk_(closer_, epoll_,
             [this](const control::FromControlPlane& question) {
               std::visit([this](const auto& each) { Hear(each); }, question);
@@ -272,7 +272,7 @@ void Supervisor::Bury(int control) {
   if (worker.user) {
     users_.GiveBack(worker.vgpu);
   }
-  cgroups_.Drop(worker.vgpu);
+  closer_.EndGroup(cgroups_.Drop(worker.vgpu));
   closer_.Remove(shared_folders_.Drop(worker.vgpu));
   worker.charges.clear();  // refunds
   if (overhead_ != nullptr) {

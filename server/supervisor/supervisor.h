@@ -269,7 +269,8 @@ class Supervisor {
   int signals_ = -1;
   WorkerOutput output_;
   FairMutex mutex_;               // all below
-  SharedFolders shared_folders_;  // outlives what removes them
+  SharedFolders shared_folders_;  // outlives what removes them, as the next does
+  WorkerCgroups cgroups_;
   Closer closer_;
   quota::MemoryLedger ledger_;
   LeaseDesk leases_;
@@ -280,7 +281,6 @@ class Supervisor {
   bool no_process_memory_ = false;          // it cannot be started
   std::unique_ptr<OverheadDesk> overhead_;  // null: a device without any
   WorkerUsers users_;
-  WorkerCgroups cgroups_;
   bool engaged_ = false;  // workers take leases
   Workers workers_;
   // A pidfd of a worker's process, or of its client's -> the worker's control descriptor.

@@ -123,6 +123,9 @@ std::vector<std::string> FirstFolders() {
       return {};
     }
   }
+  if (std::string freezer = FirstFolder("freezer"); !freezer.empty()) {
+    folders.push_back(std::move(freezer));
+  }
   return folders;
 }
 
@@ -143,11 +146,42 @@ void RemoveThoseOfTheDead(const std::string& parent) {
     }
     for (const fs::directory_entry& group : fs::directory_iterator(entry.path(), failed)) {
       if (group.is_directory(failed)) {
-        rmdir(group.path().c_str());
+        EndCgroup({group.path().string()});
       }
     }
     rmdir(entry.path().c_str());
   }
+}
+
+void KillEach(const std::string& folder) {
+  std::ifstream processes(folder + "/cgroup.procs");
+  for (pid_t pid = 0; processes >> pid;) {
+    if (pid > 1 && pid != getpid()) {  // 0: of another namespace
+      kill(pid, SIGKILL);
+    }
+  }
+}
+
+// By the kernel at once; by an older one, while the group is frozen, so that none of it can make
+// another meanwhile. What has no freezer is killed one by one, and its caller comes again.
+void KillAll(const std::string& folder) {
+  struct Freezer {
+    const char* file;
+    const char* freeze;
+    const char* thaw;
+  };
+  if (Write(folder + "/cgroup.kill", "1").ok()) {
+    return;
+  }
+  for (const Freezer& freezer :
+       {Freezer{"/cgroup.freeze", "1", "0"}, Freezer{"/freezer.state", "FROZEN", "THAWED"}}) {
+    if (Write(folder + freezer.file, freezer.freeze).ok()) {
+      KillEach(folder);
+      (void)Write(folder + freezer.file, freezer.thaw);
+      return;
+    }
+  }
+  KillEach(folder);
 }
 
 // A file of a group, by which of its folders it lies in.
@@ -224,9 +258,7 @@ Status WorkerCgroups::OpenAt(const std::string& mount, const std::string& own) {
 
 WorkerCgroups::~WorkerCgroups() {
   for (const auto& [vgpu, group] : groups_) {
-    for (const std::string& path : group.paths) {
-      rmdir(path.c_str());
-    }
+    EndCgroup(group.paths);
   }
   for (const std::string& folder : folders_) {
     rmdir(folder.c_str());
@@ -268,15 +300,26 @@ Status WorkerCgroups::Add(const std::string& vgpu, pid_t worker, uint32_t share_
   return added;
 }
 
-void WorkerCgroups::Drop(const std::string& vgpu) {
+std::vector<std::string> WorkerCgroups::Drop(const std::string& vgpu) {
   auto found = groups_.find(vgpu);
   if (found == groups_.end() || --found->second.workers != 0) {
-    return;
+    return {};
   }
-  for (const std::string& path : found->second.paths) {
-    rmdir(path.c_str());
-  }
+  std::vector<std::string> paths = std::move(found->second.paths);
   groups_.erase(found);
+  return paths;
+}
+
+bool EndCgroup(const std::vector<std::string>& folders) {
+  bool is_gone = true;
+  for (const std::string& folder : folders) {
+    if (rmdir(folder.c_str()) == 0 || errno == ENOENT) {
+      continue;
+    }
+    KillAll(folder);
+    is_gone = rmdir(folder.c_str()) == 0 && is_gone;
+  }
+  return is_gone;
 }
 
 }  // namespace farcall::server

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cgroup for the workers of each vGPU: what they may take of this machine's memory, how many
 // threads they may start, their weight on its processors. Of version 2; where that has none of
-// these controllers, one in each of version 1's three hierarchies.
+// these controllers, one in each of version 1's three hierarchies, and in that of the freezer if it
+// is there. Whatever is left in a group when its last worker is gone, dies.
 #pragma once
 
 #include <sys/types.h>
@@ -29,13 +30,15 @@ class WorkerCgroups {
   Status Open();
   // The same where cgroups are mounted at `mount` and the server is in `own`, for tests.
   Status OpenAt(const std::string& mount, const std::string& own);
-  // Version 1: the server's own folders for memory, pids and cpu, in this order.
+  // Version 1: the server's own folders for memory, pids, cpu and, if it has one, the freezer, in
+  // this order.
   Status OpenFirst(const std::vector<std::string>& own_folders);
 
   // One more worker of the vGPU. `share_milli`: its share, 0: none.   Errors  kUnavailable
   Status Add(const std::string& vgpu, pid_t worker, uint32_t share_milli);
   // One of its workers has ended and the process is gone.
-  void Drop(const std::string& vgpu);
+  //   Returns  the folders of a group that nobody is left in who should be, for EndCgroup
+  std::vector<std::string> Drop(const std::string& vgpu);
 
  private:
   struct Group {
@@ -50,5 +53,10 @@ class WorkerCgroups {
   uint64_t made_ = 0;
   std::map<std::string, Group> groups_;  // by vGPU
 };
+
+// Kills what is in the group, whose folders these are, and removes it. Does not wait: processes
+// take their time to end.
+//   Returns  true: it is gone
+bool EndCgroup(const std::vector<std::string>& folders);
 
 }  // namespace farcall::server
