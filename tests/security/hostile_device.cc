@@ -8,9 +8,11 @@
 #include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,10 +33,14 @@ namespace control = farcall::server::control;
 
 constexpr int kControl = 3;
 
-std::string folder;
+// Used before this library's own objects are made.
+std::string& Folder() {
+  static auto* folder = new std::string;
+  return *folder;
+}
 
 void Say(const std::string& text) {
-  const std::string path = folder + "/said";
+  const std::string path = Folder() + "/said";
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   const std::string line = text + "\n";
   (void)!write(file, line.data(), line.size());
@@ -187,7 +193,7 @@ std::vector<int> Sockets() {
 // The client's socket, with something in it that its peer does not read: closing it waits.
 template <control::Message M>
 void SendLingering(const M& message) {
-  while (access((folder + "/stopped").c_str(), F_OK) != 0) {
+  while (access((Folder() + "/stopped").c_str(), F_OK) != 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   std::vector<int> sockets = Sockets();
@@ -297,8 +303,26 @@ void WriteErrors() {
 
 // As glibc ends a process whose heap is damaged.
 void DamageHeap() {
-  volatile uintptr_t nowhere = 8;
-  free(reinterpret_cast<void*>(nowhere));
+  alignas(16) static char block[64];
+  char* volatile nowhere = block + 8;
+  free(nowhere);
+}
+
+// Charges, and dies; a child that it leaves keeps the control socket and the client's. Only a
+// server with --worker-calls report lets it make one.
+void LeaveChild() {
+  Send(Of(ControlType::kCharge, uint64_t{100} << 20));
+  // The worker's own thread reads the answer.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  // Not fork(): it holds the lock of stdio, which the thread that reports the call needs.
+  const long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+  if (child == 0) {
+    Say("child " + std::to_string(getpid()) + " keeps " + std::to_string(Sockets().size()) +
+        " sockets");
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(child > 0 ? 1 : 0));
+  raise(SIGKILL);
 }
 
 void Act(const std::string& what) {
@@ -316,6 +340,7 @@ void Act(const std::string& what) {
   if (what == "lease-zero") HoldLeases(0);
   if (what == "lease-little") HoldLeases(1);
   if (what == "full") SayFull();
+  if (what == "child") LeaveChild();
   if (what == "stderr") WriteErrors();
   if (what == "heap") DamageHeap();
   if (what == "supervisors-type") {
@@ -332,9 +357,9 @@ void Act(const std::string& what) {
 
 __attribute__((constructor)) void Begin() {
   const char* named = std::getenv("CUDA_CACHE_PATH");
-  if (named == nullptr || std::getenv("FARCALL_TEST_HOSTILE") == nullptr) return;
-  folder = named;
-  const std::string go = folder + "/go", taken = folder + "/taken";
+  if (named == nullptr || *named == 0 || std::getenv("FARCALL_TEST_HOSTILE") == nullptr) return;
+  Folder() = named;
+  const std::string go = Folder() + "/go", taken = Folder() + "/taken";
   char what[64] = {};
   const int file = open(go.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return;

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker that was taken over, inside all its walls, against the supervisor and another session (hostile_device.cc)."""
 import hashlib
+import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -12,7 +14,8 @@ import tempfile
 import time
 import unittest
 
-from harness import BUILD, Client, Server, run, stat_fields, until
+from harness import BUILD, FARCALL, Client, Server, run, stat_fields, until
+from isolation_test import CGROUPS_LACK
 
 HOSTILE = BUILD / "tests/security/hostile/libcuda.so.1"
 MIB = 1 << 20
@@ -208,6 +211,35 @@ class HostileWorker(unittest.TestCase):
             attacker.kill()
             os.kill(self.hostile_pid(), signal.SIGKILL)
             until(lambda: self.descriptors(server) <= files + self.NEW_SESSION, 20, "they are closed with the session")
+
+    def leaves_child(self, *flags):
+        """A worker that could make a child charges 100 of 128 MiB and dies; returns what has happened by the time that its session is over."""
+        server = self.server("--worker-calls", "report", "--mem", "128MiB", "--control", self.caches / "control.sock", *flags)
+        self.addCleanup(server.stop)
+        attacker = self.attack(server, "child", vgpu="kept")
+        until(lambda: " sockets" in self.said(), 30, self.said)
+        child = int(self.said().split("child ")[1].split()[0])
+        self.addCleanup(lambda: stat_fields(child) and os.kill(child, signal.SIGKILL))
+        until(lambda: re.search(r"session 1 .*ended after .*the worker crashed: Killed", server.log_text()), 30, server.log_text)
+        attacker.kill()
+        return server, child
+
+    def test_a_child_that_keeps_the_sockets_keeps_no_charges(self):
+        server, child = self.leaves_child()
+        self.assertIsNotNone(stat_fields(child), "it lives")
+        self.assertRegex(self.said(), r"child \d+ keeps [1-9]")
+        status = json.loads(subprocess.run([FARCALL, "ps", "--json", "--control", self.caches / "control.sock"], capture_output=True,
+                                           text=True, timeout=60, check=True).stdout)
+        pids = [session["worker_pid"] for vgpu in status["vgpus"] for session in vgpu["sessions"]]
+        self.assertNotIn(self.hostile_pid(), pids)
+        client = run(server.url, "hold", 100, environment={"FARCALL_VGPU": "kept"})
+        self.assertEqual(client.process.returncode, 0, client.err)
+        self.assertIsNotNone(stat_fields(child), "it still lives")
+
+    @unittest.skipIf(CGROUPS_LACK, CGROUPS_LACK)
+    def test_a_child_dies_with_its_workers_cgroup(self):
+        _, child = self.leaves_child("--worker-memory", "6GiB")
+        until(lambda: (stat_fields(child) or (0, "Z"))[1] == "Z", 20, "the child is gone")
 
     def leases(self, what):
         """An attacker and a victim with half each. By the clock, the victim gets a third at least."""
