@@ -51,6 +51,7 @@ void StartExecutor() {
     }
     options.watchdog_ns = NumberFromEnvironment("FARCALL_CPU_TIMEOUT_MS") * 1'000'000;
     options.cache_dir = CacheDirectory();
+    options.cache_shared = NumberFromEnvironment("FARCALL_CPU_CACHE_SHARED") != 0;
     options.lockstep = TheDriver().profile.lockstep;
     options.is_device_address = &IsDeviceAddress;
     options.set_conditional = &SetConditional;

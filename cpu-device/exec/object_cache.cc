@@ -95,11 +95,11 @@ void MakeDirectories(const std::string& path) {
   mkdir(path.c_str(), 0700);
 }
 
-// Executable code comes out of this file: it must be ours alone.
-bool IsTrusted(int fd) {
+// Executable code comes out of this file: it must be ours alone, unless its folder says enough.
+bool IsTrusted(int fd, bool shared) {
   struct stat info;
-  return fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
-         !(info.st_mode & (S_IWGRP | S_IWOTH));
+  return fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+         (shared || (info.st_uid == geteuid() && !(info.st_mode & (S_IWGRP | S_IWOTH))));
 }
 
 }  // namespace
@@ -119,14 +119,14 @@ CacheKey KernelKey(const CacheKey& text_hash, std::string_view kernel) {
   return hasher.Finish();
 }
 
-bool ReadCachedKernel(const std::string& directory, const CacheKey& key, CachedKernel* kernel) {
-  if (directory.empty()) return false;
-  std::string path = PathOf(directory, key);
+bool ReadCachedKernel(const CacheFolder& folder, const CacheKey& key, CachedKernel* kernel) {
+  if (folder.path.empty()) return false;
+  std::string path = PathOf(folder.path, key);
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
   Header header;
   char extra;
-  bool good = IsTrusted(fd) && ReadWhole(fd, &header, sizeof(header)) &&
+  bool good = IsTrusted(fd, folder.shared) && ReadWhole(fd, &header, sizeof(header)) &&
               memcmp(header.magic, kMagic, sizeof(kMagic)) == 0 && header.key == key &&
               header.version == kCodegenVersion &&
               header.form <= static_cast<uint32_t>(CodeForm::kRegions) &&
@@ -147,15 +147,15 @@ bool ReadCachedKernel(const std::string& directory, const CacheKey& key, CachedK
   return good;
 }
 
-void WriteCachedKernel(const std::string& directory, const CacheKey& key,
-                       const CachedKernel& kernel) {
-  if (directory.empty()) return;
+void WriteCachedKernel(const CacheFolder& folder, const CacheKey& key, const CachedKernel& kernel) {
+  if (folder.path.empty()) return;
   static std::atomic<uint32_t> counter{0};
-  MakeDirectories(directory);
-  std::string path = PathOf(directory, key);
+  MakeDirectories(folder.path);
+  std::string path = PathOf(folder.path, key);
   std::string temporary =
       path + "." + std::to_string(getpid()) + "." + std::to_string(counter++) + ".tmp";
-  int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const mode_t mode = folder.shared ? 0666 : 0600;
+  int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (fd < 0) return;
   Header header = {};
   memcpy(header.magic, kMagic, sizeof(kMagic));

@@ -23,10 +23,16 @@ struct CachedKernel {
   std::string object;
 };
 
+struct CacheFolder {
+  std::string path;  // "": none
+  // Whoever may write there is trusted as this user is: files of others are read, and they may read
+  // ours.
+  bool shared = false;
+};
+
 // False: not there, or not intact (then it is removed).
-bool ReadCachedKernel(const std::string& directory, const CacheKey& key, CachedKernel* kernel);
+bool ReadCachedKernel(const CacheFolder& folder, const CacheKey& key, CachedKernel* kernel);
 // Writes beside and renames. Failures are silent: a cache is allowed to be full or read-only.
-void WriteCachedKernel(const std::string& directory, const CacheKey& key,
-                       const CachedKernel& kernel);
+void WriteCachedKernel(const CacheFolder& folder, const CacheKey& key, const CachedKernel& kernel);
 
 }  // namespace farcall::cpu_device

@@ -302,6 +302,10 @@ ExecResult KernelImpl::Prepare() {
   return result_;
 }
 
+static CacheFolder CacheOf(const ExecutorOptions& options) {
+  return {options.cache_dir, options.cache_shared};
+}
+
 CacheKey KernelImpl::KeyOf(bool quick) const {
   const char* warps = Options().lockstep ? " lockstep" : "";
   return KernelKey(program_.text_hash(), info_.name + (quick ? " quick" : "") + warps);
@@ -309,7 +313,7 @@ CacheKey KernelImpl::KeyOf(bool quick) const {
 
 bool KernelImpl::FindCached(bool quick) {
   CachedKernel cached;
-  return ReadCachedKernel(Options().cache_dir, KeyOf(quick), &cached) && Adopt(cached, quick).ok();
+  return ReadCachedKernel(CacheOf(Options()), KeyOf(quick), &cached) && Adopt(cached, quick).ok();
 }
 
 ExecResult KernelImpl::Compile() {
@@ -341,7 +345,7 @@ ExecResult KernelImpl::CompileCode(bool quick) {
   cached.form = compiled.form;
   cached.object = std::move(compiled.object);
   ExecResult adopted = Adopt(cached, quick);
-  if (adopted.ok()) WriteCachedKernel(Options().cache_dir, KeyOf(quick), cached);
+  if (adopted.ok()) WriteCachedKernel(CacheOf(Options()), KeyOf(quick), cached);
   return adopted;
 }
 

@@ -126,6 +126,7 @@ struct ExecutorOptions {
   unsigned pool_threads = 0;    // 0 = one per CPU
   uint64_t watchdog_ns = 0;     // a grid that runs longer is cut with kTimeout; 0 = never
   std::string cache_dir;        // "" = no disk cache
+  bool cache_shared = false;    // whoever may write there is trusted (CacheFolder)
   int output_fd = 1;            // device printf goes here
   bool lockstep = false;        // each warp of each kernel, at every access to memory
   uint64_t stack_bytes = 1024;  // cuCtxSetLimit(STACK_SIZE), a minimum
