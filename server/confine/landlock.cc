@@ -105,15 +105,28 @@ void LandlockRules::Allow(const std::string& path, Access access) {
     return;
   }
   int parent = open(path.c_str(), O_PATH | O_CLOEXEC);
+  if (parent < 0) {
+    return;
+  }
+  Add(parent, access, path);
+  close(parent);
+}
+
+void LandlockRules::Allow(int folder, Access access) {
+  if (rules_ >= 0 && folder >= 0) {
+    Add(folder, access, "a folder that was handed over");
+  }
+}
+
+void LandlockRules::Add(int parent, Access access, const std::string& name) {
   struct stat status {};
-  if (parent < 0 || fstat(parent, &status) != 0) {
+  if (fstat(parent, &status) != 0) {
     return;
   }
   PathAttributes rule{RightsOf(access, S_ISDIR(status.st_mode)), parent};
   if (syscall(kAddRule, rules_, kPathBeneath, &rule, 0) != 0 && status_.ok()) {
-    status_ = Why(path);
+    status_ = Why(name);
   }
-  close(parent);
 }
 
 Status LandlockRules::Enforce() {

@@ -33,6 +33,8 @@ class LandlockRules {
 
   // What is below `path`, or that file; what is not there is passed over.
   void Allow(const std::string& path, Access access);
+  // Of a folder that is open; -1 is passed over.
+  void Allow(int folder, Access access);
   // For this thread and those it starts, for good. What is open stays open.
   //   Errors  kUnavailable: the kernel has no Landlock, or refuses a rule
   Status Enforce();
@@ -42,6 +44,7 @@ class LandlockRules {
 
  private:
   uint64_t RightsOf(Access access, bool is_folder) const;
+  void Add(int parent, Access access, const std::string& name);
 
   int version_ = 0;
   uint64_t handled_ = 0;

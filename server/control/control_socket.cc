@@ -17,7 +17,7 @@ constexpr size_t kMaxDescriptors = 4;
 }  // namespace
 
 Status SendPacket(int fd, std::span<const std::byte> bytes,
-                  std::initializer_list<int> descriptors) {
+                  std::span<const int> descriptors) {
   if (bytes.empty() || descriptors.size() > kMaxDescriptors) {
     return {Code::kInternal, "control socket: no message that can be sent"};
   }
@@ -33,7 +33,7 @@ Status SendPacket(int fd, std::span<const std::byte> bytes,
     rights->cmsg_level = SOL_SOCKET;
     rights->cmsg_type = SCM_RIGHTS;
     rights->cmsg_len = CMSG_LEN(sizeof(int) * descriptors.size());
-    std::memcpy(CMSG_DATA(rights), descriptors.begin(), sizeof(int) * descriptors.size());
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), sizeof(int) * descriptors.size());
   }
   ssize_t sent;
   do {

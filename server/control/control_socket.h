@@ -26,8 +26,11 @@ struct Packet {
 
 // Sends bytes as one packet. Never blocks: a peer that does not read is an error.
 //   Errors  kDisconnected, kUnavailable (its queue is full)
-Status SendPacket(int fd, std::span<const std::byte> bytes,
-                  std::initializer_list<int> descriptors = {});
+Status SendPacket(int fd, std::span<const std::byte> bytes, std::span<const int> descriptors);
+inline Status SendPacket(int fd, std::span<const std::byte> bytes,
+                         std::initializer_list<int> descriptors = {}) {
+  return SendPacket(fd, bytes, std::span(descriptors.begin(), descriptors.size()));
+}
 // The same, but waits for room.   Errors  kDisconnected
 Status SendPacketAndWait(int fd, std::span<const std::byte> bytes,
                          std::initializer_list<int> descriptors = {});

@@ -70,6 +70,17 @@ struct FieldCodec<bool> {
   }
 };
 
+template <size_t kBytes>
+struct FieldCodec<std::array<uint8_t, kBytes>> {
+  static constexpr size_t kMaxBytes = kBytes;
+  static void Put(Writer& out, const std::array<uint8_t, kBytes>& bytes) {
+    for (uint8_t byte : bytes) out.Put(byte);
+  }
+  static void Get(Reader& in, std::array<uint8_t, kBytes>* bytes) {
+    for (uint8_t& byte : *bytes) byte = in.Get<uint8_t>();
+  }
+};
+
 template <typename E>
 requires std::is_enum_v<E>
 struct FieldCodec<E> {

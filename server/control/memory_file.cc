@@ -17,7 +17,7 @@ constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
 
 }  // namespace
 
-int MakeMemoryFile(const char* name, const std::vector<std::byte>& bytes) {
+int MakeMemoryFile(const char* name, std::span<const std::byte> bytes) {
   int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) {
     return -1;

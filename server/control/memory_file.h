@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "proto/status.h"
@@ -10,7 +11,7 @@
 namespace farcall::server {
 
 // A memory file with `bytes`, sealed: its receiver may read it at leisure. -1 on failure.
-int MakeMemoryFile(const char* name, const std::vector<std::byte>& bytes);
+int MakeMemoryFile(const char* name, std::span<const std::byte> bytes);
 // The content of such a file.   Errors  kMalformed (not sealed, no memory file, or above `limit`)
 Result<std::vector<std::byte>> ReadMemoryFile(int fd, size_t limit);
 

@@ -84,8 +84,11 @@ enum class Type : uint16_t {
   kProcessMemoryEnd,
   // probe.h
   kProbeReport,
+  // image.h
+  kKeepImage,
+  kImageRead,
 };
-inline constexpr Type kLastType = Type::kProbeReport;
+inline constexpr Type kLastType = Type::kImageRead;
 
 // From the supervisor to one of its processes, or from that process to the supervisor.
 enum class Direction : uint8_t {
@@ -107,7 +110,7 @@ enum class Carries : uint8_t {
   kMemory,      // one: memory without a name, a dma-buf, or one of NVIDIA's devices
   kMemoryFile,  // one (memory_file.h)
   kSocket,      // one: a connection with a client
-  kSocketAndMemoryFile,
+  kSessionStart,  // a connection with a client, a memory file, and up to two folders
 };
 
 constexpr size_t MaxDescriptors(Carries carries) {
@@ -118,8 +121,8 @@ constexpr size_t MaxDescriptors(Carries carries) {
     case Carries::kMemoryFile:
     case Carries::kSocket:
       return 1;
-    case Carries::kSocketAndMemoryFile:
-      return 2;
+    case Carries::kSessionStart:
+      return 4;
   }
   return 0;
 }

@@ -7,6 +7,7 @@
 
 #include "server/control/charge.h"
 #include "server/control/control_plane.h"
+#include "server/control/image.h"
 #include "server/control/lease.h"
 #include "server/control/net.h"
 #include "server/control/pool.h"
@@ -23,7 +24,8 @@ using ToWorker = std::variant<Sharing, Lease, LeaseMore, LeaseLimit, ChargeReply
                               NetBytes, Setup, Resume, Lane, Stop, ClientGone, Processes>;
 using FromWorker = std::variant<WantLease, LeaseUse, LeaseRuns, LeaseDone, Charge, Refund, AskUsage,
                                 Unspent, Idle, WantIn, Moved, SwapDone, DeviceFull, Share, Redeem,
-                                Drop, WantNetBytes, NetUse, AskProcesses, Peak, Skipped, Ended>;
+                                Drop, WantNetBytes, NetUse, AskProcesses, Peak, Skipped, Ended,
+                                KeepImage, ImageRead>;
 using FromProbe = std::variant<ProbeReport>;
 using ToProcessMemory = std::variant<AskProcessMemory>;
 using FromProcessMemory = std::variant<ProcessMemory, ProcessMemoryEnd>;

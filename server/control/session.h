@@ -21,11 +21,12 @@ struct FieldCodec<SecretKey> {
 
 // ---- supervisor -> worker
 
-// The first message. Carries the client's socket and a WorkerSetup (worker_setup.h).
+// The first message. Carries the client's socket, a WorkerSetup (worker_setup.h), and the tenant's
+// folders that it names: images, compiled kernels.
 struct Setup {
   static constexpr Type kType = Type::kSetup;
   static constexpr Direction kDirection = Direction::kToWorker;
-  static constexpr Carries kCarries = Carries::kSocketAndMemoryFile;
+  static constexpr Carries kCarries = Carries::kSessionStart;
   static auto Fields(auto&) { return std::tie(); }
 };
 

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The image store's memory and files.
+// The image store's memory, and its look at the files.
 #include "server/session/image_store.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
+#include <utility>
 
 #include "proto/hex.h"
 
 namespace farcall::server {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -24,20 +22,8 @@ Image Wrap(std::vector<std::byte> bytes) {
   return std::make_shared<const std::vector<std::byte>>(std::move(bytes));
 }
 
-bool WriteAll(int fd, const std::byte* data, size_t bytes) {
-  while (bytes != 0) {
-    ssize_t wrote = write(fd, data, bytes);
-    if (wrote <= 0) {
-      return false;
-    }
-    data += wrote;
-    bytes -= static_cast<size_t>(wrote);
-  }
-  return true;
-}
-
-std::vector<std::byte> ReadFile(const std::string& path, size_t limit) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+std::vector<std::byte> ReadFile(int folder, const std::string& name, size_t limit) {
+  int fd = openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) {
     return {};
   }
@@ -61,6 +47,20 @@ std::vector<std::byte> ReadFile(const std::string& path, size_t limit) {
   return bytes;
 }
 
+// The first 8 bytes of the hash that a file is named by, little-endian: the first is the lowest.
+uint64_t PrefixOf(const std::string& name) {
+  uint64_t prefix = 0;
+  for (int i = 7; i >= 0; --i) {
+    prefix =
+        prefix << 8 | std::strtoul(name.substr(static_cast<size_t>(i) * 2, 2).c_str(), nullptr, 16);
+  }
+  return prefix;
+}
+
+bool IsImageName(const std::string& name) {
+  return name.size() == 64 && name.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 }  // namespace
 
 Status ImageStore::Put(const Hash256& hash, std::vector<std::byte> bytes) {
@@ -68,7 +68,9 @@ Status ImageStore::Put(const Hash256& hash, std::vector<std::byte> bytes) {
     return {Code::kMalformed, "image: " + std::to_string(bytes.size()) +
                                   " bytes do not have the hash they came under"};
   }
-  WriteFile(hash, bytes);
+  if (keeper_ != nullptr && !IsOnDisk(hash)) {
+    keeper_->Keep(hash, bytes);
+  }
   std::lock_guard lock(mutex_);
   KeepLocked(hash, Wrap(std::move(bytes)));
   return {};
@@ -78,7 +80,7 @@ void ImageStore::KeepLocked(const Hash256& hash, Image image) {
   Entry& entry = images_[hash];
   memory_bytes_ += image->size() - (entry.image == nullptr ? 0 : entry.image->size());
   entry = {std::move(image), ++uses_};
-  while (memory_bytes_ > bounds_.memory_bytes && images_.size() > 1) {
+  while (memory_bytes_ > most_bytes_ && images_.size() > 1) {
     auto oldest = std::min_element(
         images_.begin(), images_.end(),
         [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
@@ -101,19 +103,17 @@ Image ImageStore::Get(const Hash256& hash) {
       return image->second.image;
     }
   }
-  if (directory_.empty()) {
-    return nullptr;
-  }
-  std::string path = PathOf(hash);
-  std::vector<std::byte> bytes = ReadFile(path, kMaxImageBytes);
+  std::vector<std::byte> bytes = ReadFile(folder_, HexOf(hash), kMaxImageBytes);
   if (bytes.empty()) {
     return nullptr;
   }
-  if (Sha256(bytes) != hash) {
-    unlink(path.c_str());
+  const bool intact = Sha256(bytes) == hash;
+  if (keeper_ != nullptr) {
+    keeper_->NoteRead(hash, intact);
+  }
+  if (!intact) {
     return nullptr;
   }
-  utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);  // used now: it stays longest
   Image image = Wrap(std::move(bytes));
   std::lock_guard lock(mutex_);
   KeepLocked(hash, image);
@@ -121,7 +121,7 @@ Image ImageStore::Get(const Hash256& hash) {
 }
 
 void ImageStore::Forget(const Hash256& hash) {
-  if (directory_.empty() || access(PathOf(hash).c_str(), R_OK) != 0) {
+  if (!IsOnDisk(hash)) {
     return;
   }
   std::lock_guard lock(mutex_);
@@ -131,23 +131,29 @@ void ImageStore::Forget(const Hash256& hash) {
   }
 }
 
+bool ImageStore::IsOnDisk(const Hash256& hash) const {
+  return folder_ >= 0 && faccessat(folder_, HexOf(hash).c_str(), R_OK, 0) == 0;
+}
+
 std::vector<uint64_t> ImageStore::Known(size_t limit) const {
-  std::vector<std::pair<fs::file_time_type, uint64_t>> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory_, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::string name = entry->path().filename().string();
-    if (name.size() != 64 || name.find_first_not_of("0123456789abcdef") != std::string::npos) {
-      continue;
-    }
-    uint64_t prefix = 0;  // little-endian: the first byte of the hash is the lowest
-    for (int i = 7; i >= 0; --i) {
-      prefix = prefix << 8 |
-               std::strtoul(name.substr(static_cast<size_t>(i) * 2, 2).c_str(), nullptr, 16);
-    }
-    found.emplace_back(entry->last_write_time(error), prefix);
+  const int copy = folder_ < 0 ? -1 : fcntl(folder_, F_DUPFD_CLOEXEC, 0);
+  DIR* entries = copy < 0 ? nullptr : fdopendir(copy);
+  if (entries == nullptr) {
+    return {};
   }
-  std::sort(found.rbegin(), found.rend());
+  rewinddir(entries);  // the copy is as far as its original
+  std::vector<std::pair<timespec, uint64_t>> found;
+  while (const dirent* entry = readdir(entries)) {
+    struct stat status {};
+    if (IsImageName(entry->d_name) &&
+        fstatat(folder_, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+      found.emplace_back(status.st_mtim, PrefixOf(entry->d_name));
+    }
+  }
+  closedir(entries);
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.tv_sec, a.first.tv_nsec) > std::pair(b.first.tv_sec, b.first.tv_nsec);
+  });
   if (found.size() > limit) {
     found.resize(limit);
   }
@@ -156,68 +162,6 @@ std::vector<uint64_t> ImageStore::Known(size_t limit) const {
     known.push_back(prefix);
   }
   return known;
-}
-
-std::string ImageStore::PathOf(const Hash256& hash) const {
-  return directory_ + "/" + HexOf(hash);
-}
-
-// False: it would not fit in an empty store. What was used longest ago goes, drafts that nobody
-// finishes with it.
-bool ImageStore::MakeDiskRoom(uint64_t bytes) const {
-  if (bytes > bounds_.disk_bytes) {
-    return false;
-  }
-  struct File {
-    fs::file_time_type used;
-    uint64_t bytes;
-    fs::path path;
-  };
-  std::vector<File> files;
-  uint64_t total = bytes;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory_, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code gone;  // by another session's hand
-    const uint64_t size = entry->file_size(gone);
-    const fs::file_time_type used = entry->last_write_time(gone);
-    if (!gone) {
-      files.push_back({used, size, entry->path()});
-      total += size;
-    }
-  }
-  std::sort(files.begin(), files.end(),
-            [](const File& a, const File& b) { return a.used < b.used; });
-  for (const File& file : files) {
-    if (total <= bounds_.disk_bytes) {
-      break;
-    }
-    fs::remove(file.path, error);
-    total -= file.bytes;
-  }
-  return total <= bounds_.disk_bytes;
-}
-
-// Written aside and renamed, so that a reader never sees half an image. A full disk only costs the
-// cache.
-void ImageStore::WriteFile(const Hash256& hash, const std::vector<std::byte>& bytes) const {
-  if (directory_.empty()) {
-    return;
-  }
-  std::string path = PathOf(hash);
-  if (access(path.c_str(), F_OK) == 0 || !MakeDiskRoom(bytes.size())) {
-    return;
-  }
-  std::string aside = path + ".XXXXXX";
-  int fd = mkostemp(aside.data(), O_CLOEXEC);
-  if (fd < 0) {
-    return;
-  }
-  bool whole = WriteAll(fd, bytes.data(), bytes.size());
-  close(fd);
-  if (!whole || rename(aside.c_str(), path.c_str()) != 0) {
-    unlink(aside.c_str());
-  }
 }
 
 std::string CacheDirectory(const std::string& part) {
@@ -233,22 +177,6 @@ std::string CacheDirectory(const std::string& part) {
 
 std::string ImageBaseDirectory() {
   return CacheDirectory("server");
-}
-
-std::string TenantImageDirectory(const std::string& owner) {
-  const std::string base = ImageBaseDirectory();
-  if (base.empty()) {
-    return "";
-  }
-  Hash256 hash = Sha256(std::as_bytes(std::span(owner)));
-  std::string directory = base + "/" + HexOf(std::span(hash).first(16));
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) {
-    return "";
-  }
-  fs::permissions(directory, fs::perms::owner_all, error);
-  return directory;
 }
 
 }  // namespace farcall::server

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images by content: in memory while a session runs, on disk across sessions. One store per owner
-// (a tenant, a pool's claim): a hash is no proof. Both are bounded: what was used longest ago goes,
-// and its owner is told to send it again.
+// Images by content: in memory while a session runs, on disk across sessions. One folder per owner
+// (a tenant, a pool's claim): a hash is no proof. The folder is the supervisor's, which bounds it
+// (server/supervisor/image_writer.h); here it is only read. What is not there any more, its owner
+// is told to send again.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "proto/handshake.h"
+#include "server/session/image_keeper.h"
 
 namespace farcall::server {
 
@@ -24,22 +26,18 @@ class ImageStore {
  public:
   static constexpr size_t kMaxImageBytes = size_t{2} << 30;
 
-  // Of what a session keeps in memory, and of what an owner keeps on disk.
-  struct Bounds {
-    size_t memory_bytes = size_t{64} << 20;
-    uint64_t disk_bytes = uint64_t{4} << 30;
-  };
+  static constexpr size_t kMemoryBytes = size_t{64} << 20;  // of what a session keeps in memory
 
-  // `directory` is this owner's alone; "" keeps nothing on disk.
-  explicit ImageStore(std::string directory) : ImageStore(std::move(directory), Bounds()) {}
-  ImageStore(std::string directory, Bounds bounds)
-      : directory_(std::move(directory)), bounds_(bounds) {}
+  // `folder`: a descriptor of the owner's, which outlives the store; -1: nothing is on disk.
+  // `keeper`: who writes there; null: nobody.
+  ImageStore(int folder, ImageKeeper* keeper, size_t memory_bytes = kMemoryBytes)
+      : folder_(folder), keeper_(keeper), most_bytes_(memory_bytes) {}
 
   // Takes bytes (without the NUL) whose hash the peer claims.   Errors  kMalformed (they hash to
   // something else)
   Status Put(const Hash256& hash, std::vector<std::byte> bytes);
-  // Null if the store has no such image, or the file's bytes no longer hash to their name (it is
-  // then removed).
+  // Null if the store has no such image, or the file's bytes no longer hash to their name (its
+  // keeper is told).
   Image Get(const Hash256& hash);
   // Drops the copy in memory if the disk has one.
   void Forget(const Hash256& hash);
@@ -52,14 +50,13 @@ class ImageStore {
     Image image;
     uint64_t used = 0;  // of `uses_`: the larger, the later
   };
-  std::string PathOf(const Hash256& hash) const;
+  bool IsOnDisk(const Hash256& hash) const;
   // The newest stays, however large: its load comes next.
   void KeepLocked(const Hash256& hash, Image image);
-  bool MakeDiskRoom(uint64_t bytes) const;
-  void WriteFile(const Hash256& hash, const std::vector<std::byte>& bytes) const;
 
-  const std::string directory_;
-  const Bounds bounds_;
+  const int folder_;
+  ImageKeeper* const keeper_;
+  const size_t most_bytes_;
   mutable std::mutex mutex_;
   std::map<Hash256, Entry> images_;
   size_t memory_bytes_ = 0;
@@ -71,8 +68,5 @@ class ImageStore {
 std::string CacheDirectory(const std::string& part);
 // Where the folders of all owners lie, by FARCALL_CACHE_DIR, XDG_CACHE_HOME or HOME; "": nowhere.
 std::string ImageBaseDirectory();
-// The owner's folder under FARCALL_CACHE_DIR, XDG_CACHE_HOME or HOME; made if missing; "" if none
-// can be made.
-std::string TenantImageDirectory(const std::string& owner);
 
 }  // namespace farcall::server

@@ -57,7 +57,7 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
           }),
       readback_(api, kMaxChunkBytes, options.readback_slots, 8),
       small_readback_(api, kMaxInlineBytes, 256, 16),
-      images_(options.image_directory),
+      images_(options.image_folder, options.image_keeper),
       libraries_(std::make_unique<LibraryDesk>(api)),
       contexts_(UINT16_MAX + 1),
       completion_(api,

@@ -58,8 +58,9 @@ struct SessionOptions {
   size_t readback_slots = 32;
   size_t max_landing_heap_bytes = 1u << 30;
   uint64_t first_credit_bytes = 32u << 20;
-  std::string image_directory;  // "" = memory only
-  int output_fd = -1;           // the read end of the worker's stdout
+  int image_folder = -1;  // as ImageStore has them
+  ImageKeeper* image_keeper = nullptr;
+  int output_fd = -1;  // the read end of the worker's stdout
   bool client_takes_mirrors = true;
   std::shared_ptr<NvmlDesk> nvml;  // null: NVML's questions are not answered
   ComputeGate* gate = nullptr;     // null: no work is held; outlives the session

@@ -62,6 +62,11 @@ std::string RunName(const std::string& tenant, const std::string& token) {
   return "run " + HexOf(std::span(hash).first(16));
 }
 
+// Whose images and compiled kernels a session's are. Across claims none are shared, nor told of.
+std::string TenantOf(const std::string& tenant, const quota::ClaimGrant* grant) {
+  return grant == nullptr ? tenant : std::string(kClaimPrefix) + grant->claim;
+}
+
 // As what a session counts against --max-tenant-sessions. All clients of a server with one token,
 // or none, hold the same: they are told apart by where they come from.
 std::string CountedAs(const std::string& tenant, size_t tokens, const Channel& channel) {
@@ -152,7 +157,8 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client
     }
   }
   const quota::ClaimGrant* claim = grant ? &*grant : nullptr;
-  // A daemon may have to be started for it: nobody else waits meanwhile.
+  // The disk is asked, and a daemon may have to be started: nobody else waits meanwhile.
+  Folders folders = started.ok() ? FoldersOf(TenantOf(client.tenant, claim)) : Folders();
   std::string group = started.ok() ? MpsGroupOf(claim) : "";
   if (!group.empty()) {
     started = EnsureMps(group, claim);
@@ -163,7 +169,7 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client
       started = CheckRoom(counted);
     }
     if (started.ok()) {
-      started = StartSession(*channel, client, claim);
+      started = StartSession(*channel, client, claim, folders);
     }
     if (!started.ok() && grant) {
       pool_.Leave(grant->claim);
@@ -248,14 +254,13 @@ std::unique_ptr<Supervisor::Worker> Supervisor::NewWorker(const Client& client,
   auto worker = std::make_unique<Worker>();
   RandomBytes(worker->session);
   worker->key = client.keys.session;
-  worker->tenant = client.tenant;
+  worker->tenant = TenantOf(client.tenant, grant);
   worker->number = ++sessions_started_;
   std::string number = std::to_string(worker->number);
   worker->vgpu = hello.vgpu.empty() ? "session " + number : RunName(client.tenant, hello.vgpu);
   if (grant != nullptr) {
     worker->claim = grant->claim;
     worker->vgpu = std::string(kClaimPrefix) + grant->claim;
-    worker->tenant = worker->vgpu;  // across claims no image is shared, nor told of
     worker->devices.assign(grant->devices.begin(), grant->devices.end());
   } else if (options_.modes.Any(DeviceMode::kMig)) {
     worker->devices.push_back(PickInstance(worker->vgpu));
@@ -292,13 +297,22 @@ void Supervisor::CloseLedger(const Worker& worker) {
   ledger_.Close(worker.vgpu, quota::kHostMemory);
 }
 
+Supervisor::Folders Supervisor::FoldersOf(const std::string& tenant) const {
+  return {OpenTenantImages(image_base_, tenant),
+          OpenTenantKernels(image_base_, tenant, KernelVariable(devices_.choice.kind),
+                            users_.separate())};
+}
+
 // After its ledger is open, of which it tells.
-WorkerSetup Supervisor::SetupOf(const Worker& worker, const Client& client) const {
+WorkerSetup Supervisor::SetupOf(const Worker& worker, const Client& client,
+                                const Folders& folders) const {
   WorkerSetup setup;
   setup.device_path = devices_.choice.path;
   setup.device_kind = devices_.choice.kind;
   setup.log_level = options_.log_level;
-  setup.tenant = worker.tenant;
+  setup.has_images = folders.images.fd() >= 0;
+  setup.kernel_variable = folders.kernels.fd() < 0 ? "" : KernelVariable(setup.device_kind);
+  setup.readable = readable_;
   setup.swaps = swap_ != nullptr;
   setup.trust_tenants = options_.trust_tenants;
   setup.reports_worker_calls = options_.reports_worker_calls;
@@ -340,7 +354,7 @@ WorkerSetup Supervisor::SetupOf(const Worker& worker, const Client& client) cons
 // Its process, with a place in all that is shared out. What was taken before something failed is
 // given back.
 Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& client,
-                                const quota::ClaimGrant* grant) {
+                                const quota::ClaimGrant* grant, const Folders& folders) {
   const Hello& hello = client.hello;
   QuotaRequest compute = hello.quota;
   if (grant != nullptr) {
@@ -385,7 +399,7 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
     net_.Leave(control);
   });
   undo.Add([&] { closer_.End(std::exchange(worker.process, {})); });
-  int file = MakeMemoryFile("farcall-setup", Encode(SetupOf(worker, client)));
+  int file = MakeMemoryFile("farcall-setup", Encode(SetupOf(worker, client, folders)));
   if (file < 0) {
     return {Code::kUnavailable, "no memory for a session's setup"};
   }
@@ -395,16 +409,22 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
   in_cgroup = true;
   // Before it has done anything.
   FARCALL_TRY(cgroups_.Add(worker.vgpu, worker.process.pid, compute.share_milli));
-  FARCALL_TRY(control::Send(control, control::Setup{}, {channel.Descriptor(), file}));
+  std::vector<int> handed = {channel.Descriptor(), file};
+  for (const OwnedDescriptor* folder : {&folders.images, &folders.kernels}) {
+    if (folder->fd() >= 0) {
+      handed.push_back(folder->fd());
+    }
+  }
+  FARCALL_TRY(control::SendPacket(control, control::Encoded(control::Setup{}).bytes(), handed));
   undo.Forget();
   return {};
 }
 
 Status Supervisor::StartSession(Channel& channel, const Client& client,
-                                const quota::ClaimGrant* grant) {
+                                const quota::ClaimGrant* grant, const Folders& folders) {
   std::unique_ptr<Worker> worker = NewWorker(client, grant);
   FARCALL_TRY(PlaceSession(*worker));
-  FARCALL_TRY(StartProcess(*worker, channel, client, grant));
+  FARCALL_TRY(StartProcess(*worker, channel, client, grant, folders));
   const int control = worker->process.control;
   spdlog::info("{}: started from {}, worker {}, quota {} bytes", worker->who, channel.PeerName(),
                worker->process.pid, ledger_.usage(worker->vgpu, worker->devices[0]).quota_bytes);

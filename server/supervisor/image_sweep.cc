@@ -38,8 +38,29 @@ Folder OpenFolder(const std::string& path) {
   return {folder, closedir};
 }
 
+// base/tenant/of-<variable>/...: whoever has a way there is a worker of the tenant's. A link could
+// be to a file from elsewhere.
+void OpenToOthers(int folder, const char* name, int depth, const struct stat& status) {
+  constexpr int kKernelDepth = 2;
+  const auto wanted = [](const struct stat& of) -> mode_t {
+    return S_ISDIR(of.st_mode) ? 0777 : S_ISREG(of.st_mode) && of.st_nlink == 1 ? 0666 : 0;
+  };
+  const mode_t mode = wanted(status);
+  if (depth < kKernelDepth || (status.st_mode & mode) == mode) {
+    return;
+  }
+  const int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  struct stat same {};
+  if (file >= 0 && fstat(file, &same) == 0 && wanted(same) == mode) {
+    fchmod(file, mode);
+  }
+  if (file >= 0) {
+    close(file);
+  }
+}
+
 // Bytes as the disk has them: a sparse file claims more than it takes.
-void AddFiles(const std::string& path, int depth, std::vector<File>* files) {
+void AddFiles(const std::string& path, int depth, bool for_others, std::vector<File>* files) {
   Folder folder = OpenFolder(path);
   while (folder != nullptr && files->size() < kMostFiles) {
     const dirent* entry = readdir(folder.get());
@@ -52,9 +73,12 @@ void AddFiles(const std::string& path, int depth, std::vector<File>* files) {
         fstatat(dirfd(folder.get()), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) {
       continue;
     }
+    if (for_others) {
+      OpenToOthers(dirfd(folder.get()), entry->d_name, depth, status);
+    }
     const std::string inner = path + "/" + name;
     if (S_ISDIR(status.st_mode) && depth < kMostDepth) {
-      AddFiles(inner, depth + 1, files);
+      AddFiles(inner, depth + 1, for_others, files);
     } else if (!S_ISDIR(status.st_mode)) {
       files->push_back({status.st_mtim, uint64_t(status.st_blocks) * 512, inner});
     }
@@ -70,9 +94,9 @@ bool Remove(const std::string& path) {
 
 }  // namespace
 
-uint64_t SweepImages(const std::string& base, uint64_t most_bytes) {
+uint64_t SweepImages(const std::string& base, uint64_t most_bytes, bool for_others) {
   std::vector<File> files;
-  AddFiles(base, 0, &files);
+  AddFiles(base, 0, for_others, &files);
   uint64_t total = 0;
   for (const File& file : files) {
     total += file.bytes;
@@ -94,15 +118,15 @@ uint64_t SweepImages(const std::string& base, uint64_t most_bytes) {
   return total;
 }
 
-ImageSweep::ImageSweep(std::string base, uint64_t most_bytes) {
+ImageSweep::ImageSweep(std::string base, uint64_t most_bytes, bool for_others) {
   if (base.empty() || most_bytes == 0) {
     return;
   }
-  thread_ = std::thread([this, base = std::move(base), most_bytes] {
+  thread_ = std::thread([this, base = std::move(base), most_bytes, for_others] {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
       lock.unlock();
-      SweepImages(base, most_bytes);
+      SweepImages(base, most_bytes, for_others);
       lock.lock();
       wake_.wait_for(lock, kPeriod, [this] { return stopping_; });
     }

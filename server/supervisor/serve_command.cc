@@ -121,7 +121,7 @@ int Serve(const ServeOptions& options) {
   if (Status started = door.Start(); !started.ok()) {
     return Fail(kExitFailure, started.message());
   }
-  ImageSweep images(ImageBaseDirectory(), options.image_store_bytes);
+  ImageSweep images(ImageBaseDirectory(), options.image_store_bytes, separate);
   supervisor.OpenControl(urls[0]);
   if (Status joined = supervisor.OpenPool(urls); !joined.ok()) {
     return Fail(kExitFailure, joined.message());

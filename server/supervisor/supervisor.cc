@@ -16,7 +16,9 @@
 #include <utility>
 
 #include "proto/printable.h"
+#include "server/session/image_store.h"
 #include "server/supervisor/exit_code.h"
+#include "server/worker/worker_files.h"
 
 namespace farcall::server {
 
@@ -47,12 +49,15 @@ sigset_t HandledSignals() {
 Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
     : options_(options),
       devices_(std::move(devices)),
+      image_base_(ImageBaseDirectory()),
+      readable_(ReadableFiles(devices_.choice.path)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       output_([](const std::string& who, const std::string& line) {
         spdlog::warn("{}: {}", who, line);
       }),
       shared_folders_(SharedFolderParent()),
       cgroups_(options.worker_memory_bytes),
+      images_(image_base_),
       leases_(
           static_cast<int>(devices_.report.devices.size()), SettledPolicy(options),
           [this](int control, const LeaseMessage& message) { (void)Tell(control, message); },
@@ -288,6 +293,7 @@ void Supervisor::Bury(int control) {
   }
   ++totals_.sessions;
   CloseLedger(worker);
+  images_.Forget(worker.number);
   closer_.Close(control);
   closer_.Close(worker.process.pid_fd);
   output_.End(worker.output);

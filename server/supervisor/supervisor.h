@@ -28,6 +28,7 @@
 #include "server/supervisor/control_desk.h"
 #include "server/supervisor/event_rate.h"
 #include "server/supervisor/fair_mutex.h"
+#include "server/supervisor/image_writer.h"
 #include "server/supervisor/mps_desk.h"
 #include "server/supervisor/net_desk.h"
 #include "server/supervisor/note_limit.h"
@@ -35,6 +36,7 @@
 #include "server/supervisor/pool_desk.h"
 #include "server/supervisor/run_totals.h"
 #include "server/supervisor/serve_options.h"
+#include "server/supervisor/tenant_folders.h"
 #include "server/supervisor/worker_inbox.h"
 #include "server/supervisor/worker_output.h"
 #include "server/worker/shared_folders.h"
@@ -124,10 +126,16 @@ class Supervisor {
   std::unique_ptr<Worker> NewWorker(const Client& client, const quota::ClaimGrant* grant);
   void OpenLedger(const Worker& worker, const Hello& hello, const quota::ClaimGrant* grant);
   void CloseLedger(const Worker& worker);
-  WorkerSetup SetupOf(const Worker& worker, const Client& client) const;
+  // What a session's worker is handed; opened before anybody waits for it.
+  struct Folders {
+    OwnedDescriptor images, kernels;
+  };
+  Folders FoldersOf(const std::string& tenant) const;
+  WorkerSetup SetupOf(const Worker& worker, const Client& client, const Folders& folders) const;
   Status StartProcess(Worker& worker, Channel& channel, const Client& client,
-                      const quota::ClaimGrant* grant);
-  Status StartSession(Channel& channel, const Client& client, const quota::ClaimGrant* grant);
+                      const quota::ClaimGrant* grant, const Folders& folders);
+  Status StartSession(Channel& channel, const Client& client, const quota::ClaimGrant* grant,
+                      const Folders& folders);
   // `counted`: whose sessions are counted together; empty: a claim's, which the pool counts.
   Status CheckRoom(const std::string& counted) const;
   std::string GpusOf(const Worker& worker) const;
@@ -216,6 +224,8 @@ class Supervisor {
   void Hear(Worker& worker, const control::Share& message, int* descriptor);
   void Hear(Worker& worker, const control::Redeem& message);
   void Hear(Worker& worker, const control::Drop& message);
+  void Hear(Worker& worker, const control::KeepImage& message, int* descriptor);
+  void Hear(Worker& worker, const control::ImageRead& message);
   // Asks the other sessions of the worker's vGPU for unspent credit; false if there are none.
   bool Recall(const Worker& worker, const control::Charge& charge);
   bool AnswerCharge(Worker& worker, const control::Charge& charge, bool is_last_try);
@@ -264,6 +274,8 @@ class Supervisor {
 
   const ServeOptions options_;
   const ProbedDevices devices_;
+  const std::string image_base_;
+  const std::vector<std::string> readable_;  // by workers
   mutable LibraryInventory libraries_;
   int epoll_ = -1;
   int signals_ = -1;
@@ -272,6 +284,7 @@ class Supervisor {
   SharedFolders shared_folders_;  // outlives what removes them, as the next does
   WorkerCgroups cgroups_;
   Closer closer_;
+  ImageWriter images_;
   quota::MemoryLedger ledger_;
   LeaseDesk leases_;
   NetDesk net_;

@@ -161,6 +161,16 @@ void Supervisor::Hear(Worker& worker, const control::Charge& message) {
   }
 }
 
+void Supervisor::Hear(Worker& worker, const control::KeepImage& message, int* descriptor) {
+  (void)images_.Take(ImageNote::kNew, worker.tenant, worker.number, message.hash, descriptor);
+}
+
+void Supervisor::Hear(Worker& worker, const control::ImageRead& message) {
+  int none = -1;
+  (void)images_.Take(message.is_intact ? ImageNote::kRead : ImageNote::kCorrupt, worker.tenant,
+                     worker.number, message.hash, &none);
+}
+
 // A pid means something on its own host only.
 void Supervisor::Hear(Worker& worker, const control::AskProcesses& question) {
   control::Processes answer{.id = question.id};

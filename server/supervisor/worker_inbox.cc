@@ -68,7 +68,7 @@ bool MayCarryThem(int control, control::Carries carries) {
       return CarriesOneMemory(control);
     case control::Carries::kNothing:
     case control::Carries::kSocket:  // a worker has none for us
-    case control::Carries::kSocketAndMemoryFile:
+    case control::Carries::kSessionStart:
       return false;
   }
   return false;

@@ -133,6 +133,19 @@ std::vector<ProcessUse> ControlClient::Processes(int device) {
   }
 }
 
+void ControlClient::Keep(const Hash256& hash, std::span<const std::byte> bytes) {
+  const int file = MakeMemoryFile("farcall-image", bytes);
+  if (file < 0) {
+    return;  // the next session sends it again
+  }
+  (void)control::SendToSupervisor(fd_, control::KeepImage{.hash = hash}, {file});
+  close(file);
+}
+
+void ControlClient::NoteRead(const Hash256& hash, bool intact) {
+  (void)control::SendToSupervisor(fd_, control::ImageRead{.hash = hash, .is_intact = intact});
+}
+
 bool ControlClient::TakeAnswer(const control::ToWorker& message, std::vector<int>* descriptors) {
   const uint64_t id = std::visit(
       [](const auto& each) {

@@ -14,6 +14,7 @@
 
 #include "server/control/messages.h"
 #include "server/memory/memory_broker.h"
+#include "server/session/image_keeper.h"
 
 namespace farcall::server {
 
@@ -23,7 +24,7 @@ concept IsAnswer = M::kDirection == control::Direction::kToWorker&& requires(M& 
   { message.id } -> std::same_as<uint64_t&>;
 };
 
-class ControlClient final : public MemoryBroker {
+class ControlClient final : public MemoryBroker, public ImageKeeper {
  public:
   explicit ControlClient(int fd);
 
@@ -36,6 +37,8 @@ class ControlClient final : public MemoryBroker {
   std::vector<ProcessUse> Processes(int device) override;
   int waiting_charges() const override { return waiting_charges_.load(); }
   bool NoteDeviceFull(int device, uint64_t bytes) override;
+  void Keep(const Hash256& hash, std::span<const std::byte> bytes) override;
+  void NoteRead(const Hash256& hash, bool intact) override;
   // The server swaps: a charge may wait for room.   Before the first charge
   void SetSwaps() { swaps_ = true; }
 

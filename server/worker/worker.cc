@@ -47,7 +47,7 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr size_t kMaxSetupBytes = kMaxWelcomeBytes + kMaxHelloBytes + 4096;
+constexpr size_t kMaxSetupBytes = kMaxWelcomeBytes + kMaxHelloBytes + (1u << 20);
 constexpr size_t kMaxKnownImages = 32768;
 constexpr int kTellMilliseconds = 1000;  // what has crossed the network
 
@@ -83,9 +83,9 @@ void Tell(int control, const std::string& why, const Link::Counters& wire = {}) 
 
 class Worker {
  public:
-  Worker(WorkerSetup setup, std::string tenant_folder, int socket)
+  Worker(WorkerSetup setup, int images, int socket)
       : setup_(std::move(setup)),
-        tenant_folder_(std::move(tenant_folder)),
+        images_(images),
         channel_(AdoptSocket(socket)),
         control_(kControlDescriptor),
         pacer_(
@@ -137,7 +137,8 @@ class Worker {
     options.lanes = welcome.lanes;
     options.spin_us = std::thread::hardware_concurrency() > 1 ? 50 : 0;
     options.first_credit_bytes = setup_.first_credit_bytes;
-    options.image_directory = tenant_folder_;
+    options.image_folder = images_;
+    options.image_keeper = &control_;
     options.output_fd = CatchOutput();
     options.client_takes_mirrors = HasFeature(setup_.hello, SessionFeature::kMirrors);
 #ifdef FARCALL_NVML
@@ -397,7 +398,7 @@ class Worker {
   }
 
   WorkerSetup setup_;
-  const std::string tenant_folder_;
+  const int images_;          // a descriptor; -1: none
   bool client_died_ = false;  // the control thread's
   std::unique_ptr<Channel> channel_;
   ControlClient control_;
@@ -430,15 +431,8 @@ int Serve() {
     Tell(kControlDescriptor, setup.status().message());
     return 2;
   }
-  const std::string tenant_folder = TenantImageDirectory(setup->tenant);
-  ChooseKernelCaches(tenant_folder);
   SandboxRules rules;
-  const char* shared = std::getenv(kSharedFolderVariable);
-  rules.files.device_path = setup->device_path;
-  rules.files.tenant_folder = tenant_folder;
-  rules.files.shared_folder = shared == nullptr ? "" : shared;
-  rules.files.is_mps = std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr;
-  rules.files.trusts_tenants = setup->trust_tenants;
+  rules.files = TakeFiles(*setup, std::span<const int>(descriptors).subspan(2));
   rules.trust_tenants = setup->trust_tenants;
   rules.is_only_tenant = setup->is_only_tenant;
   rules.reports_calls = setup->reports_worker_calls;
@@ -451,7 +445,7 @@ int Serve() {
     return 2;
   }
   // Never destroyed: threads of the driver and of ours may still run when the process leaves.
-  auto* worker = new Worker(std::move(*setup), tenant_folder, descriptors[0]);
+  auto* worker = new Worker(std::move(*setup), rules.files.images, descriptors[0]);
   worker->Run();
   return 0;
 }

@@ -3,11 +3,14 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <vector>
+#include <iterator>
 
 #include "server/confine/landlock.h"
+#include "server/worker/shared_folders.h"
+#include "server/worker/worker_setup.h"
 #include "toolkit/library_folders.h"
 
 namespace farcall::server {
@@ -52,31 +55,11 @@ std::string Variable(const char* name) {
   return text == nullptr ? "" : text;
 }
 
-void AllowParent(LandlockRules* rules, const fs::path& file) {
+void AddParent(const fs::path& file, std::vector<std::string>* files) {
   std::error_code error;
   const fs::path real = fs::canonical(file, error);
   if (!error) {
-    rules->Allow(real.parent_path().string(), Access::kRead);
-  }
-}
-
-void AllowLibraries(LandlockRules* rules, const std::string& device_path) {
-  for (const auto& folders : {LibraryFolders(), ToolkitFolders()}) {
-    for (const std::string& folder : folders) {
-      rules->Allow(folder, Access::kRead);
-    }
-  }
-  // nvidia/<name> in site-packages, with pip's records beside them.
-  for (const fs::path folder : PackageFolders()) {
-    rules->Allow(folder.parent_path().parent_path().string(), Access::kRead);
-  }
-  if (device_path.find('/') != std::string::npos) {
-    AllowParent(rules, device_path);
-  }
-  for (const char* name : {"FARCALL_PTXJIT", "FARCALL_CPU_PROFILE", "FARCALL_DRY_PROFILE"}) {
-    if (const std::string path = Variable(name); path.find('/') != std::string::npos) {
-      AllowParent(rules, path);
-    }
+    files->push_back(real.parent_path().string());
   }
 }
 
@@ -97,26 +80,46 @@ void AllowWritable(LandlockRules* rules, const std::string& folder) {
   }
 }
 
-}  // namespace
+// `variable` names the folder, which is a descriptor; -1: none does. Those of other devices name
+// none.
+void ChooseKernelCaches(int folder, const std::string& variable) {
+  for (const char* name : kCacheVariables) {
+    const bool has_folder = folder >= 0 && variable == name;
+    setenv(name, has_folder ? ("/proc/self/fd/" + std::to_string(folder)).c_str() : "", 1);
+  }
+  // Whoever of the tenant's workers left a kernel there: none else can.
+  setenv("FARCALL_CPU_CACHE_SHARED", "1", 1);
+}
 
-void AllowProgram(LandlockRules* rules) {
-  for (const char* file : kSystemFiles) {
-    rules->Allow(file, Access::kRead);
-  }
-  for (const std::string& folder : LoaderFolders()) {
-    rules->Allow(folder, Access::kRead);
-  }
+// What any program of ours reads to begin, to load libraries and to know the machine.
+std::vector<std::string> ProgramFiles() {
+  std::vector<std::string> files(std::begin(kSystemFiles), std::end(kSystemFiles));
+  const std::vector<std::string> loader = LoaderFolders();
+  files.insert(files.end(), loader.begin(), loader.end());
   // Our own tree: bin/farcall, lib/farcall.
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (!error) {
-    rules->Allow((self.parent_path().parent_path() / "lib").string(), Access::kRead);
-    rules->Allow((self.parent_path().parent_path() / "libexec").string(), Access::kRead);
-    rules->Allow(self.string(), Access::kRead);
+    files.push_back((self.parent_path().parent_path() / "lib").string());
+    files.push_back((self.parent_path().parent_path() / "libexec").string());
+    files.push_back(self.string());
   }
+  return files;
+}
+
+void AllowNodes(LandlockRules* rules) {
   for (const char* node : kNodes) {
     rules->Allow(node, Access::kDevice);
   }
+}
+
+}  // namespace
+
+void AllowProgram(LandlockRules* rules) {
+  for (const std::string& file : ProgramFiles()) {
+    rules->Allow(file, Access::kRead);
+  }
+  AllowNodes(rules);
 }
 
 void ForgetKernelCaches() {
@@ -125,38 +128,58 @@ void ForgetKernelCaches() {
   }
 }
 
-void ChooseKernelCaches(const std::string& tenant_folder) {
-  const std::string tenant = fs::path(tenant_folder).filename().string();
-  for (const char* name : kCacheVariables) {
-    const char* chosen = std::getenv(name);
-    if (chosen != nullptr && *chosen == 0) {
-      continue;  // none is wanted
-    }
-    const fs::path folder = chosen != nullptr
-                                ? fs::path(chosen) / tenant
-                                : fs::path(tenant_folder) / (std::string("of-") + name);
-    if (!tenant_folder.empty()) {
-      setenv(name, folder.c_str(), 1);
-    } else if (chosen == nullptr) {
-      setenv(name, "", 1);
+std::vector<std::string> ReadableFiles(const std::string& device_path) {
+  std::vector<std::string> files = ProgramFiles();
+  for (const auto& folders : {LibraryFolders(), ToolkitFolders()}) {
+    files.insert(files.end(), folders.begin(), folders.end());
+  }
+  // nvidia/<name> in site-packages, with pip's records beside them.
+  for (const fs::path folder : PackageFolders()) {
+    files.push_back(folder.parent_path().parent_path().string());
+  }
+  if (device_path.find('/') != std::string::npos) {
+    AddParent(device_path, &files);
+  }
+  for (const char* name : {"FARCALL_PTXJIT", "FARCALL_CPU_PROFILE", "FARCALL_DRY_PROFILE"}) {
+    if (const std::string path = Variable(name); path.find('/') != std::string::npos) {
+      AddParent(path, &files);
     }
   }
+  std::sort(files.begin(), files.end());
+  files.erase(std::unique(files.begin(), files.end()), files.end());
+  return files;
+}
+
+WorkerFiles TakeFiles(const WorkerSetup& setup, std::span<const int> folders) {
+  WorkerFiles files{setup.readable};
+  const size_t images = setup.has_images ? 1 : 0;
+  if (setup.has_images && !folders.empty()) {
+    files.images = folders[0];
+  }
+  if (!setup.kernel_variable.empty() && images < folders.size()) {
+    files.kernels = folders[images];
+  }
+  ChooseKernelCaches(files.kernels, setup.kernel_variable);
+  files.shared_folder = Variable(kSharedFolderVariable);
+  files.is_mps = !Variable("CUDA_MPS_PIPE_DIRECTORY").empty();
+  files.trusts_tenants = setup.trust_tenants;
+  return files;
 }
 
 Status ConfineFiles(const WorkerFiles& files) {
   LandlockRules rules(LandlockRules::Isolation::kAll);
-  AllowProgram(&rules);
-  AllowLibraries(&rules, files.device_path);
+  for (const std::string& file : files.readable) {
+    rules.Allow(file, Access::kRead);
+  }
+  AllowNodes(&rules);
   AllowDevices(&rules);
   // Held open for good: a rule is of the folder as the kernel has it in memory, and what nobody
   // holds may be made anew.
   static const int self = open("/proc/self", O_PATH | O_CLOEXEC | O_DIRECTORY);
   (void)self;
   rules.Allow("/proc/self", Access::kReadWrite);  // names of threads are written there
-  AllowWritable(&rules, files.tenant_folder);
-  for (const char* name : kCacheVariables) {
-    AllowWritable(&rules, Variable(name));
-  }
+  rules.Allow(files.images, Access::kRead);
+  rules.Allow(files.kernels, Access::kReadWrite);
   // Events that the CPU device shares between processes.
   rules.Allow(files.shared_folder, Access::kFiles);
   if (files.is_mps || files.trusts_tenants) {

@@ -2,36 +2,44 @@
 // Which files a worker may reach, and where its device keeps compiled kernels.
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "proto/status.h"
 
 namespace farcall::server {
 
 class LandlockRules;
+struct WorkerSetup;
 
-// Device libraries keep compiled kernels on disk and load them again as machine code: each tenant's
-// lie in folders of its own, so that none can leave code for another. Sets the variables that name
-// them; an operator's own choice is the place above.
-//   Before libcuda is loaded
-void ChooseKernelCaches(const std::string& tenant_folder);
+// What any program of ours reads to begin, to load libraries and to know the machine.
+void AllowProgram(LandlockRules* rules);
 // None, for a process that only looks at the devices.
 void ForgetKernelCaches();
 
+// The folders of libraries, toolkits and the device's own, and what any program reads to begin.
+// `device_path`: of libcuda; without a slash: the loader finds it. What is not there is listed too.
+std::vector<std::string> ReadableFiles(const std::string& device_path);
+
 struct WorkerFiles {
-  std::string device_path;    // of libcuda; without a slash: the loader finds it
-  std::string tenant_folder;  // the tenant's own; empty: none
+  std::vector<std::string> readable;
+  int images = -1;   // a descriptor of the tenant's images, which it reads; -1: none
+  int kernels = -1;  // and of the device's compiled kernels, which it writes too
   std::string shared_folder;  // where its device shares with the vGPU's others; empty: nowhere
   bool is_mps = false;
   bool trusts_tenants = false;  // all of /dev/shm may be written, as in mode mps
 };
 
-// What any program of ours reads to begin, to load libraries and to know the machine.
-void AllowProgram(LandlockRules* rules);
+// A worker's. `folders`: the descriptors that came with the setup, in its order. Lets the device's
+// library keep compiled kernels in the folder that is for them, and nowhere else: it loads them
+// again as machine code.
+//   Before libcuda is loaded
+WorkerFiles TakeFiles(const WorkerSetup& setup, std::span<const int> folders);
 
-// From here on this thread and those it starts read the folders of libraries, toolkits and the
-// device's own nodes, write the tenant's caches and the vGPU's shared folder, and reach no other
-// file, port or process.
+// From here on this thread and those it starts read the files that are listed, the device's nodes
+// and the tenant's images, write the tenant's compiled kernels and the vGPU's shared folder, and
+// reach no other file, port or process.
 //   Errors  kUnavailable: the kernel has no Landlock
 //   Thread  the only one
 Status ConfineFiles(const WorkerFiles& files);

@@ -15,10 +15,14 @@ std::vector<std::byte> Encode(const WorkerSetup& setup) {
   out.PutString(setup.device_path);
   out.PutString(setup.device_kind);
   out.PutString(setup.log_level);
-  out.PutString(setup.tenant);
+  out.PutString(setup.kernel_variable);
+  out.Put<uint32_t>(static_cast<uint32_t>(setup.readable.size()));
+  for (const std::string& file : setup.readable) {
+    out.PutString(file);
+  }
   out.Put<uint64_t>(setup.first_credit_bytes);
   for (bool flag : {setup.swaps, setup.trust_tenants, setup.reports_worker_calls, setup.debuggable,
-                    setup.is_only_tenant}) {
+                    setup.is_only_tenant, setup.has_images}) {
     out.Put<uint8_t>(flag ? 1 : 0);
   }
   out.PutBytes(setup.answer.key.data(), setup.answer.key.size());
@@ -36,10 +40,13 @@ Result<WorkerSetup> DecodeWorkerSetup(std::span<const std::byte> bytes) {
   setup.device_path = in.GetString();
   setup.device_kind = in.GetString();
   setup.log_level = in.GetString();
-  setup.tenant = in.GetString();
+  setup.kernel_variable = in.GetString();
+  for (auto files = in.Get<uint32_t>(); files != 0 && in.ok(); --files) {
+    setup.readable.emplace_back(in.GetString());
+  }
   setup.first_credit_bytes = in.Get<uint64_t>();
   for (bool* flag : {&setup.swaps, &setup.trust_tenants, &setup.reports_worker_calls,
-                     &setup.debuggable, &setup.is_only_tenant}) {
+                     &setup.debuggable, &setup.is_only_tenant, &setup.has_images}) {
     *flag = in.Get<uint8_t>() != 0;
   }
   std::span<const std::byte> key = in.GetBytes();

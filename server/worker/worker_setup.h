@@ -15,7 +15,9 @@ namespace farcall::server {
 struct WorkerSetup {
   std::string device_path, device_kind;
   std::string log_level;
-  std::string tenant;  // whose images these are: a name, no secret
+  bool has_images = false;            // a descriptor of the tenant's images comes with it
+  std::string kernel_variable;        // likewise of its compiled kernels, for this one; empty: none
+  std::vector<std::string> readable;  // folders and files: ReadableFiles
   uint64_t first_credit_bytes = 32u << 20;
   bool swaps = false;                 // its memory may have to leave the device
   bool trust_tenants = false;         // as ServeOptions has it

@@ -100,7 +100,8 @@ Status BecomeUser(uid_t user) {
   if (setuid(0) == 0 || setgid(0) == 0) {
     return {Code::kUnavailable, "user " + std::to_string(user) + ": privileges came back"};
   }
-  // What lies on disk would outlive the session under an id that another tenant gets next.
+  // It has no home: what it kept there would be the next tenant's that gets this id. Its tenant's
+  // caches come by descriptors.
   for (const char* name : {"HOME", "XDG_CACHE_HOME", "FARCALL_CACHE_DIR"}) {
     unsetenv(name);
   }

@@ -48,8 +48,8 @@ class WorkerUsers {
   uint32_t next_ = 0;  // round: an id rests as long as possible before another tenant has it
 };
 
-// This process becomes that user for good: no groups, no capabilities, no home, no caches on disk,
-// a bounded number of threads.
+// This process becomes that user for good: no groups, no capabilities, no home, a bounded number of
+// threads.
 //   Errors  kUnavailable
 //   Thread  the only one
 Status BecomeUser(uid_t user);

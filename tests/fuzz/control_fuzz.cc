@@ -370,7 +370,8 @@ void SendPacket(Input& input) {
     Require(taken.ok() || descriptor < 0);
     if (taken.ok()) {
       Require(EncodedBytes(message) == bytes.size());
-      Require(carried.empty() || control::CarriesOf(message) == control::Carries::kMemory);
+      Require(carried.empty() || control::CarriesOf(message) == control::Carries::kMemory ||
+              control::CarriesOf(message) == control::Carries::kMemoryFile);
       Require((descriptor >= 0) == !carried.empty());
       Require(descriptor < 0 || IsMemoryDescriptor(descriptor));
     }

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -311,7 +312,7 @@ void DamageHeap() {
 // Charges, and dies; a child that it leaves keeps the control socket and the client's. Only a
 // server with --worker-calls report lets it make one.
 void LeaveChild() {
-  Send(Of(ControlType::kCharge, uint64_t{100} << 20));
+  Send(control::Charge{.id = 1, .bytes = uint64_t{100} << 20});
   // The worker's own thread reads the answer.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   // Not fork(): it holds the lock of stdio, which the thread that reports the call needs.
@@ -323,6 +324,59 @@ void LeaveChild() {
   }
   std::this_thread::sleep_for(std::chrono::seconds(child > 0 ? 1 : 0));
   raise(SIGKILL);
+// The tenant's images: a descriptor of them lies somewhere. Its folder of compiled kernels, which
+// is its own to write, is named so.
+int ImageFolder() {
+  for (int fd = kControl + 1; fd < 256; ++fd) {
+    struct stat status {};
+    char path[4096] = {};
+    const std::string link = "/proc/self/fd/" + std::to_string(fd);
+    if (fstat(fd, &status) == 0 && S_ISDIR(status.st_mode) &&
+        readlink(link.c_str(), path, sizeof(path) - 1) > 0 && strstr(path, "/server/") != nullptr &&
+        strstr(path, "/of-") == nullptr) {
+      return fd;
+    }
+  }
+  return -1;
+}
+
+// Plants and deletes images by itself, and then has the supervisor do it: with bytes of another
+// hash, with a file that can still change, by calling what is whole corrupt, and all the time.
+[[noreturn]] void AttackImages() {
+  const int images = ImageFolder();
+  Say("images " + std::to_string(images));
+  for (const std::string& before :
+       {std::string(), "/proc/self/fd/" + std::to_string(images) + "/"}) {
+    const std::string planted = before + std::string(64, 'a');
+    if (openat(images, planted.c_str(), O_WRONLY | O_CREAT, 0600) >= 0) Say("planted");
+    if (mkdirat(images, (before + "folder").c_str(), 0700) == 0) Say("planted a folder");
+  }
+  DIR* entries = fdopendir(dup(images));
+  control::ImageRead corrupt;
+  while (const dirent* entry = entries == nullptr ? nullptr : readdir(entries)) {
+    if (strlen(entry->d_name) != 64) continue;
+    Say("sees an image");
+    if (openat(images, entry->d_name, O_RDWR) >= 0) Say("opened for writing");
+    if (unlinkat(images, entry->d_name, 0) == 0) Say("deleted");
+    if (renameat(images, entry->d_name, images, "other") == 0) Say("renamed");
+    for (int i = 0; i < 32; ++i) {
+      corrupt.hash[static_cast<size_t>(i)] =
+          static_cast<uint8_t>(std::stoi(std::string(entry->d_name + 2 * i, 2), nullptr, 16));
+    }
+  }
+  Send(corrupt);
+  Say("asked");
+  std::mt19937_64 random(7);
+  for (uint64_t i = 0;; ++i) {
+    const int file = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    (void)!ftruncate(file, i % 2 == 0 ? off_t{1} << 30 : 1 << 10);
+    if (i % 4 != 3) fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK);
+    control::KeepImage keep;
+    for (uint8_t& byte : keep.hash) byte = static_cast<uint8_t>(random());
+    Send(keep, {file});
+    close(file);
+    Send(control::ImageRead{.hash = keep.hash});
+  }
 }
 
 void Act(const std::string& what) {
@@ -343,6 +397,7 @@ void Act(const std::string& what) {
   if (what == "child") LeaveChild();
   if (what == "stderr") WriteErrors();
   if (what == "heap") DamageHeap();
+  if (what == "images") AttackImages();
   if (what == "supervisors-type") {
     Send(control::Stop{});
     Stay();

@@ -30,8 +30,9 @@ class HostileWorker(unittest.TestCase):
 
     def setUp(self):
         self.caches = pathlib.Path(tempfile.mkdtemp(prefix="farcall-hostile-"))
-        self.folder = self.caches / hashlib.sha256(b"open").hexdigest()[:32]  # the tenant's, where its worker may write
-        self.folder.mkdir()
+        # The tenant's, where its worker may write.
+        self.folder = self.caches / "tenants" / hashlib.sha256(b"open").hexdigest()[:32]
+        self.folder.mkdir(parents=True)
         self.clients = []
 
     def tearDown(self):
@@ -39,8 +40,9 @@ class HostileWorker(unittest.TestCase):
             client.kill()
         shutil.rmtree(self.caches, ignore_errors=True)
 
-    def server(self, *flags):
-        return Server(*flags, device=HOSTILE, environment={"FARCALL_TEST_HOSTILE": "1", "CUDA_CACHE_PATH": str(self.caches)})
+    def server(self, *flags, environment=None):
+        chosen = {"FARCALL_TEST_HOSTILE": "1", "CUDA_CACHE_PATH": str(self.caches), **(environment or {})}
+        return Server(*flags, device=HOSTILE, environment=chosen)
 
     def said(self):
         path = self.folder / "said"
@@ -113,6 +115,29 @@ class HostileWorker(unittest.TestCase):
 
     def test_any_message_at_any_rate(self):
         self.check_harmless("flood")
+
+    def test_it_changes_no_image(self):
+        with tempfile.TemporaryDirectory() as cache:
+            images = lambda: {path: (path.read_bytes(), path.stat().st_mtime_ns)
+                              for path in pathlib.Path(cache, "server").glob("*/*") if len(path.name) == 64}
+            with self.server(environment={"FARCALL_CACHE_DIR": cache}) as server:
+                victim = self.victim(server)  # of the same tenant
+                kept = until(images, 20, "its images are kept")
+                memory, files = self.rss(server), self.descriptors(server)
+                self.attack(server, "images")
+                until(lambda: "asked" in self.said(), 30, "the attack goes on")
+                done = progress(victim)
+                self.starts(server, 3)
+                until(lambda: progress(victim) > done + 20, 60, "the victim goes on")
+                self.assertEqual({path: content for path, (content, _) in images().items()},
+                                 {path: content for path, (content, _) in kept.items()})
+                self.assertLess(self.rss(server), memory + 24 * MIB)
+                os.kill(self.hostile_pid(), signal.SIGKILL)
+                until(lambda: self.descriptors(server) <= files + self.NEW_SESSION, 20, "what it sent is closed")
+            said = self.said()
+            self.assertIn("sees an image", said)
+            for what in ("planted", "opened for writing", "deleted", "renamed"):
+                self.assertNotIn(what, said)
 
     def test_names_without_end(self):
         log = self.check_harmless("names", 6.0)

@@ -84,6 +84,10 @@ class Filler {
   void operator()(SecretKey* key) {
     for (uint8_t& byte : key->bytes()) byte = static_cast<uint8_t>(++count_);
   }
+  template <size_t kBytes>
+  void operator()(std::array<uint8_t, kBytes>* bytes) {
+    for (uint8_t& byte : *bytes) byte = static_cast<uint8_t>(++count_);
+  }
   template <typename T, size_t kBound>
   void operator()(List<T, kBound>* list) {
     for (int i = 0; i < 2; ++i) All(&list->items.emplace_back());

@@ -75,6 +75,24 @@ TEST_F(ImageSweepTest, LinksLeadNowhere) {
   fs::remove_all(outside);
 }
 
+TEST_F(ImageSweepTest, CompiledKernelsOfOneUserBecomeItsTenants) {
+  const std::string image = File("one/a", 1, 1), kernel = File("one/of-jit/b", 1, 1),
+                    deep = File("one/of-jit/0/c", 1, 1), outside = File("precious", 1, 1);
+  for (const std::string& file : {image, kernel, deep, outside}) chmod(file.c_str(), 0600);
+  chmod((base_ + "/one/of-jit/0").c_str(), 0700);
+  fs::create_symlink(outside, fs::path(base_) / "one/of-jit/link");
+  fs::create_hard_link(outside, fs::path(base_) / "one/of-jit/hard");
+  auto mode = [](const std::string& file) { return fs::status(file).permissions(); };
+  SweepImages(base_, 1 << 20);
+  EXPECT_EQ(mode(kernel), fs::perms(0600)) << "workers are of one user";
+  SweepImages(base_, 1 << 20, /*for_others=*/true);
+  EXPECT_EQ(mode(kernel), fs::perms(0666));
+  EXPECT_EQ(mode(deep), fs::perms(0666));
+  EXPECT_EQ(mode(base_ + "/one/of-jit/0"), fs::perms(0777));
+  EXPECT_EQ(mode(image), fs::perms(0600));
+  EXPECT_EQ(mode(outside), fs::perms(0600));
+}
+
 TEST_F(ImageSweepTest, ASparseFileIsNoReasonToRemoveOthers) {
   const std::string image = File("one/a", 64 * kKiB, 100);
   fs::resize_file(File("two/sparse", 1, 1), uint64_t{1} << 40);

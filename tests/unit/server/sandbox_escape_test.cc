@@ -69,6 +69,8 @@ class SandboxEscapeTest : public ::testing::Test {
     ASSERT_NE(mkdtemp(name), nullptr);
     folder_ = name;
     fs::create_directories(folder_ + "/own");
+    fs::create_directories(folder_ + "/images");
+    std::ofstream(folder_ + "/images/image") << "an image";
     fs::create_directories(folder_ + "/other");
     fs::create_directories(folder_ + "/shared");
     std::ofstream(folder_ + "/secret") << "canary";
@@ -76,15 +78,44 @@ class SandboxEscapeTest : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
+  // As a worker gets them: the tenant's by descriptors.
   WorkerFiles Files() const {
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
     WorkerFiles files;
-    files.tenant_folder = folder_ + "/own";
+    files.readable = ReadableFiles("");
+    files.images = open((folder_ + "/images").c_str(), flags);
+    files.kernels = open((folder_ + "/own").c_str(), flags);
     files.shared_folder = folder_ + "/shared";
     return files;
   }
 
   std::string folder_;
 };
+
+// It reads the images, and that is all.
+std::string TryImages(int images) {
+  const std::string again = "/proc/self/fd/" + std::to_string(images);
+  std::string said;
+  char text[16] = {};
+  const int image = openat(images, "image", O_RDONLY | O_NOFOLLOW);
+  if (read(image, text, sizeof(text)) != 8) said += "an image cannot be read; ";
+  for (const std::string& folder : {std::string("."), again}) {
+    const std::string at = folder == "." ? "" : folder + "/";
+    auto path = [&](const char* name) { return at + name; };
+    said +=
+        Fails("a new image", openat(images, path("new").c_str(), O_WRONLY | O_CREAT, 0600), EACCES);
+    said += Fails("write to an image", openat(images, path("image").c_str(), O_RDWR), EACCES);
+    said +=
+        Fails("empty an image", openat(images, path("image").c_str(), O_WRONLY | O_TRUNC), EACCES);
+    said += Fails("delete an image", unlinkat(images, path("image").c_str(), 0), EACCES);
+    said += Fails("rename an image",
+                  renameat(images, path("image").c_str(), images, path("other").c_str()), EACCES);
+    said += Fails("a folder", mkdirat(images, path("folder").c_str(), 0700), EACCES);
+    said += Fails("leave the folder", openat(images, path("../secret").c_str(), O_RDONLY), EACCES);
+  }
+  if (linkat(images, "image", images, "link", 0) == 0) said += "an image was linked; ";
+  return said;
+}
 
 // The kernel sends a descriptor's owner signals: SIGIO, or one that is chosen.
 std::string TryOwners(pid_t parent) {
@@ -248,8 +279,10 @@ TEST_F(SandboxEscapeTest, RulesOfFilesAloneKeepItIn) {
   if (LandlockRules::Version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
   const pid_t parent = getpid();
   EXPECT_EQ(InChild([&]() -> std::string {
-              Status confined = ConfineFiles(Files());
-              return confined.ok() ? TryFiles(folder_, parent) + TryShared(folder_)
+              const WorkerFiles files = Files();
+              Status confined = ConfineFiles(files);
+              return confined.ok() ? TryFiles(folder_, parent) + TryImages(files.images) +
+                                         TryShared(folder_)
                                    : confined.message();
             }),
             "");
@@ -269,7 +302,9 @@ TEST_F(SandboxEscapeTest, BothTogetherLeaveThreadsAndOwnFiles) {
               std::string said = ran == 1 ? "" : "no thread; ";
               said += raise(0) == 0 ? "" : "no signal to itself; ";
               said += prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0 ? "" : "its memory is open; ";
-              return said + TryCalls(parent) + TryFiles(folder_, parent) + TryShared(folder_);
+              said += TryFiles(folder_, parent) + TryImages(rules.files.images);
+              said += Fails("change an image's mode", fchmod(rules.files.images, 0777), ENOSYS);
+              return said + TryCalls(parent) + TryShared(folder_);
             }),
             "");
 }
