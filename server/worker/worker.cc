@@ -455,7 +455,7 @@ Status ConfineProbe(const std::string& library) {
   MakeDeviceNodes(library);
   ForgetKernelCaches();
   SandboxRules rules;
-  rules.files.device_path = library;
+  rules.files.readable = ReadableFiles(library);
   rules.is_only_tenant = true;
   rules.reports_calls = ReportsCalls();
   return EnterSandbox(rules);
