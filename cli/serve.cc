@@ -234,7 +234,7 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1, 4096));
   command->add_option("--worker-users", flags->worker_users,
                       "range of user ids, such as 700000-700255: a vGPU's workers run as one of "
-                      "its own (needs root; no caches on disk then)");
+                      "its own (needs root)");
   command
       ->add_option("--worker-calls", flags->worker_calls,
                    "a system call that is not on the list of those that workers need: refuse it, "
