@@ -32,8 +32,8 @@ GOLDEN_CALLS = (
 )
 GOLDEN_ENTRIES = (
     "cuCtxGetLimit",
-    "cuMemsetD8_v2",
-    "cuMemsetD8_v2_ptds",
+    "cuMemcpyPeer",
+    "cuMemcpyPeer_ptds",
     "cuMemcpyHtoD_v2_ptds",
     "cuLaunchKernel_ptsz",
     "cuStreamDestroy",

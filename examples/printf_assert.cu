@@ -3,10 +3,10 @@
 //
 //   nvcc printf_assert.cu -o printf_assert && ./printf_assert
 //
-// Expect one PASS line, after the driver's own message about the failed assertion (on stderr). The
-// device's output must arrive by the time of the synchronising call, each line once and whole;
-// lines of different threads may come in any order. The assertion must be reported as
-// cudaErrorAssert, and again by every later call: such an error ends the context.
+// Expect one PASS line. The device's output must arrive by the time of the synchronising call, each
+// line once and whole; lines of different threads may come in any order. The assertion must name
+// its place, its thread and its condition, be reported as cudaErrorAssert, and again by every later
+// call: such an error ends the context.
 
 #include <unistd.h>
 
@@ -29,26 +29,41 @@ __global__ void CheckBelow(int limit) {
   assert(static_cast<int>(threadIdx.x) < limit);
 }
 
-// Runs the kernel with file descriptor 1 pointing into a temporary file; returns what came out.
-std::string CaptureGreetings() {
+// Runs `work` with the file descriptors 1 and 2 pointing into a temporary file; returns what came
+// out.
+template <typename Work>
+std::string Capture(Work work) {
   std::FILE* file = std::tmpfile();
   if (!file) example::Fail("cannot create a temporary file for the device's output");
   std::fflush(stdout);
-  const int terminal = dup(STDOUT_FILENO);
-  if (terminal < 0 || dup2(fileno(file), STDOUT_FILENO) < 0)
-    example::Fail("cannot redirect stdout");
-  Greet<<<kBlocks, kThreads>>>();
-  const cudaError_t greet_launch = cudaGetLastError(), greet_run = cudaDeviceSynchronize();
+  std::fflush(stderr);
+  const int out = dup(STDOUT_FILENO), error = dup(STDERR_FILENO);
+  if (out < 0 || error < 0 || dup2(fileno(file), STDOUT_FILENO) < 0 ||
+      dup2(fileno(file), STDERR_FILENO) < 0)
+    example::Fail("cannot redirect stdout and stderr");
+  work();
   std::fflush(stdout);
-  dup2(terminal, STDOUT_FILENO);
-  close(terminal);
-  CUDA_CHECK(greet_launch);
-  CUDA_CHECK(greet_run);
+  dup2(out, STDOUT_FILENO);
+  dup2(error, STDERR_FILENO);
+  close(out);
+  close(error);
 
   std::string text;
   std::rewind(file);
   for (int c; (c = std::fgetc(file)) != EOF;) text.push_back(static_cast<char>(c));
   std::fclose(file);
+  return text;
+}
+
+std::string CaptureGreetings() {
+  cudaError_t launched = cudaSuccess, ran = cudaSuccess;
+  const std::string text = Capture([&] {
+    Greet<<<kBlocks, kThreads>>>();
+    launched = cudaGetLastError();
+    ran = cudaDeviceSynchronize();
+  });
+  CUDA_CHECK(launched);
+  CUDA_CHECK(ran);
   return text;
 }
 
@@ -91,14 +106,23 @@ int main() {
   CheckBelow<<<1, 4>>>(4);  // holds for every thread
   LAUNCH_CHECK();
   CUDA_CHECK(cudaDeviceSynchronize());
-  CheckBelow<<<1, 4>>>(3);  // thread 3 fails
-  LAUNCH_CHECK();
-  const cudaError_t first = cudaDeviceSynchronize();
+  cudaError_t launched = cudaSuccess, first = cudaSuccess;
+  const std::string said = Capture([&] {
+    CheckBelow<<<1, 4>>>(3);  // thread 3 fails
+    launched = cudaGetLastError();
+    first = cudaDeviceSynchronize();
+  });
+  CUDA_CHECK(launched);
   void* bytes = nullptr;
   const cudaError_t later = cudaMalloc(&bytes, 16);
   if (first != cudaErrorAssert || later != cudaErrorAssert) {
     example::Fail("a failed assertion gave %s, then %s; both should be cudaErrorAssert",
                   cudaGetErrorName(first), cudaGetErrorName(later));
+  }
+  for (const char* part : {"printf_assert.cu", "CheckBelow", "block: [0,0,0], thread: [3,0,0]",
+                           "Assertion `static_cast<int>(threadIdx.x) < limit` failed."}) {
+    if (said.find(part) == std::string::npos)
+      example::Fail("the assertion's message lacks \"%s\": \"%s\"", part, said.c_str());
   }
   return example::Pass("%zu lines as printed; a failed assertion is cudaErrorAssert and stays so",
                        lines.size());

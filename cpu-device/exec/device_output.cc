@@ -112,7 +112,7 @@ void WriteDeviceText(const char* text, size_t bytes) {
 
 void WriteAssertion(const std::string& line) {
   FlushDeviceOutput();  // what came before it
-  WriteAll(STDERR_FILENO, line);
+  WriteAll(Options().error_fd, line);
 }
 
 int WriteDeviceFormat(const char* format, const uint8_t* raw) {

@@ -128,6 +128,7 @@ struct ExecutorOptions {
   std::string cache_dir;        // "" = no disk cache
   bool cache_shared = false;    // whoever may write there is trusted (CacheFolder)
   int output_fd = 1;            // device printf goes here
+  int error_fd = 2;             // failed assertions do
   bool lockstep = false;        // each warp of each kernel, at every access to memory
   uint64_t stack_bytes = 1024;  // cuCtxSetLimit(STACK_SIZE), a minimum
   // True if [address, address+bytes) is mapped device (or mapped host) memory: lets a fault tell

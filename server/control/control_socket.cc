@@ -16,8 +16,7 @@ constexpr size_t kMaxDescriptors = 4;
 
 }  // namespace
 
-Status SendPacket(int fd, std::span<const std::byte> bytes,
-                  std::span<const int> descriptors) {
+Status SendPacket(int fd, std::span<const std::byte> bytes, std::span<const int> descriptors) {
   if (bytes.empty() || descriptors.size() > kMaxDescriptors) {
     return {Code::kInternal, "control socket: no message that can be sent"};
   }

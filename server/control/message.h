@@ -107,9 +107,9 @@ enum class Direction : uint8_t {
 // descriptors gets none.
 enum class Carries : uint8_t {
   kNothing,
-  kMemory,      // one: memory without a name, a dma-buf, or one of NVIDIA's devices
-  kMemoryFile,  // one (memory_file.h)
-  kSocket,      // one: a connection with a client
+  kMemory,        // one: memory without a name, a dma-buf, or one of NVIDIA's devices
+  kMemoryFile,    // one (memory_file.h)
+  kSocket,        // one: a connection with a client
   kSessionStart,  // a connection with a client, a memory file, and up to two folders
 };
 

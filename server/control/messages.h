@@ -22,10 +22,10 @@ namespace farcall::server::control {
 using ToWorker = std::variant<Sharing, Lease, LeaseMore, LeaseLimit, ChargeReply, Usage,
                               RecallCredit, SwapOut, SwapIn, ShareReply, RedeemReply, NetLimit,
                               NetBytes, Setup, Resume, Lane, Stop, ClientGone, Processes>;
-using FromWorker = std::variant<WantLease, LeaseUse, LeaseRuns, LeaseDone, Charge, Refund, AskUsage,
-                                Unspent, Idle, WantIn, Moved, SwapDone, DeviceFull, Share, Redeem,
-                                Drop, WantNetBytes, NetUse, AskProcesses, Peak, Skipped, Ended,
-                                KeepImage, ImageRead>;
+using FromWorker =
+    std::variant<WantLease, LeaseUse, LeaseRuns, LeaseDone, Charge, Refund, AskUsage, Unspent, Idle,
+                 WantIn, Moved, SwapDone, DeviceFull, Share, Redeem, Drop, WantNetBytes, NetUse,
+                 AskProcesses, Peak, Skipped, Ended, KeepImage, ImageRead>;
 using FromProbe = std::variant<ProbeReport>;
 using ToProcessMemory = std::variant<AskProcessMemory>;
 using FromProcessMemory = std::variant<ProcessMemory, ProcessMemoryEnd>;

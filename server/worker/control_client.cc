@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "server/control/control_socket.h"
+#include "server/control/memory_file.h"
 
 namespace farcall::server {
 

@@ -34,8 +34,6 @@
 #include "server/worker/net_pacer.h"
 #include "server/worker/process_memory.h"
 #include "server/worker/sandbox.h"
-#include "server/worker/shared_folders.h"
-#include "server/worker/system_calls.h"
 #include "server/worker/worker_probe.h"
 #include "server/worker/worker_setup.h"
 #include "server/worker/worker_users.h"
@@ -450,17 +448,6 @@ int Serve() {
   return 0;
 }
 
-// It loads a driver, and knows nothing of any tenant: it serves also without Landlock.
-Status ConfineProbe(const std::string& library) {
-  MakeDeviceNodes(library);
-  ForgetKernelCaches();
-  SandboxRules rules;
-  rules.files.readable = ReadableFiles(library);
-  rules.is_only_tenant = true;
-  rules.reports_calls = ReportsCalls();
-  return EnterSandbox(rules);
-}
-
 }  // namespace
 
 int WorkerMain(const std::vector<std::string>& arguments) {
@@ -486,11 +473,10 @@ int WorkerMain(const std::vector<std::string>& arguments) {
   }
   EndWithParent();
   const bool is_memory = arguments.size() >= 2 && arguments[0] == "process-memory";
-  if (probes || is_memory) {
-    if (Status confined = ConfineProbe(arguments[1]); !confined.ok()) {
-      Tell(kControlDescriptor, confined.message());
-      _exit(2);
-    }
+  Status confined = probes || is_memory ? ConfineProbe(arguments[1]) : Status();
+  if (!confined.ok()) {
+    Tell(kControlDescriptor, confined.message());
+    _exit(2);
   }
 #ifdef FARCALL_NVML
   if (is_memory) {

@@ -24,8 +24,8 @@ std::vector<std::string> ReadableFiles(const std::string& device_path);
 
 struct WorkerFiles {
   std::vector<std::string> readable;
-  int images = -1;   // a descriptor of the tenant's images, which it reads; -1: none
-  int kernels = -1;  // and of the device's compiled kernels, which it writes too
+  int images = -1;            // a descriptor of the tenant's images, which it reads; -1: none
+  int kernels = -1;           // and of the device's compiled kernels, which it writes too
   std::string shared_folder;  // where its device shares with the vGPU's others; empty: nowhere
   bool is_mps = false;
   bool trusts_tenants = false;  // all of /dev/shm may be written, as in mode mps

@@ -16,7 +16,10 @@
 #include "server/control/probe.h"
 #include "server/supervisor/device_library.h"
 #include "server/supervisor/mig_devices.h"
+#include "server/worker/sandbox.h"
+#include "server/worker/system_calls.h"
 #include "server/worker/worker.h"
+#include "server/worker/worker_files.h"
 #include "toolkit/library_folders.h"
 
 extern char** environ;
@@ -41,8 +44,8 @@ void RunModprobe(std::vector<std::string> arguments) {
   }
 }
 
-}  // namespace
-
+// NVIDIA's libraries make the device nodes that are missing by starting nvidia-modprobe, which no
+// sandbox lets them: it is started before, for a library that is not ours.
 void MakeDeviceNodes(const std::string& library) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -59,6 +62,18 @@ void MakeDeviceNodes(const std::string& library) {
   }
   RunModprobe(nodes);
   RunModprobe({"-u", "-c", "0"});
+}
+
+}  // namespace
+
+Status ConfineProbe(const std::string& library) {
+  MakeDeviceNodes(library);
+  ForgetKernelCaches();
+  SandboxRules rules;
+  rules.files.readable = ReadableFiles(library);
+  rules.is_only_tenant = true;
+  rules.reports_calls = ReportsCalls();
+  return EnterSandbox(rules);
 }
 
 int ProbeDevices(const std::string& path) {

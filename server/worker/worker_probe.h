@@ -4,11 +4,14 @@
 
 #include <string>
 
+#include "proto/status.h"
+
 namespace farcall::server {
 
-// NVIDIA's libraries make the device nodes that are missing by starting nvidia-modprobe, which no
-// sandbox lets them: it is started before, for a library that is not ours.
-void MakeDeviceNodes(const std::string& library);
+// Builds a worker's walls, without caches, around a process that loads this library. It knows
+// nothing of any tenant: it serves also without Landlock.
+//   Errors  kUnavailable   Thread  the only one
+Status ConfineProbe(const std::string& library);
 
 // Tells over the control socket what devices the libcuda at `path` has: a WELCOME in a memory file,
 // or why there is none.   Returns  the exit code, 0 if told

@@ -245,6 +245,10 @@ void Fill(Input& input, uint32_t* field) {
 void Fill(Input& input, uint64_t* field) {
   *field = input.Number();
 }
+template <size_t kBytes>
+void Fill(Input& input, std::array<uint8_t, kBytes>* field) {
+  field->fill(input.Byte());
+}
 template <typename E>
 requires std::is_enum_v<E>
 void Fill(Input& input, E* field) {

@@ -125,9 +125,8 @@ void SetQuota(const Item& item) {
   Status read = control_plane::ReadQuota(request, &change);
   if (read.message().size() > kMostMessageBytes) Fail("an error without a bound");
   if (!read.ok()) return;
-  if ((change.share_milli != ~0u && change.share_milli > 1000) ||
-      (change.limit_milli != ~0u && change.limit_milli > 1000) ||
-      (change.priority != 0xFF && change.priority > 2))
+  if (change.share_milli.value_or(0) > 1000 || change.limit_milli.value_or(0) > 1000 ||
+      change.priority.value_or(WirePriority::kNormal) > WirePriority::kLow)
     Fail("a quota without a bound");
 }
 

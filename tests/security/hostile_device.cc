@@ -324,6 +324,8 @@ void LeaveChild() {
   }
   std::this_thread::sleep_for(std::chrono::seconds(child > 0 ? 1 : 0));
   raise(SIGKILL);
+}
+
 // The tenant's images: a descriptor of them lies somewhere. Its folder of compiled kernels, which
 // is its own to write, is named so.
 int ImageFolder() {

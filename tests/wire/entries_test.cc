@@ -55,12 +55,13 @@ TEST_F(Entries, ReturnWhatTheBodyReturns) {
   EXPECT_EQ(bodies, 1);
 }
 
-TEST_F(Entries, LowerASynchronousFillToItsDefaultStream) {
-  EXPECT_EQ(cuMemsetD8_v2(0x200000000000, 1, 2), CUDA_ERROR_ASSERT);
+TEST_F(Entries, LowerASynchronousCopyToItsDefaultStream) {
+  EXPECT_EQ(cuMemcpyPeer(0x200000000000, nullptr, 0x200000001000, nullptr, 2), CUDA_ERROR_ASSERT);
   EXPECT_EQ(stream_seen, nullptr);
-  EXPECT_EQ(cuMemsetD8_v2_ptds(0x200000000000, 1, 2), CUDA_ERROR_ASSERT);
+  EXPECT_EQ(cuMemcpyPeer_ptds(0x200000000000, nullptr, 0x200000001000, nullptr, 2),
+            CUDA_ERROR_ASSERT);
   EXPECT_EQ(stream_seen, CU_STREAM_PER_THREAD);
-  EXPECT_EQ(entered[1].call, CallId::cuMemsetD8_v2_ptds);
+  EXPECT_EQ(entered[1].call, CallId::cuMemcpyPeer_ptds);
 }
 
 TEST_F(Entries, TellAHandWrittenBodyTheDefaultStream) {
@@ -106,7 +107,8 @@ CUresult NotSupported(CallId call) {
 CUresult RoundTrip_cuCtxGetLimit(size_t*, CUlimit) {
   return Body(nullptr);
 }
-CUresult Post_cuMemsetD8Async(CUdeviceptr, unsigned char, size_t, CUstream stream) {
+CUresult Post_cuMemcpyPeerAsync(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t,
+                                CUstream stream) {
   return Body(stream);
 }
 CUresult Call_cuMemcpyHtoD_v2(CUdeviceptr, const void*, size_t, CUstream default_stream) {

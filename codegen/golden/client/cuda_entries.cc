@@ -19,16 +19,20 @@ FARCALL_ENTRY cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
   return farcall::client::RoundTrip_cuCtxGetLimit(pvalue, limit);
 }
 
-FARCALL_ENTRY cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
-  const CUresult refused = farcall::client::Enter(CallId::cuMemsetD8_v2, Needs::kContext);
+FARCALL_ENTRY cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
+                           CUcontext srcContext, size_t ByteCount) {
+  const CUresult refused = farcall::client::Enter(CallId::cuMemcpyPeer, Needs::kContext);
   if (refused != CUDA_SUCCESS) { return refused; }
-  return farcall::client::Call_cuMemsetD8_v2(dstDevice, uc, N, nullptr);
+  return farcall::client::Post_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext,
+                                                 ByteCount, nullptr);
 }
 
-FARCALL_ENTRY cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
-  const CUresult refused = farcall::client::Enter(CallId::cuMemsetD8_v2_ptds, Needs::kContext);
+FARCALL_ENTRY cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
+                                CUcontext srcContext, size_t ByteCount) {
+  const CUresult refused = farcall::client::Enter(CallId::cuMemcpyPeer_ptds, Needs::kContext);
   if (refused != CUDA_SUCCESS) { return refused; }
-  return farcall::client::Call_cuMemsetD8_v2(dstDevice, uc, N, CU_STREAM_PER_THREAD);
+  return farcall::client::Post_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext,
+                                                 ByteCount, CU_STREAM_PER_THREAD);
 }
 
 FARCALL_ENTRY cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount) {

@@ -281,9 +281,9 @@ TEST_F(SandboxEscapeTest, RulesOfFilesAloneKeepItIn) {
   EXPECT_EQ(InChild([&]() -> std::string {
               const WorkerFiles files = Files();
               Status confined = ConfineFiles(files);
-              return confined.ok() ? TryFiles(folder_, parent) + TryImages(files.images) +
-                                         TryShared(folder_)
-                                   : confined.message();
+              return confined.ok()
+                         ? TryFiles(folder_, parent) + TryImages(files.images) + TryShared(folder_)
+                         : confined.message();
             }),
             "");
 }
