@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/serve.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <signal.h>
 
 #include <cstdio>
@@ -57,6 +58,8 @@ int ServePool(const PoolServeOptions& options,
   sigaddset(&signals, SIGINT);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  // It would log a line for each message that cannot be read, before anybody has shown a token.
+  google::protobuf::SetLogHandler(nullptr);
   const Callers callers(options.token, options.clients);
   server::RaiseDescriptorLimit();
   HostPort data, rest, grpc, health;

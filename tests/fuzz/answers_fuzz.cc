@@ -51,20 +51,25 @@ const std::string& Folder() {
   return *folder;
 }
 
-Session* MakeSession(const std::string& endpoint) {
-  Welcome welcome;
-  welcome.device_kind = "cpu";
-  welcome.grace_ms = 1;
-  welcome.devices.resize(1);
-  welcome.devices[0].name = "device";
-  welcome.devices[0].total_bytes = 1u << 30;
-  welcome.devices[0].attributes.resize(CU_DEVICE_ATTRIBUTE_MAX, 8);
-  LoadDevices(welcome);
-  return new Session(*new Welcome(welcome), endpoint);
+// Two servers with the same device, which is all the more reason to keep them apart.
+const Welcome& TheWelcome() {
+  static const Welcome* welcome = [] {
+    auto* made = new Welcome;
+    made->device_kind = "cpu";
+    made->grace_ms = 1;
+    made->devices.resize(1);
+    made->devices[0].name = "device";
+    made->devices[0].total_bytes = 1u << 30;
+    made->devices[0].attributes.resize(CU_DEVICE_ATTRIBUTE_MAX, 8);
+    LoadDevices(*made);
+    return made;
+  }();
+  return *welcome;
 }
 
 void SpeakTo(size_t server) {
-  static Session* const sessions[] = {MakeSession("tcp://one:1"), MakeSession("tcp://two:1")};
+  static Session* const sessions[] = {new Session(TheWelcome(), "tcp://one:1"),
+                                      new Session(TheWelcome(), "tcp://two:1")};
   g_session.store(sessions[server]);
 }
 
@@ -188,5 +193,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     data += 4 + take;
     size -= 4 + take;
   }
+  g_session.store(nullptr);  // there is nobody to take leave of at exit
   return 0;
 }

@@ -81,7 +81,7 @@ def rest():
         "fault-body-no-utf8": http("POST", "/v1/claims", b'{"memory_bytes":"1","owner":"\xff"}'),
         "fault-message-cut-in-a-character": http("GET", "/v1/claims?none=" + "%E2%82%AC" * 40),
         "fault-path-no-utf8": http("GET", "/v1/%ff%fe" + "%E2%82%AC" * 60),
-        "fault-body-unpacked": http("POST", "/v1/join", gzip.compress(b"{" + b" " * (32 << 20), 9), token=None, Content_Encoding="gzip"),
+        "fault-body-unpacked": http("POST", "/v1/join", gzip.compress(b"{" + b" " * (32 << 20), 9, mtime=0), token=None, Content_Encoding="gzip"),
         "fault-many-ranges": http("GET", "/openapi.json", Range="bytes=" + ",".join(["0-"] * 2000)),
     }
     return verbs | shapes | faults

@@ -4,6 +4,7 @@
 // end of its stream; `who` asks. They go to what is behind gRPC. Whatever comes, answers are
 // bounded and can be read, claims of tenant b are nobody else's, and nobody gets what is not there.
 #include <google/protobuf/message.h>
+#include <google/protobuf/stubs/logging.h>
 
 #include <algorithm>
 #include <array>
@@ -167,6 +168,11 @@ pool::Caller CallerOf(uint8_t who) {
 }
 
 }  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  google::protobuf::SetLogHandler(nullptr);  // as `farcall pool serve`
+  return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   PoolWorld world;
