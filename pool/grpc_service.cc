@@ -3,11 +3,11 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
 
+#include "pool/reaction.h"
 #include "proto/handshake.h"
 #include "proto/hex.h"
 #include "proto/pool.grpc.pb.h"
@@ -166,7 +166,11 @@ class GrpcDoor::AgentStream final : public grpc::ServerBidiReactor<v1::HostRepor
  public:
   AgentStream(LinkService* link, std::string authorization);
   void Begin() {
-    self_ = shared_from_this();
+    {
+      std::lock_guard lock(mutex_);
+      self_ = shared_from_this();
+    }
+    HandOn(this);
     if (IsOf(""))
       StartRead(&report_);
     else
@@ -177,7 +181,10 @@ class GrpcDoor::AgentStream final : public grpc::ServerBidiReactor<v1::HostRepor
   void OnDone() override;
   void Send(v1::HostAnswer answer);
   void Tell(const Answer& answer);
-  uint64_t incarnation() const { return incarnation_; }
+  uint64_t incarnation() {
+    std::lock_guard lock(mutex_);
+    return incarnation_;
+  }
 
  private:
   void End(const grpc::Status& status) {
@@ -187,16 +194,21 @@ class GrpcDoor::AgentStream final : public grpc::ServerBidiReactor<v1::HostRepor
     Finish(status);
   }
 
+  // The host that its first report named; "": none yet.
+  std::string host() {
+    std::lock_guard lock(mutex_);
+    return host_;
+  }
   // Whether the credential that it shows is (still) good, for that host.
   bool IsOf(const std::string& host) const;
 
   LinkService* const link_;
   const std::string authorization_;
-  std::shared_ptr<AgentStream> self_;
   v1::HostReport report_;
+  std::mutex mutex_;  // all below: the controller's thread asks, too
+  std::shared_ptr<AgentStream> self_;
   std::string host_;
-  std::atomic<uint64_t> incarnation_{0};  // of its latest report; the controller's thread compares
-  std::mutex mutex_;
+  uint64_t incarnation_ = 0;  // of its latest report
   std::deque<v1::HostAnswer> out_;
   bool is_over_ = false;
 };
@@ -243,28 +255,35 @@ bool GrpcDoor::AgentStream::IsOf(const std::string& host) const {
 }
 
 void GrpcDoor::AgentStream::OnReadDone(bool ok) {
+  Reaction reaction(this);
   if (!ok) return End(grpc::Status::OK);
   Result<HostReport> report = FromProto(report_);
   if (!report.ok()) return End({grpc::StatusCode::INVALID_ARGUMENT, report.status().message()});
-  if (!host_.empty() && host_ != report->host)
+  const std::string of = host();
+  if (!of.empty() && of != report->host)
     return End({grpc::StatusCode::INVALID_ARGUMENT, "a stream is of one host"});
   if (!IsOf(report->host)) return End(kUnknownHost);
-  if (host_.empty()) host_ = report->host;  // once: the controller's thread reads it from now on
+  {
+    std::lock_guard lock(mutex_);
+    host_ = report->host;
+    incarnation_ = report->incarnation;
+  }
   std::shared_ptr<control::v1::ServerStatus> status;
   if (report_.has_status())
     status = std::make_shared<control::v1::ServerStatus>(std::move(*report_.mutable_status()));
-  incarnation_ = report->incarnation;
   auto self = shared_from_this();
-  link_->service().controller().Post(std::move(*report), [self, status](Effects& effects) {
+  const std::string host = report->host;
+  link_->service().controller().Post(std::move(*report), [self, host, status](Effects& effects) {
     if (effects.refusal)
       return self->End({effects.refusal->code == RefusalCode::kUnavailable
                             ? grpc::StatusCode::UNAVAILABLE
                             : grpc::StatusCode::FAILED_PRECONDITION,
                         effects.refusal->message});
-    self->link_->Note(self->host_, self);
-    if (status != nullptr) self->link_->service().NoteStatus(self->host_, std::move(*status));
+    self->link_->Note(host, self);
+    if (status != nullptr) self->link_->service().NoteStatus(host, std::move(*status));
     if (effects.answer) self->Tell(*effects.answer);
   });
+  HandOn(this);
   StartRead(&report_);
 }
 
@@ -288,14 +307,22 @@ void GrpcDoor::AgentStream::Send(v1::HostAnswer answer) {
 }
 
 void GrpcDoor::AgentStream::OnWriteDone(bool ok) {
+  Reaction reaction(this);
   std::lock_guard lock(mutex_);
   out_.pop_front();
   if (ok && !is_over_ && !out_.empty()) StartWrite(&out_.front());
 }
 
 void GrpcDoor::AgentStream::OnDone() {
-  if (!host_.empty()) link_->service().controller().Post(HostClosed{host_, incarnation_}, nullptr);
-  self_.reset();
+  std::shared_ptr<AgentStream> last;  // goes at the very end
+  Reaction reaction(this);
+  HostClosed closed;
+  {
+    std::lock_guard lock(mutex_);
+    last = std::move(self_);
+    closed = {host_, incarnation_};
+  }
+  if (!closed.host.empty()) link_->service().controller().Post(std::move(closed), nullptr);
 }
 
 GrpcDoor::GrpcDoor(Service* service, Options options)
