@@ -20,6 +20,8 @@ BUILD = pathlib.Path(os.environ["FARCALL_BUILD"])
 SANITIZER = ("LD_PRELOAD", "ASAN_OPTIONS")  # what a program without instrumentation needs to load our libraries with it
 FARCALL = BUILD / "bin/farcall"
 SERVE = pathlib.Path(os.environ.get("FARCALL_SERVER_BUILD", BUILD)) / "bin/farcall"
+# Servers and pools hold a sanitizer's runtime: what it takes of memory is no figure of theirs.
+INSTRUMENTED = "FARCALL_SERVER_BUILD" in os.environ or "ASAN_OPTIONS" in os.environ
 REPORT = re.compile(r"WARNING: ThreadSanitizer|ERROR: AddressSanitizer|ERROR: LeakSanitizer|: runtime error: ")
 PROGRAMS = BUILD / "tests/session"
 LIMIT_S = float(os.environ.get("FARCALL_TEST_LIMIT_S", "240"))  # only ends a test that has failed
