@@ -133,9 +133,11 @@ std::vector<std::string> ReadableFiles(const std::string& device_path) {
   for (const auto& folders : {LibraryFolders(), ToolkitFolders()}) {
     files.insert(files.end(), folders.begin(), folders.end());
   }
-  // nvidia/<name> in site-packages, with pip's records beside them.
+  // lib/python3.x/site-packages/nvidia/<name>: pip's records stand beside nvidia, and a search
+  // lists lib.
   for (const fs::path folder : PackageFolders()) {
-    files.push_back(folder.parent_path().parent_path().string());
+    const fs::path site = folder.parent_path().parent_path();
+    files.push_back(site.parent_path().parent_path().string());
   }
   if (device_path.find('/') != std::string::npos) {
     AddParent(device_path, &files);
