@@ -9,7 +9,7 @@
 #include "tests/end_to_end/server/server_process.h"
 
 // Read by ThreadSanitizer alone: a test forks a client, to kill it.
-extern "C" const char* __tsan_default_options() {
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() {
   return "die_after_fork=0";
 }
 
@@ -19,6 +19,8 @@ namespace {
 constexpr uint64_t kMiB = 1u << 20;
 #ifdef __SANITIZE_ADDRESS__
 constexpr size_t kWindow = 1;  // the first lies in the sanitizer's shadow
+#elif defined(__SANITIZE_THREAD__)
+constexpr size_t kWindow = 2;
 #else
 constexpr size_t kWindow = 0;
 #endif
