@@ -14,10 +14,10 @@ import tempfile
 import time
 import unittest
 
-from harness import BUILD, FARCALL, INSTRUMENTED, Client, Server, run, stat_fields, until
+from harness import FARCALL, INSTRUMENTED, SERVER_BUILD, Client, Server, run, stat_fields, until
 from isolation_test import CGROUPS_LACK
 
-HOSTILE = BUILD / "tests/security/hostile/libcuda.so.1"
+HOSTILE = SERVER_BUILD / "tests/security/hostile/libcuda.so.1"
 MIB = 1 << 20
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -19,9 +20,13 @@ import link_proxy  # noqa: E402,F401
 BUILD = pathlib.Path(os.environ["FARCALL_BUILD"])
 SANITIZER = ("LD_PRELOAD", "ASAN_OPTIONS")  # what a program without instrumentation needs to load our libraries with it
 FARCALL = BUILD / "bin/farcall"
-SERVE = pathlib.Path(os.environ.get("FARCALL_SERVER_BUILD", BUILD)) / "bin/farcall"
+SERVER_BUILD = pathlib.Path(os.environ.get("FARCALL_SERVER_BUILD", BUILD))  # whose devices a worker may load
+SERVE = SERVER_BUILD / "bin/farcall"
 # Servers and pools hold a sanitizer's runtime: what it takes of memory is no figure of theirs.
-INSTRUMENTED = "FARCALL_SERVER_BUILD" in os.environ or "ASAN_OPTIONS" in os.environ
+INSTRUMENTED = SERVER_BUILD != BUILD or "ASAN_OPTIONS" in os.environ
+# ThreadSanitizer leaves a server only low addresses. A client with this little room (RLIMIT_AS) takes windows there too, so
+# that both have mapped and shared memory at the same addresses.
+CLIENT_ROOM = 250 << 30 if SERVER_BUILD != BUILD else None
 REPORT = re.compile(r"WARNING: ThreadSanitizer|ERROR: AddressSanitizer|ERROR: LeakSanitizer|: runtime error: ")
 PROGRAMS = BUILD / "tests/session"
 LIMIT_S = float(os.environ.get("FARCALL_TEST_LIMIT_S", "240"))  # only ends a test that has failed
@@ -118,12 +123,16 @@ class Client:
         env.update(environment or {})
         program = str(PROGRAMS / command[0]) if "/" not in str(command[0]) else str(command[0])
         self.process = subprocess.Popen([program, *map(str, command[1:])], env=env, stdin=stdin, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True)
+                                        stderr=subprocess.PIPE, text=True, preexec_fn=self._bound if CLIENT_ROOM else None)
         self.out, self.err = [], []
         self._readers = [threading.Thread(target=self._read, args=pair, daemon=True)
                          for pair in ((self.process.stdout, self.out), (self.process.stderr, self.err))]
         for reader in self._readers:
             reader.start()
+
+    @staticmethod
+    def _bound():
+        resource.setrlimit(resource.RLIMIT_AS, (CLIENT_ROOM, CLIENT_ROOM))
 
     @staticmethod
     def _read(pipe, lines):

@@ -13,10 +13,10 @@ import sys
 import tempfile
 import unittest
 
-from harness import BUILD, FARCALL, HERE, Client, Server, run, until
+from harness import FARCALL, HERE, SERVER_BUILD, Client, Server, run, until
 
 FAKES = HERE / "fakes"
-FAKE_GPU = BUILD / "tests/session/fake_gpu/libcuda.so.1"
+FAKE_GPU = SERVER_BUILD / "tests/session/fake_gpu/libcuda.so.1"
 
 
 def refused(*flags, **environment):

@@ -9,10 +9,10 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import BUILD, FARCALL, Server, Teller, until
+from harness import FARCALL, SERVER_BUILD, Server, Teller, until
 
 MIB = 1 << 20
-FAKE_GPU = BUILD / "tests/session/fake_gpu/libcuda.so.1"
+FAKE_GPU = SERVER_BUILD / "tests/session/fake_gpu/libcuda.so.1"
 OUT_OF_MEMORY = "code 2"
 
 
