@@ -170,11 +170,11 @@ class GrpcDoor::AgentStream final : public grpc::ServerBidiReactor<v1::HostRepor
       std::lock_guard lock(mutex_);
       self_ = shared_from_this();
     }
-    HandOn(this);
     if (IsOf(""))
       StartRead(&report_);
     else
       End(kUnknownHost);
+    HandOn(this);  // no reaction before gRPC has the reactor
   }
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
