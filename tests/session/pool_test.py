@@ -65,6 +65,7 @@ class PoolTest(PoolCase):
         # A claim that nobody uses, and one whose host has gone on without its controller.
         client.process.stdin.close()
         client.wait()
+        until(lambda: pool.claim(claim["id"])["state"] == "idle", what="idle")
         done = subprocess.run([FARCALL, "pool", "set", claim["id"], "--mem", "64MiB", "--share", "0%", "--pool", pool.url], capture_output=True,
                               text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
