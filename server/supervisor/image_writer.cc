@@ -144,11 +144,11 @@ ImageWriter::~ImageWriter() {
 }
 
 bool ImageWriter::FitsLocked(const std::string& tenant, uint64_t session, uint64_t bytes) const {
-  const auto own = by_session_.find(session);
+  const auto own = sessions_.find(session);
   const auto all = tenants_.find(tenant);
   const uint64_t waiting = all == tenants_.end() ? 0 : all->second.bytes;
   return notes_ < bounds_.notes &&
-         (own == by_session_.end() || own->second < bounds_.session_notes) &&
+         (own == sessions_.end() || own->second.notes < bounds_.session_notes) &&
          (bytes == 0 || bytes_ + bytes <= bounds_.bytes) &&
          (bytes == 0 || waiting == 0 || waiting + bytes <= bounds_.tenant_bytes);
 }
@@ -158,11 +158,12 @@ bool ImageWriter::Take(ImageNote note, const std::string& tenant, uint64_t sessi
   const bool is_new = note == ImageNote::kNew;
   const uint64_t bytes = is_new && file != nullptr ? SealedBytes(*file) : 0;
   std::lock_guard lock(mutex_);
-  if (base_.empty() || stopping_ || disbelieved_.count(session) != 0) {
+  const auto own = sessions_.find(session);
+  if (base_.empty() || stopping_ || (own != sessions_.end() && own->second.is_disbelieved)) {
     return false;
   }
   if (is_new && bytes == 0) {
-    disbelieved_.insert(session);
+    DisbelieveLocked(tenant, session);
     return false;
   }
   if (!FitsLocked(tenant, session, bytes)) {
@@ -172,15 +173,51 @@ bool ImageWriter::Take(ImageNote note, const std::string& tenant, uint64_t sessi
   all.tasks.push_back({note, session, hash, is_new ? std::exchange(*file, -1) : -1, bytes});
   all.bytes += bytes;
   bytes_ += bytes;
-  ++by_session_[session];
+  ++sessions_[session].notes;
   ++notes_;
   changed_.notify_all();
   return true;
 }
 
+void ImageWriter::DropNoteLocked(uint64_t session, uint64_t bytes, Tenant* all) {
+  all->bytes -= bytes;
+  bytes_ -= bytes;
+  --notes_;
+  const auto own = sessions_.find(session);
+  if (--own->second.notes == 0 && (!own->second.is_disbelieved || own->second.has_ended)) {
+    sessions_.erase(own);
+  }
+}
+
+void ImageWriter::DisbelieveLocked(const std::string& tenant, uint64_t session) {
+  sessions_[session].is_disbelieved = true;
+  const auto all = tenants_.find(tenant);
+  if (all == tenants_.end()) {
+    return;
+  }
+  std::deque<Task> kept;
+  for (const Task& task : all->second.tasks) {
+    if (task.session != session) {
+      kept.push_back(task);
+      continue;
+    }
+    if (task.file >= 0) close(task.file);
+    DropNoteLocked(session, task.bytes, &all->second);
+  }
+  all->second.tasks = std::move(kept);
+  changed_.notify_all();
+}
+
 void ImageWriter::Forget(uint64_t session) {
   std::lock_guard lock(mutex_);
-  disbelieved_.erase(session);
+  const auto own = sessions_.find(session);
+  if (own == sessions_.end()) {
+    return;
+  }
+  own->second.has_ended = true;
+  if (own->second.notes == 0) {
+    sessions_.erase(own);
+  }
 }
 
 void ImageWriter::Drain() {
@@ -225,17 +262,12 @@ void ImageWriter::RunOne(std::unique_lock<std::mutex>& lock) {
   }
   lock.lock();
   if (!is_so) {
-    disbelieved_.insert(task.session);
+    DisbelieveLocked(last_, task.session);
   }
-  turn->second.bytes -= task.bytes;
+  DropNoteLocked(task.session, task.bytes, &turn->second);
   if (turn->second.tasks.empty()) {
     tenants_.erase(turn);
   }
-  bytes_ -= task.bytes;
-  if (auto own = by_session_.find(task.session); --own->second == 0) {
-    by_session_.erase(own);
-  }
-  --notes_;
   changed_.notify_all();
 }
 

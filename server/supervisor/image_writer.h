@@ -12,7 +12,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 
@@ -47,7 +46,7 @@ class ImageWriter final {
   ImageWriter& operator=(const ImageWriter&) = delete;
 
   // `session`: which worker of the tenant says so. A session that said what is not so is not heard
-  // again. `file` (kNew) is taken, and then -1; else it is the caller's to close.
+  // again, and what waits of it is dropped. `file` (kNew) is taken, and then -1; else it is the caller's to close.
   //   Returns  false: dropped
   //   Thread   any, which does not wait for the disk
   bool Take(ImageNote note, const std::string& tenant, uint64_t session, const Hash256& hash,
@@ -69,7 +68,14 @@ class ImageWriter final {
     std::deque<Task> tasks;
     uint64_t bytes = 0;  // of their files, and of the one under way
   };
+  struct Session {
+    size_t notes = 0;  // that wait, and the one under way
+    bool is_disbelieved = false, has_ended = false;
+  };
   bool FitsLocked(const std::string& tenant, uint64_t session, uint64_t bytes) const;
+  void DisbelieveLocked(const std::string& tenant, uint64_t session);
+  // After a note of it is done or dropped.
+  void DropNoteLocked(uint64_t session, uint64_t bytes, Tenant* all);
   void Run();
   // One task of the next tenant's.
   void RunOne(std::unique_lock<std::mutex>& lock);
@@ -89,8 +95,7 @@ class ImageWriter final {
   std::condition_variable changed_;
   std::map<std::string, Tenant> tenants_;  // those with tasks
   std::string last_;                       // whose turn it was
-  std::map<uint64_t, size_t> by_session_;
-  std::set<uint64_t> disbelieved_;
+  std::map<uint64_t, Session> sessions_;  // those with notes, and those disbelieved that go on
   size_t notes_ = 0;
   uint64_t bytes_ = 0;
   bool busy_ = false, stopping_ = false, gives_up_ = false;

@@ -109,6 +109,23 @@ TEST_F(ImageWriterTest, BytesUnderAnothersHashAreNotKept) {
   EXPECT_EQ(Names("one").size(), 1u);
 }
 
+TEST_F(ImageWriterTest, WhatWaitsOfAnUnbelievedSessionIsDropped) {
+  // The thread waits before its first note until the others are in the queue.
+  std::mutex gate;
+  gate.lock();
+  ImageWriter writer(base_, {}, [&] { std::lock_guard pass(gate); });
+  const Hash256 wrong = Sha256(Bytes(1000, 2));
+  const std::vector<std::byte> image = Bytes(1000, 1), another = Bytes(1000, 3);
+  ASSERT_TRUE(Offer(writer, "one", kSession, wrong, MakeMemoryFile("a", image)));
+  ASSERT_TRUE(Offer(writer, "one", kSession, image));
+  ASSERT_TRUE(Offer(writer, "one", kOther, another));
+  writer.Forget(kSession);
+  gate.unlock();
+  writer.Drain();
+  EXPECT_EQ(Names("one"), std::set{HexOf(Sha256(another))});
+  EXPECT_TRUE(Offer(writer, "one", kSession, image)) << "nothing is kept of who has ended";
+}
+
 TEST_F(ImageWriterTest, FilesThatCanStillChangeOrAreNoMemoryAreRefused) {
   ImageWriter writer(base_);
   const std::vector<std::byte> image = Bytes(1000, 1);
