@@ -46,7 +46,8 @@ class ImageWriter final {
   ImageWriter& operator=(const ImageWriter&) = delete;
 
   // `session`: which worker of the tenant says so. A session that said what is not so is not heard
-  // again, and what waits of it is dropped. `file` (kNew) is taken, and then -1; else it is the caller's to close.
+  // again, and what waits of it is dropped. `file` (kNew) is taken, and then -1; else it is the
+  // caller's to close.
   //   Returns  false: dropped
   //   Thread   any, which does not wait for the disk
   bool Take(ImageNote note, const std::string& tenant, uint64_t session, const Hash256& hash,
@@ -95,7 +96,7 @@ class ImageWriter final {
   std::condition_variable changed_;
   std::map<std::string, Tenant> tenants_;  // those with tasks
   std::string last_;                       // whose turn it was
-  std::map<uint64_t, Session> sessions_;  // those with notes, and those disbelieved that go on
+  std::map<uint64_t, Session> sessions_;   // those with notes, and those disbelieved that go on
   size_t notes_ = 0;
   uint64_t bytes_ = 0;
   bool busy_ = false, stopping_ = false, gives_up_ = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "case.h"
-
 #include <sys/mman.h>
+
+#include "case.h"
 
 namespace conformance {
 

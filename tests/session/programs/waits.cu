@@ -187,7 +187,7 @@ void Copied() {
   for (int i = 0; i < 10; ++i) {
     Add<<<1, 32, 0, stream>>>(device, device, 8);
     CHECK(cudaMemcpyAsync(&word, device, 4, cudaMemcpyDeviceToHost, stream));  // waited for
-    CHECK(cudaStreamSynchronize(stream));                                     // no wait
+    CHECK(cudaStreamSynchronize(stream));                                      // no wait
   }
   CHECK(cudaStreamSynchronize(stream));  // 1
   CHECK(cudaMemcpyAsync(&word, device, 4, cudaMemcpyDeviceToHost, stream));

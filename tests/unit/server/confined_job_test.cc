@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/toolchain/confined_job.h"
-#include "tests/tools/hide_landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +10,8 @@
 
 #include <iterator>
 #include <thread>
+
+#include "tests/tools/hide_landlock.h"
 
 namespace farcall::server {
 namespace {
