@@ -397,7 +397,7 @@ Result<std::vector<std::byte>> MakePacket(HandshakeType type, std::span<const st
 }
 
 HandshakeType TypeOf(std::span<const std::byte> packet) {
-  HandshakeHeader header;
+  HandshakeHeader header{};
   std::memcpy(&header, packet.data(), std::min(packet.size(), sizeof(header)));
   return static_cast<HandshakeType>(header.type);
 }

@@ -4,6 +4,7 @@
 // check the packets that carry them. Prose in docs/wire.md.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <initializer_list>
@@ -182,10 +183,10 @@ Result<size_t> PacketBytes(std::span<const std::byte, sizeof(HandshakeHeader)> h
                            const char* self);
 // A body with its header.   Errors  kInternal (larger than its receiver takes)
 Result<std::vector<std::byte>> MakePacket(HandshakeType type, std::span<const std::byte> body);
-// The type of a whole packet, and its body.
+// The type of a packet, and its body: none if it is shorter than a header.
 HandshakeType TypeOf(std::span<const std::byte> packet);
 inline std::span<const std::byte> BodyOf(std::span<const std::byte> packet) {
-  return packet.subspan(sizeof(HandshakeHeader));
+  return packet.subspan(std::min(packet.size(), sizeof(HandshakeHeader)));
 }
 size_t MaxBodyBytes(HandshakeType type);
 

@@ -104,6 +104,7 @@ CUresult DeviceMemory::GrantNew(int device, uint64_t bytes, uint64_t first, Wind
       PutRange(base, bytes);
     }
     *device_refused = base != 0 && result == CUDA_ERROR_OUT_OF_MEMORY;
+    broker_.use().Returning(device, bytes);
     broker_.Refund(device, bytes);
     broker_.use().Unspent(device, -credit);
     *detail = "device memory: the device refused " + std::to_string(bytes) + " bytes (code " +

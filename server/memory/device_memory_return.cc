@@ -13,6 +13,7 @@ std::map<uint64_t, DeviceMemory::Chunk>::iterator DeviceMemory::RetireChunk(
   const auto& [base, chunk] = *at;
   DropChunk(base, chunk);
   PutRange(base, chunk.bytes);
+  broker_.use().Returning(chunk.device, chunk.bytes);
   if (chunk.shared) {
     broker_.DropShared(chunk.token);
     broker_.use().Charged(chunk.device, -static_cast<int64_t>(chunk.bytes));

@@ -130,6 +130,7 @@ uint64_t DeviceMemory::SplitChunk(uint64_t base, CUcontext context, CUstream str
   }
   chunks_.erase(base);
   chunks_.merge(made);
+  broker_.use().Returning(chunk.device, came_back);
   broker_.Refund(chunk.device, came_back);
   broker_.use().Unspent(chunk.device, -static_cast<int64_t>(came_back));
   return came_back;

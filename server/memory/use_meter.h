@@ -23,6 +23,17 @@ class UseMeter {
   // never counts as used.
   void Unspent(int device, int64_t bytes) { Change(device, 0, bytes); }
 
+  // That much unspent credit is about to be refunded. It is told before the refund, so that nobody
+  // counts it both as free and as unspent; Unspent() follows the refund.
+  void Returning(int device, uint64_t bytes) {
+    if (device < 0 || !tell_) {
+      return;
+    }
+    std::lock_guard lock(mutex_);
+    Use& use = uses_[device];
+    TellLocked(device, &use, use.unspent - static_cast<int64_t>(bytes));
+  }
+
   // `tell` hears how much credit is unspent whenever that has changed by a chunk or more.
   //   Before the first use
   void OnUnspent(std::function<void(int device, uint64_t bytes)> tell) { tell_ = std::move(tell); }
@@ -49,9 +60,15 @@ class UseMeter {
     use.charged += charged;
     use.unspent += unspent;
     use.peak = std::max(use.peak, use.charged - use.unspent);
-    if (tell_ && std::abs(use.unspent - use.told) >= static_cast<int64_t>(kChunkGranularityBytes)) {
-      use.told = use.unspent;
-      tell_(device, static_cast<uint64_t>(std::max<int64_t>(use.unspent, 0)));
+    if (tell_) {
+      TellLocked(device, &use, use.unspent);
+    }
+  }
+
+  void TellLocked(int device, Use* use, int64_t unspent) {
+    if (std::abs(unspent - use->told) >= static_cast<int64_t>(kChunkGranularityBytes)) {
+      use->told = unspent;
+      tell_(device, static_cast<uint64_t>(std::max<int64_t>(unspent, 0)));
     }
   }
 

@@ -44,6 +44,14 @@ std::optional<std::string_view> Field(std::string_view head, std::string_view na
   return std::nullopt;
 }
 
+// A request line that can be read, of HEAD: one that cannot is answered as any other.
+bool IsHead(std::string_view request) {
+  std::string_view line = request.substr(0, request.find("\r\n"));
+  const size_t space = line.rfind(' ');
+  return line.substr(0, 5) == "HEAD " && space > 5 &&
+         (line.substr(space + 1) == "HTTP/1.1" || line.substr(space + 1) == "HTTP/1.0");
+}
+
 // One answer, from its first byte to its last.
 void CheckAnswer(std::string_view answer, bool is_head) {
   constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -94,7 +102,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bool goes_on = true;
   while (goes_on) {
     goes_on = connection.Read({}) == pool::HttpConnection::State::kWhole;
-    const bool is_head = goes_on && connection.request().substr(0, 5) == "HEAD ";
+    const bool is_head = goes_on && IsHead(connection.request());
     goes_on = goes_on && door.Answer(connection);
     const std::string answer = Drain(ends[0]);
     CheckAnswer(answer, is_head);

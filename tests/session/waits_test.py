@@ -51,7 +51,9 @@ class Waits(unittest.TestCase):
     def test_what_others_have_not_spent_counts_as_free(self):
         def free_of(client):
             client.wait_line("free ")
-            return tuple(map(int, re.search(r"free (\d+) of (\d+)", "\n".join(client.out)).groups()))
+            said = re.search(r"free (\d+) of (\d+)", "\n".join(client.out))
+            self.assertIsNotNone(said, (client.out, client.err, client.process.poll()))
+            return tuple(map(int, said.groups()))
         first = Client(self.server.url, "waits", "free", 150, environment=VGPU, stdin=subprocess.PIPE)
         free, total = free_of(first)
         self.assertEqual(total - free, 150 << 20)

@@ -321,6 +321,17 @@ TEST(ExchangeTest, TheSessionsKeyIsOfOneConnection) {
   EXPECT_FALSE(SameBytes(keys[0].bytes(), keys[1].bytes()));
 }
 
+TEST(ExchangeTest, APacketWithoutAWholeHeaderIsRefused) {
+  ServerExchange server(false, "9");
+  for (size_t bytes = 0; bytes <= sizeof(HandshakeHeader); ++bytes) {
+    Packet packet(server.greeting().begin(),
+                  server.greeting().begin() + static_cast<std::ptrdiff_t>(bytes));
+    EXPECT_EQ(ClientExchange::Answer(packet, {}, {}).status().code(), Code::kMalformed) << bytes;
+    EXPECT_EQ(server.Hear(packet).status().code(), Code::kMalformed) << bytes;
+    EXPECT_TRUE(BodyOf(packet).empty());
+  }
+}
+
 TEST(ExchangeTest, AGreetingOrHelloWithoutAUsableShareIsRefused) {
   ServerExchange server(false, "9");
   Packet greeting = server.greeting();

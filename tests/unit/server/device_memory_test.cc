@@ -14,6 +14,9 @@ uint64_t g_mapped_bytes, g_created_bytes, g_largest_chunk, g_device_bytes;
 
 class CountingBroker final : public MemoryBroker {
  public:
+  CountingBroker() {
+    use().OnUnspent([this](int, uint64_t bytes) { told_unspent = bytes; });
+  }
   Status Charge(int, uint64_t bytes) override {
     if (bytes > quota - charged) {
       return {Code::kQuotaExceeded, "over"};
@@ -21,9 +24,12 @@ class CountingBroker final : public MemoryBroker {
     charged += bytes;
     return {};
   }
-  void Refund(int, uint64_t bytes) override { charged -= bytes; }
+  void Refund(int, uint64_t bytes) override {
+    charged -= bytes;
+    EXPECT_LT(told_unspent, charged + kChunkGranularityBytes) << "free and unspent at once";
+  }
   quota::Usage Query(int) override { return {quota, charged}; }
-  uint64_t quota = 512 * kMiB, charged = 0;
+  uint64_t quota = 512 * kMiB, charged = 0, told_unspent = 0;
 };
 
 DriverApi CountingDriver() {
