@@ -229,6 +229,9 @@ class Supervisor {
   // Asks the other sessions of the worker's vGPU for unspent credit; false if there are none.
   bool Recall(const Worker& worker, const control::Charge& charge);
   bool AnswerCharge(Worker& worker, const control::Charge& charge, bool is_last_try);
+  struct WaitingCharge;
+  // Asks once more for what the asker was told is free, and waits as long again.
+  bool RecallsAgain(const Worker& worker, WaitingCharge* waiting);
   void RetryCharges();
   uint64_t UnspentByOthers(const Worker& worker, int device) const;
   static uint64_t UnspentOf(const Worker& worker, int device);
@@ -304,7 +307,9 @@ class Supervisor {
     int control = -1;
     control::Charge charge;
     Clock::time_point until;
+    int recalls = 1;
   };
+  static constexpr int kMaxRecalls = 4;
   std::vector<WaitingCharge> waiting_charges_;  // for what other sessions give back
   struct WaitingChange {
     QuotaTask task;

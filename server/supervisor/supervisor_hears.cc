@@ -268,6 +268,23 @@ bool Supervisor::RecallFrom(const std::string& vgpu, int device, const Worker* b
   return asked;
 }
 
+// A grant may have been on its way to a session when that was asked, and a client on a loaded
+// machine answers late. What the asker's program was told is free should be there.
+bool Supervisor::RecallsAgain(const Worker& worker, WaitingCharge* waiting) {
+  const control::Charge& charge = waiting->charge;
+  if (charge.device == quota::kHostMemory || waiting->recalls >= kMaxRecalls) return false;
+  const quota::Usage usage = ledger_.usage(worker.vgpu, charge.device);
+  const uint64_t unspent = std::min(UnspentByOthers(worker, charge.device), usage.charged_bytes);
+  const uint64_t in_use = usage.charged_bytes - unspent;
+  if (unspent == 0 || in_use > usage.quota_bytes || charge.bytes > usage.quota_bytes - in_use ||
+      !RecallFrom(worker.vgpu, charge.device, &worker)) {
+    return false;
+  }
+  ++waiting->recalls;
+  waiting->until = Clock::now() + kRecallPatience;
+  return true;
+}
+
 void Supervisor::RetryCharges() {
   std::vector<WaitingCharge> waiting = std::exchange(waiting_charges_, {});
   for (WaitingCharge& charge : waiting) {
@@ -276,6 +293,9 @@ void Supervisor::RetryCharges() {
       continue;
     }
     bool is_last_try = Clock::now() >= charge.until;
+    if (is_last_try && RecallsAgain(*worker->second, &charge)) {
+      is_last_try = false;
+    }
     if (!AnswerCharge(*worker->second, charge.charge, is_last_try)) {
       waiting_charges_.push_back(charge);
     }
