@@ -24,6 +24,7 @@
 #include "client-shim/core/devices.h"
 #include "client-shim/core/record_file.h"
 #include "client-shim/core/session.h"
+#include "tests/fuzz/scratch_folder.h"
 #include "tests/fuzz/scripted_channel.h"
 
 namespace {
@@ -37,18 +38,6 @@ void Require(bool is_so, const char* what) {
   if (is_so) return;
   std::fprintf(stderr, "%s\n", what);
   std::abort();
-}
-
-const std::string& Folder() {
-  static const std::string* folder = [] {
-    const bool has_memory = std::filesystem::is_directory("/dev/shm");
-    std::string name = std::string(has_memory ? "/dev/shm" : "/tmp") + "/farcall-fuzz-XXXXXX";
-    Require(mkdtemp(name.data()) != nullptr, "no folder for the caches");
-    auto* made = new std::string(name);
-    std::atexit([] { std::filesystem::remove_all(Folder()); });
-    return made;
-  }();
-  return *folder;
 }
 
 // Two servers with the same device, which is all the more reason to keep them apart.
@@ -143,7 +132,7 @@ class Memory {
 };
 
 void ReadFile(uint8_t which, std::string_view body) {
-  const std::string path = Folder() + "/file";
+  const std::string path = fuzz::ScratchFolder() + "/file";
   if (which & 1) unlink(path.c_str());
   if (which & 2) (void)AppendRecord(path, which, std::as_bytes(std::span(body.substr(0, 64))));
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -163,7 +152,7 @@ extern "C" const char* __asan_default_options() {
 }
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  setenv("FARCALL_CACHE_DIR", Folder().c_str(), 1);
+  setenv("FARCALL_CACHE_DIR", fuzz::ScratchFolder().c_str(), 1);
   setenv("FARCALL_LOG", "off", 1);
   unsetenv("FARCALL_LIBRARY_CACHE");
   return 0;

@@ -9,6 +9,7 @@
 #include "proto/handshake.h"
 #include "proto/hex.h"
 #include "proto/pool.pb.h"
+#include "tests/fuzz/scratch_folder.h"
 
 namespace farcall::fuzz {
 
@@ -21,21 +22,8 @@ constexpr uint64_t kGib = uint64_t{1} << 30;
 constexpr uint64_t kMoreThanAnyGpu = uint64_t{1} << 47;
 constexpr Limits kLimits{};
 
-// A file system in memory, where there is one: each commit is synced.
-const std::string& Folder() {
-  static const std::string* folder = [] {
-    const bool has_memory = std::filesystem::is_directory("/dev/shm");
-    std::string name = std::string(has_memory ? "/dev/shm" : "/tmp") + "/farcall-fuzz-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) Fail("no folder for the store");
-    auto* made = new std::string(name);
-    std::atexit([] { std::filesystem::remove_all(Folder()); });
-    return made;
-  }();
-  return *folder;
-}
-
 std::string StorePath() {
-  return Folder() + "/pool.db";
+  return ScratchFolder() + "/pool.db";
 }
 
 Caller Known(const char* token) {
