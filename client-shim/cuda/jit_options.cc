@@ -53,8 +53,8 @@ Jit ReadOptions(unsigned count, CUjit_option* options, void** values) {
       default:
         if (options[i] < 0 || options[i] >= CU_JIT_NUM_OPTIONS) jit.known = false;
         jit.numbers.emplace_back(options[i], static_cast<uint32_t>(number));
-        jit.key +=
-            "|" + std::to_string(options[i]) + "=" + std::to_string(static_cast<uint32_t>(number));
+        jit.key += '|';
+        jit.key += std::to_string(options[i]) + "=" + std::to_string(static_cast<uint32_t>(number));
     }
   }
   return jit;
@@ -71,6 +71,12 @@ void PutNumbers(Builder& body, const Jit& jit) {
 void GiveLogs(const Jit& jit, std::string_view info, std::string_view error) {
   GiveLog(info, jit.info, jit.info_bytes, jit.info_size);
   GiveLog(error, jit.error, jit.error_bytes, jit.error_size);
+}
+
+void GiveWallTime(const Jit& jit, std::chrono::steady_clock::duration spent) {
+  if (jit.wall_time == nullptr) return;
+  const float ms = std::chrono::duration<float, std::milli>(spent).count();
+  std::memcpy(jit.wall_time, &ms, sizeof(ms));
 }
 
 void NoteJitFailure(CallId call, CUresult status, std::string_view error) {

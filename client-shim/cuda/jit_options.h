@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +33,9 @@ Jit ReadOptions(unsigned count, CUjit_option* options, void** values);
 void PutNumbers(Builder& body, const Jit& jit);
 // Into the application's buffers, cut to their sizes; the sizes written go back where theirs stood.
 void GiveLogs(const Jit& jit, std::string_view info, std::string_view error);
+
+// What the compiler has taken, where CU_JIT_WALL_TIME asks for it.
+void GiveWallTime(const Jit& jit, std::chrono::steady_clock::duration spent);
 
 // Into the log that cuLogs* shows, and to who asked for much.
 void NoteJitFailure(CallId call, CUresult status, std::string_view error);

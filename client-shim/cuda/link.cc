@@ -38,10 +38,7 @@ CUresult Ask(Linking* link, CallId call, std::span<const std::byte> body, Reply*
   std::string_view info = outputs.GetString(), error = outputs.GetString();
   if (outputs.ok()) GiveLogs(link->jit, info, error);
   if (status != CUDA_SUCCESS) NoteJitFailure(call, status, outputs.ok() ? error : "");
-  if (link->jit.wall_time != nullptr) {
-    float ms = std::chrono::duration<float, std::milli>(link->spent).count();
-    std::memcpy(link->jit.wall_time, &ms, sizeof(ms));
-  }
+  GiveWallTime(link->jit, link->spent);
   return status;
 }
 

@@ -3,6 +3,7 @@
 #include "client-shim/cuda/module.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 
@@ -121,7 +122,9 @@ CUresult Load(std::shared_ptr<Image> image, const LoadOptions& options, bool is_
   module->image = std::move(image);
   HandleKind kind = is_library ? HandleKind::kLibrary : HandleKind::kModule;
   module->handle = Handles(kind).New(module);
+  const auto start = std::chrono::steady_clock::now();
   CUresult status = module->handle == 0 ? CUDA_ERROR_OUT_OF_MEMORY : SendLoad(module, jit);
+  GiveWallTime(jit, std::chrono::steady_clock::now() - start);
   if (status != CUDA_SUCCESS) {
     Handles(kind).Free(module->handle);
     delete module;

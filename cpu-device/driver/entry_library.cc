@@ -18,6 +18,7 @@ CUresult Load(CUlibrary* out, const void* code, unsigned count, CUjit_option* op
   if (out == nullptr || code == nullptr) return CUDA_ERROR_INVALID_VALUE;
   JitOptions jit;
   if (!jit.Read(count, options, values)) return CUDA_ERROR_INVALID_VALUE;
+  const JitClock clock(jit);
   std::string ptx;
   if (const CUresult result = CodeOf(code, &ptx, jit)) return result;
   auto library = std::make_shared<Library>(std::move(ptx));

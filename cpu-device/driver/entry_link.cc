@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The linker: puts pieces of PTX together, as the image that cuModuleLoadData then takes.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,23 @@ struct Link {
   bool machine_code = false;  // one of them is
   std::string ptx;            // of all, once complete
   JitOptions jit;
+  std::chrono::steady_clock::duration spent{};
+};
+
+// What a call adds to the time of its link.
+class LinkClock {
+ public:
+  explicit LinkClock(Link& link) : link_(link) {}
+  ~LinkClock() {
+    link_.spent += std::chrono::steady_clock::now() - start_;
+    link_.jit.ReportTime(link_.spent);
+  }
+  LinkClock(const LinkClock&) = delete;
+  LinkClock& operator=(const LinkClock&) = delete;
+
+ private:
+  Link& link_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 Registry<Link>& Links() {
@@ -45,6 +63,7 @@ CUresult Add(CUlinkState state, CUjitInputType type, const void* data, size_t si
   if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (data == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(link->mutex);
+  const LinkClock clock(*link);
   std::string ptx;
   const cuda_abi::Bytes input(static_cast<const uint8_t*>(data), size);
   // What NVRTC hands out for a cubin beside this device is PTX (cpu-device/compilers).
@@ -52,6 +71,7 @@ CUresult Add(CUlinkState state, CUjitInputType type, const void* data, size_t si
       type == CU_JIT_INPUT_CUBIN && cuda_abi::ClassifyImage(input) == cuda_abi::ImageForm::kPtx;
   if (type == CU_JIT_INPUT_PTX || is_text) {
     ptx.assign(static_cast<const char*>(data), strnlen(static_cast<const char*>(data), size));
+    if (const CUresult result = CheckText(ptx, link->jit)) return result;
   } else if (type == CU_JIT_INPUT_FATBINARY) {
     if (const CUresult result = CodeOf(data, &ptx, link->jit)) return result;
   } else if (type == CU_JIT_INPUT_OBJECT || type == CU_JIT_INPUT_LIBRARY) {
@@ -118,6 +138,7 @@ CUresult cuLinkComplete(CUlinkState state, void** image, size_t* bytes) {
   if (link == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(link->mutex);
+  const LinkClock clock(*link);
   if (link->inputs.empty()) return CUDA_ERROR_INVALID_VALUE;
   if (link->ptx.empty()) link->ptx = LinkText(link->inputs);
   *image = link->ptx.data();

@@ -13,6 +13,7 @@
 #include "cpu-device/driver/kind.h"
 #include "cpu-device/driver/log.h"
 #include "cpu-device/driver/module.h"
+#include "cpu-device/ptx/module.h"
 
 namespace farcall::cpu_device {
 
@@ -31,13 +32,28 @@ CUresult CodeOf(const void* image, std::string* code, const JitOptions& jit) {
   if (result != CUDA_SUCCESS) {
     Log(LogLevel::kError, "kernel image: %s", error.c_str());
     jit.ReportError(error);
+    return result;
   }
-  return result;
+  // Containers stay lazy: NVIDIA's libraries hold thousands of kernels and use a few.
+  return cuda_abi::ViewTrustedImage(image).form == cuda_abi::ImageForm::kPtx ? CheckText(*code, jit)
+                                                                             : CUDA_SUCCESS;
+}
+
+CUresult CheckText(const std::string& ptx, const JitOptions& jit) {
+  if (!kDeviceKind.executes) return CUDA_SUCCESS;
+  ptx::Module module;
+  ptx::ParseResult parsed = ptx::Parse(ptx, &module);
+  if (parsed.ok()) parsed = module.EnsureAll();
+  if (parsed.ok()) return CUDA_SUCCESS;
+  Log(LogLevel::kError, "PTX: %s", parsed.message.c_str());
+  jit.ReportError(parsed.message);
+  return CUDA_ERROR_INVALID_PTX;
 }
 
 namespace {
 
 CUresult LoadImage(CUmodule* out, const void* image, const JitOptions& jit) {
+  const JitClock clock(jit);
   std::shared_ptr<Context> context;
   if (const CUresult result = CurrentContext(&context)) return result;
   if (out == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;

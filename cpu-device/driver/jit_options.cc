@@ -34,6 +34,9 @@ bool JitOptions::Read(unsigned count, const CUjit_option* options, void** values
       case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
         info_size = &values[i];
         break;
+      case CU_JIT_WALL_TIME:
+        wall_time_ = &values[i];
+        break;
       default:
         break;
     }
@@ -56,6 +59,12 @@ void JitOptions::ReportError(const std::string& message) const {
   memcpy(error_log_, message.data(), length);
   error_log_[length] = '\0';
   if (error_log_size_ != nullptr) SetNumber(error_log_size_, length + 1);
+}
+
+void JitOptions::ReportTime(std::chrono::steady_clock::duration spent) const {
+  if (wall_time_ == nullptr) return;
+  const float ms = std::chrono::duration<float, std::milli>(spent).count();
+  memcpy(wall_time_, &ms, sizeof(ms));
 }
 
 }  // namespace farcall::cpu_device

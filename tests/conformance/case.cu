@@ -189,6 +189,30 @@ void CheckReturn(Returns returns, cudaStream_t stream,
   if (at_end && !at_end(at)) throw Failure{"at the end, the memory is not as stated"};
 }
 
+const char kRightBody[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry k() {\n.reg .u32 %a;\nmov.u32 %a, 1;\nret;\n}\n";
+const char kWrongBody[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry k() {\n.reg .u32 %a;\nmov.u32 %never_declared, 1;\nret;\n}\n";
+const char kWrongInstruction[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry k() { there.is.none; ret; }\n";
+
+Jit::Jit()
+    : info{},
+      error{},
+      options{CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER,
+              CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_WALL_TIME},
+      values{info, reinterpret_cast<void*>(sizeof(info)), error,
+             reinterpret_cast<void*>(sizeof(error)), nullptr} {}
+
+float Jit::milliseconds() const {
+  float ms = 0;
+  std::memcpy(&ms, &values[4], sizeof(ms));
+  return ms;
+}
+
 void LaunchIncrement(unsigned char* memory, size_t bytes, cudaStream_t stream) {
   Increment<<<1, 128, 0, stream>>>(memory, bytes);
   NEEDS(cudaGetLastError());

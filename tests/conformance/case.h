@@ -128,6 +128,20 @@ void CheckReturn(Returns returns, cudaStream_t stream,
 // Adds 1 to each byte; one block.
 void LaunchIncrement(unsigned char* memory, size_t bytes, cudaStream_t stream);
 
+// PTX whose declarations are right: a module whose kernel is too, one that names an undeclared
+// register on line 6, and one with an unknown instruction on line 4.
+extern const char kRightBody[], kWrongBody[], kWrongInstruction[];
+// Options of a load: both logs and the time.
+struct Jit {
+  static constexpr unsigned kCount = 5;
+  Jit();
+  size_t error_bytes() const { return reinterpret_cast<size_t>(values[3]); }
+  float milliseconds() const;
+  char info[256], error[256];
+  CUjit_option options[kCount];
+  void* values[kCount];
+};
+
 // Driver calls answer in their own code.
 inline cudaError_t AsRuntime(CUresult result) {
   return static_cast<cudaError_t>(result);

@@ -138,6 +138,33 @@ TEST_F(ModuleTest, BrokenImagesAreNamedErrors) {
   EXPECT_EQ(CU(cuModuleLoadData)(&module, elf), CUDA_ERROR_NO_BINARY_FOR_GPU);
 }
 
+constexpr char kWrongBody[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry good() { ret; }\n.visible .entry bad() { mov.u32 %none, 1; }\n";
+
+TEST_F(ModuleTest, AWrongBodyOfTextFailsItsLoad) {
+  char log[512] = {};
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+                            CU_JIT_WALL_TIME};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof(log)), nullptr};
+  CUmodule module = nullptr;
+  EXPECT_EQ(CU(cuModuleLoadDataEx)(&module, kWrongBody, 3, options, values),
+            CUDA_ERROR_INVALID_PTX);
+  EXPECT_NE(std::string(log).find("line 5"), std::string::npos) << log;
+  float ms = 0;
+  memcpy(&ms, &values[2], sizeof(ms));
+  EXPECT_GT(ms, 0);
+  CUlibrary library = nullptr;
+  EXPECT_EQ(CU(cuLibraryLoadData)(&library, kWrongBody, nullptr, nullptr, 0, nullptr, nullptr, 0),
+            CUDA_ERROR_INVALID_PTX);
+  CUlinkState link = nullptr;
+  ASSERT_OK(CU(cuLinkCreate_v2)(0, nullptr, nullptr, &link));
+  EXPECT_EQ(CU(cuLinkAddData_v2)(link, CU_JIT_INPUT_PTX, const_cast<char*>(kWrongBody),
+                                 sizeof(kWrongBody), "a", 0, nullptr, nullptr),
+            CUDA_ERROR_INVALID_PTX);
+  EXPECT_OK(CU(cuLinkDestroy)(link));
+}
+
 TEST_F(ModuleTest, UnloadingGivesTheGlobalsBack) {
   const size_t before = FreeBytes();
   CUmodule second = nullptr;
@@ -346,8 +373,8 @@ AGAIN:
   for (uint32_t value : got) EXPECT_EQ(value, 3 * kBlocks * kThreads);
 }
 
-// An archive as nvcc's tools make them: a table, then an object whose section of images holds PTX.
-std::string ArchiveOf(const std::string& ptx) {
+// A fatbin container of `ptx`.
+std::string ContainerOf(const std::string& ptx) {
   std::string payload = ptx + std::string(8 - ptx.size() % 8, '\0');
   std::string entry(64, '\0'), container(16, '\0');
   const auto put = [](std::string* text, size_t at, uint64_t value, size_t bytes) {
@@ -364,7 +391,27 @@ std::string ArchiveOf(const std::string& ptx) {
   put(&container, 4, 1, 2);
   put(&container, 6, 16, 2);
   put(&container, 8, entry.size() + payload.size(), 8);
-  const std::string images = container + entry + payload, names("\0__nv_relfatbin\0.names\0", 23);
+  return container + entry + payload;
+}
+
+// Libraries hold thousands of kernels: what a container holds is read when it is asked for.
+TEST_F(ModuleTest, AWrongBodyInAContainerFailsWhereItIsUsed) {
+  const std::string image = ContainerOf(kWrongBody);
+  CUmodule module = nullptr;
+  ASSERT_OK(CU(cuModuleLoadData)(&module, image.data()));
+  CUfunction function = nullptr;
+  ASSERT_OK(CU(cuModuleGetFunction)(&function, module, "good"));
+  EXPECT_OK(CU(cuFuncLoad)(function));
+  ASSERT_OK(CU(cuModuleGetFunction)(&function, module, "bad"));
+  EXPECT_EQ(CU(cuFuncLoad)(function), CUDA_ERROR_INVALID_PTX);
+}
+
+// An archive as nvcc's tools make them: a table, then an object whose section of images holds PTX.
+std::string ArchiveOf(const std::string& ptx) {
+  const auto put = [](std::string* text, size_t at, uint64_t value, size_t bytes) {
+    memcpy(text->data() + at, &value, bytes);
+  };
+  const std::string images = ContainerOf(ptx), names("\0__nv_relfatbin\0.names\0", 23);
   // Header, images, names, then the sections' table: none, images, names.
   std::string elf(64, '\0'), table(3 * 64, '\0');
   memcpy(elf.data(),
