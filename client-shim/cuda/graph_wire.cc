@@ -79,8 +79,7 @@ CUresult MakeSide(const CUDA_MEMCPY3D& copy, Side side, bool to_host, GraphWork*
       side.type != CU_MEMORYTYPE_UNIFIED)
     return CUDA_ERROR_INVALID_VALUE;
   uint64_t base = side.type == CU_MEMORYTYPE_HOST ? Wire(side.host) : side.device;
-  bool on_device = side.type == CU_MEMORYTYPE_DEVICE ||
-                   (side.type == CU_MEMORYTYPE_UNIFIED && IsDevicePointer(base));
+  bool on_device = SideOnDevice(side.type, base);
   HostCopy box;
   box.to_host = to_host;
   box.width = copy.WidthInBytes;

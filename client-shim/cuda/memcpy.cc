@@ -44,6 +44,17 @@ CUresult Copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream, b
   return CopyOnHost(host_dst, host_src, bytes, stream);
 }
 
+// A copy whose call says which side is the device's, but whose addresses say otherwise. The one
+// that is named as the device's has to be CUDA's: page-locked memory is, ordinary memory is not.
+bool GoesByAddress(CUdeviceptr device, const void* host) {
+  return IsDeviceAlone(host) || IsPinned(reinterpret_cast<const void*>(device), 1);
+}
+
+bool IsKnown(CUdeviceptr address) {
+  Allocation found;
+  return Memory().Find(address, &found);
+}
+
 }  // namespace
 
 CUresult Call_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
@@ -61,9 +72,11 @@ CUresult Call_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, 
 
 CUresult Call_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,
                               CUstream default_stream) {
-  if (IsDeviceAlone(srcHost))
+  if (GoesByAddress(dstDevice, srcHost)) {
+    if (ByteCount != 0 && !IsKnown(dstDevice)) return CUDA_ERROR_INVALID_VALUE;
     return Call_cuMemcpy(dstDevice, reinterpret_cast<CUdeviceptr>(srcHost), ByteCount,
                          default_stream);
+  }
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(default_stream, false, &status);
   if (status != CUDA_SUCCESS) return status;
@@ -76,9 +89,11 @@ CUresult Call_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void* srcHost, size_t
 
 CUresult Call_cuMemcpyDtoH_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                               CUstream default_stream) {
-  if (IsDeviceAlone(dstHost))
+  if (GoesByAddress(srcDevice, dstHost)) {
+    if (ByteCount != 0 && !IsKnown(srcDevice)) return CUDA_ERROR_INVALID_VALUE;
     return Call_cuMemcpy(reinterpret_cast<CUdeviceptr>(dstHost), srcDevice, ByteCount,
                          default_stream);
+  }
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(default_stream, false, &status);
   if (status != CUDA_SUCCESS) return status;
@@ -101,9 +116,11 @@ CUresult Call_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size
 
 CUresult Call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, size_t ByteCount,
                                    CUstream hStream) {
-  if (IsDeviceAlone(srcHost))
+  if (GoesByAddress(dstDevice, srcHost)) {
+    if (ByteCount != 0 && !IsKnown(dstDevice)) return CUDA_ERROR_INVALID_VALUE;
     return Call_cuMemcpyAsync(dstDevice, reinterpret_cast<CUdeviceptr>(srcHost), ByteCount,
                               hStream);
+  }
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
@@ -116,9 +133,11 @@ CUresult Call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void* srcHost, s
 
 CUresult Call_cuMemcpyDtoHAsync_v2(void* dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                                    CUstream hStream) {
-  if (IsDeviceAlone(dstHost))
+  if (GoesByAddress(srcDevice, dstHost)) {
+    if (ByteCount != 0 && !IsKnown(srcDevice)) return CUDA_ERROR_INVALID_VALUE;
     return Call_cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(dstHost), srcDevice, ByteCount,
                               hStream);
+  }
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;

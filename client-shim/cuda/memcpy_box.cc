@@ -58,8 +58,7 @@ CUresult MakeSide(CUmemorytype type, const void* host, CUdeviceptr device, CUarr
   if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED)
     return CUDA_ERROR_INVALID_VALUE;
   uint64_t base = type == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(host) : device;
-  bool on_device =
-      type == CU_MEMORYTYPE_DEVICE || (type == CU_MEMORYTYPE_UNIFIED && IsDevicePointer(base));
+  bool on_device = SideOnDevice(type, base);
   side->type = on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
   side->pitch = pitch == 0 ? box.width + x : pitch;
   side->height = height == 0 ? box.height + y : height;

@@ -84,4 +84,13 @@ inline bool IsDeviceAlone(const void* pointer) {
          found.kind == MemoryKind::kDevice;
 }
 
+// Whether one side of a copy is the device's. As CUDA has it with unified addresses, the address
+// decides and not what the call says of it: device memory may be named as the host's, and
+// page-locked memory that has no place on the device as the device's.
+inline bool SideOnDevice(CUmemorytype type, CUdeviceptr address) {
+  const auto* pointer = reinterpret_cast<const void*>(address);
+  if (type == CU_MEMORYTYPE_HOST) return IsDeviceAlone(pointer);
+  return type == CU_MEMORYTYPE_UNIFIED ? IsDevicePointer(address) : !IsPinned(pointer, 1);
+}
+
 }  // namespace farcall::client
