@@ -52,7 +52,7 @@ struct LinkOptions {
   size_t max_tail_bytes =
       64u << 20;  // unacknowledged frames kept; SendFrame blocks (client) beyond
   size_t max_chunk_tail_bytes = 64u << 20;
-  uint32_t spin_us = 50;  // of Pump, before it blocks; 0 on one CPU
+  uint32_t spin_us = 50;  // the most that Pump spins before it blocks (spin.h); 0: not at all
   bool checksum = true;
 };
 
@@ -141,7 +141,7 @@ class Link {
   virtual Status WaitChunks(uint64_t seq, Clock::time_point deadline) = 0;
 
   // Reads the log once: delivers whole frames through the observer, drains queued output, sends a
-  // heartbeat if one is due. Spins spin_us, then blocks until something arrives, `wake_fd` is
+  // heartbeat if one is due. Spins up to spin_us, then blocks until something arrives, `wake_fd` is
   // readable or the deadline. One thread at a time.
   //   Errors  kTimeout (nothing came), kDisconnected / kMalformed (closed for good)
   virtual Status Pump(Clock::time_point deadline, int wake_fd = -1) = 0;

@@ -64,7 +64,6 @@ void Session::Start(std::unique_ptr<Channel> channel, Link::Reconnect reconnect)
   options.lanes = welcome_.lanes;
   options.grace_ms = welcome_.grace_ms;
   options.heartbeat_ms = welcome_.heartbeat_ms;
-  options.spin_us = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 50 : 0;
   link_ = Link::Create(*this, options, std::move(reconnect));
   link_->AttachLog(std::move(channel), 0, 0);
   frames_ahead_ = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? kFramesAhead : 0;

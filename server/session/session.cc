@@ -236,15 +236,12 @@ void Session::SpinForCompletions() {
   if (completion_.idle()) {
     return;
   }
-  if (spin_.Pays()) {
-    auto end = Clock::now() + microseconds(options_.spin_us);
-    do {
-      completion_.Poll(false);
-      if (completion_.idle()) {
-        return spin_.Note(true);
-      }
-    } while (Clock::now() < end);
-    spin_.Note(false);
+  bool all_reached = Spin(spin_, [this] {
+    completion_.Poll(false);
+    return completion_.idle();
+  });
+  if (all_reached) {
+    return;
   }
   if (std::exchange(kicked_order_, completion_.last_order()) != completion_.last_order()) {
     completion_.Kick();

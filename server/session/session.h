@@ -33,8 +33,8 @@
 #include "server/session/outbox.h"
 #include "server/session/serve.h"
 #include "server/session/side_queue.h"
-#include "server/session/spin_worth.h"
 #include "transport/link.h"
+#include "transport/spin.h"
 
 namespace farcall::server {
 
@@ -334,7 +334,7 @@ class Session final : public LinkObserver, private SwapGround {
   Status stop_request_;
   std::atomic<bool> stop_requested_{false};
 
-  SpinWorth spin_;
+  SpinPolicy spin_{std::chrono::microseconds(options_.spin_us)};  // of SpinForCompletions
   // A slow library call whose work the gate has admitted: no other is, until it has ended.
   struct SlowWork {
     int device = 0;

@@ -133,7 +133,6 @@ class Worker {
     options.grace_ms = welcome.grace_ms;
     options.heartbeat_ms = welcome.heartbeat_ms;
     options.lanes = welcome.lanes;
-    options.spin_us = std::thread::hardware_concurrency() > 1 ? 50 : 0;
     options.first_credit_bytes = setup_.first_credit_bytes;
     options.image_folder = images_;
     options.image_keeper = &control_;

@@ -19,6 +19,7 @@
 #include "transport/link.h"
 #include "transport/link/frame_pool.h"
 #include "transport/link/ring.h"
+#include "transport/spin.h"
 #include "transport/sync.h"
 
 namespace farcall {
@@ -229,6 +230,7 @@ class LinkCore {
   size_t received_bytes_ = 0;
   uint64_t bytes_since_ack_ = 0, ack_stamp_seen_ = 0;
   uint64_t peer_chunks_sent_ = 0;
+  SpinPolicy answer_spin_, idle_spin_;  // of Pump without and with a `wake_fd`
 
   std::mutex pool_mutex_;
   FramePool frames_;

@@ -103,18 +103,19 @@ bool LinkCore::WaitAttached(Clock::time_point deadline, int wake_fd) {
 Result<size_t> LinkCore::ReceiveSpinning(Clock::time_point deadline, int wake_fd) {
   std::span<std::byte> room(received_.get() + received_bytes_, kReceiveBytes - received_bytes_);
   Result<size_t> got = reader_->TryReceive(room);
-  if (!got.ok() || *got != 0 || options_.spin_us == 0) {
+  if (!got.ok() || *got != 0 || deadline <= Clock::now()) {
     return got;
   }
-  Clock::time_point stop =
-      std::min(deadline, Clock::now() + std::chrono::microseconds(options_.spin_us));
-  for (uint32_t turn = 1; got.ok() && *got == 0 && Clock::now() < stop; ++turn) {
+  uint32_t turn = 0;
+  // A caller that waits for its answer, or a thread that takes what comes, if it comes.
+  Spin(wake_fd < 0 ? answer_spin_ : idle_spin_, [&] {
     pollfd wake{wake_fd, POLLIN, 0};
-    if (wake_fd >= 0 && turn % 4 == 0 && poll(&wake, 1, 0) > 0) {
-      break;
+    if (wake_fd >= 0 && ++turn % 4 == 0 && poll(&wake, 1, 0) > 0) {
+      return true;
     }
     got = reader_->TryReceive(room);
-  }
+    return !got.ok() || *got != 0;
+  });
   return got;
 }
 
