@@ -91,16 +91,12 @@ Settings ExamineClient(const std::string& endpoint, Findings& findings) {
 void ExamineServer(const Target& target, Findings& findings) {
   Result<std::unique_ptr<Channel>> channel =
       Dial(target.endpoint, Clock::now() + std::chrono::seconds(5));
-  if (!findings.Say(channel.ok(), channel.ok() ? "reachable" : channel.status().message(),
-                    "is `farcall serve` running there, and does a firewall let the port through?"))
-    return;
+  // What to do stands in the message, as its cause does.
+  if (!findings.Say(channel.ok(), channel.ok() ? "reachable" : channel.status().message())) return;
   Result<Welcome> welcome = Ask(**channel, target);
-  if (!findings.Say(welcome.ok(),
-                    welcome.ok() ? "server " + welcome->server_version + " on " +
-                                       welcome->server_host + " welcomes us"
-                                 : welcome.status().message(),
-                    "check FARCALL_TOKEN or FARCALL_TOKEN_FILE, and that both sides are of the "
-                    "same release"))
+  if (!findings.Say(welcome.ok(), welcome.ok() ? "server " + welcome->server_version + " on " +
+                                                     welcome->server_host + " welcomes us"
+                                               : welcome.status().message()))
     return;
   findings.Say(!welcome->devices.empty(),
                std::to_string(welcome->devices.size()) + " " + welcome->device_kind + " device(s)",

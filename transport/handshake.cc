@@ -65,6 +65,11 @@ Result<Answer> Converse(Channel& channel, Hello hello, const ClientCredentials& 
                         HandshakeType wanted, Clock::time_point deadline) {
   Result<std::vector<std::byte>> packet = Read(
       channel, {HandshakeType::kGreeting, HandshakeType::kRefuse}, "server", "client", deadline);
+  const Code failed = packet.ok() ? Code::kOk : packet.status().code();
+  if (failed == Code::kDisconnected || failed == Code::kTimeout) {
+    return Status(failed, channel.PeerName() + ": no greeting (" + packet.status().message() +
+                              "); does a Farcall server listen on this port?");
+  }
   if (!packet.ok()) {
     return packet.status();
   }

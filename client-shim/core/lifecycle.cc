@@ -30,14 +30,11 @@ Clock::time_point g_retry_after;
 
 constexpr auto kRetryPause = std::chrono::seconds(1);
 
-// One line: where, why and what to do. The transport's own lines say some of it already.
+// One line: where and why. What to do stands in the message of whoever knows the cause.
 CUresult FailConnect(const std::string& endpoint, const Status& why) {
-  bool absent = why.code() == Code::kUnavailable || why.code() == Code::kTimeout ||
-                why.code() == Code::kDisconnected;
   bool names_endpoint = why.message().find(endpoint) != std::string::npos;
-  bool has_remedy = why.message().find("farcall serve") != std::string::npos;
-  Log(LogLevel::kError, "cannot connect%s: %s%s", names_endpoint ? "" : (" to " + endpoint).c_str(),
-      why.message().c_str(), absent && !has_remedy ? "; is `farcall serve` running there?" : "");
+  Log(LogLevel::kError, "cannot connect%s: %s", names_endpoint ? "" : (" to " + endpoint).c_str(),
+      why.message().c_str());
   return MapConnectError(why.code());
 }
 

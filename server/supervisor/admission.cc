@@ -183,7 +183,10 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client
 
 Status Supervisor::CheckRoom(const std::string& counted) const {
   if (draining_) {
-    return {Code::kUnavailable, "the server is draining: it takes no new sessions"};
+    return {Code::kUnavailable,
+            "the server is draining and takes no new sessions; connect to another server, or wait "
+            "until "
+            "this one has been started again"};
   }
   if (workers_.size() >= options_.max_sessions) {
     return {Code::kUnavailable, "the server is full: " + std::to_string(workers_.size()) +
@@ -460,6 +463,16 @@ Supervisor::Worker* Supervisor::Find(const SessionId& session) {
   return nullptr;
 }
 
+// What a client hears that comes back for a session that has ended. Its cause is for whoever shows
+// the session's key.
+Status Supervisor::WhyOver(const HeardHello& heard) {
+  const EndedSessions::Ended* ended = ended_.Find(heard.hello().session, Clock::now());
+  const bool is_its_client = ended != nullptr && heard.AcceptSession(ended->key).has_value();
+  return {Code::kRefused,
+          is_its_client ? "the session has ended: " + ended->cause + "; start the program again"
+                        : "the session has ended; start the program again"};
+}
+
 void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const HeardHello& heard) {
   const Hello& hello = heard.hello();
   Status passed;
@@ -469,7 +482,7 @@ void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const HeardHello& 
     std::optional<ExchangeKeys> keys;
     if (worker != nullptr) keys = heard.AcceptSession(worker->key);
     if (worker == nullptr) {
-      passed = {Code::kRefused, "the session is over: the server no longer has it"};
+      passed = WhyOver(heard);
     } else if (!keys) {
       passed = {Code::kRefused, "the session key is wrong"};
     } else {

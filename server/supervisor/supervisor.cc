@@ -269,6 +269,7 @@ void Supervisor::Bury(int control) {
   fields["seconds"] = seconds;
   fields["cause"] = cause;
   audit_.Note("session_ended", std::move(fields));
+  ended_.Note(worker.session, worker.key, std::move(cause), Clock::now());
   leases_.Leave(control, SteadyNow());
   net_.Leave(control);
   if (swap_ != nullptr) {

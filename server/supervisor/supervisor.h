@@ -26,6 +26,7 @@
 #include "server/supervisor/audit.h"
 #include "server/supervisor/closer.h"
 #include "server/supervisor/control_desk.h"
+#include "server/supervisor/ended_sessions.h"
 #include "server/supervisor/event_rate.h"
 #include "server/supervisor/fair_mutex.h"
 #include "server/supervisor/image_writer.h"
@@ -119,6 +120,7 @@ class Supervisor {
   };
   void AdmitNew(std::unique_ptr<Channel> channel, const Client& client);
   void AdmitAgain(std::unique_ptr<Channel> channel, const HeardHello& heard);
+  Status WhyOver(const HeardHello& heard);
   // Says no to a client, and writes it down unless too many were refused just now.
   void Refuse(Channel& channel, const Status& why);
   uint64_t QuotaFor(const Hello& hello, int device) const;
@@ -337,6 +339,7 @@ class Supervisor {
   PoolDesk pool_;
   Audit audit_;
   NoteLimit refusals_;
+  EndedSessions ended_;
   std::unique_ptr<MpsDesk> mps_;  // last: its thread uses the above
 };
 

@@ -76,6 +76,7 @@ class Faults(unittest.TestCase):
             for worker in server.workers():
                 os.kill(worker, signal.SIGKILL)
             self.fails_once(client)
+            self.assertIn("the session has ended: the worker crashed: Killed; start the program again", "\n".join(client.err))
             self.assertEqual(run(server.url, "steps", 3).process.returncode, 0)
 
     def test_a_killed_server_is_one_clear_error(self):
