@@ -167,11 +167,11 @@ int Bench(const BenchFlags& flags) {
 
 void AddBenchCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<BenchFlags>();
-  CLI::App* command = app.add_subcommand("bench", "Measures raw limits and ours beside them");
+  CLI::App* command = app.add_subcommand("bench", "Measures calls and copies beside raw TCP");
   command->add_option("--endpoint", flags->endpoint,
-                      "the server (default: FARCALL_ENDPOINT, else a private one)");
-  command->add_option("--device", flags->device, "of a private server: auto, cuda or cpu");
-  command->add_flag("--json", flags->json, "for machines");
+                      "the server (default: FARCALL_ENDPOINT, else a private server)");
+  command->add_option("--device", flags->device, "device of a private server: auto, cuda or cpu");
+  command->add_flag("--json", flags->json, "print the figures as JSON");
   command->add_flag("--only-start", flags->only_start)
       ->group("");  // how a start is measured: in a process of its own
   command->footer("Raw figures are of this host's loopback.\nExample: farcall bench --device cpu");

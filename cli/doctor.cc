@@ -193,24 +193,27 @@ int Devices(const DevicesFlags& flags) {
 
 void AddDoctorCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<DoctorFlags>();
-  CLI::App* doctor = app.add_subcommand(
-      "doctor", "Checks what stands between a program and its remote device; runs CMD if given");
-  doctor->add_option("--endpoint", flags->question.endpoint, "the server");
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "Checks settings, connection and server, and what CMD loads");
+  doctor->add_option("--endpoint", flags->question.endpoint,
+                     "the server (default: FARCALL_ENDPOINT, then config.toml)");
   doctor->add_option("--device", flags->question.device,
-                     "of a private server for CMD: auto, cuda, cpu or dry");
-  doctor->add_option("--seconds", flags->question.seconds, "CMD is ended after so many")
+                     "device of a private server for CMD: auto, cuda, cpu or dry");
+  doctor->add_option("--seconds", flags->question.seconds, "seconds after which CMD is stopped")
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
   doctor->add_flag(
       "--thin", flags->question.thin,
-      "CMD as `farcall run --thin` starts it: none of NVIDIA's libraries should be mapped");
-  doctor->add_flag("--no-audit", flags->question.no_audit,
-                   "with --thin: LD_LIBRARY_PATH alone, to see what hides ours");
-  doctor->add_flag("--audit", flags->question.audit,
-                   "without --thin: CMD as `farcall run` starts it, past run paths and paths of "
-                   "its own, which would hide ours");
-  doctor->add_flag("--json", flags->json, "for machines");
-  doctor->add_option("command", flags->question.command, "a program and its arguments");
+      "start CMD as `farcall run --thin` does, and check that no library of NVIDIA's is loaded");
+  doctor->add_flag(
+      "--no-audit", flags->question.no_audit,
+      "with --thin: set LD_LIBRARY_PATH only, to see what is found before Farcall's libraries");
+  doctor->add_flag(
+      "--audit", flags->question.audit,
+      "without --thin: start CMD as `farcall run` does, with Farcall's libraries before RPATHs");
+  doctor->add_flag("--json", flags->json, "print the findings as JSON");
+  doctor->add_option("command", flags->question.command,
+                     "a program to run and examine, with its arguments");
   doctor->positionals_at_end();
   doctor->footer(
       "Example: farcall doctor --audit --endpoint tcp://gpu-host:7717 -- python -c 'import torch; "
@@ -218,10 +221,11 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
   doctor->callback([flags, &exit_code] { exit_code = Doctor(*flags); });
   auto list = std::make_shared<DevicesFlags>();
   CLI::App* devices = app.add_subcommand("devices", "Lists the devices behind an endpoint");
-  devices->add_option("--endpoint", list->endpoint, "the server");
+  devices->add_option("--endpoint", list->endpoint,
+                      "the server (default: FARCALL_ENDPOINT, then config.toml)");
   devices->add_flag("--libraries", list->libraries,
-                    "CUDA's libraries that it has for thin mode as well; it loads each to see");
-  devices->add_flag("--json", list->json, "for machines");
+                    "also list the CUDA libraries that the server has for thin mode");
+  devices->add_flag("--json", list->json, "print the findings as JSON");
   devices->footer("Example: farcall devices --endpoint tcp://gpu-host:7717");
   devices->callback([list, &exit_code] { exit_code = Devices(*list); });
 }

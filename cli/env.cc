@@ -23,9 +23,9 @@ std::string Quoted(const std::string& text) {
 void AddEnvCommand(CLI::App& app, int& exit_code) {
   auto settings = std::make_shared<ClientSettings>();
   CLI::App* command = app.add_subcommand("env", "Prints the environment a program needs, for eval");
-  command->add_option("--endpoint", settings->endpoint, "the server");
-  command->add_flag("--thin", settings->thin,
-                    "CUDA's other libraries from lib/farcall/thin as well");
+  command->add_option("--endpoint", settings->endpoint,
+                      "the server (default: FARCALL_ENDPOINT, then config.toml)");
+  command->add_flag("--thin", settings->thin, "also CUDA's other libraries, from lib/farcall/thin");
   command->footer("Example: eval \"$(farcall env --endpoint tcp://gpu-host:7717)\"");
   command->callback([settings, &exit_code] {
     if (DriverLibraryFolder().empty()) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,8 +44,10 @@ int main(int argc, char** argv) {
   if (argc >= 2 && std::strcmp(argv[1], "worker") == 0) {
     return farcall::server::WorkerMain(std::vector<std::string>(argv + 2, argv + argc));
   }
-  CLI::App app("farcall makes a GPU on another machine look local.", "farcall");
+  CLI::App app("Farcall lets CUDA programs use a GPU on another machine as if it were local.",
+               "farcall");
   app.set_version_flag("--version", std::string("farcall ") + FARCALL_VERSION);
+  app.formatter(std::make_shared<farcall::cli::WrappedHelp>());
   app.require_subcommand(1);
   int exit_code = 0;
   farcall::cli::AddServeCommand(app, exit_code);
@@ -54,6 +57,10 @@ int main(int argc, char** argv) {
   farcall::cli::AddTokenCommand(app, exit_code);
   farcall::cli::AddControlCommands(app, exit_code);
   farcall::cli::AddBenchCommand(app, exit_code);
+  if (argc == 1) {
+    std::printf("%s", app.help().c_str());
+    return 0;
+  }
   try {
     if (argc >= 2 && std::strcmp(argv[1], "serve") == 0) {
       std::vector<std::string> arguments = TakeArguments(argc, argv);

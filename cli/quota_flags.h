@@ -55,16 +55,16 @@ struct QuotaFlags {
 inline void AddQuotaFlags(CLI::App* command, QuotaFlags* flags) {
   command->add_option("--mem", flags->mem, "memory on each device, such as 4GiB")
       ->check(CheckBytes);
-  command->add_option("--share", flags->share, "guaranteed part of a device's time, such as 30%")
+  command->add_option("--share", flags->share, "guaranteed part of each device's time, such as 30%")
       ->check(CheckPart);
-  command->add_option("--limit", flags->limit, "most of a device's time, such as 50%")
+  command->add_option("--limit", flags->limit, "largest part of each device's time, such as 50%")
       ->check(CheckPart);
-  command->add_option("--priority", flags->priority, "high, normal or low")
+  command->add_option("--priority", flags->priority, "scheduling priority")
       ->check(CLI::IsMember({"high", "normal", "low"}));
   command
       ->add_option("--net", flags->net,
-                   "bytes a second on the network, both ways together, such as 100MB/s; 0: what is "
-                   "allowed")
+                   "network budget, both directions together, such as 100MB/s; 0: as much as the "
+                   "server allows")
       ->check(CheckRate);
 }
 

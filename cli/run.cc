@@ -174,34 +174,40 @@ int Run(RunFlags& flags) {
 void AddRunCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = app.add_subcommand("run", "Runs a program on a remote device");
+  command->add_option("--endpoint", flags->settings.endpoint,
+                      "the server, tcp://host:port, or pool://host:port (default: "
+                      "FARCALL_ENDPOINT, then config.toml, else a private server)");
   command->add_option(
-      "--endpoint", flags->settings.endpoint,
-      "the server (default: FARCALL_ENDPOINT, then config.toml, else a private one)");
-  command->add_option("--device", flags->device,
-                      "of a private server: auto, cuda, cpu or dry (dry:h100 ...)");
-  command->add_flag("--driver", flags->driver, "replace the driver library only (the default)");
+      "--device", flags->device,
+      "device of a private server: auto, cuda, cpu[:PROFILE] or dry[:PROFILE] (default: auto)");
+  command->add_flag("--driver", flags->driver,
+                    "replace only the driver library, NVML and NCCL (the default)");
   command->add_flag("--thin", flags->settings.thin,
-                    "replace CUDA's other libraries as well, those in lib/farcall/thin");
+                    "also replace CUDA's other libraries, with those in lib/farcall/thin");
   command
-      ->add_option("--log", flags->log,
-                   "FARCALL_LOG for the program: info tells what --thin replaces")
+      ->add_option(
+          "--log", flags->log,
+          "log level of the program (FARCALL_LOG); info lists what --thin replaces (default: warn)")
       ->check(CLI::IsMember({"off", "error", "warn", "info", "debug", "trace"}));
   command->add_flag("--ptx-only", flags->ptx_only,
-                    "the device takes PTX only: set what frameworks need for it (the default for a "
+                    "set what frameworks need if the device accepts PTX only (the default for a "
                     "private CPU device)");
   command->add_flag("--no-device-node", flags->no_device_node,
-                    "do not let programs find /dev/nvidia0 where there is none");
+                    "do not pretend that /dev/nvidia0 exists");
   AddQuotaFlags(command, &flags->settings.quota);
-  command->add_option("--count", flags->settings.count, "of a pool: how many devices, 1 to 64")
+  command
+      ->add_option("--count", flags->settings.count,
+                   "number of devices to ask a pool for (default: 1)")
       ->check(CLI::Range(1, 64));
-  command->add_option("--claim", flags->settings.claim, "of a pool: the claim to use");
+  command->add_option("--claim", flags->settings.claim,
+                      "claim of a pool to use (default: one for this run)");
   command->add_flag("--no-audit", flags->no_audit,
-                    "leave the program's RPATHs alone: do not put our libraries in front of them");
-  command->add_option("--stats", flags->settings.stats, "file for the statistics at exit");
-  command->add_option(
-      "--report", flags->report,
-      "file for what the run cost: calls, waits, bytes, peak memory (JSON); --device "
-      "dry tells it on stderr as well");
+                    "do not search Farcall's libraries before the program's RPATHs");
+  command->add_option("--stats", flags->settings.stats,
+                      "file for counts of calls and round trips, written at exit");
+  command->add_option("--report", flags->report,
+                      "file for the cost of the run: calls, waits, bytes, peak memory, as JSON; "
+                      "--device dry also prints it");
   command->add_option("command", flags->command, "the program and its arguments")->required();
   command->positionals_at_end();
   command->footer(

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "cli/commands.h"
+#include "cli/serve_flags.h"
 #include "proto/byte_rate.h"
 #include "proto/printable.h"
 #include "server/supervisor/exit_code.h"
@@ -20,18 +21,7 @@ namespace {
 
 constexpr char kSystemConfig[] = "/etc/farcall/server.toml";
 
-struct Flags {
-  std::vector<std::string> listen;
-  std::string device, gpus, token, token_file, token_verifier, memory, host_memory, config,
-      log_level, report, control, metrics, audit, pool, pool_name, pool_token_file, pool_ca;
-  std::vector<std::string> advertise;
-  std::string max_share, max_limit, max_priority, max_net, worker_users, oversubscribe,
-      swap_host_memory, worker_memory, image_store_max, mode, overhead, worker_calls;
-  bool trust_tenants = false, debuggable = false;
-  uint32_t park_after_seconds = 0, grace_seconds = 0, max_sessions = 0, max_tenant_sessions = 0;
-};
-
-Status Merge(Flags& flags, const CLI::App& command, server::ServeOptions* options) {
+Status Merge(ServeFlags& flags, const CLI::App& command, server::ServeOptions* options) {
   if (!flags.config.empty()) {
     FARCALL_TRY(server::ReadServeConfig(flags.config, options));
   } else if (access(kSystemConfig, F_OK) == 0) {
@@ -170,120 +160,9 @@ Status Merge(Flags& flags, const CLI::App& command, server::ServeOptions* option
 }  // namespace
 
 void AddServeCommand(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ServeFlags>();
   CLI::App* command = app.add_subcommand("serve", "Serves this machine's devices");
-  command->add_option("--listen", flags->listen, "URL to listen on, may be repeated")
-      ->default_str(server::kDefaultListenUrl);
-  command
-      ->add_option("--device", flags->device,
-                   "auto, cuda, cpu, dry (cpu:PROFILE, dry:PROFILE), or the path of a libcuda.so.1")
-      ->default_str("auto");
-  command->add_option("--gpus", flags->gpus, "which devices, as CUDA_VISIBLE_DEVICES lists them");
-  command->add_option("--mode", flags->mode,
-                      "how vGPUs share a device: slice (default), exclusive, mps or mig; by device "
-                      "as 0=exclusive,1=slice");
-  command->add_option("--token", flags->token,
-                      "what clients must know (others on this machine can see it: better a file)");
-  command->add_option("--token-file", flags->token_file, "file whose first line is the token");
-  command->add_option("--token-verifier", flags->token_verifier,
-                      "file of verifiers that `farcall token new --verifier` made, one a line: the "
-                      "server takes their tokens without having them");
-  command->add_option("--mem", flags->memory,
-                      "memory of a vGPU on each device, such as 4GiB (default: all of it)");
-  command
-      ->add_option("--host-mem", flags->host_memory,
-                   "this machine's memory that a vGPU may have locked: mapped and registered host "
-                   "memory")
-      ->default_str("4GiB");
-  command->add_option(
-      "--max-share", flags->max_share,
-      "share of a device's time a vGPU may be promised, such as 75% (default: 50%; all in a pool)");
-  command->add_option("--max-limit", flags->max_limit,
-                      "most of a device's time a vGPU gets, such as 80% (default: all)");
-  command->add_option("--max-net", flags->max_net,
-                      "bytes a second that a vGPU gets of the network, both ways together, such as "
-                      "500MB/s (default: no bound)");
-  command->add_option("--max-priority", flags->max_priority,
-                      "highest class a client may ask for: high, normal (default) or low; in a "
-                      "pool the default is high");
-  command->add_option("--oversubscribe", flags->oversubscribe,
-                      "lend so many times a device's memory: sessions that idle are swapped to "
-                      "this machine's (default: 1)");
-  command
-      ->add_option("--overhead", flags->overhead,
-                   "what the driver takes for a session beside its allocations (contexts, machine "
-                   "code) counts against the quota of its vGPU (tenant), or is the host's (host)")
-      ->default_str("tenant");
-  command->add_option("--swap-host-mem", flags->swap_host_memory,
-                      "this machine's memory for what is swapped out (default: half of it)");
-  command
-      ->add_option("--park-after", flags->park_after_seconds,
-                   "a session that idles so many seconds leaves the device until it works again "
-                   "(default: 0, it stays)")
-      ->check(CLI::Range(0, 86400));
-  command->add_option("--grace", flags->grace_seconds, "seconds a session outlives its lost link")
-      ->default_str("60");
-  command->add_option("--max-sessions", flags->max_sessions, "sessions at once")
-      ->default_str("256")
-      ->check(CLI::Range(1, 4096));
-  command
-      ->add_option("--max-tenant-sessions", flags->max_tenant_sessions,
-                   "of them, those of one token, or with a single token those of one address; "
-                   "a pool's claims have bounds of their own")
-      ->default_str("64")
-      ->check(CLI::Range(1, 4096));
-  command->add_option("--worker-users", flags->worker_users,
-                      "range of user ids, such as 700000-700255: a vGPU's workers run as one of "
-                      "its own (needs root)");
-  command
-      ->add_option("--worker-calls", flags->worker_calls,
-                   "a system call that is not on the list of those that workers need: refuse it, "
-                   "or report it in the log and allow it (for finding out what a driver needs)")
-      ->default_str("refuse");
-  command->add_flag("--trust-tenants", flags->trust_tenants,
-                    "tenants trust one another: serve several of them, and compile for them, also "
-                    "where the kernel has no Landlock; their workers may write all of /dev/shm");
-  command->add_flag("--debuggable", flags->debuggable,
-                    "let debuggers of the same user attach to the server and its workers; for "
-                    "development");
-  command->add_option(
-      "--worker-memory", flags->worker_memory,
-      "this machine's memory that the workers of a vGPU may take, such as 16GiB, in a "
-      "cgroup of theirs (needs root or a delegated cgroup of version 2)");
-  command
-      ->add_option("--image-store-max", flags->image_store_max,
-                   "disk space for the images and kernel caches of all tenants together; what was "
-                   "used longest ago goes; 0: no bound")
-      ->default_str("32GiB");
-  command->add_option("--config", flags->config,
-                      "settings (TOML); default /etc/farcall/server.toml if it exists");
-  command->add_option("--log-level", flags->log_level, "off, error, warn, info, debug, trace")
-      ->default_str("info");
-  command->add_option("--control", flags->control,
-                      "socket for farcall ps, top and quota; off: none (default: PORT.sock in "
-                      "/run/farcall, $XDG_RUNTIME_DIR/farcall or /tmp/farcall-UID)");
-  command->add_option("--metrics", flags->metrics,
-                      "host:port where Prometheus may ask (default: none)");
-  command->add_option("--audit", flags->audit,
-                      "file to which each session's start and end, each refusal and each change of "
-                      "a quota is appended (JSON lines)");
-  command->add_option(
-      "--pool", flags->pool,
-      "join a pool (the http:// or https:// URL of its ready line): only its leases open "
-      "sessions here");
-  command->add_option("--pool-ca", flags->pool_ca,
-                      "of an https:// pool: file of the certificates to believe (default: the "
-                      "machine's)");
-  command->add_option("--pool-name", flags->pool_name,
-                      "this host's name in the pool (default: the machine's)");
-  command->add_option("--pool-token-file", flags->pool_token_file,
-                      "file whose first line is a join token of the pool; this host needs it once, "
-                      "and keeps what it gets for it in FARCALL_CACHE_DIR");
-  command->add_option("--advertise", flags->advertise,
-                      "URL by which the pool's clients reach this server (default: --listen)");
-  command->add_option(
-      "--report", flags->report,
-      "file for what was served, written at exit: sessions, bytes, peak memory (JSON)");
+  AddServeFlags(command, flags.get());
   command->footer(
       "Example: farcall serve --listen tcp://0.0.0.0:7717 --token-file /etc/farcall/token --mem "
       "8GiB");

@@ -53,18 +53,17 @@ Status New(const Flags& flags) {
 }  // namespace
 
 void AddTokenCommand(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("token", "Makes the tokens that open sessions");
+  CLI::App* command = app.add_subcommand("token", "Makes tokens for clients and servers");
   command->require_subcommand(1);
   auto flags = std::make_shared<Flags>();
   CLI::App* made = command->add_subcommand("new", "Makes a token of 256 random bits");
   made->add_option("file", flags->file,
-                   "new file for it, which its owner alone may read (default: it is printed)");
+                   "new file for the token, readable by its owner only (default: print it)");
   made->add_option("--verifier", flags->verifier,
-                   "file to which its verifier is appended: a server knows the token by it, and "
-                   "nobody can log in with it");
-  made->add_option("--name", flags->name, "of the token, in the verifier's line");
-  made->add_option("--from", flags->from,
-                   "file whose first line is the token: none is made, only its verifier");
+                   "file to which the token's verifier is appended, for `farcall serve "
+                   "--token-verifier`; nobody can log in with a verifier");
+  made->add_option("--name", flags->name, "name of the token in the verifier's line");
+  made->add_option("--from", flags->from, "existing token file; only its verifier is made");
   made->footer(
       "Example: farcall token new team-a.token --verifier /etc/farcall/verifiers --name team-a\n"
       "         farcall serve --listen tcp://0.0.0.0:7717 --token-verifier /etc/farcall/verifiers");

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <sstream>
 #include <string>
 
 #include "server/supervisor/exit_code.h"
@@ -17,6 +18,35 @@ inline std::string CommandsOf(const CLI::App& app) {
     if (!command->get_group().empty()) names += (names.empty() ? "" : ", ") + command->get_name();
   return names;
 }
+
+// Help whose descriptions are wrapped, so that they are readable on a terminal of 100 columns.
+class WrappedHelp final : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    std::string name = "  " + make_option_name(option, is_positional) + make_option_opts(option);
+    std::string text;
+    size_t column = kColumn;
+    if (name.size() + 1 < kColumn) {
+      name.resize(kColumn, ' ');
+    } else {
+      name += "\n" + std::string(kColumn, ' ');
+    }
+    std::istringstream words(make_option_desc(option));
+    for (std::string word; words >> word; column += word.size() + 1) {
+      if (column + word.size() > kWidth) {
+        text += "\n" + std::string(kColumn, ' ');
+        column = kColumn;
+      } else if (column > kColumn) {
+        text += ' ';
+      }
+      text += word;
+    }
+    return name + text + "\n";
+  }
+
+ private:
+  static constexpr size_t kColumn = 30, kWidth = 98;
+};
 
 // One line on stderr with the command it was given to, unless --help or --version was asked for.
 // The exit code.

@@ -23,6 +23,7 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
 
 int main(int argc, char** argv) {
   CLI::App app("farcall: what runs on a server, and what it may use", "farcall");
+  app.formatter(std::make_shared<farcall::cli::WrappedHelp>());
   app.require_subcommand(1);
   int exit_code = 0;
   farcall::cli::AddPsCommand(app, exit_code);

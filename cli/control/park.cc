@@ -41,11 +41,13 @@ void AddParkCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ParkFlags>();
   CLI::App* command =
       app.add_subcommand("park", "Moves a vGPU's memory off its devices until it works again");
-  command->add_option("vgpu", flags->vgpu, "its name, as farcall ps shows it")->required();
-  command->add_option("--endpoint", flags->target.endpoint,
-                      "the server, by the URL that it listens on, on this machine");
-  command->add_option("--control", flags->target.path, "its control socket");
-  command->add_flag("--json", flags->json, "for machines: the vGPU as it is then");
+  command->add_option("vgpu", flags->vgpu, "name of the vGPU, as farcall ps shows it")->required();
+  command->add_option(
+      "--endpoint", flags->target.endpoint,
+      "the server on this machine, by the URL that it listens on (default: the only one)");
+  command->add_option("--control", flags->target.path,
+                      "the server's control socket, instead of --endpoint");
+  command->add_flag("--json", flags->json, "print the changed vGPU as JSON");
   command->footer("Example: farcall park vgpu-1a2b3c4d");
   command->callback([flags, &exit_code] { exit_code = Park(*flags); });
 }

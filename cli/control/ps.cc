@@ -55,15 +55,16 @@ void AddPsCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<PsFlags>();
   CLI::App* command = app.add_subcommand("ps", "Lists a server's sessions");
   command->add_option("--endpoint", flags->target.endpoint,
-                      "the server, by the URL that it listens on, on this machine; or a pool, "
-                      "pool://host:port, for the sessions of all its hosts");
+                      "the server on this machine, by the URL that it listens on, or "
+                      "pool://host:port for all hosts of a pool (default: the only server)");
   command->add_option("--token-file", flags->token_file,
-                      "file whose first line is the pool's token");
-  command->add_option("--ca", flags->ca_file,
-                      "of a pool with TLS: file of the certificates to believe (default: "
-                      "FARCALL_POOL_CA, else the machine's)");
-  command->add_option("--control", flags->target.path, "its control socket");
-  command->add_flag("--json", flags->json, "for machines: all of proto/control.proto's status");
+                      "file whose first line is a token of the pool");
+  command->add_option(
+      "--ca", flags->ca_file,
+      "CA certificates for a pool with TLS (default: FARCALL_POOL_CA, else the system's)");
+  command->add_option("--control", flags->target.path,
+                      "the server's control socket, instead of --endpoint");
+  command->add_flag("--json", flags->json, "print everything as JSON (proto/control.proto)");
   command->footer("Example: farcall ps --endpoint tcp://127.0.0.1:7717");
   command->callback([flags, &exit_code] { exit_code = Ps(*flags); });
 }

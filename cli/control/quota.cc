@@ -62,12 +62,14 @@ void AddQuotaCommand(CLI::App& app, int& exit_code) {
   CLI::App* quota = app.add_subcommand("quota", "Changes running quotas");
   quota->require_subcommand(1);
   CLI::App* command = quota->add_subcommand("set", "Changes a running vGPU's quota");
-  command->add_option("vgpu", flags->vgpu, "its name, as farcall ps shows it")->required();
+  command->add_option("vgpu", flags->vgpu, "name of the vGPU, as farcall ps shows it")->required();
   AddQuotaFlags(command, &flags->quota);
-  command->add_option("--endpoint", flags->target.endpoint,
-                      "the server, by the URL that it listens on, on this machine");
-  command->add_option("--control", flags->target.path, "its control socket");
-  command->add_flag("--json", flags->json, "for machines: the vGPU as it is then");
+  command->add_option(
+      "--endpoint", flags->target.endpoint,
+      "the server on this machine, by the URL that it listens on (default: the only one)");
+  command->add_option("--control", flags->target.path,
+                      "the server's control socket, instead of --endpoint");
+  command->add_flag("--json", flags->json, "print the changed vGPU as JSON");
   command->footer("Example: farcall quota set vgpu-1a2b3c4d --mem 4GiB");
   command->callback([flags, &exit_code] { exit_code = SetQuota(*flags); });
 }

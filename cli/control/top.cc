@@ -130,20 +130,22 @@ void AddTopCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TopFlags>();
   CLI::App* command = app.add_subcommand("top", "Shows devices, vGPUs and sessions, live");
   command->add_option("--endpoint", flags->target.endpoint,
-                      "the server, by the URL that it listens on, on this machine; or a pool, "
-                      "pool://host:port, for all its hosts");
+                      "the server on this machine, by the URL that it listens on, or "
+                      "pool://host:port for all hosts of a pool (default: the only server)");
   command->add_option("--token-file", flags->token_file,
-                      "file whose first line is the pool's token");
-  command->add_option("--ca", flags->ca_file,
-                      "of a pool with TLS: file of the certificates to believe (default: "
-                      "FARCALL_POOL_CA, else the machine's)");
-  command->add_option("--control", flags->target.path, "its control socket");
-  command->add_option("--interval", flags->seconds, "seconds between two views")
+                      "file whose first line is a token of the pool");
+  command->add_option(
+      "--ca", flags->ca_file,
+      "CA certificates for a pool with TLS (default: FARCALL_POOL_CA, else the system's)");
+  command->add_option("--control", flags->target.path,
+                      "the server's control socket, instead of --endpoint");
+  command->add_option("--interval", flags->seconds, "seconds between two updates")
       ->check(CheckSeconds)
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
-  command->add_option("--views", flags->views, "ends after so many (default: until Ctrl-C)");
-  command->add_flag("--json", flags->json, "for machines: a status each time");
+  command->add_option("--views", flags->views,
+                      "exit after this many updates (default: run until Ctrl-C)");
+  command->add_flag("--json", flags->json, "print each view as JSON");
   command->footer("Example: farcall top --interval 0.5");
   command->callback([flags, &exit_code] { exit_code = Top(*flags); });
 }

@@ -10,6 +10,7 @@
 
 int main(int argc, char** argv) {
   CLI::App app("farcall pool: GPUs of many hosts behind one endpoint", "farcall pool");
+  app.formatter(std::make_shared<farcall::cli::WrappedHelp>());
   app.require_subcommand(1);
   int exit_code = 0;
   farcall::cli::AddPoolServeCommand(app, exit_code);

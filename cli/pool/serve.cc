@@ -37,16 +37,16 @@ struct Flags {
 };
 
 void AddAddresses(CLI::App* command, Flags* flags) {
-  command->add_option("--listen", flags->options.listen, "host:port of pool://")
+  command->add_option("--listen", flags->options.listen, "host:port for programs (pool://)")
       ->capture_default_str();
-  command->add_option("--rest", flags->options.rest, "host:port of the REST interface")
-      ->capture_default_str();
-  command->add_option("--grpc", flags->options.grpc, "host:port of gRPC, for hosts and programs")
-      ->capture_default_str();
-  command->add_option("--health-listen", flags->options.health,
-                      "host:port of /healthz and /readyz alone, plain (default: 2 ports above "
-                      "--rest)");
-  command->add_option("--placer", flags->placer, "pack (fill what is begun) or spread")
+  command->add_option("--rest", flags->options.rest, "host:port of REST")->capture_default_str();
+  command->add_option("--grpc", flags->options.grpc, "host:port of gRPC")->capture_default_str();
+  command->add_option(
+      "--health-listen", flags->options.health,
+      "host:port of /healthz and /readyz, without TLS (default: 2 ports above --rest)");
+  command
+      ->add_option("--placer", flags->placer,
+                   "placement of claims: pack (fill used GPUs first) or spread")
       ->check(CLI::IsMember({"pack", "spread"}))
       ->capture_default_str();
 }
@@ -161,30 +161,31 @@ Status ReadPoolToken(const std::string& file, std::string* token) {
 
 void AddPoolServeCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("serve", "The controller of a pool");
+  CLI::App* command = app.add_subcommand("serve", "Runs a pool's controller");
   AddAddresses(command, flags.get());
   command->add_option("--store", flags->options.store,
-                      "its SQLite file (default: pool.db in /run/farcall, $XDG_RUNTIME_DIR/farcall "
-                      "or /tmp/farcall-UID: gone when the machine restarts)");
+                      "SQLite file of the pool's state (default: pool.db in /run/farcall, "
+                      "$XDG_RUNTIME_DIR/farcall or /tmp/farcall-UID, which a reboot deletes)");
   command->add_option("--token-file", flags->token_file,
-                      "file whose first line is the operator's token, which may do everything");
+                      "file whose first line is the operator's token");
   command->add_option("--token-verifier", flags->token_verifier,
-                      "file of verifiers that `farcall token new --verifier` made: the clients' "
-                      "tokens, of whom each sees its own claims only");
+                      "file of the tenants' verifiers, made by `farcall token new --verifier`; a "
+                      "tenant sees only its own claims");
   command
       ->add_option("--max-tenant-claims", flags->options.limits.tenant_claims,
-                   "claims that a client's token may have at once, those that wait included")
+                   "claims of one tenant at a time, including those that wait")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
   command->add_option("--join-token-file", flags->join_token_file,
-                      "file whose first line lets any number of hosts join (default: none; "
-                      "`farcall pool join-token new` makes one for each)");
+                      "file whose first line is a join token for any number of hosts (default: "
+                      "none; prefer `farcall pool join-token new`)");
   command->add_option("--tls-cert", flags->options.tls.certificate,
-                      "TLS of REST and gRPC: its certificate (a PEM file)");
-  command->add_option("--tls-key", flags->options.tls.key, "and that one's key");
+                      "certificate for TLS of REST and gRPC, a PEM file");
+  command->add_option("--tls-key", flags->options.tls.key,
+                      "private key of the certificate, a PEM file");
   command
       ->add_option("--settle", flags->settle_seconds,
-                   "seconds after a start in which nothing expires")
+                   "seconds after a start during which no claim expires")
       ->check(CheckSeconds)
       ->check(CLI::Range(0.0, 600.0))
       ->capture_default_str();
@@ -199,9 +200,9 @@ void AddPoolDevCommand(CLI::App& app, int& exit_code) {
   flags->options.listen = "127.0.0.1:0";
   flags->options.rest = "127.0.0.1:0";
   flags->options.grpc = "127.0.0.1:0";
-  CLI::App* command = app.add_subcommand("dev", "A controller and one host on this machine");
+  CLI::App* command = app.add_subcommand("dev", "Runs a controller and one host on this machine");
   AddAddresses(command, flags.get());
-  command->add_option("--device", flags->device, "of the host, as farcall serve has it")
+  command->add_option("--device", flags->device, "device of the host, as in farcall serve")
       ->capture_default_str();
   command->footer("Example: farcall pool dev");
   command->callback([flags, &exit_code] { exit_code = Dev(*flags); });

@@ -33,14 +33,13 @@ struct Door {
 std::shared_ptr<Door> AddDoor(CLI::App* command) {
   auto door = std::make_shared<Door>();
   command->add_option("--pool", door->url,
-                      "the pool's http:// or https:// URL (default: FARCALL_POOL, else "
-                      "http://127.0.0.1:7719)");
+                      "http:// or https:// URL of the pool's REST interface (default: "
+                      "FARCALL_POOL, else http://127.0.0.1:7719)");
   command->add_option("--ca", door->ca_file,
-                      "of https://: file of the certificates to believe (default: FARCALL_POOL_CA, "
-                      "else the machine's)");
+                      "CA certificates for https:// (default: FARCALL_POOL_CA, else the system's)");
   command->add_option("--token-file", door->token_file,
-                      "file whose first line is the pool's token");
-  command->add_flag("--json", door->json, "the answer as it came");
+                      "file whose first line is a token of the pool");
+  command->add_flag("--json", door->json, "print the pool's answer as JSON");
   return door;
 }
 
@@ -142,23 +141,26 @@ void AddRequest(CLI::App& app, int& exit_code) {
   auto door = AddDoor(command);
   auto flags = std::make_shared<RequestFlags>();
   AddQuotaFlags(command, &flags->quota);
-  command->add_option("--count", flags->count, "GPUs, all of one host")->capture_default_str();
-  command->add_option("--seats", flags->seats, "sessions at once (default: 64)");
-  command->add_option("--wait", flags->wait, "seconds to wait for it, at most 60")
+  command->add_option("--count", flags->count, "number of GPUs, all on one host")
+      ->capture_default_str();
+  command->add_option("--seats", flags->seats, "sessions at a time (default: 64)");
+  command->add_option("--wait", flags->wait, "seconds to wait for a place")
       ->check(CheckSeconds)
       ->check(CLI::Range(0.0, 60.0))
       ->capture_default_str();
-  command->add_option("--lifetime", flags->lifetime, "seconds after which it ends (default: none)")
+  command
+      ->add_option("--lifetime", flags->lifetime,
+                   "seconds after which the claim ends (default: none)")
       ->check(CheckSeconds);
   command->add_option_function<std::string>(
       "--model", [flags](const std::string& text) { flags->request.set_model(text); },
-      "part of the GPU's name");
+      "text that the GPU's name has to contain");
   command->add_option_function<std::string>(
       "--host", [flags](const std::string& text) { flags->request.set_host(text); },
-      "this host only");
+      "the only host to use");
   command->add_option_function<std::string>(
       "--placer", [flags](const std::string& text) { flags->request.set_placer(text); },
-      "pack or spread");
+      "placement: pack or spread (default: the pool's)");
   command->footer(
       "Without --mem it is a whole GPU, without --net what its host allows.\n"
       "Example: farcall pool request --mem 4GiB --share 25%\n"
@@ -178,7 +180,7 @@ void AddOfClaim(CLI::App& app, int& exit_code, const char* name, const char* doe
   CLI::App* command = app.add_subcommand(name, does);
   auto door = AddDoor(command);
   auto id = std::make_shared<std::string>();
-  command->add_option("name", *id, "its name")->required()->check(CheckName);
+  command->add_option("name", *id, "name of the claim or host")->required()->check(CheckName);
   command->callback([door, id, run, &exit_code] { exit_code = run(*door, *id); });
 }
 
@@ -202,9 +204,11 @@ void AddSet(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("set", "Changes what a claim may use, while it is used");
   auto door = AddDoor(command);
   auto flags = std::make_shared<SetFlags>();
-  command->add_option("name", flags->id, "the claim's")->required()->check(CheckName);
+  command->add_option("name", flags->id, "name of the claim")->required()->check(CheckName);
   AddQuotaFlags(command, &flags->quota);
-  command->add_option("--lifetime", flags->lifetime, "seconds from its request; 0: no end")
+  command
+      ->add_option("--lifetime", flags->lifetime,
+                   "seconds after the request at which the claim ends; 0: never")
       ->check(CheckSeconds);
   command->footer("Example: farcall pool set c-0123456789abcdef --share 50%");
   command->callback([door, flags, &exit_code] { exit_code = Set(*door, *flags); });
@@ -279,19 +283,21 @@ int NewJoinToken(const Door& door, const JoinFlags& flags) {
 }
 
 void AddJoinToken(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("join-token", "Lets hosts into the pool");
+  CLI::App* command =
+      app.add_subcommand("join-token", "Makes tokens with which hosts join the pool");
   command->require_subcommand(1);
-  CLI::App* made = command->add_subcommand("new", "Makes a token by which one host joins, once");
+  CLI::App* made =
+      command->add_subcommand("new", "Makes a token with which one host can join once");
   auto door = AddDoor(made);
   auto flags = std::make_shared<JoinFlags>();
   made->add_option("file", flags->file,
-                   "new file for it, which its owner alone may read (default: it is printed)");
-  made->add_option("--expires", flags->expires, "how long it is good: 90s, 30m, 1h, 7d")
+                   "new file for the token, readable by its owner only (default: print it)");
+  made->add_option("--expires", flags->expires, "time until the token expires: 90s, 30m, 1h, 7d")
       ->check(CheckDuration)
       ->capture_default_str();
   made->add_option("--host", flags->host,
-                   "the host's name; the token may then also replace a host of that name which has "
-                   "lost its credential (default: any name that is free)")
+                   "name of the host; also replaces a host of that name that has lost its "
+                   "credential (default: any free name)")
       ->check(CheckName);
   made->footer(
       "Example: farcall pool join-token new gpu7.token --host gpu7\n"
@@ -345,7 +351,7 @@ void AddPoolVerbs(CLI::App& app, int& exit_code) {
   CLI::App* list = app.add_subcommand("list", "Lists claims, or hosts with their GPUs");
   auto door = AddDoor(list);
   auto hosts = std::make_shared<bool>(false);
-  list->add_flag("--hosts", *hosts, "hosts instead of claims");
+  list->add_flag("--hosts", *hosts, "list hosts instead of claims");
   list->callback([door, hosts, &exit_code] { exit_code = List(*door, *hosts); });
 }
 

@@ -13,7 +13,6 @@ HAS_POOL = (BUILD / "libexec/farcall/farcall-pool").exists()
 PART = "write a part of a device as 30%, 12.5% or 0.3"
 # Command line, who speaks, what the line says.
 WRONG = [
-    ("", "farcall", "a command is missing; there are serve, run, env"),
     ("serv", "farcall", "'serv' is no command; there are serve, run, env"),
     ("--sahre", "farcall", "'--sahre' is no flag"),
     ("run", "farcall run", "command is required"),
@@ -52,6 +51,17 @@ class Usage(unittest.TestCase):
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertTrue(done.stderr.startswith(speaker + ": "), done.stderr)
                 self.assertIn(says, done.stderr)
+
+    def test_a_command_line_without_a_command_shows_the_help(self):
+        done = farcall("")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("Subcommands:", done.stdout)
+        self.assertIn("  serve ", done.stdout)
+
+    def test_help_fits_a_terminal_of_100_columns(self):
+        for line in ("serve", "run") + HAS_CONTROL * ("top", "quota set") + HAS_POOL * ("pool serve", "pool request"):
+            done = farcall(f"{line} --help")
+            self.assertEqual([text for text in done.stdout.splitlines() if len(text) > 100 and "Example" not in text], [], line)
 
     def test_devices_that_are_not_there_are_named(self):
         done = farcall("serve --device cpu --gpus 9")
