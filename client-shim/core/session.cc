@@ -102,6 +102,12 @@ size_t Session::CommitLocked(size_t bytes, bool quiet) {
 }
 
 uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer, size_t* sealed) {
+  std::lock_guard lock(batch_mutex_);
+  return AppendLocked(record, waiter, transfer, sealed);
+}
+
+uint32_t Session::AppendLocked(const Record& record, Waiter* waiter, uint64_t transfer,
+                               size_t* sealed) {
   size_t body = record.head.size() + record.tail.size();
   size_t bytes = AlignUp(sizeof(RecordHeader) + body, 8);
   RecordHeader header;
@@ -111,7 +117,6 @@ uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer
   if (waiter != nullptr) header.flags |= kWantReply;
   header.thread = record.thread;
   header.context = record.context;
-  std::lock_guard lock(batch_mutex_);
   std::byte* at = RoomLocked(bytes);
   header.serial = ++serial_;
   std::memcpy(at, &header, sizeof(header));
@@ -122,8 +127,9 @@ uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer
   end += record.tail.size();
   if (end != at + bytes) std::memset(end, 0, at + bytes - end);
   if (waiter != nullptr) {
+    waiter->serial = header.serial;
     std::lock_guard waiting(wait_mutex_);
-    pending_[header.serial] = waiter;
+    pending_.push_back(waiter);
   }
   if (transfer != 0) transfers_.BindSerial(transfer, header.serial);
   const CallInfo& info = InfoOf(record.call);
@@ -193,24 +199,34 @@ bool Session::FallAsleep() {
   return is_idle;
 }
 
+// Whoever holds send_mutex_ sends everything sealed so far, so frames leave in the order they were
+// filled.
 void Session::Flush() {
-  // Whoever holds send_mutex_ sends everything sealed so far, so frames leave in the order they
-  // were filled.
   std::lock_guard sending(send_mutex_);
-  std::deque<std::unique_ptr<FrameBuffer>> frames;
   {
     std::lock_guard lock(batch_mutex_);
-    frames.swap(sealed_);
-    if (open_ != nullptr && open_->records() != 0) frames.push_back(std::move(open_));
-    flushed_.store(appended_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    TakeFramesLocked();
   }
-  for (auto& frame : frames) {
+  SendTaken();
+}
+
+// Holds send_mutex_ and batch_mutex_.
+void Session::TakeFramesLocked() {
+  sending_.swap(sealed_);
+  if (open_ != nullptr && open_->records() != 0) sending_.push_back(std::move(open_));
+  flushed_.store(appended_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+// Holds send_mutex_.
+void Session::SendTaken() {
+  for (auto& frame : sending_) {
     Status sent = link_->SendFrame(std::move(frame));
     if (!sent.ok()) {
       OnClosed(sent);
-      return;
+      break;
     }
   }
+  sending_.clear();
 }
 
 bool Session::HasSealed() {

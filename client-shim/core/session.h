@@ -12,7 +12,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "client-shim/core/session_face.h"
@@ -27,6 +26,7 @@ struct Waiter {
   std::atomic<bool> done{false};
   CUresult status = CUDA_ERROR_UNKNOWN;
   Reply* reply = nullptr;  // may be nullptr: only the status is wanted
+  uint32_t serial = 0;     // of its record
   std::condition_variable wake;
 };
 
@@ -97,6 +97,9 @@ class Session final : public LinkObserver {
 
  private:
   uint32_t Append(const Record& record, Waiter* waiter, uint64_t transfer, size_t* sealed);
+  uint32_t AppendLocked(const Record& record, Waiter* waiter, uint64_t transfer, size_t* sealed);
+  void TakeFramesLocked();
+  void SendTaken();
   std::byte* RoomLocked(size_t bytes);
   size_t CommitLocked(size_t bytes, bool quiet);
   void SendLater(size_t sealed);
@@ -128,10 +131,12 @@ class Session final : public LinkObserver {
   // The batch. batch_mutex_ is never held across a send; send_mutex_ keeps frames in order.
   std::mutex batch_mutex_;
   std::unique_ptr<FrameBuffer> open_;
-  std::deque<std::unique_ptr<FrameBuffer>> sealed_;
+  using Frames = std::vector<std::unique_ptr<FrameBuffer>>;
+  Frames sealed_;
   size_t frames_ahead_ = 0;
   uint32_t serial_ = 0;
   std::mutex send_mutex_;
+  Frames sending_;                     // under send_mutex_: what a flush took; keeps its memory
   std::atomic<uint64_t> appended_{0};  // records so far: tells the flusher idle from busy
   std::atomic<uint64_t> last_upload_{0};
   std::atomic<uint64_t> last_work_{0};  // grows
@@ -142,7 +147,8 @@ class Session final : public LinkObserver {
 
   // Who reads the socket: one waiting caller, else the progress thread.
   std::mutex wait_mutex_;
-  std::unordered_map<uint32_t, Waiter*> pending_;
+  // Few at a time: as many as threads that wait.
+  std::vector<Waiter*> pending_;
   std::vector<Waiter*> followers_;
   bool pumping_ = false;
   bool progress_pumps_ = false;

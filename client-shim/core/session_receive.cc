@@ -40,14 +40,17 @@ CUresult Session::WaitRecord(const Record& record, Reply* reply) {
   if (ended_.load(std::memory_order_acquire) != 0) return ended();
   Waiter waiter;
   waiter.reply = reply;
-  size_t sealed = 0;
-  uint32_t serial = Append(record, &waiter, 0, &sealed);
-  Flush();
-  AwaitReply(waiter);
   {
-    std::lock_guard lock(wait_mutex_);
-    pending_.erase(serial);
+    std::lock_guard sending(send_mutex_);
+    {
+      std::lock_guard lock(batch_mutex_);
+      size_t sealed = 0;
+      AppendLocked(record, &waiter, 0, &sealed);
+      TakeFramesLocked();
+    }
+    SendTaken();
   }
+  AwaitReply(waiter);
   if (has_output_.load(std::memory_order_acquire)) DrainOutput();
   return waiter.status;
 }
@@ -57,6 +60,7 @@ void Session::AwaitReply(Waiter& waiter) {
   while (!waiter.done.load(std::memory_order_acquire)) {
     if (ended_.load() != 0) {
       waiter.status = ended();
+      std::erase(pending_, &waiter);
       break;
     }
     if (!pumping_) {
@@ -176,13 +180,15 @@ Status Session::HandleReply(const RecordHeader& header, std::span<const std::byt
   std::memcpy(&status, body.data(), sizeof(status));
   evidence_.fetch_add(1, std::memory_order_release);
   std::lock_guard lock(wait_mutex_);
-  auto found = pending_.find(header.serial);
+  auto found = std::find_if(pending_.begin(), pending_.end(),
+                            [&](Waiter* waiter) { return waiter->serial == header.serial; });
   if (found == pending_.end()) {
     return Status(Code::kMalformed,
                   "a reply to record " + std::to_string(header.serial) + " that nobody waits for");
   }
-  Waiter* waiter = found->second;
-  pending_.erase(found);
+  Waiter* waiter = *found;
+  *found = pending_.back();
+  pending_.pop_back();
   waiter->status = static_cast<CUresult>(status);
   if (waiter->reply != nullptr) {
     waiter->reply->status = waiter->status;
@@ -397,7 +403,7 @@ void Session::OnClosed(const Status& why) {
 }
 
 void Session::FailWaiters(CUresult code) {
-  for (auto& [serial, waiter] : pending_) {
+  for (Waiter* waiter : pending_) {
     waiter->status = code;
     waiter->done.store(true, std::memory_order_release);
     waiter->wake.notify_one();

@@ -99,10 +99,10 @@ class LinkCore {
   Status WaitTailRoom(size_t bytes);
   Status AppendFrame(std::unique_ptr<FrameBuffer> frame, bool closing, uint64_t* seq);
   void StampControl();
-  bool GatherLog(LogWrite& write);
-  void AdvanceLog(size_t bytes);
+  bool GatherLogLocked(LogWrite& write);
+  void AdvanceLogLocked(size_t bytes);
   Drained DrainLog();
-  Drained DrainLogAsWriter();
+  Drained DrainLogAsWriter(Lock& turn);
   bool LogPending() const;
   void ReleaseTail();
   void RequestBacklog();
@@ -190,12 +190,12 @@ class LinkCore {
   bool lanes_wanted_ = false, lanes_open_ = false, lanes_were_open_ = false, stop_lanes_ = false;
 
   Ring<std::unique_ptr<FrameBuffer>> tail_;
-  size_t tail_bytes_ = 0;
-  uint64_t tail_first_seq_ = 1;  // of tail_[0]
-  uint64_t next_seq_ = 1;        // also needs order_ to change
-  uint64_t cursor_seq_ = 1;      // first frame not wholly written to this connection
-  size_t cursor_bytes_ = 0;      // of it that are
-  uint64_t offered_seq_ = 0;     // highest ever given to a socket: what a peer may acknowledge
+  std::atomic<size_t> tail_bytes_ = 0;  // also needs order_ to grow
+  uint64_t tail_first_seq_ = 1;         // of tail_[0]
+  uint64_t next_seq_ = 1;               // also needs order_ to change
+  uint64_t cursor_seq_ = 1;             // first frame not wholly written to this connection
+  size_t cursor_bytes_ = 0;             // of it that are
+  uint64_t offered_seq_ = 0;  // highest ever given to a socket: what a peer may acknowledge
   uint64_t acked_seq_ = 0;
   bool control_wanted_ = false;
   FrameHeader control_;

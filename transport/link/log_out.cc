@@ -62,6 +62,10 @@ Status LinkCore::SendFrame(std::unique_ptr<FrameBuffer> frame) {
 // A client's senders wait here for acknowledgements. A server may not wait, so its peer pays for
 // not reading.
 Status LinkCore::WaitTailRoom(size_t bytes) {
+  // Only acknowledgements change it meanwhile, and they make it less.
+  if (tail_bytes_ + bytes <= options_.max_tail_bytes) {
+    return {};
+  }
   Lock lock(mutex_);
   bool may_wait = options_.is_client && !OnPumpThread();
   while (phase_ < Phase::kClosing && tail_bytes_ != 0 &&
@@ -132,8 +136,7 @@ bool LinkCore::LogPending() const {
 }
 
 // Collects what is to be written next. The memory stays: frames are released only below the cursor.
-bool LinkCore::GatherLog(LogWrite& write) {
-  std::lock_guard lock(mutex_);
+bool LinkCore::GatherLogLocked(LogWrite& write) {
   write.count = 0;
   if (!LogPending()) {
     return false;
@@ -155,10 +158,9 @@ bool LinkCore::GatherLog(LogWrite& write) {
   return true;
 }
 
-void LinkCore::AdvanceLog(size_t bytes) {
+void LinkCore::AdvanceLogLocked(size_t bytes) {
   bytes_out_ += bytes;
   last_sent_ = Clock::now();
-  std::lock_guard lock(mutex_);
   size_t of_control = std::min(bytes, sizeof(control_) - control_sent_bytes_);
   control_sent_bytes_ += of_control;
   bytes -= of_control;
@@ -177,39 +179,35 @@ void LinkCore::AdvanceLog(size_t bytes) {
   ReleaseTail();
 }
 
-LinkCore::Drained LinkCore::DrainLogAsWriter() {
+// Gives the writer's turn up. Once nothing is left it does so under mutex_: who appends behind that
+// look finds the turn free, so nothing is forgotten.
+LinkCore::Drained LinkCore::DrainLogAsWriter(Lock& turn) {
   LogWrite write;
-  while (GatherLog(write)) {
+  Lock lock(mutex_);
+  while (GatherLogLocked(write)) {
+    lock.unlock();
     Result<size_t> sent = write.channel->TrySend({write.parts.data(), write.count});
     if (!sent.ok()) {
       Break(write.generation, sent.status());
+      turn.unlock();
       return Drained::kBroken;
     }
     if (*sent == 0) {
+      turn.unlock();
       return Drained::kBlocked;
     }
-    AdvanceLog(*sent);
+    lock.lock();
+    AdvanceLogLocked(*sent);
   }
+  turn.unlock();
   return Drained::kIdle;
 }
 
-// Writes all that the socket takes. A caller that finds the turn taken may leave: the holder looks
-// again after giving it up, so nothing that was appended before is forgotten.
+// Writes all that the socket takes. A caller that finds the turn taken may leave: the holder sees
+// what was appended before it gives the turn up.
 LinkCore::Drained LinkCore::DrainLog() {
-  for (;;) {
-    if (!log_writer_.try_lock()) {
-      return Drained::kBusy;
-    }
-    Drained result = DrainLogAsWriter();
-    log_writer_.unlock();
-    if (result != Drained::kIdle) {
-      return result;
-    }
-    std::lock_guard lock(mutex_);
-    if (!LogPending()) {
-      return Drained::kIdle;
-    }
-  }
+  Lock turn(log_writer_, std::try_to_lock);
+  return turn.owns_lock() ? DrainLogAsWriter(turn) : Drained::kBusy;
 }
 
 void LinkCore::ReleaseTail() {
