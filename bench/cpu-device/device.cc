@@ -63,6 +63,22 @@ CUdeviceptr Device::Allocate(size_t bytes) {
   return address;
 }
 
+CUdeviceptr Device::AllocateHost(size_t bytes) {
+  void* memory = nullptr;
+  Call<decltype(cuMemHostAlloc)>("cuMemHostAlloc", &memory, bytes, CU_MEMHOSTALLOC_DEVICEMAP);
+  return reinterpret_cast<CUdeviceptr>(memory);
+}
+
+CUdeviceptr Device::Register(void* memory, size_t bytes) {
+  Call<decltype(cuMemHostRegister_v2)>("cuMemHostRegister_v2", memory, bytes,
+                                       CU_MEMHOSTREGISTER_DEVICEMAP);
+  return reinterpret_cast<CUdeviceptr>(memory);
+}
+
+void Device::Unregister(CUdeviceptr memory) {
+  Call<decltype(cuMemHostUnregister)>("cuMemHostUnregister", reinterpret_cast<void*>(memory));
+}
+
 void Device::Up(CUdeviceptr to, const void* from, size_t bytes) {
   Call<decltype(cuMemcpyHtoD_v2)>("cuMemcpyHtoD_v2", to, from, bytes);
 }

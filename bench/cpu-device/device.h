@@ -22,6 +22,10 @@ class Device {
   CUmodule Load(const char* image);
   CUfunction Find(CUmodule module, const char* kernel);
   CUdeviceptr Allocate(size_t bytes);
+  // Page-locked, at the same address for both.
+  CUdeviceptr AllocateHost(size_t bytes);
+  CUdeviceptr Register(void* memory, size_t bytes);
+  void Unregister(CUdeviceptr memory);
   void Up(CUdeviceptr to, const void* from, size_t bytes);
   void Down(void* to, CUdeviceptr from, size_t bytes);
   void Zero(CUdeviceptr at, size_t bytes);

@@ -28,9 +28,13 @@ unsigned Cores() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-void Elementwise(const float* a, const float* b, float* c, float factor, uint32_t n) {
+void Elementwise(const float* a, const float* b, float* c, float factor, uint32_t n,
+                 uint32_t times) {
   Spread(n, [&](unsigned, uint32_t begin, uint32_t end) {
-    for (uint32_t i = begin; i < end; ++i) c[i] = a[i] * factor + b[i];
+    for (uint32_t time = 0; time < times; ++time) {
+      for (uint32_t i = begin; i < end; ++i) c[i] = a[i] * factor + b[i];
+      asm volatile("" : : "r"(c) : "memory");  // each time anew
+    }
   });
 }
 

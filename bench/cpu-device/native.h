@@ -7,7 +7,8 @@
 namespace farcall::bench::native {
 
 unsigned Cores();
-void Elementwise(const float* a, const float* b, float* c, float factor, uint32_t n);
+void Elementwise(const float* a, const float* b, float* c, float factor, uint32_t n,
+                 uint32_t times = 1);
 // Row by row of the left matrix, columns of the right one innermost: what a compiler vectorises.
 void Matmul(const float* a, const float* b, float* c, uint32_t n);
 float Reduce(const float* a, uint32_t n);

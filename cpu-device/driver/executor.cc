@@ -19,6 +19,10 @@ bool IsDeviceAddress(uint64_t address) {
   return driver.arena->Contains(address) || driver.ranges.MaybeMapped(address);
 }
 
+bool FindRange(uint64_t address, uint64_t bytes, KnownRange* found) {
+  return TheDriver().ranges.Mapped(address, bytes, found);
+}
+
 std::string CacheDirectory() {
   if (const char* chosen = getenv("FARCALL_CPU_CACHE")) return chosen;
   if (const char* cache = getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
@@ -57,6 +61,8 @@ void StartExecutor() {
     }
     options.lockstep = TheDriver().profile.lockstep;
     options.is_device_address = &IsDeviceAddress;
+    options.find_range = &FindRange;
+    options.range_version = &TheDriver().ranges.version();
     options.set_conditional = &SetConditional;
     options.device_window_begin = TheDriver().arena->begin();
     options.device_window_end = TheDriver().arena->end();

@@ -28,10 +28,7 @@ bool MappedThrough(const Range& range, uint64_t address, uint64_t bytes, int dev
 
 // What a thread found last, and when: a kernel goes from one of its few arrays to the other.
 struct LastFound {
-  struct Piece {
-    uint64_t version = 0, start = 0, bytes = 0;
-  };
-  Piece pieces[4];
+  KnownRange pieces[4];
   uint32_t next = 0;
 };
 
@@ -108,16 +105,30 @@ bool RangeMap::Accessible(uint64_t address, uint64_t bytes, int device, bool wri
 bool RangeMap::MaybeMapped(uint64_t address) const {
   static thread_local LastFound last;
   const uint64_t version = version_.load(std::memory_order_acquire);
-  for (const LastFound::Piece& piece : last.pieces) {
-    if (address - piece.start < piece.bytes && piece.version == version) return true;
+  for (const KnownRange& piece : last.pieces) {
+    if (address - piece.begin < piece.bytes && piece.version == version) return true;
   }
   std::shared_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return true;
   const Range* range = At(address);
   if (range == nullptr) return false;
   if (range->kind == RangeKind::kReservation) return MappedThrough(*range, address, 1, 0, false);
-  last.pieces[last.next++ % std::size(last.pieces)] = {version_.load(std::memory_order_relaxed),
-                                                       range->start, range->bytes};
+  last.pieces[last.next++ % std::size(last.pieces)] = {range->start, range->bytes,
+                                                       version_.load(std::memory_order_relaxed)};
+  return true;
+}
+
+bool RangeMap::Mapped(uint64_t address, uint64_t bytes, KnownRange* found) const {
+  std::shared_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  const Range* range = At(address);
+  if (range == nullptr || bytes > range->end() - address) return false;
+  if (range->kind == RangeKind::kReservation && !MappedThrough(*range, address, bytes, 0, false)) {
+    return false;
+  }
+  *found = {range->start, range->bytes, version_.load(std::memory_order_relaxed)};
+  // Of a reservation not more is known than was looked at.
+  if (range->kind == RangeKind::kReservation) found->begin = address, found->bytes = bytes;
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cpu-device/driver/api.h"
+#include "cpu-device/exec/known_range.h"
 
 namespace farcall::cpu_device {
 
@@ -103,6 +104,11 @@ class RangeMap {
   // none where the thread asks for the same range again: kernels ask at every access to host
   // memory.
   bool MaybeMapped(uint64_t address) const;
+  // True if [address, address + bytes) lies in one range that may be touched, all of which `*found`
+  // then is; false too where a lock would have to be waited for.
+  bool Mapped(uint64_t address, uint64_t bytes, KnownRange* found) const;
+  // Another number after every change.
+  const std::atomic<uint64_t>& version() const { return version_; }
 
  private:
   Range* At(uint64_t address);

@@ -168,6 +168,19 @@ StepResult Block::Step() {
   return StepResult::kDone;
 }
 
+void Block::RunNext() {
+  const uint32_t* size = context_.launch->grid;
+  uint32_t* at = context_.ctaid;
+  if (++at[0] == size[0]) {
+    at[0] = 0;
+    if (++at[1] == size[1]) {
+      at[1] = 0;
+      ++at[2];
+    }
+  }
+  shape_.loop(&context_);
+}
+
 void Block::RunWarp(uint32_t w) {
   Warp& warp = warps_[w];
   ThreadContext* base = &threads_[w * kWarpSize];

@@ -69,6 +69,9 @@ class Block {
   // Runs threads until all are done, or none makes progress, or some of them have yielded many
   // times. Faults leave by RaiseFault.
   StepResult Step();
+  // Runs the grid's next block, by x, y and z, in place of this one, which is done. Only where a
+  // block is one call (BlockShape::loop), of a cluster of one.
+  void RunNext();
   bool moved() const { return moved_; }  // whether any thread got on in the last Step
   // Its context, which compiled code reads.
   BlockContext* JoinCluster(ClusterContext* cluster, uint32_t rank, const uint32_t ctaid[3]);

@@ -17,6 +17,8 @@ class Cluster {
   // Runs the blocks in turns until all are done, or none makes progress, or other
   // clusters should have a turn.
   StepResult Step();
+  // As Block::RunNext has it.
+  void RunNext() { blocks_[0]->RunNext(); }
   bool moved() const { return moved_; }  // whether any thread got on in the last Step
 
  private:

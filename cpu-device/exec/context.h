@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <functional>
 
+#include "cpu-device/exec/known_range.h"
+
 namespace farcall::cpu_device {
 
-inline constexpr uint32_t kCodegenVersion = 39;
+inline constexpr uint32_t kCodegenVersion = 40;
 inline constexpr uint32_t kWarpSize = 32;
 inline constexpr uint32_t kMaxThreadsPerBlock = 1024;
 inline constexpr uint32_t kBarrierCount = 16;
@@ -59,6 +61,8 @@ struct BlockContext {
   // Not read by compiled code.
   uint32_t local_threads = 0;  // how many threads' local memory there is
   ClusterContext* cluster = nullptr;
+  KnownRange known[4];  // what its loops went through last, of this block and those before it
+  uint32_t next_known = 0;
 };
 
 // The blocks that run together on one host thread, and where their common barrier stands.

@@ -31,4 +31,8 @@ struct BetterCode {
 //   Thread  any, several at once
 ExecResult RunGrid(const BlockShape& shape, LaunchContext* launch, const BetterCode& better);
 
+// How often a thread has taken blocks of a grid, in all grids that have ended: each time is one
+// atomic operation on what all threads share.
+uint64_t RunsTaken();
+
 }  // namespace farcall::cpu_device

@@ -21,6 +21,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 // A grid shorter than this is not worth waking the pool for.
 constexpr auto kAloneFor = std::chrono::microseconds(20);
+// A thread takes up to so many blocks of a grid at once, and of what is left no more than one in
+// kShares for each thread: the last ones are taken one by one, so that all end together.
+constexpr uint64_t kLongestRun = 64, kShares = 16;
+// Where a run has to end in time: so many blocks, while each takes little of it.
+constexpr uint64_t kLongestTimedRun = 16;
+constexpr auto kLookAgain = std::chrono::microseconds(2);
 constexpr uint32_t kKeptBlocks = 2;  // ended ones a thread keeps for reuse
 constexpr size_t kFewLive = 8;       // that wait, on one thread, at first
 constexpr size_t kStallsToLook = 16;
@@ -43,13 +49,14 @@ struct Grid {
   int device = DeviceOfThread();
   std::atomic<const BlockShape*> shape;
   LaunchContext* launch;
-  uint64_t blocks = 0;  // clusters of them
-  std::atomic<uint64_t> next{0};
+  uint64_t blocks = 0;              // clusters of them
+  std::atomic<bool> looked{false};  // at `ended`, which is counted from then on
+  std::atomic<bool> waits{false};   // launch->on_wait was called
+  // Apart from what every block reads.
+  alignas(64) std::atomic<uint64_t> next{0};
   std::atomic<uint64_t> ended{0};
-  std::atomic<bool> waits{false};  // launch->on_wait was called
-  unsigned participants_wanted = 0;
 
-  std::mutex mutex;
+  alignas(64) std::mutex mutex;
   std::condition_variable idle;
   unsigned helpers = 0;  // pool threads inside, guarded by mutex
   ExecResult result;     // the first failure
@@ -60,6 +67,8 @@ struct Grid {
     launch->cancel = 1;
   }
 };
+
+std::atomic<uint64_t> g_runs_taken{0};
 
 // Blocks a thread has used before: their memory is touched and of the right size.
 std::vector<std::unique_ptr<Cluster>>& SpareBlocks() {
@@ -75,6 +84,7 @@ class Participant {
   Participant(Grid& grid, uint32_t smid)
       : grid_(grid), smid_(smid), most_live_(grid.launch->grid_workspace ? ~size_t{0} : kFewLive) {}
   ~Participant() {
+    g_runs_taken.fetch_add(taken_, std::memory_order_relaxed);
     if (current_.cluster) Spare(std::move(current_.cluster));
     while (!waiting_.empty() && SpareBlocks().size() < kKeptBlocks) {
       Spare(waiting_.Take().cluster);
@@ -94,13 +104,32 @@ class Participant {
       if (grid_.launch->cancel) RaiseCancelled();
       if (!current_.cluster && !PickNext()) return;
       if (current_.cluster->Step() == StepResult::kDone) {
+        CountEnded();
+        if (fresh_) FinishRun();
         Spare(std::move(current_.cluster));
-        grid_.ended.fetch_add(1, std::memory_order_relaxed);
         stalls_ = vain_ = 0;
-        if (until_ && waiting_.empty() && Clock::now() >= *until_) return;
+        if (until_ && waiting_.empty() && at_ == end_ && IsOver()) return;
       } else {
         SetAside();
       }
+    }
+  }
+
+  // The blocks of the run that can go one after the other in place of the one that is done: all,
+  // unless there is better code by now.
+  void FinishRun() {
+    const LaunchContext& launch = *grid_.launch;
+    while (at_ < end_ && begun_->loop && grid_.shape.load(std::memory_order_acquire) == begun_) {
+      if (launch.cancel.load(std::memory_order_relaxed)) RaiseCancelled();
+      ++at_;
+      current_.cluster->RunNext();
+      CountEnded();
+    }
+  }
+
+  void CountEnded() {
+    if (grid_.looked.load(std::memory_order_relaxed)) {
+      grid_.ended.fetch_add(1, std::memory_order_relaxed);
     }
   }
 
@@ -122,6 +151,7 @@ class Participant {
 
   // None of the grid's blocks has ended for long.
   void TellOfWait() {
+    grid_.looked.store(true, std::memory_order_relaxed);
     const Clock::time_point now = Clock::now();
     const uint64_t ended = grid_.ended.load(std::memory_order_relaxed);
     if (ended != ended_ || looked_ == Clock::time_point{}) {
@@ -133,17 +163,47 @@ class Participant {
   }
 
   bool PickNext() {
-    uint64_t index = grid_.next.load(std::memory_order_relaxed);
-    if (index < grid_.blocks && waiting_.size() < most_live_) {
-      index = grid_.next.fetch_add(1, std::memory_order_relaxed);
-      if (index < grid_.blocks) {
-        Begin(index);
-        return true;
-      }
+    if (waiting_.size() < most_live_ && (at_ < end_ || TakeRun())) {
+      Begin(at_++);
+      return true;
     }
     if (waiting_.empty()) return false;
     current_ = waiting_.Take();
+    fresh_ = false;
     return true;
+  }
+
+  // The next blocks of the grid that nobody has, as a run [at_, end_).
+  bool TakeRun() {
+    uint64_t index = grid_.next.load(std::memory_order_relaxed);
+    if (index >= grid_.blocks) return false;
+    const uint64_t count = RunLength(grid_.blocks - index);
+    index = grid_.next.fetch_add(count, std::memory_order_relaxed);
+    if (index >= grid_.blocks) return false;
+    ++taken_;
+    at_ = index;
+    end_ = std::min(index + count, grid_.blocks);
+    return true;
+  }
+
+  // After a run, when the time is looked at. The shorter the blocks, the more come before the next
+  // look.
+  bool IsOver() {
+    const Clock::time_point now = Clock::now();
+    const bool quick = now - looked_at_ < kLookAgain;
+    looked_at_ = now;
+    timed_run_ = quick ? std::min(2 * timed_run_, kLongestTimedRun) : 1;
+    return now >= *until_;
+  }
+
+  // One where blocks may wait for each other or do so in a cluster.
+  uint64_t RunLength(uint64_t left) const {
+    const LaunchContext& launch = *grid_.launch;
+    const bool one_call = grid_.shape.load(std::memory_order_acquire)->loop != nullptr;
+    if (!one_call || launch.grid_workspace) return 1;
+    if (launch.cluster[0] * launch.cluster[1] * launch.cluster[2] != 1) return 1;
+    return std::clamp(left / (PoolThreads() * kShares), uint64_t{1},
+                      until_ ? timed_run_ : kLongestRun);
   }
 
   void Begin(uint64_t index) {
@@ -155,10 +215,11 @@ class Participant {
       current_.cluster = std::move(spare.back());
       spare.pop_back();
     }
-    if (!current_.cluster->Start(*grid_.shape.load(std::memory_order_acquire), grid_.launch, index,
-                                 smid_)) {
+    fresh_ = true;
+    begun_ = grid_.shape.load(std::memory_order_acquire);
+    if (!current_.cluster->Start(*begun_, grid_.launch, index, smid_)) {
       RaiseFault(ExecStatus::kOutOfMemory, "no host memory for a block of %u threads",
-                 grid_.shape.load()->threads);
+                 begun_->threads);
     }
   }
 
@@ -169,6 +230,12 @@ class Participant {
   Grid& grid_;
   const uint32_t smid_;
   const Clock::time_point* until_ = nullptr;
+  uint64_t at_ = 0, end_ = 0;          // of the run: blocks that have not begun
+  const BlockShape* begun_ = nullptr;  // of the block that began last
+  bool fresh_ = false;                 // it is the current one
+  uint64_t taken_ = 0;                 // runs
+  uint64_t timed_run_ = 1;
+  Clock::time_point looked_at_;
   BegunBlock current_;
   WaitingBlocks waiting_;  // nearly always empty
   size_t most_live_;       // blocks that wait, before no more are begun
@@ -327,6 +394,10 @@ AddressWindow ReservedWindow() {
 void ConfigureExecutor(const ExecutorOptions& options) {
   MutableOptions() = options;
   SetThreadsOfDevices(PoolThreads());
+}
+
+uint64_t RunsTaken() {
+  return g_runs_taken.load(std::memory_order_relaxed);
 }
 
 ExecResult RunGrid(const BlockShape& shape, LaunchContext* launch, const BetterCode& better) {

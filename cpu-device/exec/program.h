@@ -3,6 +3,7 @@
 // its kernels and globals.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,6 +11,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "cpu-device/exec/known_range.h"
 
 namespace farcall::cpu_device {
 
@@ -134,6 +137,11 @@ struct ExecutorOptions {
   // True if [address, address+bytes) is mapped device (or mapped host) memory: lets a fault tell
   // 700 from a crash of the process.
   bool (*is_device_address)(uint64_t address) = nullptr;
+  // True if all of it lies in one range that may be touched, which holds while `*range_version` is
+  // `found->version`; false too where that cannot be told at once. Kernels ask for what a loop goes
+  // through, before it does. Both unset: never.
+  bool (*find_range)(uint64_t address, uint64_t bytes, KnownRange* found) = nullptr;
+  const std::atomic<uint64_t>* range_version = nullptr;
   // Where all device memory lies: kernel accesses inside take one compare, others ask
   // is_device_address. Both unset: no check but the page tables'.
   uint64_t device_window_begin = 0, device_window_end = 0;

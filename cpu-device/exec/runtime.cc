@@ -24,29 +24,38 @@
 
 namespace farcall::cpu_device {
 
-void CheckAccess(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t line) {
-  auto within = [&](const void* base, uint64_t size) {
-    uint64_t offset = address - reinterpret_cast<uint64_t>(base);
-    return offset < size && bytes <= size - offset;
+namespace {
+
+bool Within(uint64_t address, uint64_t bytes, const void* base, uint64_t size) {
+  const uint64_t offset = address - reinterpret_cast<uint64_t>(base);
+  return offset < size && bytes <= size - offset;
+}
+
+// In what the executor itself knows of: device memory, and what is this block's.
+bool InOwnWindows(BlockContext* block, uint64_t address, uint64_t bytes) {
+  const LaunchContext* launch = block->launch;
+  const ExecutorOptions& options = Options();
+  auto within = [&](uint64_t base, uint64_t size) {
+    return Within(address, bytes, reinterpret_cast<void*>(base), size);
   };
+  return within(launch->window_begin, launch->window_size) ||
+         within(options.device_window_begin,
+                options.device_window_end - options.device_window_begin) ||
+         OwnerOfShared(block, address, bytes) ||
+         Within(address, bytes, block->local, block->local_bytes * block->local_threads) ||
+         Within(address, bytes, launch->params, launch->param_bytes) ||
+         (launch->grid_workspace && within(launch->grid_workspace, kGridWorkspaceBytes));
+}
+
+}  // namespace
+
+void CheckAccess(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t line) {
   if (address & (bytes - 1)) {
     RaiseFault(ExecStatus::kMisaligned, "misaligned %u-byte access to 0x%llx (PTX line %u)", bytes,
                static_cast<unsigned long long>(address), line);
   }
-  const LaunchContext* launch = block->launch;
-  if (within(reinterpret_cast<void*>(launch->window_begin), launch->window_size)) return;
+  if (InOwnWindows(block, address, bytes)) return;
   const ExecutorOptions& options = Options();
-  if (within(reinterpret_cast<void*>(options.device_window_begin),
-             options.device_window_end - options.device_window_begin)) {
-    return;
-  }
-  if (OwnerOfShared(block, address, bytes)) return;
-  if (within(block->local, block->local_bytes * block->local_threads)) return;
-  if (within(launch->params, launch->param_bytes)) return;
-  if (launch->grid_workspace &&
-      within(reinterpret_cast<void*>(launch->grid_workspace), kGridWorkspaceBytes)) {
-    return;
-  }
   if (options.is_device_address) {
     if (options.is_device_address(address) && options.is_device_address(address + bytes - 1))
       return;
@@ -55,6 +64,26 @@ void CheckAccess(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t
   }
   RaiseFault(ExecStatus::kIllegalAddress, "illegal %u-byte access to 0x%llx (PTX line %u)", bytes,
              static_cast<unsigned long long>(address), line);
+}
+
+uint32_t ReachesAll(BlockContext* block, uint64_t first, uint64_t last, uint32_t bytes) {
+  const uint64_t low = std::min(first, last), span = std::max(first, last) - low + bytes;
+  if ((first & (bytes - 1)) != 0 || span < bytes) return 0;
+  const ExecutorOptions& options = Options();
+  if (options.range_version) {
+    const uint64_t version = options.range_version->load(std::memory_order_acquire);
+    for (const KnownRange& range : block->known) {
+      const uint64_t offset = low - range.begin;
+      if (offset < range.bytes && span <= range.bytes - offset && range.version == version) {
+        return 1;
+      }
+    }
+  }
+  if (InOwnWindows(block, low, span)) return 1;
+  KnownRange found;
+  if (!options.find_range || !options.find_range(low, span, &found)) return 0;
+  block->known[block->next_known++ % std::size(block->known)] = found;
+  return 1;
 }
 
 void WindowFault(const char* space, uint64_t offset, uint64_t size, uint32_t bytes, uint32_t line) {
@@ -147,6 +176,7 @@ RuntimeSymbol Symbol(std::string_view name, F* function) {
 
 const RuntimeSymbol kSymbols[] = {
     Symbol("fc_rt_check", CheckAccess),
+    Symbol("fc_rt_reaches", ReachesAll),
     Symbol("fc_rt_window_fault", fc_rt_window_fault),
     Symbol("fc_rt_trap", fc_rt_trap),
     Symbol("fc_rt_bad_call", fc_rt_bad_call),

@@ -18,6 +18,9 @@ struct BlockContext;
 // Slow path of a generic or global access: outside the device window, or misaligned. Raises a fault
 // unless the block may access those bytes.
 void CheckAccess(BlockContext* block, uint64_t address, uint32_t bytes, uint32_t line);
+// Whether the block may access `bytes` at `first`, at `last` and everywhere between, and `first` is
+// aligned: 1 or 0, which need not be the last word. Of a loop whose accesses are not in the window.
+uint32_t ReachesAll(BlockContext* block, uint64_t first, uint64_t last, uint32_t bytes);
 
 // Raises the fault of an access to shared or local memory that is misaligned or lies outside.
 [[noreturn]] void WindowFault(const char* space, uint64_t offset, uint64_t size, uint32_t bytes,

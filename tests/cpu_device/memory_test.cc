@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -161,6 +164,57 @@ TEST_F(DriverTest, KernelsReachRegisteredMemoryUntilItIsNot) {
   EXPECT_OK(run(first));
   EXPECT_EQ(run(second), CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_EQ(second, std::vector<int>(4096, 15));
+}
+
+// Runs `scale` with factor 5 on `count` ints at `address`, in blocks of 64.
+class HostMemoryTest : public DriverTest {
+ protected:
+  void SetUp() override {
+    DriverTest::SetUp();
+    CUmodule module = nullptr;
+    const CUresult loaded = CU(cuModuleLoadData)(&module, Ptx());
+    if (loaded == CUDA_ERROR_NOT_SUPPORTED) GTEST_SKIP() << "a build without the PTX executor";
+    ASSERT_OK(loaded);
+    ASSERT_OK(CU(cuModuleGetFunction)(&scale_, module, "scale"));
+  }
+  CUresult Scale(const void* address, int count) {
+    int factor = 5;
+    void* params[] = {&address, &factor, &count};
+    const unsigned blocks = static_cast<unsigned>(count + 63) / 64;
+    EXPECT_OK(CU(cuLaunchKernel)(scale_, blocks, 1, 1, 64, 1, 1, 0, nullptr, params, nullptr));
+    return CU(cuCtxSynchronize)();
+  }
+  CUfunction scale_ = nullptr;
+};
+
+TEST_F(HostMemoryTest, KernelsReachPageLockedMemoryToItsLastByte) {
+  constexpr int kCount = 1000;  // no whole page
+  void* memory = nullptr;
+  ASSERT_OK(CU(cuMemHostAlloc)(&memory, kCount * sizeof(int), CU_MEMHOSTALLOC_DEVICEMAP));
+  int* words = static_cast<int*>(memory);
+  std::fill(words, words + kCount + 1, 2);
+  ASSERT_OK(Scale(words, kCount));
+  EXPECT_EQ(std::vector<int>(words, words + kCount), std::vector<int>(kCount, 10));
+  EXPECT_EQ(Scale(words, kCount + 1), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(words[kCount], 2);
+}
+
+TEST_F(HostMemoryTest, FreedPageLockedMemoryIsNoLongerTheirs) {
+  constexpr int kCount = 4096;
+  void *kept = nullptr, *freed = nullptr;
+  for (void** memory : {&kept, &freed}) {
+    ASSERT_OK(CU(cuMemHostAlloc)(memory, kCount * sizeof(int), CU_MEMHOSTALLOC_DEVICEMAP));
+    ASSERT_OK(Scale(*memory, kCount));
+  }
+  ASSERT_OK(CU(cuMemFreeHost)(freed));
+  // What comes to lie there is the host's own, not the device's.
+  void* own = mmap(freed, kCount * sizeof(int), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_EQ(own, freed);
+  EXPECT_OK(Scale(kept, kCount));
+  EXPECT_EQ(Scale(freed, kCount), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(static_cast<int*>(own)[0], 0);
+  munmap(own, kCount * sizeof(int));
 }
 
 TEST_F(DriverTest, ManagedMemoryIsTheHostsToo) {
