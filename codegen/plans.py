@@ -20,6 +20,8 @@ ROLES = (
     "align",
     "pitch",
     "rows",
+    "most",
+    "flags",
     "str",
     "stream",
     "device",
@@ -63,6 +65,8 @@ class Plan:
     align: str = ""  # of an address or a pitch, in bytes
     pitch: str = ""  # of a pitch: the bytes of a row
     rows: str = ""  # of a pitch: one row has none
+    most: str = ""  # of a value: the largest that CUDA documents
+    flags: str = ""  # of a value: the bits that CUDA documents
     optional: bool = False
     free: bool = False
     select: str = ""
@@ -135,6 +139,8 @@ class Classifier:
             pitch=pitch,
             rows=roles.get("rows", "1"),
             align=roles.get("align", "") if pitch else "",
+            most=roles.get("most", ""),
+            flags=roles.get("flags", ""),
         )
 
     def _handle_plan(self, param: Param, kind: str, roles: dict[str, str]) -> Plan:

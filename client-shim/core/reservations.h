@@ -58,6 +58,7 @@ class Reservations {
   std::mutex& mutex() { return mutex_; }
   void SetWindow(const Window& window);
   bool has_window() const { return window_.bytes != 0; }
+  const Window& window() const { return window_; }
 
   // At `hint` if that is free and aligned, else anywhere; 0 = no room. `align` a power of two, all
   // multiples of the chunk's.

@@ -35,7 +35,7 @@ CUresult Check(const CUarrayMapInfo& info, Array** array, PhysicalMemory** memor
   if ((*array)->parent != 0 || info.flags != 0 || info.reserved[0] != 0 || info.reserved[1] != 0 ||
       info.deviceBitMask != 1u << device ||
       ((*array)->shape.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) == 0 ||
-      info.subresourceType > CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL) {
+      info.subresourceType < 0 || info.subresourceType > CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (info.memOperationType == CU_MEM_OPERATION_TYPE_UNMAP)

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "client-shim/core/calls.h"
+#include "client-shim/core/credit.h"
 #include "client-shim/core/error_map.h"
+#include "client-shim/core/reservations.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/settled.h"
@@ -79,10 +81,18 @@ CUresult ReceiveBulk(std::byte* dst, CUdeviceptr src, size_t bytes, uint64_t str
 
 }  // namespace
 
+bool IsVacant(const void* address) {
+  const auto at = reinterpret_cast<uint64_t>(address);
+  Allocation found;
+  return (DeviceCredit().window().Contains(at, 1) || UserRanges().window().Contains(at, 1)) &&
+         !Memory().Find(at, &found);
+}
+
 CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait) {
   if (bytes == 0) return CUDA_SUCCESS;
   src = DeviceAddress(src);
-  if (dst == nullptr || !IsDeviceRange(src, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (dst == nullptr || IsVacant(dst) || !IsDeviceRange(src, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
   auto place = reinterpret_cast<CUdeviceptr>(dst);
   if (IsMirroredRange(dst, bytes) || DeviceAddress(place) != place) {
     CUresult status = CopyOnDevice(place, src, bytes, stream);
@@ -118,7 +128,8 @@ CUresult AwaitCopy(CUresult posted, CUdeviceptr dst, CUdeviceptr src, uint64_t s
 
 CUresult CopyOnHost(void* dst, const void* src, size_t bytes, uint64_t stream) {
   if (bytes == 0) return CUDA_SUCCESS;
-  if (dst == nullptr || src == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (dst == nullptr || src == nullptr || IsVacant(dst) || IsVacant(src))
+    return CUDA_ERROR_INVALID_VALUE;
   CUresult status = AwaitStream(stream);
   if (status == CUDA_SUCCESS) std::memmove(dst, src, bytes);
   return status;

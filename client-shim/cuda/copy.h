@@ -35,6 +35,9 @@ CUresult AwaitCopy(CUresult posted, CUdeviceptr dst, CUdeviceptr src, uint64_t s
 // Ahead of a synchronous upload, of which CUDA says that "a stream sync is performed before the
 // copy is initiated": waits only if earlier work may write where the host looks.
 CUresult AwaitWhatTheHostSees(uint64_t stream);
+// An address that is kept for devices and of no allocation: no host memory, and touched here it
+// would end the process.
+bool IsVacant(const void* address);
 // `wait`: returns when the bytes have landed; else they land before any later completion is
 // reported.
 CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool wait);

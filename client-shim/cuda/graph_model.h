@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -31,6 +32,9 @@ struct GraphWork {
   bool known = true;  // else the server is asked first
   std::vector<std::byte> kernel_bytes;
   std::vector<void*> kernel_values;
+  size_t kernel_size = 0;               // what `extra` points at
+  std::array<void*, 5> kernel_extra{};  // CU_LAUNCH_PARAM_*, where the kernel was given so
+  std::vector<CUmemAccessDesc> accesses;
   std::vector<CUstreamBatchMemOpParams> mem_ops;
   std::vector<CUgraph> bodies;
   uint64_t host_function = 0;

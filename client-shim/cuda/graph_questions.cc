@@ -139,7 +139,8 @@ CUresult Call_cuGraphMemAllocNodeGetParams(CUgraphNode hNode,
                                            CUDA_MEM_ALLOC_NODE_PARAMS* params_out) {
   return Ask(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, params_out, [&](const GraphWork& work) {
     const GraphMemory& memory = *work.memory;
-    *params_out = {memory.props, nullptr, 0, memory.bytes, memory.address};
+    const std::vector<CUmemAccessDesc>& accesses = work.accesses;
+    *params_out = {memory.props, accesses.data(), accesses.size(), memory.bytes, memory.address};
   });
 }
 

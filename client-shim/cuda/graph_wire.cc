@@ -18,6 +18,7 @@ namespace farcall::client {
 namespace {
 
 constexpr unsigned kMaxMemOps = 256;
+constexpr size_t kMaxAccesses = 1024;  // more than there are devices
 constexpr unsigned kMaxBodies = 4096;
 
 // ---- From the application
@@ -42,8 +43,13 @@ CUresult MakeKernel(const CUDA_KERNEL_NODE_PARAMS_v3& params, GraphWork* work) {
   for (const Parameter& parameter : function->info->parameters)
     work->kernel_values.push_back(work->kernel_bytes.data() + parameter.offset);
   kernel = params;
-  kernel.kernelParams = work->kernel_values.data();
-  kernel.extra = nullptr;
+  // Told again in the form in which they were given.
+  const bool as_buffer = params.kernelParams == nullptr && params.extra != nullptr;
+  work->kernel_size = work->kernel_bytes.size();
+  work->kernel_extra = {CU_LAUNCH_PARAM_BUFFER_POINTER, work->kernel_bytes.data(),
+                        CU_LAUNCH_PARAM_BUFFER_SIZE, &work->kernel_size, CU_LAUNCH_PARAM_END};
+  kernel.kernelParams = as_buffer ? nullptr : work->kernel_values.data();
+  kernel.extra = as_buffer ? work->kernel_extra.data() : nullptr;
   if (kernel.ctx == nullptr) kernel.ctx = AsCuda(CurrentContext());
   return CUDA_SUCCESS;
 }
@@ -163,22 +169,22 @@ CUresult MakeMemOps(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2& params, GraphWork* w
   return CUDA_SUCCESS;
 }
 
-// The application may look into what it had allocated: so the node's copy has no more than that.
 CUresult MakeAllocation(const CUDA_MEM_ALLOC_NODE_PARAMS_v2& params, Graph* graph,
                         GraphWork* work) {
   const CUmemPoolProps& props = params.poolProps;
   if (props.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
       props.handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
       props.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-      (params.accessDescCount != 0 && params.accessDescs == nullptr))
+      (params.accessDescCount != 0 && params.accessDescs == nullptr) ||
+      params.accessDescCount > kMaxAccesses)
     return CUDA_ERROR_INVALID_VALUE;
   if (props.location.id != CurrentContext()->device) return CUDA_ERROR_NOT_SUPPORTED;
   CUresult status = GraphMemory::Make(params.bytesize, &work->memory);
   if (status != CUDA_SUCCESS) return status;
   work->memory->owner = graph;
   work->memory->props = props;
-  work->given.alloc.accessDescs = nullptr;
-  work->given.alloc.accessDescCount = 0;
+  work->accesses.assign(params.accessDescs, params.accessDescs + params.accessDescCount);
+  work->given.alloc.accessDescs = work->accesses.data();
   work->given.alloc.dptr = work->memory->address;
   return CUDA_SUCCESS;
 }
@@ -210,8 +216,9 @@ CUresult MakeConditional(const CUDA_CONDITIONAL_NODE_PARAMS& params) {
   unsigned most = params.type == CU_GRAPH_COND_TYPE_WHILE ? 1
                   : params.type == CU_GRAPH_COND_TYPE_IF  ? 2
                                                           : kMaxBodies;
-  bool sound = params.handle != 0 && params.type <= CU_GRAPH_COND_TYPE_SWITCH && params.size != 0 &&
-               params.size <= most && (params.ctx == nullptr || FindContext(params.ctx) != nullptr);
+  bool sound = params.handle != 0 && params.type >= 0 && params.type <= CU_GRAPH_COND_TYPE_SWITCH &&
+               params.size != 0 && params.size <= most &&
+               (params.ctx == nullptr || FindContext(params.ctx) != nullptr);
   return sound ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

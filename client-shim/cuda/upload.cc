@@ -186,7 +186,8 @@ CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t s
                       Upload upload) {
   if (bytes == 0) return CUDA_SUCCESS;
   dst = DeviceAddress(dst);
-  if (src == nullptr || !IsDeviceRange(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (src == nullptr || IsVacant(src) || !IsDeviceRange(dst, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
   auto place = reinterpret_cast<CUdeviceptr>(src);
   if (IsMirroredRange(src, bytes) || DeviceAddress(place) != place) {
     CUresult status = CopyOnDevice(dst, place, bytes, stream);

@@ -61,12 +61,15 @@ CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, i
   return SetFunctionAttribute(*function, attribute, value);
 }
 
-CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache) {
+CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config) {
+  if (static_cast<unsigned>(config) > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Function> function;
   return Enter(handle, &function);
 }
 
-CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig) {
+CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config) {
+  if (static_cast<unsigned>(config) > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
+    return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Function> function;
   return Enter(handle, &function);
 }

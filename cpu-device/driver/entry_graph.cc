@@ -70,7 +70,8 @@ CUresult MakeBody(const Graph& graph, CUDA_CONDITIONAL_NODE_PARAMS* params,
   const unsigned most = params->type == CU_GRAPH_COND_TYPE_WHILE ? 1
                         : params->type == CU_GRAPH_COND_TYPE_IF  ? 2
                                                                  : 1u << 16;
-  if (params->type > CU_GRAPH_COND_TYPE_SWITCH || params->size == 0 || params->size > most)
+  if (params->type < 0 || params->type > CU_GRAPH_COND_TYPE_SWITCH || params->size == 0 ||
+      params->size > most)
     return CUDA_ERROR_INVALID_VALUE;
   // The value is of this graph, or of one that this graph is inside of.
   const std::shared_ptr<Graph> owner = condition->graph.lock();

@@ -221,7 +221,8 @@ CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkerne
   return CUDA_SUCCESS;
 }
 
-CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache, CUdevice) {
+CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice) {
+  if (static_cast<unsigned>(config) > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<LibraryKernel> kernel;
   return Enter(handle, &kernel);
 }

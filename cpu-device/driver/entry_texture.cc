@@ -143,11 +143,12 @@ bool SetSampler(const CUDA_TEXTURE_DESC& texture, bool normalized_format, Object
                               CU_TRSF_SEAMLESS_CUBEMAP;
   if ((texture.flags & ~kFlags) != 0) return false;
   for (int axis = 0; axis < 3; ++axis) {
-    if (texture.addressMode[axis] > CU_TR_ADDRESS_MODE_BORDER) return false;
+    const CUaddress_mode mode = texture.addressMode[axis];
+    if (mode < 0 || mode > CU_TR_ADDRESS_MODE_BORDER) return false;
     sampler.addressing[axis] = static_cast<texture::Addressing>(texture.addressMode[axis]);
   }
-  if (texture.filterMode > CU_TR_FILTER_MODE_LINEAR ||
-      texture.mipmapFilterMode > CU_TR_FILTER_MODE_LINEAR)
+  if (texture.filterMode < 0 || texture.filterMode > CU_TR_FILTER_MODE_LINEAR ||
+      texture.mipmapFilterMode < 0 || texture.mipmapFilterMode > CU_TR_FILTER_MODE_LINEAR)
     return false;
   sampler.linear = texture.filterMode == CU_TR_FILTER_MODE_LINEAR;
   sampler.mip_linear = texture.mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;
@@ -169,7 +170,7 @@ bool SetSampler(const CUDA_TEXTURE_DESC& texture, bool normalized_format, Object
 // Another format of texels of the same size, some of the levels, some of the layers.
 bool SetView(const CUDA_RESOURCE_VIEW_DESC& view, Object* object) {
   Texels& texels = object->texels;
-  if (view.format > CU_RES_VIEW_FORMAT_FLOAT_4X32) return false;  // blocks
+  if (view.format < 0 || view.format > CU_RES_VIEW_FORMAT_FLOAT_4X32) return false;  // blocks
   if (view.format != CU_RES_VIEW_FORMAT_NONE) {
     using texture::Texel;
     constexpr Texel kTexels[] = {Texel::kU8,  Texel::kS8,  Texel::kU16,  Texel::kS16,

@@ -157,7 +157,8 @@ CUresult cuTexRefGetAddress_v2(CUdeviceptr* out, CUtexref handle) {
 CUresult cuTexRefSetAddressMode(CUtexref handle, int axis, CUaddress_mode mode) {
   Reference reference;
   if (const CUresult result = Find(handle, &reference)) return result;
-  if (axis < 0 || axis > 2 || mode > CU_TR_ADDRESS_MODE_BORDER) return CUDA_ERROR_INVALID_VALUE;
+  if (axis < 0 || axis > 2 || mode < 0 || mode > CU_TR_ADDRESS_MODE_BORDER)
+    return CUDA_ERROR_INVALID_VALUE;
   reference->addressing[axis] = mode;
   return CUDA_SUCCESS;
 }
@@ -187,13 +188,15 @@ CUresult cuTexRefGetBorderColor(float* color, CUtexref handle) {
 }
 
 CUresult cuTexRefSetFilterMode(CUtexref handle, CUfilter_mode mode) {
-  return Set(handle, &TextureReference::filter, mode, mode <= CU_TR_FILTER_MODE_LINEAR);
+  return Set(handle, &TextureReference::filter, mode,
+             mode >= 0 && mode <= CU_TR_FILTER_MODE_LINEAR);
 }
 CUresult cuTexRefGetFilterMode(CUfilter_mode* out, CUtexref handle) {
   return Get(handle, &TextureReference::filter, out);
 }
 CUresult cuTexRefSetMipmapFilterMode(CUtexref handle, CUfilter_mode mode) {
-  return Set(handle, &TextureReference::mip_filter, mode, mode <= CU_TR_FILTER_MODE_LINEAR);
+  return Set(handle, &TextureReference::mip_filter, mode,
+             mode >= 0 && mode <= CU_TR_FILTER_MODE_LINEAR);
 }
 CUresult cuTexRefGetMipmapFilterMode(CUfilter_mode* out, CUtexref handle) {
   return Get(handle, &TextureReference::mip_filter, out);
