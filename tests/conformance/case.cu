@@ -213,6 +213,40 @@ float Jit::milliseconds() const {
   return ms;
 }
 
+GraphOf::GraphOf() {
+  NEEDS(cudaFree(nullptr));
+  NEEDS(AsRuntime(CU(cuModuleLoadData)(&module_,
+                                       ".version 7.0\n.target sm_70\n.address_size 64\n.visible "
+                                       ".entry k(.param .u32 a) { ret; }\n")));
+  NEEDS(AsRuntime(CU(cuModuleGetFunction)(&kernel_, module_, "k")));
+  NEEDS(AsRuntime(CU(cuGraphCreate)(&graph, 0)));
+}
+
+GraphOf::~GraphOf() {
+  CU(cuGraphDestroy)(graph);
+  CU(cuModuleUnload)(module_);
+}
+
+CUgraphNode GraphOf::AddKernel(void** values, void** extra) {
+  CUDA_KERNEL_NODE_PARAMS params{};
+  params.func = kernel_;
+  params.gridDimX = params.gridDimY = params.gridDimZ = 1;
+  params.blockDimX = params.blockDimY = params.blockDimZ = 1;
+  params.kernelParams = values;
+  params.extra = extra;
+  CUgraphNode node = nullptr;
+  NEEDS(AsRuntime(CU(cuGraphAddKernelNode)(&node, graph, nullptr, 0, &params)));
+  return node;
+}
+
+Diamond::Diamond() {
+  NEEDS(AsRuntime(CU(cuGraphAddEmptyNode)(&first, graph, nullptr, 0)));
+  NEEDS(AsRuntime(CU(cuGraphAddEmptyNode)(&left, graph, &first, 1)));
+  NEEDS(AsRuntime(CU(cuGraphAddEmptyNode)(&right, graph, &first, 1)));
+  const CUgraphNode both[] = {left, right};
+  NEEDS(AsRuntime(CU(cuGraphAddEmptyNode)(&last, graph, both, 2)));
+}
+
 void LaunchIncrement(unsigned char* memory, size_t bytes, cudaStream_t stream) {
   Increment<<<1, 128, 0, stream>>>(memory, bytes);
   NEEDS(cudaGetLastError());

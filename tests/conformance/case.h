@@ -142,6 +142,24 @@ struct Jit {
   void* values[kCount];
 };
 
+// A graph, with kernels that take one int.
+struct GraphOf {
+  GraphOf();
+  ~GraphOf();
+  CUgraphNode AddKernel(void** values, void** extra);
+  CUgraph graph = nullptr;
+
+ private:
+  CUmodule module_ = nullptr;
+  CUfunction kernel_ = nullptr;
+};
+
+// Four empty nodes and four edges: two between the first and the last.
+struct Diamond : GraphOf {
+  Diamond();
+  CUgraphNode first = nullptr, left = nullptr, right = nullptr, last = nullptr;
+};
+
 // Driver calls answer in their own code.
 inline cudaError_t AsRuntime(CUresult result) {
   return static_cast<cudaError_t>(result);
