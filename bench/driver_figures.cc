@@ -9,6 +9,8 @@
 #include <chrono>
 #include <functional>
 
+#include "bench/raw_loopback.h"
+
 namespace farcall::bench {
 namespace {
 
@@ -139,17 +141,23 @@ double MeasureSync(Bench& bench) {
 CopyFigure MeasureCopy(Bench& bench, uint64_t bytes) {
   std::vector<char> host(bytes, 3);
   std::vector<double> up, down;
+  double up_cpu_s = 0, down_cpu_s = 0;
   int rounds = bytes >= (16u << 20) ? 9 : 50;
   for (int round = 0; round < rounds; ++round) {
+    double cpu_start_s = ProcessCpuSeconds();
     Time::time_point start = Time::now();
     BENCH_CALL(bench.driver, cuMemcpyHtoD, bench.memory, host.data(), bytes);
     bench.Synchronize();
     up.push_back(bytes / SecondsSince(start) / 1e9);
+    double cpu_s = ProcessCpuSeconds();
+    up_cpu_s += cpu_s - cpu_start_s;
     start = Time::now();
     BENCH_CALL(bench.driver, cuMemcpyDtoH, host.data(), bench.memory, bytes);
     down.push_back(bytes / SecondsSince(start) / 1e9);
+    down_cpu_s += ProcessCpuSeconds() - cpu_s;
   }
-  return {bytes, Median(up), Median(down)};
+  double GiB = static_cast<double>(bytes) * rounds / (1u << 30);
+  return {bytes, Median(up), Median(down), up_cpu_s / GiB, down_cpu_s / GiB};
 }
 
 }  // namespace

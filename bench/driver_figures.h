@@ -14,6 +14,8 @@ struct CopyFigure {
   uint64_t bytes = 0;
   double h2d_GBps = 0;  // pageable memory, synchronous copy, median
   double d2h_GBps = 0;
+  double h2d_cpu_s_per_GiB = 0;  // processor time of this process, all threads
+  double d2h_cpu_s_per_GiB = 0;
 };
 
 struct DriverFigures {

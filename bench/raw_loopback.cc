@@ -5,7 +5,9 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+#include "transport/spin.h"
+
 namespace farcall::bench {
 namespace {
 
@@ -25,6 +29,7 @@ constexpr size_t kPingBytes = 64;
 constexpr size_t kStreamBytes = 64u << 20;
 constexpr int kPings = 4000;
 constexpr int kRounds = 7;
+constexpr unsigned kPingConnections = 2;
 
 double SecondsSince(Time::time_point start) {
   return std::chrono::duration<double>(Time::now() - start).count();
@@ -37,14 +42,17 @@ double Median(std::vector<double> values) {
 
 // Receives exactly `bytes`, spinning as the policy says before each block; false at the end of the
 // stream.
-bool ReceiveExactly(int fd, char* into, size_t bytes, const WaitPolicy& policy) {
+bool ReceiveExactly(int fd, char* into, size_t bytes, SpinPolicy& policy) {
   while (bytes != 0) {
-    Time::time_point spin_end = Time::now() + std::chrono::microseconds(policy.spin_us);
     ssize_t got = recv(fd, into, bytes, MSG_DONTWAIT);
-    while (got < 0 && errno == EAGAIN && Time::now() < spin_end) {
-      got = recv(fd, into, bytes, MSG_DONTWAIT);
+    auto is_empty = [&] { return got < 0 && errno == EAGAIN; };
+    if (is_empty()) {
+      Spin(policy, [&] {
+        got = recv(fd, into, bytes, MSG_DONTWAIT);
+        return !is_empty();
+      });
     }
-    if (got < 0 && errno == EAGAIN) {
+    if (is_empty()) {
       got = recv(fd, into, bytes, 0);
     }
     if (got <= 0) {
@@ -73,20 +81,25 @@ void SetNoDelay(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-// The other end: connection 0 echoes pings; the rest take the stream and answer each whole one with
-// a byte.
-void ServePeer(int listener, const WaitPolicy& policy, unsigned lanes) {
+// The other end. Connection 0 echoes pings and spins, 1 echoes them and blocks; the rest take the
+// stream and answer each whole one with a byte.
+void ServePeer(int listener, const RawOptions& options) {
+  if (options.peer_cpu >= 0) {
+    PinToCpu(options.peer_cpu);
+  }
   std::vector<std::thread> threads;
-  for (unsigned index = 0; index <= lanes; ++index) {
+  for (unsigned index = 0; index < kPingConnections + options.lanes; ++index) {
     int fd = accept(listener, nullptr, nullptr);
     if (fd < 0) {
       break;
     }
     SetNoDelay(fd);
-    threads.emplace_back([fd, index, lanes, policy] {
-      std::vector<char> buffer(index == 0 ? kPingBytes : kStreamBytes / lanes);
+    threads.emplace_back([fd, index, options] {
+      const bool is_ping = index < kPingConnections;
+      SpinPolicy policy(std::chrono::microseconds(index == 0 ? options.spin_us : 0));
+      std::vector<char> buffer(is_ping ? kPingBytes : kStreamBytes / options.lanes);
       while (ReceiveExactly(fd, buffer.data(), buffer.size(), policy) &&
-             SendExactly(fd, buffer.data(), index == 0 ? kPingBytes : 1)) {
+             SendExactly(fd, buffer.data(), is_ping ? kPingBytes : 1)) {
       }
       close(fd);
     });
@@ -108,7 +121,8 @@ int ConnectTo(const sockaddr_in& address) {
   return fd;
 }
 
-double MeasurePing(int fd, const WaitPolicy& policy) {
+double MeasurePing(int fd, unsigned spin_us) {
+  SpinPolicy policy{std::chrono::microseconds(spin_us)};
   char ping[kPingBytes] = {};
   std::vector<double> each;
   for (int i = 0; i < kPings; ++i) {
@@ -121,10 +135,11 @@ double MeasurePing(int fd, const WaitPolicy& policy) {
   return Median(each);
 }
 
-double MeasureStream(const std::vector<int>& lanes, const WaitPolicy& policy) {
+void MeasureStream(const std::vector<int>& lanes, RawFigures* figures) {
   std::vector<char> source(kStreamBytes, 1);
   std::vector<double> rates;
   const size_t part = kStreamBytes / lanes.size();
+  const double cpu_s = ProcessCpuSeconds();
   for (int round = 0; round < kRounds; ++round) {
     Time::time_point start = Time::now();
     std::vector<std::thread> threads;
@@ -132,6 +147,7 @@ double MeasureStream(const std::vector<int>& lanes, const WaitPolicy& policy) {
       threads.emplace_back([&, i] {
         char done = 0;
         SendExactly(lanes[i], source.data() + i * part, part);
+        SpinPolicy policy{SpinPolicy::Ns::zero()};
         ReceiveExactly(lanes[i], &done, 1, policy);
       });
     }
@@ -140,7 +156,9 @@ double MeasureStream(const std::vector<int>& lanes, const WaitPolicy& policy) {
     }
     rates.push_back(kStreamBytes / SecondsSince(start) / 1e9);
   }
-  return Median(rates);
+  figures->stream_GBps = Median(rates);
+  figures->stream_cpu_s_per_GiB =
+      (ProcessCpuSeconds() - cpu_s) * (1u << 30) / (kRounds * static_cast<double>(kStreamBytes));
 }
 
 double MeasureMemcpy() {
@@ -157,7 +175,21 @@ double MeasureMemcpy() {
 
 }  // namespace
 
-Result<RawFigures> MeasureRaw(const WaitPolicy& policy, unsigned lanes) {
+void PinToCpu(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<size_t>(cpu), &set);
+  sched_setaffinity(0, sizeof(set), &set);
+}
+
+double ProcessCpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  auto seconds = [](const timeval& time) { return time.tv_sec + time.tv_usec / 1e6; };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+Result<RawFigures> MeasureRaw(const RawOptions& options) {
   int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -171,7 +203,7 @@ Result<RawFigures> MeasureRaw(const WaitPolicy& policy, unsigned lanes) {
   }
   pid_t child = fork();
   if (child == 0) {
-    ServePeer(listener, policy, lanes);
+    ServePeer(listener, options);
     _exit(0);
   }
   close(listener);
@@ -179,20 +211,22 @@ Result<RawFigures> MeasureRaw(const WaitPolicy& policy, unsigned lanes) {
     return Status(Code::kUnavailable, "raw measurement: fork failed");
   }
   RawFigures figures;
-  figures.lanes = lanes;
-  int ping = ConnectTo(address);
+  figures.lanes = options.lanes;
+  int ping = ConnectTo(address), blocking = ConnectTo(address);
   std::vector<int> streams;
-  for (unsigned i = 0; i < lanes; ++i) {
+  for (unsigned i = 0; i < options.lanes; ++i) {
     streams.push_back(ConnectTo(address));
   }
   char congestion[16] = {};
   socklen_t congestion_length = sizeof(congestion);
   getsockopt(ping, IPPROTO_TCP, TCP_CONGESTION, congestion, &congestion_length);
   figures.congestion.assign(congestion, strnlen(congestion, sizeof(congestion)));
-  figures.rtt_us = MeasurePing(ping, policy);
-  figures.stream_GBps = MeasureStream(streams, policy);
+  figures.rtt_us = MeasurePing(ping, options.spin_us);
+  figures.rtt_blocking_us = MeasurePing(blocking, 0);
+  MeasureStream(streams, &figures);
   figures.memcpy_GBps = MeasureMemcpy();
   close(ping);
+  close(blocking);
   for (int fd : streams) {
     close(fd);
   }

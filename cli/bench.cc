@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `farcall bench`: what the machine gives and what we make of it, side by side in one run.
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ using Json = nlohmann::ordered_json;
 constexpr unsigned kLanes = 2;  // as a session opens
 
 struct BenchFlags {
-  std::string endpoint, device;
+  std::string endpoint, device, place = "free";
   bool json = false;
   bool only_start = false;
 };
@@ -69,32 +70,41 @@ int OnlyStart() {
   return 0;
 }
 
-Json Report(const bench::RawFigures& raw, const bench::DriverFigures& ours, const Json& start) {
+Json Report(const std::string& place, const bench::RawFigures& raw,
+            const bench::DriverFigures& ours, const Json& start) {
   Json copies = Json::array();
   for (const bench::CopyFigure& copy : ours.copies) {
     copies.push_back(
         {{"bytes", copy.bytes}, {"h2d_GBps", copy.h2d_GBps}, {"d2h_GBps", copy.d2h_GBps}});
   }
   const bench::CopyFigure& largest = ours.copies.back();
-  Json farcall = {{"launch_ns", ours.launch_ns},           {"launch_wall_ns", ours.launch_wall_ns},
-                  {"launches_per_s", ours.launches_per_s}, {"sync_us", ours.sync_us},
-                  {"h2d_GBps", largest.h2d_GBps},          {"d2h_GBps", largest.d2h_GBps}};
+  Json farcall = {{"launch_ns", ours.launch_ns},
+                  {"launch_wall_ns", ours.launch_wall_ns},
+                  {"launches_per_s", ours.launches_per_s},
+                  {"sync_us", ours.sync_us},
+                  {"h2d_GBps", largest.h2d_GBps},
+                  {"d2h_GBps", largest.d2h_GBps},
+                  {"h2d_cpu_s_per_GiB", largest.h2d_cpu_s_per_GiB},
+                  {"d2h_cpu_s_per_GiB", largest.d2h_cpu_s_per_GiB}};
   farcall.update(start);
   farcall["copies"] = copies;
   return {{"policy",
-           {{"wait", "spin 50 us, then block"},
-            {"pinning", "none"},
+           {{"wait", "spin as long as answers take, at most 50 us, then block"},
+            {"place", place},
             {"congestion", raw.congestion},
             {"lanes", raw.lanes}}},
           {"raw",
            {{"rtt_us", raw.rtt_us},
+            {"rtt_blocking_us", raw.rtt_blocking_us},
             {"stream_GBps", raw.stream_GBps},
+            {"stream_cpu_s_per_GiB", raw.stream_cpu_s_per_GiB},
             {"memcpy_GBps", raw.memcpy_GBps}}},
           {"farcall", farcall},
           {"ratio",
            {{"sync", ours.sync_us / raw.rtt_us},
             {"h2d", largest.h2d_GBps / raw.stream_GBps},
-            {"d2h", largest.d2h_GBps / raw.stream_GBps}}}};
+            {"d2h", largest.d2h_GBps / raw.stream_GBps},
+            {"h2d_cpu", largest.h2d_cpu_s_per_GiB / raw.stream_cpu_s_per_GiB}}}};
 }
 
 void Print(const Json& report) {
@@ -113,6 +123,35 @@ void Print(const Json& report) {
   }
 }
 
+// The processors of the client and of the other end; -1: any.
+//   Errors  kInvalid (no such place, or none here for it)
+Status Place(const BenchFlags& flags, int* client_cpu, int* peer_cpu) {
+  if (flags.place == "free") {
+    return {};
+  }
+  if (flags.place != "apart" && flags.place != "shared") {
+    return {Code::kInvalid, "--place is free, apart or shared, not \"" + flags.place + "\""};
+  }
+  if (!flags.endpoint.empty()) {
+    return {Code::kInvalid, "--place needs a private server: leave --endpoint out"};
+  }
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof(set), &set);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<size_t>(cpu), &set)) {
+      *client_cpu = *client_cpu < 0 ? cpu : *client_cpu;
+      *peer_cpu = cpu;
+    }
+  }
+  if (flags.place == "shared") {
+    *peer_cpu = *client_cpu;
+  } else if (*peer_cpu == *client_cpu) {
+    return {Code::kInvalid, "--place apart needs two processors"};
+  }
+  return {};
+}
+
 int Bench(const BenchFlags& flags) {
   if (flags.only_start) {
     return OnlyStart();
@@ -120,22 +159,39 @@ int Bench(const BenchFlags& flags) {
   if (DriverLibraryFolder().empty()) {
     return Fail("lib/farcall/libcuda.so.1 is not beside this binary's folder");
   }
-  Result<bench::RawFigures> raw = bench::MeasureRaw(bench::WaitPolicy{}, kLanes);
+  bench::RawOptions options;
+  options.lanes = kLanes;
+  int client_cpu = -1;
+  Status placed = Place(flags, &client_cpu, &options.peer_cpu);
+  if (!placed.ok()) {
+    return Fail(placed.message());
+  }
+  if (client_cpu >= 0) {
+    bench::PinToCpu(client_cpu);
+  }
+  Result<bench::RawFigures> raw = bench::MeasureRaw(options);
   if (!raw.ok()) {
     return Fail(raw.status().message());
   }
   ClientSettings settings;
   const char* named = std::getenv("FARCALL_ENDPOINT");
-  settings.endpoint = !flags.endpoint.empty()                    ? flags.endpoint
-                      : flags.device.empty() && named != nullptr ? named
-                                                                 : "";
+  const bool may_use_named = flags.device.empty() && flags.place == "free";
+  settings.endpoint = !flags.endpoint.empty()             ? flags.endpoint
+                      : may_use_named && named != nullptr ? named
+                                                          : "";
   if (settings.endpoint.empty()) {
     // Leaked: the session in this process says goodbye after static destructors; the server ends
     // with the process.
     auto* server = new PrivateServer;
+    if (options.peer_cpu >= 0) {
+      bench::PinToCpu(options.peer_cpu);  // the server inherits it
+    }
     Status started = server->Start(flags.device, "");
     if (!started.ok()) {
       return Fail(started.message());
+    }
+    if (client_cpu >= 0) {
+      bench::PinToCpu(client_cpu);
     }
     settings.endpoint = server->url();
     settings.is_private = true;
@@ -153,7 +209,7 @@ int Bench(const BenchFlags& flags) {
   if (!ours.ok()) {
     return Fail(ours.status().message());
   }
-  Json report = Report(*raw, *ours, start);
+  Json report = Report(flags.place, *raw, *ours, start);
   if (flags.json) {
     std::printf("%s\n", report.dump(1).c_str());
   } else {
@@ -171,6 +227,8 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   command->add_option("--endpoint", flags->endpoint,
                       "the server (default: FARCALL_ENDPOINT, else a private server)");
   command->add_option("--device", flags->device, "device of a private server: auto, cuda or cpu");
+  command->add_option("--place", flags->place,
+                      "client and server: free, apart (a processor each) or shared (one)");
   command->add_flag("--json", flags->json, "print the figures as JSON");
   command->add_flag("--only-start", flags->only_start)
       ->group("");  // how a start is measured: in a process of its own
