@@ -39,42 +39,42 @@ CUresult Call_cuDeviceGetCount(int* count) {
 }
 
 CUresult Call_cuDeviceGetName(char* name, int len, CUdevice dev) {
+  if (name == nullptr || len <= 0) return CUDA_ERROR_INVALID_VALUE;
   const Device* device = FindDevice(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (name == nullptr || len <= 0) return CUDA_ERROR_INVALID_VALUE;
   std::snprintf(name, static_cast<size_t>(len), "%s", device->snapshot->name.c_str());
   return CUDA_SUCCESS;
 }
 
 CUresult Call_cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) {
+  if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Device* device = FindDevice(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::memcpy(uuid->bytes, device->snapshot->uuid.data(), sizeof(uuid->bytes));
   return CUDA_SUCCESS;
 }
 
 CUresult Call_cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
+  if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Device* device = FindDevice(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *bytes = device->snapshot->total_bytes;
   return CUDA_SUCCESS;
 }
 
 CUresult Call_cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, CUdevice dev) {
-  const Device* device = FindDevice(dev);
-  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if (pi == nullptr || attrib <= 0 || attrib >= CU_DEVICE_ATTRIBUTE_MAX)
     return CUDA_ERROR_INVALID_VALUE;
+  const Device* device = FindDevice(dev);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   *pi = device->Attribute(attrib);
   return CUDA_SUCCESS;
 }
 
 CUresult Call_cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
+  if (prop == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Device* device = FindDevice(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (prop == nullptr) return CUDA_ERROR_INVALID_VALUE;
   CUdevprop result{};
   result.maxThreadsPerBlock = device->Attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   for (int i = 0; i < 3; ++i) {
@@ -93,20 +93,20 @@ CUresult Call_cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
 }
 
 CUresult Call_cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
+  if (major == nullptr || minor == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Device* device = FindDevice(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-  if (major == nullptr || minor == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *major = device->Attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   *minor = device->Attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   return CUDA_SUCCESS;
 }
 
 CUresult Call_cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
+  if (pciBusId == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Device* device = FindDevice(dev);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   const std::string& id = device->snapshot->pci_bus_id;
-  if (pciBusId == nullptr || len < 0 || static_cast<size_t>(len) <= id.size())
-    return CUDA_ERROR_INVALID_VALUE;
+  if (len < 0 || static_cast<size_t>(len) <= id.size()) return CUDA_ERROR_INVALID_VALUE;
   std::memcpy(pciBusId, id.c_str(), id.size() + 1);
   return CUDA_SUCCESS;
 }
