@@ -19,7 +19,7 @@ KEYS = {
     "streams", "roles", "hand", "local", "file", "refused", "slow", "blocks", "cached", "namespace", "libraries", "quick", "server_include", "client_include",
     "contents", "fresh", "tried", "custom",
     "apart", "contextless", "names", "server_version",
-    "waits", "checks", "after", "first_api", "right", "idle",
+    "waits", "checks", "after", "first_api", "right", "idle", "conditions", "proves", "no_handle",
 }  # fmt: skip
 STATUSES = ("type", "missing", "handle", "value", "failed", "memory", "unsupported", "internal")
 KINDS = (
@@ -29,6 +29,22 @@ KINDS = (
 )  # fmt: skip
 # Decoded first, so that an extent may name any of them.
 PLAIN = ("object", "object?", "new", "end", "stream", "value")
+
+
+# Values that cannot be negative unless `conditions` says otherwise.
+SIGNED = ("int", "int64_t", "long", "long long", "short")
+
+
+def is_one_of(name: str, numbers: list[int]) -> str:
+    """A condition: a range for each run of numbers."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    texts = [f"{name} == {first}" if first == last else f"IsFrom({first}, {name}, {last})" for first, last in runs]
+    return texts[0] if len(texts) == 1 else f"({' || '.join(texts)})"
 
 
 class LibraryError(Exception):
@@ -77,6 +93,10 @@ class Call:
     partner: str = ""  # create: what destroys such an object
     waits: bool = False  # whatever it answers
     right: str = ""  # at the call: an expression of its values that must hold, or one of them is invalid
+    # What must hold for the call to be posted: one that fails waits for what the library says of it.
+    conditions: tuple[str, ...] = ()
+    no_handle: str = ""  # the code of a null or ended handle, where it is not the library's usual one
+    proves: tuple[str, str] = ("", "")  # a function that takes the same, and how many pointers it has more
     check: str = ""  # on the server, ahead of the call: an expression that must hold
     after: str = ""  # on the server, when the call has succeeded
     fresh: bool = False
@@ -96,6 +116,11 @@ class Call:
     @property
     def name(self) -> str:
         return self.function.name
+
+    @property
+    def posts(self) -> bool:
+        """Whether the generator writes an entry that posts, in some pointer mode at least."""
+        return self.how == "generated" and self.klass in ("post", "wait (device pointer mode: post)")
 
     @property
     def generated(self) -> bool:
@@ -145,6 +170,11 @@ class Call:
     @property
     def pointers(self) -> list[Plan]:
         return [plan for plan in self.ordered if plan.kind not in PLAIN]
+
+    @property
+    def counted(self) -> list[Plan]:
+        """Pointers of which a like says whether they are null (client-shim/thin/call.h)."""
+        return [plan for plan in self.pointers if not plan.kind.startswith(("out", "result", "host_room"))]
 
     def of_kind(self, *kinds: str) -> list[Plan]:
         return [plan for plan in self.plans if plan.kind in kinds]
@@ -234,6 +264,22 @@ class LibrarySpec:
             for function in self.model.functions.values():
                 self.calls[function.name] = self._call(function)
             self._pair()
+            for call in self.calls.values():
+                self._prove(call)
+
+    def _prove(self, call: Call) -> None:
+        """A question whose success means that another function takes the same objects and values."""
+        for pattern, text in self.data.get("proves", ()):
+            found = re.fullmatch(pattern, call.name)
+            if found is None:
+                continue
+            other = self.calls.get(found.expand(text))
+            if other is None:
+                continue
+            if [(p.name, p.type) for p in call.plain] != [(p.name, p.type) for p in other.plain] or not other.tried:
+                raise LibraryError(f"{self.file}: {call.name} does not take what {other.name} does, or that is not tried")
+            call.proves = (other.name, f"{len(other.counted) - len(call.counted)}")
+            return
 
     def _pair(self) -> None:
         """What makes an object of contents, with what destroys one."""
@@ -294,7 +340,50 @@ class LibrarySpec:
         call.check = self._found("checks", function.name)
         call.right = self._found("right", function.name)
         call.after = self._found("after", function.name)
+        call.no_handle = self._found("no_handle", function.name)
+        if call.posts:
+            call.conditions = tuple(self._conditions(call))
         return call
+
+    def _conditions(self, call: Call):
+        """Of each parameter the first line of `conditions` that fits, else what its role says."""
+        names = {plan.name for plan in call.plans}
+        for plan, param in zip(call.plans, call.function.params):
+            condition = self._condition(call, plan, names) or self._condition_of_role(plan, param)
+            if condition and condition != "true":
+                yield condition
+
+    def _condition(self, call: Call, plan: Plan, names: set[str]) -> str:
+        for row in self.data.get("conditions", ()):
+            functions, params, condition = row[0], row[1], row[2]
+            types = row[3] if len(row) > 3 else ".*"
+            # One line serves like functions: it is for those that have what it names.
+            wanted = set(re.findall(r"\b[a-zA-Z]\w*", re.sub(r"\b(true|nullptr|[A-Z][A-Z0-9_]{3,})\b|\w+\(", "", condition)))
+            if (
+                re.fullmatch(functions, call.name)
+                and re.fullmatch(params, plan.name)
+                and re.fullmatch(types, plan.type)
+                and wanted <= names
+            ):
+                condition = condition.replace("$", plan.name)
+                return f"({condition})" if "||" in condition else condition
+        return ""
+
+    def _condition_of_role(self, plan: Plan, param: Param) -> str:
+        canonical = self.model.canonical(plan.type)
+        if plan.kind == "value":
+            enumerators = self.enumerators(plan.type)
+            if enumerators:
+                return is_one_of(plan.name, enumerators)
+            return f"{plan.name} >= 0" if canonical in SIGNED else ""
+        if plan.kind in (*PLAIN, "convert", "host_room") or plan.needed:
+            return ""
+        return f"{plan.name} != nullptr"
+
+    def enumerators(self, spelled: str) -> list[int]:
+        kind = re.sub(r"^const\s+", "", spelled)
+        found = self.model.enums.get(kind) or self.model.enums.get(self.model.canonical(kind)) or {}
+        return sorted(set(found.values()))
 
     def _plan(self, function: Function, param: Param) -> Plan:
         role = self._role(function, param)

@@ -210,11 +210,21 @@ def _add_typedef(model: ApiModel, node: dict) -> None:
     # An unnamed enum or struct takes the typedef's name; clang already spells it so.
     if qualified != node["name"]:
         model.typedefs[node["name"]] = qualified
+    # `typedef enum {...} name;`
+    unnamed = f"unnamed@{_owned(node)}"
+    if unnamed in model.enums:
+        model.enums[node["name"]] = model.enums.pop(unnamed)
     found = _PROTOTYPE.match(node["name"])
     if found:
         model.prototypes.append(
             Prototype(found["name"], int(found["version"]), found["per_thread"] or "", qualified)
         )
+
+
+def _owned(typedef: dict) -> str:
+    """The id of the enumeration that a typedef names, else empty."""
+    found = (child.get("ownedTagDecl", {}) for child in typedef.get("inner", ()))
+    return next((tag["id"] for tag in found if tag.get("kind") == "EnumDecl"), "")
 
 
 def _add_record(model: ApiModel, node: dict) -> None:

@@ -133,6 +133,7 @@ CUBLAS_ENTRY cublasGetPointerMode_v2(cublasHandle_t handle, cublasPointerMode_t*
 }
 
 CUBLAS_ENTRY cublasSetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t mode) {
+  if (StateOf(handle) == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (mode != CUBLAS_ATOMICS_NOT_ALLOWED && mode != CUBLAS_ATOMICS_ALLOWED)
     return CUBLAS_STATUS_INVALID_VALUE;
   return Set(handle, &HandleState::atomics, mode, Function::cublasSetAtomicsMode);
@@ -141,6 +142,7 @@ CUBLAS_ENTRY cublasGetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t* mo
   return Get(handle, &HandleState::atomics, mode);
 }
 CUBLAS_ENTRY cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
+  if (StateOf(handle) == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   // Any mode with any of the flags that there are.
   if ((static_cast<unsigned>(mode) & ~0x1Fu) != 0) return CUBLAS_STATUS_INVALID_VALUE;
   return Set(handle, &HandleState::math, mode, Function::cublasSetMathMode);
@@ -149,6 +151,7 @@ CUBLAS_ENTRY cublasGetMathMode(cublasHandle_t handle, cublasMath_t* mode) {
   return Get(handle, &HandleState::math, mode);
 }
 CUBLAS_ENTRY cublasSetSmCountTarget(cublasHandle_t handle, int smCountTarget) {
+  if (StateOf(handle) == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (smCountTarget < 0) return CUBLAS_STATUS_INVALID_VALUE;
   return Set(handle, &HandleState::sm_count_target, smCountTarget,
              Function::cublasSetSmCountTarget);

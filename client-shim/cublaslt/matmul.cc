@@ -136,6 +136,7 @@ LT_ENTRY cublasStatus_t cublasLtMatrixTransform(
   call.Device(B);
   Descriptor(call, Bdesc, true);
   call.Device(C);
+  if (A == nullptr || C == nullptr) call.Doubt();
   Descriptor(call, Cdesc);
   return static_cast<cublasStatus_t>(call.Run());
 }

@@ -29,7 +29,8 @@ template <typename T>
 cusparseStatus_t Set(cusparseMatDescr_t descr, T MatDescr::*member, T value, int most,
                      Function setter) {
   MatDescr* state = StateOf<MatDescr>(descr, kKind_cusparseMatDescr_t);
-  if (state == nullptr || value < 0 || value > most) return CUSPARSE_STATUS_INVALID_VALUE;
+  if (state == nullptr) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (value < 0 || value > most) return CUSPARSE_STATUS_INVALID_VALUE;
   if (state->*member == value) return CUSPARSE_STATUS_SUCCESS;
   state->*member = value;
   Call call(setter);

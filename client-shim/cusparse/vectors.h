@@ -6,6 +6,7 @@
 #include <cusparse.h>
 
 #include <algorithm>
+#include <cstring>
 #include <initializer_list>
 
 #include "client-shim/thin/handle.h"
@@ -42,6 +43,16 @@ inline bool IsSparse(int64_t rows, int64_t columns, int64_t nonzeros) {
 // A number that is some type; which of them a matrix may have is the library's to say.
 inline bool IsType(cudaDataType type) {
   return type >= CUDA_R_32F && type <= 63;
+}
+
+// A fill mode or a kind of diagonal: both are 0 or 1.
+inline bool IsAttribute(cusparseSpMatAttribute_t attribute, const void* data, size_t bytes) {
+  const bool is_known =
+      attribute == CUSPARSE_SPMAT_FILL_MODE || attribute == CUSPARSE_SPMAT_DIAG_TYPE;
+  if (!is_known || data == nullptr || bytes != sizeof(uint32_t)) return false;
+  uint32_t value = 0;
+  std::memcpy(&value, data, sizeof(value));
+  return value <= 1;
 }
 
 inline bool IsIndexed(std::initializer_list<cusparseIndexType_t> indices, cusparseIndexBase_t base,

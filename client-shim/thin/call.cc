@@ -39,6 +39,31 @@ struct HashOfText {
   size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
 };
 
+// Calls that the library took once: function, objects, values, and which pointers were null.
+class Likes {
+ public:
+  bool Has(std::string_view like) {
+    std::lock_guard lock(mutex_);
+    return likes_.contains(like);
+  }
+  // Those of objects that are gone are never asked for: all go when there are too many.
+  void Add(std::string like) {
+    constexpr size_t kMostLikes = 1u << 14;
+    std::lock_guard lock(mutex_);
+    if (likes_.size() >= kMostLikes) likes_.clear();
+    likes_.insert(std::move(like));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<std::string, HashOfText, std::equal_to<>> likes_;
+};
+
+Likes& TheLikes() {
+  static auto* likes = new Likes;
+  return *likes;
+}
+
 Answers& TheAnswers() {
   static auto* answers = new Answers;
   return *answers;
@@ -130,7 +155,7 @@ void Call::Object(const void* handle, std::initializer_list<uint16_t> kinds, boo
   client::LibraryObject* object = handle == nullptr ? nullptr : Channel().find_object(handle);
   uint64_t id = object == nullptr ? 0 : object->id.load(std::memory_order_acquire);
   if (std::find(kinds.begin(), kinds.end(), LibraryObjectKind(id)) == kinds.end() || id == 0) {
-    return Refuse(kLibrary.handle);
+    return Refuse(object_ == nullptr ? no_handle_ : kLibrary.handle);
   }
   auto* state = static_cast<State*>(object->state);
   const bool is_handle = state != nullptr && state->is_handle;
@@ -195,6 +220,7 @@ void Call::AddSlot(const Slot& slot) {
 
 void Call::Out(void* pointer, uint64_t bytes) {
   Value<uint8_t>(pointer != nullptr ? 1 : 0);
+  if (pointer == nullptr) Doubt();
   AddSlot({pointer, bytes, nullptr});
 }
 
@@ -214,7 +240,8 @@ void Call::Result(void* pointer, uint64_t bytes) {
 int Call::Run() {
   if (refused_ != 0) [[unlikely]]
     return refused_;
-  int status = waits_ ? Ask() : Post();
+  // No value of the device's comes back from one in doubt: it has its place in a capture.
+  int status = waits_ ? Ask() : is_doubtful_ ? AskServer() : Post();
   if (ends_ != nullptr) EndObject();
   return status;
 }
@@ -268,6 +295,9 @@ int Call::AskServer() {
   if (asked != 0) {
     if (made_ != nullptr) Channel().end_object(made_);
     return StatusOf(asked);
+  }
+  if (made_ != nullptr && is_doubtful_ && taken.status != 0) {
+    Channel().end_object(std::exchange(made_, nullptr));
   }
   if (made_ != nullptr) *made_at_ = made_;
   return Late(taken.status != 0 ? taken.status : TakeBlobs());
@@ -378,21 +408,13 @@ int Call::Question() {
 }
 
 int Call::Try() {
-  constexpr size_t kMostLikes = 1u << 14;
-  static std::mutex* mutex = new std::mutex;
-  static auto* likes = new std::unordered_set<std::string, HashOfText, std::equal_to<>>;
   if (refused_ != 0) [[unlikely]]
     return refused_;
-  if (waits_ || like_bytes_ == 0) return Run();
+  if (waits_ || is_doubtful_ || like_bytes_ == 0) return Run();
   // In the place of the stream, which is named when the record is sent.
   reinterpret_cast<LibraryHeader*>(base_)->stream = nulls_;
   const std::string_view seen(reinterpret_cast<const char*>(base_), like_bytes_);
-  bool was_tried = false;
-  {
-    std::lock_guard lock(*mutex);
-    was_tried = likes->size() >= kMostLikes || likes->contains(seen);
-  }
-  if (was_tried) [[likely]]
+  if (TheLikes().Has(seen)) [[likely]]
     return Run();
   constexpr size_t kFrom = offsetof(LibraryHeader, library);
   const std::string like(seen);
@@ -402,8 +424,19 @@ int Call::Try() {
   // No value of the device's comes back: this has its place in a capture.
   int status = is_kept ? Run() : AskServer();
   if (status == 0 && !is_kept) Keep(Kept::kTried, print, "");
-  std::lock_guard lock(*mutex);
-  if (status == 0) likes->insert(like);
+  if (status == 0) TheLikes().Add(like);
+  return status;
+}
+
+int Call::Prove(uint16_t function, int more_pointers) {
+  LibraryHeader header{};
+  std::memcpy(&header, base_, sizeof(header));
+  header.function = function;
+  header.stream = nulls_ << more_pointers;
+  std::string like(reinterpret_cast<const char*>(base_), like_bytes_);
+  like.replace(0, sizeof(header), reinterpret_cast<const char*>(&header), sizeof(header));
+  int status = Run();
+  if (status == 0) TheLikes().Add(std::move(like));
   return status;
 }
 

@@ -35,6 +35,8 @@ class Call {
   // A live object of one of these kinds. The first with a State is the call's handle: its stream,
   // its pointer mode; what was set on it and not yet sent goes ahead.
   void Object(const void* handle, std::initializer_list<uint16_t> kinds, bool optional = false);
+  // What Object() says of a handle that is none; the library's usual code if nobody sets it.
+  void NoHandle(int status) { no_handle_ = status; }
   // The same by its number.
   void Object(int number, std::initializer_list<uint16_t> kinds, bool optional = false) {
     Object(ObjectOfNumber(number), kinds, optional);
@@ -103,6 +105,7 @@ class Call {
   // The host's in any pointer mode, read and written.
   void Update(void* pointer, uint64_t bytes) {
     PutCaptured(pointer, bytes);
+    if (pointer == nullptr) Doubt();
     AddSlot({pointer, bytes, nullptr});
   }
   void InOut(void* pointer, uint64_t bytes);
@@ -118,6 +121,9 @@ class Call {
     if (refused_ == 0) refused_ = status;
   }
 
+  // An argument may be wrong: the call waits, so that it returns what the library says of it.
+  void Doubt() { is_doubtful_ = true; }
+
   // ---- the call
   // Waits if it has outputs, else posts.
   int Run();
@@ -127,6 +133,12 @@ class Call {
   // As Run, but the first call of its like is asked, so that what the library refuses is told by
   // the call that it refuses.
   int Try();
+  // As Run; success means that `function`, of as many pointers more and none of them null, takes
+  // these objects and values: its first call is posted.
+  template <typename Function>
+  int Prove(Function function, int more_pointers) {
+    return Prove(static_cast<uint16_t>(function), more_pointers);
+  }
   // Changes the target: what that comes to is asked once for each content.
   int Set(bool fresh = false);
   // As Ask; the same question is asked once in a session.
@@ -154,6 +166,7 @@ class Call {
   void PutWord(uint64_t word);
   void AddSlot(const Slot& slot);
   void AddNew(void** handle, uint16_t kind, State* state);
+  int Prove(uint16_t function, int more_pointers);
   int Post();
   // What has no handle begins CUDA itself. Not 0: the server's library has no such function, or
   // there is none.
@@ -178,6 +191,7 @@ class Call {
 
   const uint16_t function_;
   int refused_ = 0;
+  int no_handle_ = kLibrary.handle;
   State* state_ = nullptr;
   client::LibraryObject* object_ = nullptr;  // whose failures the call tells
   void* stream_ = nullptr;
@@ -185,6 +199,7 @@ class Call {
   bool is_idle_ = false;
   bool on_device_ = false;
   bool waits_ = false;
+  bool is_doubtful_ = false;
   client::LibraryObject* made_ = nullptr;
   void** made_at_ = nullptr;
   client::LibraryObject* ends_ = nullptr;
