@@ -59,6 +59,7 @@ void StartExecutor() {
     if (const uint64_t fd = NumberFromEnvironment("FARCALL_CPU_ERROR_FD"); fd != 0) {
       options.error_fd = static_cast<int>(fd);
     }
+    options.warn = [](const std::string& text) { Log(LogLevel::kWarn, "%s", text.c_str()); };
     options.lockstep = TheDriver().profile.lockstep;
     options.is_device_address = &IsDeviceAddress;
     options.find_range = &FindRange;

@@ -15,14 +15,16 @@
 namespace farcall::cpu_device {
 namespace {
 
-constexpr char kMagic[8] = {'F', 'C', 'P', 'T', 'X', 'O', 'B', '1'};
+constexpr char kMagic[8] = {'F', 'C', 'P', 'T', 'X', 'O', 'B', '2'};
 constexpr size_t kMaxObjectBytes = 1u << 30;
+constexpr size_t kMaxNoticeBytes = 1u << 16;
 
 struct Header {
   char magic[8];
   CacheKey key;
-  CacheKey object_hash;
-  uint64_t object_bytes;
+  CacheKey object_hash;   // of the notice too
+  uint64_t object_bytes;  // then come the notice's
+  uint64_t notice_bytes;
   uint32_t form;
   uint32_t version;
 };
@@ -119,6 +121,13 @@ CacheKey KernelKey(const CacheKey& text_hash, std::string_view kernel) {
   return hasher.Finish();
 }
 
+static CacheKey HashKernel(const CachedKernel& kernel) {
+  Hasher hasher;
+  hasher.Add(kernel.object.data(), kernel.object.size());
+  hasher.Add(kernel.notice.data(), kernel.notice.size());
+  return hasher.Finish();
+}
+
 bool ReadCachedKernel(const CacheFolder& folder, const CacheKey& key, CachedKernel* kernel) {
   if (folder.path.empty()) return false;
   std::string path = PathOf(folder.path, key);
@@ -130,16 +139,18 @@ bool ReadCachedKernel(const CacheFolder& folder, const CacheKey& key, CachedKern
               memcmp(header.magic, kMagic, sizeof(kMagic)) == 0 && header.key == key &&
               header.version == kCodegenVersion &&
               header.form <= static_cast<uint32_t>(CodeForm::kRegions) &&
-              header.object_bytes <= kMaxObjectBytes;
+              header.object_bytes <= kMaxObjectBytes && header.notice_bytes <= kMaxNoticeBytes;
   if (good) {
     struct stat info;
-    good = fstat(fd, &info) == 0 &&
-           static_cast<uint64_t>(info.st_size) == sizeof(header) + header.object_bytes;
+    good = fstat(fd, &info) == 0 && static_cast<uint64_t>(info.st_size) ==
+                                        sizeof(header) + header.object_bytes + header.notice_bytes;
   }
   if (good) {
     kernel->object.resize(header.object_bytes);
+    kernel->notice.resize(header.notice_bytes);
     good = ReadWhole(fd, kernel->object.data(), kernel->object.size()) &&
-           read(fd, &extra, 1) == 0 && HashText(kernel->object) == header.object_hash;
+           ReadWhole(fd, kernel->notice.data(), kernel->notice.size()) &&
+           read(fd, &extra, 1) == 0 && HashKernel(*kernel) == header.object_hash;
     kernel->form = static_cast<CodeForm>(header.form);
   }
   close(fd);
@@ -160,12 +171,14 @@ void WriteCachedKernel(const CacheFolder& folder, const CacheKey& key, const Cac
   Header header = {};
   memcpy(header.magic, kMagic, sizeof(kMagic));
   header.key = key;
-  header.object_hash = HashText(kernel.object);
+  header.object_hash = HashKernel(kernel);
   header.object_bytes = kernel.object.size();
+  header.notice_bytes = kernel.notice.size();
   header.form = static_cast<uint32_t>(kernel.form);
   header.version = kCodegenVersion;
   bool good = WriteWhole(fd, &header, sizeof(header)) &&
-              WriteWhole(fd, kernel.object.data(), kernel.object.size());
+              WriteWhole(fd, kernel.object.data(), kernel.object.size()) &&
+              WriteWhole(fd, kernel.notice.data(), kernel.notice.size());
   close(fd);
   if (!good || rename(temporary.c_str(), path.c_str()) != 0) unlink(temporary.c_str());
 }

@@ -21,6 +21,7 @@ CacheKey KernelKey(const CacheKey& text_hash, std::string_view kernel);
 struct CachedKernel {
   CodeForm form = CodeForm::kLoop;
   std::string object;
+  std::string notice;  // for the log, when the kernel is first taken; "": nothing to say
 };
 
 struct CacheFolder {

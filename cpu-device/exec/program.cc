@@ -118,6 +118,7 @@ class KernelImpl final : public Kernel {
   std::mutex mutex_;
   std::atomic<bool> ready_{false};
   bool tried_ = false;
+  std::atomic<bool> warned_{false};
   ExecResult result_;
   // Grids may run quick code while the other is made, so it stays.
   std::unique_ptr<Code> quick_, full_;
@@ -344,6 +345,7 @@ ExecResult KernelImpl::CompileCode(bool quick) {
   CachedKernel cached;
   cached.form = compiled.form;
   cached.object = std::move(compiled.object);
+  cached.notice = std::move(compiled.notice);
   ExecResult adopted = Adopt(cached, quick);
   if (adopted.ok()) WriteCachedKernel(CacheOf(Options()), KeyOf(quick), cached);
   return adopted;
@@ -355,6 +357,9 @@ ExecResult KernelImpl::Adopt(const CachedKernel& compiled, bool quick) {
   code->object = LoadedObject::Load(compiled.object, &error);
   if (!code->object) return {ExecStatus::kUnsupported, "kernel " + info_.name + ": " + error};
   code->form = compiled.form;
+  if (!compiled.notice.empty() && Options().warn && !warned_.exchange(true)) {
+    Options().warn(compiled.notice);
+  }
   (quick ? quick_ : full_) = std::move(code);
   if (!quick) optimised_.store(full_.get(), std::memory_order_release);
   return {};

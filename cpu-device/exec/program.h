@@ -126,13 +126,15 @@ class Kernel {
 
 // Process-wide settings of the executor, set once by the driver half before the first Load.
 struct ExecutorOptions {
-  unsigned pool_threads = 0;    // 0 = one per CPU
-  uint64_t watchdog_ns = 0;     // a grid that runs longer is cut with kTimeout; 0 = never
-  std::string cache_dir;        // "" = no disk cache
-  bool cache_shared = false;    // whoever may write there is trusted (CacheFolder)
-  int output_fd = 1;            // device printf goes here
-  int error_fd = 2;             // failed assertions do
-  bool lockstep = false;        // each warp of each kernel, at every access to memory
+  unsigned pool_threads = 0;  // 0 = one per CPU
+  uint64_t watchdog_ns = 0;   // a grid that runs longer is cut with kTimeout; 0 = never
+  std::string cache_dir;      // "" = no disk cache
+  bool cache_shared = false;  // whoever may write there is trusted (CacheFolder)
+  int output_fd = 1;          // device printf goes here
+  int error_fd = 2;           // failed assertions do
+  bool lockstep = false;      // each warp of each kernel, at every access to memory
+  // Told once of a kernel whose results may differ from a GPU's. Any thread. Unset: nobody is told.
+  void (*warn)(const std::string& text) = nullptr;
   uint64_t stack_bytes = 1024;  // cuCtxSetLimit(STACK_SIZE), a minimum
   // True if [address, address+bytes) is mapped device (or mapped host) memory: lets a fault tell
   // 700 from a crash of the process.

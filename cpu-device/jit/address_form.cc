@@ -47,8 +47,16 @@ bool IsThread(SpecialRegister special) {
   return special == SpecialRegister::kTidX || special == SpecialRegister::kLaneid;
 }
 
-bool IsParameter(const Instruction& instruction) {
-  return instruction.Is(Opcode::kLd) && instruction.mods.space == ptx::Space::kParam;
+bool IsOfParams(const Instruction& instruction) {
+  return instruction.mods.space == ptx::Space::kParam && !instruction.operands.empty();
+}
+
+// Of a function that reads the thread's place by itself.
+bool AsksForThread(const ptx::Function* function) {
+  return function &&
+         std::any_of(function->body.begin(), function->body.end(), [](const Instruction& each) {
+           return each.operands.size() > 1 && IsThread(each.operands[1].special);
+         });
 }
 
 // Its result is what others may have left somewhere.
@@ -78,15 +86,6 @@ void ForResults(const Instruction& instruction, const Visit& visit) {
   ForRegisters(instruction.second_dst, visit);
 }
 
-// Of a pointer that was loaded: of one parameter the same each time.
-Symbol Fetched(const Instruction& load) {
-  const Operand& from = load.operands.back();
-  if (IsParameter(load) && from.variable && from.reg == ptx::kNoRegister) {
-    return {from.variable, 1 + static_cast<uint64_t>(from.value)};
-  }
-  return {&load, 0};
-}
-
 // The first of its operands that goes into the result unscaled, so that what lies there does too.
 size_t FirstSummand(const Instruction& instruction) {
   switch (instruction.opcode) {
@@ -101,6 +100,19 @@ size_t FirstSummand(const Instruction& instruction) {
       return 3;
     default:
       return ~size_t{0};
+  }
+}
+
+bool RoundsItsOperand(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  switch (instruction.opcode) {
+    case Opcode::kAnd:
+    case Opcode::kShr:
+    case Opcode::kDiv:
+    case Opcode::kRem:
+      return ops.size() > 2 && ops[2].Is(Operand::Kind::kInteger);
+    default:
+      return false;
   }
 }
 
@@ -146,13 +158,36 @@ AddressForms::AddressForms(const ptx::Function& function)
     : function_(function),
       facts_(function.registers.size()),
       definitions_(function.registers.size(), 0),
+      fetched_(function.registers.size(), false),
+      rounds_(function.registers.size(), false),
+      given_(function.registers.size(), false),
+      steps_(function.registers.size(), 0),
       known_(function.registers.size()) {
+  FindSlots();
   CountDefinitions();
   FindForms();
   FindScaledLoops();
   Spread();
-  FindAdvancing();
-  FindForms();
+  // Twice: what is left of an unrolled loop begins where the loop ends.
+  for (int round = 0; round < 2; ++round) {
+    FindAdvancing();
+    FindForms();
+  }
+}
+
+// From the function's own parameters, not from what a call gave back.
+bool AddressForms::IsParameter(const Instruction& instruction) const {
+  return instruction.Is(Opcode::kLd) && IsOfParams(instruction) &&
+         !slots_.contains(instruction.operands.back().variable);
+}
+
+// Of a pointer that was loaded: of one parameter the same each time.
+Symbol AddressForms::Fetched(const Instruction& load) const {
+  const Operand& from = load.operands.back();
+  if (IsParameter(load) && from.variable && from.reg == ptx::kNoRegister) {
+    return {from.variable, 1 + static_cast<uint64_t>(from.value)};
+  }
+  return {&load, 0};
 }
 
 AddressForm AddressForms::Of(const Operand& operand) const {
@@ -206,6 +241,55 @@ bool AddressForms::ThreadPart(const AddressForm& form, AddressForm* part) const 
     if (by_thread) part->terms[symbol] = count;
   }
   return true;
+}
+
+bool AddressForms::IsAdvance(const Symbol& symbol) const {
+  return symbol.first == &kOfAdvances ||
+         (symbol.first == &kOfRegisters && definitions_[symbol.second] != 1);
+}
+
+bool AddressForms::IsFetched(const Symbol& symbol) const {
+  return symbol.first == &kOfRegisters && fetched_[symbol.second];
+}
+
+bool AddressForms::RoundsDown(const Symbol& symbol) const {
+  return symbol.first == &kOfRegisters && definitions_[symbol.second] == 1 &&
+         rounds_[symbol.second];
+}
+
+bool AddressForms::IsPlace(const Symbol& symbol) const {
+  if (symbol.first == &kOfSpecials) return true;
+  if (symbol.first != &kOfRegisters) return false;
+  return RoundsDown(symbol) || (definitions_[symbol.second] == 1 && given_[symbol.second]);
+}
+
+int64_t AddressForms::StepOf(const Symbol& symbol) const {
+  return symbol.first == &kOfAdvances ? steps_[symbol.second] : 0;
+}
+
+bool AddressForms::ByBlock(const Symbol& symbol) const {
+  if (symbol.first == &kOfSpecials) {
+    return static_cast<SpecialRegister>(symbol.second) == SpecialRegister::kCtaidX;
+  }
+  if (symbol.first == &kOfProducts) {
+    const auto& ops = function_.body[symbol.second].operands;
+    return Read(ops[1]).by_block || Read(ops[2]).by_block;
+  }
+  return symbol.first == &kOfRegisters && facts_[symbol.second].by_block;
+}
+
+uint64_t AddressForms::RootsOfCall(const Instruction& call) const {
+  uint64_t roots = Given(call).roots;
+  if (const ptx::Function* callee = call.operands[1].function) {
+    for (const Instruction& instruction : callee->body) {
+      for (const Operand& operand : instruction.operands) {
+        if (!operand.variable) continue;
+        auto bit = bits_.find(OfVariable(operand));
+        if (bit != bits_.end()) roots |= bit->second;
+      }
+    }
+  }
+  return roots;
 }
 
 // False: a symbol.
@@ -274,7 +358,27 @@ bool AddressForms::Evaluate(const Instruction& instruction, AddressForm* form) c
 
 void AddressForms::CountDefinitions() {
   for (const Instruction& instruction : function_.body) {
-    ForResults(instruction, [&](RegisterId reg) { ++definitions_[reg]; });
+    const bool gives = instruction.Is(Opcode::kLd) && IsOfParams(instruction) &&
+                       slots_.contains(instruction.operands.back().variable);
+    const bool fetches = Fetches(instruction) && !IsOfParams(instruction);
+    ForResults(instruction, [&](RegisterId reg) {
+      ++definitions_[reg];
+      if (fetches) fetched_[reg] = true;
+      if (RoundsItsOperand(instruction)) rounds_[reg] = true;
+      if (gives) given_[reg] = true;
+    });
+  }
+}
+
+// What goes into calls and comes back from them.
+void AddressForms::FindSlots() {
+  for (const Instruction& instruction : function_.body) {
+    if (!instruction.Is(Opcode::kCall)) continue;
+    for (const Operand& list : instruction.operands) {
+      for (const Operand& slot : list.elements) {
+        if (slot.variable) slots_[slot.variable];
+      }
+    }
   }
 }
 
@@ -291,12 +395,14 @@ void AddressForms::FindForms() {
   }
 }
 
-// Registers that begin somewhere by %tid.x and go on by what is the same for all threads, as
-// pointers through a loop do: by %tid.x still, and a symbol.
+// Registers that begin somewhere and go on by what is the same for all threads, as pointers through
+// a loop do: what they begin with, and a symbol.
 void AddressForms::FindAdvancing() {
   struct Seen {
     uint32_t good = 0, beginnings = 0;
-    int64_t stride = 0;
+    AddressForm beginning;
+    int64_t step = 0;
+    bool even = true;  // by the same number each time
   };
   std::map<RegisterId, Seen> seen;
   for (const Instruction& instruction : function_.body) {
@@ -306,24 +412,27 @@ void AddressForms::FindAdvancing() {
     }
     const RegisterId to = ops[0].reg;
     AddressForm form;
-    if (!Evaluate(instruction, &form) || form.terms.size() > kMostTerms) continue;
-    const int64_t stride = form.TakeThread();
-    auto own = form.terms.find(OfRegister(to));
-    const bool advances = own != form.terms.end() && own->second == 1 && stride == 0;
-    if (advances) form.terms.erase(own);
-    if (IsTangled(form)) continue;
+    if (!Evaluate(instruction, &form) || form.terms.size() >= kMostTerms) continue;
     Seen& all = seen[to];
+    auto own = form.terms.find(OfRegister(to));
+    if (own == form.terms.end()) {
+      ++all.good;
+      ++all.beginnings;
+      all.beginning = std::move(form);
+      continue;
+    }
+    const bool once = own->second == 1;
+    form.terms.erase(own);
+    if (!once || form.TakeThread() != 0 || IsTangled(form)) continue;
     ++all.good;
-    if (advances) continue;
-    ++all.beginnings;
-    all.stride = stride;
+    all.even &= form.terms.empty() && (all.step == 0 || all.step == form.constant);
+    all.step = form.constant;
   }
-  for (const auto& [reg, all] : seen) {
-    if (all.good != definitions_[reg] || all.beginnings != 1 || all.stride == 0) continue;
-    auto form = std::make_unique<AddressForm>();
-    form->terms[{&kOfAdvances, reg}] = 1;
-    form->terms[OfSpecial(SpecialRegister::kTidX)] = all.stride;
-    known_[reg] = std::move(form);
+  for (auto& [reg, all] : seen) {
+    if (all.good != definitions_[reg] || all.beginnings != 1) continue;
+    all.beginning.terms[{&kOfAdvances, reg}] = 1;
+    steps_[reg] = all.even ? all.step : 0;
+    known_[reg] = std::make_unique<AddressForm>(std::move(all.beginning));
   }
 }
 
@@ -355,13 +464,17 @@ void AddressForms::FindScaledLoops() {
 
 AddressForms::Facts AddressForms::Read(const Operand& operand) const {
   Facts facts;
-  if (operand.Is(Operand::Kind::kSpecialRegister)) facts.by_thread = IsThread(operand.special);
+  if (operand.Is(Operand::Kind::kSpecialRegister)) {
+    facts.by_thread = IsThread(operand.special);
+    facts.by_block = operand.special == SpecialRegister::kCtaidX;
+  }
   if (operand.variable) {
     auto bit = bits_.find(OfVariable(operand));
     if (bit != bits_.end()) facts.roots |= bit->second;
   }
   ForRegisters(operand, [&](RegisterId reg) {
     facts.by_thread |= facts_[reg].by_thread;
+    facts.by_block |= facts_[reg].by_block;
     facts.scaled |= facts_[reg].scaled;
     facts.roots |= facts_[reg].roots;
   });
@@ -374,16 +487,55 @@ AddressForms::Facts AddressForms::Results(const Instruction& instruction) const 
   for (size_t i = 1; i < instruction.operands.size(); ++i) {
     const Facts facts = Read(instruction.operands[i]);
     results.by_thread |= facts.by_thread;
+    results.by_block |= facts.by_block;
     results.scaled |= facts.scaled;
     if (i >= FirstSummand(instruction)) results.roots |= facts.roots;
   }
   if (!Fetches(instruction)) return results;
   results.scaled = false;
   results.roots = 0;
+  if (instruction.Is(Opcode::kLd) && IsOfParams(instruction)) {
+    auto slot = slots_.find(instruction.operands.back().variable);
+    if (slot != slots_.end()) results.by_thread |= slot->second.by_thread;
+  }
   if (!instruction.Is(Opcode::kLd) || ptx::BitsOf(instruction.type()) < 64) return results;
   auto bit = bits_.find(Fetched(instruction));
   if (bit != bits_.end()) results.roots = bit->second;
   return results;
+}
+
+// What a call is given goes into what it gives back. True: something is new.
+bool AddressForms::SpreadToSlots(const Instruction& instruction) {
+  const auto& ops = instruction.operands;
+  auto give = [&](const Operand& to, const Facts& facts) {
+    auto slot = slots_.find(to.variable);
+    if (slot == slots_.end()) return false;
+    const Facts before = slot->second;
+    slot->second.by_thread |= facts.by_thread;
+    slot->second.roots |= facts.roots;
+    return slot->second.by_thread != before.by_thread || slot->second.roots != before.roots;
+  };
+  if (instruction.Is(Opcode::kSt) && IsOfParams(instruction)) return give(ops[0], Read(ops[1]));
+  if (!instruction.Is(Opcode::kCall)) return false;
+  Facts given = Given(instruction);
+  given.by_thread |= ops.size() > 1 && AsksForThread(ops[1].function);
+  given.roots = 0;
+  bool changed = false;
+  for (const Operand& slot : ops[0].elements) changed |= give(slot, given);
+  return changed;
+}
+
+AddressForms::Facts AddressForms::Given(const Instruction& call) const {
+  Facts given;
+  for (size_t i = 2; i < call.operands.size(); ++i) {
+    for (const Operand& each : call.operands[i].elements) {
+      auto slot = slots_.find(each.variable);
+      const Facts facts = slot == slots_.end() ? Read(each) : slot->second;
+      given.by_thread |= facts.by_thread;
+      given.roots |= facts.roots;
+    }
+  }
+  return given;
 }
 
 // From operands to results, until nothing is new.
@@ -397,21 +549,25 @@ void AddressForms::Spread() {
       number(Fetched(instruction));
     }
     for (const Operand& operand : instruction.operands) {
-      if (operand.variable && !IsParameter(instruction)) number(OfVariable(operand));
+      if (!operand.variable || IsOfParams(instruction)) continue;
+      number(OfVariable(operand));
+      if (operand.variable->space == ptx::Space::kShared) shared_ |= bits_[OfVariable(operand)];
     }
   }
   for (bool changed = true; changed;) {
     changed = false;
     for (const Instruction& instruction : function_.body) {
+      changed |= SpreadToSlots(instruction);
       const Facts results = Results(instruction);
       ForResults(instruction, [&](RegisterId reg) {
         Facts& own = facts_[reg];
         const Facts before = own;
         own.by_thread |= results.by_thread;
+        own.by_block |= results.by_block;
         own.scaled |= results.scaled;
         own.roots |= results.roots;
-        changed |= own.by_thread != before.by_thread || own.scaled != before.scaled ||
-                   own.roots != before.roots;
+        changed |= own.by_thread != before.by_thread || own.by_block != before.by_block ||
+                   own.scaled != before.scaled || own.roots != before.roots;
       });
     }
   }

@@ -205,6 +205,24 @@ std::unique_ptr<llvm::Module> EmitByThread(const CompileRequest& request,
   return module;
 }
 
+// Of a load that may give what another lane has just stored, which nothing orders.
+std::string NoticeOf(const CompileRequest& request, const ptx::Instruction& load) {
+  std::string where = "line " + std::to_string(load.line) + " of its PTX";
+  const ptx::Function& entry = *request.entry;
+  if (load.loc < entry.locations.size()) {
+    const ptx::SourceLocation& source = entry.locations[load.loc];
+    auto file = request.module->files.find(source.file);
+    if (file != request.module->files.end()) {
+      where = std::string(file->second) + ":" + std::to_string(source.line) + ", " + where;
+    }
+  }
+  return "kernel " + std::string(entry.name) + " (" + where +
+         "): a lane may read what another lane of its warp has just stored, without a barrier: "
+         "threads run one after the other here; __syncwarp() orders them, "
+         "FARCALL_CPU_WARPS=lockstep "
+         "does for all kernels";
+}
+
 void Compile(const CompileRequest& request, CompiledKernel* out) {
   size_t instructions = 0;
   for (const ptx::Function* function : request.layout->functions)
@@ -222,6 +240,7 @@ void Compile(const CompileRequest& request, CompiledKernel* out) {
   }
   const WarpExchange exchange =
       request.lockstep ? WarpExchange::Everywhere(*request.entry) : WarpExchange(*request.entry);
+  if (exchange.doubt()) out->notice = NoticeOf(request, *exchange.doubt());
   std::unique_ptr<llvm::Module> made;
   if (!quick) made = EmitByRegions(request, exchange, context, *machine, out);
   if (!made) made = EmitByThread(request, exchange, context, *machine, out);

@@ -28,6 +28,7 @@ struct CompileRequest {
 struct CompiledKernel {
   ExecStatus status = ExecStatus::kOk;
   std::string message;
+  std::string notice;  // CachedKernel::notice
   CodeForm form = CodeForm::kLoop;
   std::string object;  // ELF, exports kKernelSymbol
 };

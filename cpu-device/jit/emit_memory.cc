@@ -223,8 +223,7 @@ bool Emitter::EmitStore(const Instruction& instruction) {
   if (!pointer) return false;
   // As WarpExchange has it for the entry: they read what was there before one writes, and what all
   // wrote afterwards.
-  const bool lockstep =
-      CanSuspend() && !InEntry() && IsShared(space) && mods.semantics == Semantics::kVolatile;
+  const bool lockstep = CanSuspend() && !InEntry() && IsVolatileOfCallee(instruction);
   if (lockstep) Suspend(Wait::kLockstep);
   llvm::StoreInst* store = b_.CreateAlignedStore(value, pointer, llvm::Align(bytes * count));
   if (IsParam(space)) {

@@ -48,8 +48,9 @@ Emitter::WarpResult Emitter::WarpOperation(Wait wait, const WarpOperands& operan
 }
 
 // Of threads that are in several places of a kLockstep those go on first that have come less far,
-// so that they meet again behind branches and loops.
-void Emitter::Suspend(Wait wait, uint32_t place) {
+// so that they meet again behind branches and loops: code is emitted in the order of the text, with
+// functions where they are called.
+void Emitter::Suspend(Wait wait) {
   // The warp in step is less than the block together.
   if (form_ == CodeForm::kRegions && wait == Wait::kLockstep) {
     CallMark(kMarkMeet);
@@ -60,7 +61,7 @@ void Emitter::Suspend(Wait wait, uint32_t place) {
     return;
   }
   SetField(thread_, offsetof(ThreadContext, wait), Int32(static_cast<uint32_t>(wait)));
-  if (wait == Wait::kLockstep) SetField(thread_, offsetof(ThreadContext, b), Int32(place));
+  if (wait == Wait::kLockstep) SetField(thread_, offsetof(ThreadContext, b), Int32(++places_));
   Value* none = llvm::ConstantTokenNone::get(context_);
   Value* state = Intrinsic(llvm::Intrinsic::coro_suspend, {}, {none, b_.getFalse()});
   BasicBlock* resumed = BasicBlock::Create(context_, "resumed", llvm_function_);

@@ -52,9 +52,11 @@ bool Emitter::Suspends(const Instruction& instruction) {
 }
 
 bool Emitter::ContainsSuspend(const ptx::Function& function) const {
+  const bool steps = !function.is_entry && !layout_.recursive.contains(&function);
   for (size_t i = 0; i < function.body.size(); ++i) {
     const Instruction& instruction = function.body[i];
     if (Suspends(instruction)) return true;
+    if (steps && IsVolatileOfCallee(instruction)) return true;
     if (!instruction.Is(Opcode::kBra)) continue;
     const auto target = static_cast<size_t>(instruction.operands[0].value);
     const auto last = static_cast<uint32_t>(i);

@@ -285,9 +285,8 @@ class Emitter {
   WarpResult WarpOperation(Wait wait, const WarpOperands& operands);
   bool CanSuspend() const { return form_ != CodeForm::kLoop && !outlined_; }
   void WarpSync(Value* mask);
-  // place: of a kLockstep, in the entry's order.
-  void Suspend(Wait wait, uint32_t place = 0);
-  void StepTogether() { Suspend(Wait::kLockstep, index_ + 1); }  // ahead of what is emitted next
+  void Suspend(Wait wait);
+  void StepTogether() { Suspend(Wait::kLockstep); }  // ahead of what is emitted next
   bool InEntry() const { return scope_->function == request_.entry; }
   void Yield();
 
@@ -309,7 +308,8 @@ class Emitter {
   std::vector<const ptx::Function*> to_outline_;
 
   Scope* scope_ = nullptr;
-  uint32_t index_ = 0;  // of the instruction being emitted
+  uint32_t index_ = 0;   // of the instruction being emitted
+  uint32_t places_ = 0;  // of kLockstep, emitted so far
   llvm::Function* llvm_function_ = nullptr;
   llvm::BasicBlock* alloca_block_ = nullptr;
   Value* block_ = nullptr;

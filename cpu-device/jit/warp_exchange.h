@@ -4,12 +4,10 @@
 
 #include <vector>
 
+#include "cpu-device/jit/exchange_paths.h"
 #include "cpu-device/ptx/module.h"
 
 namespace farcall::cpu_device::jit {
-
-// A barrier or an operation of the warp: threads are together behind it.
-bool MeetsOthers(const ptx::Instruction& instruction);
 
 // By instruction of an entry's body: the warp has to come together in front of it. Empty: nowhere,
 // as nearly always.
@@ -25,8 +23,11 @@ bool MeetsOthers(const ptx::Instruction& instruction);
 //   by trees (x[t + s], x[t & -s]), and the load comes after the store, or
 // - all threads load one element of a row, and then store to the row, each to its own, or
 // - in a loop the thread's place is stored to, and others' places are loaded (x[t] and x[t / 8]),
-// all
-//   in shared memory, with no barrier on the way back either.
+//   all in shared memory, with no barrier on the way back either, or
+// - a thread stores to its place, and one, or each, then loads places of the whole warp, in a loop
+//   or one after the other (x[t], then x[warp * 32 + i]), or
+// - some threads of the warp store to a place in shared memory that the others then load, or
+// - a function gets a pointer into shared memory, and stores what is loaded then, or the reverse.
 // The warp then comes together in front of each access to that array.
 //
 // It does so too at the end of each loop around one of either kind.
@@ -36,6 +37,10 @@ class WarpExchange {
   explicit WarpExchange(const ptx::Function& entry);
   // In front of each access to memory that threads share: a warp in lockstep, whatever is told.
   static WarpExchange Everywhere(const ptx::Function& entry);
+
+  // A load that may give what another thread of the warp has just stored, where nothing says
+  // whether it does, in a kernel that steps nowhere. Null: there is none.
+  const ptx::Instruction* doubt() const { return doubt_; }
 
   bool any() const { return !steps_.empty(); }
   // In front of instruction i of the entry's body.
@@ -49,6 +54,7 @@ class WarpExchange {
   void MarkPlain(const ptx::Function& entry);
 
   std::vector<bool> steps_;
+  const ptx::Instruction* doubt_ = nullptr;
 };
 
 }  // namespace farcall::cpu_device::jit

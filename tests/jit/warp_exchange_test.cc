@@ -135,6 +135,28 @@ TEST(WarpExchange, ARowWrittenOverWhatAllReadIsOne) {
   EXPECT_FALSE(Exchanges(Between(kRow, "bar.sync 0;")));
 }
 
+// x[t] = t by each thread, then thread 0 alone loads BETWEEN.
+const std::string kByOne =
+    "mov.u32 %r2, words;\nshl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\n"
+    "st.shared.u32 [%r4], %r1;\nsetp.ne.s32 %p1, %r1, 0;\n@%p1 bra OVER;\nBETWEEN\nOVER:";
+
+TEST(WarpExchange, WhatOneThreadGathersIsOne) {
+  EXPECT_TRUE(Exchanges(Between(kByOne, "ld.shared.u32 %r5, [words+124];")));
+  EXPECT_TRUE(Exchanges(Between(kByOne,
+                                "mov.u32 %r6, words;\nNEXT:\nld.shared.u32 %r5, [%r6];\n"
+                                "add.s32 %r6, %r6, 4;\nsetp.ne.s32 %p2, %r6, %r9;\n"
+                                "@%p2 bra NEXT;")));
+}
+
+// Its own, as at the end of a sum by tree; that of another warp, which takes a barrier; an array
+// behind the first, as far as the launch says.
+TEST(WarpExchange, WhatOneThreadReadsElsewhereIsNone) {
+  EXPECT_FALSE(Exchanges(Between(kByOne, "ld.shared.u32 %r5, [words];")));
+  EXPECT_FALSE(Exchanges(Between(kByOne, "ld.shared.u32 %r5, [words+128];")));
+  EXPECT_FALSE(Exchanges(Between(
+      kByOne, "shl.b32 %r6, %r9, 2;\nadd.s32 %r6, %r6, %r2;\nld.shared.u32 %r5, [%r6+4];")));
+}
+
 // Again and again x[t] = k by each thread, then sum += x[t / 8].
 const std::string kTile =
     "mov.u32 %r2, words;\nshl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\nshr.u32 %r10, %r1, 3;\n"
