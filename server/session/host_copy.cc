@@ -176,12 +176,46 @@ void SendPiece(Session& session, SlotPool& pool, SlotPool::Slot slot, const Held
   }
 }
 
+// Nothing is ahead of the copy: into memory that is not page-locked the driver copies before it
+// returns, and the answer needs neither an event nor a look at one. It follows what was passed
+// before it and is still to be told.
+void ReadAtOnce(ServeCall& call, StreamState& stream, uint64_t bytes, const CopyOut& copy) {
+  Session& session = call.session;
+  call.out.Put<uint64_t>(bytes);
+  std::vector<std::byte>& out = call.out.mutable_bytes();
+  const size_t at = out.size();
+  out.resize(at + bytes);
+  call.result = copy(out.data() + at, 0, bytes);
+  if (call.result != CUDA_SUCCESS) {
+    out.clear();
+    return;
+  }
+  const CUcontext native = stream.context->native;
+  if (session.completion().idle()) {
+    session.NoteIdle(stream);
+    session.FlushPrintf(native);
+    return;
+  }
+  auto kept = std::make_shared<std::vector<std::byte>>(std::move(out));
+  auto told = session.completion().AddManual(
+      stream.key, native, [&session, native, kept, header = call.header](CUresult result) {
+        session.FlushPrintf(native);
+        session.Answer(header, result, *kept);
+      });
+  told->ready.store(true);  // the issue thread looks behind this frame
+  call.parked = true;
+}
+
 }  // namespace
 
 Status ReadInline(ServeCall& call, StreamState& stream, uint64_t bytes, const CopyOut& copy) {
   Session& session = call.session;
   if (bytes > kMaxInlineBytes || (call.header.flags & kWantReply) == 0) {
     return call.Malformed("bytes in a reply");
+  }
+  if (session.StartsAtOnce(stream)) {
+    ReadAtOnce(call, stream, bytes, copy);
+    return {};
   }
   SlotPool& pool = session.small_readback();
   SlotPool::Slot slot = TakeReadbackSlot(call, pool, stream);

@@ -132,11 +132,18 @@ class Session final : public LinkObserver, private SwapGround {
       mirror_work_.Submitted(stream.key, completion_.last_order());
     }
   }
+  // The stream has no work left.
+  void NoteIdle(const StreamState& stream) { mirror_work_.Reached(stream.key, ~uint64_t{0}); }
   // What the device wrote to mirrored memory. Ahead of each word to the client that work is done.
   //   Thread  any
   void TellMirrored();
   // The stream is about to be destroyed: what is on it still counts for the context's waits.
   void Orphan(StreamState& stream);
+
+  // Whether a copy put on the stream now would begin at once: neither it nor what it is ordered with
+  // has work left. The context is current. False where the device's time is lent, too: then a wait
+  // for the device may be one for a neighbour.
+  bool StartsAtOnce(const StreamState& stream);
 
   // Runs `done` once all work now on the context's streams has completed, with the first error.
   // Parks even if idle while something passed is still to be told of. Returns false, `done` not
@@ -147,6 +154,10 @@ class Session final : public LinkObserver, private SwapGround {
   // Submits the fence of the frees noted so far.
   void FenceFrees(ContextState& context);
   void NoteFree(ContextState& context, uint64_t epoch, std::function<void()> free);
+  // Credit for a program that has not asked for any. On device 0 ahead of any context, for WELCOME:
+  // empty if there is no room, or others may have to leave for it.   Thread  before Run
+  Window WelcomeCredit();
+  // On another device, or without the former, pushed once a context is there.
   void GrantFirstCredit(int device);
   void FinishFree(CUcontext context, const DeviceMemory::Freed& freed);
 
@@ -251,6 +262,7 @@ class Session final : public LinkObserver, private SwapGround {
   Status ServeFenceFrees(const RecordHeader& header, uint64_t epoch);
   Status ServeHostDone(uint64_t token);
   void PushGrant(int device, const Window& range);
+  Window FirstCredit(int device);
   void WaitForOrphans(CUcontext context, std::vector<std::shared_ptr<Watch>> orphans,
                       std::function<void()> done);
   void NoteCapture(CallCapture capture, CUresult result);
@@ -307,6 +319,7 @@ class Session final : public LinkObserver, private SwapGround {
   std::atomic<uint64_t> last_stream_key_{0};
   std::atomic<int> captures_{0};
   std::atomic<bool> prints_{false};
+  std::atomic<bool> welcomed_with_credit_{false};
   std::atomic<int> graphs_held_{0};  // by slow calls
 
   std::deque<Waiting> backlog_;

@@ -2,6 +2,7 @@
 // Contexts and streams as the session tracks them: which have work, and waiting for it.
 #include <algorithm>
 
+#include "server/leases/compute_gate.h"
 #include "server/session/event_clock.h"
 #include "server/session/session.h"
 
@@ -160,6 +161,32 @@ void Session::WaitForOrphans(CUcontext context, std::vector<std::shared_ptr<Watc
   again->ready.store(true);
 }
 
+bool Session::StartsAtOnce(const StreamState& stream) {
+  // To ask a stream amid a capture, or the default stream beside one, would end the capture.
+  const bool lent = options_.gate != nullptr && options_.gate->engaged();
+  if (lent || captures_ != 0 || stream.context == nullptr) {
+    return false;
+  }
+  auto is_idle = [this](const StreamState& each) {
+    return api_.cuStreamQuery(each.native) == CUDA_SUCCESS;
+  };
+  if (!is_idle(stream)) {
+    return false;
+  }
+  const ContextState& context = *stream.context;
+  if (!stream.blocking) {
+    return true;
+  }
+  if (!stream.is_default) {
+    return is_idle(context.legacy);
+  }
+  return std::all_of(context.orphans.begin(), context.orphans.end(),
+                     [](const std::shared_ptr<Watch>& watch) { return watch->ready.load(); }) &&
+         std::all_of(context.active.begin(), context.active.end(), [&](const StreamState* each) {
+           return each == &stream || !each->blocking || is_idle(*each);
+         });
+}
+
 bool Session::FenceStream(StreamState& stream, std::function<void(CUresult)> done,
                           CUresult* result) {
   CUresult state = api_.cuStreamQuery(stream.native);
@@ -169,7 +196,7 @@ bool Session::FenceStream(StreamState& stream, std::function<void(CUresult)> don
     return *result == CUDA_SUCCESS;
   }
   if (completion_.idle()) {
-    mirror_work_.Reached(stream.key, ~uint64_t{0});
+    NoteIdle(stream);
     *result = state;
     return false;
   }

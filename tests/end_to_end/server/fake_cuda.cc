@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A libcuda.so.1 for the server's tests: host memory plays device memory, everything completes at
-// once. Its one kernel, "fill", writes a value `count` times. A module whose image says "crash"
+// once. The limit of the stack tells how many events were recorded. Its one kernel, "fill", writes a value `count` times. A module whose image says "crash"
 // ends the process when it is loaded.
 #include <cuda.h>
 #include <sys/mman.h>
@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kTotalBytes = size_t{1} << 30;
 std::atomic<size_t> g_physical_bytes{0};
+std::atomic<size_t> g_recordings{0};
 std::atomic<uintptr_t> g_next{0x1000};
 std::mutex g_mutex;
 std::unordered_map<CUmemGenericAllocationHandle, size_t> g_handles;
@@ -83,8 +84,8 @@ API cuCtxSetCurrent(CUcontext) {
 API cuCtxSynchronize() {
   return CUDA_SUCCESS;
 }
-API cuCtxGetLimit(size_t* value, CUlimit) {
-  *value = 1024;
+API cuCtxGetLimit(size_t* value, CUlimit limit) {
+  *value = limit == CU_LIMIT_STACK_SIZE ? g_recordings.load() : 1024;
   return CUDA_SUCCESS;
 }
 API cuCtxGetStreamPriorityRange(int* least, int* greatest) {
@@ -210,6 +211,7 @@ API cuEventCreate(CUevent* event, unsigned) {
   return CUDA_SUCCESS;
 }
 API cuEventRecord(CUevent, CUstream) {
+  ++g_recordings;
   return CUDA_SUCCESS;
 }
 API cuEventQuery(CUevent) {

@@ -144,6 +144,29 @@ TEST(Session, CopiesInlineAndBack) {
   EXPECT_EQ(client.Synchronize().status, 0);
 }
 
+// No event, and nothing to look at: the answer is there when the driver returns.
+TEST(Session, ReadsAtOnceWhereNothingIsAhead) {
+  ServerProcess server;
+  RawClient client;
+  ASSERT_TRUE(client.Connect(server.url()).ok());
+  client.RetainPrimary();
+  EXPECT_EQ(client.Synchronize().status, 0);
+  Window credit = client.NeedCredit(kMiB);
+  client.Alloc(credit.base, 65536);
+  auto recordings = [&client] {
+    Builder limit;
+    limit.Put<int32_t>(CU_LIMIT_STACK_SIZE);
+    RawReply reply = client.Ask(CallId::cuCtxGetLimit, limit);
+    EXPECT_EQ(reply.status, 0);
+    return Reader(reply.out).Get<uint64_t>();
+  };
+  uint64_t before = recordings();
+  for (uint64_t bytes : {1, 4, 1000, 65536}) {
+    EXPECT_EQ(ReadInline(client, credit.base, bytes).size(), bytes);
+  }
+  EXPECT_EQ(recordings(), before);
+}
+
 TEST(Session, CopiesManyMebibytesByChunksBothWays) {
   ServerProcess server;
   RawClient client;
