@@ -119,8 +119,9 @@ enum class SessionCall : uint16_t {
   kHostCall = 0xF024,  // {u64 token, u64 function, u64 user_data, i32 status, u64 stream}: run a
                        // host function
   kOutput = 0xF025,    // {bytes}: what device printf wrote
-  kCompleted = 0xF026,  // {u64 event handle, u32 record serial, i32 api_status}: that recording has
-                        // completed, or never will
+  // {u64 event handle, u32 record serial, i32 api_status[, f32 ms]}: that recording has completed,
+  // or never will. `ms`: since the recording it named, if both have completed (kEventTimes)
+  kCompleted = 0xF026,
   kUsed = 0xF027,       // {u64 bytes}: so much of the client's chunks has been used so far, in all
   kMirrored = 0xF028,   // {u64 more, runs}: what the device wrote to mirrored memory, ahead of the
                         // word that its work is done. `more`: there may be more, ask (kMirrorDown)

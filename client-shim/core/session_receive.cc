@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 #include "client-shim/core/contexts.h"
 #include "client-shim/core/credit.h"
@@ -254,8 +256,10 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
       auto event = body.Get<uint64_t>();
       auto serial = body.Get<uint32_t>();
       auto status = body.Get<int32_t>();
+      std::optional<float> ms;
+      if (body.remaining_bytes() >= sizeof(float)) ms = std::bit_cast<float>(body.Get<uint32_t>());
       if (!body.Done()) break;
-      NoteCompleted(event, serial, static_cast<CUresult>(status));
+      NoteCompleted(event, serial, static_cast<CUresult>(status), ms);
       return Status();
     }
     case SessionCall::kMirrored:

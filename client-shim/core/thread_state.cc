@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <mutex>
 
 namespace farcall::client {
@@ -19,6 +20,7 @@ struct Slots {
 };
 Slots* g_slots = new Slots;
 pthread_key_t g_key;
+std::atomic<uint32_t> g_calling_threads{0};
 
 void ThreadEnds(void* value) {
   auto* state = static_cast<ThreadState*>(value);
@@ -29,6 +31,7 @@ void ThreadEnds(void* value) {
                                   state->own_streams.end());
   }
   if (t_thread == state) t_thread = nullptr;
+  g_calling_threads.fetch_sub(1, std::memory_order_relaxed);
   delete state;
 }
 
@@ -50,8 +53,13 @@ ThreadState* NewThreadState() {
     }
   }
   t_thread = state;
+  g_calling_threads.fetch_add(1, std::memory_order_relaxed);
   pthread_setspecific(g_key, state);
   return state;
+}
+
+uint32_t CallingThreads() {
+  return g_calling_threads.load(std::memory_order_relaxed);
 }
 
 Stream* TakeSpareStream() {
@@ -64,6 +72,7 @@ Stream* TakeSpareStream() {
 
 void ForgetThreads() {
   g_slots = new Slots;
+  g_calling_threads.store(0, std::memory_order_relaxed);
   t_thread = nullptr;
   pthread_setspecific(g_key, nullptr);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client-shim/core/contexts.h"
+#include "client-shim/core/event_state.h"
 
 namespace farcall::client {
 
@@ -19,6 +20,7 @@ struct ThreadState {
   uint16_t call = 0;            // the entry being served, for the statistics
   bool waited = false, posted = false;
   std::vector<Stream*> own_streams;  // CU_STREAM_PER_THREAD, one per context
+  RecordedBefore last_timed;         // the event with timing that it recorded last
   int capture_mode = 0;              // cuThreadExchangeStreamCaptureMode
 };
 
@@ -30,6 +32,9 @@ inline ThreadState* Self() {
   ThreadState* self = t_thread;
   return self != nullptr ? self : NewThreadState();
 }
+
+// Threads that have called CUDA and have not ended.   Thread  any
+uint32_t CallingThreads();
 
 // An own stream of a thread that has ended, or nullptr: others may still look at it, so it is used
 // anew, not deleted.

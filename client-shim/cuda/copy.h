@@ -14,10 +14,16 @@ inline constexpr uint64_t kCopyPieceBytes = 4u << 20;
 // How the application enqueued an upload.
 enum class Upload {
   kSync,     // returns when the source has been read
-  kSettled,  // returns only when the device has the bytes
+  kSettled,  // what comes behind it finds the bytes on the device, whatever its stream
   kAsync,    // page-locked memory may be read later, in the stream's order
   kLater,    // any memory may: a graph reads when it runs
 };
+
+// A synchronous upload is over for the device, too, when a stream that does not wait for the default
+// one may use the data, or another process.
+bool OthersLookAtUploads();
+// Ends such an upload, whose records were posted, by a barrier on its stream.
+CUresult PostBarrier(uint64_t stream);
 
 CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream,
                       Upload upload);

@@ -8,6 +8,7 @@
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"
+#include "proto/session_features.h"
 
 namespace farcall::client {
 
@@ -61,8 +62,9 @@ CUresult RecordEvent(CUevent hEvent, CUstream hStream, unsigned flags) {
   bool captures = Captures(FindStream(hStream));
   event->capture_stream.store(captures ? FindStream(hStream) : nullptr);
   event->recorded.store(true);
-  uint64_t evidence = CurrentSession()->evidence();
-  FixedBody<24> body;
+  Session* session = CurrentSession();
+  uint64_t evidence = session->evidence();
+  FixedBody<32> body;
   body.Put<uint64_t>(reinterpret_cast<uint64_t>(hEvent));
   body.Put<uint64_t>(wire);
   body.Put<uint32_t>(flags);
@@ -71,8 +73,20 @@ CUresult RecordEvent(CUevent hEvent, CUstream hStream, unsigned flags) {
     event->serial.store(0);
     return RoundTrip(CallId::cuEventRecordWithFlags, body.padded(), nullptr);
   }
+  const auto handle = reinterpret_cast<uint64_t>(hEvent);
+  const bool is_timed = !captures && (event->flags & CU_EVENT_DISABLE_TIMING) == 0 &&
+                        HasFeature(session->welcome(), SessionFeature::kEventTimes);
+  RecordedBefore* last_timed = &Self()->last_timed;
+  RecordedBefore from;
+  if (is_timed) from = MeasuredFrom(event, handle, *last_timed);
+  if (from.event != 0) {
+    body.Put<uint32_t>(from.serial);
+    body.Put<uint64_t>(from.event);
+  }
   uint32_t serial = 0;
   CUresult posted = PostNumbered(CallId::cuEventRecordWithFlags, body.padded(), &serial);
+  NoteMeasured(event, from, serial);
+  if (is_timed) *last_timed = {handle, serial};
   event->pending_since.store(evidence);
   event->serial.store(captures ? 0 : serial, std::memory_order_release);
   return posted;
@@ -158,6 +172,12 @@ CUresult Call_cuEventElapsedTime(float* pMilliseconds, CUevent hStart, CUevent h
       ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
+  const auto from = reinterpret_cast<uint64_t>(hStart);
+  if (std::optional<float> known = KnownTime(*start, from, end)) {
+    *pMilliseconds = *known;
+    return TakeLateError(end->context);
+  }
+  NoteAsked(from, end);
   return RoundTrip_cuEventElapsedTime(pMilliseconds, hStart, hEnd);
 }
 

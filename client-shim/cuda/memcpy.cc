@@ -13,11 +13,8 @@ namespace farcall::client {
 
 namespace {
 
-// A synchronous upload is over for the device, too, when a stream that does not wait for the
-// default one may use the data.
 Upload SyncUpload() {
-  return CurrentContext()->unordered_streams.load(std::memory_order_relaxed) != 0 ? Upload::kSettled
-                                                                                  : Upload::kSync;
+  return OthersLookAtUploads() ? Upload::kSettled : Upload::kSync;
 }
 
 CUresult Copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, uint64_t stream, bool sync) {

@@ -11,6 +11,7 @@
 #include "client-shim/cuda/captured.h"
 #include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/memory.h"
+#include "client-shim/cuda/settled.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"
 
@@ -121,7 +122,7 @@ CUresult SendRecord(std::span<const std::byte> head, std::span<const std::byte> 
               : PostParts(CallId::cuMemcpy3DAsync_v2, head, tail);
 }
 
-CUresult UploadBox(const Box& box, uint64_t stream, bool settle) {
+CUresult UploadBox(const Box& box, uint64_t stream, bool wait) {
   Session* session = CurrentSession();
   uint64_t extent = 0;
   const auto* source = reinterpret_cast<const void*>(box.src.address);
@@ -140,7 +141,7 @@ CUresult UploadBox(const Box& box, uint64_t stream, bool settle) {
     if (bytes.size() <= kMaxInlineBytes) {
       PutPiece(&head, box, y, z, rows, stream, 0);
       head.Put<uint64_t>(bytes.size());
-      return SendRecord(head.bytes(), bytes, settle && last);
+      return SendRecord(head.bytes(), bytes, wait && last);
     }
     uint64_t transfer = session->transfers().NewId();
     session->transfers().AwaitRoom(bytes.size());
@@ -148,8 +149,14 @@ CUresult UploadBox(const Box& box, uint64_t stream, bool settle) {
     if (sent.ok()) sent = session->link().SendTransfer(transfer, 0, bytes, Link::Retain::kCopied);
     if (!sent.ok()) return MapSessionError(sent.code());
     PutPiece(&head, box, y, z, rows, stream, transfer);
-    return SendRecord(head.bytes(), {}, settle && last);
+    return SendRecord(head.bytes(), {}, wait && last);
   });
+}
+
+CUresult SettleBox(const Box& box, uint64_t stream) {
+  if (!BarrierSettles(stream)) return UploadBox(box, stream, true);
+  const CUresult posted = UploadBox(box, stream, false);
+  return posted == CUDA_SUCCESS ? PostBarrier(stream) : posted;
 }
 
 // Everything lands packed, then goes to its rows.
@@ -234,7 +241,7 @@ CUresult Copy(const CUDA_MEMCPY3D& copy, CUstream hStream, bool sync) {
       MakeSide(copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstArray, copy.dstXInBytes,
                copy.dstY, copy.dstZ, copy.dstPitch, copy.dstHeight, box, &box.dst);
   if (status != CUDA_SUCCESS) return status;
-  bool settle = sync && CurrentContext()->unordered_streams.load() != 0;
+  const bool settle = sync && OthersLookAtUploads();
   const bool captures = Captures(FindStream(hStream));
   if (!box.src.on_host() && !box.dst.on_host()) {
     CUresult posted = OnDevice(box, stream);
@@ -245,7 +252,10 @@ CUresult Copy(const CUDA_MEMCPY3D& copy, CUstream hStream, bool sync) {
     status = AwaitWhatTheHostSees(stream);
     if (status != CUDA_SUCCESS) return status;
   }
-  if (!box.dst.on_host()) return AwaitBox(UploadBox(box, stream, settle), box, stream, sync);
+  if (!box.dst.on_host()) {
+    const CUresult sent = settle ? SettleBox(box, stream) : UploadBox(box, stream, false);
+    return AwaitBox(sent, box, stream, sync);
+  }
   if (!box.src.on_host()) return Download(box, stream);
   return OnHost(box, stream);
 }

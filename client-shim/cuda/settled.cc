@@ -46,6 +46,10 @@ void NoteShared() {
   g_shared.store(true);
 }
 
+bool AnyShared() {
+  return g_shared.load();
+}
+
 void NoteStreamWaited(uint64_t wire_stream, uint64_t records) {
   LastWait last = LastWaitFor(wire_stream);
   if (last.records == nullptr) return;
@@ -87,6 +91,15 @@ bool ContextHasNothingToTell() {
   uint64_t up_to = std::max(context->legacy_waited.load(), context->all_waited.load());
   return session->last_work() <= up_to && session->last_upload() <= up_to &&
          context->legacy_copied.exchange(false);
+}
+
+bool BarrierSettles(uint64_t wire_stream) {
+  Session* session = CurrentSession();
+  Context* context = CurrentContext();
+  LastWait last = LastWaitFor(wire_stream);
+  if (IsServersToTell(session, context) || last.records == nullptr) return false;
+  return CallingThreads() == 1 ||
+         session->last_work() <= std::max(last.records->load(), context->all_waited.load());
 }
 
 }  // namespace farcall::client

@@ -14,6 +14,7 @@ namespace farcall::client {
 
 // Another process can see this one's device memory or events: it cannot be told by a record.
 void NoteShared();
+bool AnyShared();
 
 // As Session::records(), before a wait for the stream (or all of the context's) that succeeded.
 void NoteStreamWaited(uint64_t wire_stream, uint64_t records);
@@ -23,5 +24,8 @@ void NoteStreamCopied(uint64_t wire_stream, uint64_t records);
 bool HasNothingToTell(uint64_t wire_stream);
 // The same of a wait for all of the current context's streams; then nothing is under way at all.
 bool ContextHasNothingToTell();
+// Behind a synchronous upload: whether a barrier on its stream does in the place of a wait for it.
+// It holds up the whole log, so it must not stand behind work while other threads have theirs.
+bool BarrierSettles(uint64_t wire_stream);
 
 }  // namespace farcall::client

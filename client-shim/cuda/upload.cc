@@ -9,6 +9,7 @@
 #include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/mirror.h"
+#include "client-shim/cuda/settled.h"
 #include "client-shim/cuda/stream.h"
 #include "client-shim/cuda/stream_function.h"
 
@@ -182,6 +183,29 @@ CUresult AwaitStream(uint64_t stream) {
   return status;
 }
 
+bool OthersLookAtUploads() {
+  return AnyShared() || CurrentContext()->unordered_streams.load(std::memory_order_relaxed) != 0;
+}
+
+CUresult PostBarrier(uint64_t stream) {
+  FixedBody<8> body;
+  body.Put<uint64_t>(stream);
+  return Post(CallId::cuStreamSynchronize, body.bytes());
+}
+
+namespace {
+
+// The bytes have been captured at the call.
+CUresult SendNow(Session* session, const Span& all, bool settle) {
+  const bool fences = settle && BarrierSettles(all.stream);
+  const bool waits = settle && !fences;
+  const CUresult sent = all.bytes <= kMaxInlineBytes ? SendInline(all, waits)
+                                                     : SendCaptured(session, all, waits);
+  return fences && sent == CUDA_SUCCESS ? PostBarrier(all.stream) : sent;
+}
+
+}  // namespace
+
 CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream,
                       Upload upload) {
   if (bytes == 0) return CUDA_SUCCESS;
@@ -213,13 +237,14 @@ CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t s
     }
     may_change = false;
   }
-  if (bytes <= kMaxInlineBytes && !may_change) return SendInline(all, upload == Upload::kSettled);
+  const bool settle = upload == Upload::kSettled;
+  if (bytes <= kMaxInlineBytes && !may_change) return SendNow(session, all, settle);
   Status opened = session->link().OpenLanes();
   if (!opened.ok()) return MapSessionError(opened.code());
   if (may_change) return SendWhenReached(session, all);
   // On a default stream a record without its bytes would hold up the whole log.
   if (pinned && stream > kPerThreadStream) return SendPinned(session, all);
-  return SendCaptured(session, all, upload == Upload::kSettled);
+  return SendNow(session, all, settle);
 }
 
 }  // namespace farcall::client

@@ -50,7 +50,22 @@ struct EventHandle {
   std::optional<ShareToken> token;  // the memory helper's
 };
 
+// The driver's event, for threads other than the one that destroys it.
+struct TimedEvent {
+  std::mutex mutex;
+  CUevent native = nullptr;  // null: not recorded yet, or destroyed
+};
+
 struct EventState {
+  ~EventState() { EndTimes(); }
+  // The driver's event is about to go, or has gone with its context.   Thread  any
+  void EndTimes() {
+    std::lock_guard lock(timed->mutex);
+    timed->native = nullptr;
+  }
+
+  const std::shared_ptr<TimedEvent> timed = std::make_shared<TimedEvent>();
+  uint32_t serial = 0;  // of the record that recorded it last
   bool foreign = false;         // another process's: only the driver knows of its recordings
   std::shared_ptr<Watch> last;  // the latest recording; null: never recorded, or while capturing
   std::shared_ptr<EventHandle> handle;  // null: nobody has asked for it

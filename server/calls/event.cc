@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recording events, waiting for them; the client is told when a recording has completed.
+#include <bit>
+#include <memory>
+#include <mutex>
+#include <optional>
+
 #include "server/calls/context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
+#include "server/session/current_context.h"
 #include "server/session/session.h"
 
 namespace farcall::server {
@@ -12,13 +18,60 @@ namespace {
 // The client's word for "watch this place for a recording that a graph makes".
 constexpr uint32_t kRecordedByGraph = 1u << 31;
 
-void PushCompleted(Session& session, uint64_t event, uint32_t serial, CUresult status) {
+// Two recordings whose distance the client will want to know once the second has completed.
+struct Pair {
+  std::shared_ptr<TimedEvent> from, to;
+};
+
+// Of what the program has recorded anew meanwhile the client does not take it.   Thread  any
+std::optional<float> TimeOf(const DriverApi& api, const Pair& pair) {
+  float ms = 0;
+  std::scoped_lock lock(pair.from->mutex, pair.to->mutex);
+  const bool known = pair.from->native != nullptr && pair.to->native != nullptr &&
+                     api.cuEventElapsedTime != nullptr &&
+                     api.cuEventElapsedTime(&ms, pair.from->native, pair.to->native) ==
+                         CUDA_SUCCESS;
+  return known ? std::optional(ms) : std::nullopt;
+}
+
+void PushCompleted(Session& session, uint64_t event, uint32_t serial, CUresult status,
+                   std::optional<float> ms = {}) {
   Builder body;
   body.Put<uint64_t>(event);
   body.Put<uint32_t>(serial);
   body.Put<int32_t>(status);
+  if (ms) {
+    body.Put<uint32_t>(std::bit_cast<uint32_t>(*ms));
+  }
   session.TellMirrored();
   session.outbox().Push(SessionCall::kCompleted, body.bytes());
+}
+
+// What the record names is the event's newest recording, of the log's order: one that stands in the
+// side queue, or was made by other means, is none.
+std::optional<Pair> PairOf(ServeCall& call, EventState* to, CUevent native, uint64_t wire_from,
+                           uint32_t from_serial) {
+  if (wire_from == 0) {
+    return std::nullopt;
+  }
+  const HandleParts parts = SplitHandle(wire_from);
+  if (!HasHandleForm(wire_from) || parts.kind != HandleKind::kEvent) {
+    call.Lie("an event that is none");
+    return std::nullopt;
+  }
+  const HandleTable::Found found =
+      call.session.table(HandleKind::kEvent).Find(parts.index, parts.generation);
+  if (found.state != HandleTable::State::kLive || !found.generation_matches) {
+    return std::nullopt;
+  }
+  auto* from = static_cast<EventState*>(found.extra);
+  if (from == to || from->serial != from_serial || from_serial == 0) {
+    return std::nullopt;
+  }
+  std::scoped_lock lock(from->timed->mutex, to->timed->mutex);
+  from->timed->native = static_cast<CUevent>(found.native);
+  to->timed->native = native;
+  return Pair{from->timed, to->timed};
 }
 
 // Another process records it, so there is no watch of ours: one is set behind a stream that waits
@@ -51,6 +104,12 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
   auto wire_event = call.in.Get<uint64_t>();
   auto wire_stream = call.in.Get<uint64_t>();
   auto flags = call.in.Get<uint32_t>();
+  uint32_t from_serial = 0;
+  uint64_t wire_from = 0;
+  if (call.in.remaining_bytes() >= sizeof(from_serial) + sizeof(wire_from)) {
+    from_serial = call.in.Get<uint32_t>();
+    wire_from = call.in.Get<uint64_t>();
+  }
   if (!call.in.Done()) {
     return call.Malformed("body");
   }
@@ -71,6 +130,7 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
   }
   state->last = nullptr;
+  state->serial = 0;
   if (call.result != CUDA_SUCCESS) {
     PushCompleted(session, wire_event, call.header.serial, call.result);  // the client asks
     return {};
@@ -79,14 +139,21 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
     return {};
   }
   session.MarkActive(*stream);
+  state->serial = call.header.serial;
+  const std::optional<Pair> pair = PairOf(call, state, event, wire_from, from_serial);
   // Watched by an event of ours at the same place: the program may record its own again, or destroy
   // it.
   auto watch = session.completion().Add(
       stream->key, stream->context->native, stream->native,
-      [&session, wire_event, serial = call.header.serial,
+      [&session, &api = call.api, wire_event, serial = call.header.serial, pair,
        native = stream->context->native](CUresult result) {
         session.FlushPrintf(native);
-        PushCompleted(session, wire_event, serial, result);
+        std::optional<float> ms;
+        if (pair && result == CUDA_SUCCESS) {
+          CurrentContext::Set(api, native);
+          ms = TimeOf(api, *pair);
+        }
+        PushCompleted(session, wire_event, serial, result, ms);
       },
       &call.result);
   state->last = std::move(watch);

@@ -382,6 +382,9 @@ void Session::Keep(std::shared_ptr<void> object) {
 }
 
 void Session::Bury(HandleKind kind, void* extra) {
+  if (kind == HandleKind::kEvent && extra != nullptr) {
+    static_cast<EventState*>(extra)->EndTimes();
+  }
   std::lock_guard lock(kept_mutex_);
   if (extra != nullptr) {
     buried_.emplace_back(kind, extra);
@@ -389,6 +392,9 @@ void Session::Bury(HandleKind kind, void* extra) {
 }
 
 void Session::NoteReplaced(HandleKind kind, void* extra) {
+  if (kind == HandleKind::kEvent && extra != nullptr) {
+    static_cast<EventState*>(extra)->EndTimes();
+  }
   std::lock_guard lock(kept_mutex_);
   if (extra != nullptr) {
     replaced_.emplace_back(kind, extra);

@@ -42,6 +42,20 @@ class Waits(unittest.TestCase):
         self.assertEqual((calls["cuStreamSynchronize"]["calls"], calls["cuStreamSynchronize"]["waited"]), (12, 2))
         self.assertEqual((calls["cuCtxSynchronize_v2"]["calls"], calls["cuCtxSynchronize_v2"]["waited"]), (3, 2))
 
+    def test_a_synchronous_upload_is_a_barrier_where_a_stream_is_ordered_with_no_other(self):
+        profiled = self.passes("settles", 30)["profiled"]
+        self.assertEqual(profiled["round_trips"], 0, profiled["calls"])
+        self.assertEqual(profiled["calls"]["cuMemcpyHtoD_v2"]["posted"], 30)
+
+    def test_it_waits_behind_work_while_another_thread_has_its_own(self):
+        profiled = self.passes("settles", 30, "second")["profiled"]
+        self.assertEqual(profiled["calls"]["cuMemcpyHtoD_v2"]["waited"], 30)
+
+    def test_the_time_between_two_events_comes_with_the_second_one(self):
+        profiled = self.passes("pairs", 30)["profiled"]
+        self.assertEqual(profiled["round_trips"], 30, profiled["calls"])
+        self.assertEqual(profiled["calls"]["cuStreamSynchronize"]["waited"], 30)
+
     def test_a_program_that_allocates_more_and_more_asks_seldom(self):
         stats = self.passes("grows", 60)["profiled"]["calls"]
         name = next(name for name in stats if name.startswith("cuMemAlloc"))

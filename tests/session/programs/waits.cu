@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "check.h"
@@ -203,6 +205,80 @@ void Copied() {
   CHECK(cudaProfilerStop());
 }
 
+// Synchronous uploads, each used by a stream that is ordered with no other: a barrier each. With a
+// second thread that has work of its own, each waits.
+void Settles(int count, bool has_second) {
+  uint32_t *slots = nullptr, *sum = nullptr, host[kCount];
+  CHECK(cudaMalloc(&slots, size_t(count) * sizeof(host)));
+  CHECK(cudaMalloc(&sum, sizeof(host)));
+  CHECK(cudaMemset(sum, 0, sizeof(host)));
+  cudaStream_t other;
+  CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  TheKernel();
+  CHECK(cudaDeviceSynchronize());
+  std::atomic<bool> begun{false}, over{false};
+  std::thread second;
+  if (has_second) {
+    second = std::thread([&] {
+      CHECK(cudaSetDevice(0));
+      begun = true;
+      while (!over) usleep(1000);
+    });
+    while (!begun) usleep(1000);
+  }
+  CHECK(cudaProfilerStart());
+  for (int i = 0; i < count; ++i) {
+    uint32_t* slot = slots + size_t(i) * kCount;
+    for (uint32_t& word : host) word = uint32_t(i + 1);
+    CHECK(cudaMemcpy(slot, host, sizeof(host), cudaMemcpyHostToDevice));
+    Add<<<1, 32, 0, other>>>(sum, slot, kCount);
+  }
+  CHECK(cudaProfilerStop());
+  over = true;
+  if (has_second) second.join();
+  CHECK(cudaStreamSynchronize(other));
+  CHECK(cudaMemcpy(host, sum, sizeof(host), cudaMemcpyDeviceToHost));
+  for (uint32_t word : host) EXPECT(word == uint32_t(count * (count + 1) / 2));
+}
+
+// Two recordings, a wait, and the time between: the wait alone asks.
+void Pairs(int count) {
+  uint32_t* device = nullptr;
+  CHECK(cudaMalloc(&device, 1 << 20));
+  cudaStream_t stream;
+  CHECK(cudaStreamCreate(&stream));
+  cudaEvent_t marks[3];
+  for (cudaEvent_t& mark : marks) CHECK(cudaEventCreate(&mark));
+  TheKernel();
+  CHECK(cudaDeviceSynchronize());
+  float ms = -1, first = -1, second = -1;
+  CHECK(cudaProfilerStart());
+  for (int i = 0; i < count; ++i) {
+    CHECK(cudaEventRecord(marks[0], stream));
+    Add<<<1, 32, 0, stream>>>(device, device, kCount);
+    CHECK(cudaEventRecord(marks[1], stream));
+    CHECK(cudaStreamSynchronize(stream));
+    ms = -1;
+    CHECK(cudaEventElapsedTime(&ms, marks[0], marks[1]));
+    EXPECT(ms >= 0 && ms < 60000);
+  }
+  CHECK(cudaProfilerStop());
+  // What was told is what the server would say, and of the newest recordings only.
+  for (cudaEvent_t mark : marks) {
+    CHECK(cudaEventRecord(mark, stream));
+    Add<<<1, 32, 0, stream>>>(device, device, kCount);
+  }
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaEventElapsedTime(&first, marks[0], marks[1]));
+  CHECK(cudaEventElapsedTime(&second, marks[1], marks[2]));
+  CHECK(cudaEventElapsedTime(&ms, marks[0], marks[2]));
+  EXPECT(std::abs(first + second - ms) < 0.01f);
+  CHECK(cudaEventRecord(marks[0], stream));
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaEventElapsedTime(&ms, marks[0], marks[1]));
+  EXPECT(ms < 0);
+}
+
 void Grows(int count) {
   CHECK(cudaFree(nullptr));
   std::vector<void*> blocks(count);
@@ -244,6 +320,10 @@ int main(int argc, char** argv) {
     Asked();
   else if (what == "copied")
     Copied();
+  else if (what == "settles")
+    Settles(number, argc > 3);
+  else if (what == "pairs")
+    Pairs(number);
   else if (what == "grows")
     Grows(number);
   else if (what == "free")
