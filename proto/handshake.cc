@@ -8,6 +8,7 @@
 
 #include "proto/codec.h"
 #include "proto/printable.h"
+#include "proto/session_features.h"
 
 namespace farcall {
 namespace {
@@ -213,6 +214,9 @@ void WalkWelcome(Io& io, T& value) {
   io.Scalar(value.features);
   io.Scalar(value.transport);
   io.Scalars(value.libraries, kMaxLibraries);
+  if (HasFeature(value, SessionFeature::kFirstCredit)) {
+    WalkWindow(io, value.first_credit);
+  }
 }
 
 template <typename Io, typename T>

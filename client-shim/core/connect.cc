@@ -43,7 +43,8 @@ void DescribeProcess(Hello* hello) {
   hello->client_version = "0.1.0";
   hello->shim_driver_version = kShimDriverVersion;
   hello->features = FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kRedirect) |
-                    FeatureBit(SessionFeature::kLibraries);
+                    FeatureBit(SessionFeature::kLibraries) |
+                    FeatureBit(SessionFeature::kFirstCredit);
   for (std::string_view name : ForwardedVariables()) {
     const char* value = std::getenv(std::string(name).c_str());
     if (value == nullptr) continue;

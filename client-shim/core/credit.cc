@@ -77,6 +77,21 @@ uint64_t Credit::Take(int32_t device, uint64_t bytes) {
   return base;
 }
 
+uint64_t Credit::TakeAt(int32_t device, uint64_t base, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  Pool& pool = pools_[device];
+  auto at = pool.by_base.upper_bound(base);
+  if (at == pool.by_base.begin()) return 0;
+  --at;
+  const auto [first, size] = *at;
+  if (base - first > size || bytes > size - (base - first)) return 0;
+  EraseLocked(pool, at);
+  if (first < base) InsertLocked({device, first, base - first});
+  const uint64_t left = size - (base - first) - bytes;
+  if (left != 0) InsertLocked({device, base + bytes, left});
+  return base;
+}
+
 void Credit::GiveBack(const CreditRange& range) {
   std::lock_guard lock(mutex_);
   InsertLocked(range);

@@ -35,6 +35,8 @@ class Credit {
   bool AddGrant(int32_t device, uint64_t base, uint64_t bytes);
   // The smallest free range that holds `bytes` (a multiple of kAllocationAlign); 0 = none.
   uint64_t Take(int32_t device, uint64_t bytes);
+  // The range from `base` on, if all of it is free; 0 if not.
+  uint64_t TakeAt(int32_t device, uint64_t base, uint64_t bytes);
   // Unused after all.
   void GiveBack(const CreditRange& range);
   void Quarantine(uint16_t context, uint64_t epoch, const CreditRange& range);

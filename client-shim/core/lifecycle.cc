@@ -70,6 +70,12 @@ CUresult Connect() {
   Window window = taken >= 0 ? hello.device_windows[taken] : Window{};
   DeviceCredit().SetWindow(CreditHalf(window));
   UserRanges().SetWindow(ReservationHalf(window));
+  const Window& granted = opened->welcome.first_credit;
+  if (granted.bytes != 0 && !DeviceCredit().AddGrant(0, granted.base, granted.bytes)) {
+    return FailConnect(
+        config.endpoint,
+        Status(Code::kMalformed, "the server granted memory outside the window that it took"));
+  }
   SetSync(config.sync);
   auto* session = new Session(opened->welcome, opened->endpoint);
   LoadDevices(session->welcome());

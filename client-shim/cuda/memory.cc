@@ -44,7 +44,7 @@ CUresult FenceQuarantine(int device) {
   return CUDA_SUCCESS;
 }
 
-CUresult AskForCredit(const Context* context, uint64_t bytes) {
+CUresult AskForCredit(const Context* context, uint64_t bytes, uint64_t* base) {
   FixedBody<24> body;
   body.Put<int32_t>(context->server_device);
   body.Put<uint64_t>(AlignUp(bytes, kChunkGranularityBytes));
@@ -53,9 +53,9 @@ CUresult AskForCredit(const Context* context, uint64_t bytes) {
   CUresult status = AskSession(SessionCall::kNeedCredit, context->slot, body.padded(), &reply);
   if (status != CUDA_SUCCESS) return status;
   Reader outputs = reply.outputs();
-  auto base = outputs.Get<uint64_t>();
+  *base = outputs.Get<uint64_t>();
   auto granted = outputs.Get<uint64_t>();
-  if (!outputs.Done() || !DeviceCredit().AddGrant(context->server_device, base, granted)) {
+  if (!outputs.Done() || !DeviceCredit().AddGrant(context->server_device, *base, granted)) {
     Log(LogLevel::kError, "the server granted memory outside the window");
     return CUDA_ERROR_UNKNOWN;
   }
@@ -86,9 +86,12 @@ CUresult TakeSlowly(const Context* context, uint64_t bytes, uint64_t* address) {
     if (*address != 0) return CUDA_SUCCESS;
   }
   for (int attempt = 0; attempt < 2; ++attempt) {
-    status = AskForCredit(context, bytes);
+    uint64_t base = 0;
+    status = AskForCredit(context, bytes, &base);
     if (status == CUDA_SUCCESS) {
-      *address = DeviceCredit().Take(device, bytes);
+      // Where the server has put it: then what goes back later is whole pieces of its memory.
+      *address = DeviceCredit().TakeAt(device, base, bytes);
+      if (*address == 0) *address = DeviceCredit().Take(device, bytes);
       if (*address != 0) return CUDA_SUCCESS;
       continue;  // another thread was faster
     }

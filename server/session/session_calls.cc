@@ -130,18 +130,37 @@ void Session::PushGrant(int device, const Window& range) {
   outbox_.Push(SessionCall::kGrant, body.bytes());
 }
 
-// A context just came to life: its program will want memory. A quota too small for it is no error.
-void Session::GrantFirstCredit(int device) {
+// A quota too small for it is no error.
+Window Session::FirstCredit(int device) {
   if (!memory_.has_window() || options_.first_credit_bytes == 0) {
-    return;
+    return {};
+  }
+  const uint64_t bytes =
+      std::min(options_.first_credit_bytes, memory_.Query(device).free_bytes() / 4 /
+                                                kChunkGranularityBytes * kChunkGranularityBytes);
+  Window range;
+  std::string detail;
+  if (bytes == 0 || memory_.Grant(device, bytes, &range, &detail) != CUDA_SUCCESS) {
+    return {};
+  }
+  return range;
+}
+
+Window Session::WelcomeCredit() {
+  const bool swaps = options_.swap != nullptr && options_.swap->swaps();
+  const Window range = swaps ? Window() : FirstCredit(0);
+  welcomed_with_credit_ = range.bytes != 0;
+  return range;
+}
+
+// A context just came to life: its program will want memory.
+void Session::GrantFirstCredit(int device) {
+  if (device == 0 && welcomed_with_credit_.exchange(false)) {
+    return;  // it has it
   }
   OnMemoryHelper([this, device] {
-    uint64_t bytes =
-        std::min(options_.first_credit_bytes, memory_.Query(device).free_bytes() / 4 /
-                                                  kChunkGranularityBytes * kChunkGranularityBytes);
-    Window range;
-    std::string detail;
-    if (bytes != 0 && memory_.Grant(device, bytes, &range, &detail) == CUDA_SUCCESS) {
+    const Window range = FirstCredit(device);
+    if (range.bytes != 0) {
       PushGrant(device, range);
     }
   });

@@ -162,7 +162,12 @@ class Worker {
     welcome.features =
         FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kLibraries) |
         FeatureBit(SessionFeature::kLibraryArrays) | FeatureBit(SessionFeature::kLibraryLacks) |
-        FeatureBit(SessionFeature::kLibraryInventory) | FeatureBit(SessionFeature::kImageUnits);
+        FeatureBit(SessionFeature::kLibraryInventory) | FeatureBit(SessionFeature::kImageUnits) |
+        FeatureBit(SessionFeature::kEventTimes);
+    if (HasFeature(setup_.hello, SessionFeature::kFirstCredit)) {
+      welcome.features |= FeatureBit(SessionFeature::kFirstCredit);
+      welcome.first_credit = session->WelcomeCredit();
+    }
 #ifdef FARCALL_NVML
     welcome.features |= FeatureBit(SessionFeature::kNvml);
 #endif
@@ -344,6 +349,7 @@ class Worker {
     Welcome welcome = setup_.welcome;
     welcome.devices.clear();
     welcome.known_images.clear();
+    welcome.first_credit = {};  // granted once
     welcome.received_seq = session_->link().received_seq();
     welcome.received_chunks = session_->link().chunks_received();
     bool sent = SendWelcome(*channel, answer, welcome, Clock::now() + seconds(2)).ok();

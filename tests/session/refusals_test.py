@@ -9,7 +9,7 @@ import tempfile
 import threading
 import unittest
 
-from harness import BUILD, FARCALL, Client, Server, run, stat_fields, until
+from harness import BUILD, FARCALL, Client, Server, link_proxy, proxy_of, run, stat_fields, until
 
 HANDSHAKE = struct.Struct("<IIHHHH")
 
@@ -30,6 +30,26 @@ def answer_once(payload):
 
     threading.Thread(target=serve, daemon=True).start()
     return listener, f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+
+
+class Granted(unittest.TestCase):
+    """Memory that a server claims to have granted with WELCOME is bounded as any other grant."""
+
+    def test_outside_the_window_the_session_does_not_begin(self):
+        with Server() as server:
+            for base, size in ((1 << 40, 1 << 21), (1, 1 << 21), ((1 << 64) - (1 << 21), 1 << 22), (0, (1 << 64) - 512)):
+                proxy = proxy_of(server, first_credit=(base, size))
+                client = run(proxy.url, BUILD / "examples/vector_add")
+                proxy.close()
+                self.assertNotEqual(client.process.returncode, 0)
+                self.assertIn("the server granted memory outside the window that it took", "\n".join(client.err))
+
+    def test_a_server_that_grants_nothing_ahead_is_asked(self):
+        with Server() as server:
+            proxy = proxy_of(server, without_features=1 << link_proxy.FIRST_CREDIT)
+            client = run(proxy.url, BUILD / "examples/vector_add")
+            proxy.close()
+            self.assertEqual(client.process.returncode, 0, client.err)
 
 
 class Lacking(unittest.TestCase):

@@ -17,6 +17,7 @@ import time
 
 import wire_handshake
 
+FIRST_CREDIT = 10  # of the features (proto/session_features.h)
 HANDSHAKE = struct.Struct("<IIHHHH")  # magic, bytes, type, major, minor, reserved
 FRAME = struct.Struct("<IIQQQQIHH")   # magic, bytes, seq, ack, chunk_ack, chunks_sent, crc32c, records, flags
 RECORD = struct.Struct("<IHHIHH")     # bytes, call, flags, serial, thread, context
@@ -65,22 +66,28 @@ def _read_packet(sock):
 
 
 def _without_features(welcome, bits):
-    """WELCOME's last fields: its features, then the words of its libraries, which are no small multiples of 8, after their bytes."""
-    words = next(count for count in range(len(welcome) // 8) if struct.unpack_from("<Q", welcome, len(welcome) - 8 * count - 8)[0] == 8 * count)
-    at = len(welcome) - 8 * words - 24  # its transport stands between
-    features, = struct.unpack_from("<Q", welcome, at)
-    return welcome[:at] + struct.pack("<Q", features & ~bits) + welcome[at + 8:]
+    """WELCOME's last fields: its features, then the words of its libraries, which are no small multiples of 8, after their bytes,
+    then the first credit, if the features say so. What a client does not expect at the end it passes over."""
+    for tail in (16, 0):
+        end = len(welcome) - tail
+        words = next((count for count in range(end // 8) if struct.unpack_from("<Q", welcome, end - 8 * count - 8)[0] == 8 * count), 0)
+        at = end - 8 * words - 24  # its transport stands between
+        features, = struct.unpack_from("<Q", welcome, at)
+        if (features >> FIRST_CREDIT & 1) == (tail == 16):
+            return welcome[:at] + struct.pack("<Q", features & ~bits) + welcome[at + 8:]
+    raise ValueError("no features in WELCOME")
 
 
 class LinkProxy:
     """Forwards connections to `target` (host, port). All methods from any thread."""
 
     def __init__(self, target, listen=("127.0.0.1", 0), launch_ids=(), drop_launch=0, delay_s=0.0,
-                 record_dir=None, drop_function=0, mark_ids=(), without_features=0):
+                 record_dir=None, drop_function=0, mark_ids=(), without_features=0, first_credit=None):
         self.target, self.launch_ids, self.delay_s = target, set(launch_ids), delay_s
         self.drop_launch = drop_launch      # the launch of this number, or
         self.drop_function = drop_function  # each launch of the function that is the N-th to be launched
         self.without_features = without_features  # bits of WELCOME's features that its server is to be too old for
+        self.first_credit = first_credit  # (base, bytes) in the place of what WELCOME grants
         self.mark_ids = set(mark_ids)       # a record of these calls keeps a copy of the counts as they are then
         self.marks = []
         self.functions = []                 # handles in the order of their first launch
@@ -168,7 +175,7 @@ class LinkProxy:
         with self._lock:
             self._pairs.add((client, server))
         try:
-            if self.without_features:
+            if self.without_features or self.first_credit:
                 self._take_part(client, server)
         except (_Closed, OSError):
             pass  # the threads below see it too
@@ -192,6 +199,8 @@ class LinkProxy:
         if struct.unpack_from("<H", answer, 8)[0] == WELCOME:
             key, there = theirs.answer_keys(greeting, own_hello, hs.share_in(greeting), there)
             welcome = _without_features(hs.open_answer(key, answer), self.without_features)
+            if self.first_credit:
+                welcome = welcome[:-16] + struct.pack("<QQ", *self.first_credit)
             key, here = ours.answer_keys(own_greeting, hello, hello[HANDSHAKE.size:HANDSHAKE.size + 32], here)
             if not proofs:
                 self._session_keys[welcome[8:24]] = here, there

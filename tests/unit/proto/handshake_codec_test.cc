@@ -94,6 +94,17 @@ TEST(HandshakeCodecTest, WelcomeGreetingAndRefuseComeBackWhole) {
   EXPECT_FALSE(IsLacking(got->libraries, LibraryId::kCublas));
   EXPECT_FALSE(IsLacking(got->libraries, LibraryId::kCufft)) << "not looked for";
   EXPECT_EQ(Encode(*got), Encode(sent));
+  EXPECT_EQ(got->first_credit.bytes, 0u) << "not said";
+  const size_t without = Encode(sent).size();
+  sent.features |= FeatureBit(SessionFeature::kFirstCredit);
+  sent.first_credit = {1ull << 40, 32u << 20};
+  got = DecodeWelcome(Encode(sent));
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(got->first_credit.base, 1ull << 40);
+  EXPECT_EQ(got->first_credit.bytes, 32u << 20);
+  std::vector<std::byte> cut = Encode(sent);
+  cut.resize(without);
+  EXPECT_FALSE(DecodeWelcome(cut).ok()) << "said, and not there";
   Greeting greeting;
   greeting.needs_token = true;
   greeting.server_version = "9";
