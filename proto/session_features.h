@@ -18,7 +18,7 @@ enum class SessionFeature : uint8_t {
   kLibraryLacks = 6,   // the server: kLibraryOpen tells what its library lacks, if it is asked to
   kLibraryInventory = 7,  // the server: WELCOME says which libraries it has (library_inventory.h)
   kImageUnits = 8,        // the server: images of several units (image_units.h)
-  kEventTimes = 9,   // the server: a recording may name another, kCompleted tells the time between
+  kEventTimes = 9,    // the server: a recording may name another, kCompleted tells the time between
   kFirstCredit = 10,  // the client takes credit in WELCOME; the server: WELCOME ends in it
 };
 

@@ -122,9 +122,9 @@ enum class SessionCall : uint16_t {
   // {u64 event handle, u32 record serial, i32 api_status[, f32 ms]}: that recording has completed,
   // or never will. `ms`: since the recording it named, if both have completed (kEventTimes)
   kCompleted = 0xF026,
-  kUsed = 0xF027,       // {u64 bytes}: so much of the client's chunks has been used so far, in all
-  kMirrored = 0xF028,   // {u64 more, runs}: what the device wrote to mirrored memory, ahead of the
-                        // word that its work is done. `more`: there may be more, ask (kMirrorDown)
+  kUsed = 0xF027,      // {u64 bytes}: so much of the client's chunks has been used so far, in all
+  kMirrored = 0xF028,  // {u64 more, runs}: what the device wrote to mirrored memory, ahead of the
+                       // word that its work is done. `more`: there may be more, ask (kMirrorDown)
   // {u64 object, u16 library, u16 function, i32 the library's status}: a posted kLibrary failed
   kLibraryFailed = 0xF029,
 };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program meets of latency, on whatever libcuda.so.1 the loader finds: one JSON object.
-//   driver_latency start                 one kernel, from nothing to its end
-//   driver_latency small [rounds]        waits, small copies, allocations, pairs of events
-//   driver_latency step ROUNDS           10 kernels, 1 KiB up, 4 bytes home, a wait: each round's ms
-//   driver_latency bulk [MiB]            copies, pageable and page-locked
-//   driver_latency launch                submission and throughput
-//   driver_latency hold SECONDS          launches, then idles
+//   start           one kernel, from nothing to its end
+//   small [ROUNDS]  waits, small copies, allocations, pairs of events
+//   step ROUNDS     10 kernels, 1 KiB up, 4 bytes home, a wait; and without the last two
+//   bulk [MiB]      copies, pageable and page-locked
+//   launch          submission and throughput
+//   hold SECONDS    launches, then idles
 #include <cuda.h>
 #include <dlfcn.h>
 #include <time.h>
@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -59,7 +60,8 @@ void Call(const char* name, CUresult (*)(Args...), std::type_identity_t<Args>...
 
 // The headers' macros rename some functions: the name looked up is the one they stand for.
 #define NAME_OF(function) #function
-#define CU(function, ...) Call(NAME_OF(function), static_cast<decltype(&function)>(nullptr), __VA_ARGS__)
+#define CU(function, ...) \
+  Call(NAME_OF(function), static_cast<decltype(&function)>(nullptr), __VA_ARGS__)
 
 struct Program {
   CUcontext context = nullptr;
@@ -246,7 +248,7 @@ int main(int argc, char** argv) {
   } else if (what == "hold" && number > 0) {
     Hold(static_cast<unsigned>(number));
   } else {
-    std::fprintf(stderr, "usage: driver_latency start|small|step ROUNDS|bulk|launch|hold SECONDS\n");
+    std::fprintf(stderr, "usage: driver_latency start|small|step N|bulk|launch|hold SECONDS\n");
     return 2;
   }
   return 0;

@@ -34,7 +34,7 @@ struct Event {
   std::atomic<uint64_t> pending_since{0};
   // The latest recording the server has told of: status << 32 | serial.
   std::atomic<uint64_t> completed{0};
-  // The event of which the latest recording was measured from. Under `times_mutex`, as what follows.
+  // From where the latest recording is measured. Under `times_mutex`, as what follows.
   std::mutex times_mutex;
   EventPair pair;
   uint64_t asked_from = 0;  // the handle that the program last asked for in vain
@@ -58,8 +58,8 @@ struct Event {
 //   `ms`  since the recording that this one named, if that is known
 void NoteCompleted(uint64_t event, uint32_t serial, CUresult status, std::optional<float> ms);
 
-// ---- Times between events, by handle. A recording names another from which it is measured: the one
-// the program asked for last, else the calling thread's timed recording before it.
+// ---- Times between events, by handle. A recording names another from which it is measured: the
+// one the program asked for last, else the calling thread's timed recording before it.
 struct RecordedBefore {
   uint64_t event = 0;
   uint32_t serial = 0;

@@ -19,8 +19,8 @@ enum class Upload {
   kLater,    // any memory may: a graph reads when it runs
 };
 
-// A synchronous upload is over for the device, too, when a stream that does not wait for the default
-// one may use the data, or another process.
+// A synchronous upload is over for the device, too, when a stream that does not wait for the
+// default one may use the data, or another process.
 bool OthersLookAtUploads();
 // Ends such an upload, whose records were posted, by a barrier on its stream.
 CUresult PostBarrier(uint64_t stream);

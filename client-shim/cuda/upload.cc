@@ -199,8 +199,8 @@ namespace {
 CUresult SendNow(Session* session, const Span& all, bool settle) {
   const bool fences = settle && BarrierSettles(all.stream);
   const bool waits = settle && !fences;
-  const CUresult sent = all.bytes <= kMaxInlineBytes ? SendInline(all, waits)
-                                                     : SendCaptured(session, all, waits);
+  const CUresult sent =
+      all.bytes <= kMaxInlineBytes ? SendInline(all, waits) : SendCaptured(session, all, waits);
   return fences && sent == CUDA_SUCCESS ? PostBarrier(all.stream) : sent;
 }
 

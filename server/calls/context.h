@@ -65,7 +65,7 @@ struct EventState {
   }
 
   const std::shared_ptr<TimedEvent> timed = std::make_shared<TimedEvent>();
-  uint32_t serial = 0;  // of the record that recorded it last
+  uint32_t serial = 0;          // of the record that recorded it last
   bool foreign = false;         // another process's: only the driver knows of its recordings
   std::shared_ptr<Watch> last;  // the latest recording; null: never recorded, or while capturing
   std::shared_ptr<EventHandle> handle;  // null: nobody has asked for it

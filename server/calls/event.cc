@@ -27,10 +27,10 @@ struct Pair {
 std::optional<float> TimeOf(const DriverApi& api, const Pair& pair) {
   float ms = 0;
   std::scoped_lock lock(pair.from->mutex, pair.to->mutex);
-  const bool known = pair.from->native != nullptr && pair.to->native != nullptr &&
-                     api.cuEventElapsedTime != nullptr &&
-                     api.cuEventElapsedTime(&ms, pair.from->native, pair.to->native) ==
-                         CUDA_SUCCESS;
+  const bool known =
+      pair.from->native != nullptr && pair.to->native != nullptr &&
+      api.cuEventElapsedTime != nullptr &&
+      api.cuEventElapsedTime(&ms, pair.from->native, pair.to->native) == CUDA_SUCCESS;
   return known ? std::optional(ms) : std::nullopt;
 }
 

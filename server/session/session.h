@@ -140,9 +140,9 @@ class Session final : public LinkObserver, private SwapGround {
   // The stream is about to be destroyed: what is on it still counts for the context's waits.
   void Orphan(StreamState& stream);
 
-  // Whether a copy put on the stream now would begin at once: neither it nor what it is ordered with
-  // has work left. The context is current. False where the device's time is lent, too: then a wait
-  // for the device may be one for a neighbour.
+  // Whether a copy put on the stream now would begin at once: neither it nor what it is ordered
+  // with has work left. The context is current. False where the device's time is lent, too: then a
+  // wait for the device may be one for a neighbour.
   bool StartsAtOnce(const StreamState& stream);
 
   // Runs `done` once all work now on the context's streams has completed, with the first error.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A libcuda.so.1 for the server's tests: host memory plays device memory, everything completes at
-// once. The limit of the stack tells how many events were recorded. Its one kernel, "fill", writes a value `count` times. A module whose image says "crash"
-// ends the process when it is loaded.
+// once. The limit of the stack tells how many events were recorded. Its one kernel, "fill", writes
+// a value `count` times. A module whose image says "crash" ends the process when it is loaded.
 #include <cuda.h>
 #include <sys/mman.h>
 
