@@ -7,7 +7,7 @@ import time
 
 
 class DelayedLink:
-    """Forwards connections on `url` to (host, port); `accepted_at_us` is when the first one was taken."""
+    """Forwards connections on `port` to (host, port); `accepted_at_us`: when it took the first."""
 
     def __init__(self, target, rtt_s):
         self.target, self.half_s = target, rtt_s / 2

