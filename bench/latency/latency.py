@@ -98,7 +98,8 @@ class Table:
                           ("up_1k_beside_us", "the same beside a non-blocking stream")):
             self.add(f"{name}, {placement}", "us", small[key], theirs.get(key),
                      goal=f"<= {sync + 2:.1f} (sync + 2)", most=sync + 2)
-        for key, name in (("launch_sync_us", "launch + synchronize"), ("alloc_free_us", "malloc + free"),
+        for key, name in (("launch_sync_us", "launch + synchronize"),
+                          ("alloc_free_us", "malloc + free"),
                           ("event_pair_us", "two events and their time")):
             self.add(f"{name}, {placement}", "us", small[key], theirs.get(key))
         self.add(f"launch, client's processor time, {placement}", "ns", launch["launch_cpu_ns"],
@@ -141,7 +142,7 @@ class Table:
         return step, statistics.median(begins)
 
     def counts(self):
-        """Round trips, which are the same whatever the load: those of many rounds less those of few."""
+        """Round trips, the same whatever the load: those of many rounds less those of few."""
         with Ours() as ours:
             ours.counted("start")
             start = ours.counted("start")
@@ -153,11 +154,13 @@ class Table:
                 return (many[name]["waited"] - few[name]["waited"]) / 100
 
             pair = each("cuEventSynchronize") + each("cuEventElapsedTime")
-            self.add("round trips of a pair of events and their time", "", pair, goal="<= 1", most=1)
+            self.add("round trips of a pair of events and their time", "", pair,
+                     goal="<= 1", most=1)
             self.add("round trips of a 1 KiB synchronous upload", "", each("cuMemcpyHtoD_v2"),
                      goal="0", most=0)
             few, many = (ours.counted("step", rounds)["round_trips"] for rounds in (5, 25))
-            self.add("round trips of a step with one read", "", (many - few) / 20, goal="<= 1", most=1)
+            self.add("round trips of a step with one read", "", (many - few) / 20,
+                     goal="<= 1", most=1)
 
     def idle(self):
         """A client that has launched, and idles."""
