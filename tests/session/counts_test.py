@@ -7,8 +7,8 @@ from harness import BUILD, Server, link_proxy, proxy_of, run
 
 
 class Counts(unittest.TestCase):
-    def measured(self, server, *command, cache=None, marks=()):
-        proxy = proxy_of(server, mark_ids=link_proxy.call_ids(*marks))
+    def measured(self, server, *command, cache=None, marks=(), **options):
+        proxy = proxy_of(server, mark_ids=link_proxy.call_ids(*marks), **options)
         environment = {"FARCALL_CACHE_DIR": cache} if cache else {}
         client = run(proxy.url, *command, environment=environment)
         self.assertEqual(client.process.returncode, 0, (client.out, client.err))
@@ -103,6 +103,16 @@ class Counts(unittest.TestCase):
             self.measured(server, BUILD / "examples/vector_add", cache=cache)
             stats, _ = self.measured(server, BUILD / "examples/vector_add", cache=cache)
             self.assertLessEqual(stats["round_trips"], 8)
+
+    def test_a_warm_start_takes_2_round_trips_to_the_end_of_the_first_kernel(self):
+        """HELLO, and the wait. A server that grants no memory with WELCOME is asked for some."""
+        with Server() as server, tempfile.TemporaryDirectory() as cache:
+            self.measured(server, "waits", "first", cache=cache)
+            stats, _ = self.measured(server, "waits", "first", cache=cache)
+            self.assertEqual(stats["round_trips"], 2, stats["calls"])
+            older = 1 << link_proxy.FIRST_CREDIT
+            stats, _ = self.measured(server, "waits", "first", cache=cache, without_features=older)
+            self.assertEqual(stats["round_trips"], 3, stats["calls"])
 
 
 if __name__ == "__main__":

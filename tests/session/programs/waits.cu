@@ -279,6 +279,14 @@ void Pairs(int count) {
   EXPECT(ms < 0);
 }
 
+// The least that a program does with a device.
+void First() {
+  uint32_t* device = nullptr;
+  CHECK(cudaMalloc(&device, 1 << 20));
+  Add<<<1, 32>>>(device, device, kCount);
+  CHECK(cudaDeviceSynchronize());
+}
+
 void Grows(int count) {
   CHECK(cudaFree(nullptr));
   std::vector<void*> blocks(count);
@@ -324,6 +332,8 @@ int main(int argc, char** argv) {
     Settles(number, argc > 3);
   else if (what == "pairs")
     Pairs(number);
+  else if (what == "first")
+    First();
   else if (what == "grows")
     Grows(number);
   else if (what == "free")
