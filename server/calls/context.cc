@@ -83,6 +83,7 @@ void EndContext(ServeCall& call, ContextState* context, std::function<CUresult()
       CUresult result = EndWithLibraries(context->native, end);
       CurrentContext::Forget();
       session.memory().FreeContext(context->slot);
+      session.DrainOutput();  // the driver empties the context's printf buffer with it
       session.Answer(header, result, {});
     };
     EndBehindHelpers(session, now);
@@ -234,6 +235,7 @@ Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
     if (context != nullptr) {
       session.memory().FreeContext(context->slot);
     }
+    session.DrainOutput();
     session.Answer(header, result, {});
   };
   // What it ends is gone for the log from here on; it ends behind the slow calls that have it.

@@ -20,6 +20,17 @@ def add(subject):
     setattr(Driver, f"test_{subject}", test)
 
 
+class Printing(unittest.TestCase):
+    """What a kernel printed is there when a call returns that ends its context or waits for it."""
+
+    def test_nothing_is_lost_where_the_program_ends_at_once(self):
+        with Server() as server:
+            for how in ("sync", "reset", "destroy"):
+                for _ in range(5):
+                    client = run(server.url, "prints", how)
+                    self.assertEqual((client.process.returncode, client.out), (0, ["printed on the device"]), (how, client.err))
+
+
 class Exhaustion(unittest.TestCase):
     def refused_on(self, device, **environment):
         with Server("--mem", "128MiB", device=device) as server:
