@@ -13,8 +13,8 @@ inline constexpr uint8_t kDeviceTimeTable[16] = {0x6b, 0x1d, 0xc2, 0x40, 0x97, 0
 
 struct DeviceTimeTable {
   size_t bytes;  // of this struct
-  // Nanoseconds of the whole device: all of its cores for one second is one second. What runs is
-  // counted as far as it has come; never less than before.
+  // Nanoseconds by the clock in which anything of this process ran on the device, whatever part of
+  // it that took; what overlaps counts once. What runs counts until now; never less than before.
   uint64_t (*used_ns)(int device);
 };
 

@@ -25,8 +25,8 @@ struct SchedulerOptions {
   uint32_t floor_milli = 50;       // what classes below the highest have left to them, together
   Ns long_piece_ns = BackgroundWindow::kLeast;  // longer ones of a lower class wait for a pause
   // What a holder says it used is checked against the clock: while others could run, it pays for
-  // one part in so many of the time at least. Device time of a software device is processor time,
-  // of which a busy host gives less than the clock.
+  // one part in so many of the time at least. No more, for the device idles while a message is on
+  // its way, or between two pieces.
   Ns clock_parts = 2;
 };
 

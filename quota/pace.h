@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long work takes by the clock, over the device time it is charged: more, where it leaves a
-// part of the device idle, as small kernels do on the CPU device. Pauses of others are of the
-// clock.
+// How long work takes by the clock, over the device time it is charged: more, where the device
+// idles between its pieces. Pauses of others are of the clock.
 #pragma once
 
 #include <algorithm>

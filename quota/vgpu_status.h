@@ -27,7 +27,7 @@ struct VgpuStatus {
   ComputeQuota quota;
   uint32_t share_wanted_milli = 0;  // what its quota entitles it to beside those that want work now
   uint32_t share_got_milli = 0;     // of the last second or so
-  Ns gpu_time_ns = 0;               // charged since it came
+  Ns gpu_time_ns = 0;               // in which anything of it ran, since it came: what is charged
   Ns debt_ns = 0;                   // used beyond its limit, repaid by waiting
   Ns waited_ns[kWaitReasons] = {};  // with work ready, by reason
   WaitReason waits_for = WaitReason::kNone;  // now

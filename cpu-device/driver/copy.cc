@@ -45,8 +45,9 @@ CUresult SubmitStaged(Stream& stream, const CopyOp& copy) {
   memcpy(staged->data(), reinterpret_cast<const void*>(copy.src), copy.width);
   CopyOp later = copy;
   later.src = reinterpret_cast<uint64_t>(staged->data());
-  return stream.Submit([staged, later] { return Execute(later); }, How::kInlineIfIdle,
-                       /*always=*/false, Share::kNone);
+  const int device = stream.context().device().ordinal;
+  return stream.Submit([staged, later, device] { return Execute(later, device); },
+                       How::kInlineIfIdle, /*always=*/false, Share::kNone);
 }
 
 uint64_t HostAddress(const void* pointer) {

@@ -63,11 +63,8 @@ bool ReadProfile(Profile* profile) {
   return true;
 }
 
-uint64_t UsedNs(int device) {
-  return DeviceThreadTime(device) / ThreadsOfDevices();
-}
-
-constexpr cuda_abi::DeviceTimeTable kDeviceTime = {sizeof(cuda_abi::DeviceTimeTable), &UsedNs};
+constexpr cuda_abi::DeviceTimeTable kDeviceTime = {sizeof(cuda_abi::DeviceTimeTable),
+                                                   &DeviceBusyTime};
 
 }  // namespace
 

@@ -61,7 +61,7 @@ CUresult cuMemBatchDecompressAsync(CUmemDecompressParams* params, size_t count, 
     return CUDA_ERROR_INVALID_VALUE;
   }
   auto batch = std::make_unique<Batch>(params, params + count);
-  const CUresult result = SubmitOp(*stream, HostOp{Run, batch.get()}, How::kQueue);
+  const CUresult result = SubmitOp(*stream, HostOp{Run, batch.get(), true}, How::kQueue);
   if (result == CUDA_SUCCESS) batch.release();
   return result;
 }

@@ -79,26 +79,27 @@ CUresult GraphExec::Prepare() {
   return Refresh();
 }
 
-CUresult GraphExec::RunConditional(const Step& step) {
+CUresult GraphExec::RunConditional(const Step& step, int device) {
   const auto value = [&] { return step.condition->value.load(); };
   const auto& bodies = *step.bodies;
   switch (step.condition_type) {
     case CU_GRAPH_COND_TYPE_WHILE:
       while (value() != 0) {
-        if (const CUresult result = Run(bodies[0])) return result;
+        if (const CUresult result = Run(bodies[0], device)) return result;
       }
       return CUDA_SUCCESS;
     case CU_GRAPH_COND_TYPE_IF:
-      if (value() != 0) return Run(bodies[0]);
-      return bodies.size() > 1 ? Run(bodies[1]) : CUDA_SUCCESS;
+      if (value() != 0) return Run(bodies[0], device);
+      return bodies.size() > 1 ? Run(bodies[1], device) : CUDA_SUCCESS;
     default:
-      return value() < bodies.size() ? Run(bodies[value()]) : CUDA_SUCCESS;
+      return value() < bodies.size() ? Run(bodies[value()], device) : CUDA_SUCCESS;
   }
 }
 
-CUresult GraphExec::Run(const Steps& steps) {
+CUresult GraphExec::Run(const Steps& steps, int device) {
   for (const Step& step : steps) {
-    const CUresult result = step.bodies != nullptr ? RunConditional(step) : Execute(*step.op);
+    const CUresult result =
+        step.bodies != nullptr ? RunConditional(step, device) : Execute(*step.op, device);
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
@@ -133,15 +134,16 @@ CUresult GraphExec::Launch(Stream& stream) {
   }
   // Events are of the host's side of a stream, so they split the run into pieces; the rest is one
   // piece of work, which keeps what the graph holds.
+  const int device = stream.context().device().ordinal;
   Steps piece;
   bool first = true;
   const auto flush = [&]() -> CUresult {
     if (piece.empty() && !first) return CUDA_SUCCESS;
-    auto work = [ops = std::move(piece), users, graph = graph_, first] {
+    auto work = [ops = std::move(piece), users, graph = graph_, first, device] {
       for (const auto& condition : graph->conditionals) {
         if (first && condition->assign_default) condition->value = condition->default_value;
       }
-      return Run(ops);
+      return Run(ops, device);
     };
     piece.clear();
     first = false;

@@ -46,8 +46,8 @@ class GraphExec {
     CUgraphConditionalNodeType condition_type = CU_GRAPH_COND_TYPE_IF;
     std::shared_ptr<const std::vector<Steps>> bodies;
   };
-  static CUresult Run(const Steps& steps);
-  static CUresult RunConditional(const Step& step);
+  static CUresult Run(const Steps& steps, int device);
+  static CUresult RunConditional(const Step& step, int device);
   bool Append(const Graph& graph, bool top, Steps* steps) const;
   CUresult AllocateForLaunch();
   CUresult Refresh();

@@ -3,15 +3,19 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <shared_mutex>
 #include <utility>
 
+#include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/executor.h"
 #include "cpu-device/driver/graph.h"
 #include "cpu-device/driver/memop.h"
 #include "cpu-device/driver/module.h"
 #include "cpu-device/driver/sparse.h"
+#include "cpu-device/driver/stream.h"
+#include "cpu-device/exec/device_time.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -92,6 +96,12 @@ CUresult Do(const MemOp& op) {
   return CUDA_SUCCESS;
 }
 
+bool TakesDevice(const Op& op) {
+  const auto* host = std::get_if<HostOp>(&op);
+  return std::holds_alternative<KernelOp>(op) || std::holds_alternative<CopyOp>(op) ||
+         std::holds_alternative<MemsetOp>(op) || (host != nullptr && host->is_device_work);
+}
+
 Share ShareOf(const Op& op) {
   if (std::holds_alternative<KernelOp>(op) || std::holds_alternative<MemsetOp>(op))
     return Share::kDevice;
@@ -100,7 +110,9 @@ Share ShareOf(const Op& op) {
 
 }  // namespace
 
-CUresult Execute(const Op& op) {
+CUresult Execute(const Op& op, int device) {
+  std::optional<DeviceTimer> timer;
+  if (TakesDevice(op)) timer.emplace(device);
   return std::visit([](const auto& one) { return Do(one); }, op);
 }
 
@@ -110,8 +122,9 @@ CUresult SubmitOp(Stream& stream, Op op, How how) {
   }
   // A shared body: the work is copied with its std::function.
   auto shared = std::make_shared<const Op>(std::move(op));
-  return stream.Submit([shared] { return Execute(*shared); }, how, /*always=*/false,
-                       ShareOf(*shared));
+  const int device = stream.context().device().ordinal;
+  return stream.Submit([shared, device] { return Execute(*shared, device); }, how,
+                       /*always=*/false, ShareOf(*shared));
 }
 
 }  // namespace farcall::cpu_device

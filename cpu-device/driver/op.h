@@ -41,6 +41,7 @@ struct MemsetOp {
 struct HostOp {
   CUhostFn function = nullptr;
   void* user_data = nullptr;
+  bool is_device_work = false;  // what a GPU has an engine for
 };
 
 // Values written and waited for, in their order.
@@ -50,7 +51,9 @@ struct MemOp {
 
 using Op = std::variant<EmptyOp, KernelOp, CopyOp, MemsetOp, HostOp, MemOp>;
 
-CUresult Execute(const Op& op);
+// What takes the device counts as its time; what waits, or is the host's, does not.
+//   device  its ordinal
+CUresult Execute(const Op& op, int device);
 
 // Queues `op`, or makes a node of it if the stream is capturing (then kWait is an error, as in
 // CUDA).

@@ -12,7 +12,6 @@
 #include "cpu-device/driver/context.h"
 #include "cpu-device/driver/device.h"
 #include "cpu-device/driver/processors.h"
-#include "cpu-device/exec/device_time.h"
 
 namespace farcall::cpu_device {
 namespace {
@@ -151,7 +150,6 @@ CUresult Stream::Run(Item& item) {
   for (const Ticket& ticket : item.after) ticket.stream->WaitFor(ticket.sequence);
   const TurnScope turn(context_.issue_order(), item.issued);
   if (!item.always && context_.sticky() != CUDA_SUCCESS) return context_.sticky();
-  const DeviceTimer timer(context_.device().ordinal);
   const CUresult result = item.work();
   if (result != CUDA_SUCCESS) context_.Break(result);
   return result;
@@ -210,8 +208,6 @@ void Stream::StartThread() {
 void Stream::WorkLoop() {
   pthread_setname_np(pthread_self(), "farcall-stream");
   RunOn(TheDriver().profile.processors);
-  // All of it, also being woken and waking others: a fiftieth of a device that pauses often.
-  const DeviceTimer timer(context_.device().ordinal);
   std::unique_lock lock(mutex_);
   for (;;) {
     for (int i = 0; i < kLooks && queue_.empty(); ++i) {

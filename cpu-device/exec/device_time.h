@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What devices have used of this process's cores: thread time, not wall time, so that a busy host
-// counts for nothing.
+// How long each device has had work of this process: the union of the pieces' times, by the
+// monotonic clock. It is what a GPU's utilization counts, so a grid of one block counts as one
+// that fills the device, and pieces that overlap count once.
 #pragma once
 
 #include <cstdint>
 
 namespace farcall::cpu_device {
 
-// The device for which this thread works; -1: none.
-int DeviceOfThread();
-
-// While it lives, the thread's time is the device's.
+// While it lives, a piece of work runs on the device.   Thread  any, any number at once
 class DeviceTimer {
  public:
   explicit DeviceTimer(int device);
@@ -19,14 +17,11 @@ class DeviceTimer {
   DeviceTimer& operator=(const DeviceTimer&) = delete;
 
  private:
-  const int before_;
+  const int device_;
 };
 
-// How many threads a device's work may have at once: the pool's.
-unsigned ThreadsOfDevices();
-void SetThreadsOfDevices(unsigned threads);
-
-// Thread time of all threads, of what runs too; never less than before.   Thread  any
-uint64_t DeviceThreadTime(int device);
+// Nanoseconds in which anything ran, of what runs until now; never less than before. 0: no such
+// device.   Thread  any
+uint64_t DeviceBusyTime(int device);
 
 }  // namespace farcall::cpu_device

@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "cpu-device/exec/device_time.h"
 #include "cpu-device/exec/executor.h"
 #include "cpu-device/exec/fault.h"
 #include "cpu-device/exec/waiting_blocks.h"
@@ -46,7 +45,6 @@ unsigned PoolThreads() {
 }
 
 struct Grid {
-  int device = DeviceOfThread();
   std::atomic<const BlockShape*> shape;
   LaunchContext* launch;
   uint64_t blocks = 0;              // clusters of them
@@ -246,7 +244,6 @@ class Participant {
 };
 
 void Participate(Grid& grid, uint32_t smid, const Clock::time_point* until = nullptr) {
-  DeviceTimer timer(grid.device);
   ExecResult result = Participant(grid, smid).Work(until);
   if (!result.ok()) grid.Fail(std::move(result));
 }
@@ -393,7 +390,6 @@ AddressWindow ReservedWindow() {
 
 void ConfigureExecutor(const ExecutorOptions& options) {
   MutableOptions() = options;
-  SetThreadsOfDevices(PoolThreads());
 }
 
 uint64_t RunsTaken() {

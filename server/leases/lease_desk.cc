@@ -136,6 +136,7 @@ void LeaseDesk::Leave(WorkerId worker, Ns now) {
       state.want.erase(flow);
       state.hold.erase(flow);
       state.patience.erase(flow);
+      state.used.erase(flow);
     }
     Give(device, now);
   }
@@ -224,10 +225,27 @@ void LeaseDesk::ChargeUse(Device& state, WorkerId worker, Ns told, Ns now) {
   Ns& in_all = state.told[worker];
   Ns used = std::clamp<Ns>(now - its.since + kClockSlack - in_all, 0, told);
   in_all += used;
+  if (HasSeveral(its.flow)) {
+    used = state.used[its.flow].Add(used, now);
+  }
   state.scheduler.Charge(its.flow, used, now);
   if (state.scheduler.holder() == its.flow) {
     state.charged += used;
   }
+}
+
+bool LeaseDesk::HasSeveral(Flow flow) const {
+  return std::count_if(workers_.begin(), workers_.end(), [flow](const auto& worker) {
+           return worker.second.flow == flow;
+         }) > 1;
+}
+
+// Workers of one vGPU are company to one another: each says at once what it used, so that what they
+// used together can be told.
+quota::Company LeaseDesk::CompanyOfHolder(const Device& state) const {
+  const quota::Company company = state.scheduler.CompanyOfHolder();
+  const auto holder = state.scheduler.holder();
+  return holder && HasSeveral(*holder) ? std::min(company, quota::Company::kIdle) : company;
 }
 
 Ns LeaseDesk::PatienceWith(const Device& state, Flow flow) {
@@ -280,7 +298,7 @@ void LeaseDesk::Give(int device, Ns now) {
       continue;
     }
     state.told_limit = DeviceScheduler::kNever;
-    state.told_company = state.scheduler.CompanyOfHolder();
+    state.told_company = CompanyOfHolder(state);
     state.progress_at = now;
     state.contended_at = DeviceScheduler::kNever;
     Ns each = std::max<Ns>(lease->budget_ns / static_cast<Ns>(workers.size()), 1);
@@ -301,7 +319,7 @@ void LeaseDesk::TellHolder(int device, Ns now) {
   if (!state.scheduler.holder()) {
     return;
   }
-  quota::Company company = state.scheduler.CompanyOfHolder();
+  const quota::Company company = CompanyOfHolder(state);
   Ns limit = state.scheduler.LimitOfHolder(now);
   bool is_news =
       company < state.told_company ||

@@ -12,6 +12,7 @@
 
 #include "proto/handshake.h"
 #include "quota/device_scheduler.h"
+#include "quota/use_union.h"
 #include "quota/vgpu_status.h"
 #include "server/control/lease.h"
 
@@ -70,6 +71,7 @@ class LeaseDesk {
     quota::Ns charged = 0;                                    // to the holder, since then
     std::map<Flow, quota::Ns> patience;  // with a holder that does not give back; less each time
     std::map<WorkerId, quota::Ns> told;  // what each has said it used
+    std::map<Flow, quota::UseUnion> used;  // of those with several workers
   };
   struct Worker {
     Flow flow = 0;
@@ -93,6 +95,8 @@ class LeaseDesk {
   // Nobody uses more than the time there was, and this for what its clock and ours count
   // differently.
   static constexpr quota::Ns kClockSlack = quota::kSecond;
+  bool HasSeveral(Flow flow) const;
+  quota::Company CompanyOfHolder(const Device& state) const;
   static quota::Ns PatienceWith(const Device& state, Flow flow);
   quota::Ns LateAt(const Device& state) const;
   void NoteContention(int device, quota::Ns now);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs on the CPU device, observed by the processor time of their workers' device threads. FARCALL_BUILD names the build tree."""
+"""Programs on the CPU device, observed by what the machine's books say of their workers' device threads. FARCALL_BUILD names the build tree."""
 import os
 import pathlib
 import sys
@@ -23,10 +23,6 @@ def is_worker(pid):
 
 
 class CpuServer(Server):
-    def __init__(self, processors, *flags, **options):
-        super().__init__(*flags, **options)
-        self._processors = processors
-
     def session_workers(self):
         return {pid for pid in self.workers() if is_worker(pid)}
 
@@ -35,7 +31,7 @@ class CpuServer(Server):
         client = Client(self.url, *command, environment=environment)
         until(lambda: self.session_workers() - before or client.process.poll() is not None, START_S, lambda: "a worker")
         found = self.session_workers() - before
-        return client, DeviceThreads(found.pop() if found else client.process.pid, self._processors)
+        return client, DeviceThreads(found.pop() if found else client.process.pid)
 
 
 class CpuDevice:
@@ -60,7 +56,7 @@ class CpuDevice:
         """
         profile = pathlib.Path(self._profiles.name, f"{memory}.profile")  # read by each worker
         profile.write_text(f"processors = {','.join(map(str, self._own))}\n" + (f"memory = {memory}\n" if memory else ""))
-        return CpuServer(len(self._own), "--max-share", "100%", "--max-priority", "high", *flags, device=f"cpu:{profile}")
+        return CpuServer("--max-share", "100%", "--max-priority", "high", *flags, device=f"cpu:{profile}")
 
     def calibrate(self, seconds=3):
         """What a step takes on this machine now.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tenants get of a device, in seconds of the whole device, as somebody outside sees it: nothing that the server counts is asked."""
+"""What tenants get of a device, in seconds in which something of theirs runs there, as somebody outside sees it: nothing that the server counts
+is asked."""
 import os
 import pathlib
 import threading
@@ -11,20 +12,22 @@ DEVICE_THREAD = "farcall-stream"  # a stream's thread; those of the pool are sta
 
 
 def thread_ns(path):
-    """Processor time of a thread, its name; None: it is gone."""
+    """Processor time of a thread, how long it was ready to run, its name; None: it is gone."""
     try:
-        return int((path / "schedstat").read_text().split()[0]), (path / "comm").read_text().strip()
+        ran, waited = map(int, (path / "schedstat").read_text().split()[:2])
+        return ran, ran + waited, (path / "comm").read_text().strip()
     except (OSError, IndexError):
         return None
 
 
 class DeviceThreads:
     """Of a CPU device: what the machine's books say of the worker's device threads, and of all its threads. Those that have ended stay
-    counted, as they were seen last. `processors`: how many are the device."""
+    counted, as they were seen last. The program has one stream: its thread is ready to run while something runs on the device, and works on
+    every grid, so that no other is so for longer."""
 
-    def __init__(self, pid, processors=CORES):
-        self.pid, self._processors = pid, processors
-        self._threads = {}  # by id: (ns, is of the device)
+    def __init__(self, pid):
+        self.pid = pid
+        self._threads = {}  # by id: (ns it ran, ns it was ready, is of the device)
         self._lock = threading.Lock()
         self.look()
 
@@ -37,18 +40,19 @@ class DeviceThreads:
             for thread in threads:
                 seen = thread_ns(thread)
                 if seen:
-                    self._threads[thread.name] = (seen[0], seen[1] == DEVICE_THREAD)
+                    self._threads[thread.name] = (*seen[:2], seen[2] == DEVICE_THREAD)
 
     def device_s(self):
-        return self.threads_s() / self._processors
+        self.look()
+        return max((ready for _, ready, of_device in self._threads.values() if of_device), default=0) / 1e9
 
     def threads_s(self):
         self.look()
-        return sum(ns for ns, of_device in self._threads.values() if of_device) / 1e9
+        return sum(ns for ns, _, of_device in self._threads.values() if of_device) / 1e9
 
     def all_s(self):
         self.look()
-        return sum(ns for ns, _ in self._threads.values()) / 1e9
+        return sum(ns for ns, *_ in self._threads.values()) / 1e9
 
 
 class Progress:

@@ -214,6 +214,43 @@ TEST_F(LeaseDeskTest, GivesTheWorkersOfAVgpuOneLease) {
   EXPECT_EQ(sent[0].worker, 3);
 }
 
+// As on a GPU's meter: what two processes of a vGPU do at the same time is charged once.
+TEST_F(LeaseDeskTest, ChargesAVgpuForTheTimeInWhichAnyOfItsWorkersRuns) {
+  Join("a", 1, {.limit_milli = 300});
+  Join("a", 2);
+  Join("b", 3);
+  Want(1);
+  Want(2);
+  now_ += 2 * kMillisecond;
+  Use(1, 2 * kMillisecond, 4 * kMillisecond);
+  Use(2, 2 * kMillisecond, 4 * kMillisecond);
+  EXPECT_EQ(desk_.Statuses(now_)[0].gpu_time_ns, 2 * kMillisecond) << "together";
+  now_ += 3 * kMillisecond;
+  Use(1, 1 * kMillisecond, 4 * kMillisecond);
+  EXPECT_EQ(desk_.Statuses(now_)[0].gpu_time_ns, 3 * kMillisecond);
+  Use(2, 3 * kMillisecond, 4 * kMillisecond);
+  EXPECT_EQ(desk_.Statuses(now_)[0].gpu_time_ns, 5 * kMillisecond) << "one a part of it alone";
+  // Another vGPU's time beside it is that one's.
+  Use(3, 3 * kMillisecond);
+  EXPECT_EQ(desk_.Statuses(now_)[0].gpu_time_ns, 5 * kMillisecond);
+  EXPECT_EQ(desk_.Statuses(now_)[1].gpu_time_ns, 3 * kMillisecond);
+}
+
+// Who tells only now and then could not be told apart from the others.
+TEST_F(LeaseDeskTest, WorkersOfOneVgpuAreNotAlone) {
+  std::vector<control::Company> told;
+  LeaseDesk desk(1, {}, [&told](int, const LeaseMessage& message) {
+    std::visit(control::Overloaded{[](const control::LeaseMore&) {},
+                                   [&told](const auto& lease) { told.push_back(lease.company); }},
+               message);
+  });
+  ASSERT_TRUE(desk.Join("a", 1, {}, now_).ok());
+  desk.Hear(1, control::WantLease{}, now_);
+  ASSERT_EQ(told, (std::vector{control::Company::kNone}));
+  ASSERT_TRUE(desk.Join("a", 2, {}, now_).ok());
+  EXPECT_EQ(told, (std::vector{control::Company::kNone, control::Company::kIdle}));
+}
+
 TEST_F(LeaseDeskTest, GivesOnWhatADeadWorkerHeld) {
   Join("a", 1);
   Join("b", 2);

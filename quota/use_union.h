@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device time of a vGPU of several processes: that in which any of them had work there. What
+// they say they used lies before they said so; what overlaps counts once.
+#pragma once
+
+#include <cstddef>
+#include <map>
+
+#include "quota/compute_quota.h"
+
+namespace farcall::quota {
+
+class UseUnion {
+ public:
+  static constexpr Ns kKept = kSecond;       // older ones are not looked at any more
+  static constexpr size_t kMostKept = 1024;  // of more, the oldest go
+
+  // `used_ns` ended `now`, which never runs back.
+  //   Returns  what of it is new
+  Ns Add(Ns used_ns, Ns now);
+  size_t kept() const { return pieces_.size(); }
+
+ private:
+  std::map<Ns, Ns> pieces_;  // by begin: end; apart from one another
+};
+
+}  // namespace farcall::quota
