@@ -159,6 +159,7 @@ std::vector<CreditRange> Credit::TakeForReturn(int32_t device, uint64_t bytes) {
     }
     at = next;
   }
+  returns_ += ranges.empty() ? 0 : 1;
   // What goes back may be granted again: cut it out of the grants.
   for (const CreditRange& range : ranges) {
     uint64_t end = range.base + range.bytes;
@@ -174,6 +175,22 @@ std::vector<CreditRange> Credit::TakeForReturn(int32_t device, uint64_t bytes) {
     }
   }
   return ranges;
+}
+
+uint64_t Credit::ReturnableBytes(int32_t device) {
+  std::lock_guard lock(mutex_);
+  uint64_t total = 0;
+  for (auto& [base, bytes] : pools_[device].by_base) {
+    const uint64_t first = AlignUp(base, kChunkGranularityBytes);
+    const uint64_t last = (base + bytes) / kChunkGranularityBytes * kChunkGranularityBytes;
+    total += first < last ? last - first : 0;
+  }
+  return total;
+}
+
+uint64_t Credit::returns() {
+  std::lock_guard lock(mutex_);
+  return returns_;
 }
 
 void ReturnCredit(Session* session, int32_t device, uint64_t bytes) {

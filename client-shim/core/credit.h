@@ -48,6 +48,10 @@ class Credit {
   std::vector<std::pair<uint16_t, uint64_t>> QuarantinedEpochs(int32_t device);
   // Removes up to `bytes` of whole free chunks, to go back to the server.
   std::vector<CreditRange> TakeForReturn(int32_t device, uint64_t bytes);
+  // What TakeForReturn would remove at most.
+  uint64_t ReturnableBytes(int32_t device);
+  // How often it removed anything.
+  uint64_t returns();
 
  private:
   struct Pool {
@@ -67,6 +71,7 @@ class Credit {
   std::map<uint64_t, uint64_t> granted_;
   std::map<int32_t, Pool> pools_;
   std::vector<Waiting> waiting_;
+  uint64_t returns_ = 0;
 };
 
 // The session's; leaked.

@@ -6,6 +6,7 @@
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/credit.h"
+#include "client-shim/core/credit_queue.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/core/log.h"
 #include "client-shim/cuda/capture_rules.h"
@@ -44,15 +45,22 @@ CUresult FenceQuarantine(int device) {
   return CUDA_SUCCESS;
 }
 
-CUresult AskForCredit(const Context* context, uint64_t bytes, uint64_t* base) {
+//   base       where granted: the beginning of the server's new memory
+//   available  where refused: what the server would have for this session if nothing of what lies
+//              unspent here, or with others of the vGPU, were granted
+CUresult AskForCredit(const Context* context, uint64_t bytes, uint64_t* base,
+                      uint64_t* available) {
   FixedBody<24> body;
   body.Put<int32_t>(context->server_device);
   body.Put<uint64_t>(AlignUp(bytes, kChunkGranularityBytes));
   body.Put<uint8_t>(1);
   Reply reply;
   CUresult status = AskSession(SessionCall::kNeedCredit, context->slot, body.padded(), &reply);
-  if (status != CUDA_SUCCESS) return status;
   Reader outputs = reply.outputs();
+  if (status != CUDA_SUCCESS) {
+    if (outputs.remaining_bytes() >= sizeof(uint64_t)) *available = outputs.Get<uint64_t>();
+    return status;
+  }
   *base = outputs.Get<uint64_t>();
   auto granted = outputs.Get<uint64_t>();
   if (!outputs.Done() || !DeviceCredit().AddGrant(context->server_device, *base, granted)) {
@@ -74,11 +82,22 @@ bool ReturnFreeCredit(int server_device, uint16_t context_slot) {
   return !ranges.empty();
 }
 
+// The server would have too little even if all that is free here went back.
+bool IsBeyond(int device, uint64_t bytes, uint64_t available) {
+  const uint64_t wanted = AlignUp(bytes, kChunkGranularityBytes);
+  const uint64_t returnable = DeviceCredit().ReturnableBytes(device);
+  return wanted > returnable && wanted - returnable > available;
+}
+
 // Quarantined bytes first (the application waits as its free would have), then the server, then
 // everything given back so that the server may grant one contiguous range.
 CUresult TakeSlowly(const Context* context, uint64_t bytes, uint64_t* address) {
   int device = context->server_device;
+  *address = DeviceCredit().Take(device, bytes);  // another thread's grant has some for this one
+  if (*address != 0) return CUDA_SUCCESS;
   CUresult status = CUDA_SUCCESS;
+  // What goes back amid this, recalled for another process, is neither here nor there.
+  const uint64_t returns = DeviceCredit().returns();
   if (DeviceCredit().QuarantinedBytes(device) >= bytes) {
     status = FenceQuarantine(device);
     if (status != CUDA_SUCCESS) return status;
@@ -86,8 +105,8 @@ CUresult TakeSlowly(const Context* context, uint64_t bytes, uint64_t* address) {
     if (*address != 0) return CUDA_SUCCESS;
   }
   for (int attempt = 0; attempt < 2; ++attempt) {
-    uint64_t base = 0;
-    status = AskForCredit(context, bytes, &base);
+    uint64_t base = 0, available = ~0ull;
+    status = AskForCredit(context, bytes, &base, &available);
     if (status == CUDA_SUCCESS) {
       // Where the server has put it: then what goes back later is whole pieces of its memory.
       *address = DeviceCredit().TakeAt(device, base, bytes);
@@ -102,9 +121,17 @@ CUresult TakeSlowly(const Context* context, uint64_t bytes, uint64_t* address) {
     if (status != CUDA_SUCCESS) return status;
     *address = DeviceCredit().Take(device, bytes);
     if (*address != 0) return CUDA_SUCCESS;
+    if (IsBeyond(device, bytes, available) && DeviceCredit().returns() == returns)
+      return CUDA_ERROR_OUT_OF_MEMORY;
     ReturnFreeCredit(device, context->slot);
   }
   return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// Leaked: threads may be in it until the process is gone.
+CreditQueue& ShortOfCredit() {
+  static auto* const queue = new CreditQueue;
+  return *queue;
 }
 
 CUresult AllocateByServer(const Context* context, uint64_t bytes, uint64_t* address) {
@@ -131,7 +158,9 @@ CUresult Allocate(Context* context, uint64_t bytes, uint64_t* address, uint64_t*
   }
   *address = DeviceCredit().Take(context->server_device, *charged);
   if (*address == 0) {
-    CUresult status = TakeSlowly(context, *charged, address);
+    CUresult status = ShortOfCredit().Run(
+        context->server_device, *charged,
+        [context, charged, address] { return TakeSlowly(context, *charged, address); });
     if (status != CUDA_SUCCESS) return status;
   }
   FixedBody<24> body;

@@ -112,14 +112,17 @@ void Session::ServeNeedCredit(const RecordHeader& header, int device, uint64_t b
     result = memory_.Grant(device, bytes, &range, &detail);
   }
   Builder out;
-  out.Put<uint64_t>(range.base);
-  out.Put<uint64_t>(range.bytes);
+  if (result == CUDA_SUCCESS) {
+    out.Put<uint64_t>(range.base);
+    out.Put<uint64_t>(range.bytes);
+  } else if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    out.Put<uint64_t>(memory_.AvailableBytes(device, memory_.Query(device)));
+  }
   // Without a reply wanted the grant itself is the answer: it must not be lost.
   if ((header.flags & kWantReply) == 0 && result == CUDA_SUCCESS) {
     return PushGrant(device, range);
   }
-  Answer(header, result, result == CUDA_SUCCESS ? out.bytes() : std::span<const std::byte>(),
-         detail);
+  Answer(header, result, out.bytes(), detail);
 }
 
 void Session::PushGrant(int device, const Window& range) {

@@ -49,6 +49,19 @@ class Memory(unittest.TestCase):
             self.assertGreater(refused, 0)
             self.assertEqual(free, 128 << 20)
 
+    def test_a_refusal_near_the_quota_is_one_question(self):
+        """And of threads that ask at the same time, one asks. What is free stays where it is: nothing goes back to be granted again."""
+        calls = 40
+        with Server("--mem", "64MiB") as server:
+            for threads in (1, 8):
+                with self.subTest(threads=threads):
+                    client = self.passes(server, "short", threads, calls)
+                    turns, = re.findall(r"turns (\d+)", "\n".join(client.out))
+                    none = self.passes(server, "short", 0, 0)
+                    asked = client.stats()["round_trips"] - none.stats()["round_trips"]
+                    # One for each refusal, one for each piece that was given back and taken again.
+                    self.assertLessEqual(asked, threads * calls + int(turns))
+
     def test_memory_and_events_are_lent_inside_a_vgpu(self):
         with Server("--mem", "256MiB") as server:
             for what in ("allocation", "mapped", "pool", "event"):

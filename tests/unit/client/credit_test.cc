@@ -68,6 +68,8 @@ TEST_F(CreditTest, EachContextWithQuarantineIsNamedWithItsLastEpoch) {
 TEST_F(CreditTest, OnlyWholeFreeChunksGoBackAndMayBeGrantedAgain) {
   ASSERT_TRUE(credit.AddGrant(0, kBase, 8 * kMiB));
   ASSERT_EQ(credit.Take(0, 512), kBase);
+  EXPECT_EQ(credit.ReturnableBytes(0), 6 * kMiB);
+  EXPECT_EQ(credit.ReturnableBytes(1), 0u);
   std::vector<CreditRange> back = credit.TakeForReturn(0, 4 * kMiB);
   ASSERT_EQ(back.size(), 1u);
   EXPECT_EQ(back[0].base, kBase + 2 * kMiB);
@@ -85,6 +87,9 @@ TEST_F(CreditTest, ARecallOfMoreThanThereIsGivesAllThatIsFree) {
   EXPECT_EQ(back[0].base, kBase);
   EXPECT_EQ(back[0].bytes, 4 * kMiB);
   EXPECT_EQ(credit.FreeBytes(0), 0u);
+  EXPECT_EQ(credit.returns(), 1u);
+  EXPECT_TRUE(credit.TakeForReturn(0, ~uint64_t{0}).empty());
+  EXPECT_EQ(credit.returns(), 1u);
 }
 
 }  // namespace
