@@ -235,9 +235,8 @@ void LeaseDesk::ChargeUse(Device& state, WorkerId worker, Ns told, Ns now) {
 }
 
 bool LeaseDesk::HasSeveral(Flow flow) const {
-  return std::count_if(workers_.begin(), workers_.end(), [flow](const auto& worker) {
-           return worker.second.flow == flow;
-         }) > 1;
+  return std::count_if(workers_.begin(), workers_.end(),
+                       [flow](const auto& worker) { return worker.second.flow == flow; }) > 1;
 }
 
 // Workers of one vGPU are company to one another: each says at once what it used, so that what they

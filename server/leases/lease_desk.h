@@ -69,8 +69,8 @@ class LeaseDesk {
     quota::Ns progress_at = 0;  // of the holder: it got the lease, or something was done
     quota::Ns contended_at = quota::DeviceScheduler::kNever;  // others could run since then
     quota::Ns charged = 0;                                    // to the holder, since then
-    std::map<Flow, quota::Ns> patience;  // with a holder that does not give back; less each time
-    std::map<WorkerId, quota::Ns> told;  // what each has said it used
+    std::map<Flow, quota::Ns> patience;    // with a holder that does not give back; less each time
+    std::map<WorkerId, quota::Ns> told;    // what each has said it used
     std::map<Flow, quota::UseUnion> used;  // of those with several workers
   };
   struct Worker {

@@ -80,9 +80,9 @@ int main(int argc, char** argv) {
     any += span.y > until ? span.y - std::max(span.x, until) : 0;
     until = std::max(until, span.y);
   }
-  std::printf("%llu %llu %lld\n", any, longest,
-              static_cast<long long>(
-                  std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count()));
+  std::printf(
+      "%llu %llu %lld\n", any, longest,
+      static_cast<long long>(std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count()));
   std::fflush(stdout);
   while (std::getchar() != EOF) {
   }
