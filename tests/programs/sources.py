@@ -76,7 +76,7 @@ def libraries(program):
     for name in program.includes:
         stem = pathlib.PurePath(name).name
         for prefix, library in LIBRARIES.items():
-            if stem == prefix or re.match(prefix + r"(_|\.|\d|X|v)", stem) and library != "cuda":
+            if stem == prefix or re.match(prefix + r"(_|\.|\d|X|v|Dn|Sp|Rf|Mg)", stem) and library != "cuda":
                 found.append(library)
     return list(dict.fromkeys(found))
 
