@@ -48,8 +48,7 @@ CUresult FenceQuarantine(int device) {
 //   base       where granted: the beginning of the server's new memory
 //   available  where refused: what the server would have for this session if nothing of what lies
 //              unspent here, or with others of the vGPU, were granted
-CUresult AskForCredit(const Context* context, uint64_t bytes, uint64_t* base,
-                      uint64_t* available) {
+CUresult AskForCredit(const Context* context, uint64_t bytes, uint64_t* base, uint64_t* available) {
   FixedBody<24> body;
   body.Put<int32_t>(context->server_device);
   body.Put<uint64_t>(AlignUp(bytes, kChunkGranularityBytes));

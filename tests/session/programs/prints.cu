@@ -11,7 +11,9 @@
 #include "check.h"
 #include "driver.h"
 
-__global__ void Print() { printf("printed on the device\n"); }
+__global__ void Print() {
+  printf("printed on the device\n");
+}
 
 static void InContextOfItsOwn() {
   CUcontext context;
