@@ -68,6 +68,8 @@ nvmlReturn_t Processes(nvmlDevice_t device, std::vector<nvmlProcessInfo_t>* list
     ask.Items(&count, list->data());
     nvmlReturn_t status = ask.Run();
     list->resize(count);
+    // Credit that nothing lies in, from WELCOME on, makes no process of this one.
+    std::erase_if(*list, [](const nvmlProcessInfo_t& one) { return one.usedGpuMemory == 0; });
     if (status != NVML_ERROR_INSUFFICIENT_SIZE) return status;
   }
 }

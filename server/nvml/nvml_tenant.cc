@@ -22,6 +22,7 @@ nvmlReturn_t Answer_nvmlDeviceGetComputeRunningProcesses_v3(NvmlAnswer& answer) 
   constexpr unsigned kNoInstance = ~0u;
   std::vector<nvmlProcessInfo_t> list;
   for (const ProcessUse& use : answer.desk().broker().Processes(device)) {
+    if (use.bytes == 0) continue;  // credit from its WELCOME, and no allocation
     if (list.size() == kMaxNvmlItems) break;
     list.push_back({use.pid, use.bytes, kNoInstance, kNoInstance});
   }

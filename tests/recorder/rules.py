@@ -30,6 +30,8 @@ CLIENT = {
         "cuDeviceGet", "cuDeviceGetCount", "cuDeviceGetName", "cuDeviceGetUuid", "cuDeviceGetUuid_v2", "cuDeviceTotalMem_v2",
         "cuDeviceGetAttribute", "cuDeviceGetProperties", "cuDeviceComputeCapability", "cuDeviceGetPCIBusId",
         "cuDeviceGetByPCIBusId", "cuDeviceCanAccessPeer", "cuDeviceGetP2PAttribute"},
+    "D3: the time between two events comes with the word that the second has completed": {
+        "cuEventElapsedTime", "cuEventElapsedTime_v2"},
     "D10: the stack of contexts, the primary's flags and references are client state": {
         "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxPushCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent", "cuCtxPopCurrent_v2",
         "cuCtxGetDevice", "cuCtxGetDevice_v2", "cuCtxGetFlags", "cuCtxGetId", "cuCtxGetApiVersion",
@@ -217,7 +219,6 @@ LOWERED = {
         "cuCtxDestroy": to("cuCtxDestroy_v2"),
         "cuDevicePrimaryCtxReset": to("cuDevicePrimaryCtxReset_v2"),
         "cuEventDestroy": to("cuEventDestroy_v2"),
-        "cuEventElapsedTime_v2": to("cuEventElapsedTime"),
         "cuStreamDestroy": to("cuStreamDestroy_v2"),
         "cuStreamCreate": to("cuStreamCreateWithPriority", rename=[("Flags", "flags")], priority="n:0"),
     },
@@ -319,6 +320,7 @@ ADDED = {
     "D3: granted memory is mapped into the window": {
         "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease"},
     "D7: the server asks whether a new stream blocks, to know what may pass an upload's bytes": {"cuStreamGetFlags"},
+    "D3: the server asks the time between two events once the second has completed": {"cuEventElapsedTime"},
     "D7: staging memory of the server is pinned": {"cuMemHostRegister_v2", "cuMemHostUnregister"},
     "D3: host memory that kernels may reach gets a mirror at its own address": {"cuMemHostGetDevicePointer_v2"},
     "D6: a function's attributes and layout are fetched with it": {
