@@ -5,6 +5,7 @@
 
 #include "cli/control/client.h"
 #include "cli/control/commands.h"
+#include "cli/control/target_flags.h"
 #include "cli/control/view.h"
 
 namespace farcall::cli {
@@ -42,11 +43,7 @@ void AddParkCommand(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("park", "Moves a vGPU's memory off its devices until it works again");
   command->add_option("vgpu", flags->vgpu, "name of the vGPU, as farcall ps shows it")->required();
-  command->add_option(
-      "--endpoint", flags->target.endpoint,
-      "the server on this machine, by the URL that it listens on (default: the only one)");
-  command->add_option("--control", flags->target.path,
-                      "the server's control socket, instead of --endpoint");
+  AddTargetFlags(command, &flags->target);
   command->add_flag("--json", flags->json, "print the changed vGPU as JSON");
   command->footer("Example: farcall park vgpu-1a2b3c4d");
   command->callback([flags, &exit_code] { exit_code = Park(*flags); });

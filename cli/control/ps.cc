@@ -6,6 +6,7 @@
 #include "cli/control/client.h"
 #include "cli/control/commands.h"
 #include "cli/control/pool_status.h"
+#include "cli/control/target_flags.h"
 #include "cli/control/view.h"
 
 namespace farcall::cli {
@@ -54,16 +55,7 @@ int Ps(const PsFlags& flags) {
 void AddPsCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<PsFlags>();
   CLI::App* command = app.add_subcommand("ps", "Lists a server's sessions");
-  command->add_option("--endpoint", flags->target.endpoint,
-                      "the server on this machine, by the URL that it listens on, or "
-                      "pool://host:port for all hosts of a pool (default: the only server)");
-  command->add_option("--token-file", flags->token_file,
-                      "file whose first line is a token of the pool");
-  command->add_option(
-      "--ca", flags->ca_file,
-      "CA certificates for a pool with TLS (default: FARCALL_POOL_CA, else the system's)");
-  command->add_option("--control", flags->target.path,
-                      "the server's control socket, instead of --endpoint");
+  AddPoolTargetFlags(command, &flags->target, &flags->token_file, &flags->ca_file);
   command->add_flag("--json", flags->json, "print everything as JSON (proto/control.proto)");
   command->footer("Example: farcall ps --endpoint tcp://127.0.0.1:7717");
   command->callback([flags, &exit_code] { exit_code = Ps(*flags); });

@@ -5,6 +5,7 @@
 
 #include "cli/control/client.h"
 #include "cli/control/commands.h"
+#include "cli/control/target_flags.h"
 #include "cli/control/view.h"
 #include "cli/quota_flags.h"
 
@@ -64,11 +65,7 @@ void AddQuotaCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = quota->add_subcommand("set", "Changes a running vGPU's quota");
   command->add_option("vgpu", flags->vgpu, "name of the vGPU, as farcall ps shows it")->required();
   AddQuotaFlags(command, &flags->quota);
-  command->add_option(
-      "--endpoint", flags->target.endpoint,
-      "the server on this machine, by the URL that it listens on (default: the only one)");
-  command->add_option("--control", flags->target.path,
-                      "the server's control socket, instead of --endpoint");
+  AddTargetFlags(command, &flags->target);
   command->add_flag("--json", flags->json, "print the changed vGPU as JSON");
   command->footer("Example: farcall quota set vgpu-1a2b3c4d --mem 4GiB");
   command->callback([flags, &exit_code] { exit_code = SetQuota(*flags); });

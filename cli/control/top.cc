@@ -12,6 +12,7 @@
 #include "cli/control/client.h"
 #include "cli/control/commands.h"
 #include "cli/control/pool_status.h"
+#include "cli/control/target_flags.h"
 #include "cli/control/view.h"
 #include "cli/seconds.h"
 
@@ -129,16 +130,7 @@ int Top(const TopFlags& flags) {
 void AddTopCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TopFlags>();
   CLI::App* command = app.add_subcommand("top", "Shows devices, vGPUs and sessions, live");
-  command->add_option("--endpoint", flags->target.endpoint,
-                      "the server on this machine, by the URL that it listens on, or "
-                      "pool://host:port for all hosts of a pool (default: the only server)");
-  command->add_option("--token-file", flags->token_file,
-                      "file whose first line is a token of the pool");
-  command->add_option(
-      "--ca", flags->ca_file,
-      "CA certificates for a pool with TLS (default: FARCALL_POOL_CA, else the system's)");
-  command->add_option("--control", flags->target.path,
-                      "the server's control socket, instead of --endpoint");
+  AddPoolTargetFlags(command, &flags->target, &flags->token_file, &flags->ca_file);
   command->add_option("--interval", flags->seconds, "seconds between two updates")
       ->check(CheckSeconds)
       ->check(CLI::Range(0.1, 3600.0))
