@@ -22,7 +22,7 @@ enum class Upload {
 // A synchronous upload is over for the device, too, when a stream that does not wait for the
 // default one may use the data, or another process.
 bool OthersLookAtUploads();
-// Ends such an upload, whose records were posted, by a barrier on its stream.
+// A barrier on the stream: the log goes on behind it once the stream's work is complete. No wait.
 CUresult PostBarrier(uint64_t stream);
 
 CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t stream,

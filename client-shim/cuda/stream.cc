@@ -11,6 +11,7 @@
 #include "client-shim/cuda/capture_rules.h"
 #include "client-shim/cuda/captured.h"
 #include "client-shim/cuda/context.h"
+#include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/green_context.h"
 #include "client-shim/cuda/memory_pool.h"
 #include "client-shim/cuda/mirror.h"
@@ -204,9 +205,7 @@ CUresult Call_cuStreamSynchronize(CUstream hStream) {
   if (status != CUDA_SUCCESS) return status;
   if (Captures(FindStream(hStream))) return RefuseOn(FindStream(hStream));
   if (HasNothingToTell(stream)) {
-    FixedBody<8> body;
-    body.Put<uint64_t>(stream);
-    status = Post(CallId::cuStreamSynchronize, body.bytes());  // a barrier
+    status = PostBarrier(stream);
     TrimPoolsAtWait();
     return status == CUDA_SUCCESS ? TakeErrorAtWait(CurrentContext()) : status;
   }
