@@ -11,7 +11,7 @@ Ns UseUnion::Add(Ns used_ns, Ns now) {
     return 0;
   }
   while (!pieces_.empty() &&
-         (pieces_.begin()->second < now - kKept || pieces_.size() > kMostKept)) {
+         (pieces_.begin()->second < now - kKept || pieces_.size() > kMaxKept)) {
     pieces_.erase(pieces_.begin());
   }
   Ns begin = now - used_ns, end = now, known = 0;

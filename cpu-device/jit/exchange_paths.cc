@@ -9,7 +9,7 @@ using ptx::Operand;
 
 namespace {
 
-constexpr size_t kMostWalks = 256;  // through the code, for one kernel; one more counts as reached
+constexpr size_t kMaxWalks = 256;  // through the code, for one kernel; one more counts as reached
 
 // Instructions that a thread can come to from `first` on before its warp gathers, `first` too.
 std::vector<bool> ReachedFrom(const ptx::Function& entry, uint32_t first) {
@@ -75,7 +75,7 @@ bool ExchangePaths::LeadFrom(uint32_t first, uint32_t to) {
   if (first >= reached_.size()) return false;
   std::vector<bool>& reached = reached_[first];
   if (reached.empty()) {
-    if (walks_ == kMostWalks) return true;
+    if (walks_ == kMaxWalks) return true;
     ++walks_;
     reached = ReachedFrom(entry_, first);
   }

@@ -16,7 +16,7 @@ using ptx::Space;
 namespace {
 
 constexpr int64_t kLanes = 32;
-constexpr int64_t kMostPlaces = 16;   // from a thread to the one whose value it takes
+constexpr int64_t kMaxPlaces = 16;    // from a thread to the one whose value it takes
 constexpr int64_t kWidest = 1 << 20;  // bytes from thread to thread
 
 // A function that stores to memory that is not its own.
@@ -62,8 +62,8 @@ bool Neighbours(const ExchangeAccess& a, const ExchangeAccess& b) {
   if (stride == 0 || stride != b.stride || std::abs(stride) > kWidest) return false;
   if (a.tangled || a.rest.terms != b.rest.terms) return false;
   const int64_t apart = b.rest.constant - a.rest.constant;
-  if (std::abs(apart) > kMostPlaces * kWidest) return false;
-  for (int64_t places = 1; places < kMostPlaces; ++places) {
+  if (std::abs(apart) > kMaxPlaces * kWidest) return false;
+  for (int64_t places = 1; places < kMaxPlaces; ++places) {
     if (Overlap(apart - places * stride, a, b) || Overlap(apart + places * stride, a, b)) {
       return true;
     }

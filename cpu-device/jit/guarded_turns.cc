@@ -12,7 +12,7 @@ using llvm::BasicBlock;
 using llvm::Loop;
 using llvm::Value;
 
-constexpr size_t kMostConditions = 8;
+constexpr size_t kMaxConditions = 8;
 
 bool OnlyComputes(const BasicBlock& block) {
   for (const llvm::Instruction& instruction : block) {
@@ -50,7 +50,7 @@ std::optional<GuardedTurns> GuardedTurns::Of(const Loop& loop, llvm::ScalarEvolu
 bool GuardedTurns::Collect(Value* condition, bool wanted, const Loop& loop,
                            llvm::ScalarEvolution& evolution) {
   using namespace llvm::PatternMatch;
-  if (comparisons_.size() + fixed_.size() >= kMostConditions) return false;
+  if (comparisons_.size() + fixed_.size() >= kMaxConditions) return false;
   if (loop.isLoopInvariant(condition)) {
     fixed_.emplace_back(condition, wanted);
     return true;

@@ -52,7 +52,7 @@ TEST(UseUnion, KeepsFew) {
   UseUnion use;
   for (Ns now = 0; now < 10 * 2000; now += 10) {
     EXPECT_EQ(use.Add(1, now), 1);
-    EXPECT_LE(use.kept(), UseUnion::kMostKept + 1);
+    EXPECT_LE(use.kept(), UseUnion::kMaxKept + 1);
   }
   EXPECT_EQ(use.Add(1, kSecond * 10), 1);
   EXPECT_EQ(use.kept(), 1u);
