@@ -89,6 +89,19 @@ class Isolation(unittest.TestCase):
                 self.assertEqual(core[4:6], ["0", "0"])
 
     @unittest.skipIf(os.geteuid() != 0, "only root can start workers as other users")
+    def test_workers_have_no_capabilities_terminal_or_input(self):
+        with Server() as server:
+            self.start(server, 1)
+            for worker in server.workers():
+                status = status_of(worker)
+                for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"):
+                    self.assertEqual(int(status[name], 16), 0, name)
+                self.assertEqual(status["NoNewPrivs"], "1")
+                fields = pathlib.Path(f"/proc/{worker}/stat").read_text().rsplit(")", 1)[1].split()
+                session, terminal = map(int, fields[3:5])
+                self.assertEqual((session, terminal), (worker, 0))
+                self.assertEqual(os.readlink(f"/proc/{worker}/fd/0"), "/dev/null")
+
     def test_strangers_workers_have_users_of_their_own(self):
         with Server("--worker-users", "700000-700003") as server:
             self.start(server, 2)
