@@ -15,10 +15,11 @@ _progress_show() {
   fi
 }
 
-# What the log says of how far its command is, as `done total`: ninja's status, or apt-get's in per cent.
+# What the log says of how far its command is, as `done total`: ninja's status, ctest's, or apt-get's in per cent.
 _progress_read() {
   tail -c 8192 "$1" 2>/dev/null | tr '\r' '\n' | sed -nE \
     -e 's|^\[([0-9]+)/([0-9]+)[^]]*\].*|\1 \2|p' \
+    -e 's|^ *([0-9]+)/([0-9]+) Test .*|\1 \2|p' \
     -e 's/^(dl|pm)status:[^:]*:([0-9]+)[.0-9]*:.*/\2 100/p' | tail -n 1
 }
 
