@@ -147,7 +147,8 @@ class Unauthenticated(unittest.TestCase):
 
     def test_a_server_for_which_thousands_wait(self):
         server = self.serve()
-        pid, count = server.process.pid, 3000
+        # Each may wait for 10 s: an instrumented server does not accept 3000 in that time.
+        pid, count = server.process.pid, 300 if INSTRUMENTED else 3000
         self.judge("nobody else", self.peer("honest", server.port, OWN, 0.5, token=TOKEN, is_gentle=True).lines())
         until(lambda: not server.workers(), what="the honest client's sessions are over")
         before, memory = descriptors(pid), resident_bytes(pid)
