@@ -298,6 +298,28 @@ def from_recording(path):
     return FRESH, items[:MOST_ITEMS]
 
 
+def event_times():
+    """Recordings that name another, from which the time is told (kEventTimes)."""
+    stream, event, second = handle("stream"), handle("event"), handle("event", 40)
+
+    def record(which, *more, flags=0):
+        body = Body().put("Q", which, stream).put("I", flags)
+        for code, value in more:
+            body.put(code, value)
+        return item("cuEventRecordWithFlags", body)
+
+    create = item("cuEventCreate", Body().put("Q", second).put("I", 0))
+    destroy = of("cuEventDestroy_v2", event)
+    return {
+        # One of the numbers is that of the first recording.
+        "event_times": (PREPARED, [create, record(event), *(record(second, ("I", serial), ("Q", event)) for serial in range(1, 33))]),
+        "event_times_other_kind": (PREPARED, [create, record(second, ("I", 1), ("Q", stream))]),
+        "event_times_cut": (PREPARED, [create, record(second, ("I", 1), ("I", 7))]),
+        "event_times_none": (PREPARED, [create, record(event), destroy, record(second, ("I", 1), ("Q", event)), record(second, ("I", 2), ("Q", second)),
+                                        record(second, ("I", 0xFFFFFFFF), ("Q", 0)), answer("cuEventElapsedTime_v2", NOT_READY), record(second, ("I", 4), ("Q", second))]),
+    }
+
+
 CLIENT_CALLS = 62  # as many as fuzz_replies.inc names; what comes later is reached by mutation, or by making these anew
 
 
@@ -311,6 +333,11 @@ def client_replies():
                 body = struct.pack("<iI", 0, number) + bytes(size)
                 steps += struct.pack("<BBH", 0, call, len(body)) + body
         inputs[f"reply-{call:02}"] = steps
+    # {u8 2, u8 6: kCompleted, u16 bytes, body}: times that are none, and parts of one.
+    completed = struct.pack("<QIi", 1, 1, 0)
+    times = [struct.pack("<f", ms) for ms in (0.5, -1, float("inf"), float("nan"), 3e38)]
+    bodies = [completed + time for time in (b"", *times, b"\1\2", bytes(8), bytes(12))]
+    inputs["completed-times"] = b"".join(struct.pack("<BBH", 2, 6, len(body)) + body for body in bodies)
     return inputs
 
 
@@ -326,7 +353,7 @@ def main():
             with open(os.path.join(args.out, name), "wb") as file:
                 file.write(steps)
         return
-    inputs = {} if args.recording else by_hand() | libraries() | driver_rest() | lent_and_mirrored()
+    inputs = {} if args.recording else by_hand() | libraries() | driver_rest() | lent_and_mirrored() | event_times()
     for path in args.recording:
         mode, items = from_recording(path)
         name = hashlib.sha256(b"".join(items)).hexdigest()[:8]
