@@ -12,6 +12,7 @@
 
 #include "cli/commands.h"
 #include "cli/usage.h"
+#include "cli/version.h"
 #include "server/worker/worker.h"
 
 namespace {
@@ -46,7 +47,7 @@ int main(int argc, char** argv) {
   }
   CLI::App app("Farcall lets CUDA programs use a GPU on another machine as if it were local.",
                "farcall");
-  app.set_version_flag("--version", std::string("farcall ") + FARCALL_VERSION);
+  app.set_version_flag("--version", farcall::cli::VersionLine());
   app.formatter(std::make_shared<farcall::cli::WrappedHelp>());
   app.require_subcommand(1);
   int exit_code = 0;

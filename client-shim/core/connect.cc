@@ -40,7 +40,7 @@ void DescribeProcess(Hello* hello) {
   char path[4096];
   ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
   hello->program = length > 0 ? std::string(path, length) : "?";
-  hello->client_version = "0.1.0";
+  hello->client_version = FARCALL_VERSION;
   hello->shim_driver_version = kShimDriverVersion;
   hello->features = FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kRedirect) |
                     FeatureBit(SessionFeature::kLibraries) |

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is wrong with a command line: one line that names the command, the value and what would be right, and exit code 2."""
 import pathlib
+import re
 import subprocess
 import sys
 import unittest
@@ -43,6 +44,13 @@ def farcall(line):
 
 
 class Usage(unittest.TestCase):
+    def test_the_version_names_release_commit_and_wire(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        release = re.search(r"^project\(farcall VERSION ([0-9.]+)", (root / "CMakeLists.txt").read_text(), re.M).group(1)
+        wire = ".".join(re.search(rf"kWire{part} = (\d+);", (root / "proto/wire.h").read_text()).group(1) for part in ("Major", "Minor"))
+        done = farcall("--version")
+        self.assertRegex(done.stdout, rf"^farcall {re.escape(release)} \(commit ([0-9a-f]{{12}}|unknown), wire {re.escape(wire)}\)\n$")
+
     def test_what_is_wrong_is_said_in_one_line(self):
         for line, speaker, says in WRONG + HAS_CONTROL * WRONG_CONTROL + HAS_POOL * WRONG_POOL:
             with self.subTest(line=line):
