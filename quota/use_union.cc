@@ -10,8 +10,7 @@ Ns UseUnion::Add(Ns used_ns, Ns now) {
   if (used_ns <= 0) {
     return 0;
   }
-  while (!pieces_.empty() &&
-         (pieces_.begin()->second < now - kKept || pieces_.size() > kMaxKept)) {
+  while (!pieces_.empty() && (pieces_.begin()->second < now - kKept || pieces_.size() > kMaxKept)) {
     pieces_.erase(pieces_.begin());
   }
   Ns begin = now - used_ns, end = now, known = 0;

@@ -12,7 +12,7 @@ namespace farcall::quota {
 
 class UseUnion {
  public:
-  static constexpr Ns kKept = kSecond;       // older ones are not looked at any more
+  static constexpr Ns kKept = kSecond;      // older ones are not looked at any more
   static constexpr size_t kMaxKept = 1024;  // of more, the oldest go
 
   // `used_ns` ended `now`, which never runs back.
