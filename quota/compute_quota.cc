@@ -38,9 +38,10 @@ std::string_view ToText(WaitReason reason) {
 std::string PercentText(uint32_t milli) {
   std::string text = std::to_string(milli / 10);
   if (milli % 10 != 0) {
-    text += "." + std::to_string(milli % 10);
+    text += '.';
+    text += std::to_string(milli % 10);
   }
-  return text + "%";
+  return text += '%';
 }
 
 Result<ComputeQuota> Grant(uint32_t share_milli, uint32_t limit_milli, Priority priority,

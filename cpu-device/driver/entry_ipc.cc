@@ -89,7 +89,7 @@ void Put(const SharedPiece& piece, Handle* handle) {
 template <typename Handle>
 SharedPiece PieceOf(const Handle& handle) {
   SharedPiece piece;
-  memcpy(&piece, &handle, sizeof(piece));
+  memcpy(static_cast<void*>(&piece), &handle, sizeof(piece));
   return piece;
 }
 

@@ -131,7 +131,7 @@ std::shared_ptr<SharedEvent> SharedEvent::Create() {
 
 std::shared_ptr<SharedEvent> SharedEvent::Open(const CUipcEventHandle& handle) {
   HandleBytes bytes;
-  memcpy(&bytes, &handle, sizeof(bytes));
+  memcpy(static_cast<void*>(&bytes), &handle, sizeof(bytes));
   if (bytes.magic != kMagic || bytes.slot >= kSlots || bytes.pid <= 0) return nullptr;
   const int fd = open(PathOf(bytes.pid, bytes.nonce).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return nullptr;

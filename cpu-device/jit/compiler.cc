@@ -56,7 +56,8 @@ std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(llvm::CodeGenOptLevel lev
   std::string features;
   for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
     if (!features.empty()) features += ',';
-    features += (feature.second ? "+" : "-") + feature.first().str();
+    features += feature.second ? '+' : '-';
+    features += feature.first().str();
   }
   llvm::TargetOptions options;
   return std::unique_ptr<llvm::TargetMachine>(

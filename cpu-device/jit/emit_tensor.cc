@@ -123,7 +123,8 @@ bool Emitter::EmitTensorCopy(const Instruction& instruction) {
   Value* coordinates = NewWords(kMaxTensorRank);
   for (unsigned i = 0; i < rank; ++i) SetWord(coordinates, i, ReadInt(parts[i], 32));
   const bool any_block = mods.space == Space::kSharedCluster;
-  const uint32_t what = rank | (store ? kTensorStore : 0) | (any_block ? kTensorAnyBlock : 0) |
+  const uint32_t what = rank | (store ? uint32_t{kTensorStore} : 0) |
+                        (any_block ? uint32_t{kTensorAnyBlock} : 0) |
                         static_cast<uint32_t>(reduce) << kTensorReduceShift;
   Value *map = SymbolAddress(ops[map_at]), *line = Int32(instruction.line);
   Value* shared = SymbolAddress(ops[store ? 1 : 0]);

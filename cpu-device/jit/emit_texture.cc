@@ -130,11 +130,13 @@ bool Emitter::EmitSurface(const Instruction& instruction) {
   const Operand& address = load ? ops[1] : ops[0];
   Value* in = NewWords(kTextureWords);
   if (!SetCoordinates(instruction, address, Type::kS32, in)) return false;
-  const uint32_t outside = instruction.Has("clamp")  ? kSurfaceClamp
-                           : instruction.Has("zero") ? kSurfaceZero
-                                                     : 0;
+  uint32_t outside = 0;
+  if (instruction.Has("clamp"))
+    outside = kSurfaceClamp;
+  else if (instruction.Has("zero"))
+    outside = kSurfaceZero;
   const uint32_t what = ShapeOf(instruction.mods.geometry) | outside |
-                        (formatted ? kSurfaceFormatted : 0) |
+                        (formatted ? uint32_t{kSurfaceFormatted} : 0) |
                         (bits / 8 * count) << kSurfaceBytesShift;
   const std::vector<Operand> data = Parts(load ? ops[0] : ops[1]);
   if (data.size() != count) return Unsupported(instruction, "operand count");

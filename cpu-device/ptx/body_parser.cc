@@ -15,7 +15,9 @@ constexpr uint64_t kMaxRegisters = 1u << 22;  // per function; guards memory aga
 constexpr size_t kMaxScopes = 256;
 
 std::string Quoted(std::string_view name) {
-  return "'" + std::string(name.substr(0, 80)) + "'";
+  std::string quoted = "'";
+  quoted += name.substr(0, 80);
+  return quoted += '\'';
 }
 
 }  // namespace

@@ -14,7 +14,9 @@ constexpr int kMaxOperandDepth = 8;
 constexpr size_t kMaxElements = 4096;
 
 std::string Quoted(std::string_view name) {
-  return "'" + std::string(name.substr(0, 80)) + "'";
+  std::string quoted = "'";
+  quoted += name.substr(0, 80);
+  return quoted += '\'';
 }
 
 }  // namespace

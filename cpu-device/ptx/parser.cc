@@ -12,7 +12,9 @@ namespace farcall::cpu_device::ptx {
 namespace {
 
 std::string Quoted(std::string_view name) {
-  return "'" + std::string(name.substr(0, 80)) + "'";
+  std::string quoted = "'";
+  quoted += name.substr(0, 80);
+  return quoted += '\'';
 }
 
 class ModuleParser {

@@ -32,8 +32,8 @@ struct StreamState {
   bool per_thread = false;
 
   bool is_default = false;  // the legacy default stream
-  std::shared_ptr<std::atomic<int>>
-      readback_slots;  // that its copies to the host hold; null: never
+  // That its copies to the host hold; null: never.
+  std::shared_ptr<std::atomic<int>> readback_slots = nullptr;
 };
 
 // An event's handle for other processes of the vGPU: one, however often it is asked for, until the

@@ -29,7 +29,7 @@ std::vector<Native> ResolveAll(ServeCall& call, HandleKind kind, const std::vect
   return natives;
 }
 
-std::vector<uint64_t> GetHandles(Reader& in) {
+[[maybe_unused]] std::vector<uint64_t> GetHandles(Reader& in) {
   std::vector<uint64_t> wires(in.GetCount(sizeof(uint64_t)));
   for (uint64_t& wire : wires) { wire = in.Get<uint64_t>(); }
   return wires;
