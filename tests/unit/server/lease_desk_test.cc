@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -150,6 +151,30 @@ TEST_F(LeaseDeskTest, AKernelThatDoesNotEndIsChargedAndIsNoProgress) {
   auto sent = TakeLeases();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].worker, 2) << "a second without anything done: others go beside it";
+}
+
+// A worker may say what it likes of the lease that it holds: nothing used is no progress, and
+// progress without end is bounded by the clock.
+TEST_F(LeaseDeskTest, NothingUsedIsNoProgress) {
+  for (const auto& [used, patience] : {std::pair<uint64_t, Ns>{0, quota::kSecond},
+                                       std::pair<uint64_t, Ns>{1, 2 * quota::kSecond}}) {
+    LeaseDesk desk(1, {}, [this](int worker, const LeaseMessage& message) {
+      sent_.push_back({worker, control::TypeOf(message), 0});
+    });
+    for (int worker : {1, 2}) {
+      ASSERT_TRUE(desk.Join(std::to_string(worker), worker, {}, now_).ok());
+      desk.Hear(worker, control::WantLease{}, now_);
+    }
+    Take();
+    Ns waited = 0;
+    while (TakeLeases().empty() && waited < 10 * quota::kSecond) {
+      desk.Hear(1, control::LeaseUse{.used_ns = used}, now_);
+      now_ += 20 * kMillisecond;
+      waited += 20 * kMillisecond;
+      desk.Tick(now_);
+    }
+    EXPECT_EQ(waited, patience) << used << " ns at a time";
+  }
 }
 
 TEST_F(LeaseDeskTest, WhoIsAloneRunsAsLongAsItLikes) {
