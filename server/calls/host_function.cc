@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host functions: the stream is held in the driver's callback until the client has run the
 // function.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+#pragma GCC diagnostic ignored "-Wstringop-overflow"  // wrong where GCC 12 inlines the library
+#endif
+
 #include <condition_variable>
 #include <mutex>
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The service thread: heartbeats, what no caller may wait to write, silence, redial, grace, and the
 // end.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+#pragma GCC diagnostic ignored "-Wstringop-overflow"  // wrong where GCC 12 inlines the library
+#endif
+
 #include <sys/eventfd.h>
 #include <unistd.h>
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+#pragma GCC diagnostic ignored "-Warray-bounds"  // wrong where GCC 12 inlines the library
+#endif
+
 #include "cpu-device/jit/regions/loops_in_step.h"
 
 #include <llvm/ADT/SetVector.h>
