@@ -4,6 +4,7 @@ option(FARCALL_CPU_DEVICE "Build the CPU device (needs LLVM 19)" ON)
 option(FARCALL_PRIVATE_TABLES "Answer the export tables a stock cudart asks for" ON)
 option(FARCALL_OLD_GLIBC "Let the shim and farcall run on glibc 2.28 or newer, whatever they are built on" ON)
 option(FARCALL_TESTS "Build the tests" ON)
+option(FARCALL_WERROR "Take the compiler's warnings for errors (CI; a user's compiler may warn of more)" OFF)
 set(FARCALL_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize takes them")
 
 set(CMAKE_CXX_STANDARD 20)
@@ -15,6 +16,9 @@ set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-deprecated-declarations)
+if(FARCALL_WERROR)
+  add_compile_options(-Werror)
+endif()
 
 if(FARCALL_SANITIZE)
   # Each finding ends the program: a test cannot pass over one. vptr wants RTTI, which neither the shim nor LLVM has.
