@@ -103,6 +103,7 @@ Status Merge(ServeFlags& flags, const CLI::App& command, server::ServeOptions* o
   }
   for (auto [name, text, bytes] :
        {std::tuple("--mem", flags.memory, &options->memory_bytes),
+        std::tuple("--tenant-mem", flags.tenant_memory, &options->tenant_memory_bytes),
         std::tuple("--swap-host-mem", flags.swap_host_memory, &options->swap_host_bytes),
         std::tuple("--host-mem", flags.host_memory, &options->host_memory_bytes),
         std::tuple("--worker-memory", flags.worker_memory, &options->worker_memory_bytes),

@@ -48,6 +48,9 @@ void AddMemory(CLI::App* command, ServeFlags* flags) {
   command->option_defaults()->group("Memory");
   command->add_option("--mem", flags->memory,
                       "memory of one vGPU on each device, such as 4GiB (default: all of it)");
+  command->add_option("--tenant-mem", flags->tenant_memory,
+                      "memory of all vGPUs of one tenant on each device (default: no limit); a "
+                      "tenant is as for --max-tenant-sessions");
   command
       ->add_option("--host-mem", flags->host_memory,
                    "pinned host memory of one vGPU (mapped and registered memory)")

@@ -426,6 +426,8 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
 Status Supervisor::StartSession(Channel& channel, const Client& client,
                                 const quota::ClaimGrant* grant, const Folders& folders) {
   std::unique_ptr<Worker> worker = NewWorker(client, grant);
+  worker->counted =
+      grant == nullptr ? CountedAs(client.tenant, options_.tokens.size(), channel) : "";
   FARCALL_TRY(PlaceSession(*worker));
   FARCALL_TRY(StartProcess(*worker, channel, client, grant, folders));
   const int control = worker->process.control;
@@ -434,8 +436,6 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
   nlohmann::json fields = AuditFields(*worker);
   fields["from"] = channel.PeerName();
   audit_.Note("session_started", std::move(fields));
-  worker->counted =
-      grant == nullptr ? CountedAs(client.tenant, options_.tokens.size(), channel) : "";
   workers_[control] = std::move(worker);
   JoinSwap(*workers_[control]);
   if (overhead_ != nullptr) {

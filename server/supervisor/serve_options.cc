@@ -23,25 +23,44 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 37> kSettings = {"listen",         "device",
-                                                        "gpus",           "token",
-                                                        "token_file",     "mem",
-                                                        "grace",          "lanes",
-                                                        "max_share",      "max_limit",
-                                                        "max_priority",   "control",
-                                                        "audit",          "metrics",
-                                                        "log_level",      "max_sessions",
-                                                        "config_version", "worker_users",
-                                                        "host_mem",       "pool",
-                                                        "pool_name",      "pool_token_file",
-                                                        "advertise",      "oversubscribe",
-                                                        "park_after",     "swap_host_mem",
-                                                        "max_net",        "mode",
-                                                        "worker_memory",  "pool_ca",
-                                                        "overhead",       "token_verifier",
-                                                        "trust_tenants",  "worker_calls",
-                                                        "debuggable",     "max_tenant_sessions",
-                                                        "image_store_max"};
+constexpr std::array<std::string_view, 38> kSettings = {"listen",
+                                                        "device",
+                                                        "gpus",
+                                                        "token",
+                                                        "token_file",
+                                                        "mem",
+                                                        "grace",
+                                                        "lanes",
+                                                        "max_share",
+                                                        "max_limit",
+                                                        "max_priority",
+                                                        "control",
+                                                        "audit",
+                                                        "metrics",
+                                                        "log_level",
+                                                        "max_sessions",
+                                                        "config_version",
+                                                        "worker_users",
+                                                        "host_mem",
+                                                        "pool",
+                                                        "pool_name",
+                                                        "pool_token_file",
+                                                        "advertise",
+                                                        "oversubscribe",
+                                                        "park_after",
+                                                        "swap_host_mem",
+                                                        "max_net",
+                                                        "mode",
+                                                        "worker_memory",
+                                                        "pool_ca",
+                                                        "overhead",
+                                                        "token_verifier",
+                                                        "trust_tenants",
+                                                        "worker_calls",
+                                                        "debuggable",
+                                                        "max_tenant_sessions",
+                                                        "image_store_max",
+                                                        "tenant_mem"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -88,7 +107,7 @@ Status ReadText(const std::string& path, std::string_view name, const SettingVal
     text = *given;
   }
   bool is_size = name == "mem" || name == "host_mem" || name == "swap_host_mem" ||
-                 name == "worker_memory" || name == "image_store_max";
+                 name == "worker_memory" || name == "image_store_max" || name == "tenant_mem";
   if (is_size && !text) {
     const auto* bytes = std::get_if<int64_t>(&value);
     if (bytes == nullptr || *bytes < 0) {
@@ -195,6 +214,7 @@ Status ReadText(const std::string& path, std::string_view name, const SettingVal
      : name == "host_mem"        ? options->host_memory_bytes
      : name == "worker_memory"   ? options->worker_memory_bytes
      : name == "image_store_max" ? options->image_store_bytes
+     : name == "tenant_mem"      ? options->tenant_memory_bytes
                                  : options->swap_host_bytes) = *bytes;
   }
   return {};

@@ -25,6 +25,7 @@ struct ServeOptions {
   DeviceModes modes;
   std::vector<TokenVerifier> tokens;  // what it keeps of each; empty: none wanted
   uint64_t memory_bytes = 0;  // per vGPU and device: default and ceiling; 0: the whole device
+  uint64_t tenant_memory_bytes = 0;  // of all vGPUs of a tenant, per device; 0: no limit
   uint64_t host_memory_bytes = uint64_t{4} << 30;  // locked for a vGPU on this machine, at most
   // Of a vGPU's workers on this machine, by a cgroup; 0: no bound.
   uint64_t worker_memory_bytes = 0;

@@ -237,6 +237,8 @@ class Supervisor {
   void RetryCharges();
   uint64_t UnspentByOthers(const Worker& worker, int device) const;
   static uint64_t UnspentOf(const Worker& worker, int device);
+  uint64_t LeftToTenant(const Worker& worker, int device) const;
+  quota::Usage UsageOf(const Worker& worker, int device) const;
   void DropHolder(const ShareToken& token, int control, bool all);
   void ShutOut(Worker& worker, const std::string& why);
   // A process of a worker, or of its client, is gone.

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -132,7 +134,7 @@ void Supervisor::Hear(Worker& worker, const control::AskUsage& question) {
   if (overhead_ != nullptr) {
     overhead_->Expect(control, question.device);
   }
-  const quota::Usage usage = ledger_.usage(worker.vgpu, question.device);
+  const quota::Usage usage = UsageOf(worker, question.device);
   (void)Tell(control,
              control::Usage{.id = question.id,
                             .unspent_by_others_bytes = UnspentByOthers(worker, question.device),
@@ -196,7 +198,14 @@ bool Supervisor::AnswerCharge(Worker& worker, const control::Charge& charge, boo
   if (overhead_ != nullptr) {
     overhead_->Expect(worker.process.control, charge.device);
   }
-  SwapDesk::Room room = RoomFor(worker, charge, &why);
+  const uint64_t left = LeftToTenant(worker, charge.device);
+  SwapDesk::Room room = SwapDesk::Room::kNever;
+  if (charge.bytes <= left) {
+    room = RoomFor(worker, charge, &why);
+  } else {
+    why = fmt::format("device memory: asked {} bytes, {} free of the tenant's {}", charge.bytes,
+                      left, options_.tenant_memory_bytes);
+  }
   if (room == SwapDesk::Room::kComes) {
     return false;
   }
@@ -222,11 +231,35 @@ bool Supervisor::AnswerCharge(Worker& worker, const control::Charge& charge, boo
                    worker.refusals == 1 ? "" : fmt::format(" ({} times)", worker.refusals));
     }
   }
-  const quota::Usage usage = ledger_.usage(worker.vgpu, charge.device);
+  const quota::Usage usage = UsageOf(worker, charge.device);
   answer.charged_bytes = usage.charged_bytes;
   answer.quota_bytes = usage.quota_bytes;
   (void)Tell(worker.process.control, answer);
   return true;
+}
+
+// Of --tenant-mem, by what the vGPUs of all its sessions hold.
+uint64_t Supervisor::LeftToTenant(const Worker& worker, int device) const {
+  if (options_.tenant_memory_bytes == 0 || worker.counted.empty() || device == quota::kHostMemory) {
+    return ~uint64_t{0};
+  }
+  std::set<std::string> vgpus = {worker.vgpu};
+  for (const auto& [control, other] : workers_) {
+    if (other->counted == worker.counted) vgpus.insert(other->vgpu);
+  }
+  uint64_t left = options_.tenant_memory_bytes;
+  for (const std::string& vgpu : vgpus) {
+    left -= std::min(left, ledger_.usage(vgpu, device).charged_bytes);
+  }
+  return left;
+}
+
+// What others of its tenant leave no room for is told as charged.
+quota::Usage Supervisor::UsageOf(const Worker& worker, int device) const {
+  quota::Usage usage = ledger_.usage(worker.vgpu, device);
+  const uint64_t free = std::min(usage.free_bytes(), LeftToTenant(worker, device));
+  usage.charged_bytes = std::max(usage.charged_bytes, usage.quota_bytes - free);
+  return usage;
 }
 
 uint64_t Supervisor::UnspentByOthers(const Worker& worker, int device) const {

@@ -61,7 +61,7 @@ uint64_t Supervisor::BytesOnDevice(int control, int device) const {
 
 quota::Charge Supervisor::ChargeOverhead(int control, int device, uint64_t bytes) {
   const Worker& worker = *workers_.at(control);
-  uint64_t fits = std::min(bytes, ledger_.usage(worker.vgpu, device).free_bytes());
+  uint64_t fits = std::min(bytes, UsageOf(worker, device).free_bytes());
   if (fits < bytes && UnspentByOthers(worker, device) + UnspentOf(worker, device) != 0) {
     RecallFrom(worker.vgpu, device, nullptr);
   }

@@ -26,6 +26,21 @@ class TenantBounds(unittest.TestCase):
             held[1].process.stdin.close()
             held[1].wait()
 
+    def test_memory_of_all_vgpus_of_a_tenant(self):
+        with Server("--mem", "256MiB", "--tenant-mem", "384MiB") as server:
+            first, = held = [Client(server.url, "hold", 200, stdin=subprocess.PIPE)]
+            first.wait_line("held")
+            self.assertNotEqual(run(server.url, "hold", 200).process.returncode, 0)
+            self.assertIn("of the tenant's 402653184", server.log_text())
+            held.append(Client(server.url, "hold", 100, stdin=subprocess.PIPE))
+            held[1].wait_line("held")
+            first.process.stdin.close()
+            first.wait()
+            # The server hears of it a moment later.
+            until(lambda: run(server.url, "hold", 200).process.returncode == 0, what="what came back can be had")
+            held[1].process.stdin.close()
+            held[1].wait()
+
     def test_the_images_of_all_owners_are_bounded(self):
         with tempfile.TemporaryDirectory() as cache:
             for owner in range(8):
