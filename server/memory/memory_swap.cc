@@ -14,7 +14,9 @@ using quota::Ns;
 
 // A program that pauses this long is said to be idle; one that works is never asked more often.
 constexpr Ns kQuiet = 10 * quota::kMillisecond;
-constexpr Ns kSplitPatience = 2 * quota::kSecond;
+// How long work that does not end is waited for before memory is refused. What it waits for may be
+// a record that waits here; behind none, only a kernel that waits for the program can need longer.
+constexpr Ns kSplitPatience = 30 * quota::kSecond, kBlockedPatience = 2 * quota::kSecond;
 
 }  // namespace
 
@@ -45,12 +47,32 @@ bool MemorySwap::Admit() {
   if (state == State::kOut && !std::exchange(asked_, true)) {
     hooks_.tell(control::WantIn{});
   }
+  NoteBlocked(state);
   return false;
 }
 
-bool MemorySwap::AdmitReturn() const {
+bool MemorySwap::AdmitReturn() {
   State state = state_.load(std::memory_order_acquire);
+  NoteBlocked(state);
   return state == State::kIn || state == State::kOut;
+}
+
+void MemorySwap::NoteBlocked(State state) {
+  if (state == State::kDraining && blocked_at_.load() == kNever) {
+    blocked_at_.store(hooks_.now());
+  }
+}
+
+Ns MemorySwap::DrainEnd() const {
+  const Ns blocked_at = blocked_at_.load();
+  const bool shortens = drains_to_split_ && blocked_at != kNever;
+  return shortens ? std::min(drain_until_, blocked_at + kBlockedPatience) : drain_until_;
+}
+
+void MemorySwap::EndDrain() {
+  fencing_ = false;
+  drain_until_ = 0;
+  blocked_at_.store(kNever);
 }
 
 void MemorySwap::NoteReturn(SwapGround& ground) {
@@ -110,14 +132,14 @@ void MemorySwap::Drain(SwapGround& ground) {
   if (drain_until_ == 0) {
     std::lock_guard lock(mutex_);
     drain_until_ = hooks_.now() + patience_ns_;
+    drains_to_split_ = splits();
     fencing_ = false;
   }
   if (!fencing_) {
     Fence(ground);
   }
   if (reached_.load(std::memory_order_acquire) == fence_ && ground.Quiet()) {
-    fencing_ = false;
-    drain_until_ = 0;
+    EndDrain();
     contexts_ = ground.Contexts();
     memory_ = &ground.SwappedMemory();
     std::lock_guard lock(mutex_);
@@ -128,10 +150,8 @@ void MemorySwap::Drain(SwapGround& ground) {
     }
     state_.store(State::kMovingOut, std::memory_order_release);
     mover_.Submit([this] { MoveOut(*memory_); });
-  } else if (hooks_.now() >= drain_until_) {
-    // What it waits for may come by the log, behind a record that waits here.
-    fencing_ = false;
-    drain_until_ = 0;
+  } else if (hooks_.now() >= DrainEnd()) {
+    EndDrain();
     touched_ = true;
     std::unique_lock lock(mutex_);
     if (splits()) {
@@ -261,7 +281,7 @@ void MemorySwap::Hear(const control::SwapIn& message) {
 Ns MemorySwap::ServeAt() const {
   State state = state_.load(std::memory_order_acquire);
   if (state == State::kDraining) {
-    return drain_until_;  // 0: at once
+    return DrainEnd();  // 0: at once
   }
   return state == State::kIn && swaps_ && !told_idle_ && !fencing_ ? quiet_since_ + kQuiet : kNever;
 }

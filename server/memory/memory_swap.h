@@ -60,7 +60,7 @@ class MemorySwap {
   // the issue thread is woken when it is there.
   bool Admit();
   // The same of one that gives unspent credit back: it need not be on the device.
-  bool AdmitReturn() const;
+  bool AdmitReturn();
   // What it gave back was out.
   void NoteReturn(SwapGround& ground);
   // Says when the session has nothing on the device; drains it. Whenever woken, and at ServeAt.
@@ -75,7 +75,8 @@ class MemorySwap {
   void Hear(const control::SwapOut& message);
   void Hear(const control::SwapIn& message);
   // Gives back what came back of chunks still in use, once the session's work stands still; waits
-  // for that. False: it does not within two seconds, or nothing came of it.
+  // for that: half a minute, or two seconds from when a record has to wait. False: it does not by
+  // then, or nothing came of it.
   //   Thread  one of the session's helpers
   bool Split(int device);
   // Helpers that are in Split: they work with nothing.
@@ -86,6 +87,9 @@ class MemorySwap {
 
   void WatchIdle(SwapGround& ground);
   void Drain(SwapGround& ground);
+  void NoteBlocked(State state);
+  quota::Ns DrainEnd() const;
+  void EndDrain();
   void MoveOut(DeviceMemory& memory);
   void MoveIn(DeviceMemory& memory, bool keep);
   void SplitNow(DeviceMemory& memory, int device);
@@ -106,6 +110,9 @@ class MemorySwap {
   bool told_idle_ = false;
   bool asked_ = false;
   quota::Ns quiet_since_ = 0;
+  quota::Ns drain_until_ = 0;                  // 0: the drain has not begun
+  std::atomic<quota::Ns> blocked_at_{kNever};  // the first record since then had to wait
+  bool drains_to_split_ = false;
   bool fencing_ = false;
   uint64_t fence_ = 0;                 // of the fence under way
   std::atomic<uint64_t> reached_{0};   // the last one that was reached
@@ -113,7 +120,7 @@ class MemorySwap {
   DeviceMemory* memory_ = nullptr;     // as of the drain
 
   std::mutex mutex_;  // below; state changes
-  quota::Ns patience_ns_ = 0, drain_until_ = 0;
+  quota::Ns patience_ns_ = 0;
   struct Splitting {
     int device = 0;
     bool is_over = false, gained = false;

@@ -5,7 +5,7 @@ import re
 import sys
 import unittest
 
-from harness import BUILD, Server, run
+from harness import BUILD, Server, Teller, run
 
 VGPU = {"FARCALL_VGPU": "a-vgpu-of-these-tests"}
 
@@ -40,6 +40,19 @@ class Memory(unittest.TestCase):
                 for seed in (1, 2, 3):
                     with self.subTest(f"{flags} {seed}"):
                         self.assertIn("packed", self.passes(server, "packed", seed, 60).out[-2])
+
+    def test_all_that_is_free_can_be_had_while_a_long_kernel_runs(self):
+        """What is free lies in pieces of one chunk, which is only made smaller while nothing runs: that is waited for."""
+        with Server("--mem", "64MiB") as server:
+            teller = Teller(server)
+            for size in (24 << 20, 4 << 20):
+                self.assertEqual(teller.say(f"take {size}"), "code 0")
+            self.assertEqual(teller.say("drop 0"), "dropped")
+            self.assertEqual(teller.say("spin 4000"), "spins")
+            free = int(teller.say("free").split()[1])
+            self.assertGreater(free, 40 << 20)
+            self.assertEqual(teller.say(f"take {free}"), "code 0", server.log_text())
+            teller.end()
 
     def test_64_threads_race_for_the_quota(self):
         with Server("--mem", "128MiB") as server:

@@ -234,14 +234,29 @@ class Ground final : public SwapGround {
  public:
   explicit Ground(DeviceMemory& memory) : memory_(memory) {}
   void FenceAll(std::function<void()> done) override {
-    if (!stuck.load()) done();
+    if (!stuck.load()) return done();
+    std::lock_guard lock(mutex_);
+    done_ = std::move(done);
+    fenced_.notify_all();
   }
   bool Quiet() override { return true; }
+  void AwaitFence() {
+    std::unique_lock lock(mutex_);
+    fenced_.wait(lock, [this] { return done_ != nullptr; });
+  }
+  // The stuck work ends.
+  void Reach() {
+    std::lock_guard lock(mutex_);
+    done_();
+  }
   std::map<int, CUcontext> Contexts() override { return {{0, kContext}}; }
   DeviceMemory& SwappedMemory() override { return memory_; }
   std::atomic<bool> stuck{false};
 
  private:
+  std::mutex mutex_;
+  std::condition_variable fenced_;
+  std::function<void()> done_;
   DeviceMemory& memory_;
 };
 
@@ -268,6 +283,7 @@ class StandstillTest : public MemorySplitTest {
         woken_ = false;
         lock.unlock();
         swap_->Serve(ground_);
+        rounds_.fetch_add(1);
         lock.lock();
       }
     });
@@ -287,6 +303,11 @@ class StandstillTest : public MemorySplitTest {
     }
     if (issue_.joinable()) issue_.join();
   }
+  // The issue thread has looked so many times, all of it from now on.
+  void AwaitRounds(int count) {
+    const int until = rounds_.load() + count;
+    while (rounds_.load() < until) std::this_thread::yield();
+  }
   template <typename M>
   int Told() {
     std::lock_guard lock(mutex_);
@@ -300,6 +321,7 @@ class StandstillTest : public MemorySplitTest {
   bool woken_ = false, ends_ = false;
   std::vector<SwapReport> told_;
   std::atomic<quota::Ns> now_{1};
+  std::atomic<int> rounds_{0};
   std::optional<MemorySwap> swap_;
   std::thread issue_;
 };
@@ -311,6 +333,36 @@ TEST_F(StandstillTest, SplitsOnceAllStandsStill) {
   EXPECT_TRUE(swap_->Admit());
   EXPECT_FALSE(swap_->Split(0)) << "nothing came of it";
   EXPECT_EQ(Told<control::Idle>(), 0) << "nobody asked for it to leave";
+}
+
+// Its work may take long, on a machine with much else to do: what is free is not refused for that.
+TEST_F(StandstillTest, LongWorkIsWaitedFor) {
+  ground_.stuck.store(true);
+  std::atomic<int> split{-1};
+  std::thread helper([&] { split.store(swap_->Split(0) ? 1 : 0); });
+  while (swap_->waiting_splits() == 0) std::this_thread::yield();
+  ground_.AwaitFence();
+  now_.fetch_add(20 * quota::kSecond);
+  AwaitRounds(2);
+  EXPECT_EQ(split.load(), -1) << "it waits";
+  ground_.Reach();
+  helper.join();
+  EXPECT_EQ(split.load(), 1);
+  EXPECT_EQ(ledger_.charged, kPage);
+}
+
+TEST_F(StandstillTest, WorkThatMayWaitForARecordIsNot) {
+  ground_.stuck.store(true);
+  std::atomic<int> split{-1};
+  std::thread helper([&] { split.store(swap_->Split(0) ? 1 : 0); });
+  ground_.AwaitFence();
+  now_.fetch_add(20 * quota::kSecond);
+  EXPECT_FALSE(swap_->Admit());
+  now_.fetch_add(2 * quota::kSecond);
+  helper.join();
+  EXPECT_EQ(split.load(), 0);
+  EXPECT_TRUE(swap_->Admit());
+  EXPECT_EQ(ledger_.charged, 16 * kMiB);
 }
 
 TEST_F(StandstillTest, WorkThatDoesNotEndIsNotWaitedForForEver) {
