@@ -132,7 +132,7 @@ enum class SessionCall : uint16_t {
 inline constexpr uint16_t kFirstSessionCall = 0xF000;
 
 // ---- Handles: client-assigned, typed, generation-checked, never 0, no canonical pointer.
-//   bits 0-23 index (from 1), 24-39 generation, 40-47 kind
+//   bits 0-3 zero, 4-27 index (from 1), 28-43 generation, 44-51 kind, 52-63 zero
 
 enum class HandleKind : uint8_t {
   kNone = 0,
