@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `dlsym` as the libraries of a worker find it: a program's own comes before libc's. What they look
-// up of the driver charges the tenant (server/library/library_memory.h); all else is libc's answer.
+// up of the driver charges the tenant (server/memory/library_memory.h); all else is libc's answer.
 // In the program alone: no library of ours, and no test, has a dlsym of its own.
 #include <dlfcn.h>
 
 #include <atomic>
 
-#include "server/library/library_memory.h"
+#include "server/memory/library_memory.h"
 
 namespace {
 

@@ -11,9 +11,9 @@
 #include "cli/serve_flags.h"
 #include "proto/byte_rate.h"
 #include "proto/printable.h"
-#include "server/supervisor/exit_code.h"
 #include "server/supervisor/serve_options.h"
 #include "server/supervisor/supervisor.h"
+#include "settings/exit_code.h"
 
 namespace farcall::cli {
 
@@ -173,7 +173,7 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
     if (!merged.ok()) {
       const std::string line = Printable(merged.message(), kMaxMessageBytes);
       std::fprintf(stderr, "farcall serve: %s\n", line.c_str());
-      exit_code = server::kExitUsage;
+      exit_code = kExitUsage;
       return;
     }
     exit_code = server::Serve(options);

@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "server/supervisor/exit_code.h"
 #include "server/supervisor/serve_options.h"
+#include "settings/exit_code.h"
 
 namespace farcall::cli {
 
@@ -71,7 +71,7 @@ void AddTokenCommand(CLI::App& app, int& exit_code) {
     Status done = New(*flags);
     if (done.ok()) return;
     std::fprintf(stderr, "farcall token new: %s\n", done.message().c_str());
-    exit_code = done.code() == Code::kInvalid ? server::kExitUsage : server::kExitFailure;
+    exit_code = done.code() == Code::kInvalid ? kExitUsage : kExitFailure;
   });
 }
 

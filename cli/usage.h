@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "server/supervisor/exit_code.h"
+#include "settings/exit_code.h"
 
 namespace farcall::cli {
 
@@ -66,7 +66,7 @@ inline int ExplainUsage(const CLI::App& app, const CLI::ParseError& error) {
     what += "; there are " + CommandsOf(*command);
   }
   std::fprintf(stderr, "%s: %s (see %s --help)\n", name.c_str(), what.c_str(), name.c_str());
-  return server::kExitUsage;
+  return kExitUsage;
 }
 
 }  // namespace farcall::cli

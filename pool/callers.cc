@@ -7,8 +7,8 @@ namespace farcall::pool {
 
 std::optional<std::string_view> BearerOf(std::string_view authorization) {
   constexpr std::string_view kBearer = "Bearer ";
-  constexpr size_t kMostBytes = 4096;
-  if (authorization.size() > kMostBytes || authorization.substr(0, kBearer.size()) != kBearer)
+  constexpr size_t kMaxBytes = 4096;
+  if (authorization.size() > kMaxBytes || authorization.substr(0, kBearer.size()) != kBearer)
     return std::nullopt;
   return authorization.substr(kBearer.size());
 }

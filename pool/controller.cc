@@ -15,9 +15,9 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr size_t kMostAtOnce = 64;
+constexpr size_t kMaxAtOnce = 64;
 constexpr std::chrono::milliseconds kTick(200);
-constexpr size_t kMostEvents = 10'000;
+constexpr size_t kMaxEvents = 10'000;
 
 int64_t UnixMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -93,7 +93,7 @@ void Controller::Loop() {
       std::unique_lock lock(mutex_);
       came_.wait_until(lock, next_tick, [this] { return !queue_.empty() || stopping_; });
       if (stopping_ && queue_.empty()) return;
-      while (!queue_.empty() && items.size() < kMostAtOnce) {
+      while (!queue_.empty() && items.size() < kMaxAtOnce) {
         items.push_back(std::move(queue_.front()));
         queue_.pop_front();
       }
@@ -113,7 +113,7 @@ Controller::Touched Controller::ApplyAll(const std::vector<Item>& items, std::ve
     if (!items[i].event) continue;
     touched.has_tick = touched.has_tick || std::holds_alternative<Tick>(*items[i].event);
     (*all)[i] = core_.Apply(*items[i].event, now);
-    late_.insert((*all)[i].told_claims.begin(), (*all)[i].told_claims.end());
+    late_.insert((*all)[i].notified_claims.begin(), (*all)[i].notified_claims.end());
     Gather((*all)[i], &touched);
   }
   return touched;
@@ -124,7 +124,7 @@ void Controller::Gather(const Effects& effects, Touched* touched) {
   touched->hosts.insert(effects.hosts.begin(), effects.hosts.end());
   touched->join_tokens.insert(effects.join_tokens.begin(), effects.join_tokens.end());
   touched->erased.insert(effects.erased_claims.begin(), effects.erased_claims.end());
-  for (const auto* shown : {&effects.claims, &effects.told_claims, &effects.shown_claims})
+  for (const auto* shown : {&effects.claims, &effects.notified_claims, &effects.shown_claims})
     touched->shown_claims.insert(shown->begin(), shown->end());
   for (const auto* shown : {&effects.hosts, &effects.shown_hosts})
     touched->shown_hosts.insert(shown->begin(), shown->end());
@@ -175,7 +175,7 @@ void Controller::Handle(std::vector<Item> items) {
   if (!stored.ok()) return StartFreeze(items, &all, std::move(touched), stored);
   Publish(touched, now);
   for (size_t i = 0; i < items.size(); ++i) {
-    Note(all[i].happenings);
+    Note(all[i].log_entries);
     if (items[i].event && all[i].answer)
       Answered(*all[i].answer, std::get<HostReport>(*items[i].event).host);
   }
@@ -189,7 +189,7 @@ void Controller::Handle(std::vector<Item> items) {
 }
 
 void Controller::Answered(const Answer& answer, const std::string& host) {
-  told_[host] = answer;
+  answers_[host] = answer;
 }
 
 std::optional<Controller::Seat> Controller::SeatOf(const Claim& claim) const {
@@ -223,7 +223,7 @@ void Controller::Publish(const Touched& touched, Ms now) {
     change->set_number(++last_change_);
     change->set_kind(kind);
     change_log_.push_back(change);
-    if (change_log_.size() > kMostEvents) change_log_.pop_front();
+    if (change_log_.size() > kMaxEvents) change_log_.pop_front();
     return change;
   };
   for (const std::string& id : touched.shown_claims) {
@@ -292,19 +292,19 @@ std::optional<Controller::Changes> Controller::ChangesAfter(uint64_t number, Ms 
   return Changes(change_log_.begin() + static_cast<long>(number - first), change_log_.end());
 }
 
-void Controller::Note(const std::vector<Happening>& happenings) {
-  if (happenings.empty()) return;
+void Controller::Note(const std::vector<LogEntry>& log_entries) {
+  if (log_entries.empty()) return;
   std::lock_guard lock(mutex_);
-  for (const Happening& happening : happenings) {
-    events_.push_back({{}, happening.tenant});
+  for (const LogEntry& entry : log_entries) {
+    events_.push_back({{}, entry.tenant});
     v1::Event& event = events_.back().event;
     event.set_number(++last_event_);
     event.set_time_ms(UnixMs());
-    event.set_kind(happening.kind);
-    event.set_claim(happening.claim);
-    event.set_host(happening.host);
-    event.set_text(happening.text);
-    if (events_.size() > kMostEvents) events_.pop_front();
+    event.set_kind(entry.kind);
+    event.set_claim(entry.claim);
+    event.set_host(entry.host);
+    event.set_text(entry.text);
+    if (events_.size() > kMaxEvents) events_.pop_front();
   }
   changed_.notify_all();
 }

@@ -86,7 +86,7 @@ class Controller {
   };
   void Loop();
   void Handle(std::vector<Item> items);
-  void Note(const std::vector<Happening>& happenings);
+  void Note(const std::vector<LogEntry>& log_entries);
   static Ms SteadyMs();
   Ms Now() const;  // the core's
   // What a batch changed, gathered over its events.
@@ -111,7 +111,7 @@ class Controller {
     Ms at = 0;                          // the core's time, which stands still
     Ms since = 0, retry = 0, said = 0;  // the clock's
     Touched unsaved;
-    std::vector<Happening> happenings;
+    std::vector<LogEntry> log_entries;
     std::vector<Item> later;         // streams that have closed
     std::set<std::string> answered;  // hosts that got their grants again
   };
@@ -129,8 +129,8 @@ class Controller {
   const uint64_t term_;
   Core core_;  // of the thread alone
   Push push_;
-  std::set<std::string> late_;          // told claims that the next commit takes along
-  std::map<std::string, Answer> told_;  // each host's latest, which is stored
+  std::set<std::string> late_;             // told claims that the next commit takes along
+  std::map<std::string, Answer> answers_;  // each host's latest, which is stored
   std::optional<Freeze> freeze_;
   Ms stood_still_ = 0;  // the core's clock, in all
   std::thread thread_;

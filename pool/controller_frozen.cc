@@ -55,8 +55,7 @@ void Controller::StartFreeze(const std::vector<Item>& items, std::vector<Effects
   Note({{"store_frozen", "", "", why.message()}});
   for (size_t i = 0; i < items.size(); ++i) {
     Effects& effects = (*all)[i];
-    for (Happening& happening : effects.happenings)
-      freeze_->happenings.push_back(std::move(happening));
+    for (LogEntry& entry : effects.log_entries) freeze_->log_entries.push_back(std::move(entry));
     if (!items[i].event) continue;
     const Event& event = *items[i].event;
     // Its client is refused: what was made for it goes, and nobody has heard of it.
@@ -97,7 +96,7 @@ bool Controller::Thaw(std::vector<Item>* items) {
   SetStoreFault("");
   std::fprintf(stderr, "farcall pool: the pool's store takes changes again\n");
   Publish(over.unsaved, Now());
-  Note(over.happenings);
+  Note(over.log_entries);
   Note({{"store_thawed", "", "", ""}});
   std::vector<Item> first = std::move(over.later);
   first.push_back({Event(Regranted{std::move(over.answered)}), nullptr, nullptr});
@@ -136,8 +135,8 @@ Effects Controller::ApplyFrozen(const Event& event) {
 Effects Controller::AnswerFrozen(const HostReport& report) {
   Effects effects;
   auto host = core_.hosts().find(report.host);
-  auto told = told_.find(report.host);
-  if (host == core_.hosts().end() || told == told_.end() ||
+  auto told = answers_.find(report.host);
+  if (host == core_.hosts().end() || told == answers_.end() ||
       told->second.incarnation != report.incarnation) {
     effects.refusal = NoStore(store_fault());
     return effects;

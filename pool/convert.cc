@@ -14,13 +14,13 @@ namespace {
 
 // More than any GPU has, and little enough that the claims of a host, of which each may name all of
 // its GPUs, have a 64-bit sum.
-constexpr uint64_t kMostBytes = 1ull << 46;
+constexpr uint64_t kMaxBytes = 1ull << 46;
 // Each placement adds one to an epoch, each change one to a quota's number: these never come round.
-constexpr uint64_t kMostCount = 1ull << 62;
-constexpr int kMostGpus = 64, kMostClaims = 8192, kMostEndpoints = 8;
-constexpr size_t kMostText = 256;
+constexpr uint64_t kMaxCount = 1ull << 62;
+constexpr int kMaxGpus = 64, kMaxClaims = 8192, kMaxEndpoints = 8;
+constexpr size_t kMaxText = 256;
 constexpr uint32_t kDefaultSeats = 64;
-constexpr int64_t kMostMs = 366LL * 24 * 3600 * 1000;
+constexpr int64_t kMaxMs = 366LL * 24 * 3600 * 1000;
 
 Refusal Wrong(std::string field, std::string message) {
   return {RefusalCode::kInvalid, std::move(message), std::move(field), ""};
@@ -53,11 +53,11 @@ pb::ClaimRequest ToProto(const Ask& ask) {
 
 // What a peer says is shown to people, in logs and lists.
 std::string Shortened(const std::string& text) {
-  return Printable(text, kMostText);
+  return Printable(text, kMaxText);
 }
 
 bool IsEndpoint(const std::string& url) {
-  return url.size() <= kMostText && ParseUrl(url).ok() && Printable(url, kMostText) == url;
+  return url.size() <= kMaxText && ParseUrl(url).ok() && Printable(url, kMaxText) == url;
 }
 
 }  // namespace
@@ -79,9 +79,9 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* 
                              {&request.host(), "host"},
                              {&request.owner(), "owner"},
                              {&request.idempotency_key(), "idempotency_key"}})
-    if (text->size() > kMostText)
+    if (text->size() > kMaxText)
       return Wrong(field, std::string(field) + " of " + std::to_string(text->size()) +
-                              " characters: at most " + std::to_string(kMostText));
+                              " characters: at most " + std::to_string(kMaxText));
   ask->model = request.model();
   ask->host = request.host();
   ask->seats = request.max_sessions() == 0 ? kDefaultSeats : request.max_sessions();
@@ -90,7 +90,7 @@ std::optional<Refusal> ToAsk(const pb::ClaimRequest& request, bool spread, Ask* 
   ask->on_disconnect_ms = request.on_disconnect_ms();
   if (request.hold_ms() != 0) ask->hold_ms = request.hold_ms();
   for (int64_t value : {ask->queue_ms, ask->lifetime_ms, ask->on_disconnect_ms, ask->hold_ms})
-    if (value > kMostMs)
+    if (value > kMaxMs)
       return Wrong("", "a time of " + std::to_string(value) + " ms: at most a year");
   return std::nullopt;
 }
@@ -109,7 +109,7 @@ std::optional<Refusal> ToChange(const pb::ClaimChange& request, ChangeClaim* cha
       return Wrong("class", "class '" + Shortened(request.class_()) + "': high, normal or low");
   }
   if (request.has_lifetime_ms()) {
-    if (request.lifetime_ms() > kMostMs)
+    if (request.lifetime_ms() > kMaxMs)
       return Wrong("lifetime_ms",
                    "a time of " + std::to_string(request.lifetime_ms()) + " ms: at most a year");
     change->lifetime_ms = request.lifetime_ms();
@@ -142,7 +142,7 @@ pb::Claim ToProto(const Claim& claim, const Host* host) {
   told.set_order(claim.order);
   if (claim.state == ClaimState::kReleasing)
     told.set_next_state(claim.requeues ? "pending" : std::string(ToText(claim.final_state)));
-  told.set_quota(claim.quota);
+  told.set_quota(claim.quota_revision);
   told.set_changing(claim.before.has_value());
   if (claim.before) {
     *told.mutable_before() = ToProto(claim.before->ask);
@@ -171,7 +171,7 @@ Claim FromProto(const pb::Claim& stored) {
   claim.created_unix = stored.created();
   claim.revision = stored.revision();
   claim.order = stored.order();
-  claim.quota = stored.quota();
+  claim.quota_revision = stored.quota();
   if (stored.changing()) {
     claim.before = Claim::Before{};
     (void)ToAsk(stored.before(), false, &claim.before->ask);
@@ -260,7 +260,7 @@ pb::Grant ToProto(const Grant& grant) {
   told.set_priority(grant.priority);
   told.set_seats(grant.seats);
   told.set_hold_ms(grant.hold_ms);
-  told.set_quota(grant.quota);
+  told.set_quota(grant.quota_revision);
   told.set_net_bytes_per_s(grant.net_bytes_per_s);
   return told;
 }
@@ -269,8 +269,8 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
   auto wrong = [](const std::string& what) { return Status(Code::kInvalid, "report: " + what); };
   if (!IsHostName(told.host()))
     return wrong("a host's name has 1 to 64 letters, digits and . _ -: give it one by --pool-name");
-  if (told.gpus_size() > kMostGpus || told.claims_size() > kMostClaims ||
-      told.endpoints_size() > kMostEndpoints)
+  if (told.gpus_size() > kMaxGpus || told.claims_size() > kMaxClaims ||
+      told.endpoints_size() > kMaxEndpoints)
     return wrong(std::to_string(told.gpus_size()) + " GPUs, " + std::to_string(told.claims_size()) +
                  " claims: too many for one host");
   HostReport report;
@@ -288,14 +288,14 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
     Gpu gpu;
     gpu.name = Shortened(one.name());
     gpu.uuid = Shortened(one.uuid());
-    gpu.memory_bytes = std::min(one.memory_bytes(), kMostBytes);
+    gpu.memory_bytes = std::min(one.memory_bytes(), kMaxBytes);
     report.gpus.push_back(gpu);
   }
   for (const pb::HeldClaim& one : told.claims()) {
     ReportedClaim claim;
     claim.claim = Shortened(one.claim());
     if (claim.claim.empty()) return wrong("a claim without a name");
-    if (one.epoch() > kMostCount || one.quota() > kMostCount)
+    if (one.epoch() > kMaxCount || one.quota() > kMaxCount)
       return wrong("claim '" + claim.claim + "': its epoch or quota is none that a pool gives");
     claim.epoch = one.epoch();
     claim.sessions = one.sessions();
@@ -303,16 +303,16 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
     claim.refused = Shortened(one.refused());
     for (uint32_t device : one.devices())
       if (std::find(claim.devices.begin(), claim.devices.end(), device) == claim.devices.end() &&
-          claim.devices.size() < static_cast<size_t>(kMostGpus))
+          claim.devices.size() < static_cast<size_t>(kMaxGpus))
         claim.devices.push_back(device);
-    claim.memory_bytes = std::min(one.memory_bytes(), kMostBytes);
+    claim.memory_bytes = std::min(one.memory_bytes(), kMaxBytes);
     claim.share_milli = std::min(one.share_milli(), kWholeMilli);
     claim.limit_milli = std::min(one.limit_milli(), kWholeMilli);
     claim.priority = static_cast<uint8_t>(std::min(one.priority(), 2u));
     claim.seats = std::clamp(one.seats(), 1u, 4096u);
-    claim.net_bytes_per_s = std::min(one.net_bytes_per_s(), kMostBytesPerSecond);
-    claim.quota = one.quota();
-    claim.refused_quota = one.refused_quota();
+    claim.net_bytes_per_s = std::min(one.net_bytes_per_s(), kMaxBytesPerSecond);
+    claim.quota_revision = one.quota();
+    claim.refused_revision = one.refused_quota();
     claim.change_refused = Shortened(one.change_refused());
     report.claims.push_back(claim);
   }

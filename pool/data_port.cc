@@ -30,35 +30,35 @@ DataPort::DataPort(Service* service, const Callers& callers)
     : service_(service),
       callers_(callers),
       waiting_(service),
-      door_(callers.wants_token(),
-            [this](std::unique_ptr<Channel> channel, const HeardHello& heard) {
-              Admit(std::move(channel), heard);
-            }) {}
+      handshakes_(callers.wants_token(),
+                  [this](std::unique_ptr<Channel> channel, const ReceivedHello& heard) {
+                    Admit(std::move(channel), heard);
+                  }) {}
 
 Status DataPort::Open(const std::string& url) {
   Result<std::unique_ptr<Listener>> listener = Listen(url);
   if (!listener.ok()) return listener.status();
   std::string bound = (*listener)->Url();
   address_ = bound.substr(bound.find("://") + 3);
-  door_.Listen(std::move(*listener));
+  handshakes_.Listen(std::move(*listener));
   return {};
 }
 
 Status DataPort::Start() {
   FARCALL_TRY(waiting_.Start());
-  return door_.Start();
+  return handshakes_.Start();
 }
 
 void DataPort::Close() {
-  door_.Stop();
+  handshakes_.Stop();
   waiting_.Stop();
 }
 
-Result<DataPort::Known> DataPort::Judge(const HeardHello& heard) const {
+Result<DataPort::Known> DataPort::Judge(const ReceivedHello& heard) const {
   const Hello& hello = heard.hello();
   if (hello.role != LinkRole::kLog || hello.session != SessionId{})
     return Status(Code::kRefused, "this is a pool: sessions are its hosts'");
-  std::optional<HeardHello::Accepted> accepted = heard.AcceptToken(callers_.verifiers());
+  std::optional<ReceivedHello::Accepted> accepted = heard.AcceptToken(callers_.verifiers());
   if (callers_.wants_token() && !accepted)
     return Status(Code::kRefused,
                   "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the pool's");
@@ -68,7 +68,7 @@ Result<DataPort::Known> DataPort::Judge(const HeardHello& heard) const {
   return Known{accepted->keys.answer, callers_.HolderOf(*accepted->token)};
 }
 
-void DataPort::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard) {
+void DataPort::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard) {
   const Hello& hello = heard.hello();
   auto refuse = [&](const Status& why) {
     (void)SendRefuse(*channel, {why.code(), why.message()}, Clock::now());
@@ -76,7 +76,8 @@ void DataPort::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard) 
   Result<Known> known = Judge(heard);
   if (!known.ok()) return refuse(known.status());
   if (HasFeature(hello, SessionFeature::kPoolDoors)) {
-    (void)SendRedirect(*channel, known->answer, Redirect{service_->doors(), "", ""}, Clock::now());
+    (void)SendRedirect(*channel, known->answer, Redirect{service_->addresses(), "", ""},
+                       Clock::now());
     return;
   }
   bool is_own = false;

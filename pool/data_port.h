@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "listener/handshake_server.h"
 #include "pool/service.h"
 #include "pool/waiting_programs.h"
-#include "server/door/handshake_server.h"
 
 namespace farcall::pool {
 
@@ -25,19 +25,19 @@ class DataPort {
   void Close();
 
  private:
-  void Admit(std::unique_ptr<Channel> channel, const HeardHello& heard);
+  void Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard);
   struct Known {
     AnswerKey answer;
     Caller caller;
   };
-  Result<Known> Judge(const HeardHello& heard) const;
+  Result<Known> Judge(const ReceivedHello& heard) const;
   Result<std::string> ClaimOf(const Hello& hello, const Caller& caller, bool* is_own);
 
   Service* const service_;
   const Callers& callers_;
   std::string address_;
   WaitingPrograms waiting_;
-  server::HandshakeServer door_;
+  HandshakeServer handshakes_;
 };
 
 }  // namespace farcall::pool

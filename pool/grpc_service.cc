@@ -75,7 +75,7 @@ grpc::Status WatchFor(farcall::pool::Service::Watched what, farcall::pool::Servi
 
 }  // namespace
 
-class GrpcDoor::ClaimsService final : public v1::Claims::Service {
+class GrpcServer::ClaimsService final : public v1::Claims::Service {
  public:
   ClaimsService(farcall::pool::Service* service, const Callers& callers)
       : service_(service), callers_(callers) {}
@@ -108,7 +108,7 @@ class GrpcDoor::ClaimsService final : public v1::Claims::Service {
   const Callers& callers_;
 };
 
-class GrpcDoor::HostsService final : public v1::Hosts::Service {
+class GrpcServer::HostsService final : public v1::Hosts::Service {
  public:
   HostsService(farcall::pool::Service* service, const Callers& callers)
       : service_(service), callers_(callers) {}
@@ -161,8 +161,9 @@ class GrpcDoor::HostsService final : public v1::Hosts::Service {
 };
 
 // A host's stream. It lives until gRPC is done with it; the controller's answers hold it meanwhile.
-class GrpcDoor::AgentStream final : public grpc::ServerBidiReactor<v1::HostReport, v1::HostAnswer>,
-                                    public std::enable_shared_from_this<GrpcDoor::AgentStream> {
+class GrpcServer::AgentStream final
+    : public grpc::ServerBidiReactor<v1::HostReport, v1::HostAnswer>,
+      public std::enable_shared_from_this<GrpcServer::AgentStream> {
  public:
   AgentStream(LinkService* link, std::string authorization);
   void Begin() {
@@ -213,7 +214,7 @@ class GrpcDoor::AgentStream final : public grpc::ServerBidiReactor<v1::HostRepor
   bool is_over_ = false;
 };
 
-class GrpcDoor::LinkService final : public v1::AgentLink::CallbackService {
+class GrpcServer::LinkService final : public v1::AgentLink::CallbackService {
  public:
   LinkService(farcall::pool::Service* service, const Options& options)
       : service_(service), options_(options) {}
@@ -246,15 +247,15 @@ class GrpcDoor::LinkService final : public v1::AgentLink::CallbackService {
   std::map<std::string, std::weak_ptr<AgentStream>> streams_;
 };
 
-GrpcDoor::AgentStream::AgentStream(LinkService* link, std::string authorization)
+GrpcServer::AgentStream::AgentStream(LinkService* link, std::string authorization)
     : link_(link), authorization_(std::move(authorization)) {}
 
-bool GrpcDoor::AgentStream::IsOf(const std::string& host) const {
+bool GrpcServer::AgentStream::IsOf(const std::string& host) const {
   std::optional<std::string> known = link_->service().HostOf(authorization_);
   return known && (host.empty() || known->empty() || *known == host);
 }
 
-void GrpcDoor::AgentStream::OnReadDone(bool ok) {
+void GrpcServer::AgentStream::OnReadDone(bool ok) {
   Reaction reaction(this);
   if (!ok) return End(grpc::Status::OK);
   Result<HostReport> report = FromProto(report_);
@@ -287,7 +288,7 @@ void GrpcDoor::AgentStream::OnReadDone(bool ok) {
   StartRead(&report_);
 }
 
-void GrpcDoor::AgentStream::Tell(const Answer& told) {
+void GrpcServer::AgentStream::Tell(const Answer& told) {
   v1::HostAnswer answer;
   answer.set_beat(told.beat);
   answer.set_number(told.number);
@@ -298,22 +299,22 @@ void GrpcDoor::AgentStream::Tell(const Answer& told) {
   Send(std::move(answer));
 }
 
-void GrpcDoor::AgentStream::Send(v1::HostAnswer answer) {
-  constexpr size_t kMostWaiting = 64;  // it does not read
+void GrpcServer::AgentStream::Send(v1::HostAnswer answer) {
+  constexpr size_t kMaxWaiting = 64;  // it does not read
   std::lock_guard lock(mutex_);
-  if (is_over_ || out_.size() >= kMostWaiting) return;
+  if (is_over_ || out_.size() >= kMaxWaiting) return;
   out_.push_back(std::move(answer));
   if (out_.size() == 1) StartWrite(&out_.front());
 }
 
-void GrpcDoor::AgentStream::OnWriteDone(bool ok) {
+void GrpcServer::AgentStream::OnWriteDone(bool ok) {
   Reaction reaction(this);
   std::lock_guard lock(mutex_);
   out_.pop_front();
   if (ok && !is_over_ && !out_.empty()) StartWrite(&out_.front());
 }
 
-void GrpcDoor::AgentStream::OnDone() {
+void GrpcServer::AgentStream::OnDone() {
   std::shared_ptr<AgentStream> last;  // goes at the very end
   Reaction reaction(this);
   HostClosed closed;
@@ -325,14 +326,14 @@ void GrpcDoor::AgentStream::OnDone() {
   if (!closed.host.empty()) link_->service().controller().Post(std::move(closed), nullptr);
 }
 
-GrpcDoor::GrpcDoor(Service* service, Options options)
+GrpcServer::GrpcServer(Service* service, Options options)
     : service_(service), options_(std::move(options)) {}
 
-GrpcDoor::~GrpcDoor() {
+GrpcServer::~GrpcServer() {
   Close();
 }
 
-Status GrpcDoor::Open() {
+Status GrpcServer::Open() {
   claims_ = std::make_unique<ClaimsService>(service_, options_.callers);
   hosts_ = std::make_unique<HostsService>(service_, options_.callers);
   link_ = std::make_unique<LinkService>(service_, options_);
@@ -360,7 +361,7 @@ Status GrpcDoor::Open() {
   return {};
 }
 
-void GrpcDoor::Close() {
+void GrpcServer::Close() {
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
 }
 

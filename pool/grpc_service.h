@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gRPC door: Claims and Hosts for programs, AgentLink for GPU hosts.
+// The gRPC server: Claims and Hosts for programs, AgentLink for GPU hosts.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ class Server;
 
 namespace farcall::pool {
 
-class GrpcDoor {
+class GrpcServer {
  public:
   struct Options {
     std::string address;  // host:port; port 0: any
@@ -23,8 +23,8 @@ class GrpcDoor {
     LeasePublicKey key{};
     TlsFiles tls;
   };
-  GrpcDoor(Service* service, Options options);
-  ~GrpcDoor();
+  GrpcServer(Service* service, Options options);
+  ~GrpcServer();
 
   //   Errors  kUnavailable
   Status Open();

@@ -14,14 +14,14 @@
 #include <exception>
 #include <system_error>
 
-#include "server/door/descriptors.h"
-#include "server/door/source.h"
+#include "listener/descriptors.h"
+#include "listener/source.h"
 
 namespace farcall::pool {
 
 namespace {
 
-constexpr size_t kUnitBytes = 4096, kMostRequests = 100;
+constexpr size_t kUnitBytes = 4096, kMaxRequests = 100;
 constexpr int kAcceptsAtOnce = 32;
 constexpr int kPauseMs = 50;
 constexpr uint64_t kListener = ~uint64_t{0}, kWake = kListener - 1;
@@ -31,7 +31,7 @@ constexpr uint64_t kListener = ~uint64_t{0}, kWake = kListener - 1;
 HttpFront::HttpFront(Answer answer, const Bounds& bounds)
     : answer_(std::move(answer)),
       bounds_(bounds),
-      most_waiting_(std::min(bounds.waiting, server::RaiseDescriptorLimit() / 8)) {}
+      most_waiting_(std::min(bounds.waiting, RaiseDescriptorLimit() / 8)) {}
 
 Status HttpFront::Bind(const std::string& host, int port) {
   addrinfo hints{}, *found = nullptr;
@@ -166,7 +166,7 @@ void HttpFront::AcceptSome() {
     }
     int yes = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    Add(std::make_unique<HttpConnection>(fd, tls_.get()), server::SourceOf(peer));
+    Add(std::make_unique<HttpConnection>(fd, tls_.get()), SourceOf(peer));
   }
 }
 
@@ -269,7 +269,7 @@ void HttpFront::Work() {
     } catch (const std::exception& error) {  // out of memory
       std::fprintf(stderr, "farcall pool: HTTP: %s\n", error.what());
     }
-    if (!goes_on || guest.connection->Next() >= kMostRequests) continue;
+    if (!goes_on || guest.connection->Next() >= kMaxRequests) continue;
     {
       std::lock_guard lock(mutex_);
       done_.push_back(std::move(guest));

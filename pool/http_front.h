@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "listener/source_table.h"
 #include "pool/http_connection.h"
 #include "pool/tls.h"
-#include "server/door/source_table.h"
 
 namespace farcall::pool {
 
@@ -77,14 +77,14 @@ class HttpFront {
   // Of the loop's thread.
   std::map<uint64_t, Guest> guests_;
   std::set<std::pair<Clock::time_point, uint64_t>> deadlines_;
-  server::SourceTable waiting_;  // all of guests_
+  SourceTable waiting_;  // all of guests_
   uint64_t next_number_ = 0;
   bool is_paused_ = false;  // no descriptors: the listener is not heard for a moment
 
   std::mutex mutex_;  // all below
   std::condition_variable came_;
   std::map<uint64_t, Guest> ready_;
-  server::SourceTable turns_;  // all of ready_
+  SourceTable turns_;  // all of ready_
   std::vector<Guest> done_;
   bool stopping_ = false;
 };

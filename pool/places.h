@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads of a door that may wait for something at once: so many in all, and of one tenant.
+// Threads of a server that may wait for something at once: so many in all, and of one tenant.
 #pragma once
 
 #include <map>

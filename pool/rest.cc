@@ -278,7 +278,7 @@ std::string OpenApi() {
   return all.dump(2);
 }
 
-RestDoor::RestDoor(Service* service, const Callers& callers, const TlsFiles& tls)
+RestServer::RestServer(Service* service, const Callers& callers, const TlsFiles& tls)
     : service_(service),
       callers_(callers),
       tls_(tls),
@@ -294,16 +294,16 @@ RestDoor::RestDoor(Service* service, const Callers& callers, const TlsFiles& tls
   AddHealth(server_.get());
 }
 
-RestDoor::~RestDoor() {
+RestServer::~RestServer() {
   Close();
 }
 
 // What needs no token is asked by nobody in particular, who has no claims.
-Caller RestDoor::CallerOf(const httplib::Request& request) const {
+Caller RestServer::CallerOf(const httplib::Request& request) const {
   return callers_.Recognise(request.get_header_value("Authorization")).value_or(Caller{});
 }
 
-void RestDoor::AddRoutes() {
+void RestServer::AddRoutes() {
   for (const Route& route : Routes()) {
     auto handler = [this, &route](const httplib::Request& request, httplib::Response& response) {
       std::string path = route.path;
@@ -321,15 +321,15 @@ void RestDoor::AddRoutes() {
   }
 }
 
-bool RestDoor::TakeWatcher(const Caller& caller, httplib::Response& response) {
+bool RestServer::TakeWatcher(const Caller& caller, httplib::Response& response) {
   if (watchers_.Take(caller)) return true;
   Say(response, Failed(429, "too_many", "24 watchers are served at once, 8 of one token", "watch"));
   return false;
 }
 
 // Numbers are ids: who is cut off says the last, and hears what came since.
-void RestDoor::ServeWatch(bool hosts, const httplib::Request& request,
-                          httplib::Response& response) {
+void RestServer::ServeWatch(bool hosts, const httplib::Request& request,
+                            httplib::Response& response) {
   pb::WatchRequest watch;
   std::string given = request.has_header("Last-Event-ID")
                           ? request.get_header_value("Last-Event-ID")
@@ -366,7 +366,7 @@ void RestDoor::ServeWatch(bool hosts, const httplib::Request& request,
       [this, caller](bool) { watchers_.Give(caller); });
 }
 
-void RestDoor::AddEvents() {
+void RestServer::AddEvents() {
   server_->Get("/v1/events", [this](const httplib::Request& request, httplib::Response& response) {
     uint64_t after = 0;
     std::string given = request.has_header("Last-Event-ID")
@@ -400,7 +400,7 @@ void RestDoor::AddEvents() {
   });
 }
 
-void RestDoor::AddProbes() {
+void RestServer::AddProbes() {
   auto text = [](const char* type, auto make) {
     return [type, make](const httplib::Request&, httplib::Response& response) {
       response.set_content(make(), type);
@@ -412,7 +412,7 @@ void RestDoor::AddProbes() {
 }
 
 // Neither waits for anybody.
-void RestDoor::AddHealth(HttpRouter* router) {
+void RestServer::AddHealth(HttpRouter* router) {
   router->Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
     response.set_content("ok\n", "text/plain");
   });
@@ -430,13 +430,13 @@ void RestDoor::AddHealth(HttpRouter* router) {
   });
 }
 
-Status RestDoor::OpenHealth(const std::string& host, int port) {
+Status RestServer::OpenHealth(const std::string& host, int port) {
   AddHealth(health_.get());
   Status opened = health_front_.Open(host, port, {});
   return opened.ok() ? opened : Status(opened.code(), "health: " + opened.message());
 }
 
-void RestDoor::AddHandlers() {
+void RestServer::AddHandlers() {
   server_->set_pre_routing_handler(
       [this](const httplib::Request& request, httplib::Response& response) {
         static const std::set<std::string> open = {"/healthz", "/readyz", "/v1/pool", "/v1/join"};
@@ -461,16 +461,16 @@ void RestDoor::AddHandlers() {
       });
 }
 
-bool RestDoor::Answer(HttpConnection& connection) {
+bool RestServer::Answer(HttpConnection& connection) {
   return server_->Answer(connection);
 }
 
-Status RestDoor::Open(const std::string& host, int port) {
+Status RestServer::Open(const std::string& host, int port) {
   Status opened = front_.Open(host, port, tls_);
   return opened.ok() ? opened : Status(opened.code(), "REST: " + opened.message());
 }
 
-void RestDoor::Close() {
+void RestServer::Close() {
   server_->Shut();
   front_.Close();
   health_front_.Close();

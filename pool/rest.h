@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The REST door: a table of routes over the same handlers as gRPC, JSON by protobuf's own mapping.
+// The REST server: a table of routes over the same handlers as gRPC, JSON by protobuf's own
+// mapping.
 #pragma once
 
 #include <memory>
@@ -18,11 +19,11 @@ namespace farcall::pool {
 
 class HttpRouter;
 
-class RestDoor {
+class RestServer {
  public:
   // `callers` outlives this.
-  RestDoor(Service* service, const Callers& callers, const TlsFiles& tls);
-  ~RestDoor();
+  RestServer(Service* service, const Callers& callers, const TlsFiles& tls);
+  ~RestServer();
 
   //   Errors  kUnavailable
   Status Open(const std::string& host, int port);

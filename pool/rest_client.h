@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client's side of the REST door: the CLI's verbs, and how an agent finds the gRPC address.
+// The client's side of the REST server: the CLI's verbs, and how an agent finds the gRPC address.
 #pragma once
 
 #include <google/protobuf/message.h>

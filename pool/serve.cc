@@ -6,12 +6,11 @@
 
 #include <cstdio>
 
+#include "listener/descriptors.h"
 #include "pool/data_port.h"
 #include "pool/grpc_service.h"
 #include "pool/rest.h"
-#include "server/door/descriptors.h"
-#include "server/supervisor/exit_code.h"
-#include "server/supervisor/serve_options.h"
+#include "settings/exit_code.h"
 #include "transport/url.h"
 
 namespace farcall::pool {
@@ -28,7 +27,7 @@ Status CheckAddress(const std::string& address, bool has_token, HostPort* parsed
   if (!url.ok()) return url.status();
   Result<HostPort> parts = ParseHostPort(*url);
   if (!parts.ok()) return parts.status();
-  if (!has_token && !server::IsLoopbackUrl("tcp://" + address))
+  if (!has_token && !IsLoopbackUrl("tcp://" + address))
     return {Code::kInvalid, "listen '" + address +
                                 "': an address other than the loopback needs --token-file or "
                                 "--token-verifier"};
@@ -38,10 +37,10 @@ Status CheckAddress(const std::string& address, bool has_token, HostPort* parsed
 
 // Where nobody has said where, it does without rather than not start.
 Status OpenHealth(const PoolServeOptions& options, const HostPort& rest, const HostPort& health,
-                  RestDoor* door) {
+                  RestServer* server) {
   constexpr int kAboveRest = 2;
-  if (!options.health.empty()) return door->OpenHealth(health.host, health.port);
-  Status opened = door->OpenHealth(rest.host, rest.port == 0 ? 0 : rest.port + kAboveRest);
+  if (!options.health.empty()) return server->OpenHealth(health.host, health.port);
+  Status opened = server->OpenHealth(rest.host, rest.port == 0 ? 0 : rest.port + kAboveRest);
   if (!opened.ok())
     std::fprintf(stderr, "farcall pool: %s; /healthz is answered by REST alone (--health-listen)\n",
                  opened.message().c_str());
@@ -61,49 +60,48 @@ int ServePool(const PoolServeOptions& options,
   // It would log a line for each message that cannot be read, before anybody has shown a token.
   google::protobuf::SetLogHandler(nullptr);
   const Callers callers(options.token, options.clients);
-  server::RaiseDescriptorLimit();
+  RaiseDescriptorLimit();
   HostPort data, rest, grpc, health;
   if (!options.clients.empty() && options.token.empty())
-    return Fail(server::kExitUsage,
-                "--token-verifier needs --token-file: the operator, who lets hosts in");
+    return Fail(kExitUsage, "--token-verifier needs --token-file: the operator, who lets hosts in");
   for (auto [address, parsed] :
        {std::pair(&options.listen, &data), {&options.rest, &rest}, {&options.grpc, &grpc}})
     if (Status checked = CheckAddress(*address, callers.wants_token(), parsed); !checked.ok())
-      return Fail(server::kExitUsage, checked.message());
+      return Fail(kExitUsage, checked.message());
 
   if (!options.health.empty())
     if (Status checked = CheckAddress(options.health, true, &health); !checked.ok())
-      return Fail(server::kExitUsage, checked.message());
+      return Fail(kExitUsage, checked.message());
   if (Status checked = CheckTls(options.tls); !checked.ok())
-    return Fail(server::kExitUsage, checked.message());
+    return Fail(kExitUsage, checked.message());
 
   Loaded loaded;
   Result<std::unique_ptr<Store>> store = Store::Open(options.store, &loaded);
-  if (!store.ok()) return Fail(server::kExitFailure, store.status().message());
+  if (!store.ok()) return Fail(kExitFailure, store.status().message());
   Controller controller(std::move(*store), loaded, options.timing, options.limits);
   Service service(&controller,
                   {loaded.pool, loaded.key, options.spread, options.join_token,
                    callers.wants_token() || !options.join_token.empty(), "", "", "", ""});
-  GrpcDoor grpc_door(&service,
-                     {options.grpc, callers, loaded.pool, PublicHalf(loaded.key), options.tls});
-  RestDoor rest_door(&service, callers, options.tls);
+  GrpcServer grpc_server(&service,
+                         {options.grpc, callers, loaded.pool, PublicHalf(loaded.key), options.tls});
+  RestServer rest_server(&service, callers, options.tls);
   DataPort data_port(&service, callers);
   Status opened = data_port.Open("tcp://" + options.listen);
-  if (opened.ok()) opened = grpc_door.Open();
+  if (opened.ok()) opened = grpc_server.Open();
   if (opened.ok()) controller.Start();
   if (opened.ok()) {
-    service.SetAddresses(FormatHostPort(grpc.host, static_cast<uint16_t>(grpc_door.port())),
+    service.SetAddresses(FormatHostPort(grpc.host, static_cast<uint16_t>(grpc_server.port())),
                          "pool://" + data_port.address());
-    opened = rest_door.Open(rest.host, rest.port);
+    opened = rest_server.Open(rest.host, rest.port);
     if (opened.ok()) opened = data_port.Start();
-    if (opened.ok()) opened = OpenHealth(options, rest, health, &rest_door);
+    if (opened.ok()) opened = OpenHealth(options, rest, health, &rest_server);
     if (opened.ok())
       service.SetHealth(FormatHostPort(options.health.empty() ? rest.host : health.host,
-                                       static_cast<uint16_t>(rest_door.health_port())));
+                                       static_cast<uint16_t>(rest_server.health_port())));
   }
-  if (!opened.ok()) return Fail(server::kExitCannotListen, opened.message());
+  if (!opened.ok()) return Fail(kExitCannotListen, opened.message());
   std::string url = options.tls.given() ? "https://" : "http://";
-  url += FormatHostPort(rest.host, static_cast<uint16_t>(rest_door.port()));
+  url += FormatHostPort(rest.host, static_cast<uint16_t>(rest_server.port()));
   std::string line = "farcall: pool on pool://" + data_port.address() + ", REST on " + url;
   service.SetRest(url);
   if (ready(url, line)) {
@@ -111,9 +109,9 @@ int ServePool(const PoolServeOptions& options,
     sigwait(&signals, &signal);
   }
   std::fflush(nullptr);
-  controller.Stop();  // first: whoever waits in a door waits for it
-  rest_door.Close();
-  grpc_door.Close();
+  controller.Stop();  // first: whoever waits in a server waits for it
+  rest_server.Close();
+  grpc_server.Close();
   data_port.Close();
   return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `farcall pool serve`: store, core and doors in one process.
+// `farcall pool serve`: store, core and addresses in one process.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct PoolServeOptions {
 };
 
 // Serves until a signal; the process's exit code. `ready` is called with the REST URL and the ready
-// line once all doors are open; false ends it.
+// line once all addresses are open; false ends it.
 int ServePool(const PoolServeOptions& options,
               const std::function<bool(const std::string& url, const std::string& line)>& ready);
 

@@ -7,18 +7,18 @@
 #include "proto/handshake.h"
 #include "proto/hex.h"
 #include "proto/printable.h"
-#include "server/supervisor/version.h"
+#include "settings/version.h"
 
 namespace farcall::pool {
 
 namespace {
 
 constexpr Ms kLongestWait = 60'000, kChangeWait = 10'000;
-constexpr int64_t kJoinSeconds = 3600, kMostJoinSeconds = 30 * 24 * 3600;
+constexpr int64_t kJoinSeconds = 3600, kMaxJoinSeconds = 30 * 24 * 3600;
 constexpr size_t kSecretDigits = 64;
-constexpr size_t kMostStatusBytes = 1u << 20;     // of one host; a server's agent sends no more
-constexpr size_t kMostStatusesBytes = 32u << 20;  // of one answer
-constexpr uint32_t kDefaultPage = 100, kMostPage = 1000;
+constexpr size_t kMaxStatusBytes = 1u << 20;     // of one host; a server's agent sends no more
+constexpr size_t kMaxStatusesBytes = 32u << 20;  // of one answer
+constexpr uint32_t kDefaultPage = 100, kMaxPage = 1000;
 
 std::string Random(size_t digits) {
   std::vector<uint8_t> bytes(digits / 2);
@@ -87,7 +87,7 @@ void Service::SetAddresses(std::string grpc, std::string data) {
   options_.data = std::move(data);
 }
 
-Outcome Service::Told(const Caller& caller, const std::string& id, pb::Claim* claim) {
+Outcome Service::Describe(const Caller& caller, const std::string& id, pb::Claim* claim) {
   Host host;
   std::optional<Claim> found = controller_->Find(id, &host);
   if (!found || !caller.Sees(found->tenant)) return NoClaim(id);
@@ -111,7 +111,7 @@ Outcome Service::Request(const Caller& caller, const pb::ClaimRequest& request, 
   if (request.wait_ms() != 0)
     if (TakenPlace place(waiters_, caller); place)
       controller_->WaitBound(effects.claim, std::min(request.wait_ms(), options_.longest_wait));
-  return Told(caller, effects.claim, claim);
+  return Describe(caller, effects.claim, claim);
 }
 
 Outcome Service::Update(const Caller& caller, const pb::ClaimChange& request, pb::Claim* claim) {
@@ -123,23 +123,25 @@ Outcome Service::Update(const Caller& caller, const pb::ClaimChange& request, pb
     return Failed(400, "invalid", "wait_ms " + std::to_string(wait) + ": 0 to 60000", "wait_ms");
   Effects effects = controller_->Apply(change);
   if (effects.refusal) return Of(*effects.refusal);
-  if (effects.quota == 0) return Told(caller, effects.claim, claim);  // no host has to be asked
+  if (effects.quota_revision == 0)
+    return Describe(caller, effects.claim, claim);  // no host has to be asked
   TakenPlace place(waiters_, caller);
   std::optional<Claim> after = controller_->WaitUntil(
-      effects.claim, place ? std::min(wait, options_.longest_wait) : 0,
-      [&](const Claim& told) { return !told.before || told.quota != effects.quota; });
-  if (after && after->refused_quota == effects.quota)
+      effects.claim, place ? std::min(wait, options_.longest_wait) : 0, [&](const Claim& told) {
+        return !told.before || told.quota_revision != effects.quota_revision;
+      });
+  if (after && after->refused_revision == effects.quota_revision)
     return Failed(409, "refused", "its host: " + after->change_refused, "", "nothing has changed");
-  return Told(caller, effects.claim, claim);
+  return Describe(caller, effects.claim, claim);
 }
 
 Outcome Service::Get(const Caller& caller, const pb::ClaimName& name, pb::Claim* claim) {
-  return Told(caller, name.id(), claim);
+  return Describe(caller, name.id(), claim);
 }
 
 Outcome Service::List(const Caller& caller, const pb::ListClaimsRequest& request,
                       pb::ClaimList* list) {
-  uint32_t limit = request.limit() == 0 ? kDefaultPage : std::min(request.limit(), kMostPage);
+  uint32_t limit = request.limit() == 0 ? kDefaultPage : std::min(request.limit(), kMaxPage);
   controller_->Read([&](const Core& core, Ms) {
     list->set_total(static_cast<uint32_t>(
         std::count_if(core.claims().begin(), core.claims().end(),
@@ -163,12 +165,12 @@ Outcome Service::List(const Caller& caller, const pb::ListClaimsRequest& request
 Outcome Service::Release(const Caller& caller, const pb::ClaimName& name, pb::Claim* claim) {
   Effects effects = controller_->Apply(
       ReleaseClaim{name.id(), "asked for", IfRevision(name.if_revision()), caller.by()});
-  return effects.refusal ? Of(*effects.refusal) : Told(caller, name.id(), claim);
+  return effects.refusal ? Of(*effects.refusal) : Describe(caller, name.id(), claim);
 }
 
 Outcome Service::Renew(const Caller& caller, const pb::ClaimName& name, pb::Claim* claim) {
   Effects effects = controller_->Apply(RenewClaim{name.id(), caller.by()});
-  return effects.refusal ? Of(*effects.refusal) : Told(caller, name.id(), claim);
+  return effects.refusal ? Of(*effects.refusal) : Describe(caller, name.id(), claim);
 }
 
 Outcome Service::Explain(const Caller& caller, const pb::ClaimName& name, pb::Explanation* told) {
@@ -256,10 +258,10 @@ Outcome Service::NewJoinToken(const Caller& caller, const pb::JoinTokenRequest& 
                               pb::JoinToken* token) {
   if (!caller.is_operator) return NotTheirs();
   int64_t seconds = request.expires_s() == 0 ? kJoinSeconds : request.expires_s();
-  if (seconds < 1 || seconds > kMostJoinSeconds)
+  if (seconds < 1 || seconds > kMaxJoinSeconds)
     return Failed(
         400, "invalid",
-        "expires_s " + std::to_string(seconds) + ": 1 to " + std::to_string(kMostJoinSeconds),
+        "expires_s " + std::to_string(seconds) + ": 1 to " + std::to_string(kMaxJoinSeconds),
         "expires_s");
   int64_t now = UnixSeconds();
   std::string secret = Random(kSecretDigits);
@@ -297,7 +299,7 @@ std::optional<std::string> Service::HostOf(std::string_view authorization) const
 
 void Service::NoteStatus(const std::string& host, control::v1::ServerStatus status) {
   status.DiscardUnknownFields();
-  if (status.ByteSizeLong() > kMostStatusBytes) status.Clear();
+  if (status.ByteSizeLong() > kMaxStatusBytes) status.Clear();
   std::lock_guard lock(mutex_);
   statuses_[host] = {std::move(status), std::chrono::steady_clock::now()};
 }
@@ -318,7 +320,7 @@ Outcome Service::GetStatus(const Caller& caller, pb::PoolStatus* status) {
     auto word = statuses_.find(told.host());
     if (word == statuses_.end()) continue;
     bytes += word->second.status.ByteSizeLong();
-    if (bytes > kMostStatusesBytes) break;  // the others are listed without
+    if (bytes > kMaxStatusesBytes) break;  // the others are listed without
     *told.mutable_status() = word->second.status;
     told.set_age_ms(std::chrono::duration_cast<std::chrono::milliseconds>(
                         std::chrono::steady_clock::now() - word->second.at)
@@ -378,7 +380,7 @@ void Service::Watch(const Caller& caller, Watched what, const pb::WatchRequest& 
   }
 }
 
-std::vector<std::string> Service::doors() const {
+std::vector<std::string> Service::addresses() const {
   std::lock_guard lock(mutex_);
   const bool is_tls = options_.rest.compare(0, 8, "https://") == 0;
   return {options_.rest, (is_tls ? "grpcs://" : "grpc://") + options_.grpc};
@@ -401,7 +403,7 @@ Outcome Service::GetInfo(const Caller&, pb::Info* info) {
   info->set_grpc(options_.grpc);
   info->set_data(options_.data);
   info->set_health(options_.health);
-  info->set_version(server::kServerVersion);
+  info->set_version(kServerVersion);
   return {};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be asked of the pool, behind each of its doors: gRPC, REST and HELLO.
+// What may be asked of the pool, behind each of its addresses: gRPC, REST and HELLO.
 #pragma once
 
 #include <chrono>
@@ -72,8 +72,8 @@ class Service {
   enum class Watched { kClaims, kHosts };
   using Tell = std::function<bool(const pb::Change*)>;
   void Watch(const Caller& caller, Watched what, const pb::WatchRequest& request, const Tell& tell);
-  // The doors but pool://: REST's, gRPC's.
-  std::vector<std::string> doors() const;
+  // The addresses but pool://: REST's, gRPC's.
+  std::vector<std::string> addresses() const;
   std::string Metrics();
 
   // The claim of a program that says HELLO; `run` names its farcall run.
@@ -90,7 +90,7 @@ class Service {
   bool spread() const { return options_.spread; }
 
  private:
-  Outcome Told(const Caller& caller, const std::string& id, pb::Claim* claim);
+  Outcome Describe(const Caller& caller, const std::string& id, pb::Claim* claim);
   uint64_t TellAll(const Caller& caller, Watched what, const std::string& name, const Tell& tell,
                    bool* goes_on);
 
@@ -102,7 +102,7 @@ class Service {
     std::chrono::steady_clock::time_point at;
   };
   std::map<std::string, HostWord> statuses_;
-  Places waiters_{24, 8};  // threads of the doors that wait for a claim
+  Places waiters_{24, 8};  // threads of the addresses that wait for a claim
 };
 
 Outcome Failed(int http, std::string code, std::string message, std::string field = "",

@@ -21,7 +21,8 @@ struct TlsFiles {
   bool given() const { return !certificate.empty() || !key.empty(); }
 };
 
-// Whether doors can be opened with them.   Errors  kInvalid (one line: which file, what with it)
+// Whether addresses can be opened with them.   Errors  kInvalid (one line: which file, what with
+// it)
 Status CheckTls(const TlsFiles& files);
 
 //   Errors  kInvalid

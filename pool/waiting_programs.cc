@@ -12,7 +12,7 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr size_t kMostWaiting = 1024;
+constexpr size_t kMaxWaiting = 1024;
 constexpr std::chrono::milliseconds kLook(250);  // how often a waiting client is looked after
 constexpr size_t kLooksAtOnce = 16;              // each asks the controller twice
 
@@ -53,7 +53,7 @@ void WaitingPrograms::Add(Program program) {
     std::unique_lock lock(mutex_);
     // Under the lock: a place that comes after this is seen by the next sweep.
     if (Answer(program)) return;
-    if (programs_.size() + looked_at_ < kMostWaiting && !stopping_) {
+    if (programs_.size() + looked_at_ < kMaxWaiting && !stopping_) {
       programs_.push_back(std::move(program));
       lock.unlock();
       came_.notify_all();
@@ -62,7 +62,7 @@ void WaitingPrograms::Add(Program program) {
   }
   GiveUp(program, "too many programs wait");
   RefuseTo(*program.channel,
-           {Code::kUnavailable, std::to_string(kMostWaiting) + " programs wait already"});
+           {Code::kUnavailable, std::to_string(kMaxWaiting) + " programs wait already"});
 }
 
 std::optional<Redirect> WaitingPrograms::Lead(const std::string& claim) {

@@ -11,7 +11,7 @@ namespace farcall {
 // Less would let a session's heartbeats starve behind its own bytes.
 inline constexpr uint64_t kLeastBytesPerSecond = 100'000;
 // What QuotaChange has room for, and more than any link carries.
-inline constexpr uint64_t kMostBytesPerSecond = uint64_t{1} << 50;
+inline constexpr uint64_t kMaxBytesPerSecond = uint64_t{1} << 50;
 
 inline constexpr char kByteRateForm[] = "write 100MB/s, 1GB/s or 64MiB/s; at least 100KB/s";
 
@@ -20,7 +20,7 @@ inline bool ParseByteRate(std::string_view text, uint64_t* bytes_per_s) {
   uint64_t number = 0;
   size_t digits = 0;
   for (; digits < text.size() && text[digits] >= '0' && text[digits] <= '9'; ++digits) {
-    if (number > kMostBytesPerSecond) return false;
+    if (number > kMaxBytesPerSecond) return false;
     number = number * 10 + static_cast<uint64_t>(text[digits] - '0');
   }
   struct Unit {
@@ -32,7 +32,7 @@ inline bool ParseByteRate(std::string_view text, uint64_t* bytes_per_s) {
       {"KiB/s", 1u << 10}, {"MiB/s", 1u << 20}, {"GiB/s", 1u << 30}};
   for (const Unit& unit : kUnits) {
     if (digits == 0 || text.substr(digits) != unit.name) continue;
-    if (number > kMostBytesPerSecond / unit.bytes || number * unit.bytes < kLeastBytesPerSecond)
+    if (number > kMaxBytesPerSecond / unit.bytes || number * unit.bytes < kLeastBytesPerSecond)
       return false;
     *bytes_per_s = number * unit.bytes;
     return true;

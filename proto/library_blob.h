@@ -12,6 +12,6 @@ namespace farcall {
 // In place of an array's length: the u64 name of its blob follows.
 inline constexpr uint64_t kLibraryInBlob = ~uint64_t{0} - 2;
 // An output larger than this is answered by the name of the blob that has it.
-inline constexpr uint64_t kMostOutBytes = 48u << 10;
+inline constexpr uint64_t kMaxOutBytes = 48u << 10;
 
 }  // namespace farcall

@@ -27,7 +27,7 @@ std::vector<std::byte> MakeGreeting(const KeyShare& share, bool needs_token, std
 ServerExchange::ServerExchange(bool needs_token, std::string server_version)
     : greeting_(MakeGreeting(key_.share(), needs_token, std::move(server_version))) {}
 
-Result<HeardHello> ServerExchange::Hear(std::span<const std::byte> packet) const {
+Result<ReceivedHello> ServerExchange::Receive(std::span<const std::byte> packet) const {
   if (packet.size() < kHelloOpenBytes) {
     return Malformed("of " + std::to_string(packet.size()) + " bytes cannot be read");
   }
@@ -49,7 +49,7 @@ Result<HeardHello> ServerExchange::Hear(std::span<const std::byte> packet) const
   if (count > kMaxCredentials) {
     in.Fail();
   }
-  HeardHello heard;
+  ReceivedHello heard;
   for (size_t i = 0; in.ok() && i < count; ++i) {
     std::span<const std::byte> proof = in.GetBytes();
     auto* at = reinterpret_cast<const uint8_t*>(proof.data());
@@ -74,7 +74,7 @@ Result<HeardHello> ServerExchange::Hear(std::span<const std::byte> packet) const
   return heard;
 }
 
-std::optional<HeardHello::Accepted> HeardHello::AcceptToken(
+std::optional<ReceivedHello::Accepted> ReceivedHello::AcceptToken(
     std::span<const TokenVerifier> known) const {
   std::vector<TokenId> ids;  // a hash each: whoever may connect has this done
   ids.reserve(known.size());
@@ -95,7 +95,7 @@ std::optional<HeardHello::Accepted> HeardHello::AcceptToken(
   return std::nullopt;
 }
 
-std::optional<ExchangeKeys> HeardHello::AcceptSession(const SessionKey& key) const {
+std::optional<ExchangeKeys> ReceivedHello::AcceptSession(const SessionKey& key) const {
   for (size_t i = 0; i < hello_.credentials.size(); ++i) {
     if (hello_.credentials[i].kind == CredentialKind::kSession &&
         SameBytes(proofs_[i], SessionProof(key, digest_))) {
@@ -105,11 +105,11 @@ std::optional<ExchangeKeys> HeardHello::AcceptSession(const SessionKey& key) con
   return std::nullopt;
 }
 
-ExchangeKeys HeardHello::AcceptAnyone() const {
+ExchangeKeys ReceivedHello::AcceptAnyone() const {
   return Keys({}, kNoCredential);
 }
 
-ExchangeKeys HeardHello::Keys(std::span<const uint8_t> secret, size_t credential) const {
+ExchangeKeys ReceivedHello::Keys(std::span<const uint8_t> secret, size_t credential) const {
   return DeriveKeys(greeting_, packet_, shared_, secret, static_cast<uint32_t>(credential));
 }
 

@@ -6,7 +6,7 @@
 //   send exchange.greeting()
 //   receive sizeof(HandshakeHeader) bytes; HelloPacketBytes() says how many the packet has in all
 //   receive the rest
-//   Result<HeardHello> heard = exchange.Hear(packet);   // opens it; nobody is known yet
+//   Result<ReceivedHello> heard = exchange.Receive(packet);   // opens it; nobody is known yet
 //   heard->AcceptToken(verifiers) / AcceptSession(key) / AcceptAnyone()
 //   answer by SealAnswer(keys->answer, ...), or have a worker do so with keys->answer alone
 //
@@ -27,7 +27,7 @@ namespace farcall {
 
 // A HELLO that was opened: its fields are what one client said, to this server on this connection,
 // but nobody vouches for them until one of the Accept functions does.
-class HeardHello {
+class ReceivedHello {
  public:
   const Hello& hello() const { return hello_; }
   Hello& hello() { return hello_; }
@@ -61,7 +61,7 @@ class ServerExchange {
   const std::vector<std::byte>& greeting() const { return greeting_; }
   // `packet`: a whole HELLO, of the size that its header says.
   //   Errors  kMalformed (unreadable, or not said to this server on this connection)
-  Result<HeardHello> Hear(std::span<const std::byte> packet) const;
+  Result<ReceivedHello> Receive(std::span<const std::byte> packet) const;
 
  private:
   ExchangeKey key_;

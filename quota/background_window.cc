@@ -39,7 +39,7 @@ void BackgroundWindow::NoteRun(Ns busy_ns, Ns now) {
   } else {
     window_ns_ += kIncrease;
   }
-  window_ns_ = std::clamp(window_ns_, kLeast, kMost);
+  window_ns_ = std::clamp(window_ns_, kLeast, kMax);
   waited_ns_ = busy_ns_ = 0;
   judged_at_ = now;
 }

@@ -15,7 +15,7 @@ class BackgroundWindow {
  public:
   static constexpr Ns kLeast = 400 * kMicrosecond;  // less is eaten up by hand-overs
   static constexpr Ns kFirst = kMillisecond;
-  static constexpr Ns kMost = 4 * kMillisecond;
+  static constexpr Ns kMax = 4 * kMillisecond;
 
   // Higher work began after it had waited `waited_ns` for lower work.
   void NoteWait(Ns waited_ns) { waited_ns_ += std::max<Ns>(waited_ns - kHandOver, 0); }
@@ -24,7 +24,7 @@ class BackgroundWindow {
   // A higher class has work, or has just had.
   void NoteActive(Ns now);
   bool beside_higher(Ns now) const { return now - active_at_ < kActiveFor; }
-  // What one lease of a lower class may take now; kMost and more where nothing higher is about.
+  // What one lease of a lower class may take now; kMax and more where nothing higher is about.
   Ns window_ns() const { return window_ns_; }
 
  private:

@@ -12,8 +12,8 @@ namespace farcall::quota {
 
 namespace {
 
-constexpr size_t kMostClaims = 4096;
-constexpr size_t kMostRemembered = 100'000;
+constexpr size_t kMaxClaims = 4096;
+constexpr size_t kMaxRemembered = 100'000;
 
 }  // namespace
 
@@ -77,8 +77,8 @@ Status ClaimLedger::CheckRoom(const ClaimGrant& grant, uint32_t device, const He
 Status ClaimLedger::Judge(const ClaimGrant& grant) const {
   auto refuse = [](std::string why) { return Status(Code::kRefused, std::move(why)); };
   FARCALL_TRY(CheckValues(grant));
-  if (held_.size() >= kMostClaims)
-    return refuse("this host holds " + std::to_string(kMostClaims) + " claims already");
+  if (held_.size() >= kMaxClaims)
+    return refuse("this host holds " + std::to_string(kMaxClaims) + " claims already");
   auto newest = newest_.find(grant.claim);
   if (newest != newest_.end() && grant.epoch < newest->second)
     return refuse("epoch " + std::to_string(grant.epoch) + ": this host has seen " +
@@ -94,7 +94,9 @@ Status ClaimLedger::Judge(const ClaimGrant& grant) const {
 }
 
 void ClaimLedger::Propose(Held& held, const ClaimGrant& grant) {
-  if (grant.quota == held.grant.quota || grant.quota == held.refused_quota || held.wanted) return;
+  if (grant.quota_revision == held.grant.quota_revision ||
+      grant.quota_revision == held.refused_revision || held.wanted)
+    return;
   Status judged = CheckValues(grant);
   if (judged.ok() && grant.devices != held.grant.devices)
     judged = {Code::kRefused, "a claim keeps its devices in its epoch"};
@@ -104,7 +106,7 @@ void ClaimLedger::Propose(Held& held, const ClaimGrant& grant) {
     held.wanted = grant;
     changes_.push_back(grant.claim);
   } else {
-    held.refused_quota = grant.quota;
+    held.refused_revision = grant.quota_revision;
     held.change_refused = judged.message();
   }
 }
@@ -113,15 +115,17 @@ std::vector<std::string> ClaimLedger::TakeChanges() {
   return std::exchange(changes_, {});
 }
 
-void ClaimLedger::FinishChange(const std::string& claim, uint64_t quota,
+void ClaimLedger::FinishChange(const std::string& claim, uint64_t revision,
                                const std::string& refused) {
   auto found = held_.find(claim);
-  if (found == held_.end() || !found->second.wanted || found->second.wanted->quota != quota) return;
+  if (found == held_.end() || !found->second.wanted ||
+      found->second.wanted->quota_revision != revision)
+    return;
   Held& held = found->second;
   if (refused.empty()) {
     held.grant = *held.wanted;
   } else {
-    held.refused_quota = quota;
+    held.refused_revision = revision;
     held.change_refused = refused;
   }
   held.wanted.reset();
@@ -172,7 +176,7 @@ Result<std::vector<std::string>> ClaimLedger::Answer(uint64_t beat, uint64_t num
     Held& accepted = held_[grant.claim];
     accepted.grant = grant;
     accepted.until = until;
-    if (newest_.size() >= kMostRemembered) newest_.clear();
+    if (newest_.size() >= kMaxRemembered) newest_.clear();
     newest_[grant.claim] = grant.epoch;
   }
   for (std::string& late : Expire(now)) ends.push_back(std::move(late));

@@ -25,7 +25,7 @@ struct ClaimGrant {
   uint8_t priority = 0;          // as QuotaRequest has it
   uint32_t seats = 1;            // sessions at once
   Ns hold_ns = 0;                // how long it lasts without another answer
-  uint64_t quota = 0;            // of the above but epoch, devices and hold: its number
+  uint64_t quota_revision = 0;   // counts changes of the above but epoch, devices, hold
 };
 
 // Time comes in with every call; it never goes back.
@@ -40,7 +40,7 @@ class ClaimLedger {
     uint32_t sessions = 0;             // seats taken
     bool is_ending = false;            // waits for its sessions to end; opens no more
     std::optional<ClaimGrant> wanted;  // a change under way; the larger of both counts
-    uint64_t refused_quota = 0;        // the last that could not be, and why
+    uint64_t refused_revision = 0;     // the last that could not be, and why
     std::string change_refused;
 
     uint64_t bytes() const { return Most(&ClaimGrant::memory_bytes); }
@@ -66,7 +66,7 @@ class ClaimLedger {
   // Changes that the last answers brought and that there is room for: the caller makes them good,
   // and says how it went ("": well) by FinishChange. Until then sessions get what was in force.
   std::vector<std::string> TakeChanges();
-  void FinishChange(const std::string& claim, uint64_t quota, const std::string& refused);
+  void FinishChange(const std::string& claim, uint64_t revision, const std::string& refused);
   // Claims whose word is over; their sessions are to be ended.
   std::vector<std::string> Expire(Ns now);
   // When Expire has something to do next; a far time if never.

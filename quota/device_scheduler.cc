@@ -104,7 +104,7 @@ void DeviceScheduler::EndWait(FlowState& state, Ns now, WaitReason next) {
 void DeviceScheduler::Want(Flow flow, Ns now, Ns longest_ns, uint32_t pace_milli) {
   FlowState& state = flows_.at(flow);
   state.longest_ns = longest_ns;
-  state.pace_milli = std::clamp(pace_milli, Pace::kLeastMilli, Pace::kMostMilli);
+  state.pace_milli = std::clamp(pace_milli, Pace::kLeastMilli, Pace::kMaxMilli);
   if (state.wants) {
     return;
   }
@@ -318,7 +318,7 @@ void DeviceScheduler::Release(Ns now, bool wants_more, Ns longest_ns, uint32_t p
   if (wants_more) {
     flows_.at(flow).waits_since = now;
     flows_.at(flow).longest_ns = longest_ns;
-    flows_.at(flow).pace_milli = std::clamp(pace_milli, Pace::kLeastMilli, Pace::kMostMilli);
+    flows_.at(flow).pace_milli = std::clamp(pace_milli, Pace::kLeastMilli, Pace::kMaxMilli);
     SetReasons(now);
   } else {
     Leave(flow, now);

@@ -7,7 +7,7 @@ namespace farcall::quota {
 
 namespace {
 
-constexpr uint64_t kLeastPiece = 16u << 10, kMostPiece = 4u << 20;
+constexpr uint64_t kLeastPiece = 16u << 10, kMaxPiece = 4u << 20;
 constexpr uint64_t kPiecesPerSecond = 100, kPiecesPerBurst = 10;
 
 }  // namespace
@@ -24,7 +24,7 @@ void NetBudget::Fill(Ns now) {
 void NetBudget::SetRate(uint64_t bytes_per_s, Ns now) {
   Fill(now);
   bytes_per_s_ = std::max<uint64_t>(bytes_per_s, 1);
-  piece_bytes_ = std::clamp(bytes_per_s_ / kPiecesPerSecond, kLeastPiece, kMostPiece);
+  piece_bytes_ = std::clamp(bytes_per_s_ / kPiecesPerSecond, kLeastPiece, kMaxPiece);
   burst_bytes_ = std::max(bytes_per_s_ / kPiecesPerSecond * kPiecesPerBurst, piece_bytes_);
   Fill(now);
 }

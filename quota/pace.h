@@ -12,7 +12,7 @@ namespace farcall::quota {
 
 class Pace {
  public:
-  static constexpr uint32_t kLeastMilli = 1000, kMostMilli = 8000;
+  static constexpr uint32_t kLeastMilli = 1000, kMaxMilli = 8000;
 
   void Note(Ns clock_ns, Ns busy_ns) {
     clock_ns_ = kKept * clock_ns_ + static_cast<double>(std::max<Ns>(clock_ns, 0));
@@ -20,7 +20,7 @@ class Pace {
   }
   uint32_t milli() const {
     double milli = busy_ns_ > 0 ? 1000 * clock_ns_ / busy_ns_ : kLeastMilli;
-    return static_cast<uint32_t>(std::clamp<double>(milli, kLeastMilli, kMostMilli) + 0.5);
+    return static_cast<uint32_t>(std::clamp<double>(milli, kLeastMilli, kMaxMilli) + 0.5);
   }
   // What `busy_ns` of device time take.
   Ns ByTheClock(Ns busy_ns) const { return busy_ns / 1000 * milli(); }

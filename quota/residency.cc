@@ -7,12 +7,12 @@ namespace farcall::quota {
 
 namespace {
 
-constexpr Ns kLeastQuantum = kSecond, kMostQuantum = 60 * kSecond;
+constexpr Ns kLeastQuantum = kSecond, kMaxQuantum = 60 * kSecond;
 constexpr Ns kCalm = 30 * kSecond;  // demand below kCalmPart so long: back to free residency
 constexpr double kCalmPart = 0.85;
 constexpr Ns kJudged = 60 * kSecond;  // what is looked back on
 constexpr uint32_t kTooMuchMilli = 200;
-constexpr int kMostDoublings = 3;
+constexpr int kMaxDoublings = 3;
 constexpr Ns kResidencies = 10;
 
 }  // namespace
@@ -25,7 +25,7 @@ Ns SwitchCost(uint64_t out_bytes, uint64_t in_bytes, uint64_t handles, double by
 
 Ns SwapQuantum(Ns switch_cost, double overhead) {
   double quantum = static_cast<double>(switch_cost) * (1 - overhead) / overhead;
-  return std::clamp(static_cast<Ns>(std::min(quantum, 1e18)), kLeastQuantum, kMostQuantum);
+  return std::clamp(static_cast<Ns>(std::min(quantum, 1e18)), kLeastQuantum, kMaxQuantum);
 }
 
 Ns LeastResidency(Ns switch_cost) {
@@ -61,7 +61,7 @@ uint32_t ThrashWatch::SwapMilli(Ns now) const {
 }
 
 Ns ThrashWatch::Quantum(Ns switch_cost) const {
-  return std::min(SwapQuantum(switch_cost, kOverhead) << doublings_, kMostQuantum);
+  return std::min(SwapQuantum(switch_cost, kOverhead) << doublings_, kMaxQuantum);
 }
 
 void ThrashWatch::Judge(Ns now) {
@@ -75,7 +75,7 @@ void ThrashWatch::Judge(Ns now) {
   if (SwapMilli(now) <= kTooMuchMilli) {
     return;
   }
-  if (doublings_ < kMostDoublings) {
+  if (doublings_ < kMaxDoublings) {
     ++doublings_;
   } else {
     takes_more_ = false;

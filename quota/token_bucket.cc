@@ -7,13 +7,13 @@ namespace farcall::quota {
 
 namespace {
 
-constexpr Ns kMostBurst = 30 * kMillisecond;
+constexpr Ns kMaxBurst = 30 * kMillisecond;
 constexpr Ns kBurstTime = 100 * kMillisecond;
 
 }  // namespace
 
 Ns TokenBucket::DefaultBurst(uint32_t rate_milli) {
-  return std::min(kMostBurst, kBurstTime * rate_milli / kWholeMilli);
+  return std::min(kMaxBurst, kBurstTime * rate_milli / kWholeMilli);
 }
 
 TokenBucket::TokenBucket(uint32_t rate_milli, Ns burst_ns, Ns now)

@@ -97,15 +97,15 @@ Result<Answer> Converse(Channel& channel, Hello hello, const ClientCredentials& 
 
 }  // namespace
 
-Result<HeardHello> GreetAndHear(Channel& channel, const ServerExchange& exchange,
-                                Clock::time_point deadline) {
+Result<ReceivedHello> GreetAndReceive(Channel& channel, const ServerExchange& exchange,
+                                      Clock::time_point deadline) {
   FARCALL_TRY(SendAll(channel, exchange.greeting(), deadline));
   Result<std::vector<std::byte>> packet =
       Read(channel, {HandshakeType::kHello}, "client", "server", deadline);
   if (!packet.ok()) {
     return packet.status();
   }
-  return exchange.Hear(*packet);
+  return exchange.Receive(*packet);
 }
 
 Status SendWelcome(Channel& channel, const AnswerKey& key, const Welcome& welcome,

@@ -21,8 +21,8 @@ namespace farcall {
 // Greets by `exchange` and hears the HELLO.
 //   Errors  kMalformed (not a hello, too large, unreadable), kUnsupported (another wire major: send
 //           it back with SendRefuse, the client shows the message), kTimeout, kDisconnected
-Result<HeardHello> GreetAndHear(Channel& channel, const ServerExchange& exchange,
-                                Clock::time_point deadline);
+Result<ReceivedHello> GreetAndReceive(Channel& channel, const ServerExchange& exchange,
+                                      Clock::time_point deadline);
 //   Errors  kInternal (larger than kMaxWelcomeBytes), kTimeout, kDisconnected
 Status SendWelcome(Channel& channel, const AnswerKey& key, const Welcome& welcome,
                    Clock::time_point deadline);

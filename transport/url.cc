@@ -94,4 +94,25 @@ std::string FormatHostPort(std::string_view host, uint16_t port) {
   return text + ":" + std::to_string(port);
 }
 
+bool IsLoopbackUrl(std::string_view url) {
+  size_t scheme = url.find("://");
+  if (scheme == std::string_view::npos) {
+    return false;
+  }
+  if (url.substr(0, scheme) != "tcp") {
+    return true;
+  }  // does not leave the host
+  std::string_view host = url.substr(scheme + 3);
+  if (!host.empty() && host[0] == '[') {
+    return host.substr(0, host.find(']') + 1) == "[::1]";
+  }
+  host = host.substr(0, host.rfind(':'));
+  if (host == "localhost") {
+    return true;
+  }
+  // An address, not a name that begins like one.
+  return host.rfind("127.", 0) == 0 &&
+         host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
 }  // namespace farcall

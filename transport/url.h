@@ -26,5 +26,7 @@ Result<Url> ParseUrl(std::string_view text);
 Result<HostPort> ParseHostPort(const Url& url);
 // "host:port", with brackets around an IPv6 address.
 std::string FormatHostPort(std::string_view host, uint16_t port);
+// Whether what listens there is reached from this host alone.
+bool IsLoopbackUrl(std::string_view url);
 
 }  // namespace farcall

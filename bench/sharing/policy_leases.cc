@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ours: the server's own desk and a gate a tenant. What lies between supervisor, worker and device
-// is a delay each way.
+// Ours: the server's own scheduler and a gate a tenant. What lies between supervisor, worker and
+// device is a delay each way.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +14,7 @@
 
 #include "bench/sharing/policy.h"
 #include "server/leases/compute_gate.h"
-#include "server/leases/lease_desk.h"
+#include "server/leases/lease_scheduler.h"
 
 namespace farcall::sharing {
 
@@ -55,11 +55,11 @@ class Leases final : public Policy {
  public:
   Leases(Bench bench, const quota::SchedulerOptions& options)
       : bench_(bench),
-        desk_(
+        scheduler_(
             1, {}, [this](int to, const LeaseMessage& message) { TellGate(to, message); }, options),
-        desk_alarm_(bench.time, [this] {
-          desk_.Tick(bench_.time.now());
-          SetDeskAlarm();
+        scheduler_alarm_(bench.time, [this] {
+          scheduler_.Tick(bench_.time.now());
+          SetSchedulerAlarm();
         }) {
     for (size_t i = 0; i < bench.tenants.size(); ++i) {
       sessions_.push_back(std::make_unique<Session>(bench_.time, Hooks(i), [this, i] { Pump(i); }));
@@ -73,12 +73,12 @@ class Leases final : public Policy {
       request.share_milli = quota.share_milli;
       request.limit_milli = quota.limit_milli;
       request.priority = server::OnTheWire(quota.priority);
-      Status joined = desk_.Join(std::to_string(i), static_cast<int>(i), request, 0);
+      Status joined = scheduler_.Join(std::to_string(i), static_cast<int>(i), request, 0);
       if (!joined.ok()) {
         std::fprintf(stderr, "sharing: tenant %zu: %s\n", i, joined.message().c_str());
         std::abort();
       }
-      sessions_[i]->gate.Hear(server::control::Sharing{});
+      sessions_[i]->gate.OnMessage(server::control::Sharing{});
     }
   }
 
@@ -100,10 +100,10 @@ class Leases final : public Policy {
       bench_.time.In(kTell, [this, tenant, message] {
         std::visit(
             [&](const auto& each) {
-              desk_.Hear(static_cast<int>(tenant), each, bench_.time.now());
+              scheduler_.OnMessage(static_cast<int>(tenant), each, bench_.time.now());
             },
             message);
-        SetDeskAlarm();
+        SetSchedulerAlarm();
       });
     };
     hooks.wake = [this, tenant] { sessions_[tenant]->alarm.Set(0); };
@@ -115,11 +115,11 @@ class Leases final : public Policy {
   void TellGate(int tenant, const LeaseMessage& message) {
     bench_.time.In(kTell, [this, tenant, message] {
       ComputeGate& gate = sessions_[static_cast<size_t>(tenant)]->gate;
-      std::visit([&gate](const auto& each) { gate.Hear(each); }, message);
+      std::visit([&gate](const auto& each) { gate.OnMessage(each); }, message);
     });
   }
 
-  void SetDeskAlarm() { desk_alarm_.Set(desk_.WakeAt(bench_.time.now())); }
+  void SetSchedulerAlarm() { scheduler_alarm_.Set(scheduler_.WakeAt(bench_.time.now())); }
 
   // What a session's issue thread does when there is work, or it was woken.
   void Pump(size_t tenant) {
@@ -167,8 +167,8 @@ class Leases final : public Policy {
   }
 
   Bench bench_;
-  server::LeaseDesk desk_;
-  Alarm desk_alarm_;
+  server::LeaseScheduler scheduler_;
+  Alarm scheduler_alarm_;
   std::vector<std::unique_ptr<Session>> sessions_;
 };
 

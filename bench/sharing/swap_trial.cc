@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "server/leases/swap_desk.h"
+#include "server/leases/swap_scheduler.h"
 
 namespace farcall::sharing {
 
@@ -15,8 +15,8 @@ namespace {
 using quota::kMillisecond;
 using quota::kSecond;
 using quota::Ns;
-using server::SwapDesk;
 using server::SwapMessage;
+using server::SwapScheduler;
 using server::control::SwapOutcome;
 
 namespace control = server::control;
@@ -29,23 +29,23 @@ class SwapSimulation {
  public:
   explicit SwapSimulation(const SwapTrial& trial)
       : trial_(trial),
-        desk_(OptionsOf(trial),
-              {[this](int worker, int) { return workers_[static_cast<size_t>(worker)].held; },
-               [this](int) {
-                 uint64_t total = 0;
-                 for (const Worker& worker : workers_) total += worker.held;
-                 return total;
-               },
-               [&trial](int, int) { return trial.device_bytes; }},
-              {[this](int worker, const SwapMessage& message) {
-                 Begin(workers_[static_cast<size_t>(worker)], message);
-               },
-               [](int, const std::string&) {}, [](int, bool, uint64_t, Ns) {}}) {
+        scheduler_(OptionsOf(trial),
+                   {[this](int worker, int) { return workers_[static_cast<size_t>(worker)].held; },
+                    [this](int) {
+                      uint64_t total = 0;
+                      for (const Worker& worker : workers_) total += worker.held;
+                      return total;
+                    },
+                    [&trial](int, int) { return trial.device_bytes; }},
+                   {[this](int worker, const SwapMessage& message) {
+                      Begin(workers_[static_cast<size_t>(worker)], message);
+                    },
+                    [](int, const std::string&) {}, [](int, bool, uint64_t, Ns) {}}) {
     for (const SwapJob& job : trial.jobs) {
       Worker worker;
       worker.job = job;
-      desk_.Join(static_cast<int>(workers_.size()), std::to_string(workers_.size()),
-                 quota::Priority::kNormal, now_);
+      scheduler_.Join(static_cast<int>(workers_.size()), std::to_string(workers_.size()),
+                      quota::Priority::kNormal, now_);
       workers_.push_back(worker);
     }
   }
@@ -64,12 +64,12 @@ class SwapSimulation {
         Step(static_cast<int>(i), workers_[i]);
         running += workers_[i].turns < workers_[i].job.turns ? 1 : 0;
       }
-      desk_.Tick(now_);
+      scheduler_.Tick(now_);
     }
     result.finished = running == 0;
     result.ended_at = now_ - kSecond;
-    result.moves = desk_.totals_out().count + desk_.totals_in().count;
-    result.moving_ns = desk_.totals_out().ns + desk_.totals_in().ns;
+    result.moves = scheduler_.totals_out().count + scheduler_.totals_in().count;
+    result.moving_ns = scheduler_.totals_out().ns + scheduler_.totals_in().ns;
     return result;
   }
 
@@ -109,12 +109,12 @@ class SwapSimulation {
     worker.out = left ? worker.held : 0;
     worker.asked = worker.asked && left;
     auto took = static_cast<uint64_t>(static_cast<double>(worker.moved) / trial_.bytes_per_ns);
-    desk_.Hear(id, control::Moved{.out_bytes = worker.out}, now_);
-    desk_.Hear(id,
-               control::SwapDone{.outcome = left ? SwapOutcome::kOut : SwapOutcome::kIn,
-                                 .took_ns = took,
-                                 .moved_bytes = worker.moved},
-               now_);
+    scheduler_.OnMessage(id, control::Moved{.out_bytes = worker.out}, now_);
+    scheduler_.OnMessage(id,
+                         control::SwapDone{.outcome = left ? SwapOutcome::kOut : SwapOutcome::kIn,
+                                           .took_ns = took,
+                                           .moved_bytes = worker.moved},
+                         now_);
   }
 
   bool IsIn(const Worker& worker) const {
@@ -134,7 +134,8 @@ class SwapSimulation {
     }
     if (worker.held == 0) {
       std::string why;
-      bool there = desk_.Ask(id, 0, worker.job.bytes, now_, &why) == SwapDesk::Room::kThere;
+      bool there =
+          scheduler_.Ask(id, 0, worker.job.bytes, now_, &why) == SwapScheduler::Room::kThere;
       worker.held = there ? worker.job.bytes : 0;
       return;
     }
@@ -143,19 +144,19 @@ class SwapSimulation {
       worker.quiet_ns += kStep;
       if (!worker.told_idle && worker.quiet_ns >= kIdleTold && IsIn(worker)) {
         worker.told_idle = true;
-        desk_.Hear(id, control::Idle{.is_idle = true}, now_);
+        scheduler_.OnMessage(id, control::Idle{.is_idle = true}, now_);
       }
       return NextPhase(id, worker, worker.job.host_ns);
     }
     if (IsIn(worker)) {
       if (std::exchange(worker.told_idle, false)) {
-        desk_.Hear(id, control::Idle{.is_idle = false}, now_);
+        scheduler_.OnMessage(id, control::Idle{.is_idle = false}, now_);
       }
       worker.quiet_ns = 0;
       worker.done_ns += kStep / std::max(on_device_, 1);
       NextPhase(id, worker, worker.job.device_ns);
     } else if (worker.moves == Moves::kNo && !std::exchange(worker.asked, true)) {
-      desk_.Hear(id, control::WantIn{}, now_);
+      scheduler_.OnMessage(id, control::WantIn{}, now_);
     }
   }
 
@@ -168,7 +169,7 @@ class SwapSimulation {
     worker.on_host = !worker.on_host;
     if (worker.turns == worker.job.turns) {
       worker.held = worker.out = 0;
-      desk_.Leave(id);
+      scheduler_.Leave(id);
     }
   }
 
@@ -176,7 +177,7 @@ class SwapSimulation {
   std::vector<Worker> workers_;
   Ns now_ = kSecond;
   int on_device_ = 0;
-  SwapDesk desk_;
+  SwapScheduler scheduler_;
 };
 
 }  // namespace

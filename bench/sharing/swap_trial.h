@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs whose memory does not fit the simulated device together, moved by the server's own desk
-// (server/leases/swap_desk.h), against the same jobs one after the other.
+// Jobs whose memory does not fit the simulated device together, moved by the server's own scheduler
+// (server/leases/swap_scheduler.h), against the same jobs one after the other.
 #pragma once
 
 #include <cstdint>

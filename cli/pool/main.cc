@@ -6,7 +6,7 @@
 
 #include "cli/pool/commands.h"
 #include "cli/usage.h"
-#include "pool/agent.h"
+#include "server/pool_agent/agent.h"
 
 int main(int argc, char** argv) {
   CLI::App app("farcall pool: GPUs of many hosts behind one endpoint", "farcall pool");

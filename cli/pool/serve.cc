@@ -22,9 +22,9 @@
 #include "pool/rest_client.h"
 #include "proto/pool.pb.h"
 #include "server/supervisor/control_path.h"
-#include "server/supervisor/exit_code.h"
 #include "server/supervisor/serve_options.h"
 #include "server/worker/program_path.h"
+#include "settings/exit_code.h"
 
 namespace farcall::cli {
 
@@ -53,7 +53,7 @@ void AddAddresses(CLI::App* command, Flags* flags) {
 
 int Fail(const std::string& why) {
   std::fprintf(stderr, "farcall pool: %s\n", why.c_str());
-  return server::kExitUsage;
+  return kExitUsage;
 }
 
 int Serve(Flags& flags) {
@@ -136,7 +136,7 @@ int Dev(Flags& flags) {
     kill(host, SIGTERM);
     waitpid(host, nullptr, 0);
   } else if (code == 0) {
-    code = server::kExitFailure;
+    code = kExitFailure;
   }
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);

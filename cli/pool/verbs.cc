@@ -17,7 +17,7 @@
 #include "pool/rest_client.h"
 #include "proto/pool.pb.h"
 #include "proto/printable.h"
-#include "server/supervisor/exit_code.h"
+#include "settings/exit_code.h"
 
 namespace farcall::cli {
 
@@ -59,7 +59,7 @@ int Call(const Door& door, const std::string& method, const std::string& path,
   if (done.ok()) done = pool::RestCall(address, method, path, in, out, &json);
   if (!done.ok()) {
     std::fprintf(stderr, "farcall pool: %s\n", Printable(done.message(), kMaxMessageBytes).c_str());
-    return done.code() == Code::kInvalid ? server::kExitUsage : server::kExitFailure;
+    return done.code() == Code::kInvalid ? kExitUsage : kExitFailure;
   }
   if (door.json) std::fputs(AsciiJson(json).c_str(), stdout);
   return 0;
@@ -279,7 +279,7 @@ int NewJoinToken(const Door& door, const JoinFlags& flags) {
     return 0;
   }
   std::fprintf(stderr, "farcall pool: '%s': %s\n", flags.file.c_str(), std::strerror(errno));
-  return server::kExitFailure;
+  return kExitFailure;
 }
 
 void AddJoinToken(CLI::App& app, int& exit_code) {

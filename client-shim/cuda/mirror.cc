@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Changes are found by comparing with what both sides last agreed on; each side sends and takes
 // only the bytes that changed, so idle pages cross nothing and what host and device write side by
-// side survives. Partner: server/session/mirrors.cc.
+// side survives. Partner: server/memory/mirrors.cc.
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
 #pragma GCC diagnostic ignored "-Wstringop-overflow"  // wrong where GCC 12 inlines the library
 #endif

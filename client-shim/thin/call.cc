@@ -327,7 +327,7 @@ int Call::Fill(const void* reply, size_t bytes) {
       slot.text->assign(reinterpret_cast<const char*>(run.data()), run.size());
     } else if (run.size() == slot.bytes && slot.to != nullptr && status == 0) {
       std::memcpy(slot.to, run.data(), run.size());
-    } else if (slot.bytes > kMostOutBytes && run.size() == sizeof(slot.blob) &&
+    } else if (slot.bytes > kMaxOutBytes && run.size() == sizeof(slot.blob) &&
                slot.to != nullptr && status == 0) {
       std::memcpy(&slot.blob, run.data(), sizeof(slot.blob));
     } else if (slot.to != nullptr && status == 0) {

@@ -206,13 +206,13 @@ void Core::On(const Tick&) {
   KeepPlaces();
 }
 
-void Core::MoveAsTold(Claim& claim, ClaimState to) {
+void Core::MoveAsReported(Claim& claim, ClaimState to) {
   if (!MayBecome(claim.state, to)) std::abort();  // a fault of ours, not of a peer's
   claim.state = to;
   claim.since = now_;
   claim.reason.clear();
   Say(std::string("claim_").append(ToText(to)), claim.id, claim.host, "");
-  NoteTold(claim);
+  NotifyHostOf(claim);
   Arm(claim);
 }
 
@@ -367,9 +367,9 @@ void Core::Store(const Claim& claim) {
 }
 
 // The new controller hears it from the host: no reply waits for the disk.
-void Core::NoteTold(const Claim& claim) {
+void Core::NotifyHostOf(const Claim& claim) {
   claims_.at(claim.id).revision = ++revision_;
-  effects_->told_claims.insert(claim.id);
+  effects_->notified_claims.insert(claim.id);
 }
 
 void Core::Store(Host& host) {
@@ -380,7 +380,7 @@ void Core::Store(Host& host) {
 void Core::Say(std::string kind, const std::string& claim, const std::string& host,
                std::string text) {
   const Claim* of = Find(claim);
-  effects_->happenings.push_back(
+  effects_->log_entries.push_back(
       {std::move(kind), claim, host, std::move(text), of == nullptr ? std::string() : of->tenant});
 }
 

@@ -123,7 +123,7 @@ struct Answer {
   uint64_t incarnation = 0, beat = 0, number = 0;
   std::vector<Grant> grants;
 };
-struct Happening {  // a line of /v1/events
+struct LogEntry {  // a line of /v1/events
   std::string kind, claim, host, text;
   std::string tenant = "";  // of the claim
 };
@@ -132,16 +132,16 @@ struct Effects {
   std::map<std::string, std::string> erased_claims;  // no longer; and their tenants
   std::set<std::string> join_tokens;                 // to be stored, or no longer
   // Changed by what a host has told and will tell again: may be stored later.
-  std::set<std::string> told_claims;
+  std::set<std::string> notified_claims;
   // Changed in what is not stored.
   std::set<std::string> shown_claims, shown_hosts;
   std::optional<Answer> answer;  // to the report, after the store
   // What hosts are told before their next report, after the store: more answers to the last one.
   std::map<std::string, Answer> pushes;
-  std::string claim;   // of a request: its id, which may be an older one's
-  uint64_t quota = 0;  // of a change that its host is to accept: its number
+  std::string claim;            // of a request: its id, which may be an older one's
+  uint64_t quota_revision = 0;  // of a change that its host is to accept: its number
   std::optional<Refusal> refusal;
-  std::vector<Happening> happenings;
+  std::vector<LogEntry> log_entries;
 };
 
 struct Explanation {
@@ -197,7 +197,7 @@ class Core {
 
   // Claims.
   void Move(Claim& claim, ClaimState to, const std::string& reason = "");
-  void MoveAsTold(Claim& claim, ClaimState to);  // among those in which its host holds it
+  void MoveAsReported(Claim& claim, ClaimState to);  // among those in which its host holds it
   // Out of whatever state: at once if no host can hold it, else by way of kReleasing.
   void End(Claim& claim, ClaimState final_state, const std::string& reason, bool requeues = false);
   void Finish(Claim& claim);  // of kReleasing: the host has let go
@@ -211,7 +211,7 @@ class Core {
   std::string NoRoom(const Claim& claim, const Ask& ask, uint64_t memory_bytes) const;
   uint64_t BytesOf(const Ask& ask, const Host& host, const std::vector<uint32_t>& devices) const;
   void Propose(Claim& claim, const Ask& ask);
-  void HearQuota(Claim& claim, const ReportedClaim& told);
+  void OnReportedQuota(Claim& claim, const ReportedClaim& told);
   void EndChange(Claim& claim, const std::string& refused);
   static std::string ShapeOf(const Claim& claim);
   void Enqueue(const Claim& claim);
@@ -220,9 +220,9 @@ class Core {
   // Hosts (core_hosts.cc).
   void SetState(Host& host, HostState to, const std::string& why = "");
   void TakeInventory(Host& host, const HostReport& report);
-  void HearClaim(Host& host, const ReportedClaim& told);
+  void OnReportedClaim(Host& host, const ReportedClaim& told);
   void Adopt(Host& host, const ReportedClaim& told);
-  void HearRefusal(Host& host, Claim& claim, const std::string& why);
+  void OnRefusal(Host& host, Claim& claim, const std::string& why);
   void MissClaims(Host& host, const std::set<std::string>& told);
   std::vector<Grant> GrantsOf(Host& host);
   Answer AnswerTo(Host& host);
@@ -250,7 +250,7 @@ class Core {
   void MarkKept();  // on the hosts' GPUs, for the placer
 
   void Store(const Claim& claim);
-  void NoteTold(const Claim& claim);
+  void NotifyHostOf(const Claim& claim);
   void Store(Host& host);
   void Say(std::string kind, const std::string& claim, const std::string& host, std::string text);
   // The claim that a caller names, if it is still of that revision; else refuses.

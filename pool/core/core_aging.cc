@@ -10,7 +10,7 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr size_t kMostKept = 64;
+constexpr size_t kMaxKept = 64;
 
 // What has to go from the GPU before the claim fits; 0: nothing, 2: all of both.
 double Missing(const Gpu& gpu, const Ask& ask) {
@@ -64,15 +64,15 @@ void Core::KeepPlaces() {
   for (const auto& [name, shape] : shapes_) {
     size_t looked_at = 0;
     for (const auto& [order, id] : shape.queue) {
-      if (++looked_at > kMostKept) break;
+      if (++looked_at > kMaxKept) break;
       const Claim& claim = claims_.at(id);
       if (now_ - claim.since >= timing_.aging && kept_.count(id) == 0) aged[order] = &claim;
-      if (aged.size() > kMostKept) aged.erase(std::prev(aged.end()));
+      if (aged.size() > kMaxKept) aged.erase(std::prev(aged.end()));
     }
   }
   bool is_new = false;
   for (const auto& [order, claim] : aged) {
-    if (kept_.size() >= kMostKept) break;
+    if (kept_.size() >= kMaxKept) break;
     using Score = std::tuple<double, std::string>;
     Score best(kNever, "");
     Kept kept;

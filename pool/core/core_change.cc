@@ -111,7 +111,7 @@ void Core::Propose(Claim& claim, const Ask& ask) {
   claim.before = Claim::Before{claim.ask, claim.memory_bytes};
   claim.ask = ask;
   claim.memory_bytes = bytes;
-  effects_->quota = ++claim.quota;
+  effects_->quota_revision = ++claim.quota_revision;
   Count(claim, host, true);
   Say("claim_changing", claim.id, claim.host, "");
   Store(claim);
@@ -119,10 +119,10 @@ void Core::Propose(Claim& claim, const Ask& ask) {
   beats_.insert(claim.host);
 }
 
-void Core::HearQuota(Claim& claim, const ReportedClaim& told) {
+void Core::OnReportedQuota(Claim& claim, const ReportedClaim& told) {
   if (!claim.before) return;
-  if (told.quota == claim.quota) return EndChange(claim, "");
-  if (told.refused_quota == claim.quota) EndChange(claim, told.change_refused);
+  if (told.quota_revision == claim.quota_revision) return EndChange(claim, "");
+  if (told.refused_revision == claim.quota_revision) EndChange(claim, told.change_refused);
 }
 
 // What was refused goes back to what is in force, under a new number: the host knows the other as
@@ -131,11 +131,11 @@ void Core::EndChange(Claim& claim, const std::string& refused) {
   Host& host = hosts_.at(claim.host);
   Count(claim, host, false);
   if (!refused.empty()) {
-    claim.refused_quota = claim.quota;
+    claim.refused_revision = claim.quota_revision;
     claim.change_refused = refused;
     claim.ask = claim.before->ask;
     claim.memory_bytes = claim.before->memory_bytes;
-    ++claim.quota;
+    ++claim.quota_revision;
   }
   claim.before.reset();
   Count(claim, host, true);

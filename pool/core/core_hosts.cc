@@ -8,7 +8,7 @@ namespace farcall::pool {
 
 namespace {
 
-constexpr uint32_t kMostRefusals = 3;  // one after the other: its inventory is not to be believed
+constexpr uint32_t kMaxRefusals = 3;  // one after the other: its inventory is not to be believed
 // Before a claim is accepted its host may hold it for a short time only, so that another can be
 // tried soon.
 constexpr Ms kUnacceptedHold = 30'000;
@@ -98,7 +98,7 @@ void Core::On(const HostReport& report) {
   std::set<std::string> told;
   for (const ReportedClaim& claim : report.claims) {
     if (claim.refused.empty()) told.insert(claim.claim);
-    HearClaim(host, claim);
+    OnReportedClaim(host, claim);
   }
   MissClaims(host, told);
   Settle(host);
@@ -127,7 +127,7 @@ void Core::TakeInventory(Host& host, const HostReport& report) {
   Store(host);
 }
 
-void Core::HearClaim(Host& host, const ReportedClaim& told) {
+void Core::OnReportedClaim(Host& host, const ReportedClaim& told) {
   auto found = claims_.find(told.claim);
   if (found == claims_.end()) {
     if (told.refused.empty() && !told.is_ending) Adopt(host, told);
@@ -136,7 +136,7 @@ void Core::HearClaim(Host& host, const ReportedClaim& told) {
   Claim& claim = found->second;
   // What is not granted in the answer, the host lets go.
   if (claim.host != host.name || claim.epoch != told.epoch || !IsGranted(claim.state)) return;
-  if (!told.refused.empty()) return HearRefusal(host, claim, told.refused);
+  if (!told.refused.empty()) return OnRefusal(host, claim, told.refused);
   if (told.is_ending) return;
   if (claim.state == ClaimState::kReserved)
     host.refusals = 0;  // what it has long held says nothing
@@ -145,19 +145,19 @@ void Core::HearClaim(Host& host, const ReportedClaim& told) {
   bool runs = told.sessions != 0;
   switch (claim.state) {
     case ClaimState::kReserved:
-      MoveAsTold(claim, runs ? ClaimState::kActive : ClaimState::kBound);
+      MoveAsReported(claim, runs ? ClaimState::kActive : ClaimState::kBound);
       break;
     case ClaimState::kBound:
     case ClaimState::kIdle:
-      if (runs) MoveAsTold(claim, ClaimState::kActive);
+      if (runs) MoveAsReported(claim, ClaimState::kActive);
       break;
     case ClaimState::kActive:
-      if (!runs) MoveAsTold(claim, ClaimState::kIdle);
+      if (!runs) MoveAsReported(claim, ClaimState::kIdle);
       break;
     default:
       break;
   }
-  HearQuota(claim, told);
+  OnReportedQuota(claim, told);
 }
 
 // A store that was lost or is older than the host: running programs are not its victims.
@@ -177,7 +177,7 @@ void Core::Adopt(Host& host, const ReportedClaim& told) {
   claim.ask.seats = told.seats;
   claim.ask.net_bytes_per_s = told.net_bytes_per_s;
   claim.epoch = told.epoch;
-  claim.quota = told.quota;
+  claim.quota_revision = told.quota_revision;
   claim.order = ++last_order_;
   claim.host = host.name;
   claim.devices = told.devices;
@@ -192,7 +192,7 @@ void Core::Adopt(Host& host, const ReportedClaim& told) {
   Arm(claim);
 }
 
-void Core::HearRefusal(Host& host, Claim& claim, const std::string& why) {
+void Core::OnRefusal(Host& host, Claim& claim, const std::string& why) {
   Say("claim_refused", claim.id, host.name, why);
   if (claim.state == ClaimState::kReserved) {
     claim.avoid.insert(host.name);
@@ -201,7 +201,7 @@ void Core::HearRefusal(Host& host, Claim& claim, const std::string& why) {
   } else {
     Move(claim, ClaimState::kFailed, why);  // its host has come back with less than it had
   }
-  if (++host.refusals < kMostRefusals || host.is_cordoned) return;
+  if (++host.refusals < kMaxRefusals || host.is_cordoned) return;
   host.is_cordoned = true;
   host.reason = "its ledger refused " + std::to_string(host.refusals) +
                 " claims that fit its inventory: " + why;
@@ -218,7 +218,7 @@ void Core::MissClaims(Host& host, const std::set<std::string>& told) {
     Claim& claim = claims_.at(id);
     claim.sessions = 0;
     if (claim.state == ClaimState::kReleasing) Finish(claim);
-    if (claim.state == ClaimState::kActive) MoveAsTold(claim, ClaimState::kIdle);
+    if (claim.state == ClaimState::kActive) MoveAsReported(claim, ClaimState::kIdle);
   }
 }
 
@@ -231,8 +231,8 @@ std::vector<Grant> Core::GrantsOf(Host& host) {
     claim.was_granted = true;
     claim.granted_until = std::max(claim.granted_until, now_ + OrphanAfter(hold));
     grants.push_back({id, claim.epoch, claim.devices, claim.memory_bytes, claim.ask.share_milli,
-                      claim.ask.limit_milli, claim.ask.priority, claim.ask.seats, hold, claim.quota,
-                      claim.ask.net_bytes_per_s});
+                      claim.ask.limit_milli, claim.ask.priority, claim.ask.seats, hold,
+                      claim.quota_revision, claim.ask.net_bytes_per_s});
   }
   return grants;
 }

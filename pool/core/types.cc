@@ -69,23 +69,23 @@ bool MayBecome(HostState from, HostState to) {
 }
 
 bool IsHostName(std::string_view name) {
-  constexpr size_t kMost = 64;
+  constexpr size_t kMax = 64;
   constexpr std::string_view kGood =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-  return !name.empty() && name.size() <= kMost &&
+  return !name.empty() && name.size() <= kMax &&
          name.find_first_not_of(kGood) == std::string_view::npos;
 }
 
 namespace {
 
-constexpr uint32_t kMostCount = 64, kMostSeats = 4096;
+constexpr uint32_t kMaxCount = 64, kMaxSeats = 4096;
 
 }  // namespace
 
 std::pair<std::string, std::string> FaultOf(const Ask& ask) {
   auto text = [](uint64_t value) { return std::to_string(value); };
-  if (ask.count < 1 || ask.count > kMostCount)
-    return {"count " + text(ask.count) + ": 1 to " + text(kMostCount), "count"};
+  if (ask.count < 1 || ask.count > kMaxCount)
+    return {"count " + text(ask.count) + ": 1 to " + text(kMaxCount), "count"};
   if (ask.share_milli > kWholeMilli)
     return {"share " + text(ask.share_milli) + ": 0 to 1000 thousandths of a GPU", "share_milli"};
   if (ask.limit_milli > kWholeMilli)
@@ -94,13 +94,13 @@ std::pair<std::string, std::string> FaultOf(const Ask& ask) {
     return {"share " + text(ask.share_milli) + " above its limit " + text(ask.limit_milli),
             "share_milli"};
   if (ask.net_bytes_per_s != 0 &&
-      (ask.net_bytes_per_s < kLeastBytesPerSecond || ask.net_bytes_per_s > kMostBytesPerSecond))
+      (ask.net_bytes_per_s < kLeastBytesPerSecond || ask.net_bytes_per_s > kMaxBytesPerSecond))
     return {"network " + text(ask.net_bytes_per_s) + " bytes a second: " +
-                text(kLeastBytesPerSecond) + " to " + text(kMostBytesPerSecond),
+                text(kLeastBytesPerSecond) + " to " + text(kMaxBytesPerSecond),
             "net_bytes_per_s"};
   if (ask.priority > 2) return {"class " + text(ask.priority) + ": normal, high or low", "class"};
-  if (ask.seats < 1 || ask.seats > kMostSeats)
-    return {"max_sessions " + text(ask.seats) + ": 1 to " + text(kMostSeats), "max_sessions"};
+  if (ask.seats < 1 || ask.seats > kMaxSeats)
+    return {"max_sessions " + text(ask.seats) + ": 1 to " + text(kMaxSeats), "max_sessions"};
   for (auto [value, name] : {std::pair(ask.queue_ms, "queue_ms"),
                              {ask.lifetime_ms, "lifetime_ms"},
                              {ask.on_disconnect_ms, "on_disconnect_ms"},

@@ -70,7 +70,7 @@ struct Claim {
   std::string host;                                // empty: none
   std::vector<uint32_t> devices;                   // of that host
   uint64_t memory_bytes = 0;                       // on each of them
-  uint64_t quota = 0;                              // +1 by each change of what was asked
+  uint64_t quota_revision = 0;                     // +1 by each change of what was asked
   // While its host has not said yes to a change: what is in force there. The larger of both counts.
   struct Before {
     Ask ask;
@@ -85,8 +85,8 @@ struct Claim {
   Ms granted_until = 0;  // till then the host may hold it, whatever else is heard
   bool was_granted = false;
   uint32_t sessions = 0;
-  std::set<std::string> avoid;  // hosts whose ledger refused it
-  uint64_t refused_quota = 0;   // the last change that its host refused, and its words
+  std::set<std::string> avoid;    // hosts whose ledger refused it
+  uint64_t refused_revision = 0;  // the last change that its host refused, and its words
   std::string change_refused;
 
   uint64_t held_bytes() const { return std::max(memory_bytes, before ? before->memory_bytes : 0); }
@@ -152,9 +152,9 @@ struct ReportedClaim {
   uint64_t epoch = 0;
   uint32_t sessions = 0;
   bool is_ending = false;
-  std::string refused;         // its ledger's words; empty: it holds the claim
-  uint64_t quota = 0;          // the change that is in force
-  uint64_t refused_quota = 0;  // a change it refused, and why
+  std::string refused;            // its ledger's words; empty: it holds the claim
+  uint64_t quota_revision = 0;    // the change that is in force
+  uint64_t refused_revision = 0;  // a change it refused, and why
   std::string change_refused;
   // For a controller that does not know it.
   std::vector<uint32_t> devices;
@@ -185,7 +185,7 @@ struct Grant {
   uint8_t priority = 0;
   uint32_t seats = 0;
   Ms hold_ms = 0;
-  uint64_t quota = 0;
+  uint64_t quota_revision = 0;
   uint64_t net_bytes_per_s = 0;
 };
 

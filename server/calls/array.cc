@@ -2,17 +2,16 @@
 // Arrays and mipmaps. Their memory is charged before the driver makes them: exactly, by the
 // requirements of a twin without memory, or else by a bound no layout exceeds. The partner is
 // client-shim/cuda/array.cc.
-#include "server/calls/array.h"
-
 #include <algorithm>
 #include <bit>
 #include <vector>
 
-#include "server/calls/context.h"
+#include "server/device/current_context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/current_context.h"
-#include "server/session/session.h"
+#include "server/state/array_state.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -162,7 +161,7 @@ Status Destroy(ServeCall& call, HandleKind kind, CUresult (*destroy)(Native)) {
   }
   auto native = call.Resolve<Native>(kind, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   auto* state = static_cast<ArrayState*>(call.ResolveExtra(kind, wire));
   if (state->parent != 0) {
@@ -202,7 +201,7 @@ Status GetPart(ServeCall& call, HandleKind kind, CUresult (*get)(CUarray*, Paren
   auto parent = call.Resolve<Parent>(kind, wire_parent);
   call.CheckNew(HandleKind::kArray, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUarray part = nullptr;
   call.result = get == nullptr ? CUDA_ERROR_NOT_SUPPORTED : get(&part, parent, index);
@@ -222,7 +221,7 @@ Status GetSparse(ServeCall& call, HandleKind kind,
   }
   auto native = call.Resolve<Native>(kind, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUDA_ARRAY_SPARSE_PROPERTIES found{};
   call.result = get == nullptr ? CUDA_ERROR_NOT_SUPPORTED : get(&found, native);
@@ -247,7 +246,7 @@ Status Serve_cuArray3DCreate_v2(ServeCall& call) {
   }
   call.CheckNew(HandleKind::kArray, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUarray array = nullptr;
   Make(call, HandleKind::kArray, wire, shape, 1, [&](void** native) {
@@ -270,7 +269,7 @@ Status Serve_cuMipmappedArrayCreate(ServeCall& call) {
   }
   call.CheckNew(HandleKind::kMipmappedArray, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   Make(call, HandleKind::kMipmappedArray, wire, shape, levels, [&](void** native) {
     CUmipmappedArray array = nullptr;

@@ -2,11 +2,11 @@
 // Memory mapped to arrays that were made without. The partner is client-shim/cuda/array_map.cc.
 #include <vector>
 
-#include "server/calls/array.h"
-#include "server/calls/context.h"
 #include "server/driver_api.h"
-#include "server/session/serve.h"
-#include "server/session/session.h"
+#include "server/state/array_state.h"
+#include "server/state/context_state.h"
+#include "server/state/serve.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -89,7 +89,7 @@ Status Serve_cuMemMapArrayAsync(ServeCall& call) {
       return call.Malformed("mapping of an array");
     }
     if (!call.ready()) {
-      return call.LieStatus();
+      return call.RejectStatus();
     }
     if (mappings[i].state->parent != 0) {
       call.result = CUDA_ERROR_INVALID_VALUE;
@@ -100,7 +100,7 @@ Status Serve_cuMemMapArrayAsync(ServeCall& call) {
     return call.Malformed("body");
   }
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.result =
       call.api.cuMemMapArrayAsync == nullptr

@@ -2,11 +2,11 @@
 // Contexts come to life on the helper; they end once their work is done.
 #include "server/calls/context.h"
 
+#include "server/device/current_context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/library/library_memory.h"
-#include "server/session/current_context.h"
-#include "server/session/session.h"
+#include "server/memory/library_memory.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -30,7 +30,7 @@ void KillHandles(Session& session, ContextState& context) {
     HandleTable::Found found = session.table(kind).Find(parts.index, parts.generation);
     if (found.state == HandleTable::State::kLive && found.generation_matches) {
       session.table(kind).Kill(parts.index, parts.generation);
-      session.Bury(kind, found.extra);
+      session.retained().Retire(kind, found.extra);
     }
   }
 }
@@ -83,7 +83,7 @@ void EndContext(ServeCall& call, ContextState* context, std::function<CUresult()
       CUresult result = EndWithLibraries(context->native, end);
       CurrentContext::Forget();
       session.memory().FreeContext(context->slot);
-      session.DrainOutput();  // the driver empties the context's printf buffer with it
+      session.output().Drain();  // the driver empties the context's printf buffer with it
       session.Answer(header, result, {});
     };
     EndBehindHelpers(session, now);
@@ -112,7 +112,7 @@ Status Serve_cuDevicePrimaryCtxRetain(ServeCall& call) {
   }
   call.ResolveDevice(device);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   Session& session = call.session;
   HandleTable& contexts = session.table(HandleKind::kContext);
@@ -155,7 +155,7 @@ Status Serve_cuCtxCreate_v4(ServeCall& call) {
   call.CheckNew(HandleKind::kContext, wire);
   call.ResolveDevice(device);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUcontext native = nullptr;
   flags &= kContextFlags;
@@ -186,7 +186,7 @@ Status Serve_cuCtxDestroy_v2(ServeCall& call) {
   }
   call.Resolve<CUcontext>(HandleKind::kContext, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   Session& session = call.session;
   ContextState* context = session.context(static_cast<uint16_t>(SplitHandle(wire).index));
@@ -206,7 +206,7 @@ Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
   }
   call.ResolveDevice(device);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   Session& session = call.session;
   if (session.helper_busy()) {  // its context may be in the making
@@ -235,7 +235,7 @@ Status Serve_cuDevicePrimaryCtxReset_v2(ServeCall& call) {
     if (context != nullptr) {
       session.memory().FreeContext(context->slot);
     }
-    session.DrainOutput();
+    session.output().Drain();
     session.Answer(header, result, {});
   };
   // What it ends is gone for the log from here on; it ends behind the slow calls that have it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuCtxSetLimit: what a context's heap and printf buffer take of the device is charged ahead.
-#include "server/session/session.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 

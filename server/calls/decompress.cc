@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "server/driver_api.h"
-#include "server/session/serve.h"
-#include "server/session/session.h"
+#include "server/state/serve.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -27,14 +27,14 @@ Status Serve_cuMemBatchDecompressAsync(ServeCall& call) {
     params.dstActBytes =
         reinterpret_cast<cuuint32_t*>(call.ResolveAddress(written, sizeof(cuuint32_t)));
     if (!call.ready()) {
-      return call.LieStatus();
+      return call.RejectStatus();
     }
   }
   if (!call.in.Done() || count == 0) {
     return call.Malformed("body");
   }
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (call.api.cuMemBatchDecompressAsync == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;

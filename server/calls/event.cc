@@ -5,11 +5,11 @@
 #include <mutex>
 #include <optional>
 
-#include "server/calls/context.h"
+#include "server/device/current_context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/current_context.h"
-#include "server/session/session.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -43,7 +43,7 @@ void PushCompleted(Session& session, uint64_t event, uint32_t serial, CUresult s
   if (ms) {
     body.Put<uint32_t>(std::bit_cast<uint32_t>(*ms));
   }
-  session.TellMirrored();
+  session.mirror_reports().Report();
   session.outbox().Push(SessionCall::kCompleted, body.bytes());
 }
 
@@ -56,7 +56,7 @@ std::optional<Pair> PairOf(ServeCall& call, EventState* to, CUevent native, uint
   }
   const HandleParts parts = SplitHandle(wire_from);
   if (!HasHandleForm(wire_from) || parts.kind != HandleKind::kEvent) {
-    call.Lie("an event that is none");
+    call.Reject("an event that is none");
     return std::nullopt;
   }
   const HandleTable::Found found =
@@ -116,7 +116,7 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
   auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
   StreamState* stream = call.FindStream(wire_stream);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
   Session& session = call.session;
@@ -147,7 +147,7 @@ Status Serve_cuEventRecordWithFlags(ServeCall& call) {
       stream->key, stream->context->native, stream->native,
       [&session, &api = call.api, wire_event, serial = call.header.serial, pair,
        native = stream->context->native](CUresult result) {
-        session.FlushPrintf(native);
+        session.output().FlushPrintf(native);
         std::optional<float> ms;
         if (pair && result == CUDA_SUCCESS) {
           CurrentContext::Set(api, native);
@@ -170,7 +170,7 @@ Status Serve_cuCtxRecordEvent(ServeCall& call) {
   auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
   call.Resolve<CUcontext>(HandleKind::kContext, wire_context);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
   Session& session = call.session;
@@ -209,7 +209,7 @@ Status Serve_cuEventSynchronize(ServeCall& call) {
   }
   auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
   Session& session = call.session;
@@ -223,12 +223,12 @@ Status Serve_cuEventSynchronize(ServeCall& call) {
   CUcontext context = state->last->context;
   call.parked = session.completion().Attach(
       state->last, [&session, context, header = call.header](CUresult result) {
-        session.FlushPrintf(context);
+        session.output().FlushPrintf(context);
         session.Answer(header, result, {});
       });
   if (!call.parked) {
     call.result = state->last->status;
-    session.DrainOutput();
+    session.output().Drain();
   }
   return {};
 }
@@ -243,7 +243,7 @@ Status Serve_cuEventQuery(ServeCall& call) {
     return {};
   }
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   auto* state = static_cast<EventState*>(call.ResolveExtra(HandleKind::kEvent, wire_event));
   if (state->foreign) {

@@ -11,7 +11,7 @@ namespace farcall::server {
 namespace {
 
 constexpr unsigned kFew = 4;
-constexpr size_t kMostParameters = 4096;
+constexpr size_t kMaxParameters = 4096;
 
 template <typename GetAttribute, typename GetParameter>
 uint64_t Put(GetAttribute get_attribute, GetParameter get_parameter, Builder& out) {
@@ -26,7 +26,7 @@ uint64_t Put(GetAttribute get_attribute, GetParameter get_parameter, Builder& ou
   std::vector<std::pair<uint32_t, uint32_t>> layout;
   uint64_t packed_bytes = 0;
   size_t offset = 0, bytes = 0;
-  while (layout.size() < kMostParameters &&
+  while (layout.size() < kMaxParameters &&
          get_parameter(layout.size(), &offset, &bytes) == CUDA_SUCCESS) {
     layout.emplace_back(offset, bytes);
     packed_bytes = std::max<uint64_t>(packed_bytes, offset + bytes);

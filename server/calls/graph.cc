@@ -8,7 +8,7 @@
 
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/session.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -52,7 +52,7 @@ Status ServeChangedEdges(ServeCall& call, bool add) {
   }
   auto graph = call.Resolve<CUgraph>(HandleKind::kGraph, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.result = ChangeEdges(call, graph, edges, add);
   return {};
@@ -188,7 +188,7 @@ Status Serve_cuGraphDestroy(ServeCall& call) {
   }
   GraphState* graph = FindGraph(call, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (graph->inner || graph->capturing) {
     return call.Malformed("a graph that is not the client's to destroy");
@@ -219,7 +219,7 @@ Status Serve_cuGraphAddNode_v2(ServeCall& call) {
     call.CheckNew(HandleKind::kGraph, inner);
   }
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUgraph captured = graph->native;
   if (stream != nullptr) {
@@ -260,7 +260,7 @@ Status Serve_cuGraphNodeSetParams(ServeCall& call) {
   ResolveParams(call, &params);
   auto node = call.Resolve<CUgraphNode>(HandleKind::kGraphNode, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.result = call.api.cuGraphNodeSetParams == nullptr
                     ? CUDA_ERROR_NOT_SUPPORTED
@@ -279,7 +279,7 @@ Status Serve_cuGraphExecNodeSetParams(ServeCall& call) {
   auto exec = call.Resolve<CUgraphExec>(HandleKind::kGraphExec, wire_exec);
   auto node = call.Resolve<CUgraphNode>(HandleKind::kGraphNode, wire_node);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.result = call.api.cuGraphExecNodeSetParams == nullptr
                     ? CUDA_ERROR_NOT_SUPPORTED
@@ -303,7 +303,7 @@ Status Serve_cuGraphDestroyNode(ServeCall& call) {
   auto native = call.Resolve<CUgraphNode>(HandleKind::kGraphNode, wire);
   auto* node = static_cast<GraphNodeState*>(call.ResolveExtra(HandleKind::kGraphNode, wire));
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   GraphState* graph = FindGraph(call, node->graph);
   call.result = call.api.cuGraphDestroyNode(native);
@@ -328,7 +328,7 @@ Status Serve_cuGraphNodeFindInClone(ServeCall& call) {
   GraphState* clone = FindGraph(call, wire_clone);
   call.CheckNew(HandleKind::kGraphNode, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUgraphNode found = nullptr;
   call.result = call.api.cuGraphNodeFindInClone(&found, original, clone->native);
@@ -349,7 +349,7 @@ Status Serve_cuGraphChildGraphNodeGetGraph(ServeCall& call) {
   auto* node = static_cast<GraphNodeState*>(call.ResolveExtra(HandleKind::kGraphNode, wire_node));
   call.CheckNew(HandleKind::kGraph, wire_graph);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUgraph inner = nullptr;
   call.result = call.api.cuGraphChildGraphNodeGetGraph(native, &inner);
@@ -381,7 +381,7 @@ Status Serve_cuGraphGetNodes(ServeCall& call) {
     call.CheckNew(HandleKind::kGraphNode, name);
   }
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   for (size_t i = 0; i < count; ++i) {
     if (graph->names.count(graph->listed[i]) == 0) {
@@ -402,7 +402,7 @@ Status Serve_cuGraphKernelNodeGetParams_v2(ServeCall& call) {
   }
   auto node = call.Resolve<CUgraphNode>(HandleKind::kGraphNode, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   EncodeParams(call, node);
   return {};
@@ -418,7 +418,7 @@ Status Serve_cuGraphExecUpdate_v2(ServeCall& call) {
   auto exec = call.Resolve<CUgraphExec>(HandleKind::kGraphExec, wire_exec);
   GraphState* graph = FindGraph(call, wire_graph);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUgraphExecUpdateResultInfo info{};
   CUresult updated = call.api.cuGraphExecUpdate_v2(exec, graph->native, &info);

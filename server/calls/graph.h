@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the worker keeps of a graph and of a node. Changed on the issue thread only.
+// What the calls of graphs share: edges, names of nodes, node parameters on the wire.
 #pragma once
 
 #include <cuda.h>
@@ -8,23 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "server/session/serve.h"
+#include "server/state/graph_state.h"
+#include "server/state/serve.h"
 
 namespace farcall::server {
-
-// A graph names its nodes, so that no name outlives it.
-struct GraphState {
-  CUgraph native = nullptr;
-  bool inner = false;  // of a child graph node or a conditional's body: goes with its node
-  bool capturing = false;
-  std::unordered_map<CUgraphNode, uint64_t> names;
-  std::vector<CUgraphNode> listed;  // those without a name, as the client was told of them last
-};
-
-struct GraphNodeState {
-  uint64_t graph = 0;
-  std::vector<uint64_t> inner;  // graphs that go with the node
-};
 
 struct GraphEdges {
   std::vector<CUgraphNode> from, to;  // `to` only where both ends are named

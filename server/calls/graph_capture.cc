@@ -3,7 +3,7 @@
 #include "server/calls/graph.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/session.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -57,7 +57,7 @@ Status Serve_cuStreamBeginCapture_v2(ServeCall& call) {
   StreamState* stream = call.FindStream(wire_stream);
   call.CheckNew(HandleKind::kGraph, wire_graph);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.result = call.api.cuStreamBeginCapture_v2(stream->native, CU_STREAM_CAPTURE_MODE_RELAXED);
   if (call.result != CUDA_SUCCESS) {
@@ -85,7 +85,7 @@ Status Serve_cuStreamBeginCaptureToGraph(ServeCall& call) {
   StreamState* stream = call.FindStream(wire_stream);
   GraphState* graph = FindGraph(call, wire_graph);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.result = call.api.cuStreamBeginCaptureToGraph == nullptr
                     ? CUDA_ERROR_NOT_SUPPORTED
@@ -104,7 +104,7 @@ Status Serve_cuStreamEndCapture(ServeCall& call) {
   StreamState* stream = call.FindStream(wire_stream);
   GraphState* graph = FindGraph(call, wire_graph);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUgraph native = nullptr;
   call.result = call.api.cuStreamEndCapture(stream->native, &native);
@@ -128,7 +128,7 @@ Status Serve_cuStreamUpdateCaptureDependencies_v2(ServeCall& call) {
   }
   StreamState* stream = call.FindStream(wire_stream);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.result = MoveFrontier(call, stream->native, edges, flags);
   return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which handles name a graph and its nodes, and what goes with a name.
 #include "server/calls/graph.h"
-#include "server/session/session.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 

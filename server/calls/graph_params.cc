@@ -3,10 +3,10 @@
 // client-shim/cuda/graph_wire.cc.
 #include <cstring>
 
-#include "server/calls/context.h"
 #include "server/calls/graph.h"
 #include "server/driver_api.h"
-#include "server/session/session.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -105,7 +105,7 @@ void ResolveSide(ServeCall& call, const CUDA_MEMCPY3D& copy, CUmemorytype type, 
     *array = call.Resolve<CUarray>(HandleKind::kArray, *base);
     *base = 0;
   } else if (type != CU_MEMORYTYPE_DEVICE || offset || !Extent(copy, pitch, height, &bytes)) {
-    call.Lie("a copy that is no box of device memory");
+    call.Reject("a copy that is no box of device memory");
   } else {
     call.ResolveAddress(*base, bytes);
   }
@@ -174,7 +174,7 @@ void ResolveMemset(ServeCall& call, CUDA_MEMSET_NODE_PARAMS_v2* set) {
                !__builtin_mul_overflow(set->height - 1, set->pitch, &bytes) &&
                !__builtin_add_overflow(bytes, row, &bytes);
   if (!sound) {
-    return call.Lie("a memset node that wraps");
+    return call.Reject("a memset node that wraps");
   }
   call.ResolveAddress(set->dst, bytes);
   set->ctx = call.context->native;

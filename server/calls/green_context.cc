@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "server/calls/context.h"
+#include "server/device/current_context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/current_context.h"
-#include "server/session/session.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -110,7 +110,7 @@ Status Serve_cuDeviceGetDevResource(ServeCall& call) {
   }
   ResolveOrigin(call, wire_green, &origin);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUdevResource resource{};
   call.result = GetResource(call.api, origin, &resource);
@@ -132,7 +132,7 @@ Status Serve_cuDevSmResourceSplitByCount(ServeCall& call) {
   }
   ResolveOrigin(call, wire_green, &origin);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUdevResource whole{}, remaining{};
   std::vector<CUdevResource> groups;
@@ -179,7 +179,7 @@ Status Serve_cuGreenCtxCreate(ServeCall& call) {
   call.CheckNew(HandleKind::kGreenContext, wire);
   call.CheckNew(HandleKind::kContext, wire_context);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   const DriverApi& api = call.api;
   if (api.cuGreenCtxCreate == nullptr || api.cuCtxFromGreenCtx == nullptr ||
@@ -219,7 +219,7 @@ Status Serve_cuGreenCtxDestroy(ServeCall& call) {
   auto green = call.Resolve<CUgreenCtx>(HandleKind::kGreenContext, wire);
   call.Resolve<CUcontext>(HandleKind::kContext, wire_context);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   ContextState* context =
       call.session.context(static_cast<uint16_t>(SplitHandle(wire_context).index));
@@ -242,7 +242,7 @@ Status Serve_cuGreenCtxStreamCreate(ServeCall& call) {
   auto green = call.Resolve<CUgreenCtx>(HandleKind::kGreenContext, wire_green);
   call.CheckNew(HandleKind::kStream, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (call.context == nullptr || call.context->green != green) {
     return call.Malformed("a context that is not the green one's");

@@ -8,11 +8,11 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "server/calls/context.h"
 #include "server/calls/graph.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/session.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -47,15 +47,15 @@ class Turnstile {
 
 void AskClient(HostFunction& host, const std::shared_ptr<Turnstile>& gate) {
   Session& session = *host.session;
-  uint64_t token = session.AddHostCall([gate] { gate->Open(); });
+  uint64_t token = session.host_calls().Add([gate] { gate->Open(); });
   Builder body;
   body.Put<uint64_t>(token);
   body.Put<uint64_t>(host.function);
   body.Put<uint64_t>(host.user_data);
   body.Put<int32_t>(CUDA_SUCCESS);
   body.Put<uint64_t>(host.wire_stream);
-  session.DrainOutput();
-  session.TellMirrored();
+  session.output().Drain();
+  session.mirror_reports().Report();
   session.outbox().Push(SessionCall::kHostCall, body.bytes());
 }
 
@@ -83,7 +83,7 @@ void CUDA_CB Run(void* data) {
 
 CUDA_HOST_NODE_PARAMS_v2 GraphHostFunction(Session& session, uint64_t function) {
   auto host = std::make_shared<HostFunction>(HostFunction{&session, function, 0, 0, true, {}});
-  session.Keep(host);
+  session.retained().Keep(host);
   return {Run, host.get()};
 }
 
@@ -100,7 +100,7 @@ Status Serve_cuLaunchHostFunc(ServeCall& call) {
   }
   StreamState* stream = call.FindStream(wire_stream);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   Session& session = call.session;
   session.MarkActive(*stream);

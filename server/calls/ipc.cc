@@ -2,11 +2,11 @@
 // Allocations and events lent to other sessions of the vGPU: what a CUDA IPC handle stands for.
 #include <cstring>
 
-#include "server/calls/context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/session.h"
-#include "server/session/share_list.h"
+#include "server/memory/share_list.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -83,7 +83,7 @@ Status Serve_cuIpcGetEventHandle(ServeCall& call) {
   }
   auto event = call.Resolve<CUevent>(HandleKind::kEvent, wire_event);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (call.api.cuIpcGetEventHandle == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
@@ -129,7 +129,7 @@ Status Serve_cuIpcOpenEventHandle(ServeCall& call) {
   }
   call.CheckNew(HandleKind::kEvent, wire_event);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   std::vector<std::byte> bytes;
   CUipcEventHandle native{};

@@ -3,10 +3,10 @@
 // was given.
 #include <cstring>
 
-#include "server/calls/context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/session.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -97,7 +97,7 @@ Status AnswerAboutLaunch(ServeCall& call,
   auto function = call.Resolve<CUfunction>(FunctionKind(wire_function), wire_function);
   ResolveAttributes(call, attributes, count);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (ask == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
@@ -141,7 +141,7 @@ Status Serve_cuLaunchKernel(ServeCall& call) {
   config.hStream = call.ResolveStream(wire_stream);
   ResolveAttributes(call, attributes, count);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   auto* state = static_cast<FunctionState*>(call.ResolveExtra(kind, wire_function));
   if (state != nullptr && state->parameter_bytes != FunctionState::kUnknown &&

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // JIT linking. A state is used and destroyed on the helper alone. The partner is
 // client-shim/cuda/link.cc.
-#include "server/calls/link.h"
-
 #include <algorithm>
 #include <cstring>
 #include <string_view>
 
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/session.h"
+#include "server/state/link_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -37,7 +36,7 @@ Status Serve_cuLinkCreate_v2(ServeCall& call) {
   }
   call.CheckNew(HandleKind::kLinkState, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (call.api.cuLinkCreate_v2 == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
@@ -71,7 +70,7 @@ Status Serve_cuLinkAddData_v2(ServeCall& call) {
   std::memcpy(hash.data(), hash_bytes.data(), hash.size());
   LinkState* state = FindLink(call, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   Image image = call.session.images().Get(hash);
   if (image == nullptr || image->size() != bytes + 1) {
@@ -102,7 +101,7 @@ Status Serve_cuLinkComplete(ServeCall& call) {
   }
   LinkState* state = FindLink(call, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (offset == 0) {
     void* output = nullptr;
@@ -132,7 +131,7 @@ Status Serve_cuLinkDestroy(ServeCall& call) {
   }
   auto native = call.Resolve<CUlinkState>(HandleKind::kLinkState, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.result = call.api.cuLinkDestroy(native);  // before its logs' buffers go
   call.Erase(HandleKind::kLinkState, wire);

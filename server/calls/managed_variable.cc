@@ -3,10 +3,10 @@
 // client-shim/cuda/managed_variable.cc.
 #include <string>
 
-#include "server/calls/context.h"
 #include "server/driver_api.h"
-#include "server/session/serve.h"
-#include "server/session/session.h"
+#include "server/state/context_state.h"
+#include "server/state/serve.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -34,7 +34,7 @@ Status Serve_cuLibraryGetManaged(ServeCall& call) {
   }
   auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (call.api.cuLibraryGetManaged == nullptr || !MayTouch(call.api) ||
       !call.session.options().client_takes_mirrors) {

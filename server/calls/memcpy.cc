@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between the client's host memory and the device. The partner is client-shim/cuda/copy.cc.
-#include "server/calls/context.h"
+#include "server/calls/host_copy.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/host_copy.h"
-#include "server/session/session.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -24,8 +24,8 @@ Status Serve_cuMemcpyHtoDAsync_v2(ServeCall& call) {
   CUdeviceptr dst = call.ResolveAddress(wire_dst, bytes);
   StreamState* stream = call.FindStream(wire_stream);
   if (!call.ready()) {
-    bool failed = transfer != 0 && !call.lie() && !call.stalled;
-    return failed ? SkipLanded(call, bytes, transfer, offset) : call.LieStatus();
+    bool failed = transfer != 0 && !call.rejected() && !call.stalled;
+    return failed ? SkipLanded(call, bytes, transfer, offset) : call.RejectStatus();
   }
   call.session.MarkActive(*stream);
   call.session.NoteWork(*stream);
@@ -49,7 +49,7 @@ Status Serve_cuMemcpyDtoHAsync_v2(ServeCall& call) {
   CUdeviceptr src = call.ResolveAddress(wire_src, bytes);
   StreamState* stream = call.FindStream(wire_stream);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (call.session.capturing(stream->native)) {
     call.result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

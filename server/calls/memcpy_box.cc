@@ -3,11 +3,11 @@
 // client-shim/cuda/memcpy_box.cc.
 #include <algorithm>
 
-#include "server/calls/context.h"
+#include "server/calls/host_copy.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/host_copy.h"
-#include "server/session/session.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -257,8 +257,8 @@ Status Serve_cuMemcpy3DAsync_v2(ServeCall& call) {
   StreamState* stream = call.FindStream(wire_stream);
   if (!call.ready()) {
     bool unused = transfer != 0 && !box.destination.on_host() && box.source.on_host();
-    bool failed = unused && !call.lie() && !call.stalled;
-    return failed ? SkipLanded(call, bytes, transfer, 0) : call.LieStatus();
+    bool failed = unused && !call.rejected() && !call.stalled;
+    return failed ? SkipLanded(call, bytes, transfer, 0) : call.RejectStatus();
   }
   call.session.MarkActive(*stream);
   call.session.NoteWork(*stream);

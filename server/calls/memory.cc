@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocations. Inside credit they are bookkeeping; without a window the driver chooses the address.
-#include "server/calls/context.h"
+#include "server/device/current_context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/current_context.h"
-#include "server/session/session.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -17,7 +17,7 @@ Status Serve_cuMemAlloc_v2(ServeCall& call) {
   }
   call.ResolveDevice(device);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   DeviceMemory& memory = call.session.memory();
   if (memory.has_window()) {
@@ -66,7 +66,7 @@ Status Serve_cuMemGetInfo_v2(ServeCall& call) {
   }
   call.ResolveDevice(device);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   // Behind the grants under way: what the ledger has charged, the client has been told of.
   // And behind modules that go: their memory is free for who asks after the unloading.
@@ -89,7 +89,7 @@ Status Serve_cuCtxEnablePeerAccess(ServeCall& call) {
   }
   call.ResolveDevice(peer);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.parked = true;  // behind the grants under way
   call.session.OnMemoryHelper(
@@ -97,21 +97,6 @@ Status Serve_cuCtxEnablePeerAccess(ServeCall& call) {
         session.Answer(header, session.memory().AllowPeer(peer, device), {});
       });
   return {};
-}
-
-void Session::NoteFree(ContextState& context, uint64_t epoch, std::function<void()> free) {
-  if (context.noted_epoch == context.fenced_epoch) {
-    dirty_contexts_.push_back(context.slot);
-  }
-  context.noted_epoch = epoch;
-  if (free) {
-    context.noted_frees.push_back(std::move(free));
-  }
-}
-
-void Session::FinishFree(CUcontext context, const DeviceMemory::Freed& freed) {
-  CurrentContext::Set(api_, context);
-  memory_.FinishFree(freed);
 }
 
 }  // namespace farcall::server

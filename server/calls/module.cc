@@ -9,14 +9,14 @@
 
 #include "cpu-device/images/variables.h"
 #include "proto/load_request.h"
-#include "server/calls/context.h"
 #include "server/calls/function_info.h"
-#include "server/calls/jit_options.h"
 #include "server/calls/linked_image.h"
+#include "server/device/current_context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/current_context.h"
-#include "server/session/session.h"
+#include "server/state/context_state.h"
+#include "server/state/jit_options.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -106,7 +106,7 @@ Status LoadImage(ServeCall& call, HandleKind kind, Load load, PutFunctions put_f
   }
   call.CheckNew(kind, request.wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   Image image = call.session.images().Get(request.hash);
   if (image == nullptr || image->size() != request.bytes + 1) {
@@ -123,7 +123,7 @@ Status LoadImage(ServeCall& call, HandleKind kind, Load load, PutFunctions put_f
     return {};
   }
   if (MayPrint(containers)) {
-    call.session.NotePrintf();
+    call.session.output().NotePrintf();
   }
   if (request.want_logs) {
     request.jit.AddLogs();
@@ -187,7 +187,7 @@ Status GetGlobal(ServeCall& call, HandleKind kind) {
   }
   void* parent = call.Resolve<void*>(kind, wire_parent);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUdeviceptr address = 0;
   size_t bytes = 0;
@@ -249,7 +249,7 @@ Status Serve_cuModuleUnload(ServeCall& call) {
   }
   auto module = call.Resolve<CUmodule>(HandleKind::kModule, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   Session& session = call.session;
   session.memory().RemoveForeign(wire);
@@ -281,7 +281,7 @@ Status Serve_cuLibraryUnload(ServeCall& call) {
   }
   auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   Session& session = call.session;
   session.memory().RemoveForeign(wire);
@@ -307,11 +307,11 @@ Status Serve_cuModuleGetFunction(ServeCall& call) {
   }
   auto module = call.Resolve<CUmodule>(HandleKind::kModule, wire_module);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.CheckNew(HandleKind::kFunction, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   const DriverApi& api = call.api;
   CUfunction function = nullptr;
@@ -335,11 +335,11 @@ Status Serve_cuLibraryGetKernel(ServeCall& call) {
   }
   auto library = call.Resolve<CUlibrary>(HandleKind::kLibrary, wire_library);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.CheckNew(HandleKind::kKernel, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   const DriverApi& api = call.api;
   CUkernel kernel = nullptr;
@@ -375,7 +375,7 @@ Status EnumerateNames(ServeCall& call, HandleKind kind, CUresult (*count_of)(uns
   }
   auto owner = call.Resolve<Owner>(kind, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (count_of == nullptr || list == nullptr || name_of == nullptr) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;

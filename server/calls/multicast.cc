@@ -3,10 +3,10 @@
 // stays until it is unbound. Partner: client-shim/cuda/multicast.cc.
 #include <algorithm>
 
-#include "server/calls/context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/session.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -15,7 +15,7 @@ namespace {
 PhysicalMemory* FindMulticast(ServeCall& call, uint64_t handle) {
   auto* object = call.Resolve<PhysicalMemory*>(HandleKind::kMemHandle, handle);
   if (call.ready() && object->multicast == nullptr) {
-    call.Lie("memory in a multicast object's place");
+    call.Reject("memory in a multicast object's place");
   }
   return object;
 }
@@ -151,7 +151,7 @@ Status Serve_cuMulticastCreate(ServeCall& call) {
   }
   call.CheckNew(HandleKind::kMemHandle, handle);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.parked = true;
   call.session.OnMemoryHelper(
@@ -175,7 +175,7 @@ Status Serve_cuMulticastAddDevice(ServeCall& call) {
   PhysicalMemory* object = FindMulticast(call, handle);
   CUdevice native = call.ResolveDevice(device);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   OnHelper(call, {object},
            [object, native](UserMemory& memory) { return memory.Join(*object, native); });
@@ -194,7 +194,7 @@ Status Serve_cuMulticastBindMem(ServeCall& call) {
   PhysicalMemory* object = FindMulticast(call, handle);
   auto* memory = call.Resolve<PhysicalMemory*>(HandleKind::kMemHandle, memory_handle);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   auto fits = [&](uint64_t at, const PhysicalMemory& of) {
     return at % kChunkGranularityBytes == 0 && at <= of.bytes && bytes <= of.bytes - at;
@@ -221,7 +221,7 @@ Status Serve_cuMulticastUnbind(ServeCall& call) {
   PhysicalMemory* object = FindMulticast(call, handle);
   CUdevice native = call.ResolveDevice(device);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (!call.session.user_memory().Unbind(*object, native, offset, bytes, &call.result)) {
     return call.Malformed("unbinding of what is not bound");

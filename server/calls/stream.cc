@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "server/calls/context.h"
+#include "server/device/current_context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/current_context.h"
-#include "server/session/session.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -52,7 +52,7 @@ Status DestroyStreamBehindLibraries(ServeCall& call) {
   }
   auto native = call.Resolve<CUstream>(HandleKind::kStream, wire);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   Session& session = call.session;
   call.Erase(HandleKind::kStream, wire);
@@ -76,7 +76,7 @@ Status Serve_cuStreamSynchronize(ServeCall& call) {
     call.turn.touched.everything = call.turn.blocked = call.stalled = true;
   }
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   Session& session = call.session;
   if (stream->context != nullptr) {
@@ -89,12 +89,12 @@ Status Serve_cuStreamSynchronize(ServeCall& call) {
   call.parked = session.FenceStream(
       *stream,
       [&session, context, header = call.header](CUresult result) {
-        session.FlushPrintf(context);
+        session.output().FlushPrintf(context);
         session.Answer(header, result, {});
       },
       &call.result);
   if (!call.parked) {
-    session.FlushPrintf(context);
+    session.output().FlushPrintf(context);
   }
   return {};
 }
@@ -109,7 +109,7 @@ Status Serve_cuStreamQuery(ServeCall& call) {
     return {};
   }
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.result = call.api.cuStreamQuery(stream->native);
   if (call.result == CUDA_ERROR_NOT_READY || call.session.completion().idle()) {
@@ -133,7 +133,7 @@ Status Serve_cuCtxSynchronize_v2(ServeCall& call) {
   }
   call.Resolve<CUcontext>(HandleKind::kContext, wire_context);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   Session& session = call.session;
   ContextState* context = session.context(static_cast<uint16_t>(SplitHandle(wire_context).index));
@@ -141,12 +141,12 @@ Status Serve_cuCtxSynchronize_v2(ServeCall& call) {
   call.parked = session.Fence(
       *context,
       [&session, native = context->native, header = call.header](CUresult result) {
-        session.FlushPrintf(native);
+        session.output().FlushPrintf(native);
         session.Answer(header, result, {});
       },
       &call.result);
   if (!call.parked) {
-    session.FlushPrintf(context->native);
+    session.output().FlushPrintf(context->native);
   }
   return {};
 }

@@ -3,10 +3,10 @@
 // client, and what comes back must be one of those. The partner is client-shim/cuda/texture.cc.
 #include "proto/extent.h"
 #include "proto/texture_codec.h"
-#include "server/calls/context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/session.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -86,7 +86,7 @@ Status Serve_cuTexObjectCreate(ServeCall& call) {
   }
   CUDA_RESOURCE_DESC resource = Resolve(call, record);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUtexObject object = 0;
   call.result =
@@ -108,7 +108,7 @@ Status Serve_cuSurfObjectCreate(ServeCall& call) {
   }
   CUDA_RESOURCE_DESC resource = Resolve(call, record);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   CUsurfObject object = 0;
   call.result = call.api.cuSurfObjectCreate == nullptr

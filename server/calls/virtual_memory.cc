@@ -2,10 +2,10 @@
 // Physical memory of the application's own and where it maps it. What may wait for the supervisor
 // runs on the memory helper.
 #include "proto/memory_flags.h"
-#include "server/calls/context.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/session.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -38,7 +38,7 @@ Status Serve_cuMemCreate(ServeCall& call) {
   call.ResolveDevice(device);
   call.CheckNew(HandleKind::kMemHandle, handle);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (!call.session.user_memory().has_window()) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;
@@ -68,7 +68,7 @@ Status Serve_cuMemRelease(ServeCall& call) {
   }
   PhysicalMemory* memory = Find(call, handle);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (*memory->mappings != 0) {
     return call.Malformed("memory that is still mapped");
@@ -88,7 +88,7 @@ Status Serve_cuMemMap(ServeCall& call) {
   }
   PhysicalMemory* memory = Find(call, handle);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (memory->multicast != nullptr && !call.session.user_memory().Whole(*memory)) {
     return call.Malformed("a multicast object without all of its devices");
@@ -128,7 +128,7 @@ Status Serve_cuMemSetAccess(ServeCall& call) {
   access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {call.ResolveDevice(device)}};
   access.flags = static_cast<CUmemAccess_flags>(flags);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (!call.session.user_memory().SetAccess(address, bytes, access, &call.result)) {
     call.result = CUDA_ERROR_INVALID_VALUE;
@@ -143,7 +143,7 @@ Status Serve_cuMemExportToShareableHandle(ServeCall& call) {
   }
   PhysicalMemory* memory = Find(call, handle);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   call.parked = true;
   // The client waits for the answer, so a release of this memory comes behind it.
@@ -172,7 +172,7 @@ Status Serve_cuMemImportFromShareableHandle(ServeCall& call) {
   }
   call.CheckNew(HandleKind::kMemHandle, handle);
   if (!call.ready()) {
-    return call.LieStatus();
+    return call.RejectStatus();
   }
   if (!call.session.user_memory().has_window()) {
     call.result = CUDA_ERROR_NOT_SUPPORTED;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages between the supervisor and farcall-control (control_desk.h, supervisor_client.h).
+// The messages between the supervisor and farcall-control (control_service.h, supervisor_client.h).
 #pragma once
 
 #include <optional>

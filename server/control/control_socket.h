@@ -16,6 +16,13 @@
 #include "server/control/codec.h"
 #include "server/control/message.h"
 
+namespace farcall::server {
+
+// Where a process that the supervisor starts finds its end.
+inline constexpr int kControlDescriptor = 3;
+
+}  // namespace farcall::server
+
 namespace farcall::server::control {
 
 struct Packet {

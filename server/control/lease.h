@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages about leases of device time (lease_desk.h, compute_gate.h).
+// The messages about leases of device time (lease_scheduler.h, compute_gate.h).
 #pragma once
 
 #include "server/control/field.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages about the vGPU's network budget (net_desk.h, net_pacer.h).
+// The messages about the vGPU's network budget (net_scheduler.h, net_pacer.h).
 #pragma once
 
 #include "server/control/field.h"

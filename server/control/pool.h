@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages between the supervisor and a pool's agent (pool_desk.h, pool/agent.h).
+// The messages between the supervisor and a pool's agent (pool_member.h,
+// server/pool_agent/agent.h).
 #pragma once
 
 #include "server/control/field.h"

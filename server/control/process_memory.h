@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages between the supervisor and the process that queries NVML (overhead_desk.h).
+// The messages between the supervisor and the process that queries NVML (overhead_meter.h).
 #pragma once
 
 #include "server/control/field.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages about swapping a session (swap_desk.h, memory_swap.h).
+// The messages about swapping a session (swap_scheduler.h, memory_swap.h).
 #pragma once
 
 #include "server/control/field.h"

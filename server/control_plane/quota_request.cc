@@ -35,7 +35,7 @@ Status ReadQuota(const control::v1::SetQuotaRequest& request, server::QuotaChang
     *into = asked;
   }
   if (request.has_net_bytes_per_s()) {
-    if (request.net_bytes_per_s() > kMostBytesPerSecond)
+    if (request.net_bytes_per_s() > kMaxBytesPerSecond)
       return Wrong("network " + std::to_string(request.net_bytes_per_s()) + ": bytes a second");
     change->net_bytes_per_s = request.net_bytes_per_s();
   }

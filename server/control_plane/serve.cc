@@ -13,10 +13,10 @@
 #include <cstdio>
 #include <memory>
 
+#include "server/control/control_socket.h"
 #include "server/control_plane/metrics.h"
 #include "server/control_plane/service.h"
 #include "server/worker/helper_sandbox.h"
-#include "server/worker/worker.h"
 
 namespace farcall::control_plane {
 

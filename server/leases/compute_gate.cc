@@ -74,7 +74,7 @@ bool ComputeGate::Submitted(int device, uint64_t key) {
   Device& state = devices_[static_cast<size_t>(device)];
   Ns now = hooks_.now();
   if (state.window.drained()) {
-    state.busy_since = state.told_at = now;
+    state.busy_since = state.reported_at = now;
   }
   state.submitted_at = now;
   return state.window.Submit(key);
@@ -90,7 +90,7 @@ void ComputeGate::Serve(const Fence& fence) {
       Ns now = hooks_.now();
       bool close = state.holds_back || state.contended || state.window.batch_full() ||
                    now - state.submitted_at >= kIdleAlone;
-      if (TellsOfRunning(state) && now - state.told_at >= kTellRunning) {
+      if (TellsOfRunning(state) && now - state.reported_at >= kTellRunning) {
         TellOfRunning(device, state, now);
       }
       if (state.window.batch_open() && close) {
@@ -110,7 +110,7 @@ Ns ComputeGate::ServeAt() {
   Ns at = kNever;
   for (Device& state : devices_) {
     if (engaged() && TellsOfRunning(state)) {
-      at = std::min(at, state.told_at + kTellRunning);
+      at = std::min(at, state.reported_at + kTellRunning);
     }
     if (!state.window.has_lease()) {
       continue;
@@ -136,9 +136,9 @@ Ns ComputeGate::Used(int device, Device& state) {
 
 void ComputeGate::TellOfRunning(int device, Device& state, Ns now) {
   Ns busy = Used(device, state);
-  state.told_at = now;
+  state.reported_at = now;
   state.early_ns += busy;
-  busy += std::exchange(state.untold_ns, 0);
+  busy += std::exchange(state.unreported_ns, 0);
   if (busy != 0) {
     hooks_.tell(control::LeaseRuns{.device = device, .used_ns = static_cast<uint64_t>(busy)});
   }
@@ -147,14 +147,14 @@ void ComputeGate::TellOfRunning(int device, Device& state, Ns now) {
 // A message wakes the supervisor, which costs more than all that the gate does for a batch.
 bool ComputeGate::IsNews(const Device& state, Ns now) {
   return !state.window.is_alone() || state.window.drained() ||
-         state.window.left_ns() < quota::kNearlySpent || now - state.told_at >= kTellRunning;
+         state.window.left_ns() < quota::kNearlySpent || now - state.reported_at >= kTellRunning;
 }
 
 void ComputeGate::TellUse(int device, Device& state, Ns now) {
-  state.told_at = now;
+  state.reported_at = now;
   hooks_.tell(control::LeaseUse{
       .device = device,
-      .used_ns = static_cast<uint64_t>(std::exchange(state.untold_ns, 0)),
+      .used_ns = static_cast<uint64_t>(std::exchange(state.unreported_ns, 0)),
       .left_ns = static_cast<uint64_t>(std::max<Ns>(state.window.left_ns(), 0)),
       .outstanding_clock_ns = static_cast<uint64_t>(
           state.pace.ByTheClock(std::max<Ns>(state.window.outstanding_ns(), 0)))});
@@ -171,7 +171,7 @@ void ComputeGate::Completed(int device, uint64_t batch) {
     Ns in_all = busy + std::exchange(state.early_ns, 0);
     state.pace.Note(clock, in_all);
     state.progress_at = now;
-    state.untold_ns += busy;
+    state.unreported_ns += busy;
     state.window.Complete(batch, in_all);
     if (IsNews(state, now)) {
       TellUse(device, state, now);
@@ -202,7 +202,7 @@ void ComputeGate::GiveBackIfDone(int device, Device& state, Ns now) {
   } else if (!state.window.spent()) {
     return;  // the record that waits fits
   }
-  if (state.untold_ns != 0) {
+  if (state.unreported_ns != 0) {
     TellUse(device, state, now);
   }
   state.window.End();
@@ -226,7 +226,7 @@ ComputeGate::Device* ComputeGate::Find(int32_t device) {
   return known ? &devices_[static_cast<size_t>(device)] : nullptr;
 }
 
-void ComputeGate::Hear(const control::Sharing&) {
+void ComputeGate::OnMessage(const control::Sharing&) {
   std::lock_guard lock(mutex_);
   for (size_t i = 0; i < devices_.size() && hooks_.used; ++i) {
     devices_[i].used_ns = hooks_.used(static_cast<int>(i));
@@ -234,7 +234,7 @@ void ComputeGate::Hear(const control::Sharing&) {
   engaged_.store(true, std::memory_order_release);
 }
 
-void ComputeGate::Hear(const control::Lease& message) {
+void ComputeGate::OnMessage(const control::Lease& message) {
   {
     std::lock_guard lock(mutex_);
     Device* state = Find(message.device);
@@ -252,7 +252,7 @@ void ComputeGate::Hear(const control::Lease& message) {
   hooks_.wake();
 }
 
-void ComputeGate::Hear(const control::LeaseMore& message) {
+void ComputeGate::OnMessage(const control::LeaseMore& message) {
   bool wakes = false;
   {
     std::lock_guard lock(mutex_);
@@ -271,7 +271,7 @@ void ComputeGate::Hear(const control::LeaseMore& message) {
   }
 }
 
-void ComputeGate::Hear(const control::LeaseLimit& message) {
+void ComputeGate::OnMessage(const control::LeaseLimit& message) {
   {
     std::lock_guard lock(mutex_);
     Device* state = Find(message.device);
@@ -280,7 +280,7 @@ void ComputeGate::Hear(const control::LeaseLimit& message) {
     }
     if (state->window.has_lease()) {
       SetCompany(*state, message.company);
-      if (state->untold_ns != 0) {
+      if (state->unreported_ns != 0) {
         TellUse(message.device, *state, hooks_.now());
       }
       state->window.Limit(ToNs(message.left_ns));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session's gate: its work reaches a device under the vGPU's lease, in batches that are watched
-// and charged. The leases are the supervisor's (lease_desk.h); here is only what it may do now.
+// and charged. The leases are the supervisor's (lease_scheduler.h); here is only what it may do
+// now.
 #pragma once
 
 #include <atomic>
@@ -54,10 +55,10 @@ class ComputeGate {
 
   // ---- any thread
   // The supervisor's messages.
-  void Hear(const control::Sharing& message);
-  void Hear(const control::Lease& message);
-  void Hear(const control::LeaseMore& message);
-  void Hear(const control::LeaseLimit& message);
+  void OnMessage(const control::Sharing& message);
+  void OnMessage(const control::Lease& message);
+  void OnMessage(const control::LeaseMore& message);
+  void OnMessage(const control::LeaseLimit& message);
 
  private:
   struct Device {
@@ -72,10 +73,10 @@ class ComputeGate {
     quota::Ns submitted_at = 0;     // last
     quota::Ns progress_at = 0;      // when something was last done, or let through for lack of it
     quota::Ns used_ns = 0;          // charged so far, by the device's own count
-    quota::Ns told_at = 0;          // when something was last told of it
-    quota::Ns untold_ns = 0;   // charged and not told yet: nobody else would do anything with it
-    quota::Ns early_ns = 0;    // told of what has not completed
-    quota::Ns busy_since = 0;  // by the clock: since then, work is there, or the last was done
+    quota::Ns reported_at = 0;      // when something was last told of it
+    quota::Ns unreported_ns = 0;  // charged and not told yet: nobody else would do anything with it
+    quota::Ns early_ns = 0;       // told of what has not completed
+    quota::Ns busy_since = 0;     // by the clock: since then, work is there, or the last was done
   };
 
   void Completed(int device, uint64_t batch);

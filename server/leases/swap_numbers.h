@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the swap desk share.
+// What the parts of the swap scheduler share.
 #pragma once
 
 #include <cstdint>

@@ -140,7 +140,7 @@ bool SetEmulation(LibraryCall& call, Setter set, cublasLtMatmulDescOpaque_t* rea
       return false;
     }
   }
-  return call.Told(
+  return call.Succeeded(
       set(real, CUBLASLT_MATMUL_DESC_EMULATION_DESCRIPTOR, &emulation, sizeof(emulation)));
 }
 
@@ -202,9 +202,9 @@ inline cublasLtMatmulDesc_t Convert(LibraryCall& call, cublasLtMatmulDescOpaque_
       static_cast<uint16_t>(Function::cublasLtMatmulDescInit_internal));
   auto* real = call.Scratch<cublasLtMatmulDescOpaque_t>();
   if (init == nullptr ||
-      !call.Told(init(real, sizeof(*real),
-                      descriptor.Value(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLAS_COMPUTE_32F),
-                      descriptor.Value(CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUDA_R_32F))) ||
+      !call.Succeeded(init(real, sizeof(*real),
+                           descriptor.Value(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLAS_COMPUTE_32F),
+                           descriptor.Value(CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUDA_R_32F))) ||
       !cublaslt_internal::SetAll<decltype(&::cublasLtMatmulDescSetAttribute)>(
           call, Function::cublasLtMatmulDescSetAttribute, real, descriptor)) {
     return nullptr;
@@ -218,7 +218,7 @@ inline cublasLtEmulationDesc_t Convert(LibraryCall& call, cublasLtEmulationDescO
   auto init = call.Of<decltype(&::cublasLtEmulationDescInit_internal)>(
       static_cast<uint16_t>(Function::cublasLtEmulationDescInit_internal));
   auto* real = call.Scratch<cublasLtEmulationDescOpaque_t>();
-  if (init == nullptr || !call.Told(init(real, sizeof(*real))) ||
+  if (init == nullptr || !call.Succeeded(init(real, sizeof(*real))) ||
       !cublaslt_internal::SetAll<decltype(&::cublasLtEmulationDescSetAttribute)>(
           call, Function::cublasLtEmulationDescSetAttribute, real,
           LibraryDescriptor(sent, sizeof(*sent)))) {
@@ -235,11 +235,11 @@ inline cublasLtMatrixLayout_t Convert(LibraryCall& call, cublasLtMatrixLayoutOpa
       static_cast<uint16_t>(Function::cublasLtMatrixLayoutInit_internal));
   auto* real = call.Scratch<cublasLtMatrixLayoutOpaque_t>();
   if (init == nullptr ||
-      !call.Told(init(real, sizeof(*real),
-                      descriptor.Value(CUBLASLT_MATRIX_LAYOUT_TYPE, CUDA_R_32F),
-                      descriptor.Value(CUBLASLT_MATRIX_LAYOUT_ROWS, uint64_t{0}),
-                      descriptor.Value(CUBLASLT_MATRIX_LAYOUT_COLS, uint64_t{0}),
-                      descriptor.Value(CUBLASLT_MATRIX_LAYOUT_LD, int64_t{0}))) ||
+      !call.Succeeded(init(real, sizeof(*real),
+                           descriptor.Value(CUBLASLT_MATRIX_LAYOUT_TYPE, CUDA_R_32F),
+                           descriptor.Value(CUBLASLT_MATRIX_LAYOUT_ROWS, uint64_t{0}),
+                           descriptor.Value(CUBLASLT_MATRIX_LAYOUT_COLS, uint64_t{0}),
+                           descriptor.Value(CUBLASLT_MATRIX_LAYOUT_LD, int64_t{0}))) ||
       !cublaslt_internal::SetAll<decltype(&::cublasLtMatrixLayoutSetAttribute)>(
           call, Function::cublasLtMatrixLayoutSetAttribute, real, descriptor)) {
     return nullptr;
@@ -257,8 +257,9 @@ inline cublasLtMatrixTransformDesc_t Convert(LibraryCall& call,
       static_cast<uint16_t>(Function::cublasLtMatrixTransformDescInit_internal));
   auto* real = call.Scratch<cublasLtMatrixTransformDescOpaque_t>();
   if (init == nullptr ||
-      !call.Told(init(real, sizeof(*real),
-                      descriptor.Value(CUBLASLT_MATRIX_TRANSFORM_DESC_SCALE_TYPE, CUDA_R_32F))) ||
+      !call.Succeeded(
+          init(real, sizeof(*real),
+               descriptor.Value(CUBLASLT_MATRIX_TRANSFORM_DESC_SCALE_TYPE, CUDA_R_32F))) ||
       !cublaslt_internal::SetAll<decltype(&::cublasLtMatrixTransformDescSetAttribute)>(
           call, Function::cublasLtMatrixTransformDescSetAttribute, real, descriptor)) {
     return nullptr;
@@ -274,7 +275,7 @@ inline cublasLtMatmulPreference_t Convert(LibraryCall& call,
   auto init = call.Of<decltype(&::cublasLtMatmulPreferenceInit_internal)>(
       static_cast<uint16_t>(Function::cublasLtMatmulPreferenceInit_internal));
   auto* real = call.Scratch<cublasLtMatmulPreferenceOpaque_t>();
-  if (init == nullptr || !call.Told(init(real, sizeof(*real))) ||
+  if (init == nullptr || !call.Succeeded(init(real, sizeof(*real))) ||
       !cublaslt_internal::SetAll<decltype(&::cublasLtMatmulPreferenceSetAttribute)>(
           call, Function::cublasLtMatmulPreferenceSetAttribute, real, descriptor)) {
     return nullptr;

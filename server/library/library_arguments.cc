@@ -8,10 +8,10 @@
 
 #include "proto/library_blob.h"
 #include "proto/library_sizes.h"
-#include "server/calls/context.h"
 #include "server/library/library_call.h"
-#include "server/library/library_desk.h"
-#include "server/session/session.h"
+#include "server/library/library_loader.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -65,7 +65,7 @@ void* LibraryCall::FindObject(std::initializer_list<uint16_t> kinds, bool option
     return nullptr;
   }
   if (std::find(kinds.begin(), kinds.end(), LibraryObjectKind(wire)) == kinds.end()) {
-    call_.Lie("an object of another kind");
+    call_.Reject("an object of another kind");
     return nullptr;
   }
   first_object_ = first_object_ == 0 ? wire : first_object_;
@@ -78,7 +78,7 @@ void* LibraryCall::FindObject(std::initializer_list<uint16_t> kinds, bool option
   if (may_come && !MayUse(wire)) {
     return nullptr;
   }
-  LibraryObject* found = desk_.Find(wire);
+  LibraryObject* found = loader_.Find(wire);
   if (found != nullptr && found->native != nullptr) {
     object_ = object_ == nullptr ? found : object_;
     last_object_ = found;
@@ -86,8 +86,8 @@ void* LibraryCall::FindObject(std::initializer_list<uint16_t> kinds, bool option
   }
   if (found == nullptr && may_come) {
     call_.stalled = true;
-  } else if (found == nullptr && !desk_.WasNamed(wire)) {
-    call_.Lie("an object never named");
+  } else if (found == nullptr && !loader_.WasNamed(wire)) {
+    call_.Reject("an object never named");
   } else if (status == 0) {
     status = table_.invalid_object;
   }
@@ -96,12 +96,12 @@ void* LibraryCall::FindObject(std::initializer_list<uint16_t> kinds, bool option
 
 // A slow call ahead of this one has the object.
 bool LibraryCall::MayUse(uint64_t wire) {
-  const LibraryDesk::Hold hold = desk_.HoldOf(wire);
-  if (hold == LibraryDesk::Hold::kEnds && status == 0) {
+  const LibraryLoader::Hold hold = loader_.HoldOf(wire);
+  if (hold == LibraryLoader::Hold::kEnds && status == 0) {
     status = table_.invalid_object;  // as when that call has ended it
   }
-  call_.stalled = call_.stalled || hold == LibraryDesk::Hold::kUsed;
-  return hold == LibraryDesk::Hold::kNone;
+  call_.stalled = call_.stalled || hold == LibraryLoader::Hold::kUsed;
+  return hold == LibraryLoader::Hold::kNone;
 }
 
 // `bytes`: what is touched of it, as far as that is known.
@@ -122,7 +122,7 @@ const void* LibraryCall::GetOnDevice(uint64_t length, uint64_t bytes) {
     return nullptr;
   }
   if (length != kLibraryOnDevice) {
-    call_.Lie("the host's bytes in device pointer mode");
+    call_.Reject("the host's bytes in device pointer mode");
     return nullptr;
   }
   return reinterpret_cast<const void*>(CheckAddress(call_.in.Get<uint64_t>(), bytes));
@@ -136,9 +136,9 @@ const void* LibraryCall::GetScalar(std::optional<uint64_t> bytes, bool on_device
 }
 
 const void* LibraryCall::GetAddressOrScalar() {
-  constexpr uint64_t kMostScalarBytes = 16;  // which the library reads itself
+  constexpr uint64_t kMaxScalarBytes = 16;  // which the library reads itself
   const auto length = call_.in.Get<uint64_t>();
-  return length == kLibraryOnDevice ? GetOnDevice(length, kMostScalarBytes)
+  return length == kLibraryOnDevice ? GetOnDevice(length, kMaxScalarBytes)
                                     : GetHostOf(length, std::nullopt);
 }
 
@@ -172,14 +172,14 @@ const void* LibraryCall::GetHost(std::optional<uint64_t> expected_bytes) {
 
 const void* LibraryCall::GetHostOf(uint64_t length, std::optional<uint64_t> expected_bytes) {
   if (length == kLibraryOnDevice) {
-    call_.Lie("a device address in the place of the host's bytes");
+    call_.Reject("a device address in the place of the host's bytes");
     return nullptr;
   }
   if (call_.stalled || status != 0) {
     // Not to be run: what is expected may come from an object that is not there. What follows still
     // has to be found.
     if (!SkipCaptured(call_.in, length)) {
-      call_.Lie("a host array longer than its record");
+      call_.Reject("a host array longer than its record");
     }
     return nullptr;
   }
@@ -192,7 +192,7 @@ const void* LibraryCall::GetHostOf(uint64_t length, std::optional<uint64_t> expe
   const bool any = !expected_bytes.has_value();
   const uint64_t bytes = expected_bytes.value_or(length);
   if (length != bytes || (any && length > kMaxAnyBytes) || bytes > call_.in.remaining_bytes()) {
-    call_.Lie("a host array of another length");
+    call_.Reject("a host array of another length");
     return nullptr;
   }
   // Of any length: the function may read more than this client says.
@@ -213,13 +213,13 @@ const void* LibraryCall::GetHostOf(uint64_t length, std::optional<uint64_t> expe
 
 // A copy: the function may write what its client cannot.
 const void* LibraryCall::GetBlob(uint64_t bytes) {
-  std::shared_ptr<const std::string> blob = desk_.blobs().Find(call_.in.Get<uint64_t>());
+  std::shared_ptr<const std::string> blob = loader_.blobs().Find(call_.in.Get<uint64_t>());
   if (blob == nullptr) {  // dropped as too large
     status = table_.out_of_memory;
     return nullptr;
   }
   if (blob->size() != bytes || !MayTake(bytes)) {
-    call_.Lie("a host array of another length");
+    call_.Reject("a host array of another length");
     return nullptr;
   }
   std::byte* room = Room(bytes);
@@ -237,7 +237,7 @@ const char* LibraryCall::GetString() {
     return nullptr;
   }
   if (length > call_.in.remaining_bytes()) {
-    call_.Lie("a string longer than its record");
+    call_.Reject("a string longer than its record");
     return nullptr;
   }
   auto* text = reinterpret_cast<char*>(Room(length + 1));
@@ -281,7 +281,7 @@ void* LibraryCall::MakeOutWord(uint64_t bytes, std::vector<std::byte*>* words) {
   if (made != nullptr && bytes == sizeof(uint64_t)) {
     words->push_back(static_cast<std::byte*>(made));
   } else if (made != nullptr) {
-    call_.Lie("an address of another size");
+    call_.Reject("an address of another size");
   }
   return made;
 }
@@ -295,7 +295,7 @@ void* LibraryCall::MakeResult(uint64_t bytes) {
     return nullptr;
   }
   if (how != bytes || call_.context == nullptr) {
-    call_.Lie("a result of another length");
+    call_.Reject("a result of another length");
     return nullptr;
   }
   std::byte* result = MakeResultRoom(bytes);
@@ -307,14 +307,14 @@ void* LibraryCall::MakeResult(uint64_t bytes) {
 
 // Page-locked, so that kernels reach it.
 std::byte* LibraryCall::MakeResultRoom(uint64_t bytes) {
-  if (bytes > LibraryDesk::kResultBytes || call_.context == nullptr) {
-    call_.Lie("a result of another length");
+  if (bytes > LibraryLoader::kResultBytes || call_.context == nullptr) {
+    call_.Reject("a result of another length");
     return nullptr;
   }
   if (call_.stalled) {
     return nullptr;
   }
-  std::byte* result = desk_.TakeResult(call_.context->native);
+  std::byte* result = loader_.TakeResult(call_.context->native);
   if (result == nullptr) {
     status = status == 0 ? table_.out_of_memory : status;
     return nullptr;
@@ -343,15 +343,15 @@ uint64_t LibraryCall::TakeName(uint16_t kind) {
     return wire;
   }
   if (is_name && !call_.on_helper && call_.session.libraries_busy() &&
-      desk_.HoldOf(wire) != LibraryDesk::Hold::kNone) {
+      loader_.HoldOf(wire) != LibraryLoader::Hold::kNone) {
     call_.stalled = true;
     return wire;
   }
-  if (!is_name || desk_.Find(wire) != nullptr) {
-    call_.Lie("a new object of another kind, or one of that name");
+  if (!is_name || loader_.Find(wire) != nullptr) {
+    call_.Reject("a new object of another kind, or one of that name");
     return 0;
   }
-  desk_.NoteNamed(wire);
+  loader_.NoteNamed(wire);
   return wire;
 }
 
@@ -384,14 +384,14 @@ void LibraryCall::Keep(uint64_t wire, const void* native, int made, int64_t note
   object.native = made == 0 ? const_cast<void*>(native) : nullptr;
   object.status = made;
   object.context = call_.context == nullptr ? nullptr : call_.context->native;
-  if (!desk_.Add(object) && status == 0) {
+  if (!loader_.Add(object) && status == 0) {
     status = table_.out_of_memory;
   }
 }
 
 void LibraryCall::EndObject() {
   if (object_ != nullptr) {
-    desk_.Erase(object_->wire);
+    loader_.Erase(object_->wire);
     object_ = nullptr;
   }
 }

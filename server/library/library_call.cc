@@ -7,23 +7,23 @@
 #include <utility>
 
 #include "proto/library_blob.h"
-#include "server/calls/context.h"
-#include "server/library/library_desk.h"
-#include "server/session/session.h"
+#include "server/library/library_loader.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
 bool LibraryCall::Ready() {
-  if (!call_.lie() && !call_.stalled && status == 0 && !call_.in.Done()) {
-    call_.Lie("arguments of another length");
+  if (!call_.rejected() && !call_.stalled && status == 0 && !call_.in.Done()) {
+    call_.Reject("arguments of another length");
   }
-  return !call_.lie() && !call_.stalled && call_.result == CUDA_SUCCESS && status == 0;
+  return !call_.rejected() && !call_.stalled && call_.result == CUDA_SUCCESS && status == 0;
 }
 
 // Those of a call that did not come to its answer.
 LibraryCall::~LibraryCall() {
   for (std::byte* result : results_) {
-    desk_.PutResult(call_.context->native, result);
+    loader_.PutResult(call_.context->native, result);
   }
 }
 
@@ -54,14 +54,14 @@ void LibraryCall::PutOutput(const void* data, uint64_t bytes) {
 }
 
 LibraryBlobs& LibraryCall::blobs() {
-  return desk_.blobs();
+  return loader_.blobs();
 }
 
 void* LibraryCall::FindFunction(uint16_t id) {
   if (reads_names_) {
     return nullptr;  // loading may take long
   }
-  void* found = desk_.Function(table_, id);
+  void* found = loader_.Function(table_, id);
   if (found == nullptr && status == 0) {
     status = table_.unsupported;
   }
@@ -69,18 +69,18 @@ void* LibraryCall::FindFunction(uint16_t id) {
 }
 
 void* LibraryCall::FindFunctionOf(LibraryId library, const char* name) {
-  LoadedLibrary* loaded = desk_.Loaded(library);
+  LoadedLibrary* loaded = loader_.Loaded(library);
   return loaded == nullptr ? nullptr : dlsym(loaded->handle, name);
 }
 
-void LibraryCall::Encode(int status, const std::vector<Output>& outputs, LibraryDesk& desk,
+void LibraryCall::Encode(int status, const std::vector<Output>& outputs, LibraryLoader& loader,
                          int out_of_memory, Builder& out) {
   std::vector<uint64_t> blobs;
   for (const Output& output : outputs) {
-    const bool is_long = output.may_be_long && output.bytes > kMostOutBytes;
+    const bool is_long = output.may_be_long && output.bytes > kMaxOutBytes;
     uint64_t blob = 0;
     if (is_long && status == 0) {
-      blob = desk.blobs().Keep({reinterpret_cast<const char*>(output.data), output.bytes});
+      blob = loader.blobs().Keep({reinterpret_cast<const char*>(output.data), output.bytes});
       status = blob == 0 ? out_of_memory : 0;
     }
     blobs.push_back(blob);
@@ -89,12 +89,12 @@ void LibraryCall::Encode(int status, const std::vector<Output>& outputs, Library
   out.Put<uint32_t>(0);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Output& output = outputs[i];
-    if (!output.may_be_long || output.bytes <= kMostOutBytes) {
+    if (!output.may_be_long || output.bytes <= kMaxOutBytes) {
       out.PutBytes(output.data, output.bytes);
     } else if (status == 0) {
       out.PutBytes(&blobs[i], sizeof(blobs[i]));
     } else {
-      desk.blobs().Drop(blobs[i]);
+      loader.blobs().Drop(blobs[i]);
       out.PutBytes(nullptr, 0);
     }
   }
@@ -122,7 +122,7 @@ void LibraryCall::Finish() {
   ServeCall& call = call_;
   CheckOutWords();
   if (results_.empty()) {
-    return Encode(status, outputs_, desk_, table_.out_of_memory, call_.out);
+    return Encode(status, outputs_, loader_, table_.out_of_memory, call_.out);
   }
   CUcontext context = call.context->native;
   // Rooms are copied: the answer outlives this call.
@@ -141,11 +141,11 @@ void LibraryCall::Finish() {
   parked->results = std::exchange(results_, {});
   parked->room = std::move(room_);
   parked->out_of_memory = table_.out_of_memory;
-  auto answer = [parked, &session = call.session, &desk = desk_, context](CUresult reached) {
+  auto answer = [parked, &session = call.session, &loader = loader_, context](CUresult reached) {
     Builder out;
-    Encode(parked->status, parked->outputs, desk, parked->out_of_memory, out);
+    Encode(parked->status, parked->outputs, loader, parked->out_of_memory, out);
     for (std::byte* result : parked->results) {
-      desk.PutResult(context, result);
+      loader.PutResult(context, result);
     }
     session.Answer(parked->header, reached, out.bytes());
   };

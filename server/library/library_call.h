@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "proto/library_call.h"
-#include "server/session/serve.h"
+#include "server/state/serve.h"
 
 namespace farcall::server {
 
@@ -39,7 +39,7 @@ struct LibraryName {
 };
 
 class LibraryBlobs;
-class LibraryDesk;
+class LibraryLoader;
 class LibraryCall;
 struct LibraryTable;
 
@@ -73,9 +73,9 @@ const LibraryTable* FindLibraryTable(LibraryId id);
 
 class LibraryCall {
  public:
-  LibraryCall(ServeCall& call, LibraryDesk& desk, const LibraryTable& table,
+  LibraryCall(ServeCall& call, LibraryLoader& loader, const LibraryTable& table,
               const LibraryHeader& header, CUstream stream)
-      : call_(call), desk_(desk), table_(table), header_(header), stream_(stream) {}
+      : call_(call), loader_(loader), table_(table), header_(header), stream_(stream) {}
   LibraryCall(const LibraryCall&) = delete;
   ~LibraryCall();
 
@@ -88,7 +88,7 @@ class LibraryCall {
       T value{};
       std::span<const std::byte> bytes = call_.in.GetBytes();
       if (bytes.size() != sizeof(T)) {
-        call_.Lie("a value of another size");
+        call_.Reject("a value of another size");
       } else {
         std::memcpy(&value, bytes.data(), sizeof(T));
       }
@@ -241,7 +241,7 @@ class LibraryCall {
   LibraryObject* last_object() { return last_object_; }
   // Refuses a call that the function itself would not survive.
   void Require(bool holds, int refusal) {
-    if (!holds && status == 0 && !call_.stalled && !call_.lie()) status = refusal;
+    if (!holds && status == 0 && !call_.stalled && !call_.rejected()) status = refusal;
   }
   template <typename T>
   T FunctionOf(LibraryId library, const char* name) {
@@ -254,15 +254,15 @@ class LibraryCall {
   }
   int status = 0;  // the library's
   // Whether to go on after telling the handle something.
-  bool Told(int said) {
-    status = said;
-    return said == 0;
+  bool Succeeded(int code) {
+    status = code;
+    return code == 0;
   }
 
   // ---- by hand: an output of any length, after those before it
   void PutOutput(const void* data, uint64_t bytes);
   LibraryBlobs& blobs();
-  LibraryDesk& desk() { return desk_; }
+  LibraryLoader& loader() { return loader_; }
 
   // ---- for the session
   void Finish();
@@ -312,11 +312,11 @@ class LibraryCall {
   void* MakeHostRoom(uint64_t bytes);
   void* FindFunction(uint16_t id);
   void* FindFunctionOf(LibraryId library, const char* name);
-  static void Encode(int status, const std::vector<Output>& outputs, LibraryDesk& desk,
+  static void Encode(int status, const std::vector<Output>& outputs, LibraryLoader& loader,
                      int out_of_memory, Builder& out);
 
   ServeCall& call_;
-  LibraryDesk& desk_;
+  LibraryLoader& loader_;
   const LibraryTable& table_;
   const LibraryHeader header_;
   const CUstream stream_;

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "proto/cudnn_sizes.h"
-#include "server/session/session.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -14,7 +14,7 @@ using namespace farcall::thin;
 
 namespace cudnn_backend {
 
-constexpr int64_t kMostAnswerBytes = 256 << 10;
+constexpr int64_t kMaxAnswerBytes = 256 << 10;
 
 uint64_t PayloadBytes(const Step& step) {
   return Times(step.count, BackendElementBytes(step.type));
@@ -33,14 +33,14 @@ const void* ReadPlain(LibraryCall& call, const Step& step) {
 
 void ReadElements(LibraryCall& call, bool is_variant, Step* step) {
   if (step->count > kBackendMostCount) {
-    return call.base().Lie("an attribute of too many elements");
+    return call.base().Reject("an attribute of too many elements");
   }
   bool is_data = is_variant && step->attribute == kBackendDataPointers;
   if (!is_data && step->type != kBackendTypeHandle && step->type != kBackendTypeDescriptor) {
     step->elements = ReadPlain(call, *step);
     return;
   }
-  for (int64_t i = 0; i < step->count && !call.base().lie(); ++i) {
+  for (int64_t i = 0; i < step->count && !call.base().rejected(); ++i) {
     if (is_data) {
       step->pointers.push_back(call.AddressOrScalar<void*>());
     } else if (step->type == kBackendTypeHandle) {
@@ -67,10 +67,10 @@ std::vector<Step> ReadSteps(LibraryCall& call, bool is_variant) {
   auto count = call.Value<uint32_t>();
   std::vector<Step> steps;
   if (count > kBackendMostSteps) {
-    call.base().Lie("a descriptor of too many attributes");
+    call.base().Reject("a descriptor of too many attributes");
     return steps;
   }
-  for (uint32_t i = 0; i < count && !call.base().lie(); ++i) {
+  for (uint32_t i = 0; i < count && !call.base().rejected(); ++i) {
     steps.push_back(ReadStep(call, is_variant));
   }
   return steps;
@@ -140,7 +140,7 @@ void CheckAddresses(LibraryCall& call, Answer* answer) {
 
 Answer AnswerBytes(LibraryCall& call, const Api& api, const Question& question) {
   const uint64_t element = BackendElementBytes(question.type);
-  constexpr uint64_t kMostElementBytes = 16;  // whatever the type is to the library
+  constexpr uint64_t kMaxElementBytes = 16;  // whatever the type is to the library
   Answer answer;
   if (question.form == kBackendCount) {
     answer.status = api.get(question.descriptor, question.attribute, question.type,
@@ -148,11 +148,11 @@ Answer AnswerBytes(LibraryCall& call, const Api& api, const Question& question) 
     return answer;
   }
   const int64_t wanted = std::max<int64_t>(question.requested, 0);
-  if (element == 0 || wanted > kMostAnswerBytes / static_cast<int64_t>(element)) {
+  if (element == 0 || wanted > kMaxAnswerBytes / static_cast<int64_t>(element)) {
     answer.status = CUDNN_STATUS_NOT_SUPPORTED;
     return answer;
   }
-  answer.bytes.resize((static_cast<size_t>(wanted) + 1) * kMostElementBytes);
+  answer.bytes.resize((static_cast<size_t>(wanted) + 1) * kMaxElementBytes);
   answer.status = api.get(question.descriptor, question.attribute, question.type,
                           question.requested, &answer.count, answer.bytes.data());
   const int64_t filled = answer.status == 0 ? std::clamp<int64_t>(answer.count, 0, wanted) : 0;
@@ -204,12 +204,12 @@ void ReadQuestion(LibraryCall& call, Question* question, std::vector<Wanted>* wa
   uint32_t made = has_objects ? call.Value<uint32_t>() : 0;
   // Of another type, the library would write more than a pointer each.
   if (has_objects && question->type != kBackendTypeDescriptor) {
-    return call.base().Lie("descriptors asked for as something else");
+    return call.base().Reject("descriptors asked for as something else");
   }
   if (made > kBackendMostMade || (made != 0 && made != question->requested)) {
-    return call.base().Lie("another number of descriptors than are asked for");
+    return call.base().Reject("another number of descriptors than are asked for");
   }
-  for (uint32_t i = 0; i < made && !call.base().lie(); ++i) {
+  for (uint32_t i = 0; i < made && !call.base().rejected(); ++i) {
     int type = call.Value<int32_t>();
     wanted->push_back({type, call.TakeName(cudnn::kKind_cudnnBackendDescriptor_t)});
   }
@@ -290,7 +290,8 @@ void Serve_cudnnBackendExecute(LibraryCall& call) {
   auto plan = call.Object<void*>({cudnn::kKind_cudnnBackendDescriptor_t});
   std::vector<Step> steps = ReadSteps(call, true);
   Api api(call);
-  if (!call.Ready() || (call.HasNewStream() && !call.Told(api.set_stream(handle, call.stream())))) {
+  if (!call.Ready() ||
+      (call.HasNewStream() && !call.Succeeded(api.set_stream(handle, call.stream())))) {
     return;
   }
   Descriptor pack(api, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

@@ -91,7 +91,7 @@ void Serve_cudnnGetFoldedConvBackwardDataDescriptors(LibraryCall& call) {
   }
   if (which < 0 || which >= cudnn::kFoldedCount ||
       LibraryObjectKind(changed->wire) != cudnn::kFoldedKinds[which]) {
-    return call.base().Lie("a folded convolution's descriptor of another kind");
+    return call.base().Reject("a folded convolution's descriptor of another kind");
   }
   Beside beside;
   Descriptor to[cudnn::kFoldedCount];

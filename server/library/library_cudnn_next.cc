@@ -31,9 +31,9 @@ struct Next {
 void ReadNextSteps(LibraryCall& call, Next* next) {
   auto count = call.Value<uint32_t>();
   if (count > kBackendMostSteps) {
-    return call.base().Lie("a descriptor of too many attributes");
+    return call.base().Reject("a descriptor of too many attributes");
   }
-  for (uint32_t i = 0; i < count && !call.base().lie(); ++i) {
+  for (uint32_t i = 0; i < count && !call.base().rejected(); ++i) {
     Step step;
     step.attribute = call.Value<int32_t>();
     step.type = call.Value<int32_t>();
@@ -41,10 +41,10 @@ void ReadNextSteps(LibraryCall& call, Next* next) {
     if (step.type != kBackendTypeDescriptor) {
       ReadElements(call, false, &step);
     } else if (step.count > kBackendMostCount) {
-      return call.base().Lie("an attribute of too many elements");
+      return call.base().Reject("an attribute of too many elements");
     }
-    for (int64_t e = 0; step.type == kBackendTypeDescriptor && e < step.count && !call.base().lie();
-         ++e) {
+    for (int64_t e = 0;
+         step.type == kBackendTypeDescriptor && e < step.count && !call.base().rejected(); ++e) {
       if (call.Value<uint32_t>() != 0) {
         next->holes.push_back({i, step.pointers.size(), call.Value<uint64_t>()});
         step.pointers.push_back(nullptr);
@@ -60,10 +60,10 @@ std::vector<Next> ReadNexts(LibraryCall& call) {
   std::vector<Next> nexts;
   auto count = call.Value<uint32_t>();
   if (count > kBackendMostNext) {
-    call.base().Lie("more questions ahead than one record has");
+    call.base().Reject("more questions ahead than one record has");
     return nexts;
   }
-  for (uint32_t i = 0; i < count && !call.base().lie(); ++i) {
+  for (uint32_t i = 0; i < count && !call.base().rejected(); ++i) {
     Next& next = nexts.emplace_back();
     next.finalizes = call.Value<uint32_t>() != 0;
     if (next.finalizes) {

@@ -8,10 +8,10 @@
 #include <cstddef>
 
 #include "proto/curand_call.h"
-#include "server/calls/context.h"
-#include "server/library/library_desk.h"
-#include "server/session/session.h"
-#include "server/toolchain/toolchain.h"
+#include "server/library/library_loader.h"
+#include "server/library/library_text.h"
+#include "server/state/context_state.h"
+#include "server/state/session.h"
 
 namespace farcall::server {
 
@@ -114,7 +114,7 @@ void Serve_curandCreatePoissonDistribution(LibraryCall& call) {
   curandDiscreteDistribution_t made = nullptr;
   if (call.Ready()) {
     const CUcontext context = call.base().context->native;
-    void* spare = call.desk().TakeSpare(context, std::bit_cast<uint64_t>(lambda));
+    void* spare = call.loader().TakeSpare(context, std::bit_cast<uint64_t>(lambda));
     int status = CURAND_STATUS_SUCCESS;
     if (spare != nullptr) {
       made = static_cast<curandDiscreteDistribution_t>(spare);
@@ -137,7 +137,7 @@ void Serve_curandDestroyDistribution(LibraryCall& call) {
   if (!call.Ready()) {
     return;
   }
-  call.desk().PutSpare(object->context, static_cast<uint64_t>(object->notes[0]), distribution);
+  call.loader().PutSpare(object->context, static_cast<uint64_t>(object->notes[0]), distribution);
   call.EndObject();
 }
 

@@ -12,7 +12,7 @@
 #include "proto/library_sizes.h"
 #include "server/library/cusolver_host.h"
 #include "server/library/library_blobs.h"
-#include "server/toolchain/toolchain.h"
+#include "server/library/library_text.h"
 
 namespace farcall::server {
 
@@ -23,7 +23,7 @@ using cusolver::kKind_cusolverRfHandle_t;
 using thin::Times;
 
 constexpr int64_t kLeastRoomBytes = 16;
-constexpr int kMostBatch = 1 << 20;  // of matrices that may have no element each
+constexpr int kMaxBatch = 1 << 20;  // of matrices that may have no element each
 
 uint16_t Id(Function function) {
   return static_cast<uint16_t>(function);
@@ -200,7 +200,7 @@ void Serve_cusolverRfBatchSetupHost(LibraryCall& call) {
   auto* q = call.In<int*>(Times(n, sizeof(int)));
   auto real =
       call.Of<decltype(&::cusolverRfBatchSetupHost)>(Id(Function::cusolverRfBatchSetupHost));
-  call.Require(batch > 0 && batch <= kMostBatch && values != nullptr && lower_values != nullptr &&
+  call.Require(batch > 0 && batch <= kMaxBatch && values != nullptr && lower_values != nullptr &&
                    upper_values != nullptr && IsRfCsr({n, n, nonzeros}, a.rows, a.columns) &&
                    IsRfCsr({n, n, lower_nonzeros}, lower.rows, lower.columns) &&
                    IsRfCsr({n, n, upper_nonzeros}, upper.rows, upper.columns) &&

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "proto/library_inventory.h"
-#include "server/library/library_desk.h"
+#include "server/library/library_loader.h"
 #include "toolkit/library_folders.h"
 
 namespace farcall::server {
@@ -83,7 +83,7 @@ std::vector<uint64_t> LookForLibrary(const LibraryTable& table) {
   return words;
 }
 
-std::vector<uint64_t> LibraryInventory::Told() {
+std::vector<uint64_t> LibraryInventory::ForClients() {
   std::lock_guard lock(mutex_);
   if (is_whole_) {
     return words_;

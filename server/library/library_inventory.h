@@ -19,7 +19,7 @@ std::vector<uint64_t> LookForLibrary(const LibraryTable& table);
 class LibraryInventory {
  public:
   // Looks when asked first, and again as long as something is missing: it may have been installed.
-  std::vector<uint64_t> Told();
+  std::vector<uint64_t> ForClients();
 
  private:
   std::mutex mutex_;

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "server/library/library_memory.h"
 #include "server/memory/address_map.h"
 #include "server/memory/host_slabs.h"
+#include "server/memory/library_memory.h"
+#include "server/memory/share_list.h"
 #include "server/memory/user_memory.h"
-#include "server/session/share_list.h"
 
 namespace farcall::server {
 

@@ -5,10 +5,10 @@
 #include <chrono>
 #include <thread>
 
+#include "server/device/current_context.h"
 #include "server/memory/address_map.h"
 #include "server/memory/device_memory.h"
 #include "server/memory/host_slabs.h"
-#include "server/session/current_context.h"
 
 namespace farcall::server {
 

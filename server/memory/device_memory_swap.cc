@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "server/device/current_context.h"
 #include "server/memory/device_memory.h"
 #include "server/memory/host_slabs.h"
-#include "server/session/current_context.h"
 
 namespace farcall::server {
 

@@ -5,7 +5,7 @@
 
 #include <iterator>
 
-#include "server/session/current_context.h"
+#include "server/device/current_context.h"
 
 namespace farcall::server {
 

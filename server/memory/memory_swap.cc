@@ -39,7 +39,7 @@ bool MemorySwap::Admit() {
     }
     touched_ = true;
     asked_ = false;
-    if (std::exchange(told_idle_, false)) {
+    if (std::exchange(notified_idle_, false)) {
       hooks_.tell(control::Idle{.is_idle = false});
     }
     return true;
@@ -110,15 +110,15 @@ void MemorySwap::WatchIdle(SwapGround& ground) {
   if (fencing_) {
     if (reached_.load(std::memory_order_acquire) == fence_) {
       fencing_ = false;
-      told_idle_ = ground.Quiet();
+      notified_idle_ = ground.Quiet();
       quiet_since_ = now;
-      if (told_idle_) {
+      if (notified_idle_) {
         hooks_.tell(control::Idle{.is_idle = true});
       }
     }
     return;
   }
-  if (told_idle_) {
+  if (notified_idle_) {
     return;
   }
   if (!ground.Quiet()) {
@@ -208,7 +208,7 @@ void MemorySwap::EndSplit(bool gained) {
   }
   split_over_.notify_all();
   if (out) {
-    Hear(*out);
+    OnMessage(*out);
   }
   hooks_.wake();
 }
@@ -259,7 +259,7 @@ void MemorySwap::MoveIn(DeviceMemory& memory, bool keep) {
   hooks_.wake();
 }
 
-void MemorySwap::Hear(const control::SwapOut& message) {
+void MemorySwap::OnMessage(const control::SwapOut& message) {
   std::lock_guard lock(mutex_);
   if (splits()) {
     asked_out_ = message;
@@ -270,7 +270,7 @@ void MemorySwap::Hear(const control::SwapOut& message) {
   }
 }
 
-void MemorySwap::Hear(const control::SwapIn& message) {
+void MemorySwap::OnMessage(const control::SwapIn& message) {
   std::lock_guard lock(mutex_);
   if (state_.load(std::memory_order_acquire) == State::kOut) {
     state_.store(State::kMovingIn, std::memory_order_release);
@@ -283,7 +283,8 @@ Ns MemorySwap::ServeAt() const {
   if (state == State::kDraining) {
     return DrainEnd();  // 0: at once
   }
-  return state == State::kIn && swaps_ && !told_idle_ && !fencing_ ? quiet_since_ + kQuiet : kNever;
+  return state == State::kIn && swaps_ && !notified_idle_ && !fencing_ ? quiet_since_ + kQuiet
+                                                                       : kNever;
 }
 
 }  // namespace farcall::server

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session's side of swapping: when its memory may leave the device, and which records wait for it
-// to be back. The supervisor decides (swap_desk.h). And, without any swapping, its memory in
+// to be back. The supervisor decides (swap_scheduler.h). And, without any swapping, its memory in
 // smaller chunks where it has run out of it, for which its work has to stand still as well.
 #pragma once
 
@@ -17,9 +17,9 @@
 #include "proto/status.h"
 #include "quota/compute_quota.h"
 #include "server/control/swap.h"
+#include "server/device/helper.h"
 #include "server/memory/device_memory.h"
 #include "server/memory/host_slabs.h"
-#include "server/session/helper.h"
 
 namespace farcall::server {
 
@@ -72,8 +72,8 @@ class MemorySwap {
 
   // ---- any thread
   // The supervisor's messages.
-  void Hear(const control::SwapOut& message);
-  void Hear(const control::SwapIn& message);
+  void OnMessage(const control::SwapOut& message);
+  void OnMessage(const control::SwapIn& message);
   // Gives back what came back of chunks still in use, once the session's work stands still; waits
   // for that: half a minute, or two seconds from when a record has to wait. False: it does not by
   // then, or nothing came of it.
@@ -107,7 +107,7 @@ class MemorySwap {
 
   // ---- the issue thread's
   bool touched_ = true;  // a record was served since Serve looked
-  bool told_idle_ = false;
+  bool notified_idle_ = false;
   bool asked_ = false;
   quota::Ns quiet_since_ = 0;
   quota::Ns drain_until_ = 0;                  // 0: the drain has not begun

@@ -8,7 +8,7 @@
 
 #include "proto/codec.h"
 #include "proto/memory_flags.h"
-#include "server/session/share_list.h"
+#include "server/memory/share_list.h"
 
 namespace farcall::server {
 

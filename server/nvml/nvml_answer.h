@@ -14,7 +14,7 @@
 
 namespace farcall::server {
 
-class NvmlDesk;
+class NvmlService;
 
 inline constexpr size_t kTextBytes = 256;           // more than any text of NVML's
 inline constexpr size_t kMaxNvmlRecord = 64 << 10;  // of a record that says its own size
@@ -42,12 +42,13 @@ class VersionedRecord {
 //   Thread  the helper for NVML
 class NvmlAnswer {
  public:
-  NvmlAnswer(NvmlDesk& desk, std::span<const std::byte> question) : desk_(desk), in_(question) {
+  NvmlAnswer(NvmlService& service, std::span<const std::byte> question)
+      : service_(service), in_(question) {
     call_ = in_.Get<uint16_t>();
   }
   uint16_t call() const { return call_; }
   const NvmlApi& api() const;
-  NvmlDesk& desk() { return desk_; }
+  NvmlService& service() { return service_; }
 
   // A device by its place in WELCOME; a refusal if the session has none there, or the library does
   // not know it.
@@ -113,7 +114,7 @@ class NvmlAnswer {
   std::span<const std::byte> VersionedRun();
   void Pad() { out_.mutable_bytes().resize(AlignUp(out_.bytes().size(), 8)); }
 
-  NvmlDesk& desk_;
+  NvmlService& service_;
   Reader in_;
   uint16_t call_ = 0;
   nvmlReturn_t refusal_ = NVML_SUCCESS;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What NVML says of memory and processes: the tenant's, not the device's.
 #include "server/nvml/nvml_answer.h"
-#include "server/nvml/nvml_desk.h"
+#include "server/nvml/nvml_service.h"
 
 namespace farcall::server {
 
@@ -10,7 +10,7 @@ namespace farcall::server {
 nvmlReturn_t Answer_nvmlDeviceGetMemoryInfo(NvmlAnswer& answer) {
   int device = answer.DeviceIndex();
   if (!answer.whole()) return NVML_ERROR_INVALID_ARGUMENT;
-  quota::Usage usage = answer.desk().broker().Query(device);
+  quota::Usage usage = answer.service().broker().Query(device);
   answer.Out<uint64_t>(usage.quota_bytes);
   answer.Out<uint64_t>(usage.available_bytes());
   return NVML_SUCCESS;
@@ -21,7 +21,7 @@ nvmlReturn_t Answer_nvmlDeviceGetComputeRunningProcesses_v3(NvmlAnswer& answer) 
   if (!answer.whole()) return NVML_ERROR_INVALID_ARGUMENT;
   constexpr unsigned kNoInstance = ~0u;
   std::vector<nvmlProcessInfo_t> list;
-  for (const ProcessUse& use : answer.desk().broker().Processes(device)) {
+  for (const ProcessUse& use : answer.service().broker().Processes(device)) {
     if (use.bytes == 0) continue;  // credit from its WELCOME, and no allocation
     if (list.size() == kMaxNvmlItems) break;
     list.push_back({use.pid, use.bytes, kNoInstance, kNoInstance});

@@ -31,22 +31,22 @@ Status HelperProcess::Start(std::vector<std::string> arguments, int inherited) {
   return {};
 }
 
-HelperProcess::Heard HelperProcess::Hear(int fd) {
-  if (!runs() || fd != process_.control) return Heard::kNotOurs;
+HelperProcess::Read HelperProcess::OnReadable(int fd) {
+  if (!runs() || fd != process_.control) return Read::kNotOurs;
   for (int i = 0; i < kMessagesPerTurn; ++i) {
     std::vector<int> descriptors;
     Status received = receive_(fd, &descriptors);
     for (int descriptor : descriptors) closer_.Close(descriptor);
-    if (received.code() == Code::kTimeout || !runs()) return Heard::kAnswered;
+    if (received.code() == Code::kTimeout || !runs()) return Read::kAnswered;
     if (!received.ok()) {
-      Bury();
-      return Heard::kEnded;
+      Reap();
+      return Read::kEnded;
     }
   }
-  return Heard::kAnswered;
+  return Read::kAnswered;
 }
 
-void HelperProcess::Bury() {
+void HelperProcess::Reap() {
   if (!runs()) return;
   ForgetDescriptor(epoll_, process_.control);
   closer_.End(std::exchange(process_, {}));

@@ -38,18 +38,19 @@ class HelperProcess {
     };
   }
 
-  // `epoll`: the supervisor's loop, which calls Hear. `program`: beside bin/; null: this one again.
+  // `epoll`: the supervisor's loop, which calls OnReadable. `program`: beside bin/; null: this one
+  // again.
   HelperProcess(Closer& closer, int epoll, const char* program, Receive receive)
       : closer_(closer), epoll_(epoll), program_(program), receive_(std::move(receive)) {}
-  ~HelperProcess() { Bury(); }
+  ~HelperProcess() { Reap(); }
   HelperProcess(const HelperProcess&) = delete;
   HelperProcess& operator=(const HelperProcess&) = delete;
 
   bool runs() const { return process_.control >= 0; }
   // As StartProgram has them.   Before: not runs()   Errors  kUnavailable
   Status Start(std::vector<std::string> arguments, int inherited);
-  enum class Heard { kNotOurs, kAnswered, kEnded };  // kEnded: it is buried
-  Heard Hear(int fd);
+  enum class Read { kNotOurs, kAnswered, kEnded };  // kEnded: it is reaped
+  Read OnReadable(int fd);
   // Dropped if it is gone; one that does not read is ended.
   template <control::Message M>
   void Send(const M& message, std::initializer_list<int> descriptors = {}) {
@@ -58,10 +59,10 @@ class HelperProcess {
     }
   }
   // Kills it, if it runs.
-  void End() { Bury(); }
+  void End() { Reap(); }
 
  private:
-  void Bury();
+  void Reap();
 
   Closer& closer_;
   const int epoll_;

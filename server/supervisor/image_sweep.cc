@@ -18,8 +18,8 @@ namespace farcall::server {
 namespace {
 
 constexpr auto kPeriod = std::chrono::seconds(10);
-constexpr int kMostDepth = 8;           // an owner's folder holds one level of caches
-constexpr size_t kMostFiles = 1 << 20;  // more are met at the next sweep
+constexpr int kMaxDepth = 8;           // an owner's folder holds one level of caches
+constexpr size_t kMaxFiles = 1 << 20;  // more are met at the next sweep
 
 struct File {
   timespec used{};
@@ -62,7 +62,7 @@ void OpenToOthers(int folder, const char* name, int depth, const struct stat& st
 // Bytes as the disk has them: a sparse file claims more than it takes.
 void AddFiles(const std::string& path, int depth, bool for_others, std::vector<File>* files) {
   Folder folder = OpenFolder(path);
-  while (folder != nullptr && files->size() < kMostFiles) {
+  while (folder != nullptr && files->size() < kMaxFiles) {
     const dirent* entry = readdir(folder.get());
     if (entry == nullptr) {
       return;
@@ -77,7 +77,7 @@ void AddFiles(const std::string& path, int depth, bool for_others, std::vector<F
       OpenToOthers(dirfd(folder.get()), entry->d_name, depth, status);
     }
     const std::string inner = path + "/" + name;
-    if (S_ISDIR(status.st_mode) && depth < kMostDepth) {
+    if (S_ISDIR(status.st_mode) && depth < kMaxDepth) {
       AddFiles(inner, depth + 1, for_others, files);
     } else if (!S_ISDIR(status.st_mode)) {
       files->push_back({status.st_mtim, uint64_t(status.st_blocks) * 512, inner});

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "proto/hex.h"
-#include "server/session/image_store.h"
+#include "server/state/image_store.h"
 #include "server/supervisor/tenant_folders.h"
 
 namespace farcall::server {

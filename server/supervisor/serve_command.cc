@@ -7,14 +7,14 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "server/door/descriptors.h"
-#include "server/session/image_store.h"
-#include "server/supervisor/exit_code.h"
+#include "listener/descriptors.h"
+#include "server/state/image_store.h"
 #include "server/supervisor/image_sweep.h"
 #include "server/supervisor/log_format.h"
 #include "server/supervisor/supervisor.h"
 #include "server/worker/sandbox.h"
 #include "server/worker/system_calls.h"
+#include "settings/exit_code.h"
 
 namespace farcall::server {
 
@@ -26,7 +26,7 @@ int Fail(int code, const std::string& message) {
 }
 
 // The URLs are those with the ports that were given.
-Status ListenAll(const ServeOptions& options, HandshakeServer* door,
+Status ListenAll(const ServeOptions& options, HandshakeServer* handshakes,
                  std::vector<std::string>* urls) {
   std::vector<std::string> wanted =
       options.listen.empty() ? std::vector<std::string>{kDefaultListenUrl} : options.listen;
@@ -36,7 +36,7 @@ Status ListenAll(const ServeOptions& options, HandshakeServer* door,
       return listener.status();
     }
     urls->push_back((*listener)->Url());
-    door->Listen(std::move(*listener));
+    handshakes->Listen(std::move(*listener));
   }
   return {};
 }
@@ -108,17 +108,17 @@ int Serve(const ServeOptions& options) {
   if (Status ready = supervisor.OpenMps(); !ready.ok()) {
     return Fail(kExitNoDevice, ready.message());
   }
-  HandshakeServer door(
+  HandshakeServer handshakes(
       // A pool's clients show a lease.
       !options.tokens.empty() && !in_pool,
-      [&supervisor](std::unique_ptr<Channel> channel, HeardHello heard) {
+      [&supervisor](std::unique_ptr<Channel> channel, ReceivedHello heard) {
         supervisor.Admit(std::move(channel), heard);
       });
   std::vector<std::string> urls;
-  if (Status listens = ListenAll(options, &door, &urls); !listens.ok()) {
+  if (Status listens = ListenAll(options, &handshakes, &urls); !listens.ok()) {
     return Fail(kExitCannotListen, listens.message());
   }
-  if (Status started = door.Start(); !started.ok()) {
+  if (Status started = handshakes.Start(); !started.ok()) {
     return Fail(kExitFailure, started.message());
   }
   ImageSweep images(ImageBaseDirectory(), options.image_store_bytes, separate);
@@ -140,7 +140,7 @@ int Serve(const ServeOptions& options) {
     spdlog::warn(
         "sass = skip: a kernel without PTX is not executed, what depends on it is no result");
   }
-  int code = supervisor.Run(door);
+  int code = supervisor.Run(handshakes);
   if (options.report.empty()) {
     return code;
   }

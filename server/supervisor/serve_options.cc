@@ -330,11 +330,11 @@ Result<std::string> ReadTokenFile(const std::string& path) {
 }
 
 Result<uint32_t> ParseFactor(std::string_view text) {
-  constexpr uint32_t kMost = 16'000, kMillionth = kBillion / 1000;
+  constexpr uint32_t kMax = 16'000, kMillionth = kBillion / 1000;
   Decimal number;
-  bool is_number = ReadDecimal(text, &number) && number.rest.empty() && number.whole <= kMost;
+  bool is_number = ReadDecimal(text, &number) && number.rest.empty() && number.whole <= kMax;
   uint64_t milli = number.whole * 1000 + (number.billionths + kMillionth / 2) / kMillionth;
-  if (!is_number || milli < 1000 || milli > kMost) {
+  if (!is_number || milli < 1000 || milli > kMax) {
     return Status(Code::kInvalid, Quoted(text) + ": write a number from 1 to 16, such as 1.8");
   }
   return static_cast<uint32_t>(milli);
@@ -411,27 +411,6 @@ Result<uint64_t> ParseBytes(std::string_view text) {
     return Status(Code::kInvalid, "size '" + Printable(text) + "': " + kByteCountForm);
   }
   return bytes;
-}
-
-bool IsLoopbackUrl(std::string_view url) {
-  size_t scheme = url.find("://");
-  if (scheme == std::string_view::npos) {
-    return false;
-  }
-  if (url.substr(0, scheme) != "tcp") {
-    return true;
-  }  // does not leave the host
-  std::string_view host = url.substr(scheme + 3);
-  if (!host.empty() && host[0] == '[') {
-    return host.substr(0, host.find(']') + 1) == "[::1]";
-  }
-  host = host.substr(0, host.rfind(':'));
-  if (host == "localhost") {
-    return true;
-  }
-  // An address, not a name that begins like one.
-  return host.rfind("127.", 0) == 0 &&
-         host.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
 Status CheckServeOptions(const ServeOptions& options) {

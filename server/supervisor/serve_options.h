@@ -107,6 +107,4 @@ quota::ComputePolicy SettledPolicy(const ServeOptions& options);
 // level, no sessions.
 Status CheckServeOptions(const ServeOptions& options);
 
-bool IsLoopbackUrl(std::string_view url);
-
 }  // namespace farcall::server

@@ -11,14 +11,15 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "proto/printable.h"
-#include "server/session/image_store.h"
-#include "server/supervisor/exit_code.h"
+#include "server/state/image_store.h"
 #include "server/worker/worker_files.h"
+#include "settings/exit_code.h"
 
 namespace farcall::server {
 
@@ -58,21 +59,22 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
       shared_folders_(SharedFolderParent()),
       cgroups_(options.worker_memory_bytes),
       images_(image_base_),
-      leases_(
-          static_cast<int>(devices_.report.devices.size()), SettledPolicy(options),
-          [this](int control, const LeaseMessage& message) { (void)Tell(control, message); },
-          ClockFor(devices_.choice.kind)),
+      charges_(HooksOfCharges(), options.tenant_memory_bytes),
+      time_(static_cast<int>(devices_.report.devices.size()), SettledPolicy(options), HooksOfTime(),
+            ClockFor(devices_.choice.kind)),
       net_(options.max_net_bytes_per_s,
            [this](int control, const NetMessage& message) { (void)Tell(control, message); }),
+      changes_(charges_, net_, !options.pool.url.empty(), HooksOfChanges()),
       process_memory_(closer_, epoll_, nullptr,
                       HelperProcess::Answer<control::FromProcessMemory>(
                           [this](const control::FromProcessMemory& message,
-                                 const std::vector<int>&) { HearProcessMemory(message); })),
+                                 const std::vector<int>&) { OnProcessMemory(message); })),
       users_(options.worker_users),
-      desk_(closer_, epoll_,
-            [this](const control::FromControlPlane& question) {
-              std::visit([this](const auto& each) { Hear(each); }, question);
-            }),
+      shared_([this](int fd) { closer_.Close(fd); }, SharedObjects::MaxPerVgpu()),
+      control_service_(closer_, epoll_,
+                       [this](const control::FromControlPlane& question) {
+                         std::visit([this](const auto& each) { OnMessage(each); }, question);
+                       }),
       pool_(closer_, epoll_, options.pool, devices_.report, options.max_net_bytes_per_s,
             {[this](const std::string& claim, const std::string& why) { EndClaim(claim, why); },
              [this](const quota::ClaimGrant& from, const quota::ClaimGrant& to) {
@@ -82,8 +84,39 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
   sigset_t signals = HandledSignals();
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   WatchDescriptor(epoll_, signals_);
-  swap_ = MakeSwapDesk();
-  overhead_ = MakeOverheadDesk();
+  swap_ = MakeSwapScheduler();
+  overhead_ = MakeOverheadMeter();
+}
+
+MemoryCharges::Hooks Supervisor::HooksOfCharges() {
+  MemoryCharges::Hooks hooks;
+  hooks.send = [this](int control, const ChargeMessage& message) {
+    return Tell(control, message).ok();
+  };
+  hooks.shut_out = [this](int control, const std::string& why) {
+    ShutOut(*workers_.at(control), why);
+  };
+  hooks.room = [this](int control, const control::Charge& charge, std::string* why) {
+    return swap_ == nullptr ? SwapScheduler::Room::kThere
+                            : swap_->Ask(control, charge.device, charge.bytes, SteadyNow(), why);
+  };
+  hooks.withdraw = [this](int control) {
+    if (swap_ != nullptr) swap_->Withdraw(control);
+  };
+  hooks.expect = [this](int control, int device) {
+    if (overhead_ != nullptr) overhead_->Expect(control, device);
+  };
+  hooks.overhead_bytes = [this](const std::string& vgpu, int device) {
+    return OverheadOf(vgpu, device, true);
+  };
+  hooks.charged = [this](int device, uint64_t bytes) { totals_.NoteCharged(device, bytes); };
+  hooks.refused = [this](int control, const std::string& why, uint64_t times) {
+    if (std::has_single_bit(times)) {  // the 1st, 2nd, 4th ...
+      spdlog::info("{}: {}{}", workers_.at(control)->who, why,
+                   times == 1 ? "" : fmt::format(" ({} times)", times));
+    }
+  };
+  return hooks;
 }
 
 Supervisor::~Supervisor() {
@@ -91,7 +124,7 @@ Supervisor::~Supervisor() {
   close(epoll_);
 }
 
-int Supervisor::Run(HandshakeServer& door) {
+int Supervisor::Run(HandshakeServer& listener) {
   Clock::time_point kill_at = Clock::time_point::max();
   int wait_ms = kTickMilliseconds;
   while (true) {
@@ -103,23 +136,24 @@ int Supervisor::Run(HandshakeServer& door) {
       if (fd == signals_) {
         signalfd_siginfo info;
         while (read(signals_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
-          HearSignal(static_cast<int>(info.ssi_signo));
+          OnSignal(static_cast<int>(info.ssi_signo));
         }
       } else if (auto worker = workers_.find(fd); worker != workers_.end()) {
-        HearWorker(*worker->second);
+        ReadWorker(*worker->second);
       } else if (auto ended = processes_.find(fd); ended != processes_.end()) {
-        HearEndOf(fd, ended->second);
-      } else if (!pool_.Hear(fd) && process_memory_.Hear(fd) == HelperProcess::Heard::kNotOurs) {
-        desk_.Hear(fd);
+        OnProcessEnd(fd, ended->second);
+      } else if (!pool_.OnReadable(fd) &&
+                 process_memory_.OnReadable(fd) == HelperProcess::Read::kNotOurs) {
+        control_service_.OnReadable(fd);
       }
     }
-    RetryCharges();
-    RetryChanges();
+    charges_.Tick(SteadyNow());
+    changes_.Tick(SteadyNow());
     pool_.Tick();
     if (overhead_ != nullptr) {
       overhead_->Tick(SteadyNow());
     }
-    bool waits = !waiting_charges_.empty() || !waiting_changes_.empty();
+    bool waits = charges_.has_waiting() || changes_.has_waiting();
     waits = KillLate() || waits;
     waits = Unmute() || waits;
     wait_ms = WaitForLeases(waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds);
@@ -136,11 +170,11 @@ int Supervisor::Run(HandshakeServer& door) {
       break;
     }
   }
-  door.Stop();
+  listener.Stop();
   return kExitOk;
 }
 
-void Supervisor::HearSignal(int signal) {
+void Supervisor::OnSignal(int signal) {
   if (!draining_) {
     draining_ = true;
     pool_.Drain();
@@ -221,7 +255,7 @@ void Supervisor::ShutOut(Worker& worker, const std::string& why) {
   KillProcess(worker.process);
 }
 
-void Supervisor::HearEndOf(int process, int control) {
+void Supervisor::OnProcessEnd(int process, int control) {
   if (workers_.at(control)->process.pid_fd == process) {
     return EndWorker(control);
   }
@@ -242,10 +276,10 @@ void Supervisor::EndWorker(int control) {
   Worker& worker = *workers_.find(control)->second;
   for (int i = 0; i < kLastMessages && !worker.is_shut_out && TakeMessage(worker).ok(); ++i) {
   }
-  Bury(control);
+  Reap(control);
 }
 
-void Supervisor::Bury(int control) {
+void Supervisor::Reap(int control) {
   auto found = workers_.find(control);
   Worker& worker = *found->second;
   ForgetDescriptor(epoll_, control);
@@ -270,7 +304,7 @@ void Supervisor::Bury(int control) {
   fields["cause"] = cause;
   audit_.Note("session_ended", std::move(fields));
   ended_.Note(worker.session, worker.key, std::move(cause), Clock::now());
-  leases_.Leave(control, SteadyNow());
+  time_.Leave(control, SteadyNow());
   net_.Leave(control);
   if (swap_ != nullptr) {
     swap_->Leave(control);
@@ -280,7 +314,7 @@ void Supervisor::Bury(int control) {
   }
   closer_.EndGroup(cgroups_.Drop(worker.vgpu));
   closer_.Remove(shared_folders_.Drop(worker.vgpu));
-  worker.charges.clear();  // refunds
+  charges_.Leave(control);
   if (overhead_ != nullptr) {
     overhead_->Leave(control);
   }
@@ -288,10 +322,7 @@ void Supervisor::Bury(int control) {
     pool_.Leave(worker.claim);
   }
   const std::string group = worker.claim.empty() ? "" : worker.mps_group;
-  for (auto at = shared_.begin(); at != shared_.end();) {
-    ShareToken token = (at++)->first;
-    DropHolder(token, control, true);
-  }
+  shared_.Leave(control);
   ++totals_.sessions;
   CloseLedger(worker);
   images_.Forget(worker.number);

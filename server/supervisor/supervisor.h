@@ -15,29 +15,31 @@
 #include <string>
 #include <vector>
 
-#include "quota/memory_ledger.h"
+#include "listener/handshake_server.h"
 #include "server/control/control_socket.h"
 #include "server/control/messages.h"
-#include "server/door/handshake_server.h"
-#include "server/leases/lease_desk.h"
-#include "server/leases/swap_desk.h"
+#include "server/device/steady_now.h"
+#include "server/leases/swap_scheduler.h"
 #include "server/library/library_inventory.h"
-#include "server/session/steady_now.h"
 #include "server/supervisor/audit.h"
 #include "server/supervisor/closer.h"
-#include "server/supervisor/control_desk.h"
+#include "server/supervisor/control_service.h"
 #include "server/supervisor/ended_sessions.h"
 #include "server/supervisor/event_rate.h"
 #include "server/supervisor/fair_mutex.h"
 #include "server/supervisor/image_writer.h"
-#include "server/supervisor/mps_desk.h"
-#include "server/supervisor/net_desk.h"
+#include "server/supervisor/memory_charges.h"
+#include "server/supervisor/mps_service.h"
+#include "server/supervisor/net_scheduler.h"
 #include "server/supervisor/note_limit.h"
-#include "server/supervisor/overhead_desk.h"
-#include "server/supervisor/pool_desk.h"
+#include "server/supervisor/overhead_meter.h"
+#include "server/supervisor/pool_member.h"
+#include "server/supervisor/quota_changes.h"
 #include "server/supervisor/run_totals.h"
 #include "server/supervisor/serve_options.h"
+#include "server/supervisor/shared_objects.h"
 #include "server/supervisor/tenant_folders.h"
+#include "server/supervisor/time_sharing.h"
 #include "server/supervisor/worker_inbox.h"
 #include "server/supervisor/worker_output.h"
 #include "server/worker/shared_folders.h"
@@ -63,7 +65,7 @@ class Supervisor {
   ~Supervisor();
 
   // Judges a HELLO.   Thread  any handshake thread
-  void Admit(std::unique_ptr<Channel> channel, const HeardHello& heard);
+  void Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard);
   // Opens the control socket for a server that listens on `url`. One that cannot be opened is said
   // in the log: the server serves without it.
   void OpenControl(const std::string& url);
@@ -79,7 +81,7 @@ class Supervisor {
   const RunTotals& totals() const { return totals_; }
   // Serves until drained or stopped.   Thread  the process's first; its signals are blocked
   // everywhere
-  int Run(HandshakeServer& door);
+  int Run(HandshakeServer& listener);
 
  private:
   struct Worker {
@@ -90,7 +92,7 @@ class Supervisor {
     std::string vgpu, who, ended;  // `ended`: the cause the worker told
     uint64_t number = 0;
     std::string client_user, client_host, program;  // printable
-    std::string told_host;                          // client_host as it came, to be compared
+    std::string raw_client_host;                    // client_host as it came, to be compared
     uint32_t client_pid = 0;
     int client_fd = -1;  // a pidfd of the client's process; -1: it is gone, or on another host
     std::optional<uid_t> user;   // its own; none: the server's
@@ -100,14 +102,11 @@ class Supervisor {
     std::string mps_group;       // empty: it is no MPS client
     bool is_terminated = false;  // by MPS, before it is killed
     Clock::time_point kill_at = Clock::time_point::max();
-    std::map<int, quota::Charge> charges;
-    std::map<int, uint64_t> unspent;  // of them: credit nothing lies in
     Clock::time_point since;
     bool has_ended = false;    // it has said so: it says nothing more
     bool is_shut_out = false;  // nothing of it is read any more
     EventRate rate{kMessagesPerSecond, kMessagesAtOnce, Clock::now()};
     Clock::time_point muted_until{};  // it sent too much; nothing is read meanwhile
-    uint64_t refusals = 0;            // of charges
     uint64_t output = 0;              // its pipe in output_
   };
   using Workers = std::map<int, std::unique_ptr<Worker>>;  // by control descriptor
@@ -119,8 +118,8 @@ class Supervisor {
     const std::string tenant;
   };
   void AdmitNew(std::unique_ptr<Channel> channel, const Client& client);
-  void AdmitAgain(std::unique_ptr<Channel> channel, const HeardHello& heard);
-  Status WhyOver(const HeardHello& heard);
+  void AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHello& heard);
+  Status WhyOver(const ReceivedHello& heard);
   // Says no to a client, and writes it down unless too many were refused just now.
   void Refuse(Channel& channel, const Status& why);
   uint64_t QuotaFor(const Hello& hello, int device) const;
@@ -138,6 +137,11 @@ class Supervisor {
                       const quota::ClaimGrant* grant, const Folders& folders);
   Status StartSession(Channel& channel, const Client& client, const quota::ClaimGrant* grant,
                       const Folders& folders);
+  // Whose images and compiled kernels a session's are. Across claims none are shared, nor told of.
+  static std::string TenantOf(const std::string& tenant, const quota::ClaimGrant* grant);
+  // As what a session counts against --max-tenant-sessions. All clients of a server with one token,
+  // or none, hold the same: they are told apart by where they come from.
+  static std::string CountedAs(const std::string& tenant, size_t tokens, const Channel& channel);
   // `counted`: whose sessions are counted together; empty: a claim's, which the pool counts.
   Status CheckRoom(const std::string& counted) const;
   std::string GpusOf(const Worker& worker) const;
@@ -178,106 +182,72 @@ class Supervisor {
   DeviceMode ModeOf(int device) const { return options_.modes.Of(device); }
 
   // Device time: supervisor_compute.cc.
-  void EngageNew(int control);
-  void EngageIfShared();
-  Status ChangeCompute(const std::string& vgpu, const QuotaChange& change);
   void PutCompute(const std::string& vgpu, const std::vector<quota::VgpuStatus>& all,
                   nlohmann::json* told) const;
-  void Engage(int control);
   int WaitForLeases(int wait_ms);
 
   // Memory beyond the devices': supervisor_swap.cc.
-  std::unique_ptr<SwapDesk> MakeSwapDesk();
+  std::unique_ptr<SwapScheduler> MakeSwapScheduler();
   void JoinSwap(const Worker& worker);
   void NoteMove(const Worker& worker, bool out, uint64_t bytes, quota::Ns took);
-  SwapDesk::Room RoomFor(Worker& worker, const control::Charge& charge, std::string* why);
   int WaitForSwaps(int wait_ms);
   void RetryParks();
   void PutSwap(const std::vector<const Worker*>& members, nlohmann::json* told) const;
   void PutSwapTotals(nlohmann::json* status) const;
 
   // What the driver takes beside allocations: supervisor_overhead.cc.
-  std::unique_ptr<OverheadDesk> MakeOverheadDesk();
+  MemoryCharges::Hooks HooksOfCharges();
+  TimeSharing::Hooks HooksOfTime();
+  QuotaChanges::Hooks HooksOfChanges();
+  std::unique_ptr<OverheadMeter> MakeOverheadMeter();
   uint64_t BytesOnDevice(int control, int device) const;
-  quota::Charge ChargeOverhead(int control, int device, uint64_t bytes);
   bool AskProcessMemory(uint64_t id);
-  void HearProcessMemory(const control::FromProcessMemory& message);
+  void OnProcessMemory(const control::FromProcessMemory& message);
   // Of all sessions of the vGPU: as it is, or what its quota has of it.
   uint64_t OverheadOf(const std::string& vgpu, int device, bool charged) const;
 
-  // What workers say: supervisor_hears.cc.
+  // What workers say: supervisor_messages.cc.
   // One message, answered; what came with it and was not taken is closed.
   Status TakeMessage(Worker& worker);
   // At most so many messages; whatever is left is heard after the others' turns.
-  void HearWorker(Worker& worker);
+  void ReadWorker(Worker& worker);
   void Mute(Worker& worker);
   bool Unmute();  // true: some still are
   // `descriptor`: what came with it; -1 where it was taken.
   void AnswerWorker(Worker& worker, const control::FromWorker& message, int* descriptor);
-  // What no desk hears. Devices are the server's, and there.
-  void Hear(Worker& worker, const control::Ended& message);
-  void Hear(Worker& worker, const control::Skipped& message);
-  void Hear(Worker& worker, const control::Peak& message);
-  void Hear(Worker& worker, const control::Charge& message);
-  void Hear(Worker& worker, const control::Refund& message);
-  void Hear(Worker& worker, const control::AskUsage& question);
-  void Hear(Worker& worker, const control::Unspent& message);
-  void Hear(Worker& worker, const control::AskProcesses& question);
-  void Hear(Worker& worker, const control::Share& message, int* descriptor);
-  void Hear(Worker& worker, const control::Redeem& message);
-  void Hear(Worker& worker, const control::Drop& message);
-  void Hear(Worker& worker, const control::KeepImage& message, int* descriptor);
-  void Hear(Worker& worker, const control::ImageRead& message);
-  // Asks the other sessions of the worker's vGPU for unspent credit; false if there are none.
-  bool Recall(const Worker& worker, const control::Charge& charge);
-  bool AnswerCharge(Worker& worker, const control::Charge& charge, bool is_last_try);
-  struct WaitingCharge;
-  // Asks once more for what the asker was told is free, and waits as long again.
-  bool RecallsAgain(const Worker& worker, WaitingCharge* waiting);
-  void RetryCharges();
-  uint64_t UnspentByOthers(const Worker& worker, int device) const;
-  static uint64_t UnspentOf(const Worker& worker, int device);
-  uint64_t LeftToTenant(const Worker& worker, int device) const;
-  quota::Usage UsageOf(const Worker& worker, int device) const;
-  void DropHolder(const ShareToken& token, int control, bool all);
+  // Messages that no part of it takes. Devices are the server's, and there.
+  void OnMessage(Worker& worker, const control::Ended& message);
+  void OnMessage(Worker& worker, const control::Skipped& message);
+  void OnMessage(Worker& worker, const control::Peak& message);
+  void OnMessage(Worker& worker, const control::AskProcesses& question);
+  void OnMessage(Worker& worker, const control::Share& message, int* descriptor);
+  void OnMessage(Worker& worker, const control::Redeem& message);
+  void OnMessage(Worker& worker, const control::Drop& message);
+  void OnMessage(Worker& worker, const control::KeepImage& message, int* descriptor);
+  void OnMessage(Worker& worker, const control::ImageRead& message);
   void ShutOut(Worker& worker, const std::string& why);
   // A process of a worker, or of its client, is gone.
-  void HearEndOf(int process, int control);
+  void OnProcessEnd(int process, int control);
   void ForgetClient(Worker& worker);
   void EndWorker(int control);
-  void Bury(int control);
+  void Reap(int control);
   // The control plane (supervisor_status.cc).
-  void Hear(const control::AskStatus& question);
-  void Hear(const control::SetQuota& question);
-  void Hear(const control::Park& question);
+  void OnMessage(const control::AskStatus& question);
+  void OnMessage(const control::SetQuota& question);
+  void OnMessage(const control::Park& question);
   nlohmann::json StatusJson() const;
   nlohmann::json VgpuJson(const std::string& vgpu, const std::vector<const Worker*>& members,
                           const std::vector<quota::VgpuStatus>& compute) const;
-  // Done, refused, or left for later: until what others hold unspent is back.
-  enum class Attempt { kFirst, kAgain, kLast };
-  struct QuotaTask {
-    std::string vgpu, name;    // the latter for people
-    std::vector<int> devices;  // whose memory changes
-    bool is_claims = false;    // the pool's ledger has admitted it already
-    QuotaChange change;
-    std::function<void(ChangeOutcome, const std::string& why)> done;
-  };
-  QuotaTask TaskOf(const control::SetQuota& question);
-  void Begin(QuotaTask task);
-  bool ChangeQuota(const QuotaTask& task, Attempt attempt);
-  // True: the memory fits; else `*is_over` says whether that was the last word.
-  bool FitsMemory(const QuotaTask& task, Attempt attempt, bool* is_over);
+  QuotaChanges::Task TaskOf(const control::SetQuota& question);
+  void Begin(QuotaChanges::Task task) { changes_.Begin(std::move(task), SteadyNow()); }
   // A running claim's, by the pool's word.
   void ChangeClaim(const quota::ClaimGrant& from, const quota::ClaimGrant& to);
   void NoteChange(std::string_view id, const QuotaChange& change);
-  void RetryChanges();
   std::string VgpuById(std::string_view id) const;
   nlohmann::json AuditFields(const Worker& worker) const;
-  // Asks sessions of the vGPU for unspent credit; false if none could be asked.
-  bool RecallFrom(const std::string& vgpu, int device, const Worker* but_not);
   uint64_t CeilingOf(int device) const;
 
-  void HearSignal(int signal);
+  void OnSignal(int signal);
 
   const ServeOptions options_;
   const ProbedDevices devices_;
@@ -292,57 +262,31 @@ class Supervisor {
   WorkerCgroups cgroups_;
   Closer closer_;
   ImageWriter images_;
-  quota::MemoryLedger ledger_;
-  LeaseDesk leases_;
-  NetDesk net_;
-  std::unique_ptr<SwapDesk> swap_;          // null: memory stays where it is
-  std::vector<control::Park> parks_;        // asked for, under way
-  HelperProcess process_memory_;            // asks NVML
-  bool no_process_memory_ = false;          // it cannot be started
-  std::unique_ptr<OverheadDesk> overhead_;  // null: a device without any
+  MemoryCharges charges_;
+  TimeSharing time_;
+  NetScheduler net_;
+  QuotaChanges changes_;
+  std::unique_ptr<SwapScheduler> swap_;      // null: memory stays where it is
+  std::vector<control::Park> parks_;         // asked for, under way
+  HelperProcess process_memory_;             // asks NVML
+  bool no_process_memory_ = false;           // it cannot be started
+  std::unique_ptr<OverheadMeter> overhead_;  // null: a device without any
   WorkerUsers users_;
-  bool engaged_ = false;  // workers take leases
   Workers workers_;
   // A pidfd of a worker's process, or of its client's -> the worker's control descriptor.
   std::map<int, int> processes_;
-  // For credit on its way back from sessions.
-  static constexpr std::chrono::milliseconds kRecallPatience{500};
-  struct WaitingCharge {
-    int control = -1;
-    control::Charge charge;
-    Clock::time_point until;
-    int recalls = 1;
-  };
-  static constexpr int kMaxRecalls = 4;
-  std::vector<WaitingCharge> waiting_charges_;  // for what other sessions give back
-  struct WaitingChange {
-    QuotaTask task;
-    Clock::time_point until;
-  };
-  std::vector<WaitingChange> waiting_changes_;  // for the same
-  // What sessions share inside their vGPU. It is charged to nobody's session, so that it outlives
-  // its maker as long as another holds it.
-  struct SharedObject {
-    std::string vgpu;
-    int device = 0;
-    int descriptor = -1;
-    uint64_t bytes = 0;
-    quota::Charge charge;
-    std::map<int, uint32_t> holders;  // control descriptor -> how often
-  };
-  std::map<ShareToken, SharedObject> shared_;
-  std::map<std::string, size_t> shared_by_;  // how many of them are a vGPU's
+  SharedObjects shared_;
   uint64_t sessions_started_ = 0;
   RunTotals totals_;
   bool draining_ = false;
   bool stopping_ = false;
   const Clock::time_point since_ = Clock::now();
-  ControlDesk desk_;
-  PoolDesk pool_;
+  ControlService control_service_;
+  PoolMember pool_;
   Audit audit_;
   NoteLimit refusals_;
   EndedSessions ended_;
-  std::unique_ptr<MpsDesk> mps_;  // last: its thread uses the above
+  std::unique_ptr<MpsService> mps_;  // last: its thread uses the above
 };
 
 }  // namespace farcall::server

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "server/device/uuid_text.h"
 #include "server/supervisor/supervisor.h"
-#include "server/worker/uuid_text.h"
 
 namespace farcall::server {
 
@@ -92,7 +92,7 @@ Status Supervisor::OpenMps() {
   if (mkdtemp(folder) == nullptr) {
     return {Code::kUnavailable, std::string("mode mps: no folder in /tmp: ") + strerror(errno)};
   }
-  mps_ = std::make_unique<MpsDesk>(
+  mps_ = std::make_unique<MpsService>(
       folder, [this](const std::string& group, const std::string& why) { EndMpsGroup(group, why); },
       [this](const std::string& group) { return SessionsOf(group); });
   return pool_.is_in_pool() ? Status() : EnsureMps(kAllSessions, nullptr);
@@ -155,7 +155,7 @@ std::vector<std::string> Supervisor::MpsEnvironment(const Worker& worker,
   return environment;
 }
 
-// A thread of the MPS desk's.
+// A thread of the MPS service's.
 void Supervisor::EndMpsGroup(const std::string& group, const std::string& why) {
   std::lock_guard lock(mutex_);
   size_t ended = 0;

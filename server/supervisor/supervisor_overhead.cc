@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver takes for sessions beside their allocations (overhead_desk.h): who is asked, what
-// is charged, and what is told of it.
+// What the driver takes for sessions beside their allocations (overhead_meter.h): who is asked,
+// what is charged, and what is told of it.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 
-#include "server/nvml/nvml_desk.h"
+#include "server/device/uuid_text.h"
+#include "server/nvml/nvml_service.h"
 #include "server/supervisor/supervisor.h"
-#include "server/worker/uuid_text.h"
 
 namespace farcall::server {
 
@@ -28,49 +28,29 @@ std::string PathOfNvml(const std::string&) {
 }  // namespace
 
 // Only NVIDIA's driver: contexts and programs of a software device are in no device's memory.
-std::unique_ptr<OverheadDesk> Supervisor::MakeOverheadDesk() {
+std::unique_ptr<OverheadMeter> Supervisor::MakeOverheadMeter() {
   if (devices_.choice.kind != "cuda" || !kHasNvml) {
     return nullptr;
   }
-  OverheadDesk::Hooks hooks;
+  OverheadMeter::Hooks hooks;
   hooks.own_bytes = [this](int control, int device) { return BytesOnDevice(control, device); };
   hooks.charge = [this](int control, int device, uint64_t bytes) {
-    return ChargeOverhead(control, device, bytes);
+    return charges_.ReserveUpTo(control, device, bytes);
   };
   hooks.ask = [this](uint64_t id) { return AskProcessMemory(id); };
-  return std::make_unique<OverheadDesk>(static_cast<int>(devices_.report.devices.size()),
-                                        options_.charges_overhead, std::move(hooks));
+  return std::make_unique<OverheadMeter>(static_cast<int>(devices_.report.devices.size()),
+                                         options_.charges_overhead, std::move(hooks));
 }
 
 // What is shared counts for each that has it: which of them the driver's figure holds is not known.
 uint64_t Supervisor::BytesOnDevice(int control, int device) const {
-  const Worker& worker = *workers_.at(control);
-  auto charge = worker.charges.find(device);
-  uint64_t bytes = charge == worker.charges.end() ? 0 : charge->second.bytes();
-  bytes -= UnspentOf(worker, device);
+  uint64_t bytes = charges_.charged_bytes(control, device) - charges_.UnspentOf(control, device);
   if (swap_ != nullptr) {
     auto out = swap_->Of(control, SteadyNow()).out_bytes;
     auto index = static_cast<size_t>(device);
     bytes -= index < out.size() ? std::min(bytes, out[index]) : 0;
   }
-  for (const auto& [token, shared] : shared_) {
-    bytes += shared.device == device && shared.holders.count(control) != 0 ? shared.bytes : 0;
-  }
-  return bytes;
-}
-
-quota::Charge Supervisor::ChargeOverhead(int control, int device, uint64_t bytes) {
-  const Worker& worker = *workers_.at(control);
-  uint64_t fits = std::min(bytes, UsageOf(worker, device).free_bytes());
-  if (fits < bytes && UnspentByOthers(worker, device) + UnspentOf(worker, device) != 0) {
-    RecallFrom(worker.vgpu, device, nullptr);
-  }
-  Result<quota::Charge> charged = ledger_.Reserve(worker.vgpu, device, fits);
-  if (!charged.ok()) {
-    return {};
-  }
-  totals_.NoteCharged(device, ledger_.charged_on_device(device));
-  return std::move(*charged);
+  return bytes + shared_.BytesHeldBy(control, device);
 }
 
 bool Supervisor::AskProcessMemory(uint64_t id) {
@@ -95,9 +75,9 @@ bool Supervisor::AskProcessMemory(uint64_t id) {
   return true;
 }
 
-void Supervisor::HearProcessMemory(const control::FromProcessMemory& message) {
+void Supervisor::OnProcessMemory(const control::FromProcessMemory& message) {
   const std::string known = overhead_->why_unknown();
-  std::visit([this](const auto& each) { overhead_->Hear(each); }, message);
+  std::visit([this](const auto& each) { overhead_->OnMessage(each); }, message);
   if (overhead_->why_unknown() != known && !overhead_->why_unknown().empty()) {
     spdlog::info("what sessions take beside their allocations is not known: {}",
                  overhead_->why_unknown());

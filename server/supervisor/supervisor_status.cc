@@ -9,11 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "server/control/memory_file.h"
+#include "server/device/uuid_text.h"
 #include "server/supervisor/control_path.h"
 #include "server/supervisor/host_name.h"
 #include "server/supervisor/supervisor.h"
-#include "server/supervisor/version.h"
-#include "server/worker/uuid_text.h"
+#include "settings/version.h"
 
 namespace farcall::server {
 
@@ -63,7 +63,7 @@ void Supervisor::OpenControl(const std::string& url) {
     opened = folder.status();
     path = ControlPathOf(url);
   }
-  if (opened.ok()) opened = desk_.Open(path, options_.metrics);
+  if (opened.ok()) opened = control_service_.Open(path, options_.metrics);
   if (!opened.ok())
     spdlog::warn("no control socket, so no farcall ps, top or quota: {}", opened.message());
   else
@@ -88,11 +88,11 @@ Json Supervisor::StatusJson() const {
          {"uuid", UuidText(device.uuid)},
          {"memory_bytes", device.total_bytes},
          {"mode", ToText(ModeOf(static_cast<int>(i)))},
-         {"memory_charged_bytes", ledger_.charged_on_device(static_cast<int>(i))}});
+         {"memory_charged_bytes", charges_.ledger().charged_on_device(static_cast<int>(i))}});
   }
   std::map<std::string, std::vector<const Worker*>> vgpus;
   for (const auto& [control, worker] : workers_) vgpus[worker->vgpu].push_back(worker.get());
-  const std::vector<quota::VgpuStatus> compute = leases_.Statuses(SteadyNow());
+  const std::vector<quota::VgpuStatus> compute = time_.Statuses(SteadyNow());
   for (auto& [vgpu, members] : vgpus) {
     std::sort(members.begin(), members.end(),
               [](const Worker* a, const Worker* b) { return a->number < b->number; });
@@ -111,9 +111,10 @@ nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
                {"sessions", Json::array()}};
   for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
     int device = static_cast<int>(i);
-    quota::Usage usage = ledger_.usage(vgpu, device);
+    quota::Usage usage = charges_.ledger().usage(vgpu, device);
     uint64_t unspent = 0;
-    for (const Worker* member : members) unspent += UnspentOf(*member, device);
+    for (const Worker* member : members)
+      unspent += charges_.UnspentOf(member->process.control, device);
     told["devices"].push_back(
         {{"device", i},
          {"used_bytes", usage.charged_bytes - std::min(unspent, usage.charged_bytes)},
@@ -122,11 +123,11 @@ nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
          {"overhead_charged_bytes", OverheadOf(vgpu, device, true)},
          {"quota_bytes", usage.quota_bytes}});
   }
-  quota::Usage host = ledger_.usage(vgpu, quota::kHostMemory);
+  quota::Usage host = charges_.ledger().usage(vgpu, quota::kHostMemory);
   told["host_memory_used_bytes"] = host.charged_bytes;
   told["host_memory_quota_bytes"] = host.quota_bytes;
   PutCompute(vgpu, compute, &told);
-  NetDesk::Use net = net_.UseOf(vgpu);
+  NetScheduler::Use net = net_.UseOf(vgpu);
   told["net_bytes_per_s"] = net.bytes_per_s;
   told["net_bytes_in"] = net.bytes_in;
   told["net_bytes_out"] = net.bytes_out;
@@ -151,20 +152,21 @@ Json Supervisor::AuditFields(const Worker& worker) const {
                  {"memory_bytes", Json::array()}, {"worker_pid", worker.process.pid}};
   if (worker.user) fields["worker_user"] = *worker.user;
   for (size_t i = 0; i < devices_.report.devices.size(); ++i)
-    fields["memory_bytes"].push_back(ledger_.usage(worker.vgpu, static_cast<int>(i)).quota_bytes);
+    fields["memory_bytes"].push_back(
+        charges_.ledger().usage(worker.vgpu, static_cast<int>(i)).quota_bytes);
   return fields;
 }
 
-void Supervisor::Hear(const control::SetQuota& question) {
+void Supervisor::OnMessage(const control::SetQuota& question) {
   Begin(TaskOf(question));
 }
 
-void Supervisor::Hear(const control::AskStatus& question) {
+void Supervisor::OnMessage(const control::AskStatus& question) {
   std::string text = Dump(StatusJson());
   auto bytes = std::as_bytes(std::span(text));
   int file = MakeMemoryFile("farcall-status", {bytes.begin(), bytes.end()});
   if (file < 0) return;  // it asks again, or gives up
-  desk_.Send({.id = question.id}, file);
+  control_service_.Send({.id = question.id}, file);
   close(file);
 }
 
@@ -174,28 +176,21 @@ std::string Supervisor::VgpuById(std::string_view id) const {
   return "";
 }
 
-void Supervisor::RetryChanges() {
-  std::vector<WaitingChange> waiting = std::exchange(waiting_changes_, {});
-  for (WaitingChange& change : waiting)
-    if (!ChangeQuota(change.task, Clock::now() >= change.until ? Attempt::kLast : Attempt::kAgain))
-      waiting_changes_.push_back(std::move(change));
-}
-
-Supervisor::QuotaTask Supervisor::TaskOf(const control::SetQuota& question) {
-  QuotaTask task;
+QuotaChanges::Task Supervisor::TaskOf(const control::SetQuota& question) {
+  QuotaChanges::Task task;
   task.name = question.vgpu;
   task.vgpu = VgpuById(task.name);
   for (size_t i = 0; i < devices_.report.devices.size(); ++i)
     task.devices.push_back(static_cast<int>(i));
   task.change = question.change;
   task.done = [this, id = question.id](ChangeOutcome outcome, const std::string& why) {
-    desk_.Send({.id = id, .outcome = outcome, .why = why});
+    control_service_.Send({.id = id, .outcome = outcome, .why = why});
   };
   return task;
 }
 
 void Supervisor::ChangeClaim(const quota::ClaimGrant& from, const quota::ClaimGrant& to) {
-  QuotaTask task;
+  QuotaChanges::Task task;
   task.name = to.claim;
   task.vgpu = std::string(kClaimPrefix) + to.claim;
   task.devices.assign(to.devices.begin(), to.devices.end());
@@ -205,77 +200,27 @@ void Supervisor::ChangeClaim(const quota::ClaimGrant& from, const quota::ClaimGr
   if (to.limit_milli != from.limit_milli) task.change.limit_milli = to.limit_milli;
   if (to.priority != from.priority) task.change.priority = static_cast<WirePriority>(to.priority);
   if (to.net_bytes_per_s != from.net_bytes_per_s) task.change.net_bytes_per_s = to.net_bytes_per_s;
-  task.done = [this, claim = to.claim, quota = to.quota](ChangeOutcome outcome,
-                                                         const std::string& why) {
-    pool_.FinishChange(claim, quota, outcome == ChangeOutcome::kDone ? "" : why);
+  task.done = [this, claim = to.claim, revision = to.quota_revision](ChangeOutcome outcome,
+                                                                     const std::string& why) {
+    pool_.FinishChange(claim, revision, outcome == ChangeOutcome::kDone ? "" : why);
   };
   Begin(std::move(task));
 }
 
-void Supervisor::Begin(QuotaTask task) {
-  if (!ChangeQuota(task, Attempt::kFirst))
-    waiting_changes_.push_back({std::move(task), Clock::now() + kRecallPatience});
-}
-
-bool Supervisor::FitsMemory(const QuotaTask& task, Attempt attempt, bool* is_over) {
-  const QuotaChange& change = task.change;
-  *is_over = true;
-  if (!change.memory_bytes) return true;
-  const uint64_t asked = *change.memory_bytes;
-  for (int device : task.devices) {
-    uint64_t ceiling = task.is_claims ? asked : CeilingOf(device);
-    if (asked == 0 || asked > ceiling) {
-      task.done(ChangeOutcome::kInvalid, "memory " + std::to_string(asked) + ": device " +
-                                             std::to_string(device) + " takes 1 to " +
-                                             std::to_string(ceiling) + " bytes");
-      return false;
-    }
-    uint64_t charged = ledger_.usage(task.vgpu, device).charged_bytes;
-    if (charged <= asked) continue;
-    *is_over = attempt == Attempt::kLast;
-    if (*is_over)
-      task.done(ChangeOutcome::kRefused, "memory " + std::to_string(asked) + ": it holds " +
-                                             std::to_string(charged) + " bytes of device " +
-                                             std::to_string(device));
-    if (attempt == Attempt::kFirst) RecallFrom(task.vgpu, device, nullptr);
-    return false;
-  }
-  return true;
-}
-
-bool Supervisor::ChangeQuota(const QuotaTask& task, Attempt attempt) {
-  const QuotaChange& change = task.change;
-  auto end = [&](ChangeOutcome outcome, const std::string& why) {
-    task.done(outcome, why);
-    return true;
+QuotaChanges::Hooks Supervisor::HooksOfChanges() {
+  QuotaChanges::Hooks hooks;
+  hooks.runs = [this](const std::string& vgpu) {
+    return std::any_of(workers_.begin(), workers_.end(),
+                       [&](const auto& entry) { return entry.second->vgpu == vgpu; });
   };
-  bool runs = std::any_of(workers_.begin(), workers_.end(),
-                          [&](const auto& entry) { return entry.second->vgpu == task.vgpu; });
-  if (!runs && task.is_claims) return end(ChangeOutcome::kDone, "");  // of its next session
-  if (!runs)
-    return end(ChangeOutcome::kNoSuchVgpu,
-               "no vGPU is named '" + task.name + "'; farcall ps lists them");
-  if (pool_.is_in_pool() && !task.is_claims)
-    return end(ChangeOutcome::kRefused, "its quota is its claim's: farcall pool set changes that");
-  bool is_over = false;
-  if (!FitsMemory(task, attempt, &is_over)) return is_over;
-  auto refuse_for = [&](const Status& why) {
-    return end(why.code() == Code::kInvalid ? ChangeOutcome::kInvalid : ChangeOutcome::kRefused,
-               why.message());
+  hooks.ceiling_bytes = [this](int device) { return CeilingOf(device); };
+  hooks.change_compute = [this](const std::string& vgpu, const QuotaChange& change) {
+    return time_.Change(vgpu, change, SteadyNow());
   };
-  if (change.net_bytes_per_s) {  // all or nothing: what the other changes meet is not known yet
-    Status allowed = net_.Check(*change.net_bytes_per_s);
-    if (!allowed.ok()) return refuse_for(allowed);
-  }
-  if (change.ChangesCompute()) {
-    Status changed = ChangeCompute(task.vgpu, change);
-    if (!changed.ok()) return refuse_for(changed);
-  }
-  if (change.net_bytes_per_s) (void)net_.Change(task.vgpu, *change.net_bytes_per_s, SteadyNow());
-  if (change.memory_bytes)
-    for (int device : task.devices) (void)ledger_.SetQuota(task.vgpu, device, *change.memory_bytes);
-  NoteChange(task.name, change);
-  return end(ChangeOutcome::kDone, "");
+  hooks.changed = [this](const std::string& name, const QuotaChange& change) {
+    NoteChange(name, change);
+  };
+  return hooks;
 }
 
 void Supervisor::NoteChange(std::string_view id, const QuotaChange& change) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory beyond the device's: who is swapped out (swap_desk.h), and what waits for it.
+// Device memory beyond the device's: who is swapped out (swap_scheduler.h), and what waits for it.
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ uint64_t HalfOfHost() {
 
 }  // namespace
 
-std::unique_ptr<SwapDesk> Supervisor::MakeSwapDesk() {
+std::unique_ptr<SwapScheduler> Supervisor::MakeSwapScheduler() {
   if (!options_.swaps()) {
     return nullptr;
   }
@@ -51,24 +51,19 @@ std::unique_ptr<SwapDesk> Supervisor::MakeSwapDesk() {
   }
   swap.host_bytes = options_.swap_host_bytes == 0 ? HalfOfHost() : options_.swap_host_bytes;
   swap.park_after_ns = options_.park_after_seconds * quota::kSecond;
-  SwapDesk::Ledger ledger;
-  ledger.held = [this](int control, int device) -> uint64_t {
-    auto worker = workers_.find(control);
-    if (worker == workers_.end()) {
-      return 0;
-    }
-    auto charge = worker->second->charges.find(device);
-    return charge == worker->second->charges.end() ? 0 : charge->second.bytes();
-  };
+  SwapScheduler::Ledger ledger;
+  ledger.held = [this](int control, int device) { return charges_.charged_bytes(control, device); };
   ledger.held_by_all = [this](int device) {
     uint64_t uncharged = overhead_ == nullptr ? 0 : overhead_->uncharged_bytes(device);
-    return ledger_.charged_on_device(device) + uncharged;
+    return charges_.ledger().charged_on_device(device) + uncharged;
   };
   ledger.free = [this](int control, int device) -> uint64_t {
     auto worker = workers_.find(control);
-    return worker == workers_.end() ? 0 : ledger_.usage(worker->second->vgpu, device).free_bytes();
+    return worker == workers_.end()
+               ? 0
+               : charges_.ledger().usage(worker->second->vgpu, device).free_bytes();
   };
-  SwapDesk::Hooks hooks;
+  SwapScheduler::Hooks hooks;
   hooks.send = [this](int control, const SwapMessage& message) { (void)Tell(control, message); };
   hooks.end = [this](int control, const std::string& why) {
     EndSession(*workers_.at(control), why);
@@ -76,7 +71,7 @@ std::unique_ptr<SwapDesk> Supervisor::MakeSwapDesk() {
   hooks.moved = [this](int control, bool out, uint64_t bytes, quota::Ns took) {
     NoteMove(*workers_.at(control), out, bytes, took);
   };
-  return std::make_unique<SwapDesk>(std::move(swap), std::move(ledger), std::move(hooks));
+  return std::make_unique<SwapScheduler>(std::move(swap), std::move(ledger), std::move(hooks));
 }
 
 void Supervisor::NoteMove(const Worker& worker, bool out, uint64_t bytes, quota::Ns took) {
@@ -87,27 +82,11 @@ void Supervisor::NoteMove(const Worker& worker, bool out, uint64_t bytes, quota:
   audit_.Note(out ? "swapped_out" : "swapped_in", std::move(fields));
 }
 
-SwapDesk::Room Supervisor::RoomFor(Worker& worker, const control::Charge& charge,
-                                   std::string* why) {
-  bool is_swapped = swap_ != nullptr && charge.device != quota::kHostMemory;
-  if (!is_swapped) {
-    return SwapDesk::Room::kThere;
-  }
-  if (ledger_.usage(worker.vgpu, charge.device).free_bytes() < charge.bytes) {
-    swap_->Withdraw(worker.process.control);
-    return SwapDesk::Room::kThere;  // the quota refuses it
-  }
-  return swap_->Ask(worker.process.control, charge.device, charge.bytes, SteadyNow(), why);
-}
-
 void Supervisor::JoinSwap(const Worker& worker) {
   if (swap_ == nullptr) {
     return;
   }
-  quota::Priority priority = quota::Priority::kNormal;
-  for (const quota::VgpuStatus& status : leases_.Statuses(SteadyNow())) {
-    priority = status.vgpu == worker.vgpu ? status.quota.priority : priority;
-  }
+  const quota::Priority priority = time_.PriorityOf(worker.vgpu, SteadyNow());
   swap_->Join(worker.process.control, worker.vgpu, priority, SteadyNow());
 }
 
@@ -126,10 +105,10 @@ int Supervisor::WaitForSwaps(int wait_ms) {
   return static_cast<int>(std::clamp<quota::Ns>(until_ms, 0, wait_ms));
 }
 
-void Supervisor::Hear(const control::Park& question) {
+void Supervisor::OnMessage(const control::Park& question) {
   std::string vgpu = VgpuById(question.vgpu.str());
   auto refuse = [&](ChangeOutcome outcome, const std::string& why) {
-    desk_.Send({.id = question.id, .outcome = outcome, .why = why});
+    control_service_.Send({.id = question.id, .outcome = outcome, .why = why});
   };
   if (vgpu.empty()) {
     return refuse(ChangeOutcome::kNoSuchVgpu,
@@ -148,18 +127,18 @@ void Supervisor::Hear(const control::Park& question) {
 
 void Supervisor::RetryParks() {
   std::erase_if(parks_, [this](const control::Park& question) {
-    SwapDesk::Parked parked = swap_->ParkedYet(VgpuById(question.vgpu.str()));
-    if (parked == SwapDesk::Parked::kPending) {
+    SwapScheduler::Parked parked = swap_->ParkedYet(VgpuById(question.vgpu.str()));
+    if (parked == SwapScheduler::Parked::kPending) {
       return false;
     }
     control::QuotaReply answer{.id = question.id};
-    if (parked == SwapDesk::Parked::kStayed) {
+    if (parked == SwapScheduler::Parked::kStayed) {
       answer.outcome = ChangeOutcome::kRefused;
       answer.why = "it stays: its work did not end in time";
     } else {
       audit_.Note("parked", {{"vgpu", question.vgpu.str()}});
     }
-    desk_.Send(answer);
+    control_service_.Send(answer);
     return true;
   });
 }
@@ -169,13 +148,13 @@ void Supervisor::PutSwap(const std::vector<const Worker*>& members, nlohmann::js
     return;
   }
   quota::Ns now = SteadyNow();
-  SwapDesk::Totals out, in;
+  SwapScheduler::Totals out, in;
   quota::Ns waited = 0;
   bool waits = false;
   auto& devices = (*told)["devices"];
   std::vector<uint64_t> swapped(devices.size());
   for (size_t i = 0; i < members.size(); ++i) {
-    SwapDesk::Standing standing = swap_->Of(members[i]->process.control, now);
+    SwapScheduler::Standing standing = swap_->Of(members[i]->process.control, now);
     nlohmann::json& session = (*told)["sessions"][i];
     session["memory_state"] = standing.state;
     session["waits_for_memory"] = standing.waits;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr unsigned kNvidiaMajor = 195;     // nvidiactl, nvidia0 ...
 constexpr long kDmaBufMagic = 0x444d4142;  // linux/magic.h of newer kernels has it
-constexpr size_t kMostDescriptors = 253;   // SCM_MAX_FD: what one message can carry
+constexpr size_t kMaxDescriptors = 253;    // SCM_MAX_FD: what one message can carry
 
 struct Taken {
   ssize_t bytes = 0;
@@ -34,7 +34,7 @@ struct Taken {
 // MSG_PEEK makes may be dropped so.
 Taken Receive(int control, int flags, control::Packet* packet, size_t room) {
   iovec part{packet->room.data(), packet->room.size()};
-  alignas(cmsghdr) char rights[CMSG_SPACE(sizeof(int) * kMostDescriptors)];
+  alignas(cmsghdr) char rights[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
@@ -55,7 +55,7 @@ Taken Receive(int control, int flags, control::Packet* packet, size_t room) {
 // Looks at copies, which are not the last of their kind: closing them waits for nothing.
 bool CarriesOneMemory(int control) {
   control::Packet packet;
-  Taken copies = Receive(control, MSG_PEEK, &packet, kMostDescriptors);
+  Taken copies = Receive(control, MSG_PEEK, &packet, kMaxDescriptors);
   const bool fits = copies.descriptors.size() == 1 && IsMemoryDescriptor(copies.descriptors[0]);
   for (int fd : copies.descriptors) close(fd);
   return fits;

@@ -7,7 +7,8 @@
 #include <algorithm>
 
 #include "proto/nvjitlink_call.h"
-#include "server/session/session.h"
+#include "server/library/library_text.h"
+#include "server/state/session.h"
 #include "server/toolchain/compiler_options.h"
 #include "server/toolchain/confined_job.h"
 #include "server/toolchain/toolchain.h"
@@ -220,7 +221,7 @@ void Serve_nvJitLinkComplete(LibraryCall& call) {
   const auto count = call.Value<uint32_t>();
   Texts texts = GetTexts(call, options);
   if (count > call.base().in.remaining_bytes() / kInputBytes) {
-    return call.base().Lie("more inputs than the record has room for");
+    return call.base().Reject("more inputs than the record has room for");
   }
   std::vector<Input> inputs(count);
   for (Input& input : inputs) {

@@ -12,7 +12,8 @@
 
 #include "proto/nvrtc_call.h"
 #include "proto/toolchain.h"
-#include "server/session/session.h"
+#include "server/library/library_text.h"
+#include "server/state/session.h"
 #include "server/toolchain/compiler_options.h"
 #include "server/toolchain/confined_job.h"
 #include "server/toolchain/toolchain.h"

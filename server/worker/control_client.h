@@ -14,7 +14,7 @@
 
 #include "server/control/messages.h"
 #include "server/memory/memory_broker.h"
-#include "server/session/image_keeper.h"
+#include "server/state/image_keeper.h"
 
 namespace farcall::server {
 

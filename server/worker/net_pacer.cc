@@ -130,14 +130,14 @@ void NetPacer::Ask() {
   }
 }
 
-void NetPacer::Hear(const control::NetLimit& message) {
+void NetPacer::OnMessage(const control::NetLimit& message) {
   std::lock_guard lock(mutex_);
   limited_.store(message.is_limited);
   left_bytes_ = 0;
   UpdateReady();
 }
 
-void NetPacer::Hear(const control::NetBytes& message) {
+void NetPacer::OnMessage(const control::NetBytes& message) {
   std::lock_guard lock(mutex_);
   left_bytes_ += static_cast<int64_t>(std::min<uint64_t>(message.bytes, INT64_MAX / 4));
   UpdateReady();
@@ -195,7 +195,7 @@ std::optional<control::NetUse> NetPacer::Use() {
                             .sent_bytes = bytes_out_.load(),
                             .waited_ns = static_cast<uint64_t>(waited_ns_)};
   const uint64_t bytes = use.received_bytes + use.sent_bytes;
-  if (std::exchange(told_bytes_, bytes) == bytes) {
+  if (std::exchange(reported_bytes_, bytes) == bytes) {
     return std::nullopt;
   }
   return use;

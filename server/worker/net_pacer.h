@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker's side of its vGPU's network budget: what may cross its connections now. The bytes are
-// the supervisor's to lend (net_desk.h).
+// the supervisor's to lend (net_scheduler.h).
 #pragma once
 
 #include <atomic>
@@ -26,8 +26,8 @@ class NetPacer {
   NetPacer& operator=(const NetPacer&) = delete;
 
   // The supervisor's messages.
-  void Hear(const control::NetLimit& message);
-  void Hear(const control::NetBytes& message);
+  void OnMessage(const control::NetLimit& message);
+  void OnMessage(const control::NetBytes& message);
   // How many bytes may pass now; 0: wait for descriptor(). The log may be a little in debt, so that
   // answers and heartbeats do not stand behind bulk bytes.
   size_t MayPass(bool is_log);
@@ -58,7 +58,7 @@ class NetPacer {
   bool is_ready_ = true;
   quota::Ns blocked_since_ = 0;  // 0: nothing waits
   quota::Ns waited_ns_ = 0;
-  uint64_t told_bytes_ = 0;
+  uint64_t reported_bytes_ = 0;
 };
 
 }  // namespace farcall::server

@@ -15,7 +15,7 @@ namespace farcall::server {
 namespace {
 
 // False: nobody asks any longer.
-bool HearQuestion(uint64_t* id) {
+bool ReceiveQuestion(uint64_t* id) {
   control::ToProcessMemory question;
   std::vector<int> descriptors;
   bool heard = control::Receive(kControlDescriptor, &question, &descriptors).ok();
@@ -87,7 +87,7 @@ int TellProcessMemory(const std::string& nvml_path, const std::vector<std::strin
   std::string cannot = Open(nvml_path, uuids, &api, &devices);
   uint64_t id = 0;
   bool goes_on = true;
-  while (goes_on && HearQuestion(&id)) {
+  while (goes_on && ReceiveQuestion(&id)) {
     std::string why = cannot;
     for (size_t i = 0; i < devices.size(); ++i) {
       std::string without = TellDevice(api, static_cast<int>(i), devices[i]);

@@ -7,8 +7,6 @@
 
 namespace farcall::server {
 
-inline constexpr int kControlDescriptor = 3;  // where a worker finds its control socket
-
 // `farcall worker`, `farcall worker probe PATH`, `farcall worker process-memory ...`; started by
 // the supervisor only. The process's exit code.
 int WorkerMain(const std::vector<std::string>& arguments);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "proto/status.h"
-#include "server/supervisor/device_library.h"
+#include "server/device/device_library.h"
 
 namespace farcall::server {
 

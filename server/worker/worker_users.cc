@@ -17,8 +17,8 @@ namespace farcall::server {
 
 namespace {
 
-constexpr uint32_t kMostUsers = 65536;
-constexpr rlim_t kMostThreads = 4096;  // counted by user id; a session of many threads has hundreds
+constexpr uint32_t kMaxUsers = 65536;
+constexpr rlim_t kMaxThreads = 4096;  // counted by user id; a session of many threads has hundreds
 
 Result<uid_t> ParseUser(std::string_view text, std::string_view whole) {
   uid_t user = 0;
@@ -44,8 +44,8 @@ Result<UserRange> ParseUserRange(std::string_view text) {
   if (!last.ok()) {
     return last.status();
   }
-  if (*last < *first || *last - *first >= kMostUsers) {
-    return Status(Code::kInvalid, Quoted(text) + ": a range of 1 to " + std::to_string(kMostUsers) +
+  if (*last < *first || *last - *first >= kMaxUsers) {
+    return Status(Code::kInvalid, Quoted(text) + ": a range of 1 to " + std::to_string(kMaxUsers) +
                                       " ids, the lowest first");
   }
   return UserRange{*first, *last - *first + 1};
@@ -83,7 +83,7 @@ Status BecomeUser(uid_t user) {
     return Status(Code::kUnavailable,
                   "user " + std::to_string(user) + ": " + what + ": " + strerror(errno));
   };
-  rlimit threads{kMostThreads, kMostThreads};
+  rlimit threads{kMaxThreads, kMaxThreads};
   setrlimit(RLIMIT_NPROC, &threads);
   if (chdir("/") != 0) {
     return failed("chdir");

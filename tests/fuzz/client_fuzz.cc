@@ -214,7 +214,7 @@ class Program {
       case 1:
         return CallByHand(how, body);
       case 2:
-        return Hear(how, body);
+        return Receive(how, body);
       default:
         return Land(how, body);
     }
@@ -330,7 +330,7 @@ class Program {
   }
 
   // A record of the server, as the link delivers it: its size is right.
-  void Hear(uint8_t how, std::span<const std::byte> body) {
+  void Receive(uint8_t how, std::span<const std::byte> body) {
     if (how == 0xFF) {
       return DeviceCredit().SetWindow(kWindow);
     }

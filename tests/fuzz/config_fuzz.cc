@@ -128,7 +128,7 @@ void ReadQuantities(std::string_view text) {
   if (ParseMilli(text, &milli)) Require(milli <= 1000, "more than a device");
   if (part.ok()) Require(*part >= 1 && *part == milli, "two parsers of parts");
   if (ParseByteRate(text, &rate))
-    Require(rate >= kLeastBytesPerSecond && rate <= kMostBytesPerSecond &&
+    Require(rate >= kLeastBytesPerSecond && rate <= kMaxBytesPerSecond &&
                 ParseByteRate(ByteRateText(rate), &again) && again == rate,
             "a rate that does not come back");
   const Result<uint32_t> factor = server::ParseFactor(text);
@@ -157,7 +157,7 @@ void ReadNames(std::string_view text) {
 void ReadUrl(std::string_view text) {
   const Result<Url> url = ParseUrl(text);
   CheckRefusal(url.status());
-  (void)server::IsLoopbackUrl(text);
+  (void)IsLoopbackUrl(text);
   if (!url.ok()) return;
   const Result<HostPort> address = ParseHostPort(*url);
   CheckRefusal(address.status());

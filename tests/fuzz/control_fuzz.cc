@@ -25,9 +25,9 @@
 #include "quota/memory_ledger.h"
 #include "server/control/control_socket.h"
 #include "server/control/messages.h"
-#include "server/leases/lease_desk.h"
-#include "server/leases/swap_desk.h"
-#include "server/supervisor/net_desk.h"
+#include "server/leases/lease_scheduler.h"
+#include "server/leases/swap_scheduler.h"
+#include "server/supervisor/net_scheduler.h"
 #include "server/supervisor/worker_inbox.h"
 
 namespace {
@@ -113,14 +113,14 @@ class Host {
       if constexpr (requires { each.device; }) {
         if (each.device < 0 || each.device >= kDevices) return;  // Supervisor::HostDevice
       }
-      if constexpr (requires { leases_.Hear(kHostile, each, now_); }) {
-        leases_.Hear(kHostile, each, now_);
-      } else if constexpr (requires { net_.Hear(kHostile, each, now_); }) {
-        net_.Hear(kHostile, each, now_);
-      } else if constexpr (requires { swap_.Hear(kHostile, each, now_); }) {
-        swap_.Hear(kHostile, each, now_);
-      } else if constexpr (requires { Hear(each); }) {
-        Hear(each);
+      if constexpr (requires { leases_.Receive(kHostile, each, now_); }) {
+        leases_.Receive(kHostile, each, now_);
+      } else if constexpr (requires { net_.Receive(kHostile, each, now_); }) {
+        net_.Receive(kHostile, each, now_);
+      } else if constexpr (requires { swap_.Receive(kHostile, each, now_); }) {
+        swap_.Receive(kHostile, each, now_);
+      } else if constexpr (requires { Receive(each); }) {
+        Receive(each);
       }
     };
     std::visit(hear, message);
@@ -129,7 +129,7 @@ class Host {
   // Whatever was said, and is said while it waits, an honest session works.
   void HonestWorks(const std::vector<control::FromWorker>& again) {
     const size_t before = leases_of_honest_;
-    leases_.Hear(kHonest, control::WantLease{}, now_);
+    leases_.Receive(kHonest, control::WantLease{}, now_);
     for (int i = 0; i < 100 && leases_of_honest_ == before; ++i) {
       for (const control::FromWorker& message : again) Say(message);
       Pass(100 * kMillisecond);
@@ -165,14 +165,14 @@ class Host {
     options.host_bytes = kDevice;
     return options;
   }
-  SwapDesk::Ledger Books() {
+  SwapScheduler::Ledger Books() {
     return {[this](int worker, int device) { return charges_[worker][device].bytes(); },
             [this](int device) { return ledger_.charged_on_device(device); },
             [this](int worker, int device) {
               return ledger_.usage(std::to_string(worker), device).free_bytes();
             }};
   }
-  SwapDesk::Hooks Hooks() {
+  SwapScheduler::Hooks Hooks() {
     return {[this](int to, const SwapMessage& message) { Told(to, message); },
             [this](int worker, const std::string&) { ended_ = ended_ || worker == kHostile; },
             [](int, bool, uint64_t bytes, Ns took) {
@@ -181,11 +181,11 @@ class Host {
             }};
   }
 
-  void Hear(const control::Refund& message) {
+  void Receive(const control::Refund& message) {
     charges_[kHostile][message.device].RefundSome(message.bytes);
   }
-  void Hear(const control::Charge& message) { Charge(kHostile, message.device, message.bytes); }
-  void Hear(const control::Share& message) {
+  void Receive(const control::Charge& message) { Charge(kHostile, message.device, message.bytes); }
+  void Receive(const control::Share& message) {
     (void)charges_[kHostile][message.device].Split(message.bytes);
   }
 
@@ -193,7 +193,7 @@ class Host {
     std::string why;
     const std::string vgpu = std::to_string(worker);
     if (ledger_.usage(vgpu, device).free_bytes() < bytes) return false;
-    if (swap_.Ask(worker, device, bytes, now_, &why) != SwapDesk::Room::kThere) return false;
+    if (swap_.Ask(worker, device, bytes, now_, &why) != SwapScheduler::Room::kThere) return false;
     auto charged = ledger_.Reserve(vgpu, device, bytes);
     Require(charged.ok());
     charges_[worker][device].Merge(std::move(*charged));
@@ -213,11 +213,11 @@ class Host {
     for (const control::ToWorker& message : std::exchange(told_, {})) {
       if (const auto* lease = std::get_if<control::Lease>(&message)) {
         ++leases_of_honest_;
-        leases_.Hear(kHonest,
-                     control::LeaseUse{.device = lease->device, .used_ns = lease->device_ns}, now_);
-        leases_.Hear(kHonest, control::LeaseDone{.device = lease->device}, now_);
+        leases_.Receive(
+            kHonest, control::LeaseUse{.device = lease->device, .used_ns = lease->device_ns}, now_);
+        leases_.Receive(kHonest, control::LeaseDone{.device = lease->device}, now_);
       } else if (std::holds_alternative<control::SwapOut>(message)) {
-        swap_.Hear(kHonest, control::SwapDone{.outcome = control::SwapOutcome::kStayed}, now_);
+        swap_.Receive(kHonest, control::SwapDone{.outcome = control::SwapOutcome::kStayed}, now_);
       }
     }
   }
@@ -228,9 +228,9 @@ class Host {
   std::vector<control::ToWorker> told_;
   size_t leases_of_honest_ = 0;
   bool ended_ = false;
-  LeaseDesk leases_;
-  NetDesk net_;
-  SwapDesk swap_;
+  LeaseScheduler leases_;
+  NetScheduler net_;
+  SwapScheduler swap_;
 };
 
 void Fill(Input& input, bool* field) {

@@ -58,11 +58,11 @@ void SayHello(std::span<const std::byte> plain) {
   auto seal = farcall::HelloSealKey(server.greeting(), key.share(), *key.SharedWith(share));
   std::vector<std::byte> sealed = farcall::Seal(seal, plain, open);
   std::memcpy(packet->data() + farcall::kHelloOpenBytes, sealed.data(), sealed.size());
-  farcall::Result<farcall::HeardHello> heard = server.Hear(*packet);
+  farcall::Result<farcall::ReceivedHello> heard = server.Receive(*packet);
   // No input has that token, or that session's key.
   Require(!heard.ok() || (!heard->AcceptToken({}) && !heard->AcceptToken(Known()) &&
                           !heard->AcceptSession(farcall::SessionKey())));
-  (void)server.Hear(plain);
+  (void)server.Receive(plain);
 }
 
 void Answer(std::span<const std::byte> bytes) {
@@ -72,7 +72,7 @@ void Answer(std::span<const std::byte> bytes) {
   if (client->Open(bytes).ok()) {
     std::abort();  // nobody sealed it
   }
-  auto heard = server.Hear(client->hello());
+  auto heard = server.Receive(client->hello());
   for (HandshakeType type : {HandshakeType::kWelcome, HandshakeType::kRedirect}) {
     auto packet = farcall::SealAnswer(heard->AcceptAnyone().answer, type, bytes);
     auto opened = packet.ok() ? client->Open(*packet) : packet;
@@ -114,7 +114,7 @@ void Change(uint8_t which, std::span<const std::byte> change) {
     return;
   }
   const Packet hello = which == 1 ? Changed(client->hello(), change) : client->hello();
-  auto heard = server.Hear(hello);
+  auto heard = server.Receive(hello);
   const bool is_whole = greeting == server.greeting() && hello == client->hello();
   Require(heard.ok() == is_whole);
   if (!is_whole) {

@@ -15,10 +15,10 @@
 #include <mutex>
 
 #include "proto/wire.h"
-#include "server/calls/context.h"
 #include "server/library/library_call.h"
-#include "server/library/library_desk.h"
-#include "server/session/session.h"
+#include "server/library/library_loader.h"
+#include "server/session/session_loop.h"
+#include "server/state/context_state.h"
 #include "tests/fuzz/library_fake.h"
 #include "tests/fuzz/library_maker.h"
 #include "tests/fuzz/serve_client.h"
@@ -141,12 +141,11 @@ void RunSession(const std::vector<Item>& items) {
   options.trust_tenants = true;
   Conversation conversation(false, CheckHeard);
   {
-    Session session(Device(), options, broker);
-    Prepare(session);
-    auto client =
-        std::make_unique<Client>(session, conversation, std::span(input).subspan(1), false);
-    session.link().AttachLog(std::move(client), 0, 0);
-    const Status why = session.Run();
+    server::SessionLoop loop(Device(), options, broker);
+    Prepare(loop.session());
+    auto client = std::make_unique<Client>(loop, conversation, std::span(input).subspan(1), false);
+    loop.link().AttachLog(std::move(client), 0, 0);
+    const Status why = loop.Run();
     conversation.NoteServed(why);
     ResetDevice([](void* of) { static_cast<Session*>(of)->EndHostCalls(); }, &session);
   }

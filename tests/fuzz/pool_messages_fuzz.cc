@@ -28,8 +28,8 @@ using google::protobuf::Message;
 namespace control = farcall::control::v1;
 
 constexpr size_t kMostItems = 32;
-constexpr size_t kMostAnswerBytes = 4u << 20;  // what a gRPC client takes
-constexpr size_t kMostMessageBytes = 1024;     // of an error: it travels in a header
+constexpr size_t kMaxAnswerBytes = 4u << 20;  // what a gRPC client takes
+constexpr size_t kMostMessageBytes = 1024;    // of an error: it travels in a header
 constexpr size_t kMostGrants = 8192;
 
 struct Item {
@@ -39,7 +39,7 @@ struct Item {
 };
 
 void CheckAnswer(const Item& item, const Message& answer) {
-  if (answer.ByteSizeLong() > kMostAnswerBytes) Fail("an answer that no client takes");
+  if (answer.ByteSizeLong() > kMaxAnswerBytes) Fail("an answer that no client takes");
   const std::string bytes = answer.SerializeAsString();
   std::unique_ptr<Message> again(answer.New());
   if (!again->ParseFromString(bytes)) Fail("an answer that no client can read");
@@ -84,13 +84,13 @@ std::function<void(const Item&)> Change(pool::SetHost::Verb verb) {
 }
 
 void CheckReport(const pool::HostReport& report) {
-  constexpr uint64_t kMostBytes = uint64_t{1} << 46, kMostSum = uint64_t{1} << 62;
+  constexpr uint64_t kMaxBytes = uint64_t{1} << 46, kMostSum = uint64_t{1} << 62;
   uint64_t sum = 0;
   for (const pool::Gpu& gpu : report.gpus)
-    if (gpu.memory_bytes > kMostBytes) Fail("a GPU without a bound");
+    if (gpu.memory_bytes > kMaxBytes) Fail("a GPU without a bound");
   for (const pool::ReportedClaim& claim : report.claims) {
     sum += claim.memory_bytes * claim.devices.size();
-    if (claim.memory_bytes > kMostBytes || sum > kMostSum || claim.share_milli > 1000 ||
+    if (claim.memory_bytes > kMaxBytes || sum > kMostSum || claim.share_milli > 1000 ||
         claim.limit_milli > 1000 || claim.priority > 2 || claim.seats < 1 || claim.seats > 4096 ||
         claim.devices.size() > 64)
       Fail("a reported claim without a bound");

@@ -58,7 +58,7 @@ std::vector<ReportedClaim> Held(const std::vector<Grant>& grants) {
     claim.priority = grant.priority;
     claim.seats = grant.seats;
     claim.net_bytes_per_s = grant.net_bytes_per_s;
-    claim.quota = grant.quota;
+    claim.quota_revision = grant.quota_revision;
     held.push_back(claim);
   }
   return held;

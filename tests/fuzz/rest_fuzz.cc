@@ -25,7 +25,7 @@ namespace {
 using namespace farcall;
 using farcall::fuzz::Fail;
 
-constexpr size_t kMostAnswerBytes = 1u << 20;
+constexpr size_t kMaxAnswerBytes = 1u << 20;
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
 
 bool Holds(std::string_view text, std::string_view part) {
@@ -57,7 +57,7 @@ void CheckAnswer(std::string_view answer, bool is_head) {
   constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   while (answer.substr(0, kContinue.size()) == kContinue) answer.remove_prefix(kContinue.size());
   if (answer.empty()) return;  // the connection just closes
-  if (answer.size() > kMostAnswerBytes) Fail("an answer of " + std::to_string(answer.size()));
+  if (answer.size() > kMaxAnswerBytes) Fail("an answer of " + std::to_string(answer.size()));
   const size_t end = answer.find(kHeadEnd);
   if (answer.substr(0, 9) != "HTTP/1.1 " || end == answer.npos) Fail("no HTTP");
   std::string_view head = answer.substr(0, end + 2), body = answer.substr(end + kHeadEnd.size());
@@ -88,7 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kMostInput = 64u << 10;  // what the socket holds
   if (size == 0 || size > kMostInput) return 0;
   fuzz::PoolWorld world;
-  pool::RestDoor door(&world.service(), fuzz::PoolWorld::callers(), {});
+  pool::RestServer door(&world.service(), fuzz::PoolWorld::callers(), {});
   door.Close();  // nothing listens, and what would never end ends at once
   const std::string bytes =
       world.WithClaims(std::string(reinterpret_cast<const char*>(data), size));

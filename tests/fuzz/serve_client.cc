@@ -36,7 +36,7 @@ bool Conversation::IsAnswered(uint32_t serial) {
   return questions_[serial - 1].answered;
 }
 
-void Conversation::Hear(std::span<const std::byte> bytes) {
+void Conversation::Receive(std::span<const std::byte> bytes) {
   std::lock_guard lock(mutex_);
   heard_.insert(heard_.end(), bytes.begin(), bytes.end());
   size_t at = 0;
@@ -123,9 +123,9 @@ void Conversation::NoteServed(const Status& end) {
   NoteSession(to_its_end, end);
 }
 
-Client::Client(server::Session& session, Conversation& conversation, std::span<const uint8_t> input,
-               bool is_raw)
-    : session_(session), conversation_(conversation), left_(input) {
+Client::Client(server::SessionLoop& loop, Conversation& conversation,
+               std::span<const uint8_t> input, bool is_raw)
+    : loop_(loop), conversation_(conversation), left_(input) {
   if (is_raw) {
     TakeRawFrame();
   }
@@ -146,7 +146,7 @@ void Client::TakeRawFrame() {
 Result<size_t> Client::TrySend(std::span<const std::span<const std::byte>> parts) {
   size_t bytes = 0;
   for (auto part : parts) {
-    conversation_.Hear(part);
+    conversation_.Receive(part);
     bytes += part.size();
   }
   return bytes;
@@ -171,7 +171,7 @@ Result<size_t> Client::TryReceive(std::span<std::byte> into) {
 // time.
 void Client::WaitUntilQuiet() {
   auto end = Clock::now() + kPatience;
-  while (session_.busy_beside_log() && Clock::now() < end) {
+  while (loop_.busy_beside_log() && Clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 }
@@ -288,7 +288,7 @@ void Client::Land(std::span<const std::byte> body) {
   auto payload = body.subspan(16);
   header.bytes = static_cast<uint32_t>(payload.size());
   header.seq = chunks_ + 1;
-  std::span<std::byte> room = session_.ChunkDestination(header);
+  std::span<std::byte> room = loop_.ChunkDestination(header);
   if (room.empty()) {
     return;
   }
@@ -297,7 +297,7 @@ void Client::Land(std::span<const std::byte> body) {
   }
   std::memcpy(room.data(), payload.data(), payload.size());
   ++chunks_;
-  session_.OnChunk(header);
+  loop_.OnChunk(header);
 }
 
 }  // namespace farcall::fuzz

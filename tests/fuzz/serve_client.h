@@ -11,7 +11,7 @@
 #include "proto/codec.h"
 #include "proto/status.h"
 #include "proto/wire.h"
-#include "server/session/session.h"
+#include "server/session/session_loop.h"
 #include "tests/fuzz/serve_items.h"
 #include "transport/channel.h"
 
@@ -30,7 +30,7 @@ class Conversation {
   uint32_t Ask(uint16_t call);  // the record's serial
   bool IsAnswered(uint32_t serial);
   // Bytes of the session's log. What it says is sound, whatever it was asked.
-  void Hear(std::span<const std::byte> bytes);
+  void Receive(std::span<const std::byte> bytes);
   // After the session's end: tells which handlers were reached.
   void NoteServed(const Status& end);
 
@@ -55,7 +55,7 @@ class Conversation {
 // answer says that everything before has been served, and says goodbye.
 class Client final : public Channel {
  public:
-  Client(server::Session& session, Conversation& conversation, std::span<const uint8_t> input,
+  Client(server::SessionLoop& loop, Conversation& conversation, std::span<const uint8_t> input,
          bool is_raw);
 
   // A raw frame whose records do not fit each other: must be refused.
@@ -82,7 +82,7 @@ class Client final : public Channel {
                   std::vector<std::byte>* records);
   void Land(std::span<const std::byte> body);
 
-  server::Session& session_;
+  server::SessionLoop& loop_;
   Conversation& conversation_;
   std::span<const uint8_t> left_;
   std::vector<std::byte> frame_;

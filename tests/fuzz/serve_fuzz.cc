@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "server/calls/graph.h"
-#include "server/nvml/nvml_desk.h"
-#include "server/session/session.h"
+#include "server/nvml/nvml_service.h"
+#include "server/session/session_loop.h"
 #include "tests/fuzz/serve_client.h"
 #include "tests/fuzz/serve_device.h"
 #include "tests/fuzz/serve_items.h"
@@ -178,23 +178,24 @@ void RunSession(std::span<const uint8_t> items, bool is_prepared, bool is_raw) {
   // No library: what questions say is read, and the tenant's figures are answered.
   std::vector<farcall::DeviceSnapshot> devices(farcall::fuzz::kDevices);
   options.nvml =
-      std::make_shared<farcall::server::NvmlDesk>("/nonexistent/libcuda.so.1", devices, broker);
+      std::make_shared<farcall::server::NvmlService>("/nonexistent/libcuda.so.1", devices, broker);
 #endif
   options.first_credit_bytes = 0;
   farcall::fuzz::Conversation conversation(is_raw);
-  Session session(api, options, broker);
-  PrepareMemory(session);
+  farcall::server::SessionLoop loop(api, options, broker);
+  PrepareMemory(loop.session());
   if (is_prepared) {
-    Prepare(session, api, items);
+    Prepare(loop.session(), api, items);
   }
-  auto client = std::make_unique<farcall::fuzz::Client>(session, conversation, items, is_raw);
+  auto client = std::make_unique<farcall::fuzz::Client>(loop, conversation, items, is_raw);
   bool sizes_lie = client->sizes_lie();
-  session.link().AttachLog(std::move(client), 0, 0);
-  Status why = session.Run();
+  loop.link().AttachLog(std::move(client), 0, 0);
+  Status why = loop.Run();
   if (sizes_lie && why.code() != Code::kMalformed) {
     std::abort();
   }
-  farcall::fuzz::ResetDevice([](void* of) { static_cast<Session*>(of)->EndHostCalls(); }, &session);
+  farcall::fuzz::ResetDevice([](void* of) { static_cast<Session*>(of)->host_calls().FinishAll(); },
+                             &loop.session());
   conversation.NoteServed(why);
 }
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "proto/wire.h"
-#include "server/session/serve.h"
+#include "server/state/serve.h"
 
 namespace farcall::fuzz {
 

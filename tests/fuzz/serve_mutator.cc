@@ -7,7 +7,7 @@
 #include <random>
 
 #include "proto/wire.h"
-#include "server/session/serve.h"
+#include "server/state/serve.h"
 #include "tests/fuzz/serve_device.h"
 #include "tests/fuzz/serve_items.h"
 

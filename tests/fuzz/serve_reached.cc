@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "proto/wire.h"
-#include "server/session/serve.h"
+#include "server/state/serve.h"
 
 namespace farcall::fuzz {
 

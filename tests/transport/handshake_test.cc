@@ -22,8 +22,8 @@ class HandshakeTest : public testing::Test {
     ASSERT_TRUE(SendAll(channel, std::as_bytes(std::span(&header, 1)), In(kLong)).ok());
     ASSERT_TRUE(SendAll(channel, body, In(kLong)).ok());
   }
-  Status Hear(Clock::time_point deadline) {
-    return GreetAndHear(*server_, ServerExchange(false, "9"), deadline).status();
+  Status Receive(Clock::time_point deadline) {
+    return GreetAndReceive(*server_, ServerExchange(false, "9"), deadline).status();
   }
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Channel> client_, server_;
@@ -34,10 +34,10 @@ TEST_F(HandshakeTest, WelcomesAClientThatProvesTheToken) {
   SessionKey key;
   std::thread server([&] {
     const ServerExchange exchange(true, "9");
-    Result<HeardHello> heard = GreetAndHear(*server_, exchange, In(kLong));
+    Result<ReceivedHello> heard = GreetAndReceive(*server_, exchange, In(kLong));
     ASSERT_TRUE(heard.ok()) << heard.status().message();
     EXPECT_FALSE(heard->AcceptToken(std::vector<TokenVerifier>{TokenKeys("other").verifier()}));
-    std::optional<HeardHello::Accepted> accepted = heard->AcceptToken(known);
+    std::optional<ReceivedHello::Accepted> accepted = heard->AcceptToken(known);
     ASSERT_TRUE(accepted);
     key = accepted->keys.session;
     EXPECT_EQ(heard->hello().program, "train.py");
@@ -60,7 +60,7 @@ TEST_F(HandshakeTest, WelcomesAClientThatProvesTheToken) {
 TEST_F(HandshakeTest, FindsAServerThatKnowsNoToken) {
   std::thread server([&] {
     const ServerExchange exchange(true, "9");
-    Result<HeardHello> heard = GreetAndHear(*server_, exchange, In(kLong));
+    Result<ReceivedHello> heard = GreetAndReceive(*server_, exchange, In(kLong));
     ASSERT_TRUE(heard.ok());
     ASSERT_TRUE(SendWelcome(*server_, heard->AcceptAnyone().answer, {}, In(kLong)).ok());
   });
@@ -74,7 +74,7 @@ TEST_F(HandshakeTest, FindsAServerThatKnowsNoToken) {
 TEST_F(HandshakeTest, APoolsAnswerIsSealedToo) {
   std::thread pool([&] {
     const ServerExchange exchange(false, "9");
-    Result<HeardHello> heard = GreetAndHear(*server_, exchange, In(kLong));
+    Result<ReceivedHello> heard = GreetAndReceive(*server_, exchange, In(kLong));
     ASSERT_TRUE(heard.ok());
     ASSERT_TRUE(SendRedirect(*server_, heard->AcceptAnyone().answer,
                              {{"tcp://gpu7:7717"}, "v4.public.x", "c-1"}, In(kLong))
@@ -89,7 +89,7 @@ TEST_F(HandshakeTest, APoolsAnswerIsSealedToo) {
 TEST_F(HandshakeTest, PassesTheRefusalsMessageOn) {
   std::thread server([&] {
     const ServerExchange exchange(false, "9");
-    ASSERT_TRUE(GreetAndHear(*server_, exchange, In(kLong)).ok());
+    ASSERT_TRUE(GreetAndReceive(*server_, exchange, In(kLong)).ok());
     ASSERT_TRUE(
         SendRefuse(*server_, {Code::kQuotaExceeded, "no vGPU is free: 4 of 4 taken"}, In(kLong))
             .ok());
@@ -122,7 +122,7 @@ TEST_F(HandshakeTest, NamesBothWireVersionsOnEitherSide) {
       << status.message();
   header.type = 2;
   SendRaw(*client_, header);
-  status = Hear(In(kLong));
+  status = Receive(In(kLong));
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_NE(status.message().find("client speaks wire " + theirs + ", this server " + ours),
             std::string::npos)
@@ -143,7 +143,7 @@ TEST_F(HandshakeTest, RefusesATooLargeHelloBeforeReadingIt) {
   header.type = 2;
   header.bytes = kMaxHelloBytes + 1;
   SendRaw(*client_, header);
-  Status status = Hear(In(kLong));
+  Status status = Receive(In(kLong));
   EXPECT_EQ(status.code(), Code::kMalformed);
   EXPECT_NE(status.message().find(std::to_string(kMaxHelloBytes + 1)), std::string::npos)
       << status.message();

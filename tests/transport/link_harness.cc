@@ -289,7 +289,7 @@ void Pair::Supervise() {
       return;
     }
     const ServerExchange exchange(false, "test");
-    Result<HeardHello> heard = GreetAndHear(**channel, exchange, In(5000));
+    Result<ReceivedHello> heard = GreetAndReceive(**channel, exchange, In(5000));
     if (!heard.ok()) {
       continue;
     }

@@ -158,46 +158,46 @@ namespace farcall::server {
 using wire_test::NativeOf;
 using wire_test::Wire;
 
-void ServeCall::Lie(const char* what) {
-  lie_ = true;
-  lie_what_ = what;
+void ServeCall::Reject(const char* what) {
+  rejected_ = true;
+  reject_reason_ = what;
 }
 
 void* ServeCall::ResolveRaw(HandleKind kind, uint64_t wire, bool optional) {
-  if (wire == 0 && optional && !Wire::current->lie) {
+  if (wire == 0 && optional && !Wire::current->rejected) {
     return nullptr;
   }
-  if (Wire::current->lie || SplitHandle(wire).kind != kind) {
-    Lie("handle");
+  if (Wire::current->rejected || SplitHandle(wire).kind != kind) {
+    Reject("handle");
   }
   return reinterpret_cast<void*>(NativeOf(wire));
 }
 
 CUstream ServeCall::ResolveStream(uint64_t wire) {
-  if (Wire::current->lie) {
-    Lie("stream");
+  if (Wire::current->rejected) {
+    Reject("stream");
   }
   return reinterpret_cast<CUstream>(NativeOf(wire));
 }
 
 CUdeviceptr ServeCall::ResolveAddress(uint64_t wire, uint64_t bytes) {
   Wire::current->last_extent = bytes;
-  if (Wire::current->lie) {
-    Lie("address");
+  if (Wire::current->rejected) {
+    Reject("address");
   }
   return wire;
 }
 
 CUdevice ServeCall::ResolveDevice(int32_t ordinal) {
-  if (Wire::current->lie) {
-    Lie("device");
+  if (Wire::current->rejected) {
+    Reject("device");
   }
   return ordinal;
 }
 
 void ServeCall::CheckNew(HandleKind kind, uint64_t wire) {
-  if (Wire::current->lie || SplitHandle(wire).kind != kind) {
-    Lie("new handle");
+  if (Wire::current->rejected || SplitHandle(wire).kind != kind) {
+    Reject("new handle");
   }
 }
 
@@ -213,8 +213,8 @@ Status ServeCall::Malformed(const char* what) const {
   return Status(Code::kMalformed, what);
 }
 
-Status ServeCall::LieStatus() const {
-  return lie_ ? Status(Code::kMalformed, lie_what_) : Status();
+Status ServeCall::RejectStatus() const {
+  return rejected_ ? Status(Code::kMalformed, reject_reason_) : Status();
 }
 
 }  // namespace farcall::server

@@ -13,7 +13,7 @@
 #include "proto/call_id.h"
 #include "proto/wire.h"
 #include "server/driver_api.h"
-#include "server/session/serve.h"
+#include "server/state/serve.h"
 
 namespace farcall::wire_test {
 
@@ -62,7 +62,7 @@ class Wire : public ::testing::Test {
   std::vector<HandleEvent> erased;
   std::vector<HandleEvent> freed_on_client;
   uint64_t last_extent = 0;  // bytes of the last address resolved
-  bool lie = false;          // the next resolve finds a lie
+  bool rejected = false;     // the next resolve finds a lie
   bool well_formed = true;   // false: the test delivers a body that lies
   bool last_was_ok = true;   // the last serve's Status
 

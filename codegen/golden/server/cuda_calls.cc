@@ -7,7 +7,7 @@
 #include "proto/extent.h"
 #include "server/driver_api.h"
 #include "server/handwritten.h"
-#include "server/session/serve.h"
+#include "server/state/serve.h"
 
 namespace farcall::server {
 namespace {
@@ -90,7 +90,7 @@ Status Serve_cuMemcpyDtoDAsync_v2(ServeCall& call) {
   const CUdeviceptr dstDevice = call.ResolveAddress(wire_dstDevice, ByteCount);
   const CUdeviceptr srcDevice = call.ResolveAddress(wire_srcDevice, ByteCount);
   const CUstream hStream = call.ResolveStream(wire_hStream);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) { return call.RejectStatus(); }
   call.result = call.api.cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
   return Status();
 }
@@ -107,7 +107,7 @@ Status Serve_cuMemsetD2D16Async(ServeCall& call) {
   const CUdeviceptr dstDevice = call.ResolveAddress(
       wire_dstDevice, Pitched(dstPitch, Product(Width, 2), Height));
   const CUstream hStream = call.ResolveStream(wire_hStream);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) { return call.RejectStatus(); }
   call.result = call.api.cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream);
   return Status();
 }
@@ -119,7 +119,7 @@ Status Serve_cuStreamCreateWithPriority(ServeCall& call) {
   if (!call.in.Done()) { return call.Malformed("body"); }
   if (!Has(call, call.api.cuStreamCreateWithPriority)) { return Status(); }
   call.CheckNew(HandleKind::kStream, wire_phStream);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) { return call.RejectStatus(); }
   CUstream phStream = nullptr;
   call.result = call.api.cuStreamCreateWithPriority(&phStream, flags, priority);
   if (call.result == CUDA_SUCCESS) {
@@ -133,7 +133,7 @@ Status Serve_cuStreamDestroy_v2(ServeCall& call) {
   if (!call.in.Done()) { return call.Malformed("body"); }
   if (!Has(call, call.api.cuStreamDestroy_v2)) { return Status(); }
   const auto hStream = call.Resolve<CUstream>(HandleKind::kStream, wire_hStream);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) { return call.RejectStatus(); }
   call.Erase(HandleKind::kStream, wire_hStream);
   call.result = call.api.cuStreamDestroy_v2(hStream);
   return Status();
@@ -146,7 +146,7 @@ Status Serve_cuKernelGetFunction(ServeCall& call) {
   if (!Has(call, call.api.cuKernelGetFunction)) { return Status(); }
   call.CheckNew(HandleKind::kFunction, wire_pFunc);
   const auto kernel = call.Resolve<CUkernel>(HandleKind::kKernel, wire_kernel);
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) { return call.RejectStatus(); }
   CUfunction pFunc = nullptr;
   call.result = call.api.cuKernelGetFunction(&pFunc, kernel);
   if (call.result == CUDA_SUCCESS) {
@@ -163,7 +163,7 @@ Status Serve_cuOccupancyMaxActiveBlocksPerMultiprocessor(ServeCall& call) {
   if (!Has(call, call.api.cuOccupancyMaxActiveBlocksPerMultiprocessor)) { return Status(); }
   const auto func = ResolveAny<CUfunction>(call, wire_func,
                                            {HandleKind::kFunction, HandleKind::kKernel});
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) { return call.RejectStatus(); }
   int numBlocks{};
   call.result = call.api.cuOccupancyMaxActiveBlocksPerMultiprocessor(
       &numBlocks, func, blockSize, dynamicSMemSize);
@@ -183,7 +183,7 @@ Status Serve_cuStreamSetAttribute(ServeCall& call) {
   if (attr == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW) {
     ResolveFields(call, &param.accessPolicyWindow);
   }
-  if (!call.ready()) { return call.LieStatus(); }
+  if (!call.ready()) { return call.RejectStatus(); }
   call.result = call.api.cuStreamSetAttribute(hStream, attr, &param);
   return Status();
 }

@@ -86,7 +86,7 @@ TEST_F(Wire, cuMemcpyDtoDAsync_v2) {
   answer = CUDA_ERROR_OUT_OF_MEMORY;
   EXPECT_EQ(run(), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(native_calls, 2);
-  lie = true;
+  rejected = true;
   run();
   EXPECT_FALSE(last_was_ok);
   EXPECT_EQ(native_calls, 2);

@@ -95,8 +95,8 @@ Result<std::unique_ptr<InprocServer>> InprocServer::Start(const std::string& dev
     g_reserve = self->api_.cuMemAddressReserve;
     self->api_.cuMemAddressReserve = ReserveOverClients;
   }
-  self->door_ = std::make_unique<server::HandshakeServer>(
-      false, [self = self.get()](std::unique_ptr<Channel> channel, const HeardHello& heard) {
+  self->door_ = std::make_unique<HandshakeServer>(
+      false, [self = self.get()](std::unique_ptr<Channel> channel, const ReceivedHello& heard) {
         self->Admit(std::move(channel), heard);
       });
   Result<std::unique_ptr<Listener>> listener = Listen(url);
@@ -111,7 +111,7 @@ Result<std::unique_ptr<InprocServer>> InprocServer::Start(const std::string& dev
   return self;
 }
 
-void InprocServer::Admit(std::unique_ptr<Channel> channel, const HeardHello& heard) {
+void InprocServer::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard) {
   const Hello& hello = heard.hello();
   std::lock_guard lock(mutex_);
   bool is_new = hello.role == LinkRole::kLog && hello.session == SessionId{};
@@ -150,8 +150,8 @@ void InprocServer::Open(std::unique_ptr<Channel> channel, const Hello& hello,
   options.devices = static_cast<int>(report_.devices.size());
   options.grace_ms = kGraceMs;
   options.lanes = kLanes;
-  session_ = std::make_unique<server::Session>(api_, options, *broker_);
-  welcome_.device_window = session_->ReserveWindow(hello.device_windows);
+  session_ = std::make_unique<server::SessionLoop>(api_, options, *broker_);
+  welcome_.device_window = session_->session().ReserveWindow(hello.device_windows);
   if (!SendWelcome(*channel, answer, welcome_, Soon()).ok()) {
     return;
   }

@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
-#include "server/door/handshake_server.h"
+#include "listener/handshake_server.h"
+#include "server/device/device_library.h"
 #include "server/memory/memory_broker.h"
-#include "server/session/session.h"
-#include "server/supervisor/device_library.h"
+#include "server/session/session_loop.h"
 #include "tests/end_to_end/inproc/test_server.h"
 
 namespace farcall::inproc_test {
@@ -47,7 +47,7 @@ class InprocServer final : public TestServer {
 
  private:
   InprocServer() = default;
-  void Admit(std::unique_ptr<Channel> channel, const HeardHello& heard);
+  void Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard);
   void Open(std::unique_ptr<Channel> channel, const Hello& hello, const AnswerKey& answer);
   void Attach(std::unique_ptr<Channel> channel, const Hello& hello, const AnswerKey& answer);
 
@@ -59,13 +59,13 @@ class InprocServer final : public TestServer {
   std::mutex mutex_;
   Welcome welcome_;
   SessionKey key_;
-  std::unique_ptr<server::Session> session_;
+  std::unique_ptr<server::SessionLoop> session_;
   std::vector<std::weak_ptr<Channel>> connections_;
   int resumes_ = 0;
 
   std::thread issue_;
   Status ended_;
-  std::unique_ptr<server::HandshakeServer> door_;  // last: its threads use all of the above
+  std::unique_ptr<HandshakeServer> door_;  // last: its threads use all of the above
 };
 
 }  // namespace farcall::inproc_test

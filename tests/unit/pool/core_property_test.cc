@@ -178,7 +178,7 @@ class World {
     }
     for (const std::string& id : effects.claims) stored_claims_[id] = *core_->Find(id);
     // What hosts told may be stored later, or never.
-    late_.insert(effects.told_claims.begin(), effects.told_claims.end());
+    late_.insert(effects.notified_claims.begin(), effects.notified_claims.end());
     if (Below(4) == 0) {
       for (const std::string& id : late_)
         if (const Claim* claim = core_->Find(id)) stored_claims_[id] = *claim;
@@ -231,7 +231,8 @@ class World {
     host.changing.pop_back();
     auto held = host.ledger->held().find(id);
     if (held == host.ledger->held().end() || !held->second.wanted) return;
-    host.ledger->FinishChange(id, held->second.wanted->quota, Below(3) == 0 ? "it holds more" : "");
+    host.ledger->FinishChange(id, held->second.wanted->quota_revision,
+                              Below(3) == 0 ? "it holds more" : "");
   }
 
   void SetAnyHost() {
@@ -251,10 +252,10 @@ class World {
       report.gpus.push_back(gpu);
     }
     for (const auto& [id, held] : host.ledger->held())
-      report.claims.push_back({id, held.grant.epoch, held.sessions, held.is_ending, "",
-                               held.grant.quota, held.refused_quota, held.change_refused,
-                               held.grant.devices, held.grant.memory_bytes, held.grant.share_milli,
-                               held.grant.limit_milli, held.grant.priority, held.grant.seats});
+      report.claims.push_back(
+          {id, held.grant.epoch, held.sessions, held.is_ending, "", held.grant.quota_revision,
+           held.refused_revision, held.change_refused, held.grant.devices, held.grant.memory_bytes,
+           held.grant.share_milli, held.grant.limit_milli, held.grant.priority, held.grant.seats});
     for (const auto& [id, refusal] : host.ledger->refused()) {
       ReportedClaim refused;
       refused.claim = id;
@@ -309,7 +310,7 @@ class World {
     for (const Grant& grant : answer.answer.grants)
       grants.push_back({grant.claim, grant.epoch, grant.devices, grant.memory_bytes,
                         grant.share_milli, grant.limit_milli, grant.net_bytes_per_s, grant.priority,
-                        grant.seats, grant.hold_ms * kNsPerMs, grant.quota});
+                        grant.seats, grant.hold_ms * kNsPerMs, grant.quota_revision});
     std::map<std::string, uint64_t> epochs;
     for (const auto& [id, held] : host.ledger->held()) epochs[id] = held.grant.epoch;
     auto ends = host.ledger->Answer(answer.answer.beat, answer.answer.number, answer.term, grants,

@@ -43,12 +43,12 @@ class PoolCore : public testing::Test {
       claim.epoch = grant.epoch;
       claim.sessions = sessions;
       if (full_for_.contains(grant.claim)) claim.refused = "no room";
-      claim.quota = refuses_ ? in_force_[grant.claim] : grant.quota;
-      if (refuses_ && claim.quota != grant.quota) {
-        claim.refused_quota = grant.quota;
+      claim.quota_revision = refuses_ ? in_force_[grant.claim] : grant.quota_revision;
+      if (refuses_ && claim.quota_revision != grant.quota_revision) {
+        claim.refused_revision = grant.quota_revision;
         claim.change_refused = "it holds more";
       }
-      in_force_[grant.claim] = claim.quota;
+      in_force_[grant.claim] = claim.quota_revision;
       report.claims.push_back(claim);
     }
     Effects effects = Do(report);
@@ -162,7 +162,7 @@ TEST_F(PoolCore, AChangeCountsAsTheLargerUntilItsHostHasAcceptedIt) {
   change.net_bytes_per_s = 20'000'000;
   Effects asked = Do(change);
   EXPECT_FALSE(asked.refusal);
-  EXPECT_EQ(asked.quota, 1u);
+  EXPECT_EQ(asked.quota_revision, 1u);
   EXPECT_EQ(asked.pushes.count("h"), 1u);
   const Gpu& gpu = core_.hosts().at("h").gpus[0];
   EXPECT_EQ(gpu.used_bytes, 6 * kGiB);
@@ -179,7 +179,7 @@ TEST_F(PoolCore, AChangeCountsAsTheLargerUntilItsHostHasAcceptedIt) {
   EXPECT_FALSE(core_.Find("c")->before);
   EXPECT_EQ(core_.Find("c")->memory_bytes, 6 * kGiB);
   change.memory_bytes = 2 * kGiB;  // less: what is in force counts until then
-  EXPECT_EQ(Do(change).quota, 2u);
+  EXPECT_EQ(Do(change).quota_revision, 2u);
   EXPECT_EQ(gpu.used_bytes, 6 * kGiB);
   EXPECT_EQ(gpu.used_milli, 500u);
   Beat(1), Beat(1);
@@ -202,7 +202,7 @@ TEST_F(PoolCore, AChangeThatItsHostRefusesIsAsIfItHadNotBeen) {
   EXPECT_EQ(claim.memory_bytes, 4 * kGiB);
   EXPECT_EQ(claim.ask.memory_bytes, 4 * kGiB);
   EXPECT_EQ(claim.change_refused, "it holds more");
-  EXPECT_EQ(claim.refused_quota, 1u);
+  EXPECT_EQ(claim.refused_revision, 1u);
   EXPECT_EQ(State("c"), ClaimState::kActive);
   EXPECT_EQ(core_.hosts().at("h").refusals, 0u);
 }
@@ -293,7 +293,7 @@ TEST_F(PoolCore, WhatIsDecidedIsTheNextAnswerToTheLastReport) {
   Effects heard = Beat();
   EXPECT_EQ(State("c"), ClaimState::kBound);
   EXPECT_TRUE(heard.claims.empty());  // no reply waits for the disk
-  EXPECT_EQ(heard.told_claims.count("c"), 1u);
+  EXPECT_EQ(heard.notified_claims.count("c"), 1u);
 }
 
 TEST_F(PoolCore, UnusedAndIdleClaimsExpire) {

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "server/door/descriptors.h"
+#include "listener/descriptors.h"
 #include "tests/fuzz/pool_world.h"
 
 namespace farcall::pool {
@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 
 class RestTest : public testing::Test {
  protected:
-  RestTest() : door_(&world_.service(), fuzz::PoolWorld::callers(), {}) {}
+  RestTest() : server_(&world_.service(), fuzz::PoolWorld::callers(), {}) {}
 
   static std::string Head(const std::string& line, const std::string& fields = "",
                           size_t body_bytes = 0) {
@@ -38,7 +38,7 @@ class RestTest : public testing::Test {
       HttpConnection connection(served, nullptr);
       EXPECT_EQ(send(ends[0], request.data(), request.size(), 0),
                 static_cast<ssize_t>(request.size()));
-      if (connection.Read({}) == HttpConnection::State::kWhole) door_.Answer(connection);
+      if (connection.Read({}) == HttpConnection::State::kWhole) server_.Answer(connection);
     }
     std::string answer(1 << 20, '\0');
     answer.resize(static_cast<size_t>(
@@ -57,7 +57,7 @@ class RestTest : public testing::Test {
   }
 
   fuzz::PoolWorld world_;  // at its end the next controller reads all claims
-  RestDoor door_;
+  RestServer server_;
 };
 
 TEST_F(RestTest, UnpacksNoBody) {
@@ -70,7 +70,7 @@ TEST_F(RestTest, SendsNoAnswerInParts) {
 }
 
 TEST_F(RestTest, AnswersHoweverManyDescriptorsAreOpen) {
-  if (server::RaiseDescriptorLimit() < 3000) GTEST_SKIP() << "this user may open too few files";
+  if (RaiseDescriptorLimit() < 3000) GTEST_SKIP() << "this user may open too few files";
   EXPECT_EQ(StatusOf(Ask(Head("GET /v1/pool"), 2000)), "200");
 }
 

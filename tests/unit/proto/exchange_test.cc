@@ -118,12 +118,12 @@ class Middle {
 TEST(ExchangeTest, BothSidesKnowEachOtherAndTheSessionsKey) {
   Talk talk(ClientCredentials::OfToken(kToken));
   ASSERT_TRUE(talk.client.ok()) << talk.client.status().message();
-  Result<HeardHello> heard = talk.server.Hear(talk.client->hello());
+  Result<ReceivedHello> heard = talk.server.Receive(talk.client->hello());
   ASSERT_TRUE(heard.ok()) << heard.status().message();
   EXPECT_EQ(heard->hello().program, "train.py");
   EXPECT_EQ(heard->hello().vgpu, kSecrets);
   const std::vector<TokenVerifier> known = Known({"another", kToken});
-  std::optional<HeardHello::Accepted> accepted = heard->AcceptToken(known);
+  std::optional<ReceivedHello::Accepted> accepted = heard->AcceptToken(known);
   ASSERT_TRUE(accepted);
   EXPECT_EQ(accepted->token, &known[1]);
   Result<Packet> body = talk.client->Open(Answer(accepted->keys.answer));
@@ -136,9 +136,9 @@ TEST(ExchangeTest, OfSeveralTokensOneThatTheServerKnowsIsTaken) {
   ClientCredentials credentials;
   for (const char* token : {"first", kToken, "third"}) credentials.tokens.emplace_back(token);
   Talk talk(credentials);
-  Result<HeardHello> heard = talk.server.Hear(talk.client->hello());
+  Result<ReceivedHello> heard = talk.server.Receive(talk.client->hello());
   const std::vector<TokenVerifier> known = Known({"third", kToken});
-  std::optional<HeardHello::Accepted> accepted = heard->AcceptToken(known);
+  std::optional<ReceivedHello::Accepted> accepted = heard->AcceptToken(known);
   ASSERT_TRUE(accepted);
   EXPECT_EQ(accepted->token, &known[1]);
   EXPECT_EQ(accepted->keys.answer.credential, 1u);
@@ -147,7 +147,7 @@ TEST(ExchangeTest, OfSeveralTokensOneThatTheServerKnowsIsTaken) {
 
 TEST(ExchangeTest, AWrongTokenIsRefused) {
   Talk talk(ClientCredentials::OfToken("wrong"));
-  Result<HeardHello> heard = talk.server.Hear(talk.client->hello());
+  Result<ReceivedHello> heard = talk.server.Receive(talk.client->hello());
   ASSERT_TRUE(heard.ok());
   EXPECT_FALSE(heard->AcceptToken(Known({kToken})));
   EXPECT_FALSE(heard->AcceptSession(SessionKey()));
@@ -161,15 +161,15 @@ TEST(ExchangeTest, EachByteOfHelloCounts) {
   for (size_t i = 0; i < hello.size(); ++i) {
     for (int bit : {0, 7}) {
       hello[i] ^= std::byte{1} << bit;
-      Result<HeardHello> heard = talk.server.Hear(hello);
+      Result<ReceivedHello> heard = talk.server.Receive(hello);
       EXPECT_FALSE(heard.ok()) << "byte " << i;
       hello[i] ^= std::byte{1} << bit;
     }
   }
   for (size_t bytes = 0; bytes < hello.size(); ++bytes) {
-    EXPECT_FALSE(talk.server.Hear(std::span(hello).first(bytes)).ok()) << bytes;
+    EXPECT_FALSE(talk.server.Receive(std::span(hello).first(bytes)).ok()) << bytes;
   }
-  EXPECT_TRUE(talk.server.Hear(hello)->AcceptToken(known));
+  EXPECT_TRUE(talk.server.Receive(hello)->AcceptToken(known));
 }
 
 // Somebody in the middle who exchanges keys with both sides opens HELLO, but cannot say it again:
@@ -207,7 +207,7 @@ TEST(ExchangeTest, AFieldThatAnotherChangedIsRefused) {
         ClientExchange::Answer(middle.greeting(), SomeHello(), ClientCredentials::OfToken(kToken));
     ASSERT_TRUE(client.ok());
     Packet again = middle.SayAgain(client->hello(), changes[i]);
-    Result<HeardHello> heard = server.Hear(again);
+    Result<ReceivedHello> heard = server.Receive(again);
     ASSERT_TRUE(heard.ok()) << heard.status().message();
     EXPECT_FALSE(heard->hello().credentials.empty());
     EXPECT_FALSE(heard->AcceptToken(known)) << i;
@@ -222,12 +222,12 @@ TEST(ExchangeTest, AFieldThatAnotherChangedIsRefused) {
 TEST(ExchangeTest, ARecordedHelloIsRefusedByAnotherConnection) {
   Talk recorded(ClientCredentials::OfToken(kToken));
   const ServerExchange other(true, "9");
-  EXPECT_FALSE(other.Hear(recorded.client->hello()).ok());
+  EXPECT_FALSE(other.Receive(recorded.client->hello()).ok());
 }
 
 TEST(ExchangeTest, AServerThatKnowsTheTokenNotIsFound) {
   Talk talk(ClientCredentials::OfToken(kToken));
-  Result<HeardHello> heard = talk.server.Hear(talk.client->hello());
+  Result<ReceivedHello> heard = talk.server.Receive(talk.client->hello());
   ExchangeKeys anyone = heard->AcceptAnyone();
   Status opened = talk.client->Open(Answer(anyone.answer)).status();
   EXPECT_EQ(opened.code(), Code::kRefused);
@@ -235,7 +235,7 @@ TEST(ExchangeTest, AServerThatKnowsTheTokenNotIsFound) {
   // One that has the public key, which is no secret, but not the server's.
   std::vector<TokenVerifier> half = Known({kToken});
   half[0].server_key = SecretKey();
-  std::optional<HeardHello::Accepted> accepted = heard->AcceptToken(half);
+  std::optional<ReceivedHello::Accepted> accepted = heard->AcceptToken(half);
   ASSERT_TRUE(accepted);
   EXPECT_EQ(talk.client->Open(Answer(accepted->keys.answer)).status().code(), Code::kRefused);
 }
@@ -252,7 +252,7 @@ TEST(ExchangeTest, AClientWithATokenTellsNothingToAServerWithoutOne) {
 TEST(ExchangeTest, EachByteOfTheAnswerCounts) {
   for (bool with_token : {true, false}) {
     Talk talk(with_token ? ClientCredentials::OfToken(kToken) : ClientCredentials(), with_token);
-    Result<HeardHello> heard = talk.server.Hear(talk.client->hello());
+    Result<ReceivedHello> heard = talk.server.Receive(talk.client->hello());
     AnswerKey key = with_token ? heard->AcceptToken(Known({kToken}))->keys.answer
                                : heard->AcceptAnyone().answer;
     Packet answer = Answer(key);
@@ -275,7 +275,7 @@ TEST(ExchangeTest, ASessionIsResumedByItsKeyAndNoOther) {
   RandomBytes(key.bytes());
   RandomBytes(wrong.bytes());
   Talk talk(ClientCredentials::OfSession(key));
-  Result<HeardHello> heard = talk.server.Hear(talk.client->hello());
+  Result<ReceivedHello> heard = talk.server.Receive(talk.client->hello());
   ASSERT_TRUE(heard.ok());
   EXPECT_FALSE(heard->AcceptSession(wrong));
   EXPECT_FALSE(heard->AcceptToken(Known({kToken})));
@@ -287,12 +287,12 @@ TEST(ExchangeTest, ASessionIsResumedByItsKeyAndNoOther) {
   AnswerKey stranger{heard->AcceptAnyone().answer.key, 0};
   EXPECT_FALSE(talk.client->Open(Answer(stranger)).ok());
   // Recorded, it opens nothing.
-  EXPECT_FALSE(ServerExchange(true, "9").Hear(talk.client->hello()).ok());
+  EXPECT_FALSE(ServerExchange(true, "9").Receive(talk.client->hello()).ok());
 }
 
 TEST(ExchangeTest, TheWireShowsNoSecret) {
   Talk talk(ClientCredentials::OfToken(kToken));
-  Result<HeardHello> heard = talk.server.Hear(talk.client->hello());
+  Result<ReceivedHello> heard = talk.server.Receive(talk.client->hello());
   ExchangeKeys keys = heard->AcceptToken(Known({kToken}))->keys;
   Welcome welcome;
   RandomBytes(welcome.session);
@@ -316,7 +316,7 @@ TEST(ExchangeTest, TheSessionsKeyIsOfOneConnection) {
   std::vector<SessionKey> keys;
   for (int i = 0; i < 2; ++i) {
     Talk talk({}, false);
-    keys.push_back(talk.server.Hear(talk.client->hello())->AcceptAnyone().session);
+    keys.push_back(talk.server.Receive(talk.client->hello())->AcceptAnyone().session);
   }
   EXPECT_FALSE(SameBytes(keys[0].bytes(), keys[1].bytes()));
 }
@@ -327,7 +327,7 @@ TEST(ExchangeTest, APacketWithoutAWholeHeaderIsRefused) {
     Packet packet(server.greeting().begin(),
                   server.greeting().begin() + static_cast<std::ptrdiff_t>(bytes));
     EXPECT_EQ(ClientExchange::Answer(packet, {}, {}).status().code(), Code::kMalformed) << bytes;
-    EXPECT_EQ(server.Hear(packet).status().code(), Code::kMalformed) << bytes;
+    EXPECT_EQ(server.Receive(packet).status().code(), Code::kMalformed) << bytes;
     EXPECT_TRUE(BodyOf(packet).empty());
   }
 }
@@ -342,7 +342,7 @@ TEST(ExchangeTest, AGreetingOrHelloWithoutAUsableShareIsRefused) {
   Talk talk({}, false);
   Packet hello = talk.client->hello();
   std::fill_n(hello.begin() + sizeof(HandshakeHeader), sizeof(KeyShare), std::byte{0});
-  EXPECT_EQ(talk.server.Hear(hello).status().code(), Code::kMalformed);
+  EXPECT_EQ(talk.server.Receive(hello).status().code(), Code::kMalformed);
 }
 
 TEST(ExchangeTest, AHelloOfThePreviousMajorIsNamedInOneLine) {
@@ -371,7 +371,7 @@ TEST(TokenTest, AVerifierComesBackFromItsLineAndCannotLogIn) {
   for (const std::string& word : words) {
     EXPECT_EQ(FindToken(known, word), nullptr) << word;
     Talk talk(ClientCredentials::OfToken(word));
-    EXPECT_FALSE(talk.server.Hear(talk.client->hello())->AcceptToken(known)) << word;
+    EXPECT_FALSE(talk.server.Receive(talk.client->hello())->AcceptToken(known)) << word;
   }
 }
 

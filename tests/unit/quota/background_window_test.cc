@@ -31,7 +31,7 @@ TEST(BackgroundWindow, GrowsBackSlowly) {
     window.NoteActive(now += 50 * kMillisecond);
     window.NoteRun(40 * kMillisecond, now);
   }
-  EXPECT_EQ(window.window_ns(), BackgroundWindow::kMost);
+  EXPECT_EQ(window.window_ns(), BackgroundWindow::kMax);
 }
 
 TEST(BackgroundWindow, ForgetsHigherWorkThatHasGone) {
@@ -67,7 +67,7 @@ RC_GTEST_PROP(BackgroundWindow, StaysWithinItsEnds, ()) {
     window.NoteWait(static_cast<Ns>(random() % 20000000));
     window.NoteRun(static_cast<Ns>(random() % 100000000), now);
     RC_ASSERT(window.window_ns() >= BackgroundWindow::kLeast);
-    RC_ASSERT(window.window_ns() <= BackgroundWindow::kMost);
+    RC_ASSERT(window.window_ns() <= BackgroundWindow::kMax);
   }
 }
 

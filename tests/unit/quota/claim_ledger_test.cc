@@ -44,7 +44,7 @@ TEST_F(ClaimLedgerTest, RefusesWhatItsDevicesDoNotHave) {
 TEST_F(ClaimLedgerTest, AChangeCountsAsTheLargerUntilItIsMadeGoodOrRefused) {
   Answer({Granting("a", 4), Granting("b", 2)}, 0);
   ClaimGrant more = Granting("a", 6), less = Granting("b", 1);
-  more.quota = less.quota = 1;
+  more.quota_revision = less.quota_revision = 1;
   Answer({more, less}, 0);
   EXPECT_EQ(ledger_.TakeChanges(), (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(ledger_.TakeChanges().empty());
@@ -64,19 +64,19 @@ TEST_F(ClaimLedgerTest, AChangeCountsAsTheLargerUntilItIsMadeGoodOrRefused) {
 TEST_F(ClaimLedgerTest, AChangeNeverTakesMoreThanTheDeviceHas) {
   Answer({Granting("a", 4), Granting("b", 2)}, 0);
   ClaimGrant more = Granting("a", 7);
-  more.quota = 1;
+  more.quota_revision = 1;
   Answer({more, Granting("b", 2)}, 0);
   EXPECT_TRUE(ledger_.TakeChanges().empty());
   EXPECT_EQ(ledger_.held().at("a").change_refused,
             "device 0: asked 7516192768 bytes, 6442450944 free of 8589934592");
   more.memory_bytes = 4 * kGiB;
   more.share_milli = 800;
-  more.quota = 2;
+  more.quota_revision = 2;
   Answer({more, Granting("b", 2)}, 0);
   EXPECT_EQ(ledger_.held().at("a").change_refused, "device 0: asked 80%, 75% left");
   more.share_milli = 250;
   more.devices = {0, 0};
-  more.quota = 3;
+  more.quota_revision = 3;
   Answer({more, Granting("b", 2)}, 0);
   EXPECT_EQ(ledger_.held().at("a").change_refused, "a claim keeps its devices in its epoch");
 }
@@ -86,7 +86,7 @@ TEST_F(ClaimLedgerTest, RefusesMoreOfTheNetworkThanThisHostAllows) {
   auto answer = [&](uint64_t beat, uint64_t net, uint64_t quota) {
     ClaimGrant grant = Granting("a", 1);
     grant.net_bytes_per_s = net;
-    grant.quota = quota;
+    grant.quota_revision = quota;
     ledger.Beat(beat, 0);
     EXPECT_TRUE(ledger.Answer(beat, 1, 1, {grant}, 0).ok());
   };

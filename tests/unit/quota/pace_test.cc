@@ -29,7 +29,7 @@ TEST(Pace, StaysWithinBounds) {
   pace.Note(kSecond, 0);
   EXPECT_EQ(pace.milli(), 1000u) << "nothing was charged";
   pace.Note(kSecond, 1);
-  EXPECT_EQ(pace.milli(), Pace::kMostMilli);
+  EXPECT_EQ(pace.milli(), Pace::kMaxMilli);
   Pace faster;
   faster.Note(1, kSecond);
   EXPECT_EQ(faster.milli(), Pace::kLeastMilli);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Watches: order within a stream, and copies before what implies them, on a device whose progress
 // the test moves.
-#include "server/session/completion.h"
+#include "server/device/completion.h"
 
 #include <gtest/gtest.h>
 

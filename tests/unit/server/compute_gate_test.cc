@@ -16,19 +16,19 @@ using quota::Ns;
 class ComputeGateTest : public testing::Test {
  protected:
   using Company = control::Company;
-  void Share() { gate_.Hear(control::Sharing{}); }
+  void Share() { gate_.OnMessage(control::Sharing{}); }
   void Lend(Ns amount, Company company) {
-    gate_.Hear(control::Lease{.device_ns = static_cast<uint64_t>(amount), .company = company});
+    gate_.OnMessage(control::Lease{.device_ns = static_cast<uint64_t>(amount), .company = company});
   }
   void Lend(Ns amount, bool others = false) {
     Lend(amount, others ? Company::kWaiting : Company::kIdle);
   }
   void LendMore(Ns amount) {
-    gate_.Hear(control::LeaseMore{.device_ns = static_cast<uint64_t>(amount)});
+    gate_.OnMessage(control::LeaseMore{.device_ns = static_cast<uint64_t>(amount)});
   }
   void Limit(Ns amount) {
-    gate_.Hear(control::LeaseLimit{.left_ns = static_cast<uint64_t>(amount),
-                                   .company = Company::kWaiting});
+    gate_.OnMessage(control::LeaseLimit{.left_ns = static_cast<uint64_t>(amount),
+                                        .company = Company::kWaiting});
   }
   void Serve() {
     gate_.Serve([this](int, std::function<void()> done) { fences_.push_back(std::move(done)); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device time by events, on a device of stubs whose clock the test moves: an event is a time.
-#include "server/session/event_clock.h"
+#include "server/device/event_clock.h"
 
 #include <gtest/gtest.h>
 

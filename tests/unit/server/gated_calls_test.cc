@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "proto/call_info.h"
-#include "server/session/serve.h"
+#include "server/state/serve.h"
 
 namespace farcall::server {
 namespace {

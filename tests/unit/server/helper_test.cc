@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/session/helper.h"
+#include "server/device/helper.h"
 
 #include <gtest/gtest.h>
 

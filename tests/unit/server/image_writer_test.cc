@@ -18,7 +18,7 @@
 
 #include "proto/hex.h"
 #include "server/control/memory_file.h"
-#include "server/session/image_store.h"
+#include "server/state/image_store.h"
 #include "server/supervisor/tenant_folders.h"
 
 namespace farcall::server {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chunks of uploads: coverage, lies about it, reuse, back-pressure.
-#include "server/session/landing.h"
+#include "server/state/landing.h"
 
 #include <gtest/gtest.h>
 
@@ -44,11 +44,12 @@ TEST_F(LandingTest, WaitsForGapsUntilTheyAreLies) {
   ASSERT_TRUE(Land(1, 2000, 1000));
   EXPECT_EQ(landing_.Check(1, 0, 1000, 2), Landing::Cover::kWhole);
   EXPECT_EQ(landing_.Check(1, 0, 3000, 3), Landing::Cover::kAwaited);
-  EXPECT_EQ(landing_.Check(1, 0, 3000, 2), Landing::Cover::kLie) << "all that was sent is here";
+  EXPECT_EQ(landing_.Check(1, 0, 3000, 2), Landing::Cover::kViolation)
+      << "all that was sent is here";
   ASSERT_TRUE(Land(1, 1000, 1000));
   EXPECT_EQ(landing_.Check(1, 0, 3000, 3), Landing::Cover::kWhole);
   EXPECT_EQ(landing_.Check(1, 500, 2000, 3), Landing::Cover::kWhole);
-  EXPECT_EQ(landing_.Check(1, ~uint64_t{0}, 2, 0), Landing::Cover::kLie);
+  EXPECT_EQ(landing_.Check(1, ~uint64_t{0}, 2, 0), Landing::Cover::kViolation);
 }
 
 TEST_F(LandingTest, CountsOnlyWhatLandedInOrder) {

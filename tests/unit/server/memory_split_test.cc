@@ -386,7 +386,7 @@ TEST_F(StandstillTest, WhatIsAskedMeanwhileComesAfterwards) {
   ground_.stuck.store(true);
   std::thread helper([&] { EXPECT_FALSE(swap_->Split(0)); });
   while (swap_->Admit()) std::this_thread::yield();
-  swap_->Hear(control::SwapOut{.patience_ns = quota::kSecond});
+  swap_->OnMessage(control::SwapOut{.patience_ns = quota::kSecond});
   EXPECT_EQ(Told<control::SwapDone>(), 0);
   while (Told<control::SwapDone>() == 0) {
     now_.fetch_add(quota::kSecond);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory at the client's addresses: what each side wrote reaches the other, byte by byte.
-#include "server/session/mirrors.h"
+#include "server/memory/mirrors.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "proto/host_window.h"
-#include "server/session/mirror_work.h"
+#include "server/memory/mirror_work.h"
 
 namespace farcall::server {
 namespace {
@@ -207,7 +207,7 @@ TEST_F(MirrorsTest, TellsOfLargeChangesPieceByPiece) {
 }
 
 TEST_F(MirrorsTest, LooksThroughABoundedStretchAtATime) {
-  uint64_t base = kBase + (1u << 30), bytes = 2 * Mirrors::kMostLookedBytes;
+  uint64_t base = kBase + (1u << 30), bytes = 2 * Mirrors::kMaxLookedBytes;
   ASSERT_EQ(mirrors_.Create(base, bytes, -1, &detail_), CUDA_SUCCESS);
   reinterpret_cast<uint8_t*>(base)[bytes - 1] = 1;
   uint64_t next = 0;

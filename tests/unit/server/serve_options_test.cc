@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "transport/url.h"
+
 namespace farcall::server {
 namespace {
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host memory of the application's that the device reaches: made, filled, ended.
+#include "proto/changed_bytes.h"
+#include "server/device/current_context.h"
+#include "server/session/session_loop.h"
+
+namespace farcall::server {
+
+Status SessionLoop::ServeHostWindow(const RecordHeader& header, Reader& in, Served* served) {
+  ContextState* context = nullptr;
+  bool stalled = false;
+  const CUresult found = session_->FindContext(header, &context, &stalled);
+  if (stalled) {  // it is still in the making
+    *served = Served::kStalled;
+    return {};
+  }
+  auto address = in.Get<uint64_t>();
+  auto bytes = in.Get<uint64_t>();
+  auto device = in.Get<int32_t>();
+  if (!in.Done() || device >= options_.devices) {
+    return Malformed(header, "kHostWindow's body");
+  }
+  if (!options_.client_takes_mirrors) {  // an older client: kMirrored would end its session
+    session_->Answer(header, CUDA_ERROR_NOT_SUPPORTED, {});
+    return {};
+  }
+  if (context == nullptr) {
+    session_->Answer(header, found, {});
+    return {};
+  }
+  session_->OnMemoryHelper([this, header, address, bytes, device, native = context->native] {
+    CurrentContext::Set(api_, native);
+    std::string detail;
+    CUresult made = session_->mirrors().Create(address, bytes, device, &detail);
+    session_->Answer(header, made, {}, detail);
+  });
+  return {};
+}
+
+Status SessionLoop::ServeHostWindowEnd(const RecordHeader& header, Reader& in, Served* served) {
+  auto address = in.Get<uint64_t>();
+  if (!in.Done()) {
+    return Malformed(header, "kHostWindowEnd's body");
+  }
+  if (WaitsForSideQueue(served)) {  // copies from there may be among them
+    return {};
+  }
+  ContextState* context = nullptr;
+  bool stalled = false;
+  session_->FindContext(header, &context, &stalled);
+  session_->MakeCurrent(context);
+  if (!session_->mirrors().Remove(address)) {
+    return Malformed(header, "kHostWindowEnd of what is not mirrored");
+  }
+  return {};
+}
+
+Status SessionLoop::ServeMirrorUp(const RecordHeader& header, Reader& in, Served* served) {
+  auto transfer = in.Get<uint64_t>();
+  auto address = in.Get<uint64_t>();
+  auto bytes = in.Get<uint64_t>();
+  std::span<const std::byte> runs = in.GetBytes();
+  if (!in.Done() || (transfer != 0 && (!MaskFits(runs.size(), bytes) ||
+                                       !session_->mirrors().MayApply(address, bytes)))) {
+    return Malformed(header, "kMirrorUp's body");
+  }
+  if (transfer == 0) {
+    return session_->mirrors().ApplyRuns(runs) ? Status() : Malformed(header, "kMirrorUp's runs");
+  }
+  switch (session_->landing().Check(transfer, 0, bytes, head_.chunks_sent)) {
+    case Landing::Cover::kAwaited:
+      *served = Served::kStalled;
+      return {};
+    case Landing::Cover::kViolation:
+      return Malformed(header, "kMirrorUp before its bytes");
+    case Landing::Cover::kWhole:
+      break;
+  }
+  std::vector<Landing::Piece> pieces;
+  if (!session_->landing().Claim(transfer, 0, bytes, false, &pieces)) {
+    return Malformed(header, "kMirrorUp of bytes already used");
+  }
+  for (const Landing::Piece& piece : pieces) {
+    std::span<const std::byte> mask = runs;
+    if (!mask.empty()) {
+      if (piece.offset % 8 != 0) {
+        return Malformed(header, "kMirrorUp's chunks, which divide a word of its mask");
+      }
+      mask = mask.subspan(piece.offset / 8, MaskBytes(piece.bytes.size()));
+    }
+    session_->mirrors().Apply(address + piece.offset, piece.bytes, mask);
+  }
+  session_->landing().Release(transfer, 0, bytes);
+  return {};
+}
+
+Status SessionLoop::ServeMirrorDown(const RecordHeader& header, Reader& in) {
+  auto from = in.Get<uint64_t>();
+  if (!in.Done()) {
+    return Malformed(header, "kMirrorDown's body");
+  }
+  session_->OnMemoryHelper([this, header, from] {
+    Builder out;
+    out.Put<uint64_t>(session_->mirror_reports().SendFrom(from));
+    session_->Answer(header, CUDA_SUCCESS, out.bytes());
+  });
+  return {};
+}
+
+}  // namespace farcall::server

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/state/session.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "proto/call_id.h"
+#include "server/device/current_context.h"
+#include "server/device/event_clock.h"
+#include "server/memory/library_memory.h"
+
+namespace farcall::server {
+
+Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBroker& broker,
+                 Link& link)
+    : api_(api),
+      options_(options),
+      link_(link),
+      outbox_(link_),
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      broker_(broker),
+      memory_(api, broker),
+      user_memory_(api, broker),
+      mirrors_(api, broker),
+      mirror_reports_(
+          mirrors_,
+          [this](std::span<const std::byte> body) { outbox_.Push(SessionCall::kMirrored, body); }),
+      landing_(
+          api, options.landing_slots, options.max_landing_heap_bytes, [this] { Wake(); },
+          [this](uint64_t bytes) {
+            Builder body;
+            body.Put<uint64_t>(bytes);
+            outbox_.Push(SessionCall::kUsed, body.bytes());
+          }),
+      readback_(api, kMaxChunkBytes, options.readback_slots, 8),
+      small_readback_(api, kMaxInlineBytes, 256, 16),
+      images_(options.image_folder, options.image_keeper),
+      credit_(
+          memory_, options.first_credit_bytes, options.swap != nullptr && options.swap->swaps(),
+          {.push =
+               [this](int device, const Window& range) {
+                 Builder body;
+                 body.Put<int32_t>(device);
+                 body.Put<uint64_t>(range.base);
+                 body.Put<uint64_t>(range.bytes);
+                 outbox_.Push(SessionCall::kGrant, body.bytes());
+               },
+           .make_room = [this](int device, uint64_t bytes) { return MakeRoom(device, bytes); }}),
+      output_(api, options.output_fd,
+              [this](std::span<const std::byte> printed) {
+                Builder body;
+                body.PutBytes(printed.data(), printed.size());
+                outbox_.Push(SessionCall::kOutput, body.bytes());
+              }),
+      contexts_(UINT16_MAX + 1),
+      completion_(api,
+                  [this] {
+                    outbox_.Flush();
+                    Wake();
+                  }),
+      helper_([this] {
+        outbox_.Flush();
+        Wake();
+      }),
+      memory_helper_([this] {
+        outbox_.Flush();
+        Wake();
+      }),
+      library_helper_([this] {
+        outbox_.Flush();
+        Wake();
+      }),
+      toolchain_helper_([this] {
+        outbox_.Flush();
+        Wake();
+      }) {
+  completion_.OnReached(
+      [this](uint64_t stream_key, uint64_t order) { mirror_reports_.Reached(stream_key, order); });
+}
+
+void Session::StopThreads() {
+  host_calls_.FinishAll();
+  if (options_.swap != nullptr) {
+    options_.swap->Stop();
+  }
+  landing_.Stop();
+  leaving_.store(true);
+  library_helper_.Stop();
+  toolchain_helper_.Stop();
+  helper_.Stop();
+  memory_helper_.Stop();
+  completion_.Stop();
+}
+
+Session::~Session() {
+  StopThreads();
+  DeleteExtras();
+  if (guard_.bytes != 0) {
+    api_.cuMemAddressFree(guard_.base, guard_.bytes);
+  }
+  if (wake_fd_ >= 0) {
+    close(wake_fd_);
+  }
+}
+
+int Session::ReserveWindow(const std::vector<Window>& offers) {
+  int taken = memory_.ReserveWindow(offers);
+  if (taken >= 0) {
+    user_memory_.SetWindow(ReservationHalf(memory_.window()));
+  }
+  return taken;
+}
+
+bool Session::MayReach(uint64_t address, uint64_t bytes) const {
+  if (memory_.window().Contains(address, bytes) || OwnsMemory(address, bytes) ||
+      LibraryMemory::Holds(address, bytes)) {
+    return true;
+  }
+  std::lock_guard lock(guard_mutex_);
+  return guard_.Contains(address, bytes);
+}
+
+uint64_t Session::GuardAddress(uint64_t address) {
+  constexpr uint64_t kGuardBytes = uint64_t{1} << 30, kPageBytes = 4096;
+  std::lock_guard lock(guard_mutex_);
+  CUdeviceptr base = 0;
+  if (guard_.bytes == 0 && api_.cuMemAddressReserve != nullptr &&
+      api_.cuMemAddressReserve(&base, kGuardBytes, 0, 0, 0) == CUDA_SUCCESS) {
+    guard_ = {base, kGuardBytes};
+  }
+  return guard_.bytes == 0 ? 0 : guard_.base + address % kPageBytes;
+}
+
+void Session::DeleteExtras() {
+  for (uint8_t number = 1; number <= static_cast<uint8_t>(HandleKind::kLast); ++number) {
+    auto kind = static_cast<HandleKind>(number);
+    table(kind).ForEachLive(
+        [kind](uint32_t, uint16_t, void*, void* extra) { DeleteExtra(kind, extra); });
+  }
+  retained_.DeleteAll();
+}
+
+bool Session::MakeRoom(int device, uint64_t bytes) {
+  return options_.swap != nullptr && memory_.SplitsFor(device, bytes) &&
+         options_.swap->Split(device);
+}
+
+void Session::GrantFirstCredit(int device) {
+  if (credit_.WantsFirst(device)) {
+    OnMemoryHelper([this, device] { credit_.PushFirst(device); });
+  }
+}
+
+void Session::FenceFrees(ContextState& context) {
+  if (context.noted_epoch <= context.fenced_epoch) {
+    return;
+  }
+  context.fenced_epoch = context.noted_epoch;
+  auto frees = std::make_shared<std::vector<std::function<void()>>>(std::move(context.noted_frees));
+  context.noted_frees.clear();
+  ContextState* of = &context;
+  auto passed = [this, of, epoch = context.noted_epoch, frees](CUresult) {
+    for (std::function<void()>& free : *frees) {
+      free();
+    }
+    uint64_t before = of->freed_epoch.load();
+    if (before >= epoch) {
+      return;
+    }
+    of->freed_epoch.store(epoch);
+    Builder body;
+    body.Put<uint16_t>(of->slot);
+    body.Put<uint64_t>(epoch);
+    outbox_.Push(SessionCall::kFreed, body.bytes());
+  };
+  MakeCurrent(&context);
+  CUresult result = CUDA_SUCCESS;
+  if (!Fence(context, passed, &result)) {
+    passed(result);
+  }
+}
+
+void Session::FenceNotedFrees() {
+  for (uint16_t slot : dirty_contexts_) {
+    ContextState* context = contexts_[slot];
+    if (context != nullptr && context->native != nullptr) {
+      FenceFrees(*context);
+    }
+  }
+  dirty_contexts_.clear();
+}
+
+void Session::NoteFree(ContextState& context, uint64_t epoch, std::function<void()> free) {
+  if (context.noted_epoch == context.fenced_epoch) {
+    dirty_contexts_.push_back(context.slot);
+  }
+  context.noted_epoch = epoch;
+  if (free) {
+    context.noted_frees.push_back(std::move(free));
+  }
+}
+
+void Session::FinishFree(CUcontext context, const DeviceMemory::Freed& freed) {
+  CurrentContext::Set(api_, context);
+  memory_.FinishFree(freed);
+}
+
+CUresult Session::FindContext(const RecordHeader& header, ContextState** context, bool* stalled) {
+  if (header.context == 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  bool may_come = helper_.busy();
+  // The slot's newest life: the client says the slot only.
+  HandleTable::Found found = table(HandleKind::kContext).FindNewest(header.context);
+  switch (found.state) {
+    case HandleTable::State::kLive:
+      *context = contexts_[header.context];
+      return CUDA_SUCCESS;
+    case HandleTable::State::kPending:
+      *stalled = true;
+      return CUDA_SUCCESS;
+    case HandleTable::State::kFailed:
+      return CUDA_ERROR_INVALID_CONTEXT;
+    default:
+      break;
+  }
+  if (may_come) {
+    *stalled = true;
+    return CUDA_SUCCESS;
+  }
+  return found.state == HandleTable::State::kDead ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                                  : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+// Late answers may name contexts that are gone.
+bool Session::IsLive(const ContextState& context) {
+  return contexts_[context.slot] == &context &&
+         table(HandleKind::kContext).FindNewest(context.slot).state == HandleTable::State::kLive;
+}
+
+std::map<int, CUcontext> Session::LiveContexts() {
+  std::map<int, CUcontext> contexts;
+  for (const std::unique_ptr<ContextState>& context : all_contexts_) {
+    if (context->native != nullptr && IsLive(*context)) {
+      contexts.try_emplace(context->device, context->native);
+    }
+  }
+  return contexts;
+}
+
+void Session::MakeCurrent(ContextState* context) {
+  CurrentContext::Set(api_, context == nullptr ? nullptr : context->native);
+}
+
+void Session::ForgetContext(CUcontext context) {
+  on_forget_(context);
+  if (options_.swap != nullptr) {
+    options_.swap->ForgetContext(context);
+  }
+  completion_.ForgetContext(context);
+  if (options_.clock != nullptr) {
+    options_.clock->ForgetContext(context);
+  }
+  landing_.slots().ForgetContext(context);
+  readback_.ForgetContext(context);
+  small_readback_.ForgetContext(context);
+  output_.ForgetContext(context);
+}
+
+void Session::NoteCapture(CallCapture capture, CUresult result) {
+  switch (capture) {
+    case CallCapture::kBegins:
+      captures_ += result == CUDA_SUCCESS ? 1 : 0;
+      return;
+    case CallCapture::kEnds:
+      // An invalid capture is over as well.
+      captures_ -= result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+                           result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+                       ? 1
+                       : 0;
+      return;
+    default:
+      return;
+  }
+}
+
+bool Session::capturing(CUstream stream) {
+  if (captures_.load() <= 0) {
+    return false;
+  }
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return api_.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// A helper that waits for room works with nothing: it may be the very room others wait for.
+bool Session::Quiet() const {
+  int busy = (helper_.busy() ? 1 : 0) + (memory_helper_.busy() ? 1 : 0);
+  return captures_.load() == 0 && completion_.idle() && !library_helper_.busy() &&
+         busy <= broker_.waiting_charges() + options_.swap->waiting_splits();
+}
+
+void Session::BehindLibraries(std::function<void()> task) {
+  if (libraries_busy()) {
+    library_helper_.Submit(std::move(task));
+  } else {
+    task();
+  }
+}
+
+void Session::Wake() {
+  uint64_t one = 1;
+  (void)!write(wake_fd_, &one, sizeof(one));
+}
+
+void Session::ClearWake() {
+  uint64_t drained;
+  (void)!read(wake_fd_, &drained, sizeof(drained));
+}
+
+void Session::Answer(const RecordHeader& header, CUresult result, std::span<const std::byte> out,
+                     const std::string& detail) {
+  // A kernel that fails has printed before: that comes ahead of its error.
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
+    output_.Drain();
+  }
+  if ((header.flags & kWantReply) != 0) {
+    bool is_call = header.call < kFirstSessionCall ||
+                   header.call == static_cast<uint16_t>(SessionCall::kLibrary);
+    if (result == CUDA_SUCCESS && is_call) {
+      mirror_reports_.Report();
+    }
+    outbox_.Reply(header, result, out);
+  } else if (result != CUDA_SUCCESS) {
+    outbox_.Error(header, result, detail);
+  }
+}
+
+void Session::Finish(const ServeCall& call) {
+  if (!call.parked) {
+    Answer(call.header, call.result, call.out.bytes(), call.detail);
+  }
+}
+
+}  // namespace farcall::server

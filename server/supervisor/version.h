@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// The release this server is of, from the build.
-#pragma once
-
-namespace farcall::server {
-
-inline constexpr const char* kServerVersion = FARCALL_VERSION;
-
-}  // namespace farcall::server
