@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "cli/thin_libraries.h"
@@ -31,6 +32,11 @@ std::string DriverLibraryFolder() {
 }
 
 namespace {
+
+// The program may change its folder before it connects.
+std::string Absolute(const std::string& file) {
+  return file.empty() ? "" : std::filesystem::absolute(file).string();
+}
 
 // Whether the nvcc on PATH has its headers beside it.
 bool HasToolkit() {
@@ -83,6 +89,15 @@ std::string CudaDataRoot(std::string endpoint) {
   return client::CudaDataFolder(cache, client::ServerScope(endpoint, token));
 }
 
+void AddTlsFlags(CLI::App* command, ClientSettings* settings) {
+  command->add_option(
+      "--ca", settings->ca,
+      "PEM file of the authorities that sign a tls:// server's certificate (default: "
+      "the system's)");
+  command->add_option("--cert", settings->cert, "PEM file of the client's own certificate");
+  command->add_option("--key", settings->key, "PEM file of its key");
+}
+
 std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientSettings& settings) {
   std::vector<std::pair<std::string, std::string>> environment;
   auto add = [&](const char* name, const std::string& value) {
@@ -101,6 +116,9 @@ std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientS
   add("FARCALL_COUNT", settings.count);
   add("FARCALL_CLAIM", settings.claim);
   add("FARCALL_STATS", settings.stats);
+  add("FARCALL_CA", Absolute(settings.ca));
+  add("FARCALL_CERT", Absolute(settings.cert));
+  add("FARCALL_KEY", Absolute(settings.key));
   const char* before = std::getenv("LD_LIBRARY_PATH");
   std::string path = DriverLibraryFolder();
   if (settings.thin) path = ThinLibraryFolder() + ":" + path;

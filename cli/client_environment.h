@@ -2,6 +2,7 @@
 // What a program needs in its environment to find the remote device: shared by `run` and `env`.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,10 +23,14 @@ std::string CudaDataRoot(std::string endpoint = "");
 
 struct ClientSettings {
   std::string endpoint, stats, count, claim;
+  std::string ca, cert, key;  // of tls://: PEM files
   QuotaFlags quota;
   bool thin = false;
   bool is_private = false;  // `endpoint` is of a server of our own (settings.h, ServerScope)
 };
+// --ca, --cert and --key.
+void AddTlsFlags(CLI::App* command, ClientSettings* settings);
+
 // Names and values, LD_LIBRARY_PATH with what the environment holds already.
 std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientSettings& settings);
 

@@ -13,5 +13,6 @@ void AddBenchCommand(CLI::App& app, int& exit_code);
 void AddDoctorCommand(CLI::App& app, int& exit_code);
 void AddControlCommands(CLI::App& app, int& exit_code);
 void AddTokenCommand(CLI::App& app, int& exit_code);
+void AddCertCommand(CLI::App& app, int& exit_code);
 
 }  // namespace farcall::cli

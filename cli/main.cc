@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/tls.h"
 #include "cli/usage.h"
 #include "cli/version.h"
+#include "server/tls_gateway/gateway.h"
 #include "server/worker/worker.h"
 
 namespace {
@@ -45,6 +47,10 @@ int main(int argc, char** argv) {
   if (argc >= 2 && std::strcmp(argv[1], "worker") == 0) {
     return farcall::server::WorkerMain(std::vector<std::string>(argv + 2, argv + argc));
   }
+  if (argc >= 2 && std::strcmp(argv[1], "tls-gateway") == 0) {
+    return farcall::server::TlsGatewayMain(std::vector<std::string>(argv + 2, argv + argc));
+  }
+  farcall::cli::UseTls();
   CLI::App app("Farcall lets CUDA programs use a GPU on another machine as if it were local.",
                "farcall");
   app.set_version_flag("--version", farcall::cli::VersionLine());
@@ -56,6 +62,7 @@ int main(int argc, char** argv) {
   farcall::cli::AddEnvCommand(app, exit_code);
   farcall::cli::AddDoctorCommand(app, exit_code);
   farcall::cli::AddTokenCommand(app, exit_code);
+  farcall::cli::AddCertCommand(app, exit_code);
   farcall::cli::AddControlCommands(app, exit_code);
   farcall::cli::AddBenchCommand(app, exit_code);
   if (argc == 1) {

@@ -174,9 +174,10 @@ int Run(RunFlags& flags) {
 void AddRunCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = app.add_subcommand("run", "Runs a program on a remote device");
-  command->add_option("--endpoint", flags->settings.endpoint,
-                      "the server, tcp://host:port, or pool://host:port (default: "
-                      "FARCALL_ENDPOINT, then config.toml, else a private server)");
+  command->add_option(
+      "--endpoint", flags->settings.endpoint,
+      "the server, tcp://host:port or tls://host:port, or pool://host:port (default: "
+      "FARCALL_ENDPOINT, then config.toml, else a private server)");
   command->add_option(
       "--device", flags->device,
       "device of a private server: auto, cuda, cpu[:PROFILE] or dry[:PROFILE] (default: auto)");
@@ -194,6 +195,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
                     "private CPU device)");
   command->add_flag("--no-device-node", flags->no_device_node,
                     "do not pretend that /dev/nvidia0 exists");
+  AddTlsFlags(command, &flags->settings);
   AddQuotaFlags(command, &flags->settings.quota);
   command
       ->add_option("--count", flags->settings.count,

@@ -85,6 +85,14 @@ Status Merge(ServeFlags& flags, const CLI::App& command, server::ServeOptions* o
   if (!flags.pool.empty()) {
     options->pool.url = flags.pool;
   }
+  for (const auto& [given, into] : {std::pair(&flags.tls_cert, &options->tls.certificate),
+                                    std::pair(&flags.tls_key, &options->tls.key),
+                                    std::pair(&flags.tls_client_ca, &options->tls.authorities),
+                                    std::pair(&flags.tls_crl, &options->tls.revoked)}) {
+    if (!given->empty()) {
+      *into = *given;
+    }
+  }
   if (!flags.pool_ca.empty()) {
     options->pool.ca_file = flags.pool_ca;
   }

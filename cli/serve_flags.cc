@@ -30,6 +30,17 @@ void AddAccess(CLI::App* command, ServeFlags* flags) {
   command->add_option("--token", flags->token,
                       "the token itself; other users of this machine may see it in the list of "
                       "processes, so prefer --token-file");
+  command->add_option("--tls-cert", flags->tls_cert,
+                      "PEM file of the server's certificate and its chain, for tls:// URLs");
+  command->add_option("--tls-key", flags->tls_key, "PEM file of the certificate's key");
+  command->add_option(
+      "--tls-client-ca", flags->tls_client_ca,
+      "PEM file of the authorities that sign clients' certificates; a client without "
+      "one is refused (default: none is asked for)");
+  command->add_option(
+      "--tls-crl", flags->tls_crl,
+      "PEM file of revoked clients' certificates; all TLS files are read again when "
+      "they change");
   command->add_option("--max-sessions", flags->max_sessions, "sessions at a time")
       ->default_str("256")
       ->check(CLI::Range(1, 4096));

@@ -29,24 +29,20 @@ __global__ void CheckBelow(int limit) {
   assert(static_cast<int>(threadIdx.x) < limit);
 }
 
-// Runs `work` with the file descriptors 1 and 2 pointing into a temporary file; returns what came
+// Runs `work` with a stream's file descriptor pointing into a temporary file; returns what came
 // out.
 template <typename Work>
-std::string Capture(Work work) {
+std::string Capture(std::FILE* stream, Work work) {
   std::FILE* file = std::tmpfile();
   if (!file) example::Fail("cannot create a temporary file for the device's output");
-  std::fflush(stdout);
-  std::fflush(stderr);
-  const int out = dup(STDOUT_FILENO), error = dup(STDERR_FILENO);
-  if (out < 0 || error < 0 || dup2(fileno(file), STDOUT_FILENO) < 0 ||
-      dup2(fileno(file), STDERR_FILENO) < 0)
-    example::Fail("cannot redirect stdout and stderr");
+  std::fflush(stream);
+  const int kept = dup(fileno(stream));
+  if (kept < 0 || dup2(fileno(file), fileno(stream)) < 0)
+    example::Fail("cannot redirect the output");
   work();
-  std::fflush(stdout);
-  dup2(out, STDOUT_FILENO);
-  dup2(error, STDERR_FILENO);
-  close(out);
-  close(error);
+  std::fflush(stream);
+  dup2(kept, fileno(stream));
+  close(kept);
 
   std::string text;
   std::rewind(file);
@@ -57,7 +53,7 @@ std::string Capture(Work work) {
 
 std::string CaptureGreetings() {
   cudaError_t launched = cudaSuccess, ran = cudaSuccess;
-  const std::string text = Capture([&] {
+  const std::string text = Capture(stdout, [&] {
     Greet<<<kBlocks, kThreads>>>();
     launched = cudaGetLastError();
     ran = cudaDeviceSynchronize();
@@ -107,8 +103,8 @@ int main() {
   LAUNCH_CHECK();
   CUDA_CHECK(cudaDeviceSynchronize());
   cudaError_t launched = cudaSuccess, first = cudaSuccess;
-  const std::string said = Capture([&] {
-    CheckBelow<<<1, 4>>>(3);  // thread 3 fails
+  const std::string said = Capture(stderr, [&] {  // where CUDA writes it
+    CheckBelow<<<1, 4>>>(3);                      // thread 3 fails
     launched = cudaGetLastError();
     first = cudaDeviceSynchronize();
   });

@@ -20,6 +20,7 @@ enum class SessionFeature : uint8_t {
   kImageUnits = 8,        // the server: images of several units (image_units.h)
   kEventTimes = 9,    // the server: a recording may name another, kCompleted tells the time between
   kFirstCredit = 10,  // the client takes credit in WELCOME; the server: WELCOME ends in it
+  kErrorOutput = 11,  // the client: kOutput says which of two streams was written to
 };
 
 inline constexpr uint64_t FeatureBit(SessionFeature feature) {

@@ -118,7 +118,7 @@ enum class SessionCall : uint16_t {
   kFreed = 0xF023,     // {u16 context, u64 epoch}: frees of that context up to epoch have completed
   kHostCall = 0xF024,  // {u64 token, u64 function, u64 user_data, i32 status, u64 stream}: run a
                        // host function
-  kOutput = 0xF025,    // {bytes}: what device printf wrote
+  kOutput = 0xF025,    // {bytes[, u8 is_error]}: the driver wrote it (kErrorOutput: is_error)
   // {u64 event handle, u32 record serial, i32 api_status[, f32 ms]}: that recording has completed,
   // or never will. `ms`: since the recording it named, if both have completed (kEventTimes)
   kCompleted = 0xF026,

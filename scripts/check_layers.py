@@ -45,6 +45,7 @@ LAYERS = {
     "server/control server/confine transport proto quota toolkit cuda-abi settings",
     "server/supervisor": "server/worker server/nvml server/library server/state server/leases server/device "
     "server/control listener transport proto quota settings",
+    "server/tls_gateway": "server/worker server/control listener transport proto",
     "server/control_plane": "server/worker server/control proto settings",
     # The pool: its core knows nobody, and no part of it the server.
     "pool/core": "proto settings",

@@ -2,7 +2,9 @@
 // The table of transports, and the blocking helpers on top of any of them.
 #include "transport/channel.h"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 
 #include "transport/inproc/inproc_channel.h"
 #include "transport/tcp/tcp_channel.h"
@@ -13,13 +15,13 @@ namespace {
 
 struct Transport {
   std::string_view scheme;
-  Result<std::unique_ptr<Channel>> (*dial)(const Url& url, Clock::time_point deadline);
-  Result<std::unique_ptr<Listener>> (*listen)(const Url& url);
+  std::atomic<Dialer> dial;
+  std::atomic<Opener> listen;
 };
 
 // A new transport adds its line here and nothing elsewhere. Null functions: a known name that is
-// not built in.
-constexpr std::array<Transport, 6> kTransports = {{
+// not built in, or not yet added.
+std::array<Transport, 6> g_transports = {{
     {"tcp", &DialTcp, &ListenTcp},
     {"inproc", &DialInproc, &ListenInproc},
     {"shm", nullptr, nullptr},
@@ -30,8 +32,8 @@ constexpr std::array<Transport, 6> kTransports = {{
 
 Status NotBuiltIn(const Url& url) {
   std::string have;
-  for (const Transport& transport : kTransports) {
-    if (transport.dial == nullptr) {
+  for (const Transport& transport : g_transports) {
+    if (transport.dial == nullptr && transport.listen == nullptr) {
       continue;
     }
     have.append(have.empty() ? "" : ", ").append(transport.scheme).append("://");
@@ -40,27 +42,29 @@ Status NotBuiltIn(const Url& url) {
                                   "\" is not built in; have " + have};
 }
 
-const Transport* Find(const Url& url) {
-  for (const Transport& transport : kTransports) {
-    if (transport.scheme == url.scheme && transport.dial != nullptr) {
-      return &transport;
-    }
-  }
-  return nullptr;
+Transport* Find(std::string_view scheme) {
+  auto found = std::find_if(g_transports.begin(), g_transports.end(),
+                            [&](const Transport& each) { return each.scheme == scheme; });
+  return found == g_transports.end() ? nullptr : &*found;
 }
 
 }  // namespace
+
+void AddTransport(std::string_view scheme, Dialer dial, Opener listen) {
+  if (Transport* transport = Find(scheme)) {
+    transport->dial = dial;
+    transport->listen = listen;
+  }
+}
 
 Result<std::unique_ptr<Channel>> Dial(std::string_view text, Clock::time_point deadline) {
   Result<Url> url = ParseUrl(text);
   if (!url.ok()) {
     return url.status();
   }
-  const Transport* transport = Find(*url);
-  if (transport == nullptr) {
-    return NotBuiltIn(*url);
-  }
-  return transport->dial(*url, deadline);
+  const Transport* transport = Find(url->scheme);
+  const Dialer dial = transport == nullptr ? nullptr : transport->dial.load();
+  return dial == nullptr ? NotBuiltIn(*url) : dial(*url, deadline);
 }
 
 Result<std::unique_ptr<Listener>> Listen(std::string_view text) {
@@ -68,11 +72,9 @@ Result<std::unique_ptr<Listener>> Listen(std::string_view text) {
   if (!url.ok()) {
     return url.status();
   }
-  const Transport* transport = Find(*url);
-  if (transport == nullptr) {
-    return NotBuiltIn(*url);
-  }
-  return transport->listen(*url);
+  const Transport* transport = Find(url->scheme);
+  const Opener listen = transport == nullptr ? nullptr : transport->listen.load();
+  return listen == nullptr ? NotBuiltIn(*url) : listen(*url);
 }
 
 Status SendAll(Channel& channel, std::span<const std::byte> bytes, Clock::time_point deadline) {
@@ -87,7 +89,18 @@ Status SendAll(Channel& channel, std::span<const std::byte> bytes, Clock::time_p
                                   std::to_string(bytes.size()) + " left to send"};
     }
   }
-  return {};
+  for (;;) {
+    Result<bool> flushed = channel.Flush();
+    if (!flushed.ok()) {
+      return flushed.status();
+    }
+    if (*flushed) {
+      return {};
+    }
+    if (!channel.WaitWritable(deadline)) {
+      return {Code::kTimeout, channel.PeerName() + ": takes no bytes"};
+    }
+  }
 }
 
 Status ReceiveAll(Channel& channel, std::span<std::byte> into, Clock::time_point deadline) {

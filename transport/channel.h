@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "proto/status.h"
 
@@ -40,6 +41,20 @@ class Channel {
   // For epoll: readable while TryReceive has something to say. By itself it can do nothing else.
   virtual int PollDescriptor() const { return Descriptor(); }
   virtual std::string PeerName() const = 0;
+  // Who the peer has proven to be, by a certificate; empty: nobody in particular.
+  virtual std::string PeerIdentity() const { return {}; }
+
+  // Whether it took bytes in TrySend that the socket has not taken: a channel that seals records
+  // may. Whoever has no more to send then calls Flush, until it is true.
+  //   Errors, Thread  as TrySend
+  virtual bool IsHolding() const { return false; }
+  virtual Result<bool> Flush() { return true; }
+  // What a process needs to go on with the descriptor, beside it; this one stops. Empty: nothing.
+  //   Errors  kMalformed: the peer has sent more than was received
+  //   Thread  the sender and the receiver
+  virtual Result<std::vector<std::byte>> HandOver() { return std::vector<std::byte>(); }
+  // From now on more may be taken from the socket than is asked for: it is not handed over again.
+  virtual void ReadAhead() {}
 };
 
 class Listener {
@@ -57,6 +72,13 @@ class Listener {
 // kUnsupported with the list of what is built in.
 Result<std::unique_ptr<Channel>> Dial(std::string_view url, Clock::time_point deadline);
 Result<std::unique_ptr<Listener>> Listen(std::string_view url);
+// Adds a transport that this library does not hold (tls://), which Dial and Listen then know. Null:
+// it cannot do that.
+//   Before   others dial or listen   Thread  any
+struct Url;
+using Dialer = Result<std::unique_ptr<Channel>> (*)(const Url& url, Clock::time_point deadline);
+using Opener = Result<std::unique_ptr<Listener>> (*)(const Url& url);
+void AddTransport(std::string_view scheme, Dialer dial, Opener listen);
 // Wraps a connected socket received from another process.
 std::unique_ptr<Channel> AdoptSocket(int fd);
 // Sends all / receives exactly, blocking until the deadline.

@@ -99,7 +99,7 @@ bool IsLoopbackUrl(std::string_view url) {
   if (scheme == std::string_view::npos) {
     return false;
   }
-  if (url.substr(0, scheme) != "tcp") {
+  if (url.substr(0, scheme) != "tcp" && url.substr(0, scheme) != "tls") {
     return true;
   }  // does not leave the host
   std::string_view host = url.substr(scheme + 3);

@@ -8,6 +8,7 @@
 
 #include "client-shim/core/log.h"
 #include "client-shim/core/settings.h"
+#include "client-shim/core/tls.h"
 #include "proto/byte_count.h"
 #include "proto/byte_rate.h"
 #include "proto/percent.h"
@@ -88,6 +89,7 @@ Config* Load() {
   auto* config = new Config;
   const Settings settings = Settings::Load(Settings::Files());
   LoadLog(settings);
+  UseTls(settings);
   config->endpoint = settings.Find("endpoint").value;
   if (!settings.FindToken(&config->token)) {
     config->error = Wrong(settings.Find("token_file"), "token_file", "cannot be read");

@@ -44,7 +44,8 @@ void DescribeProcess(Hello* hello) {
   hello->shim_driver_version = kShimDriverVersion;
   hello->features = FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kRedirect) |
                     FeatureBit(SessionFeature::kLibraries) |
-                    FeatureBit(SessionFeature::kFirstCredit);
+                    FeatureBit(SessionFeature::kFirstCredit) |
+                    FeatureBit(SessionFeature::kErrorOutput);
   for (std::string_view name : ForwardedVariables()) {
     const char* value = std::getenv(std::string(name).c_str());
     if (value == nullptr) continue;

@@ -75,7 +75,7 @@ class Session final : public LinkObserver {
   // has completed.
   uint64_t evidence() const { return evidence_.load(std::memory_order_acquire); }
 
-  // Writes what device printf sent so far through the application's stdout.
+  // Writes what the driver printed so far through the application's stdout and stderr.
   void DrainOutput();
   // Runs on the callback thread, in order.
   void QueueHostCall(std::function<void()> work);
@@ -159,7 +159,7 @@ class Session final : public LinkObserver {
 
   std::mutex output_mutex_;  // held while writing
   std::mutex output_queue_mutex_;
-  std::string output_;
+  std::string output_, error_output_;
   std::atomic<bool> has_output_{false};
 
   std::mutex host_mutex_;

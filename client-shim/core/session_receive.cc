@@ -246,9 +246,11 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
       return HandleHostCall(body);
     case SessionCall::kOutput: {
       auto bytes = body.GetBytes();
+      const bool is_error = body.remaining_bytes() != 0 && body.Get<uint8_t>() != 0;
       if (!body.Done()) break;
       std::lock_guard lock(output_queue_mutex_);
-      output_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      std::string& text = is_error ? error_output_ : output_;
+      text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
       has_output_.store(true, std::memory_order_release);
       return Status();
     }
@@ -363,14 +365,15 @@ void Session::HostLoop() {
 
 void Session::DrainOutput() {
   std::lock_guard writing(output_mutex_);
-  std::string text;
+  std::string text, error;
   {
     std::lock_guard lock(output_queue_mutex_);
     text.swap(output_);
+    error.swap(error_output_);
     has_output_.store(false, std::memory_order_relaxed);
   }
-  if (text.empty()) return;
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (!text.empty()) std::fwrite(text.data(), 1, text.size(), stdout);
+  if (!error.empty()) std::fwrite(error.data(), 1, error.size(), stderr);
 }
 
 std::span<std::byte> Session::ChunkDestination(const ChunkHeader& header) {

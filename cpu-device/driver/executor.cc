@@ -56,9 +56,6 @@ void StartExecutor() {
     options.watchdog_ns = NumberFromEnvironment("FARCALL_CPU_TIMEOUT_MS") * 1'000'000;
     options.cache_dir = CacheDirectory();
     options.cache_shared = NumberFromEnvironment("FARCALL_CPU_CACHE_SHARED") != 0;
-    if (const uint64_t fd = NumberFromEnvironment("FARCALL_CPU_ERROR_FD"); fd != 0) {
-      options.error_fd = static_cast<int>(fd);
-    }
     options.warn = [](const std::string& text) { Log(LogLevel::kWarn, "%s", text.c_str()); };
     options.lockstep = TheDriver().profile.lockstep;
     options.is_device_address = &IsDeviceAddress;

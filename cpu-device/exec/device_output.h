@@ -14,7 +14,7 @@ namespace farcall::cpu_device {
 // while it reads them.
 int WriteDeviceFormat(const char* format, const uint8_t* arguments);
 void WriteDeviceText(const char* text, size_t bytes);
-// A failed assertion, to the standard error as CUDA writes it (FARCALL_CPU_ERROR_FD); at once.
+// A failed assertion, to the standard error as CUDA writes it; at once.
 void WriteAssertion(const std::string& line);
 
 }  // namespace farcall::cpu_device

@@ -87,8 +87,12 @@ enum class Type : uint16_t {
   // image.h
   kKeepImage,
   kImageRead,
+  // tls.h
+  kTlsReady,
+  kTlsConnected,
+  kTlsWarning,
 };
-inline constexpr Type kLastType = Type::kImageRead;
+inline constexpr Type kLastType = Type::kTlsWarning;
 
 // From the supervisor to one of its processes, or from that process to the supervisor.
 enum class Direction : uint8_t {
@@ -101,6 +105,7 @@ enum class Direction : uint8_t {
   kFromControlPlane,
   kToPoolAgent,
   kFromPoolAgent,
+  kFromTlsGateway,
 };
 
 // The descriptors that a message may carry. Fewer may arrive: a receiver that is out of

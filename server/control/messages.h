@@ -16,6 +16,7 @@
 #include "server/control/session.h"
 #include "server/control/share.h"
 #include "server/control/swap.h"
+#include "server/control/tls.h"
 
 namespace farcall::server::control {
 
@@ -33,6 +34,7 @@ using ToControlPlane = std::variant<ServerStatus, QuotaReply>;
 using FromControlPlane = std::variant<AskStatus, SetQuota, Park>;
 using ToPoolAgent = std::variant<PoolReport, PoolChanged>;
 using FromPoolAgent = std::variant<PoolBeat, PoolAnswer>;
+using FromTlsGateway = std::variant<TlsReady, TlsConnected, TlsWarning>;
 
 template <typename Variant>
 struct DirectionOf;
@@ -50,5 +52,6 @@ static_assert(DirectionOf<ToControlPlane>::kDirection == Direction::kToControlPl
 static_assert(DirectionOf<FromControlPlane>::kDirection == Direction::kFromControlPlane);
 static_assert(DirectionOf<ToPoolAgent>::kDirection == Direction::kToPoolAgent);
 static_assert(DirectionOf<FromPoolAgent>::kDirection == Direction::kFromPoolAgent);
+static_assert(DirectionOf<FromTlsGateway>::kDirection == Direction::kFromTlsGateway);
 
 }  // namespace farcall::server::control

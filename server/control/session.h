@@ -2,6 +2,9 @@
 // The messages about a session's life: its start, its connections, its end and its final report.
 #pragma once
 
+#include <cstddef>
+#include <span>
+
 #include "proto/exchange_keys.h"
 #include "server/control/field.h"
 #include "server/control/message.h"
@@ -18,6 +21,12 @@ struct FieldCodec<SecretKey> {
     for (uint8_t& byte : key->bytes()) byte = in.Get<uint8_t>();
   }
 };
+
+// What goes on with a connection beside its socket (Channel::HandOver): the keys of TLS.
+using ChannelState = Text<256>;
+inline ChannelState ToChannelState(std::span<const std::byte> bytes) {
+  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
 
 // ---- supervisor -> worker
 
@@ -37,9 +46,10 @@ struct Resume {
   static constexpr Carries kCarries = Carries::kSocket;
   uint64_t received_seq = 0, received_chunks = 0;  // what the client has received
   AnswerKey answer{};                              // for its WELCOME
+  ChannelState state{};
   static auto Fields(auto& self) {
     return std::tie(self.received_seq, self.received_chunks, self.answer.credential,
-                    self.answer.key);
+                    self.answer.key, self.state);
   }
 };
 
@@ -50,8 +60,9 @@ struct Lane {
   static constexpr Carries kCarries = Carries::kSocket;
   uint32_t lane = 0;
   AnswerKey answer{};  // for its WELCOME
+  ChannelState state{};
   static auto Fields(auto& self) {
-    return std::tie(self.lane, self.answer.credential, self.answer.key);
+    return std::tie(self.lane, self.answer.credential, self.answer.key, self.state);
   }
 };
 

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <thread>
 
+#include "server/device/driver_output.h"
+
 namespace farcall::server {
 
 namespace {
@@ -46,7 +48,7 @@ CUresult LibraryMemory::Charge(int device, uint64_t bytes) {
   }
   // Once for a session: a tenant at its quota may try as often as it likes.
   if (!charged.ok() && !said_.exchange(true)) {
-    std::fprintf(stderr, "farcall: a library's own memory: %s\n", charged.message().c_str());
+    std::fprintf(OwnLog(), "farcall: a library's own memory: %s\n", charged.message().c_str());
   }
   return charged.ok() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }

@@ -10,18 +10,22 @@
 namespace farcall::server {
 
 void DeviceOutput::Drain() {
-  if (fd_ < 0) {
-    return;
+  if (captured_.output >= 0) {
+    std::fflush(stdout);
   }
-  std::fflush(stdout);
   std::lock_guard lock(drain_mutex_);
+  DrainOne(captured_.output, /*is_error=*/false);
+  DrainOne(captured_.error, /*is_error=*/true);
+}
+
+void DeviceOutput::DrainOne(int fd, bool is_error) {
   std::byte buffer[8192];
-  while (true) {
-    ssize_t got = read(fd_, buffer, sizeof(buffer));
+  while (fd >= 0) {
+    ssize_t got = read(fd, buffer, sizeof(buffer));
     if (got <= 0) {
       return;
     }
-    send_({buffer, static_cast<size_t>(got)});
+    send_({buffer, static_cast<size_t>(got)}, is_error);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What device code prints: read from the worker's stdout, where the driver writes it, and sent to
-// the client.
+// What device code prints, and the driver itself: read from the worker's standard output and error,
+// and sent to the client.
 #pragma once
 
 #include <cuda.h>
@@ -12,6 +12,7 @@
 #include <mutex>
 #include <span>
 
+#include "server/device/driver_output.h"
 #include "server/driver_api.h"
 
 namespace farcall::server {
@@ -19,11 +20,11 @@ namespace farcall::server {
 //   Thread  any
 class DeviceOutput {
  public:
-  using Send = std::function<void(std::span<const std::byte> printed)>;
+  using Send = std::function<void(std::span<const std::byte> printed, bool is_error)>;
 
-  // `fd`: the read end of the worker's stdout, which does not block; -1: nothing is sent.
-  DeviceOutput(const DriverApi& api, int fd, Send send)
-      : api_(api), fd_(fd), send_(std::move(send)) {}
+  // `captured`: -1: nothing of it is sent.
+  DeviceOutput(const DriverApi& api, const CapturedOutput& captured, Send send)
+      : api_(api), captured_(captured), send_(std::move(send)) {}
 
   // Sends what there is. Before a reply that a program may take as "it has printed".
   void Drain();
@@ -35,8 +36,10 @@ class DeviceOutput {
   void ForgetContext(CUcontext context);
 
  private:
+  void DrainOne(int fd, bool is_error);
+
   const DriverApi& api_;
-  const int fd_;
+  const CapturedOutput captured_;
   const Send send_;
   std::atomic<bool> prints_{false};
   std::mutex drain_mutex_;

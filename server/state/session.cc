@@ -48,10 +48,17 @@ Session::Session(const DriverApi& api, const SessionOptions& options, MemoryBrok
                  outbox_.Push(SessionCall::kGrant, body.bytes());
                },
            .make_room = [this](int device, uint64_t bytes) { return MakeRoom(device, bytes); }}),
-      output_(api, options.output_fd,
-              [this](std::span<const std::byte> printed) {
+      output_(api, options.output,
+              [this, tells = options.client_takes_error_output](std::span<const std::byte> printed,
+                                                                bool is_error) {
+                if (is_error) {
+                  LogDriverError(printed);  // as if nobody had captured it
+                }
                 Builder body;
                 body.PutBytes(printed.data(), printed.size());
+                if (tells) {
+                  body.Put<uint8_t>(is_error);
+                }
                 outbox_.Push(SessionCall::kOutput, body.bytes());
               }),
       contexts_(UINT16_MAX + 1),

@@ -31,7 +31,8 @@ struct SessionOptions {
   uint64_t first_credit_bytes = 32u << 20;
   int image_folder = -1;  // as ImageStore has them
   ImageKeeper* image_keeper = nullptr;
-  int output_fd = -1;  // the read end of the worker's stdout
+  CapturedOutput output;  // of the driver
+  bool client_takes_error_output = false;
   bool client_takes_mirrors = true;
   std::shared_ptr<NvmlService> nvml;  // null: NVML's questions are not answered
   ComputeGate* gate = nullptr;        // null: no work is held; outlives the session

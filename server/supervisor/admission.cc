@@ -171,17 +171,22 @@ void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHell
       passed = WhyOver(heard);
     } else if (!keys) {
       passed = {Code::kRefused, "the session key is wrong"};
+    } else if (Result<std::vector<std::byte>> handed = channel->HandOver(); !handed.ok()) {
+      passed = handed.status();
     } else {
       const int control = worker->process.control;
-      passed =
-          hello.role == LinkRole::kLog
-              ? control::Send(control,
-                              control::Resume{.received_seq = hello.received_seq,
-                                              .received_chunks = hello.received_chunks,
-                                              .answer = keys->answer},
-                              {channel->Descriptor()})
-              : control::Send(control, control::Lane{.lane = hello.lane, .answer = keys->answer},
-                              {channel->Descriptor()});
+      const control::ChannelState state = control::ToChannelState(*handed);
+      passed = hello.role == LinkRole::kLog
+                   ? control::Send(control,
+                                   control::Resume{.received_seq = hello.received_seq,
+                                                   .received_chunks = hello.received_chunks,
+                                                   .answer = keys->answer,
+                                                   .state = state},
+                                   {channel->Descriptor()})
+                   : control::Send(
+                         control,
+                         control::Lane{.lane = hello.lane, .answer = keys->answer, .state = state},
+                         {channel->Descriptor()});
     }
   }
   if (!passed.ok()) {

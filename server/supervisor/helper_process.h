@@ -47,6 +47,7 @@ class HelperProcess {
   HelperProcess& operator=(const HelperProcess&) = delete;
 
   bool runs() const { return process_.control >= 0; }
+  int control() const { return process_.control; }  // to be heard; -1: it does not run
   // As StartProgram has them.   Before: not runs()   Errors  kUnavailable
   Status Start(std::vector<std::string> arguments, int inherited);
   enum class Read { kNotOurs, kAnswered, kEnded };  // kEnded: it is reaped

@@ -26,12 +26,16 @@ int Fail(int code, const std::string& message) {
 }
 
 // The URLs are those with the ports that were given.
-Status ListenAll(const ServeOptions& options, HandshakeServer* handshakes,
+Status ListenAll(const ServeOptions& options, Supervisor* supervisor, HandshakeServer* handshakes,
                  std::vector<std::string>* urls) {
   std::vector<std::string> wanted =
       options.listen.empty() ? std::vector<std::string>{kDefaultListenUrl} : options.listen;
   for (const std::string& url : wanted) {
-    Result<std::unique_ptr<Listener>> listener = Listen(url);
+    const bool is_tls = url.rfind("tls://", 0) == 0;
+    Result<std::unique_ptr<Listener>> listener = Listen(is_tls ? "tcp" + url.substr(3) : url);
+    if (listener.ok() && is_tls) {
+      listener = supervisor->OpenTls(std::move(*listener));
+    }
     if (!listener.ok()) {
       return listener.status();
     }
@@ -115,8 +119,9 @@ int Serve(const ServeOptions& options) {
         supervisor.Admit(std::move(channel), heard);
       });
   std::vector<std::string> urls;
-  if (Status listens = ListenAll(options, &handshakes, &urls); !listens.ok()) {
-    return Fail(kExitCannotListen, listens.message());
+  if (Status listens = ListenAll(options, &supervisor, &handshakes, &urls); !listens.ok()) {
+    return Fail(listens.code() == Code::kInvalid ? kExitUsage : kExitCannotListen,
+                listens.message());
   }
   if (Status started = handshakes.Start(); !started.ok()) {
     return Fail(kExitFailure, started.message());

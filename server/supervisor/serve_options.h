@@ -13,6 +13,7 @@
 #include "server/supervisor/device_mode.h"
 #include "server/supervisor/pool_options.h"
 #include "server/worker/worker_users.h"
+#include "transport/tls/tls_session.h"
 
 namespace farcall::server {
 
@@ -20,6 +21,7 @@ inline constexpr char kDefaultListenUrl[] = "tcp://127.0.0.1:7717";
 
 struct ServeOptions {
   std::vector<std::string> listen;  // empty: kDefaultListenUrl
+  TlsFiles tls;                     // of tls:// ports
   std::string device = "auto";
   std::string gpus;  // as CUDA_VISIBLE_DEVICES has it; empty: all
   DeviceModes modes;

@@ -273,7 +273,13 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
     net_.Leave(control);
   });
   undo.Add([&] { closer_.End(std::exchange(worker.process, {})); });
-  int file = MakeMemoryFile("farcall-setup", Encode(SetupOf(worker, client, folders)));
+  WorkerSetup setup = SetupOf(worker, client, folders);
+  Result<std::vector<std::byte>> state = channel.HandOver();
+  if (!state.ok()) {
+    return state.status();
+  }
+  setup.channel_state = std::move(*state);
+  int file = MakeMemoryFile("farcall-setup", Encode(setup));
   if (file < 0) {
     return {Code::kUnavailable, "no memory for a session's setup"};
   }
@@ -307,6 +313,9 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
                charges_.ledger().usage(worker->vgpu, worker->devices[0]).quota_bytes);
   nlohmann::json fields = AuditFields(*worker);
   fields["from"] = channel.PeerName();
+  if (const std::string identity = channel.PeerIdentity(); !identity.empty()) {
+    fields["certificate"] = Printable(identity);
+  }
   audit_.Note("session_started", std::move(fields));
   workers_[control] = std::move(worker);
   charges_.Join(control, workers_[control]->vgpu, workers_[control]->counted);

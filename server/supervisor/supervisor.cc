@@ -124,6 +124,13 @@ Supervisor::~Supervisor() {
   close(epoll_);
 }
 
+Result<std::unique_ptr<Listener>> Supervisor::OpenTls(std::unique_ptr<Listener> tcp) {
+  auto port = std::make_unique<TlsPort>(closer_, epoll_, options_.tls, std::move(tcp));
+  FARCALL_TRY(port->Open());
+  tls_.push_back(std::move(port));
+  return tls_.back()->TakeListener();
+}
+
 int Supervisor::Run(HandshakeServer& listener) {
   Clock::time_point kill_at = Clock::time_point::max();
   int wait_ms = kTickMilliseconds;
@@ -142,6 +149,9 @@ int Supervisor::Run(HandshakeServer& listener) {
         ReadWorker(*worker->second);
       } else if (auto ended = processes_.find(fd); ended != processes_.end()) {
         OnProcessEnd(fd, ended->second);
+      } else if (std::any_of(tls_.begin(), tls_.end(),
+                             [fd](const auto& port) { return port->OnReadable(fd); })) {
+        // it was
       } else if (!pool_.OnReadable(fd) &&
                  process_memory_.OnReadable(fd) == HelperProcess::Read::kNotOurs) {
         control_service_.OnReadable(fd);
@@ -150,6 +160,9 @@ int Supervisor::Run(HandshakeServer& listener) {
     charges_.Tick(SteadyNow());
     changes_.Tick(SteadyNow());
     pool_.Tick();
+    for (const std::unique_ptr<TlsPort>& port : tls_) {
+      port->Tick();
+    }
     if (overhead_ != nullptr) {
       overhead_->Tick(SteadyNow());
     }

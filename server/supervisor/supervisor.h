@@ -40,6 +40,7 @@
 #include "server/supervisor/shared_objects.h"
 #include "server/supervisor/tenant_folders.h"
 #include "server/supervisor/time_sharing.h"
+#include "server/supervisor/tls_port.h"
 #include "server/supervisor/worker_inbox.h"
 #include "server/supervisor/worker_output.h"
 #include "server/worker/shared_folders.h"
@@ -72,6 +73,9 @@ class Supervisor {
   // Mode mps: finds NVIDIA's control daemon, and starts it where all sessions are one group.
   //   Errors  kUnavailable
   Status OpenMps();
+  // Takes a port over, which speaks TLS from then on: its channels, after their TLS handshake.
+  //   Before  Run   Errors  kUnavailable; kInvalid (a file)
+  Result<std::unique_ptr<Listener>> OpenTls(std::unique_ptr<Listener> tcp);
   // Errors  kUnavailable
   Status OpenCgroups() { return cgroups_.is_wanted() ? cgroups_.Open() : Status(); }
   Status OpenAudit() { return audit_.Open(options_.audit); }
@@ -283,6 +287,7 @@ class Supervisor {
   const Clock::time_point since_ = Clock::now();
   ControlService control_service_;
   PoolMember pool_;
+  std::vector<std::unique_ptr<TlsPort>> tls_;
   Audit audit_;
   NoteLimit refusals_;
   EndedSessions ended_;

@@ -13,6 +13,8 @@
 #include <system_error>
 #include <thread>
 
+#include "server/device/driver_output.h"
+
 namespace farcall::server {
 
 namespace {
@@ -31,7 +33,7 @@ void Report(int listener) {
       return;
     }
     if (named.insert(call.data.nr).second) {
-      std::fprintf(stderr,
+      std::fprintf(OwnLog(),
                    "%s %d: system call %d(0x%llx, 0x%llx, 0x%llx) is not on the list; "
                    "allowed, as --worker-calls report says\n",
                    program, static_cast<int>(getpid()), call.data.nr, call.data.args[0],

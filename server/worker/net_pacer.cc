@@ -73,6 +73,9 @@ class PacedChannel final : public Channel {
   void Abandon() override { channel_->Abandon(); }
   int Descriptor() const override { return channel_->Descriptor(); }
   std::string PeerName() const override { return channel_->PeerName(); }
+  bool IsHolding() const override { return channel_->IsHolding(); }
+  Result<bool> Flush() override { return channel_->Flush(); }
+  void ReadAhead() override { channel_->ReadAhead(); }
 
  private:
   enum class Waited { kReady, kTimeout, kWoken };

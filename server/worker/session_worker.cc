@@ -19,6 +19,7 @@
 #include "server/control/messages.h"
 #include "server/device/busy_clock.h"
 #include "server/device/device_library.h"
+#include "server/device/driver_output.h"
 #include "server/device/event_clock.h"
 #include "server/device/steady_now.h"
 #include "server/leases/compute_gate.h"
@@ -28,20 +29,9 @@
 #include "server/worker/control_client.h"
 #include "server/worker/net_pacer.h"
 #include "transport/handshake.h"
+#include "transport/tls/tls_channel.h"
 
 namespace farcall::server {
-
-int CatchOutput() {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return -1;
-  }
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
-  dup2(ends[1], STDOUT_FILENO);
-  close(ends[1]);
-  return ends[0];
-}
 
 void TellEnd(int control, const std::string& why, const Link::Counters& wire) {
   (void)control::SendToSupervisor(
@@ -69,10 +59,10 @@ std::vector<uint8_t> SupportedCalls(const DriverApi&) {
 
 class SessionWorker {
  public:
-  SessionWorker(WorkerSetup setup, int images, int socket)
+  SessionWorker(WorkerSetup setup, int images, std::unique_ptr<Channel> channel)
       : setup_(std::move(setup)),
         images_(images),
-        channel_(AdoptSocket(socket)),
+        channel_(std::move(channel)),
         control_(kControlDescriptor),
         pacer_(
             [control = control_.fd()](const control::WantNetBytes& message) {
@@ -124,7 +114,8 @@ class SessionWorker {
     options.first_credit_bytes = setup_.first_credit_bytes;
     options.image_folder = images_;
     options.image_keeper = &control_;
-    options.output_fd = CatchOutput();
+    options.output = CaptureDriverOutput();
+    options.client_takes_error_output = HasFeature(setup_.hello, SessionFeature::kErrorOutput);
     options.client_takes_mirrors = HasFeature(setup_.hello, SessionFeature::kMirrors);
 #ifdef FARCALL_NVML
     options.nvml = std::make_shared<NvmlService>(setup_.device_path, welcome.devices, control_);
@@ -160,7 +151,7 @@ class SessionWorker {
 #ifdef FARCALL_NVML
     welcome.features |= FeatureBit(SessionFeature::kNvml);
 #endif
-    output_fd_ = options.output_fd;
+    output_ = options.output;
     FARCALL_TRY(SendWelcome(*channel_, setup_.answer, welcome, Clock::now() + seconds(10)));
     library_memory_ = new LibraryMemory(api_, control_, session->memory(),
                                         [this](int device) { RecallFrom(device, ~0ull >> 1); });
@@ -212,13 +203,15 @@ class SessionWorker {
     Clock::time_point reported_at = Clock::now();
     while (true) {
       bool open = open_.load();
-      pollfd watched[2] = {{control_.fd(), POLLIN, 0}, {open ? output_fd_ : -1, POLLIN, 0}};
-      poll(watched, 2, !open ? 5 : client_died_ ? 20 : kTellMilliseconds);
+      pollfd watched[3] = {{control_.fd(), POLLIN, 0},
+                           {open ? output_.output : -1, POLLIN, 0},
+                           {open ? output_.error : -1, POLLIN, 0}};
+      poll(watched, 3, !open ? 5 : client_died_ ? 20 : kTellMilliseconds);
       TellNetUse(&reported_at);
       if (watched[0].revents != 0 && !Receive()) {
         break;
       }
-      if (watched[1].revents != 0) {
+      if (watched[1].revents != 0 || watched[2].revents != 0) {
         session_->session().output().Drain();
         session_->session().outbox().Flush();
       }
@@ -293,7 +286,7 @@ class SessionWorker {
                                     control::SwapDone{.outcome = control::SwapOutcome::kStayed});
   }
   void OnMessage(const control::Resume& message, Descriptors* descriptors) {
-    if (std::unique_ptr<Channel> channel = Welcomed(message.answer, descriptors)) {
+    if (std::unique_ptr<Channel> channel = Welcomed(message.answer, message.state, descriptors)) {
       session_->link().AttachLog(NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/true),
                                  message.received_seq, message.received_chunks);
     }
@@ -302,7 +295,7 @@ class SessionWorker {
     if (message.lane >= setup_.welcome.lanes) {
       return;
     }
-    if (std::unique_ptr<Channel> channel = Welcomed(message.answer, descriptors)) {
+    if (std::unique_ptr<Channel> channel = Welcomed(message.answer, message.state, descriptors)) {
       session_->link().AttachLane(message.lane,
                                   NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/false));
     }
@@ -326,15 +319,18 @@ class SessionWorker {
 
   // The connection that came with a message, once its client has been welcomed; null: it is not
   // wanted.
-  std::unique_ptr<Channel> Welcomed(const AnswerKey& answer, Descriptors* descriptors) {
+  std::unique_ptr<Channel> Welcomed(const AnswerKey& answer, const std::string& state,
+                                    Descriptors* descriptors) {
     if (descriptors->empty()) {
       return nullptr;
     }
-    std::unique_ptr<Channel> channel = AdoptSocket(descriptors->back());
+    Result<std::unique_ptr<Channel>> adopted =
+        AdoptChannel(descriptors->back(), std::as_bytes(std::span(state)));
     descriptors->pop_back();
-    if (!open_.load()) {
+    if (!adopted.ok() || !open_.load()) {
       return nullptr;  // a lane before WELCOME: no honest client knows the key yet
     }
+    std::unique_ptr<Channel> channel = std::move(*adopted);
     Welcome welcome = setup_.welcome;
     welcome.devices.clear();
     welcome.known_images.clear();
@@ -403,14 +399,14 @@ class SessionWorker {
   LibraryMemory* library_memory_ = nullptr;  // outlives us
   std::atomic<bool> sharing_{false};
   std::atomic<bool> open_{false};
-  int output_fd_ = -1;
+  CapturedOutput output_;
 };
 
 }  // namespace
 
-void RunSession(WorkerSetup setup, int images, int socket) {
+void RunSession(WorkerSetup setup, int images, std::unique_ptr<Channel> channel) {
   // Never destroyed: threads of the driver and of ours may still run when the process leaves.
-  auto* worker = new SessionWorker(std::move(setup), images, socket);
+  auto* worker = new SessionWorker(std::move(setup), images, std::move(channel));
   worker->Run();
 }
 

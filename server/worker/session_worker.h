@@ -2,19 +2,19 @@
 // One session in its worker's process: the device library, the session's loop, the control thread.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "server/worker/worker_setup.h"
+#include "transport/channel.h"
 #include "transport/link.h"
 
 namespace farcall::server {
 
-// Serves the session to its end. `images`: the tenant's folder, -1: none. `socket`: the client's.
+// Serves the session to its end. `images`: the tenant's folder, -1: none. `channel`: the client's.
 //   Thread  becomes the issue thread; others may still run when it returns
-void RunSession(WorkerSetup setup, int images, int socket);
+void RunSession(WorkerSetup setup, int images, std::unique_ptr<Channel> channel);
 // The worker's last word to the supervisor.
 void TellEnd(int control, const std::string& why, const Link::Counters& wire = {});
-// The process's standard output, to which device printf writes, becomes a pipe: the end to read.
-int CatchOutput();
 
 }  // namespace farcall::server

@@ -11,6 +11,7 @@
 #include "server/control/control_socket.h"
 #include "server/control/memory_file.h"
 #include "server/control/messages.h"
+#include "server/device/driver_output.h"
 #include "server/worker/process_memory.h"
 #include "server/worker/sandbox.h"
 #include "server/worker/session_worker.h"
@@ -18,6 +19,7 @@
 #include "server/worker/worker_setup.h"
 #include "server/worker/worker_users.h"
 #include "transport/handshake.h"
+#include "transport/tls/tls_channel.h"
 
 namespace farcall::server {
 
@@ -50,14 +52,18 @@ int Serve() {
   rules.is_only_tenant = setup->is_only_tenant;
   rules.reports_calls = setup->reports_worker_calls;
   rules.debuggable = setup->debuggable;
+  Result<std::unique_ptr<Channel>> channel = AdoptChannel(descriptors[0], setup->channel_state);
+  if (!channel.ok()) {
+    TellEnd(kControlDescriptor, channel.status().message());
+    return 2;
+  }
   Status confined = EnterSandbox(rules);
   if (!confined.ok()) {
-    std::unique_ptr<Channel> channel = AdoptSocket(descriptors[0]);
-    (void)SendRefuse(*channel, {confined.code(), confined.message()}, Clock::now() + seconds(2));
+    (void)SendRefuse(**channel, {confined.code(), confined.message()}, Clock::now() + seconds(2));
     TellEnd(kControlDescriptor, confined.message());
     return 2;
   }
-  RunSession(std::move(*setup), rules.files.images, descriptors[0]);
+  RunSession(std::move(*setup), rules.files.images, std::move(*channel));
   return 0;
 }
 
@@ -97,11 +103,12 @@ int WorkerMain(const std::vector<std::string>& arguments) {
   }
 #endif
   if (probes) {
-    CatchOutput();
+    dup2(STDERR_FILENO, STDOUT_FILENO);  // what the driver prints is for the server's log
   }
   int code = probes_mig ? ProbeMigDevices(arguments[1])
              : probes   ? ProbeDevices(arguments[1])
                         : Serve();
+  LogPendingErrors();
   _exit(code);  // the driver's own teardown is the kernel's work: nothing of the session is to
                 // outlive it
 }

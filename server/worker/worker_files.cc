@@ -162,8 +162,6 @@ WorkerFiles TakeFiles(const WorkerSetup& setup, std::span<const int> folders) {
     files.kernels = folders[images];
   }
   ChooseKernelCaches(files.kernels, setup.kernel_variable);
-  // A kernel's failed assertion goes the way of device printf: to the client.
-  setenv("FARCALL_CPU_ERROR_FD", "1", 1);
   files.shared_folder = Variable(kSharedFolderVariable);
   files.is_mps = !Variable("CUDA_MPS_PIPE_DIRECTORY").empty();
   files.trusts_tenants = setup.trust_tenants;

@@ -25,6 +25,7 @@ std::vector<std::byte> Encode(const WorkerSetup& setup) {
                     setup.is_only_tenant, setup.has_images}) {
     out.Put<uint8_t>(flag ? 1 : 0);
   }
+  out.PutBytes(setup.channel_state.data(), setup.channel_state.size());
   out.PutBytes(setup.answer.key.data(), setup.answer.key.size());
   out.Put<uint32_t>(setup.answer.credential);
   std::vector<std::byte> hello = farcall::Encode(setup.hello),
@@ -49,6 +50,8 @@ Result<WorkerSetup> DecodeWorkerSetup(std::span<const std::byte> bytes) {
                      &setup.debuggable, &setup.is_only_tenant, &setup.has_images}) {
     *flag = in.Get<uint8_t>() != 0;
   }
+  std::span<const std::byte> state = in.GetBytes();
+  setup.channel_state.assign(state.begin(), state.end());
   std::span<const std::byte> key = in.GetBytes();
   if (key.size() != setup.answer.key.size()) {
     return Status(Code::kMalformed, "worker setup: unreadable");

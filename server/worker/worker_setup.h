@@ -19,13 +19,14 @@ struct WorkerSetup {
   std::string kernel_variable;        // likewise of its compiled kernels, for this one; empty: none
   std::vector<std::string> readable;  // folders and files: ReadableFiles
   uint64_t first_credit_bytes = 32u << 20;
-  bool swaps = false;                 // its memory may have to leave the device
-  bool trust_tenants = false;         // as ServeOptions has it
-  bool reports_worker_calls = false;  // likewise
-  bool debuggable = false;            // likewise
-  bool is_only_tenant = false;        // no other tenant's session is on this server now
-  AnswerKey answer;                   // seals WELCOME, and nothing else
-  Hello hello;                        // without what opens anything
+  bool swaps = false;                    // its memory may have to leave the device
+  bool trust_tenants = false;            // as ServeOptions has it
+  bool reports_worker_calls = false;     // likewise
+  bool debuggable = false;               // likewise
+  bool is_only_tenant = false;           // no other tenant's session is on this server now
+  std::vector<std::byte> channel_state;  // of the client's connection: Channel::HandOver
+  AnswerKey answer;                      // seals WELCOME, and nothing else
+  Hello hello;                           // without what opens anything
   Welcome welcome;  // complete but for what the worker alone knows: windows, images
 };
 

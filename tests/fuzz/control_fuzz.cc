@@ -113,12 +113,12 @@ class Host {
       if constexpr (requires { each.device; }) {
         if (each.device < 0 || each.device >= kDevices) return;  // Supervisor::HostDevice
       }
-      if constexpr (requires { leases_.Receive(kHostile, each, now_); }) {
-        leases_.Receive(kHostile, each, now_);
-      } else if constexpr (requires { net_.Receive(kHostile, each, now_); }) {
-        net_.Receive(kHostile, each, now_);
-      } else if constexpr (requires { swap_.Receive(kHostile, each, now_); }) {
-        swap_.Receive(kHostile, each, now_);
+      if constexpr (requires { leases_.OnMessage(kHostile, each, now_); }) {
+        leases_.OnMessage(kHostile, each, now_);
+      } else if constexpr (requires { net_.OnMessage(kHostile, each, now_); }) {
+        net_.OnMessage(kHostile, each, now_);
+      } else if constexpr (requires { swap_.OnMessage(kHostile, each, now_); }) {
+        swap_.OnMessage(kHostile, each, now_);
       } else if constexpr (requires { Receive(each); }) {
         Receive(each);
       }
@@ -129,7 +129,7 @@ class Host {
   // Whatever was said, and is said while it waits, an honest session works.
   void HonestWorks(const std::vector<control::FromWorker>& again) {
     const size_t before = leases_of_honest_;
-    leases_.Receive(kHonest, control::WantLease{}, now_);
+    leases_.OnMessage(kHonest, control::WantLease{}, now_);
     for (int i = 0; i < 100 && leases_of_honest_ == before; ++i) {
       for (const control::FromWorker& message : again) Say(message);
       Pass(100 * kMillisecond);
@@ -213,11 +213,11 @@ class Host {
     for (const control::ToWorker& message : std::exchange(told_, {})) {
       if (const auto* lease = std::get_if<control::Lease>(&message)) {
         ++leases_of_honest_;
-        leases_.Receive(
+        leases_.OnMessage(
             kHonest, control::LeaseUse{.device = lease->device, .used_ns = lease->device_ns}, now_);
-        leases_.Receive(kHonest, control::LeaseDone{.device = lease->device}, now_);
+        leases_.OnMessage(kHonest, control::LeaseDone{.device = lease->device}, now_);
       } else if (std::holds_alternative<control::SwapOut>(message)) {
-        swap_.Receive(kHonest, control::SwapDone{.outcome = control::SwapOutcome::kStayed}, now_);
+        swap_.OnMessage(kHonest, control::SwapDone{.outcome = control::SwapOutcome::kStayed}, now_);
       }
     }
   }
@@ -313,6 +313,7 @@ void ReadAsAll(std::span<const std::byte> bytes) {
   ReadAs<control::FromControlPlane>(bytes);
   ReadAs<control::ToPoolAgent>(bytes);
   ReadAs<control::FromPoolAgent>(bytes);
+  ReadAs<control::FromTlsGateway>(bytes);
 }
 
 // False: it is none that the supervisor hears.

@@ -147,7 +147,8 @@ void RunSession(const std::vector<Item>& items) {
     loop.link().AttachLog(std::move(client), 0, 0);
     const Status why = loop.Run();
     conversation.NoteServed(why);
-    ResetDevice([](void* of) { static_cast<Session*>(of)->EndHostCalls(); }, &session);
+    ResetDevice([](void* of) { static_cast<Session*>(of)->host_calls().FinishAll(); },
+                &loop.session());
   }
   FreePinned();
   ForgetRange(kWindow.base);

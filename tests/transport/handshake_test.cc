@@ -153,11 +153,11 @@ TEST_F(HandshakeTest, RefusesAMessageOutOfTurn) {
   HandshakeHeader header;
   header.type = 3;
   SendRaw(*client_, header);
-  EXPECT_EQ(Hear(In(kLong)).code(), Code::kMalformed);
+  EXPECT_EQ(Receive(In(kLong)).code(), Code::kMalformed);
 }
 
 TEST_F(HandshakeTest, TimesOutOnASilentPeer) {
-  EXPECT_EQ(Hear(In(5)).code(), Code::kTimeout);
+  EXPECT_EQ(Receive(In(5)).code(), Code::kTimeout);
   EXPECT_EQ(ClientHandshake(*client_, {}, {}, In(5)).status().code(), Code::kTimeout);
 }
 

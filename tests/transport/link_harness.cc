@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "tests/transport/tls_listener.h"
 #include "transport/handshake.h"
 
 namespace farcall::test {
@@ -78,6 +79,9 @@ class FaultyChannel final : public Channel {
   void Abandon() override { inner_->Abandon(); }
   int Descriptor() const override { return inner_->Descriptor(); }
   std::string PeerName() const override { return inner_->PeerName(); }
+  bool IsHolding() const override { return inner_->IsHolding(); }
+  Result<bool> Flush() override { return inner_->Flush(); }
+  void ReadAhead() override { inner_->ReadAhead(); }
 
  private:
   // For good: a connection never loses bytes from its middle.
@@ -323,12 +327,17 @@ std::vector<std::string> TransportUrls() {
   if (Listen("tcp://[::1]:0").ok()) {
     urls.push_back("tcp://[::1]:0");
   }
+  AddTlsForTests();
+  urls.push_back("tls://127.0.0.1:0");
   return urls;
 }
 
 std::string UrlTestName(const std::string& url) {
   if (url.find("inproc") == 0) {
     return "inproc";
+  }
+  if (url.find("tls") == 0) {
+    return "tls";
   }
   return url.find('[') == std::string::npos ? "tcp_v4" : "tcp_v6";
 }

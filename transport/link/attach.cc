@@ -59,6 +59,8 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
     ReleaseTail();
     ReleaseChunks();
     log_ = std::move(channel);
+    log_->ReadAhead();
+    log_is_holding_ = false;
     log_fd_ = log_->Descriptor();
     ++generation_;
     last_heard_ = attached_since_ = Clock::now();
@@ -98,6 +100,8 @@ void LinkCore::AttachLane(uint32_t index, std::unique_ptr<Channel> channel, uint
     lane.channel->Close();
   }
   lane.channel = std::move(channel);
+  lane.channel->ReadAhead();
+  lane.is_holding = false;
   lane.fd = lane.channel->Descriptor();
   lane.generation = ++lane_generation_;
   lane.epoch = epoch_;

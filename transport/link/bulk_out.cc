@@ -112,6 +112,10 @@ bool LinkCore::ChunkPullable() const {
   return chunk_cursor_ < chunk_next_ && chunk_cursor_ <= chunk_acked_ + kChunkWindow;
 }
 
+bool LinkCore::LaneIsBusy(const Lane& lane) const {
+  return lane.writing_seq != 0 || ChunkPullable() || lane.is_holding;
+}
+
 // From the caller's thread, as far as the sockets take it; the lanes' writers do the rest.
 void LinkCore::DrainLanes() {
   uint32_t first = next_lane_++;
@@ -142,14 +146,15 @@ LinkCore::Drained LinkCore::DrainLaneAsWriter(Lane& lane) {
   for (;;) {
     std::shared_ptr<Channel> channel;
     uint64_t generation = 0;
+    bool has_chunk = false;
     {
       std::lock_guard lock(mutex_);
       channel = lane.channel;
       generation = lane.generation;
-      if (channel == nullptr || (lane.writing_seq == 0 && !ChunkPullable())) {
+      if (channel == nullptr || !LaneIsBusy(lane)) {
         return Drained::kIdle;
       }
-      if (lane.writing_seq == 0) {
+      if (lane.writing_seq == 0 && ChunkPullable()) {
         lane.writing_seq = chunk_cursor_++;
         chunk_offered_ = std::max(chunk_offered_, lane.writing_seq);
         const ChunkEntry& entry = chunks_[lane.writing_seq - chunks_.front().header.seq];
@@ -157,6 +162,20 @@ LinkCore::Drained LinkCore::DrainLaneAsWriter(Lane& lane) {
         lane.data = entry.data;
         lane.sent_bytes = 0;
       }
+      has_chunk = lane.writing_seq != 0;
+    }
+    if (!has_chunk) {
+      Result<bool> flushed = channel->Flush();
+      if (!flushed.ok()) {
+        BreakLane(lane, generation, flushed.status());
+        return Drained::kBroken;
+      }
+      if (!*flushed) {
+        return Drained::kBlocked;
+      }
+      std::lock_guard lock(mutex_);
+      lane.is_holding = lane.is_holding && lane.generation != generation;
+      continue;
     }
     size_t header_bytes = std::min(lane.sent_bytes, sizeof(ChunkHeader));
     size_t payload_bytes = lane.sent_bytes - header_bytes;
@@ -177,6 +196,9 @@ LinkCore::Drained LinkCore::DrainLaneAsWriter(Lane& lane) {
     if (lane.sent_bytes == sizeof(ChunkHeader) + lane.header.bytes) {
       std::lock_guard lock(mutex_);
       lane.writing_seq = 0;
+      if (lane.generation == generation) {
+        lane.is_holding = channel->IsHolding();
+      }
       ReleaseChunks();
     }
   }
@@ -189,8 +211,7 @@ void LinkCore::WriteLane(uint32_t index) {
     std::shared_ptr<Channel> channel;
     {
       Lock lock(mutex_);
-      while (!stop_lanes_ &&
-             (lane.channel == nullptr || (lane.writing_seq == 0 && !ChunkPullable()))) {
+      while (!stop_lanes_ && (lane.channel == nullptr || !LaneIsBusy(lane))) {
         lane_cv_.Wait(lock);
       }
       if (stop_lanes_) {

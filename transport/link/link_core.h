@@ -84,6 +84,7 @@ class LinkCore {
     uint64_t epoch = 0;          // of the link when it was attached
     uint64_t reading_epoch = 0;  // 0: the reader holds no channel
     uint64_t writing_seq = 0;    // chunk partly written; pins it and all behind it
+    bool is_holding = false;     // the channel took bytes that its socket has not
     std::atomic<int> fd = -1;    // for Abandon, which takes no lock
     WorkerThread reader_thread, writer_thread;
   };
@@ -123,6 +124,7 @@ class LinkCore {
   void PushChunk(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
                  CopyBlock copy, std::function<void()> done);
   bool ChunkPullable() const;
+  bool LaneIsBusy(const Lane& lane) const;
   void DrainLanes();
   Drained DrainLane(Lane& lane, bool wait_turn);
   Drained DrainLaneAsWriter(Lane& lane);
@@ -197,6 +199,7 @@ class LinkCore {
   size_t cursor_bytes_ = 0;             // of it that are
   uint64_t offered_seq_ = 0;  // highest ever given to a socket: what a peer may acknowledge
   uint64_t acked_seq_ = 0;
+  bool log_is_holding_ = false;  // bytes that log_ took and its socket has not
   bool control_wanted_ = false;
   FrameHeader control_;
   size_t control_sent_bytes_ = sizeof(FrameHeader);

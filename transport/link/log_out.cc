@@ -11,6 +11,12 @@ namespace {
 
 constexpr auto kWaitSlice = std::chrono::milliseconds(100);
 
+// As TrySend answers: 0 while the socket is full.
+Result<size_t> FlushHeld(Channel& channel) {
+  Result<bool> flushed = channel.Flush();
+  return flushed.ok() ? Result<size_t>(size_t{*flushed}) : Result<size_t>(flushed.status());
+}
+
 }  // namespace
 
 std::unique_ptr<FrameBuffer> LinkCore::TakeBuffer(size_t capacity_bytes) {
@@ -131,8 +137,8 @@ void LinkCore::StampControl() {
 }
 
 bool LinkCore::LogPending() const {
-  return log_ != nullptr &&
-         (cursor_seq_ < next_seq_ || control_wanted_ || control_sent_bytes_ < sizeof(control_));
+  return log_ != nullptr && (cursor_seq_ < next_seq_ || control_wanted_ ||
+                             control_sent_bytes_ < sizeof(control_) || log_is_holding_);
 }
 
 // Collects what is to be written next. The memory stays: frames are released only below the cursor.
@@ -155,7 +161,7 @@ bool LinkCore::GatherLogLocked(LogWrite& write) {
     write.parts[write.count++] = seq == cursor_seq_ ? frame.subspan(cursor_bytes_) : frame;
     offered_seq_ = std::max(offered_seq_, seq);
   }
-  return true;
+  return write.count != 0;
 }
 
 void LinkCore::AdvanceLogLocked(size_t bytes) {
@@ -184,9 +190,14 @@ void LinkCore::AdvanceLogLocked(size_t bytes) {
 LinkCore::Drained LinkCore::DrainLogAsWriter(Lock& turn) {
   LogWrite write;
   Lock lock(mutex_);
-  while (GatherLogLocked(write)) {
+  for (;;) {
+    const bool has_parts = GatherLogLocked(write);
+    if (!has_parts && !LogPending()) {
+      break;
+    }
     lock.unlock();
-    Result<size_t> sent = write.channel->TrySend({write.parts.data(), write.count});
+    Result<size_t> sent = has_parts ? write.channel->TrySend({write.parts.data(), write.count})
+                                    : FlushHeld(*write.channel);
     if (!sent.ok()) {
       Break(write.generation, sent.status());
       turn.unlock();
@@ -197,7 +208,12 @@ LinkCore::Drained LinkCore::DrainLogAsWriter(Lock& turn) {
       return Drained::kBlocked;
     }
     lock.lock();
-    AdvanceLogLocked(*sent);
+    if (write.generation == generation_) {
+      log_is_holding_ = write.channel->IsHolding();
+    }
+    if (has_parts) {
+      AdvanceLogLocked(*sent);
+    }
   }
   turn.unlock();
   return Drained::kIdle;

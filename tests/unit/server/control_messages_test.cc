@@ -32,8 +32,9 @@ template <typename... As, typename... Bs, typename... Rest>
 struct Concat<std::variant<As...>, std::variant<Bs...>, Rest...> {
   using type = typename Concat<std::variant<As..., Bs...>, Rest...>::type;
 };
-using AllMessages = Concat<ToWorker, FromWorker, FromProbe, ToProcessMemory, FromProcessMemory,
-                           ToControlPlane, FromControlPlane, ToPoolAgent, FromPoolAgent>::type;
+using AllMessages =
+    Concat<ToWorker, FromWorker, FromProbe, ToProcessMemory, FromProcessMemory, ToControlPlane,
+           FromControlPlane, ToPoolAgent, FromPoolAgent, FromTlsGateway>::type;
 
 template <typename... Ms>
 constexpr bool HasEachTypeOnce(const std::tuple<Ms...>*) {
@@ -125,6 +126,7 @@ auto MessagesOf() {
   if constexpr (kDirection == Direction::kFromControlPlane) return FromControlPlane();
   if constexpr (kDirection == Direction::kToPoolAgent) return ToPoolAgent();
   if constexpr (kDirection == Direction::kFromPoolAgent) return FromPoolAgent();
+  if constexpr (kDirection == Direction::kFromTlsGateway) return FromTlsGateway();
 }
 
 template <typename Messages>
@@ -197,6 +199,7 @@ TYPED_TEST(ControlMessageTest, IsRefusedInAnyOtherDirection) {
   EXPECT_EQ(IsRead<FromControlPlane>(bytes), kOwn == Direction::kFromControlPlane);
   EXPECT_EQ(IsRead<ToPoolAgent>(bytes), kOwn == Direction::kToPoolAgent);
   EXPECT_EQ(IsRead<FromPoolAgent>(bytes), kOwn == Direction::kFromPoolAgent);
+  EXPECT_EQ(IsRead<FromTlsGateway>(bytes), kOwn == Direction::kFromTlsGateway);
 }
 
 // ---- what single fields may be

@@ -52,10 +52,11 @@ class DeviceOutputTest : public testing::Test {
   }();
   DriverApi api_;
   std::string sent_;
-  DeviceOutput output_{api_, ends_[0], [this](std::span<const std::byte> printed) {
-                         sent_.append(reinterpret_cast<const char*>(printed.data()),
-                                      printed.size());
-                       }};
+  DeviceOutput output_{
+      api_, {.output = ends_[0]}, [this](std::span<const std::byte> printed, bool is_error) {
+        EXPECT_FALSE(is_error);
+        sent_.append(reinterpret_cast<const char*>(printed.data()), printed.size());
+      }};
 };
 
 TEST_F(DeviceOutputTest, SendsWhatThereIsAndWaitsForNothing) {
@@ -65,6 +66,18 @@ TEST_F(DeviceOutputTest, SendsWhatThereIsAndWaitsForNothing) {
   ASSERT_EQ(write(ends_[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
   output_.Drain();
   EXPECT_EQ(sent_, text);
+}
+
+TEST_F(DeviceOutputTest, TellsTheStandardErrorApart) {
+  std::string errors;
+  DeviceOutput both{
+      api_, {.error = ends_[0]}, [&](std::span<const std::byte> printed, bool is_error) {
+        EXPECT_TRUE(is_error);
+        errors.append(reinterpret_cast<const char*>(printed.data()), printed.size());
+      }};
+  ASSERT_EQ(write(ends_[1], "assertion", 9), 9);
+  both.Drain();
+  EXPECT_EQ(errors, "assertion");
 }
 
 TEST_F(DeviceOutputTest, AsksTheDriverOnlyWhereCodePrints) {

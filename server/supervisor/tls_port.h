@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// tls:// ports of the server. A process of its own, the gateway, holds the certificate's key and
+// shakes hands; it passes on sockets with the keys of their connection, and those alone.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "server/control/messages.h"
+#include "server/supervisor/helper_process.h"
+#include "transport/channel.h"
+#include "transport/tls/tls_session.h"
+
+namespace farcall::server {
+
+// What the gateway has passed on and the handshake server has not accepted.
+class TlsListener final : public Listener {
+ public:
+  static constexpr size_t kMaxWaiting = 1024;
+
+  explicit TlsListener(std::string url);
+  ~TlsListener() override;
+
+  // Drops it if too many wait.   Thread  any
+  void Push(std::unique_ptr<Channel> channel);
+
+  Result<std::unique_ptr<Channel>> Accept(Clock::time_point deadline) override;
+  int PollDescriptor() const override { return ready_; }
+  void Close() override;
+  std::string Url() const override { return url_; }
+
+ private:
+  const std::string url_;
+  const int ready_;  // an eventfd: how many wait
+  std::mutex mutex_;
+  std::deque<std::unique_ptr<Channel>> waiting_;
+  bool is_closed_ = false;
+};
+
+// One port.
+//   Thread  the supervisor's loop, unless said otherwise
+class TlsPort {
+ public:
+  // `tcp`: what it listens on; stays open, so that a gateway that died can be started again.
+  TlsPort(Closer& closer, int epoll, TlsFiles files, std::unique_ptr<Listener> tcp);
+
+  // Waits until it accepts connections.   Errors  kUnavailable; kInvalid (one of the files)
+  Status Open();
+  // Its channels. Before Start; once.
+  std::unique_ptr<Listener> TakeListener();
+  std::string Url() const { return url_; }
+  // Whether `fd` was this one's to read; reads it.
+  bool OnReadable(int fd);
+  void Tick();
+
+ private:
+  Status Start();
+  void Answer(const control::TlsReady& message, const std::vector<int>& descriptors);
+  void Answer(const control::TlsConnected& message, const std::vector<int>& descriptors);
+  void Answer(const control::TlsWarning& message, const std::vector<int>& descriptors);
+
+  const TlsFiles files_;
+  const std::unique_ptr<Listener> tcp_;
+  const std::string url_;
+  HelperProcess gateway_;
+  std::unique_ptr<TlsListener> made_;
+  TlsListener* listener_ = nullptr;
+  Clock::time_point start_again_{};
+  bool is_started_ = false, is_ready_ = false;
+  std::string warning_;  // what it said last
+};
+
+}  // namespace farcall::server
