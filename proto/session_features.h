@@ -21,6 +21,8 @@ enum class SessionFeature : uint8_t {
   kEventTimes = 9,    // the server: a recording may name another, kCompleted tells the time between
   kFirstCredit = 10,  // the client takes credit in WELCOME; the server: WELCOME ends in it
   kErrorOutput = 11,  // the client: kOutput says which of two streams was written to
+  kQuery = 12,  // the client asks what is here and wants no session; the server: WELCOME begins
+                // none, and ends in what is free
 };
 
 inline constexpr uint64_t FeatureBit(SessionFeature feature) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "proto/session_features.h"
+
 namespace farcall {
 namespace {
 
@@ -113,6 +115,11 @@ Status SendWelcome(Channel& channel, const AnswerKey& key, const Welcome& welcom
   return Send(channel, SealWelcome(key, welcome), deadline);
 }
 
+Status SendQueryAnswer(Channel& channel, const AnswerKey& key, const QueryAnswer& answer,
+                       Clock::time_point deadline) {
+  return Send(channel, SealAnswer(key, HandshakeType::kWelcome, Encode(answer)), deadline);
+}
+
 Status SendRefuse(Channel& channel, const Refuse& refuse, Clock::time_point deadline) {
   return SendAll(channel, MakeRefusal(refuse), deadline);
 }
@@ -134,6 +141,15 @@ Result<Welcomed> ClientHandshake(Channel& channel, Hello hello,
     return welcome.status();
   }
   return Welcomed{std::move(*welcome), answer->key};
+}
+
+Result<QueryAnswer> QueryHandshake(Channel& channel, Hello hello,
+                                   const ClientCredentials& credentials,
+                                   Clock::time_point deadline) {
+  hello.features |= FeatureBit(SessionFeature::kQuery);
+  Result<Answer> answer =
+      Converse(channel, std::move(hello), credentials, HandshakeType::kWelcome, deadline);
+  return answer.ok() ? DecodeQueryAnswer(answer->body) : Result<QueryAnswer>(answer.status());
 }
 
 Result<Redirect> PoolHandshake(Channel& channel, Hello hello, const ClientCredentials& credentials,

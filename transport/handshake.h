@@ -10,6 +10,7 @@
 
 #include "proto/client_exchange.h"
 #include "proto/handshake.h"
+#include "proto/query_answer.h"
 #include "proto/server_exchange.h"
 #include "proto/status.h"
 #include "transport/channel.h"
@@ -26,6 +27,8 @@ Result<ReceivedHello> GreetAndReceive(Channel& channel, const ServerExchange& ex
 //   Errors  kInternal (larger than kMaxWelcomeBytes), kTimeout, kDisconnected
 Status SendWelcome(Channel& channel, const AnswerKey& key, const Welcome& welcome,
                    Clock::time_point deadline);
+Status SendQueryAnswer(Channel& channel, const AnswerKey& key, const QueryAnswer& answer,
+                       Clock::time_point deadline);
 Status SendRefuse(Channel& channel, const Refuse& refuse, Clock::time_point deadline);
 Status SendRedirect(Channel& channel, const AnswerKey& key, const Redirect& redirect,
                     Clock::time_point deadline);
@@ -45,6 +48,10 @@ struct Welcomed {
 //   Thread  any; blocks
 Result<Welcomed> ClientHandshake(Channel& channel, Hello hello,
                                  const ClientCredentials& credentials, Clock::time_point deadline);
+// Asks what is there, by `hello` with SessionFeature::kQuery.   Errors  as above
+Result<QueryAnswer> QueryHandshake(Channel& channel, Hello hello,
+                                   const ClientCredentials& credentials,
+                                   Clock::time_point deadline);
 // The same with a pool, which tells where to go.
 //   Errors  as above; kMalformed too if a server is there and no pool
 Result<Redirect> PoolHandshake(Channel& channel, Hello hello, const ClientCredentials& credentials,

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "proto/session_features.h"
 #include "server/supervisor/supervisor.h"
 #include "transport/handshake.h"
 
@@ -72,6 +73,9 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& he
 }
 
 void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client) {
+  if (HasFeature(client.hello, SessionFeature::kQuery)) {
+    return AnswerQuery(std::move(channel), client);
+  }
   Status started;
   std::optional<quota::ClaimGrant> grant;
   const std::string counted =

@@ -2,7 +2,9 @@
 #include "server/supervisor/control_path.h"
 
 #include <dirent.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 namespace farcall::server {
 
@@ -17,9 +20,45 @@ namespace {
 
 constexpr char kSuffix[] = ".sock";
 
+// A socket in a folder, without its process.
+bool IsRefused(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return false;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return false;
+  const bool refused =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 &&
+      errno == ECONNREFUSED;
+  close(fd);
+  return refused;
+}
+
+// What the kernel lists has a process. To connect would start the server's control service.
+bool IsListed(const std::string& path) {
+  std::ifstream sockets("/proc/net/unix");
+  for (std::string line; std::getline(sockets, line);) {
+    if (line.size() > path.size() &&
+        line.compare(line.size() - path.size() - 1, path.npos, " " + path) == 0)
+      return true;
+  }
+  return false;
+}
+
+// Of a server that was killed. One that starts has bound its socket a moment before it listens.
+bool IsLeftBehind(const std::string& path) {
+  constexpr useconds_t kMoment = 50'000;
+  if (IsListed(path) || !IsRefused(path)) return false;
+  usleep(kMoment);
+  return !IsListed(path) && IsRefused(path);
+}
+
 }  // namespace
 
 std::string ControlFolder() {
+  const char* named = std::getenv("FARCALL_RUN_DIR");
+  if (named != nullptr && *named == '/') return named;
   if (geteuid() == 0) return "/run/farcall";
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
   if (runtime != nullptr && *runtime == '/') return std::string(runtime) + "/farcall";
@@ -58,12 +97,26 @@ std::vector<std::string> ControlPaths() {
   while (dirent* entry = readdir(listing)) {
     std::string name = entry->d_name;
     size_t suffix = sizeof(kSuffix) - 1;
-    if (name.size() > suffix && name.compare(name.size() - suffix, suffix, kSuffix) == 0)
-      paths.push_back(folder + "/" + name);
+    if (name.size() <= suffix || name.compare(name.size() - suffix, suffix, kSuffix) != 0) continue;
+    const std::string path = folder + "/" + name;
+    if (IsLeftBehind(path))
+      unlink(path.c_str());
+    else
+      paths.push_back(path);
   }
   closedir(listing);
   std::sort(paths.begin(), paths.end());
   return paths;
+}
+
+std::vector<std::string> ServersHere() {
+  std::vector<std::string> ports;
+  for (const std::string& path : ControlPaths()) {
+    std::string name = path.substr(path.rfind('/') + 1);
+    name.resize(name.size() - (sizeof(kSuffix) - 1));
+    if (name.find_first_not_of("0123456789") == std::string::npos) ports.push_back(name);
+  }
+  return ports;
 }
 
 }  // namespace farcall::server

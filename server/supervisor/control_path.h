@@ -9,7 +9,8 @@
 
 namespace farcall::server {
 
-// /run/farcall for root, else farcall/ in XDG_RUNTIME_DIR, else /tmp/farcall-UID.
+// $FARCALL_RUN_DIR, else /run/farcall for root, else farcall/ in XDG_RUNTIME_DIR, else
+// /tmp/farcall-UID.
 std::string ControlFolder();
 
 // The folder, made if it is missing, for the user alone.
@@ -20,7 +21,10 @@ Result<std::string> MakeControlFolder();
 // gives its digits and letters.
 std::string ControlPathOf(const std::string& url);
 
-// The sockets that lie in the folder.
+// The sockets of the servers that this user runs on this machine. Those that killed servers left
+// behind are removed.
 std::vector<std::string> ControlPaths();
+// Of them those of a port, as text: a server listens on each.
+std::vector<std::string> ServersHere();
 
 }  // namespace farcall::server

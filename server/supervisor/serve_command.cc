@@ -4,10 +4,12 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include "listener/descriptors.h"
+#include "proto/printable.h"
 #include "server/state/image_store.h"
 #include "server/supervisor/image_sweep.h"
 #include "server/supervisor/log_format.h"
@@ -43,6 +45,30 @@ Status ListenAll(const ServeOptions& options, Supervisor* supervisor, HandshakeS
     handshakes->Listen(std::move(*listener));
   }
   return {};
+}
+
+Status CheckMemory(const ServeOptions& options, const DeviceReport& report) {
+  uint64_t most = 0;
+  for (const DeviceSnapshot& device : report.devices) {
+    most = std::max(most, device.total_bytes);
+  }
+  return options.memory_bytes <= most
+             ? Status()
+             : Status(Code::kInvalid, "--mem " + std::to_string(options.memory_bytes) +
+                                          ": the largest device has " + std::to_string(most) +
+                                          " bytes");
+}
+
+// The process that serves them starts later, and its port is not this one's to hand over: whether
+// it could listen is asked now, while somebody reads the answer.
+Status CheckMetricsAddress(const std::string& address) {
+  if (address.empty()) {
+    return {};
+  }
+  Result<std::unique_ptr<Listener>> listener = Listen("tcp://" + address);
+  return listener.ok() ? Status()
+                       : Status(listener.status().code(),
+                                Quoted(address) + ": " + listener.status().message());
 }
 
 }  // namespace
@@ -102,6 +128,12 @@ int Serve(const ServeOptions& options) {
     return Fail(kExitUsage, can.message());
   }
 
+  if (Status fits = CheckMemory(options, devices->report); !fits.ok()) {
+    return Fail(kExitUsage, fits.message());
+  }
+  if (Status free = CheckMetricsAddress(options.metrics); !free.ok()) {
+    return Fail(kExitCannotListen, "--metrics " + free.message());
+  }
   Supervisor supervisor(options, *devices);
   if (Status audited = supervisor.OpenAudit(); !audited.ok()) {
     return Fail(kExitUsage, audited.message());
@@ -127,7 +159,9 @@ int Serve(const ServeOptions& options) {
     return Fail(kExitFailure, started.message());
   }
   ImageSweep images(ImageBaseDirectory(), options.image_store_bytes, separate);
-  supervisor.OpenControl(urls[0]);
+  if (Status opened = supervisor.OpenControl(urls[0]); !opened.ok()) {
+    return Fail(kExitFailure, "--metrics " + options.metrics + ": " + opened.message());
+  }
   if (Status joined = supervisor.OpenPool(urls); !joined.ok()) {
     return Fail(kExitFailure, joined.message());
   }
@@ -140,10 +174,14 @@ int Serve(const ServeOptions& options) {
               devices->choice.kind.c_str(), report.devices[0].name.c_str());
   std::fflush(stdout);
   if (devices->choice.kind == "dry") {
-    spdlog::warn("dry device: no kernel is executed, nothing a program computes here is a result");
+    spdlog::info("dry device: no kernel is executed, nothing a program computes here is a result");
   } else if (devices->choice.kind == "cpu-skip") {
     spdlog::warn(
         "sass = skip: a kernel without PTX is not executed, what depends on it is no result");
+  }
+  if (separate && options.worker_users.count < options.max_sessions) {
+    spdlog::warn("worker users: {} for at most {} sessions: one vGPU more than users is refused",
+                 options.worker_users.count, options.max_sessions);
   }
   int code = supervisor.Run(handshakes);
   if (options.report.empty()) {

@@ -467,6 +467,16 @@ Status CheckServeOptions(const ServeOptions& options) {
     return {Code::kInvalid, "log level '" + Printable(options.log_level) +
                                 "': choose off, error, warn, info, debug or trace"};
   }
+  if (options.memory_bytes != 0 && options.memory_bytes < kLeastMemoryBytes) {
+    return {Code::kInvalid, "memory of a vGPU: " + std::to_string(options.memory_bytes) +
+                                " bytes are " + kLittleMemory};
+  }
+  const std::string& pool = options.pool.url;
+  if (!pool.empty() && pool.rfind("http://", 0) != 0 && pool.rfind("https://", 0) != 0) {
+    return {Code::kInvalid, "pool '" + Printable(pool) +
+                                "': hosts join at the pool's REST, http://host:7719 or "
+                                "https://host:7719"};
+  }
   if (options.modes.Any(DeviceMode::kMps) && options.worker_users.count != 0) {
     return {Code::kInvalid,
             "mode mps: an MPS server has clients of one user, so it goes without --worker-users"};

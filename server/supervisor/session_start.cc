@@ -90,6 +90,18 @@ uint64_t Supervisor::QuotaFor(const Hello& hello, int device) const {
   return hello.quota.memory_bytes == 0 ? ceiling : std::min(ceiling, hello.quota.memory_bytes);
 }
 
+// Not made smaller in silence: a program that asked has plans for it.
+Status Supervisor::CheckMemory(const Worker& worker, const Hello& hello) const {
+  uint64_t most = 0;
+  for (int device : worker.devices) {
+    most = std::max(most, CeilingOf(device));
+  }
+  return hello.quota.memory_bytes <= most
+             ? Status()
+             : Status(Code::kRefused, "memory: asked " + std::to_string(hello.quota.memory_bytes) +
+                                          " bytes, at most " + std::to_string(most) + " here");
+}
+
 // What CUDA_VISIBLE_DEVICES says to its worker: of the server's own list, those of the session.
 std::string Supervisor::GpusOf(const Worker& worker) const {
   bool is_mps = !worker.mps_group.empty();
@@ -306,6 +318,9 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
   worker->counted =
       grant == nullptr ? CountedAs(client.tenant, options_.tokens.size(), channel) : "";
   FARCALL_TRY(PlaceSession(*worker));
+  if (grant == nullptr) {
+    FARCALL_TRY(CheckMemory(*worker, client.hello));
+  }
   FARCALL_TRY(StartProcess(*worker, channel, client, grant, folders));
   const int control = worker->process.control;
   spdlog::info("{}: started from {}, worker {}, quota {} bytes", worker->who, channel.PeerName(),

@@ -68,8 +68,9 @@ class Supervisor {
   // Judges a HELLO.   Thread  any handshake thread
   void Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard);
   // Opens the control socket for a server that listens on `url`. One that cannot be opened is said
-  // in the log: the server serves without it.
-  void OpenControl(const std::string& url);
+  // in the log: the server serves without it, unless --metrics is wanted.
+  //   Errors  kUnavailable, kInvalid
+  Status OpenControl(const std::string& url);
   // Mode mps: finds NVIDIA's control daemon, and starts it where all sessions are one group.
   //   Errors  kUnavailable
   Status OpenMps();
@@ -123,12 +124,15 @@ class Supervisor {
   };
   void AdmitNew(std::unique_ptr<Channel> channel, const Client& client);
   void AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHello& heard);
+  // Says what is here: starts no worker, claims nothing, is no session.
+  void AnswerQuery(std::unique_ptr<Channel> channel, const Client& client);
   Status WhyOver(const ReceivedHello& heard);
   // Says no to a client, and writes it down unless too many were refused just now.
   void Refuse(Channel& channel, const Status& why);
   uint64_t QuotaFor(const Hello& hello, int device) const;
   // `grant`: of the pool's claim it is for, nullptr without a pool.
   std::unique_ptr<Worker> NewWorker(const Client& client, const quota::ClaimGrant* grant);
+  Status CheckMemory(const Worker& worker, const Hello& hello) const;
   void OpenLedger(const Worker& worker, const Hello& hello, const quota::ClaimGrant* grant);
   void CloseLedger(const Worker& worker);
   // What a session's worker is handed; opened before anybody waits for it.

@@ -50,13 +50,13 @@ std::string Dump(const Json& json) {
 
 }  // namespace
 
-void Supervisor::OpenControl(const std::string& url) {
+Status Supervisor::OpenControl(const std::string& url) {
   std::string path = options_.control;
-  if (path == "off") return;
+  if (path == "off") return {};
   // Of a port that nobody chose nobody knows: such servers (tests', `farcall run`'s) have a control
   // socket if they are told its path.
   bool is_chosen = options_.listen.empty() || !EndsWith(options_.listen[0], ":0");
-  if (path.empty() && !is_chosen && options_.metrics.empty()) return;
+  if (path.empty() && !is_chosen && options_.metrics.empty()) return {};
   Status opened;
   if (path.empty()) {
     Result<std::string> folder = MakeControlFolder();
@@ -64,10 +64,12 @@ void Supervisor::OpenControl(const std::string& url) {
     path = ControlPathOf(url);
   }
   if (opened.ok()) opened = control_service_.Open(path, options_.metrics);
+  if (!opened.ok() && !options_.metrics.empty()) return opened;
   if (!opened.ok())
     spdlog::warn("no control socket, so no farcall ps, top or quota: {}", opened.message());
   else
     spdlog::info("control socket {}", path);
+  return {};
 }
 
 Json Supervisor::StatusJson() const {
