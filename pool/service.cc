@@ -95,6 +95,16 @@ Outcome Service::Describe(const Caller& caller, const std::string& id, pb::Claim
   return {};
 }
 
+bool Service::CouldNeverFit(const std::string& id) {
+  const std::optional<Claim> claim = controller_->Find(id);
+  if (!claim || claim->state != ClaimState::kPending) return false;
+  pb::ClaimName name;
+  name.set_id(id);
+  pb::Explanation told;
+  Explain(name, &told);
+  return told.gpus() != 0 && !told.could_ever_fit();
+}
+
 Outcome Service::Request(const Caller& caller, const pb::ClaimRequest& request, pb::Claim* claim) {
   RequestClaim event;
   if (std::optional<Refusal> wrong = ToAsk(request, options_.spread, &event.ask)) return Of(*wrong);
@@ -108,7 +118,7 @@ Outcome Service::Request(const Caller& caller, const pb::ClaimRequest& request, 
   event.now_unix = UnixSeconds();
   Effects effects = controller_->Apply(event);
   if (effects.refusal) return Of(*effects.refusal);
-  if (request.wait_ms() != 0)
+  if (request.wait_ms() != 0 && !CouldNeverFit(effects.claim))
     if (TakenPlace place(waiters_, caller); place)
       controller_->WaitBound(effects.claim, std::min(request.wait_ms(), options_.longest_wait));
   return Describe(caller, effects.claim, claim);

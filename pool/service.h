@@ -80,6 +80,8 @@ class Service {
   Outcome ClaimOfRun(const std::string& run, const std::string& owner, const Ask& ask,
                      std::string* id, const Caller& caller);
   // For pool://, which has asked by MaySee whose it is.
+  // Whether a claim waits for what no GPU of the pool could hold, were all of it free.
+  bool CouldNeverFit(const std::string& id);
   Outcome Explain(const pb::ClaimName& name, pb::Explanation* told) {
     return Explain({true, ""}, name, told);
   }

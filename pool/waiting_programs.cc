@@ -153,13 +153,11 @@ std::optional<Status> WaitingPrograms::Look(Program& program) {
     GiveUp(program, "its client has gone");
     return Status(Code::kDisconnected, "the client has gone");
   }
+  if (!service_->CouldNeverFit(id) && Clock::now() < program.until) return std::nullopt;
   pb::ClaimName name;
   name.set_id(id);
   pb::Explanation told;
   service_->Explain(name, &told);
-  const bool never =
-      claim->state == ClaimState::kPending && told.gpus() != 0 && !told.could_ever_fit();
-  if (!never && Clock::now() < program.until) return std::nullopt;
   GiveUp(program, "its client has waited long enough");
   return Status(Code::kQuotaExceeded, "no place in the pool: " + told.why());
 }

@@ -9,5 +9,6 @@ inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;  // a flag, a setting or a combination that must not be
 inline constexpr int kExitCannotListen = 3;
 inline constexpr int kExitNoDevice = 4;
+inline constexpr int kExitNoPlace = 5;  // of `farcall pool request`
 
 }  // namespace farcall

@@ -94,6 +94,7 @@ struct RequestFlags {
   QuotaFlags quota;
   uint32_t count = 1, seats = 0;
   double wait = 60, lifetime = 0;
+  bool keep = false;
 };
 
 int64_t Milliseconds(double seconds) {
@@ -120,19 +121,35 @@ void Fill(RequestFlags& flags) {
   if (flags.request.owner().empty() && user != nullptr) flags.request.set_owner(user);
 }
 
+// A claim that got no place: why, and what becomes of it.
+int TellNoPlace(const Door& door, const RequestFlags& flags, const pb::Claim& claim) {
+  Door silent = door;
+  silent.json = false;
+  pb::Explanation told;
+  Call(silent, "POST", "/v1/claims/" + claim.id() + ":explain", nullptr, &told);
+  const std::string why = Printable(told.why(), kMaxMessageBytes);
+  if (flags.keep || claim.state() != "pending") {
+    if (!why.empty()) std::fprintf(stderr, "%s\n", why.c_str());
+    return flags.keep ? server::kExitOk : server::kExitNoPlace;
+  }
+  pb::Claim released;
+  if (Call(silent, "DELETE", "/v1/claims/" + claim.id(), nullptr, &released) != 0)
+    return server::kExitFailure;
+  std::fprintf(stderr,
+               "farcall pool request: no place: %s; %s is released (--keep leaves it in the "
+               "queue)\n",
+               why.c_str(), Printable(claim.id()).c_str());
+  return server::kExitNoPlace;
+}
+
 int Request(const Door& door, RequestFlags& flags) {
   Fill(flags);
   pb::Claim claim;
   int code = Call(door, "POST", "/v1/claims", &flags.request, &claim);
   if (code != 0) return code;
   if (!door.json) Print(claim);
-  if (claim.state() != "pending" && claim.state() != "failed") return 0;
-  pb::Explanation told;
-  Door silent = door;
-  silent.json = false;
-  if (Call(silent, "POST", "/v1/claims/" + claim.id() + ":explain", nullptr, &told) == 0)
-    std::fprintf(stderr, "%s\n", Printable(told.why(), kMaxMessageBytes).c_str());
-  return 0;
+  const bool has_place = claim.state() != "pending" && claim.state() != "failed";
+  return has_place ? server::kExitOk : TellNoPlace(door, flags, claim);
 }
 
 void AddRequest(CLI::App& app, int& exit_code) {
@@ -148,6 +165,9 @@ void AddRequest(CLI::App& app, int& exit_code) {
       ->check(CheckSeconds)
       ->check(CLI::Range(0.0, 60.0))
       ->capture_default_str();
+  command->add_flag("--keep", flags->keep,
+                    "leave a claim that got no place in the queue (default: release it and exit "
+                    "with 5)");
   command
       ->add_option("--lifetime", flags->lifetime,
                    "seconds after which the claim ends (default: none)")

@@ -105,7 +105,7 @@ class PoolTest(PoolCase):
         status, error = pool.call("POST", "/v1/claims", {"net_bytes_per_s": "99999"})
         self.assertEqual((status, error["field"]), (400, "net_bytes_per_s"), error)
         # More than any host allows: a claim waits for one that does, a program is told at once.
-        asked = subprocess.run([FARCALL, "pool", "request", "--mem", "64MiB", "--net", "200MB/s", "--wait", "0", "--pool", pool.url],
+        asked = subprocess.run([FARCALL, "pool", "request", "--mem", "64MiB", "--net", "200MB/s", "--keep", "--pool", pool.url],
                                capture_output=True, text=True, timeout=60)
         self.assertIn("1 on hosts that allow less of the network; none could ever take it", asked.stderr)
         never = run(pool.endpoint, sys.executable, HERE / "programs/teller.py", environment={"FARCALL_NET": "200MB/s"})
@@ -284,6 +284,34 @@ class PoolTest(PoolCase):
         until(lambda: pool.claim(claim["id"])["state"] == "released", what="released")
         self.assertIn("drain", farcall("drain", "one"))
 
+    def test_a_request_without_a_place_is_released(self):
+        pool = self.serve()
+        self.host(pool, "one")
+
+        def request(*flags):
+            return subprocess.run([FARCALL, "pool", "request", *flags, "--pool", pool.url], capture_output=True, text=True, timeout=60)
+        # What no GPU could hold is told at once: nobody waits the 60 s that it might have.
+        never = request("--mem", "100TiB")
+        self.assertEqual(never.returncode, 5, never.stderr)
+        self.assertRegex(never.stderr, r"^farcall pool request: no place: .*none could ever take it.* is released \(--keep ")
+        self.assertEqual(pool.claim(never.stdout.split()[0])["state"], "released")
+        whole = request("--share", "100%")
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+        late = request("--share", "50%", "--wait", "0.2")
+        self.assertEqual(late.returncode, 5, late.stderr)
+        self.assertEqual(pool.claim(late.stdout.split()[0])["state"], "released")
+        kept = request("--share", "50%", "--wait", "0.2", "--keep")
+        self.assertEqual(kept.returncode, 0, kept.stderr)
+        self.assertEqual(pool.claim(kept.stdout.split()[0])["state"], "pending")
+
+    def test_devices_of_a_pool_are_listed(self):
+        pool = self.serve()
+        self.host(pool, "one")
+        done = subprocess.run([FARCALL, "devices", "--endpoint", pool.endpoint], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^HOST +DEVICE")
+        self.assertRegex(done.stdout, r"(?m)^one +0 +Farcall CPU Device")
+
     def watch(self, pool, path, last_id=None):
         """Events as (kind, id, data), as they come."""
         headers = {"Last-Event-ID": last_id} if last_id else {}
@@ -345,12 +373,12 @@ class PoolTest(PoolCase):
         found = until(sessions, what="both sessions")
         self.assertEqual((set(found), sorted(sum(found.values(), []))), ({"one", "two"}, sorted(client.process.pid for client in clients)))
         shown = farcall("ps").stdout
-        self.assertRegex(shown, r"^HOST +SESSION +VGPU")
+        self.assertRegex(shown, r"^HOST +SESSION +JOB +USER +VGPU")
         for name in ("one", "two"):
-            self.assertRegex(shown, rf"(?m)^{name} +\d+ +c-")
+            self.assertRegex(shown, rf"(?m)^{name} +\d+ .* c-")
         top = farcall("top", "--views", "2", "--interval", "0.2")
         self.assertEqual((top.returncode, top.stdout.count("AS OF")), (0, 2), top.stderr)
-        self.assertRegex(top.stdout, r"(?m)^(one|two) +c-\S+ +\S+ +0 +1 +normal +75%")
+        self.assertRegex(top.stdout, r"(?m)^(one|two) .* c-\S+ +0 .* 75% .* normal ")
         self.assertIn("the token is wrong", farcall("ps", FARCALL_TOKEN="wrong").stderr)
         nobody = subprocess.run([FARCALL, "ps", "--endpoint", "pool://127.0.0.1:1"], capture_output=True, text=True, timeout=60)
         self.assertEqual((nobody.returncode, len(nobody.stderr.splitlines())), (1, 1), nobody.stderr)
