@@ -86,6 +86,34 @@ Result<HostPort> ParseHostPort(const Url& url) {
   return result;
 }
 
+Result<std::string> WholeEndpoint(std::string_view text) {
+  std::string whole(text);
+  if (text.find("://") == std::string_view::npos) {
+    whole.insert(0, "tcp://");
+  }
+  Result<Url> url = ParseUrl(whole);
+  if (!url.ok()) {
+    return url.status();
+  }
+  const bool is_pool = url->scheme == "pool" || url->scheme == "pools";
+  if (!is_pool && url->scheme != "tcp") {
+    return whole;
+  }
+  std::string& rest = url->rest;
+  if (rest.back() == '/') {
+    rest.pop_back();
+  }
+  const bool is_v6 = rest.size() > 1 && rest.front() == '[';
+  if (is_v6 ? rest.back() == ']' : rest.find(':') == std::string::npos) {
+    rest += ":" + std::to_string(is_pool ? kPoolPort : kServerPort);
+  }
+  Result<HostPort> address = ParseHostPort(*url);
+  if (!address.ok()) {
+    return address.status();
+  }
+  return url->scheme + "://" + rest;
+}
+
 std::string FormatHostPort(std::string_view host, uint16_t port) {
   std::string text(host);
   if (host.find(':') != std::string_view::npos) {

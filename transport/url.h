@@ -24,6 +24,12 @@ struct HostPort {
 //   Errors  kInvalid, showing the value and the right form
 Result<Url> ParseUrl(std::string_view text);
 Result<HostPort> ParseHostPort(const Url& url);
+inline constexpr uint16_t kServerPort = 7717, kPoolPort = 7718;  // where none is named
+// An endpoint as clients are given it, written out: "gpu-host" and "gpu-host:7717" are
+// tcp://gpu-host:7717, "pool://host" has the pool's port. What has a scheme and no port that is
+// known stays as it is.
+//   Errors  kInvalid, showing the value and the right form
+Result<std::string> WholeEndpoint(std::string_view text);
 // "host:port", with brackets around an IPv6 address.
 std::string FormatHostPort(std::string_view host, uint16_t port);
 // Whether what listens there is reached from this host alone.

@@ -72,6 +72,9 @@ void LoadQuota(const Settings& settings, Config* config) {
   Setting net = settings.Find("net");
   if (!mem.value.empty() && !ParseByteCount(mem.value, &config->quota.memory_bytes))
     config->error = Wrong(mem, "mem", std::string("is no size; ") + kByteCountForm);
+  const uint64_t bytes = config->quota.memory_bytes;
+  if (bytes != 0 && bytes < kLeastMemoryBytes)
+    config->error = Wrong(mem, "mem", std::string("is ") + kLittleMemory);
   if (!share.value.empty() && !ParseMilli(share.value, &config->quota.share_milli))
     config->error = Wrong(share, "share", std::string("is no share; ") + kPartForm);
   if (!limit.value.empty() && !ParseMilli(limit.value, &config->quota.limit_milli))
@@ -90,9 +93,15 @@ Config* Load() {
   const Settings settings = Settings::Load(Settings::Files());
   LoadLog(settings);
   UseTls(settings);
-  config->endpoint = settings.Find("endpoint").value;
-  if (!settings.FindToken(&config->token)) {
-    config->error = Wrong(settings.Find("token_file"), "token_file", "cannot be read");
+  if (Result<Setting> endpoint = settings.FindEndpoint(); endpoint.ok()) {
+    config->endpoint = endpoint->value;
+  } else {
+    config->error = endpoint.status().message();
+  }
+  if (Result<std::string> token = settings.FindToken(); token.ok()) {
+    config->token = *token;
+  } else {
+    config->error = token.status().message();
   }
   config->server_scope = ServerScope(config->endpoint, config->token);
   config->vgpu = Get("FARCALL_VGPU");
@@ -100,7 +109,11 @@ Config* Load() {
     config->error = "FARCALL_VGPU has " + std::to_string(config->vgpu.size()) + " bytes; at most " +
                     std::to_string(kMaxNameBytes);
   }
-  config->claim = settings.Find("claim").value;
+  const Setting claim = settings.Find("claim");
+  config->claim = claim.value;
+  if (!claim.value.empty() && !config->endpoint.empty() &&
+      config->endpoint.compare(0, 4, "pool") != 0)
+    config->error = Wrong(claim, "claim", "is of a pool, and " + config->endpoint + " is a server");
   Setting count = settings.Find("count");
   if (!count.value.empty() && !ParseCount(count.value, &config->devices))
     config->error = Wrong(count, "count", "is no number of devices; write 1 to 64");

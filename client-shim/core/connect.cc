@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <sstream>
 
 #include "client-shim/core/log.h"
 #include "client-shim/core/stats.h"
 #include "proto/session_features.h"
+#include "proto/text_file.h"
 #include "transport/handshake.h"
 
 namespace farcall::client {
@@ -27,6 +30,44 @@ void CountHandshake() {
     stats->round_trips.fetch_add(1, std::memory_order_relaxed);
 }
 
+// By the machine's own list. getpwuid would bring modules of NSS into the application's process.
+std::string UserName() {
+  if (const char* user = std::getenv("USER"); user != nullptr && *user != '\0') return user;
+  const std::string id = std::to_string(geteuid());
+  const Result<std::string> users = ReadTextFile("/etc/passwd");
+  std::istringstream lines(users.ok() ? *users : "");
+  for (std::string line; std::getline(lines, line);) {
+    const size_t name = line.find(':');
+    const size_t number = name == line.npos ? line.npos : line.find(':', name + 1);
+    if (number != line.npos && line.compare(number + 1, id.size() + 1, id + ":") == 0)
+      return line.substr(0, name);
+  }
+  return id;
+}
+
+// The program's path; of an interpreter also the script's name, which is what people know it by.
+std::string ProgramName() {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  if (length <= 0) return "?";
+  std::string program(path, static_cast<size_t>(length));
+  const std::string name = program.substr(program.rfind('/') + 1);
+  constexpr std::string_view kInterpreters[] = {"python", "pypy", "julia", "perl", "ruby", "node"};
+  const bool is_interpreter = std::any_of(
+      std::begin(kInterpreters), std::end(kInterpreters),
+      [&](std::string_view known) { return name.compare(0, known.size(), known) == 0; });
+  const Result<std::string> words =
+      is_interpreter ? ReadTextFile("/proc/self/cmdline") : Result<std::string>(std::string());
+  const size_t first = words.ok() ? words->find('\0') : std::string::npos;
+  if (first == std::string::npos || first + 1 >= words->size()) return program;
+  // Nothing of the arguments but that: they may hold what is nobody's to read.
+  std::string script = words->substr(first + 1, words->find('\0', first + 1) - first - 1);
+  script = script.substr(script.rfind('/') + 1);
+  if (script.empty() || script[0] == '-') return program;
+  program += " " + script;
+  return program.size() <= kMaxPathBytes ? program : program.substr(0, kMaxPathBytes);
+}
+
 }  // namespace
 
 void DescribeProcess(Hello* hello) {
@@ -34,12 +75,9 @@ void DescribeProcess(Hello* hello) {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
   hello->host = host;
-  const char* user = std::getenv("USER");
-  hello->user = user != nullptr ? user : std::to_string(geteuid());
+  hello->user = UserName();
   hello->user.resize(std::min(hello->user.size(), kMaxNameBytes));
-  char path[4096];
-  ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
-  hello->program = length > 0 ? std::string(path, length) : "?";
+  hello->program = ProgramName();
   hello->client_version = FARCALL_VERSION;
   hello->shim_driver_version = kShimDriverVersion;
   hello->features = FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kRedirect) |

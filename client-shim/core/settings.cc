@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <cstdlib>
 #include <span>
 
@@ -13,6 +12,7 @@
 #include "proto/printable.h"
 #include "proto/settings_file.h"
 #include "proto/text_file.h"
+#include "transport/url.h"
 
 namespace farcall::client {
 
@@ -21,6 +21,18 @@ namespace {
 std::string Variable(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   return value == nullptr ? std::string() : std::string(value);
+}
+
+bool IsPath(std::string_view name) {
+  return name == "token_file" || name == "log_file" || name == "stats" || name == "cache_dir";
+}
+
+// `file`: the one it stands in; "": the environment, whose paths are the process's.
+std::string Resolved(const std::string& path, const std::string& file) {
+  const std::string home = Variable("HOME");
+  if (path.compare(0, 2, "~/") == 0 && !home.empty()) return home + path.substr(1);
+  if (file.empty() || path.empty() || path[0] == '/') return path;
+  return file.substr(0, file.rfind('/') + 1) + path;
 }
 
 // As the environment would spell it; false: of no such kind.
@@ -93,7 +105,7 @@ Status Settings::LoadText(std::string_view text, const std::string& path) {
     if (!Spell(node, &value))
       return {Code::kInvalid,
               path + ": setting " + Quoted(name) + " takes text, a whole number or a truth"};
-    from_files_.try_emplace(name, Setting{value, path});
+    from_files_.try_emplace(name, Setting{IsPath(name) ? Resolved(value, path) : value, path});
   }
   return {};
 }
@@ -102,22 +114,30 @@ Setting Settings::Find(std::string_view name) const {
   std::string variable = "FARCALL_";
   for (char c : name) variable += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   std::string value = Variable(variable);
-  if (!value.empty()) return {value, variable};
+  if (!value.empty()) return {IsPath(name) ? Resolved(value, "") : value, variable};
   auto found = from_files_.find(name);
   return found == from_files_.end() ? Setting() : found->second;
 }
 
-bool Settings::FindToken(std::string* token) const {
-  *token = Find("token").value;
-  const std::string path = Find("token_file").value;
-  if (!token->empty() || path.empty()) return true;
-  FILE* file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) return false;
-  char buffer[4096];
-  token->assign(buffer, std::fread(buffer, 1, sizeof(buffer), file));
-  std::fclose(file);
-  token->resize(std::min(token->find_first_of("\r\n"), token->size()));
-  return true;
+Result<Setting> Settings::FindEndpoint() const {
+  Setting endpoint = Find("endpoint");
+  if (endpoint.value.empty()) return endpoint;
+  Result<std::string> whole = WholeEndpoint(endpoint.value);
+  if (!whole.ok())
+    return Status(whole.status().code(), endpoint.source + ": " + whole.status().message());
+  endpoint.value = *whole;
+  return endpoint;
+}
+
+Result<std::string> Settings::FindToken() const {
+  const Setting token = Find("token"), file = Find("token_file");
+  if (!token.value.empty() || file.value.empty()) return token.value;
+  constexpr size_t kMaxTokenFileBytes = 64u << 10;
+  Result<std::string> text = ReadTextFile(file.value, kMaxTokenFileBytes);
+  if (!text.ok())
+    return Status(Code::kInvalid, file.source + ": token file '" + file.value +
+                                      "': cannot be read: " + text.status().message());
+  return text->substr(0, text->find_first_of("\r\n"));
 }
 
 std::string ServerScope(const std::string& endpoint, const std::string& token) {

@@ -25,13 +25,18 @@ class Settings {
   // /etc/farcall/config.toml.
   static std::vector<std::string> Files();
 
-  // `name` as the files spell it: "token_file" is FARCALL_TOKEN_FILE in the environment.
+  // `name` as the files spell it: "token_file" is FARCALL_TOKEN_FILE in the environment. In a path
+  // "~/" is the home folder; in a file it is relative to that file's folder.
   Setting Find(std::string_view name) const;
   static const std::vector<std::string_view>& Names();
   // FARCALL_CACHE_DIR, else $XDG_CACHE_HOME/farcall or ~/.cache/farcall; "": none.
   std::string CacheFolder() const;
-  // `token`, or the first line of `token_file`.   False: that file cannot be read
-  bool FindToken(std::string* token) const;
+  // The server, written out (transport/url.h); "" with an empty source: none is named.
+  //   Errors  kInvalid (no such endpoint), with where it was set
+  Result<Setting> FindEndpoint() const;
+  // `token`, or the first line of `token_file`; "": neither is set.
+  //   Errors  kInvalid (that file cannot be read), with the system's reason
+  Result<std::string> FindToken() const;
   // One line if a file cannot be used: the file, what is wrong, what would be right.
   const std::string& error() const { return error_; }
 

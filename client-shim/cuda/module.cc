@@ -3,6 +3,7 @@
 #include "client-shim/cuda/module.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -134,8 +135,23 @@ CUresult Load(std::shared_ptr<Image> image, const LoadOptions& options, bool is_
   return CUDA_SUCCESS;
 }
 
+// A framework's libraries bring dozens of images that a CPU device cannot run: the first is told
+// with what to do, the others at debug.
 CUresult Refuse(CUresult status, const std::string& error) {
-  Log(LogLevel::kError, "kernel image: %s", error.c_str());
+  static std::atomic<bool> has_told{false};
+  const bool is_of_cpu = status == CUDA_ERROR_NO_BINARY_FOR_GPU &&
+                         CurrentSession()->welcome().device_kind.compare(0, 3, "cpu") == 0;
+  if (!is_of_cpu) {
+    Log(LogLevel::kError, "kernel image: %s", error.c_str());
+  } else if (!has_told.exchange(true)) {
+    Log(LogLevel::kError,
+        "kernel image: the kernels of this program are machine code, which the CPU device cannot "
+        "run: use a server with a GPU (--endpoint), or `--device dry` to count calls (%s; further "
+        "images are told at debug)",
+        error.c_str());
+  } else {
+    Log(LogLevel::kDebug, "kernel image: %s", error.c_str());
+  }
   return status;
 }
 

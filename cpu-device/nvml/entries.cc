@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVML of a software device: names, memory, capability, sizes and clocks as its libcuda.so.1 gives
-// them. It has no temperature, no power, no fan, no link: NVML_ERROR_NOT_SUPPORTED, by the
-// generated defaults.
+// them, and a PCIe link, by which frameworks choose how to copy. It has no temperature, no power,
+// no fan, no NVLink: NVML_ERROR_NOT_SUPPORTED, by the generated defaults.
 #include <nvml.h>
 #include <strings.h>
 #include <unistd.h>
@@ -51,6 +51,16 @@ nvmlReturn_t CopyText(const std::string& text, char* to, unsigned room) {
   if (text.size() + 1 > room) return NVML_ERROR_INSUFFICIENT_SIZE;
   std::memcpy(to, text.c_str(), text.size() + 1);
   return NVML_SUCCESS;
+}
+
+constexpr unsigned kLinkGeneration = 4, kLinkWidth = 16;
+constexpr unsigned kLinkMegabytesPerSecond = 16'000;  // of a lane
+
+nvmlReturn_t TellNumber(nvmlDevice_t device, unsigned value, unsigned* out) {
+  int index = 0;
+  const nvmlReturn_t checked = Check(device, out, &index);
+  if (checked == NVML_SUCCESS) *out = value;
+  return checked;
 }
 
 int Attribute(int device, CUdevice_attribute attribute) {
@@ -261,6 +271,20 @@ NVML_ENTRY nvmlDeviceGetArchitecture(nvmlDevice_t device, nvmlDeviceArchitecture
 NVML_ENTRY nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned int* busWidth) {
   return AttributeOut(device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, busWidth);
 }
+// Its "link" is the machine's memory: fourth generation, 16 lanes, which none of them makes slower.
+#define FARCALL_LINK_ENTRY(name, value)                     \
+  NVML_ENTRY name(nvmlDevice_t device, unsigned int* out) { \
+    return TellNumber(device, value, out);                  \
+  }
+FARCALL_LINK_ENTRY(nvmlDeviceGetMaxPcieLinkGeneration, kLinkGeneration)
+FARCALL_LINK_ENTRY(nvmlDeviceGetGpuMaxPcieLinkGeneration, kLinkGeneration)
+FARCALL_LINK_ENTRY(nvmlDeviceGetCurrPcieLinkGeneration, kLinkGeneration)
+FARCALL_LINK_ENTRY(nvmlDeviceGetMaxPcieLinkWidth, kLinkWidth)
+FARCALL_LINK_ENTRY(nvmlDeviceGetCurrPcieLinkWidth, kLinkWidth)
+FARCALL_LINK_ENTRY(nvmlDeviceGetPcieLinkMaxSpeed, NVML_PCIE_LINK_MAX_SPEED_16000MBPS)
+FARCALL_LINK_ENTRY(nvmlDeviceGetPcieSpeed, kLinkMegabytesPerSecond)
+#undef FARCALL_LINK_ENTRY
+
 NVML_ENTRY nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t* mode) {
   int index = 0;
   nvmlReturn_t status = Check(device, mode, &index);

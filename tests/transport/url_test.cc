@@ -42,6 +42,23 @@ TEST(UrlTest, NamesTheValueAndTheRightForm) {
   }
 }
 
+TEST(UrlTest, WritesOutWhatClientsAreGiven) {
+  for (const auto& [given, whole] :
+       {std::pair("gpu-host", "tcp://gpu-host:7717"), std::pair("gpu-host:80", "tcp://gpu-host:80"),
+        std::pair("tcp://gpu-host", "tcp://gpu-host:7717"), std::pair("tcp://h:1/", "tcp://h:1"),
+        std::pair("[::1]", "tcp://[::1]:7717"), std::pair("[::1]:5", "tcp://[::1]:5"),
+        std::pair("pool://ctl", "pool://ctl:7718"), std::pair("pools://ctl:1", "pools://ctl:1"),
+        std::pair("shm://name", "shm://name")}) {
+    Result<std::string> got = WholeEndpoint(given);
+    ASSERT_TRUE(got.ok()) << given << ": " << got.status().message();
+    EXPECT_EQ(*got, whole);
+  }
+  for (const char* text : {"", "tcp://", "a b", "h:", "h:x", "h:65536", "pool://", "pool:///",
+                           "://h", "tcp:/h", "[::1", "h\n"}) {
+    EXPECT_EQ(WholeEndpoint(text).status().code(), Code::kInvalid) << text;
+  }
+}
+
 TEST(UrlTest, ShowsWhatItRefusesInOneLine) {
   EXPECT_EQ(ParseUrl("a\n\x1b[2Jb").status().message(),
             "endpoint \"a\\n\\x1b[2Jb\": has no transport; write tcp://host:port");
