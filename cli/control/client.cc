@@ -4,13 +4,32 @@
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
+#include "client-shim/core/settings.h"
 #include "proto/printable.h"
 #include "server/supervisor/control_path.h"
+#include "transport/url.h"
 
 namespace farcall::cli {
 
+Status Resolve(ControlTarget* target) {
+  if (!target->path.empty()) return {};
+  if (!target->endpoint.empty()) {
+    Result<std::string> whole = WholeEndpoint(target->endpoint);
+    if (!whole.ok()) return {whole.status().code(), "--endpoint: " + whole.status().message()};
+    target->endpoint = *whole;
+    return {};
+  }
+  const auto settings = client::Settings::Load(client::Settings::Files());
+  if (!settings.error().empty()) return {Code::kInvalid, settings.error()};
+  Result<client::Setting> endpoint = settings.FindEndpoint();
+  if (!endpoint.ok()) return endpoint.status();
+  target->endpoint = endpoint->value;
+  return {};
+}
+
 Result<std::string> FindControl(const ControlTarget& target) {
   if (!target.path.empty()) return target.path;
+  const std::vector<std::string> paths = server::ControlPaths();  // without what is left behind
   if (!target.endpoint.empty()) {
     std::string path = server::ControlPathOf(target.endpoint);
     if (access(path.c_str(), F_OK) == 0) return path;
@@ -18,7 +37,6 @@ Result<std::string> FindControl(const ControlTarget& target) {
                   "no control socket of '" + target.endpoint + "' in " + server::ControlFolder() +
                       ": run this on the server's machine as the server's user");
   }
-  std::vector<std::string> paths = server::ControlPaths();
   if (paths.size() == 1) return paths[0];
   if (paths.empty())
     return Status(Code::kUnavailable, "no server's control socket in " + server::ControlFolder() +

@@ -18,6 +18,11 @@ struct ControlTarget {
   std::string endpoint;  // --endpoint
 };
 
+// Writes the endpoint out, and takes the one of the settings if neither is given: the rule of
+// cli/find_server.h.
+//   Errors  kInvalid
+Status Resolve(ControlTarget* target);
+
 // The socket's path.
 //   Errors  kUnavailable (no server here), kInvalid (several: which one?)
 Result<std::string> FindControl(const ControlTarget& target);

@@ -9,6 +9,7 @@ namespace farcall::cli {
 
 void AddPsCommand(CLI::App& app, int& exit_code);
 void AddTopCommand(CLI::App& app, int& exit_code);
+void AddPoolDevicesCommand(CLI::App& app, int& exit_code);
 void AddQuotaCommand(CLI::App& app, int& exit_code);
 void AddParkCommand(CLI::App& app, int& exit_code);
 

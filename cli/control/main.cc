@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   farcall::cli::AddPsCommand(app, exit_code);
   farcall::cli::AddTopCommand(app, exit_code);
+  farcall::cli::AddPoolDevicesCommand(app, exit_code);
   farcall::cli::AddQuotaCommand(app, exit_code);
   farcall::cli::AddParkCommand(app, exit_code);
   AddServeCommand(app, exit_code);

@@ -18,11 +18,12 @@ struct ParkFlags {
   bool json = false;
 };
 
-int Park(const ParkFlags& flags) {
+int Park(ParkFlags flags) {
   auto fail = [](const std::string& why, int code) {
     std::fprintf(stderr, "farcall park: %s\n", why.c_str());
     return code;
   };
+  if (Status known = Resolve(&flags.target); !known.ok()) return fail(known.message(), 2);
   Result<std::string> path = FindControl(flags.target);
   if (!path.ok())
     return fail(path.status().message(), path.status().code() == Code::kInvalid ? 2 : 1);
@@ -32,7 +33,9 @@ int Park(const ParkFlags& flags) {
   pb::ServerStatus shown;
   grpc::Status parked = Dial(*path)->Park(&context, request, shown.add_vgpus());
   if (!parked.ok()) return fail(Explain(parked, *path), 1);
-  std::fputs(flags.json ? Json(shown.vgpus(0)).c_str() : SessionTable(shown).c_str(), stdout);
+  std::fputs(flags.json ? Json(shown.vgpus(0)).c_str()
+                        : SessionTable(ShownOf(shown), OptionsOfStdout()).c_str(),
+             stdout);
   return 0;
 }
 

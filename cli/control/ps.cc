@@ -28,11 +28,17 @@ int PsOfPool(const PsFlags& flags) {
     std::fprintf(stderr, "farcall ps: %s\n", status.status().message().c_str());
     return status.status().code() == Code::kInvalid ? 2 : 1;
   }
-  std::fputs((flags.json ? Json(*status) : SessionTable(*status)).c_str(), stdout);
+  std::fputs(
+      (flags.json ? Json(*status) : SessionTable(ShownOf(*status), OptionsOfStdout())).c_str(),
+      stdout);
   return 0;
 }
 
-int Ps(const PsFlags& flags) {
+int Ps(PsFlags flags) {
+  if (Status known = Resolve(&flags.target); !known.ok()) {
+    std::fprintf(stderr, "farcall ps: %s\n", known.message().c_str());
+    return 2;
+  }
   if (IsPool(flags.target.endpoint)) return PsOfPool(flags);
   Result<std::string> path = FindControl(flags.target);
   if (!path.ok()) {
@@ -46,7 +52,8 @@ int Ps(const PsFlags& flags) {
     std::fprintf(stderr, "farcall ps: %s\n", Explain(asked, *path).c_str());
     return 1;
   }
-  std::fputs((flags.json ? Json(status) : SessionTable(status)).c_str(), stdout);
+  std::fputs((flags.json ? Json(status) : SessionTable(ShownOf(status), OptionsOfStdout())).c_str(),
+             stdout);
   return 0;
 }
 

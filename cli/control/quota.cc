@@ -32,11 +32,12 @@ pb::SetQuotaRequest Read(const SetFlags& flags) {
   return request;
 }
 
-int SetQuota(const SetFlags& flags) {
+int SetQuota(SetFlags flags) {
   auto fail = [](const std::string& why, int code) {
     std::fprintf(stderr, "farcall quota: %s\n", why.c_str());
     return code;
   };
+  if (Status known = Resolve(&flags.target); !known.ok()) return fail(known.message(), 2);
   Result<std::string> path = FindControl(flags.target);
   if (!path.ok())
     return fail(path.status().message(), path.status().code() == Code::kInvalid ? 2 : 1);
@@ -52,7 +53,7 @@ int SetQuota(const SetFlags& flags) {
   }
   pb::ServerStatus shown;
   *shown.add_vgpus() = vgpu;
-  std::fputs(VgpuTable(shown).c_str(), stdout);
+  std::fputs(VgpuTable(ShownOf(shown), OptionsOfStdout()).c_str(), stdout);
   return 0;
 }
 

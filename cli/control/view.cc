@@ -2,9 +2,10 @@
 #include "cli/control/view.h"
 
 #include <google/protobuf/util/json_util.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <functional>
 #include <utility>
 
@@ -15,27 +16,28 @@ namespace farcall::cli {
 
 namespace {
 
-using Row = std::vector<std::string>;
+constexpr size_t kMostJob = 28, kMostUser = 24, kSparkWidth = 16, kBarWidth = 20;
+constexpr uint64_t kFullPercent = 95;
 
-std::string Format(const char* format, double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), format, value);
-  return text;
-}
+// What a row is about. Of a vGPU's row `session` is its first.
+struct Subject {
+  const VgpuRow& row;
+  const pb::Session* session;
+  const ViewOptions& options;
+};
+
+struct Field {
+  Column column;
+  std::function<Cell(const Subject&)> cell;
+};
 
 // The program's name, without its folder.
 std::string NameOf(const std::string& program) {
   return program.substr(program.rfind('/') + 1);
 }
 
-std::string UsedOfQuota(const pb::VgpuDevice& device) {
-  return BytesText(device.used_bytes()) + "/" + BytesText(device.quota_bytes());
-}
-
-// What has crossed, and its budget a second.
-std::string NetText(const pb::Vgpu& vgpu) {
-  std::string used = BytesText(vgpu.net_bytes_in() + vgpu.net_bytes_out());
-  return vgpu.net_bytes_per_s() == 0 ? used : used + " of " + ByteRateText(vgpu.net_bytes_per_s());
+bool IsFull(uint64_t used, uint64_t quota) {
+  return quota != 0 && used >= quota / 100 * kFullPercent;
 }
 
 std::string StateOf(const pb::VgpuDevice& device) {
@@ -43,11 +45,52 @@ std::string StateOf(const pb::VgpuDevice& device) {
   return device.waits_for().empty() ? "idle" : "waits: " + device.waits_for();
 }
 
-// Of a session's memory.
-std::string StateOf(const pb::Session& session, const pb::VgpuDevice& device) {
-  if (session.waits_for_memory()) return "waits: swap";
-  bool is_there = session.memory_state().empty() || session.memory_state() == "resident";
-  return is_there ? StateOf(device) : session.memory_state();
+Cell StateCell(const Subject& subject, bool of_session) {
+  const pb::VgpuDevice& device = *subject.row.device;
+  std::string state = StateOf(device);
+  if (of_session && subject.session != nullptr) {
+    const std::string& memory = subject.session->memory_state();
+    if (subject.session->waits_for_memory())
+      state = "waits: swap";
+    else if (!memory.empty() && memory != "resident")
+      state = memory;
+  }
+  const bool waits = state.compare(0, 5, "waits") == 0;
+  return {state, state == "runs" ? Color::kGreen : waits ? Color::kYellow : Color::kDim};
+}
+
+Cell MemoryCell(const pb::VgpuDevice& device) {
+  return {BytesText(device.used_bytes()) + "/" + BytesText(device.quota_bytes()),
+          IsFull(device.used_bytes(), device.quota_bytes()) ? Color::kRed : Color::kNone};
+}
+
+Cell NetCell(const Subject& subject) {
+  const pb::Vgpu& vgpu = *subject.row.vgpu;
+  const History* history = subject.options.history;
+  std::string text = history == nullptr
+                         ? BytesText(vgpu.net_bytes_in() + vgpu.net_bytes_out())
+                         : ByteRateText(history->NetBytesPerSecond(subject.row.host, vgpu.id()));
+  if (vgpu.net_bytes_per_s() != 0) text += " of " + ByteRateText(vgpu.net_bytes_per_s());
+  return text;
+}
+
+Cell SparkCell(const Subject& subject) {
+  const VgpuRow& row = subject.row;
+  return SparkText(
+      subject.options.history->SharesOf(row.host, row.vgpu->id(), row.device->device()),
+      kSparkWidth);
+}
+
+std::string JobOf(const pb::Vgpu& vgpu, const pb::Session* session) {
+  if (session == nullptr) return "-";
+  const std::string name = NameOf(session->program());
+  return vgpu.sessions_size() > 1 && session == &vgpu.sessions(0)
+             ? name + " +" + std::to_string(vgpu.sessions_size() - 1)
+             : name;
+}
+
+std::string OrDash(uint32_t milli) {
+  return milli == 0 ? "-" : MilliText(milli);
 }
 
 // Of what is charged: where it is.
@@ -57,159 +100,216 @@ std::string OnDeviceAndOff(const pb::VgpuDevice& device) {
          "+" + BytesText(device.swapped_bytes());
 }
 
-const Row kSessionHeads = {"SESSION", "VGPU", "DEVICE", "CLIENT", "PID",
-                           "PROGRAM", "AGE",  "MEMORY", "STATE"};
+enum class Rows { kSessions, kVgpus };
 
-void AddSessions(const pb::ServerStatus& status, std::vector<Row>* rows) {
-  for (const pb::Vgpu& vgpu : status.vgpus()) {
-    for (const pb::Session& session : vgpu.sessions()) {
-      for (const pb::VgpuDevice& device : vgpu.devices()) {
-        bool used = device.charged_bytes() != 0 || vgpu.devices_size() == 1;
-        if (!used) continue;
-        rows->push_back({std::to_string(session.number()), vgpu.id(),
-                         std::to_string(device.device()), session.user() + "@" + session.host(),
-                         std::to_string(session.pid()), NameOf(session.program()),
-                         AgeText(session.age_ms()), UsedOfQuota(device), StateOf(session, device)});
-      }
-    }
+// All columns there are, in their order; which of them a table has.
+std::vector<Field> Fields(Rows table, bool has_hosts, bool swaps, const ViewOptions& options) {
+  const bool of_sessions = table == Rows::kSessions, live = options.history != nullptr;
+  std::vector<Field> fields;
+  auto add = [&](bool is_there, Column column, std::function<Cell(const Subject&)> cell) {
+    if (is_there) fields.push_back({std::move(column), std::move(cell)});
+  };
+  add(has_hosts, {"HOST", false, 0}, [](const Subject& s) { return Cell(s.row.host); });
+  add(of_sessions, {"SESSION", true, 0},
+      [](const Subject& s) { return Cell(std::to_string(s.session->number())); });
+  add(true, {"JOB", false, 0}, [of_sessions](const Subject& s) {
+    const std::string job =
+        of_sessions ? NameOf(s.session->program()) : JobOf(*s.row.vgpu, s.session);
+    return Cell(Printable(job, kMostJob));
+  });
+  add(true, {"USER", false, 7}, [of_sessions](const Subject& s) {
+    const std::string user =
+        of_sessions ? s.session->user() + "@" + s.session->host() : s.row.vgpu->owner();
+    return Cell(Printable(user, kMostUser));
+  });
+  add(true, {"VGPU", false, of_sessions ? 0 : 5},
+      [](const Subject& s) { return Cell(s.row.vgpu->id()); });
+  add(of_sessions, {"PID", true, 3},
+      [](const Subject& s) { return Cell(std::to_string(s.session->pid())); });
+  add(of_sessions, {"AGE", true, 4},
+      [](const Subject& s) { return Cell(AgeText(s.session->age_ms())); });
+  add(true, {"DEV", true, 0},
+      [](const Subject& s) { return Cell(std::to_string(s.row.device->device())); });
+  add(true, {"NOW", true, 0},
+      [](const Subject& s) { return Cell(MilliText(s.row.device->share_got_milli())); });
+  add(true, {"DUE", true, 1},
+      [](const Subject& s) { return Cell(MilliText(s.row.device->share_wanted_milli())); });
+  add(!of_sessions && live, {"LAST", false, 2}, SparkCell);
+  add(true, {"SHARE", true, 9},
+      [](const Subject& s) { return Cell(OrDash(s.row.vgpu->share_milli())); });
+  add(true, {"LIMIT", true, 6},
+      [](const Subject& s) { return Cell(OrDash(s.row.vgpu->limit_milli())); });
+  add(true, {"PRIORITY", false, 8}, [](const Subject& s) {
+    return Cell(s.row.vgpu->priority().empty() ? "-" : s.row.vgpu->priority());
+  });
+  add(true, {"MEMORY", true, 0}, [](const Subject& s) { return MemoryCell(*s.row.device); });
+  add(swaps, {"ON+OFF", true, 3},
+      [](const Subject& s) { return Cell(OnDeviceAndOff(*s.row.device)); });
+  add(true, {live ? "NET/S" : "NETWORK", true, of_sessions ? 10 : 4}, NetCell);
+  add(true, {"GPU TIME", true, 10},
+      [](const Subject& s) { return Cell(DeviceTimeText(s.row.device->device_ns())); });
+  add(true, {"STATE", false, 0},
+      [of_sessions](const Subject& s) { return StateCell(s, of_sessions); });
+  return fields;
+}
+
+bool HasHosts(const std::vector<VgpuRow>& rows) {
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const VgpuRow& row) { return !row.host.empty(); });
+}
+
+bool Swaps(const std::vector<VgpuRow>& rows) {
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const VgpuRow& row) { return row.status->has_swap(); });
+}
+
+std::vector<Column> ColumnsOf(const std::vector<Field>& fields) {
+  std::vector<Column> columns;
+  for (const Field& field : fields) columns.push_back(field.column);
+  return columns;
+}
+
+Cells CellsOf(const std::vector<Field>& fields, const Subject& subject) {
+  Cells cells;
+  for (const Field& field : fields) cells.push_back(field.cell(subject));
+  return cells;
+}
+
+uint64_t Weight(const VgpuRow& row, const ViewOptions& options) {
+  switch (options.sort) {
+    case SortBy::kShare:
+      return row.device->share_got_milli();
+    case SortBy::kMemory:
+      return row.device->used_bytes();
+    case SortBy::kNetwork:
+      return options.history == nullptr
+                 ? row.vgpu->net_bytes_in() + row.vgpu->net_bytes_out()
+                 : options.history->NetBytesPerSecond(row.host, row.vgpu->id());
+    case SortBy::kJob:
+      return 0;
   }
+  return 0;
 }
 
-Row DeviceHeads(bool swaps) {
-  Row heads = {"DEVICE", "NAME", "MODE", "MEMORY CHARGED"};
-  if (swaps) heads.insert(heads.end(), {"RESIDENT", "SWAP SPACE"});
-  return heads;
-}
-
-void AddDevices(const pb::ServerStatus& status, bool swaps, std::vector<Row>* rows) {
-  for (const pb::Device& device : status.devices()) {
-    rows->push_back(
-        {std::to_string(device.index()), device.name(), device.mode(),
-         BytesText(device.memory_charged_bytes()) + "/" + BytesText(device.memory_bytes())});
-    if (swaps)
-      rows->back().insert(rows->back().end(), {BytesText(device.memory_resident_bytes()),
-                                               BytesText(status.swap().host_used_bytes()) + "/" +
-                                                   BytesText(status.swap().host_bytes())});
-  }
-}
-
-Row VgpuHeads(bool swaps) {
-  Row heads = {"VGPU",   "OWNER", "DEVICE",      "SESSIONS", "PRIORITY", "SHARE",   "LIMIT",
-               "WANTED", "GOT",   "DEVICE TIME", "MEMORY",   "QUEUED",   "NETWORK", "STATE"};
-  if (swaps) heads.insert(heads.end() - 1, "ON+OFF");
-  return heads;
-}
-
-void AddVgpus(const pb::ServerStatus& status, bool swaps, std::vector<Row>* rows) {
-  for (const pb::Vgpu& vgpu : status.vgpus()) {
-    for (const pb::VgpuDevice& device : vgpu.devices()) {
-      rows->push_back({vgpu.id(), vgpu.owner(), std::to_string(device.device()),
-                       std::to_string(vgpu.sessions_size()),
-                       vgpu.priority().empty() ? "-" : vgpu.priority(),
-                       vgpu.share_milli() == 0 ? "-" : MilliText(vgpu.share_milli()),
-                       vgpu.limit_milli() == 0 ? "-" : MilliText(vgpu.limit_milli()),
-                       MilliText(device.share_wanted_milli()), MilliText(device.share_got_milli()),
-                       DeviceTimeText(device.device_ns()), UsedOfQuota(device),
-                       BytesText(device.queued_bytes()), NetText(vgpu), StateOf(device)});
-      if (swaps) rows->back().insert(rows->back().end() - 1, OnDeviceAndOff(device));
-    }
-  }
-}
-
-// Of a pool: each host's rows behind its name.
-using AddRows = std::function<void(const pb::ServerStatus&, std::vector<Row>*)>;
-std::vector<Row> ByHost(Row heads, const pool::v1::PoolStatus& status, const AddRows& add) {
-  heads.insert(heads.begin(), "HOST");
-  std::vector<Row> rows = {std::move(heads)};
-  for (const pool::v1::HostStatus& host : status.hosts()) {
-    std::vector<Row> own;
-    add(host.status(), &own);
-    for (Row& row : own) {
-      row.insert(row.begin(), host.host());
-      rows.push_back(std::move(row));
-    }
-  }
-  return rows;
-}
-
-bool Swaps(const pool::v1::PoolStatus& status) {
-  return std::any_of(status.hosts().begin(), status.hosts().end(),
-                     [](const auto& host) { return host.status().has_swap(); });
+uint32_t UsedOf(const pb::ServerStatus& status, uint32_t device) {
+  uint32_t used = 0;
+  for (const pb::Vgpu& vgpu : status.vgpus())
+    for (const pb::VgpuDevice& one : vgpu.devices())
+      if (one.device() == device) used += one.share_got_milli();
+  return used;
 }
 
 }  // namespace
 
-// Clients' texts, and hosts', reach a terminal.
-std::string Table(std::vector<Row> rows) {
-  for (Row& row : rows)
-    for (std::string& cell : row) cell = Printable(cell);
-  std::vector<size_t> widths;
-  for (const Row& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+const char* SortName(SortBy by) {
+  static constexpr const char* kNames[] = {"share", "memory", "network", "job"};
+  return kNames[static_cast<size_t>(by)];
+}
+
+SortBy NextSort(SortBy by) {
+  return static_cast<SortBy>((static_cast<int>(by) + 1) % 4);
+}
+
+std::vector<VgpuRow> VgpuRows(const std::vector<Shown>& hosts, const ViewOptions& options) {
+  std::vector<VgpuRow> rows;
+  for (const Shown& shown : hosts)
+    for (const pb::Vgpu& vgpu : shown.status->vgpus())
+      for (const pb::VgpuDevice& device : vgpu.devices())
+        rows.push_back({shown.host, shown.status, &vgpu, &device});
+  std::stable_sort(rows.begin(), rows.end(), [&](const VgpuRow& a, const VgpuRow& b) {
+    const uint64_t of_a = Weight(a, options), of_b = Weight(b, options);
+    if (of_a != of_b) return of_a > of_b;
+    return std::pair(a.host, a.vgpu->id()) < std::pair(b.host, b.vgpu->id());
+  });
+  return rows;
+}
+
+std::vector<std::string> VgpuLines(const std::vector<VgpuRow>& rows, const ViewOptions& options) {
+  const std::vector<Field> fields = Fields(Rows::kVgpus, HasHosts(rows), Swaps(rows), options);
+  std::vector<Cells> cells;
+  for (const VgpuRow& row : rows) {
+    const pb::Session* first = row.vgpu->sessions_size() == 0 ? nullptr : &row.vgpu->sessions(0);
+    cells.push_back(CellsOf(fields, {row, first, options}));
   }
+  return TableLines(ColumnsOf(fields), cells, options.width, options.colors);
+}
+
+std::string VgpuTable(const std::vector<Shown>& hosts, const ViewOptions& options) {
+  const std::vector<VgpuRow> rows = VgpuRows(hosts, options);
   std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line += std::string(widths[i] - row[i].size() + 2, ' ');
-    }
-    text += line + "\n";
+  for (const std::string& line : VgpuLines(rows, options)) text += line + "\n";
+  return rows.empty() ? "no vGPUs\n" : text;
+}
+
+std::string SessionTable(const std::vector<Shown>& hosts, const ViewOptions& options) {
+  const std::vector<VgpuRow> rows = VgpuRows(hosts, options);
+  const std::vector<Field> fields = Fields(Rows::kSessions, HasHosts(rows), Swaps(rows), options);
+  std::vector<Cells> cells;
+  for (const VgpuRow& row : rows) {
+    const bool is_used = row.device->charged_bytes() != 0 || row.vgpu->devices_size() == 1;
+    if (!is_used) continue;
+    for (const pb::Session& session : row.vgpu->sessions())
+      cells.push_back(CellsOf(fields, {row, &session, options}));
   }
-  return text;
+  return cells.empty() ? "no sessions\n"
+                       : Table(ColumnsOf(fields), cells, options.width, options.colors);
 }
 
-std::string BytesText(uint64_t bytes) {
-  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  auto value = static_cast<double>(bytes);
-  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
-  return Format(value < 10 && unit > 0 ? "%.1f" : "%.0f", value) + units[unit];
+std::vector<std::string> SessionLines(const pb::Vgpu& vgpu) {
+  std::vector<Cells> rows;
+  for (const pb::Session& session : vgpu.sessions())
+    rows.push_back({"session " + std::to_string(session.number()),
+                    "pid " + std::to_string(session.pid()), session.user() + "@" + session.host(),
+                    AgeText(session.age_ms()), session.memory_state(), NameOf(session.program())});
+  std::vector<std::string> lines = TableLines({{""}, {""}, {""}, {"", true}, {""}, {""}}, rows);
+  lines.erase(lines.begin());  // no heads
+  return lines;
 }
 
-std::string MilliText(uint32_t milli) {
-  return Format(milli % 10 == 0 ? "%.0f%%" : "%.1f%%", milli / 10.0);
+std::string DeviceTable(const std::vector<Shown>& hosts, const ViewOptions& options) {
+  const bool has_hosts = std::any_of(hosts.begin(), hosts.end(),
+                                     [](const Shown& shown) { return !shown.host.empty(); });
+  const bool swaps = std::any_of(hosts.begin(), hosts.end(),
+                                 [](const Shown& shown) { return shown.status->has_swap(); });
+  const bool live = options.history != nullptr;
+  std::vector<Column> columns;
+  if (has_hosts) columns.push_back({"HOST", false, 0});
+  columns.insert(columns.end(), {{"DEVICE", true, 0},
+                                 {"NAME", false, 3},
+                                 {"MODE", false, 4},
+                                 {"USE", false, 2},
+                                 {"NOW", true, 0}});
+  if (live) columns.push_back({"LAST", false, 1});
+  columns.push_back({"MEMORY", true, 0});
+  if (swaps) columns.insert(columns.end(), {{"RESIDENT", true, 5}, {"SWAP SPACE", true, 6}});
+  std::vector<Cells> rows;
+  for (const Shown& shown : hosts) {
+    for (const pb::Device& device : shown.status->devices()) {
+      const uint32_t used = UsedOf(*shown.status, device.index());
+      Cells row;
+      if (has_hosts) row.push_back(shown.host);
+      row.insert(row.end(),
+                 {std::to_string(device.index()), device.name(), device.mode(),
+                  Cell(BarText(used, kBarWidth), used == 0 ? Color::kDim : Color::kGreen),
+                  MilliText(used)});
+      if (live)
+        row.push_back(SparkText(options.history->UseOf(shown.host, device.index()), kSparkWidth));
+      row.push_back(
+          {BytesText(device.memory_charged_bytes()) + "/" + BytesText(device.memory_bytes()),
+           IsFull(device.memory_charged_bytes(), device.memory_bytes()) ? Color::kRed
+                                                                        : Color::kNone});
+      if (swaps)
+        row.insert(row.end(), {BytesText(device.memory_resident_bytes()),
+                               BytesText(shown.status->swap().host_used_bytes()) + "/" +
+                                   BytesText(shown.status->swap().host_bytes())});
+      rows.push_back(std::move(row));
+    }
+  }
+  return Table(columns, rows, options.width, options.colors);
 }
 
-std::string AgeText(uint64_t ms) {
-  uint64_t seconds = ms / 1000;
-  if (seconds < 60) return std::to_string(seconds) + "s";
-  char text[32];
-  if (seconds < 3600)
-    std::snprintf(text, sizeof(text), "%dm%02ds", static_cast<int>(seconds / 60),
-                  static_cast<int>(seconds % 60));
-  else
-    std::snprintf(text, sizeof(text), "%lluh%02dm", static_cast<unsigned long long>(seconds / 3600),
-                  static_cast<int>(seconds / 60 % 60));
-  return text;
-}
-
-std::string DeviceTimeText(uint64_t ns) {
-  double seconds = static_cast<double>(ns) / 1e9;
-  return Format(seconds < 10 ? "%.2fs" : "%.0fs", seconds);
-}
-
-std::string SessionTable(const pb::ServerStatus& status) {
-  std::vector<Row> rows = {kSessionHeads};
-  AddSessions(status, &rows);
-  return rows.size() == 1 ? "no sessions\n" : Table(rows);
-}
-
-std::string DeviceTable(const pb::ServerStatus& status) {
-  std::vector<Row> rows = {DeviceHeads(status.has_swap())};
-  AddDevices(status, status.has_swap(), &rows);
-  return Table(rows);
-}
-
-std::string VgpuTable(const pb::ServerStatus& status) {
-  std::vector<Row> rows = {VgpuHeads(status.has_swap())};
-  AddVgpus(status, status.has_swap(), &rows);
-  return rows.size() == 1 ? "no vGPUs\n" : Table(rows);
-}
-
-std::string HostTable(const pool::v1::PoolStatus& status) {
-  std::vector<Row> rows = {{"HOST", "STATE", "DEVICES", "SESSIONS", "AS OF"}};
+std::string HostTable(const pool::v1::PoolStatus& status, const ViewOptions& options) {
+  std::vector<Cells> rows;
   for (const pool::v1::HostStatus& host : status.hosts()) {
     int sessions = 0;
     for (const pb::Vgpu& vgpu : host.status().vgpus()) sessions += vgpu.sessions_size();
@@ -217,25 +317,20 @@ std::string HostTable(const pool::v1::PoolStatus& status) {
                     std::to_string(sessions),
                     AgeText(static_cast<uint64_t>(std::max<int64_t>(host.age_ms(), 0))) + " ago"});
   }
-  return rows.size() == 1 ? "no hosts\n" : Table(rows);
+  return rows.empty()
+             ? "no hosts\n"
+             : Table({{"HOST"}, {"STATE"}, {"DEVICES", true}, {"SESSIONS", true}, {"AS OF", true}},
+                     rows, options.width, options.colors);
 }
 
-std::string SessionTable(const pool::v1::PoolStatus& status) {
-  std::vector<Row> rows = ByHost(kSessionHeads, status, AddSessions);
-  return rows.size() == 1 ? "no sessions\n" : Table(rows);
-}
-
-std::string DeviceTable(const pool::v1::PoolStatus& status) {
-  bool swaps = Swaps(status);
-  return Table(ByHost(DeviceHeads(swaps), status,
-                      [&](const auto& one, auto* rows) { AddDevices(one, swaps, rows); }));
-}
-
-std::string VgpuTable(const pool::v1::PoolStatus& status) {
-  bool swaps = Swaps(status);
-  std::vector<Row> rows = ByHost(VgpuHeads(swaps), status,
-                                 [&](const auto& one, auto* rows) { AddVgpus(one, swaps, rows); });
-  return rows.size() == 1 ? "no vGPUs\n" : Table(rows);
+ViewOptions OptionsOfStdout() {
+  ViewOptions options;
+  options.colors = HasColors(stdout);
+  winsize size{};
+  if (isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+      size.ws_col != 0)
+    options.width = size.ws_col;
+  return options;
 }
 
 std::string Json(const google::protobuf::Message& message) {

@@ -1,37 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server's status as tables for people and as JSON for machines.
+// What runs, as tables for people and as JSON for machines. `ps`, `top` and `quota` share the
+// columns.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "proto/control.pb.h"
-#include "proto/pool.pb.h"
+#include "cli/control/history.h"
+#include "cli/control/shown.h"
+#include "cli/table.h"
 
 namespace farcall::cli {
 
-namespace pb = farcall::control::v1;
+enum class SortBy { kShare, kMemory, kNetwork, kJob };
+const char* SortName(SortBy by);
+SortBy NextSort(SortBy by);
 
-// Columns are as wide as their widest cell; the first row is the heads.
-std::string Table(std::vector<std::vector<std::string>> rows);
+struct ViewOptions {
+  size_t width = kAnyWidth;  // columns of the terminal
+  bool colors = false;
+  SortBy sort = SortBy::kJob;
+  const History* history = nullptr;  // null: one view alone, without rates and sparklines
+};
 
-// "1.5GiB", "12.5%", "1h02m", "3.2s".
-std::string BytesText(uint64_t bytes);
-std::string MilliText(uint32_t milli);
-std::string AgeText(uint64_t ms);
-std::string DeviceTimeText(uint64_t ns);
+// A vGPU on one device, and where it is.
+struct VgpuRow {
+  std::string host;
+  const pb::ServerStatus* status;
+  const pb::Vgpu* vgpu;
+  const pb::VgpuDevice* device;
+};
+// In the order in which VgpuLines shows them.
+std::vector<VgpuRow> VgpuRows(const std::vector<Shown>& hosts, const ViewOptions& options);
+// The heads, then a line a row.
+std::vector<std::string> VgpuLines(const std::vector<VgpuRow>& rows, const ViewOptions& options);
 
+std::string DeviceTable(const std::vector<Shown>& hosts, const ViewOptions& options);
+std::string VgpuTable(const std::vector<Shown>& hosts, const ViewOptions& options);
 // A row a session and device it uses.
-std::string SessionTable(const pb::ServerStatus& status);
-// A row a device, and one a vGPU on it.
-std::string DeviceTable(const pb::ServerStatus& status);
-std::string VgpuTable(const pb::ServerStatus& status);
+std::string SessionTable(const std::vector<Shown>& hosts, const ViewOptions& options);
+std::string HostTable(const pool::v1::PoolStatus& status, const ViewOptions& options);
+// Of one vGPU, a line each.
+std::vector<std::string> SessionLines(const pb::Vgpu& vgpu);
 
-// The same of all hosts of a pool, and a row each.
-std::string HostTable(const pool::v1::PoolStatus& status);
-std::string SessionTable(const pool::v1::PoolStatus& status);
-std::string DeviceTable(const pool::v1::PoolStatus& status);
-std::string VgpuTable(const pool::v1::PoolStatus& status);
+// For stdout: the terminal's width and colors, or neither.
+ViewOptions OptionsOfStdout();
 
 // With all fields, by the names of control.proto.
 std::string Json(const google::protobuf::Message& message);

@@ -61,7 +61,7 @@ class Scraped(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.address = f"127.0.0.1:{free_port()}"
-        self.server = Server("--control", f"{folder.name}/control.sock", "--metrics", self.address)
+        self.server = Server("--control", f"{folder.name}/control.sock", "--metrics", self.address, "--oversubscribe", "1.5")  # so that swapping has series
         self.addCleanup(self.server.stop)
         self.teller = Teller(self.server)
         self.addCleanup(self.teller.end)
