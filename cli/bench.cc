@@ -14,7 +14,9 @@
 #include "bench/raw_loopback.h"
 #include "cli/client_environment.h"
 #include "cli/commands.h"
+#include "cli/find_server.h"
 #include "cli/private_server.h"
+#include "cli/table.h"
 
 namespace farcall::cli {
 
@@ -107,20 +109,53 @@ Json Report(const std::string& place, const bench::RawFigures& raw,
             {"h2d_cpu", largest.h2d_cpu_s_per_GiB / raw.stream_cpu_s_per_GiB}}}};
 }
 
+// "12.3", "1.23 M": three digits, and never an exponent.
+std::string Rounded(double value) {
+  const char* unit = value >= 1e9 ? " G" : value >= 1e6 ? " M" : value >= 1e4 ? " k" : "";
+  const double scaled = value >= 1e9   ? value / 1e9
+                        : value >= 1e6 ? value / 1e6
+                        : value >= 1e4 ? value / 1e3
+                                       : value;
+  char text[32];
+  std::snprintf(text, sizeof(text),
+                scaled >= 100  ? "%.0f%s"
+                : scaled >= 10 ? "%.1f%s"
+                               : "%.2f%s",
+                scaled, unit);
+  return text;
+}
+
 void Print(const Json& report) {
-  std::printf("%-28s %12s\n", "policy", report["policy"].dump().c_str());
-  for (const char* part : {"raw", "farcall", "ratio"}) {
-    for (const auto& [name, value] : report[part].items()) {
-      if (value.is_number()) {
-        std::printf("%-8s %-22s %12.3f\n", part, name.c_str(), value.get<double>());
-      }
-    }
+  const Json &raw = report["raw"], &ours = report["farcall"], &ratio = report["ratio"];
+  auto number = [](const Json& part, const char* name) {
+    return Rounded(part[name].get<double>());
+  };
+  std::fputs(Table({{"WHAT"}, {"FARCALL", true}, {"RAW TCP", true}, {"RATIO", true}, {"UNIT"}},
+                   {{"synchronization", number(ours, "sync_us"), number(raw, "rtt_us"),
+                     number(ratio, "sync"), "us"},
+                    {"copy to the device", number(ours, "h2d_GBps"), number(raw, "stream_GBps"),
+                     number(ratio, "h2d"), "GB/s"},
+                    {"copy to the host", number(ours, "d2h_GBps"), number(raw, "stream_GBps"),
+                     number(ratio, "d2h"), "GB/s"},
+                    {"processor time of a copy", number(ours, "h2d_cpu_s_per_GiB"),
+                     number(raw, "stream_cpu_s_per_GiB"), number(ratio, "h2d_cpu"), "s/GiB"},
+                    {"kernel launch", number(ours, "launch_ns"), "-", "-", "ns"},
+                    {"kernel launches", number(ours, "launches_per_s"), "-", "-", "1/s"},
+                    {"start of a program", number(ours, "start_ms"), "-", "-", "ms"},
+                    {"round trips of a start", number(ours, "start_round_trips"), "-", "-", ""}})
+                 .c_str(),
+             stdout);
+  std::vector<Cells> rows;
+  for (const Json& copy : ours["copies"]) {
+    rows.push_back({BytesText(copy["bytes"].get<uint64_t>()), number(copy, "h2d_GBps"),
+                    number(copy, "d2h_GBps")});
   }
-  for (const Json& copy : report["farcall"]["copies"]) {
-    std::printf("copy     %12llu bytes   up %7.3f GB/s   down %7.3f GB/s\n",
-                static_cast<unsigned long long>(copy["bytes"].get<uint64_t>()),
-                copy["h2d_GBps"].get<double>(), copy["d2h_GBps"].get<double>());
-  }
+  std::printf("\n%s",
+              Table({{"COPY", true}, {"UP GB/s", true}, {"DOWN GB/s", true}}, rows).c_str());
+  const Json& policy = report["policy"];
+  std::printf("\nwaits: %s; place: %s; congestion control: %s; lanes: %u\n",
+              policy["wait"].get<std::string>().c_str(), policy["place"].get<std::string>().c_str(),
+              policy["congestion"].get<std::string>().c_str(), policy["lanes"].get<unsigned>());
 }
 
 // The processors of the client and of the other end; -1: any.
@@ -174,11 +209,20 @@ int Bench(const BenchFlags& flags) {
     return Fail(raw.status().message());
   }
   ClientSettings settings;
-  const char* named = std::getenv("FARCALL_ENDPOINT");
-  const bool may_use_named = flags.device.empty() && flags.place == "free";
-  settings.endpoint = !flags.endpoint.empty()             ? flags.endpoint
-                      : may_use_named && named != nullptr ? named
-                                                          : "";
+  if (flags.device.empty() && flags.place == "free") {
+    const auto files = client::Settings::Load(client::Settings::Files());
+    if (!files.error().empty()) {
+      return Fail(files.error());
+    }
+    Result<FoundServer> found = FindServer(flags.endpoint, files);
+    if (!found.ok()) {
+      return Fail(found.status().message());
+    }
+    settings.endpoint = found->url;
+    if (!found->url.empty()) {
+      std::fprintf(stderr, "farcall bench: %s (%s)\n", found->url.c_str(), found->source.c_str());
+    }
+  }
   if (settings.endpoint.empty()) {
     // Leaked: the session in this process says goodbye after static destructors; the server ends
     // with the process.
@@ -224,8 +268,7 @@ int Bench(const BenchFlags& flags) {
 void AddBenchCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command = app.add_subcommand("bench", "Measures calls and copies beside raw TCP");
-  command->add_option("--endpoint", flags->endpoint,
-                      "the server (default: FARCALL_ENDPOINT, else a private server)");
+  command->add_option("--endpoint", flags->endpoint, kServerHelp);
   command->add_option("--device", flags->device, "device of a private server: auto, cuda or cpu");
   command->add_option("--place", flags->place,
                       "client and server: free, apart (a processor each) or shared (one)");

@@ -83,10 +83,13 @@ std::string CudaDataRoot(std::string endpoint) {
   const auto settings = client::Settings::Load(client::Settings::Files());
   const std::string cache = settings.CacheFolder();
   if (cache.empty() || settings.Find("libdevice").value == "0") return "";
-  if (endpoint.empty()) endpoint = settings.Find("endpoint").value;
-  std::string token;
-  (void)settings.FindToken(&token);  // the program will say so
-  return client::CudaDataFolder(cache, client::ServerScope(endpoint, token));
+  if (endpoint.empty()) {
+    const Result<client::Setting> set = settings.FindEndpoint();
+    if (set.ok()) endpoint = set->value;
+  }
+  const Result<std::string> token = settings.FindToken();  // the program will say so
+  return client::CudaDataFolder(cache,
+                                client::ServerScope(endpoint, token.ok() ? *token : std::string()));
 }
 
 void AddTlsFlags(CLI::App* command, ClientSettings* settings) {

@@ -23,8 +23,9 @@ std::string HelperProgram(const std::string& helper) {
   return path + "/libexec/farcall/" + helper;
 }
 
-// Returns only if it cannot be.
-int Become(const std::string& name, std::vector<std::string> rest) {
+}  // namespace
+
+int BecomeControl(const std::string& name, std::vector<std::string> rest) {
   bool is_pool = name == "pool";
   std::string program = HelperProgram(is_pool ? "farcall-pool" : "farcall-control");
   if (is_pool)
@@ -40,8 +41,6 @@ int Become(const std::string& name, std::vector<std::string> rest) {
   return 1;
 }
 
-}  // namespace
-
 void AddControlCommands(CLI::App& app, int& exit_code) {
   const std::vector<std::pair<std::string, std::string>> commands = {
       {"ps", "Lists a server's sessions"},
@@ -53,8 +52,9 @@ void AddControlCommands(CLI::App& app, int& exit_code) {
     CLI::App* command = app.add_subcommand(name, does);
     command->set_help_flag();  // its own answers --help
     command->prefix_command();
-    command->callback(
-        [command, name = name, &exit_code] { exit_code = Become(name, command->remaining()); });
+    command->callback([command, name = name, &exit_code] {
+      exit_code = BecomeControl(name, command->remaining());
+    });
   }
 }
 

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // `farcall doctor`: step by step what a user would have to check, a remedy for each finding.
-// `farcall devices`: what is there.
 #include <cstdio>
 #include <memory>
 
 #include "cli/client_environment.h"
 #include "cli/commands.h"
+#include "cli/device_list.h"
 #include "cli/doctor_program.h"
-#include "cli/server_libraries.h"
+#include "cli/find_server.h"
 #include "client-shim/core/settings.h"
-#include "proto/printable.h"
-#include "server/supervisor/serve_options.h"
-#include "transport/handshake.h"
+#include "proto/wire.h"
+#include "transport/url.h"
 
 namespace farcall::cli {
 
@@ -19,50 +18,6 @@ namespace {
 
 using client::Setting;
 using client::Settings;
-
-struct Target {
-  std::string endpoint, token;
-};
-
-// Flags beat environment beat files.
-Target FindTarget(const std::string& flag, const Settings& settings) {
-  Target target;
-  target.endpoint = flag.empty() ? settings.Find("endpoint").value : flag;
-  target.token = settings.Find("token").value;
-  std::string file = settings.Find("token_file").value;
-  if (target.token.empty() && !file.empty()) {
-    Result<std::string> token = server::ReadTokenFile(file);
-    if (token.ok()) target.token = *token;
-  }
-  return target;
-}
-
-Result<Welcome> Ask(Channel& channel, const Target& target) {
-  Hello hello;
-  hello.program = "farcall doctor";
-  hello.client_version = FARCALL_VERSION;
-  Result<Welcomed> welcomed =
-      ClientHandshake(channel, hello, ClientCredentials::OfToken(target.token),
-                      Clock::now() + std::chrono::seconds(20));
-  return welcomed.ok() ? Result<Welcome>(std::move(welcomed->welcome)) : welcomed.status();
-}
-
-std::string DeviceLine(size_t index, const DeviceSnapshot& device) {
-  char line[512];
-  std::snprintf(line, sizeof(line), "%zu  %s  %.1f GiB  %s", index, device.name.c_str(),
-                static_cast<double>(device.total_bytes) / (1ull << 30), device.pci_bus_id.c_str());
-  return line;
-}
-
-nlohmann::ordered_json DeviceList(const std::vector<DeviceSnapshot>& devices) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const DeviceSnapshot& device : devices) {
-    list.push_back({{"name", device.name},
-                    {"total_bytes", device.total_bytes},
-                    {"pci_bus_id", device.pci_bus_id}});
-  }
-  return list;
-}
 
 // What won, and where it stands. The token's value is nobody's to read.
 void TellSettings(const Settings& settings, const std::string& endpoint, Findings& findings) {
@@ -75,118 +30,141 @@ void TellSettings(const Settings& settings, const std::string& endpoint, Finding
   }
 }
 
-// Settings and files of this machine.
-Settings ExamineClient(const std::string& endpoint, Findings& findings) {
-  Settings settings = Settings::Load(Settings::Files());
-  std::string folder = DriverLibraryFolder();
+void ExamineLibraries(Findings& findings) {
+  const std::string folder = DriverLibraryFolder();
+  findings.Begin("libraries");
   findings.Say(!folder.empty(), "driver library " + (folder.empty() ? "missing" : "in " + folder),
                "install again, or build the target farcall_shim_cuda");
+}
+
+Settings ExamineClient(const std::string& endpoint, Findings& findings) {
+  Settings settings = Settings::Load(Settings::Files());
+  findings.Begin("settings", true);
   findings.Say(settings.error().empty(),
                settings.error().empty() ? "settings" : "settings: " + settings.error(),
-               "mend or remove that file");
+               "correct or remove that file; text values need quotes");
   TellSettings(settings, endpoint, findings);
   return settings;
 }
 
-void ExamineServer(const Target& target, Findings& findings) {
-  Result<std::unique_ptr<Channel>> channel =
-      Dial(target.endpoint, Clock::now() + std::chrono::seconds(5));
-  // What to do stands in the message, as its cause does.
-  if (!findings.Say(channel.ok(), channel.ok() ? "reachable" : channel.status().message())) return;
-  Result<Welcome> welcome = Ask(**channel, target);
-  if (!findings.Say(welcome.ok(), welcome.ok() ? "server " + welcome->server_version + " on " +
-                                                     welcome->server_host + " welcomes us"
-                                               : welcome.status().message()))
+void ExamineToken(const Settings& settings, Findings& findings) {
+  findings.Begin("token");
+  const Result<std::string> token = settings.FindToken();
+  const bool is_file = settings.Find("token").value.empty();
+  const Setting source = settings.Find(is_file ? "token_file" : "token");
+  if (!findings.Say(token.ok(), token.ok() ? "token" : token.status().message(),
+                    "make the file readable for this user, or correct its path"))
     return;
-  findings.Say(!welcome->devices.empty(),
-               std::to_string(welcome->devices.size()) + " " + welcome->device_kind + " device(s)",
+  findings.Sum(token->empty() ? "none; a server on the loopback needs none"
+                              : "set  (" + source.source + ")");
+}
+
+// By the cause, which the message tells; "": what to do stands in it.
+std::string RemedyOf(const Status& status, const FoundServer& server) {
+  switch (status.code()) {
+    case Code::kUnavailable:
+    case Code::kTimeout:
+    case Code::kDisconnected:
+      return status.message().find(';') != std::string::npos
+                 ? ""
+                 : "check the address and the network to " + server.url;
+    default:
+      return "";
+  }
+}
+
+void ExamineServer(const FoundServer& server, Findings& findings) {
+  findings.Begin("server");
+  if (server.is_pool()) {
+    const Status asked = AskPool(server);
+    findings.Say(asked.ok(), asked.ok() ? "the pool answers" : asked.message(),
+                 RemedyOf(asked, server));
+    return;
+  }
+  Result<QueryAnswer> answer = AskServer(server);
+  if (!findings.Say(answer.ok(),
+                    answer.ok() ? "server " + answer->welcome.server_version + " on " +
+                                      answer->welcome.server_host + ", wire " +
+                                      std::to_string(kWireMajor) + "." + std::to_string(kWireMinor)
+                                : answer.status().message(),
+                    RemedyOf(answer.status(), server)))
+    return;
+  const Welcome& welcome = answer->welcome;
+  if (welcome.server_version != FARCALL_VERSION)
+    findings.Warn("server " + welcome.server_version + ", client " FARCALL_VERSION,
+                  "install the same release on both sides");
+  findings.Begin("devices");
+  findings.Say(!welcome.devices.empty(),
+               std::to_string(welcome.devices.size()) + " " + welcome.device_kind + " device(s)",
                "the server sees no device: nvidia-smi there, or serve --device cpu");
-  for (size_t i = 0; i < welcome->devices.size(); ++i)
-    findings.Note(DeviceLine(i, welcome->devices[i]));
-  findings.Attach("devices", DeviceList(welcome->devices));
+  findings.Sum(std::to_string(welcome.devices.size()) + " (" + welcome.device_kind +
+               "): " + DevicesText(welcome));
+  for (const std::string& line : DeviceLines(*answer)) findings.Note(line);
+  findings.Attach("devices", DeviceList(server, *answer));
 }
 
 struct DoctorFlags {
-  bool json = false;
+  bool json = false, verbose = false;
   ProgramQuestion question;
 };
 
+// The command to go on with.
+std::string NextCommand(const ProgramQuestion& question) {
+  std::string next = "farcall run";
+  if (!question.device.empty()) next += " --device " + question.device;
+  if (question.thin) next += " --thin";
+  next += " --";
+  if (question.command.empty()) return next + " ./a.out";
+  for (const std::string& word : question.command) next += " " + word;
+  return next;
+}
+
+// Where the program is to run.   False: nowhere
+bool ExamineEndpoint(ProgramQuestion& question, const Settings& settings, Findings& findings) {
+  findings.Begin("endpoint");
+  Result<FoundServer> server = FindServer(question.endpoint, settings);
+  if (!server.ok()) {
+    // What is wrong with the token is told of the token.
+    server = FindServerOnly(question.endpoint, settings);
+    if (!findings.Say(server.ok(), server.ok() ? "endpoint" : server.status().message()))
+      return false;
+  }
+  if (server->url.empty() && !question.command.empty()) {
+    findings.Say(true, "none: a private server, as `farcall run` starts it");
+    return true;
+  }
+  if (!findings.Say(!server->url.empty(),
+                    server->url.empty() ? "no endpoint" : "endpoint " + server->url,
+                    "set FARCALL_ENDPOINT=tcp://host:port, or start `farcall serve` here"))
+    return false;
+  findings.Sum(server->url + "  (" + server->source + ")");
+  question.endpoint = server->url;
+  ExamineToken(settings, findings);
+  if (findings.good()) ExamineServer(*server, findings);
+  return findings.good();
+}
+
 int Doctor(DoctorFlags flags) {
-  Findings findings(flags.json);
+  Findings findings(flags.json      ? Findings::Form::kJson
+                    : flags.verbose ? Findings::Form::kAll
+                                    : Findings::Form::kTopics);
   ProgramQuestion& question = flags.question;
   if (!question.endpoint.empty() && !question.device.empty()) {
     std::fprintf(stderr, "farcall doctor: give --endpoint or --device, not both\n");
     return 2;
   }
-  const Settings settings = ExamineClient(question.endpoint, findings);
-  bool is_private = !question.device.empty();
-  if (!is_private) {
-    Target target = FindTarget(question.endpoint, settings);
-    question.endpoint = target.endpoint;
-    if (target.endpoint.empty() && !question.command.empty()) {
-      is_private = true;
-    } else if (findings.Say(
-                   !target.endpoint.empty(),
-                   target.endpoint.empty() ? "no endpoint" : "endpoint " + target.endpoint,
-                   "set FARCALL_ENDPOINT=tcp://host:port, endpoint in config.toml, or give "
-                   "--endpoint")) {
-      ExamineServer(target, findings);
-    }
+  const std::string endpoint = question.endpoint;
+  const Settings settings = ExamineClient(endpoint, findings);
+  // A broken file says nothing of where to go.
+  bool goes_on = settings.error().empty();
+  if (goes_on && question.device.empty()) goes_on = ExamineEndpoint(question, settings, findings);
+  ExamineLibraries(findings);
+  if (!question.command.empty() && goes_on && findings.good()) {
+    findings.Begin("program");
+    ExamineProgram(question, findings);
   }
-  if (!question.command.empty() && findings.good()) ExamineProgram(question, findings);
-  findings.Finish();
+  findings.Finish(NextCommand(question));
   return findings.good() ? 0 : 1;
-}
-
-struct DevicesFlags {
-  std::string endpoint;
-  bool json = false, libraries = false;
-};
-
-int Devices(const DevicesFlags& flags) {
-  const Settings settings = Settings::Load(Settings::Files());
-  if (!settings.error().empty()) {
-    std::fprintf(stderr, "farcall devices: %s\n", settings.error().c_str());
-    return 1;
-  }
-  Target target = FindTarget(flags.endpoint, settings);
-  if (target.endpoint.empty()) {
-    std::fprintf(
-        stderr,
-        "farcall devices: no endpoint; set FARCALL_ENDPOINT=tcp://host:port or give --endpoint\n");
-    return 1;
-  }
-  Result<std::unique_ptr<Channel>> channel =
-      Dial(target.endpoint, Clock::now() + std::chrono::seconds(5));
-  Result<Welcome> welcome =
-      channel.ok() ? Ask(**channel, target) : Result<Welcome>(channel.status());
-  if (!welcome.ok()) {
-    std::fprintf(stderr, "farcall devices: %s: %s\n", target.endpoint.c_str(),
-                 welcome.status().message().c_str());
-    return 1;
-  }
-  std::vector<ServerLibrary> libraries;
-  if (flags.libraries) {
-    ClientSettings client;
-    client.endpoint = target.endpoint;
-    libraries = AskServerLibraries(ClientEnvironment(client));
-    if (libraries.empty()) {
-      std::fprintf(stderr, "farcall devices: %s: its libraries cannot be asked\n",
-                   target.endpoint.c_str());
-      return 1;
-    }
-  }
-  if (flags.json) {
-    nlohmann::ordered_json list = DeviceList(welcome->devices);
-    if (flags.libraries) list = {{"devices", list}, {"libraries", LibraryList(libraries)}};
-    std::printf("%s\n", list.dump(2, ' ', true, nlohmann::json::error_handler_t::replace).c_str());
-    return 0;
-  }
-  for (size_t i = 0; i < welcome->devices.size(); ++i)
-    std::printf("  %s\n", Printable(DeviceLine(i, welcome->devices[i]), kMaxMessageBytes).c_str());
-  for (const ServerLibrary& library : libraries)
-    std::printf("  %s\n", Printable(LibraryLine(library), kMaxMessageBytes).c_str());
-  return 0;
 }
 
 }  // namespace
@@ -195,8 +173,7 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<DoctorFlags>();
   CLI::App* doctor =
       app.add_subcommand("doctor", "Checks settings, connection and server, and what CMD loads");
-  doctor->add_option("--endpoint", flags->question.endpoint,
-                     "the server (default: FARCALL_ENDPOINT, then config.toml)");
+  doctor->add_option("--endpoint", flags->question.endpoint, kServerHelp);
   doctor->add_option("--device", flags->question.device,
                      "device of a private server for CMD: auto, cuda, cpu or dry");
   doctor->add_option("--seconds", flags->question.seconds, "seconds after which CMD is stopped")
@@ -211,6 +188,7 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
   doctor->add_flag(
       "--audit", flags->question.audit,
       "without --thin: start CMD as `farcall run` does, with Farcall's libraries before RPATHs");
+  doctor->add_flag("-v,--verbose", flags->verbose, "print each finding and setting");
   doctor->add_flag("--json", flags->json, "print the findings as JSON");
   doctor->add_option("command", flags->question.command,
                      "a program to run and examine, with its arguments");
@@ -219,15 +197,6 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
       "Example: farcall doctor --audit --endpoint tcp://gpu-host:7717 -- python -c 'import torch; "
       "torch.cuda.init()'");
   doctor->callback([flags, &exit_code] { exit_code = Doctor(*flags); });
-  auto list = std::make_shared<DevicesFlags>();
-  CLI::App* devices = app.add_subcommand("devices", "Lists the devices behind an endpoint");
-  devices->add_option("--endpoint", list->endpoint,
-                      "the server (default: FARCALL_ENDPOINT, then config.toml)");
-  devices->add_flag("--libraries", list->libraries,
-                    "also list the CUDA libraries that the server has for thin mode");
-  devices->add_flag("--json", list->json, "print the findings as JSON");
-  devices->footer("Example: farcall devices --endpoint tcp://gpu-host:7717");
-  devices->callback([list, &exit_code] { exit_code = Devices(*list); });
 }
 
 }  // namespace farcall::cli

@@ -10,6 +10,7 @@
 
 #include "cli/client_environment.h"
 #include "cli/elf_symbols.h"
+#include "cli/framework_environment.h"
 #include "cli/private_server.h"
 #include "cli/program_probe.h"
 #include "cli/server_libraries.h"
@@ -84,6 +85,36 @@ void TellForeign(const std::set<std::string>& foreign, Findings& findings) {
   findings.Attach("mapped_not_ours", foreign);
 }
 
+// "libcudnn" of "/a/libcudnn.so.9".
+std::string StemOf(const std::string& name) {
+  const std::string file = FileName(name);
+  return file.substr(0, file.find(".so"));
+}
+
+bool IsOtherVersionLoaded(const std::string& name, const std::vector<LibraryLookup>& lookups) {
+  return std::any_of(lookups.begin(), lookups.end(), [&](const LibraryLookup& other) {
+    return !other.file.empty() && StemOf(other.name) == StemOf(name);
+  });
+}
+
+void TellNotFound(const LibraryLookup& lookup, const std::string& line, bool should_be,
+                  bool has_other, Findings& findings) {
+  if (should_be || !lookup.by_dlopen) {
+    findings.Say(false, line + ": not found",
+                 should_be ? Remedy(lookup)
+                           : "install the package that it is in, or name its folder in "
+                             "LD_LIBRARY_PATH");
+  } else if (has_other) {
+    // Many programs ask for one name after another.
+    findings.Say(true, line + ": another version of it is loaded");
+  } else {
+    // Some are optional, and some decide whether a framework uses the GPU at all.
+    findings.Warn(line + ": not found",
+                  "if the program does not use the device, install that library or name its folder "
+                  "in LD_LIBRARY_PATH");
+  }
+}
+
 void TellLibraries(const std::vector<LibraryLookup>& lookups, bool thin, Findings& findings) {
   std::set<std::string> ours = OurLibraries(DriverLibraryFolder()), foreign;
   if (thin) {
@@ -117,8 +148,7 @@ void TellLibraries(const std::vector<LibraryLookup>& lookups, bool thin, Finding
       // Its folder is on the search path: dlopen was told not to load it (RTLD_NOLOAD).
       findings.Say(true, line + ": asked only whether it is loaded");
     } else if (lookup.file.empty()) {
-      // Many programs ask for one name after another: not found is an answer.
-      findings.Say(!should_be, line + ": not found", Remedy(lookup));
+      TellNotFound(lookup, line, should_be, IsOtherVersionLoaded(lookup.name, lookups), findings);
     } else {
       findings.Say(is_ours || !should_be,
                    line + ": " + lookup.file + " (" + lookup.reason + (is_ours ? "; ours)" : ")"),
@@ -243,6 +273,11 @@ void ExamineProgram(const ProgramQuestion& question, Findings& findings) {
     settings.is_private = true;
   }
   auto environment = ClientEnvironment(settings);
+  for (auto& [name, value] : environment) {
+    if (name != "LD_LIBRARY_PATH") continue;
+    const Variables more = WheelEnvironment(question.command[0], value);
+    if (!more.empty()) value = more[0].second;
+  }
   if (!server.token().empty()) environment.emplace_back("FARCALL_TOKEN", server.token());
   if (question.thin) TellServerLibraries(AskServerLibraries(environment), findings);
   if (question.audit || (question.thin && !question.no_audit))
@@ -257,7 +292,9 @@ void ExamineProgram(const ProgramQuestion& question, Findings& findings) {
           ? "the dry device executes no kernel, so a program that checks its values fails; "
             "what it said itself stands on stderr"
           : "what the program itself said stands on stderr");
+  findings.Begin("loaded");
   TellLibraries(report->lookups, question.thin, findings);
+  findings.Begin("calls");
   TellMissing(*report, findings);
   TellLog(*report, findings);
 }

@@ -6,6 +6,8 @@
 #include "cli/client_environment.h"
 #include "cli/commands.h"
 #include "cli/thin_libraries.h"
+#include "server/supervisor/exit_code.h"
+#include "transport/url.h"
 
 namespace farcall::cli {
 
@@ -39,6 +41,15 @@ void AddEnvCommand(CLI::App& app, int& exit_code) {
       std::fprintf(stderr, "farcall env: lib/farcall/thin is not beside this binary's folder\n");
       exit_code = 1;
       return;
+    }
+    if (!settings->endpoint.empty()) {
+      const Result<std::string> whole = WholeEndpoint(settings->endpoint);
+      if (!whole.ok()) {
+        std::fprintf(stderr, "farcall env: --endpoint: %s\n", whole.status().message().c_str());
+        exit_code = server::kExitUsage;
+        return;
+      }
+      settings->endpoint = *whole;
     }
     for (const auto& [name, value] : ClientEnvironment(*settings)) {
       std::printf("export %s=%s\n", name.c_str(), Quoted(value).c_str());

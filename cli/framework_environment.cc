@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <initializer_list>
 #include <sstream>
 
@@ -15,6 +16,8 @@
 namespace farcall::cli {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kNoTiming = "--xla_gpu_autotune_level=0";
 
@@ -64,6 +67,26 @@ std::string XlaFlags(std::initializer_list<const char*> wanted) {
   return flags;
 }
 
+// <prefix>/lib/python3.N/site-packages/nvidia/*/lib of the interpreter or script that is started.
+std::vector<std::string> WheelLibraryFolders(const std::string& program) {
+  std::vector<std::string> folders;
+  std::error_code ignored;
+  // Not what a link points to: a virtual environment's python is a link.
+  const fs::path prefix = fs::absolute(FindProgram(program), ignored).parent_path().parent_path();
+  for (const fs::directory_entry& python : fs::directory_iterator(prefix / "lib", ignored)) {
+    if (python.path().filename().string().rfind("python3", 0) != 0) continue;
+    const fs::path nvidia = python.path() / "site-packages/nvidia";
+    for (const fs::directory_entry& package : fs::directory_iterator(nvidia, ignored)) {
+      const std::string folder = package.path() / "lib";
+      // The loader would take such a path for two.
+      if (fs::is_directory(folder, ignored) && folder.find_first_of(":;") == std::string::npos)
+        folders.push_back(folder);
+    }
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
 }  // namespace
 
 Variables PtxOnlyEnvironment(bool thin) {
@@ -90,6 +113,13 @@ Variables PtxOnlyEnvironment(bool thin) {
     variables.emplace_back("LD_LIBRARY_PATH", before.empty() ? nvrtc : nvrtc + ":" + before);
   }
   return variables;
+}
+
+Variables WheelEnvironment(const std::string& program, std::string before) {
+  const std::vector<std::string> folders = WheelLibraryFolders(program);
+  if (folders.empty()) return {};
+  for (const std::string& folder : folders) before += (before.empty() ? "" : ":") + folder;
+  return {{"LD_LIBRARY_PATH", before}};
 }
 
 Variables DryEnvironment() {

@@ -18,6 +18,9 @@ Variables PtxOnlyEnvironment(bool thin);
 
 // For a dry device: XLA compares the results of the kernels that it times, and here there are none.
 Variables DryEnvironment();
+// NVIDIA's libraries that pip installed beside a Python program: TensorFlow finds them along
+// LD_LIBRARY_PATH only. They stand last in it, behind `before`.
+Variables WheelEnvironment(const std::string& program, std::string before);
 
 // A library to preload, if the host has no NVIDIA device node: JAX looks for one before anything
 // else. Empty for a program whose sanitizer has to be loaded first.

@@ -61,10 +61,12 @@ int main(int argc, char** argv) {
   farcall::cli::AddRunCommand(app, exit_code);
   farcall::cli::AddEnvCommand(app, exit_code);
   farcall::cli::AddDoctorCommand(app, exit_code);
+  farcall::cli::AddDevicesCommand(app, exit_code);
   farcall::cli::AddTokenCommand(app, exit_code);
   farcall::cli::AddCertCommand(app, exit_code);
   farcall::cli::AddControlCommands(app, exit_code);
   farcall::cli::AddBenchCommand(app, exit_code);
+  farcall::cli::AddCompletionCommand(app, exit_code);
   if (argc == 1) {
     std::printf("%s", app.help().c_str());
     return 0;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/client_environment.h"
+#include "cli/progress.h"
 #include "proto/handshake.h"
 
 namespace farcall::cli {
@@ -94,7 +95,11 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem,
   }
   close(ends[1]);
   close(secret);
-  std::string line = ReadLine(ends[0]);
+  std::string line;
+  {
+    const Progress progress("starting a private server");
+    line = ReadLine(ends[0]);
+  }
   close(ends[0]);
   size_t at = line.find(" on ");
   if (line.rfind("farcall: serving ", 0) != 0 || at == std::string::npos) {
@@ -104,7 +109,12 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem,
   url_ = line.substr(at + 4);
   url_.resize(std::min(url_.find_first_of(" ,"), url_.size()));
   size_t open = line.find('(', at);  // "(cpu: ..."
-  if (open != std::string::npos) kind_ = line.substr(open + 1, line.find(':', open) - open - 1);
+  if (open != std::string::npos) {
+    const size_t colon = line.find(": ", open);
+    kind_ = line.substr(open + 1, colon - open - 1);
+    if (colon != std::string::npos && line.back() == ')')
+      device_ = line.substr(colon + 2, line.size() - colon - 3);
+  }
   return {};
 }
 

@@ -29,10 +29,12 @@ class PrivateServer {
   const std::string& token() const { return token_; }
   // Of its device: "cuda", "cpu", "cpu-skip" or "dry"; "" before Start.
   const std::string& kind() const { return kind_; }
+  // The name of its first device.
+  const std::string& device() const { return device_; }
 
  private:
   pid_t pid_ = -1;
-  std::string url_, token_, kind_;
+  std::string url_, token_, kind_, device_;
 };
 
 }  // namespace farcall::cli

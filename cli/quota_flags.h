@@ -18,6 +18,12 @@ inline std::string CheckBytes(const std::string& text) {
   return ParseByteCount(text, &bytes) ? "" : "size '" + text + "': " + kByteCountForm;
 }
 
+inline std::string CheckMemory(const std::string& text) {
+  uint64_t bytes = 0;
+  const bool is_little = ParseByteCount(text, &bytes) && bytes != 0 && bytes < kLeastMemoryBytes;
+  return is_little ? "'" + text + "': " + kLittleMemory : CheckBytes(text);
+}
+
 inline std::string CheckPart(const std::string& text) {
   uint32_t milli;
   return ParseMilli(text, &milli) ? "" : "'" + text + "': " + kPartForm;
@@ -54,7 +60,7 @@ struct QuotaFlags {
 // `flags` outlive the command.
 inline void AddQuotaFlags(CLI::App* command, QuotaFlags* flags) {
   command->add_option("--mem", flags->mem, "memory on each device, such as 4GiB")
-      ->check(CheckBytes);
+      ->check(CheckMemory);
   command->add_option("--share", flags->share, "guaranteed part of each device's time, such as 30%")
       ->check(CheckPart);
   command->add_option("--limit", flags->limit, "largest part of each device's time, such as 50%")

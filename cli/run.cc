@@ -15,12 +15,14 @@
 
 #include "cli/client_environment.h"
 #include "cli/commands.h"
+#include "cli/find_server.h"
 #include "cli/framework_environment.h"
 #include "cli/private_server.h"
 #include "cli/run_report.h"
 #include "cli/scratch_folder.h"
 #include "cli/thin_libraries.h"
 #include "client-shim/core/settings.h"
+#include "proto/printable.h"
 
 namespace farcall::cli {
 
@@ -33,7 +35,7 @@ struct RunFlags {
   ClientSettings settings;
   std::string device, report, log;
   bool driver = false, no_audit = false;
-  bool ptx_only = false, no_device_node = false;
+  bool ptx_only = false, no_device_node = false, no_check = false;
   std::vector<std::string> command;
 };
 
@@ -117,6 +119,96 @@ int RunReported(const RunFlags& flags, const ScratchFolder& folder, PrivateServe
   return report.exit_code;
 }
 
+// One line for people who did not say where this program is to run.
+void TellWhere(const std::string& devices, const std::string& where) {
+  std::fprintf(stderr, "farcall run: %s on %s\n", Printable(devices).c_str(),
+               Printable(where, kMaxMessageBytes).c_str());
+}
+
+// Before the program runs, so that it is not the program that fails. `kind`: of its devices; "":
+// nobody knows yet.
+Status AskFirst(const FoundServer& server, std::string* kind) {
+  if (server.is_pool()) {
+    const Status asked = AskPool(server);
+    return asked.ok() ? asked : Status(asked.code(), server.url + ": " + asked.message());
+  }
+  Result<QueryAnswer> answer = AskServer(server);
+  if (!answer.ok()) {
+    const std::string other =
+        server.is_named() ? "" : " (it runs on this machine; --device auto starts a private one)";
+    return {answer.status().code(), server.url + ": " + answer.status().message() + other};
+  }
+  *kind = answer->welcome.device_kind;
+  if (!server.is_named())
+    TellWhere(DevicesText(answer->welcome), server.url + " (" + server.source + ")");
+  return {};
+}
+
+// The server that was named or runs here.   kInvalid: a combination that must not be
+Status ChooseServer(RunFlags& flags, const client::Settings& settings, std::string* kind) {
+  const std::string& endpoint = flags.settings.endpoint;
+  if (!endpoint.empty() && !flags.device.empty())
+    return {Code::kInvalid, "give --endpoint or --device, not both"};
+  if (!flags.device.empty()) return {};
+  Result<FoundServer> server = FindServer(endpoint, settings);
+  if (!server.ok()) return server.status();
+  // A report is of a server of this run's own: one that nobody named does not stand in its way.
+  if (!flags.report.empty() && !server->is_named()) return {};
+  flags.settings.endpoint = server->url;
+  if (server->url.empty()) return {};
+  if (!flags.report.empty())
+    return {Code::kInvalid, "--report needs a server of this run's own: leave the endpoint out"};
+  if (!flags.settings.claim.empty() && !server->is_pool())
+    return {Code::kInvalid, "--claim is of a pool, and " + server->url + " is a server"};
+  return flags.no_check ? Status() : AskFirst(*server, kind);
+}
+
+struct OwnServer {
+  std::optional<ScratchFolder> folder;  // before the server, which writes into it as its last act
+  PrivateServer server;
+  bool is_reported = false;
+};
+
+Status StartOwn(RunFlags& flags, OwnServer* own) {
+  const std::string& device = flags.device;
+  const bool is_dry = device == "dry" || device.rfind("dry:", 0) == 0;
+  own->is_reported = is_dry || !flags.report.empty();
+  const Status no_folder(Code::kUnavailable,
+                         "no folder for the report: TMPDIR, /tmp and /dev/shm cannot be written");
+  own->folder.emplace("farcall-run");
+  if (own->folder->path().empty()) own->folder.reset();
+  if (own->is_reported && !own->folder) return no_folder;
+  FARCALL_TRY(own->server.Start(device, flags.settings.quota.mem,
+                                own->folder ? ServerReport(*own->folder) : ""));
+  // By its profile: what it left out has to be told.
+  own->is_reported = own->is_reported || own->server.kind() == "cpu-skip";
+  if (own->is_reported && !own->folder) return no_folder;
+  if (own->is_reported) setenv("FARCALL_COUNTERS", own->folder->path().c_str(), 1);
+  if (device.empty())
+    TellWhere(own->server.device(),
+              "a private server (--endpoint or FARCALL_ENDPOINT names "
+              "another)");
+  flags.settings.endpoint = own->server.url();
+  flags.settings.is_private = true;
+  setenv("FARCALL_TOKEN", own->server.token().c_str(), 1);
+  return {};
+}
+
+// What the program finds in its environment.
+void SetEnvironment(const RunFlags& flags, const std::string& kind) {
+  if (!flags.log.empty()) setenv("FARCALL_LOG", flags.log.c_str(), 1);
+  SetAll(ClientEnvironment(flags.settings));
+  if (flags.settings.thin) TellThinLibraries();
+  if (!flags.no_audit) AddAuditor();
+  if (flags.ptx_only || kind.rfind("cpu", 0) == 0) SetAll(PtxOnlyEnvironment(flags.settings.thin));
+  if (kind == "dry") SetAll(DryEnvironment());
+  const char* libraries = std::getenv("LD_LIBRARY_PATH");
+  SetAll(WheelEnvironment(flags.command[0], libraries == nullptr ? "" : libraries));
+  if (!flags.no_device_node) SetAll(DeviceNodeEnvironment(flags.command[0]));
+  // One vGPU for all that this starts: one account of memory, one list of processes.
+  if (std::getenv("FARCALL_VGPU") == nullptr) setenv("FARCALL_VGPU", FreshToken().c_str(), 1);
+}
+
 int Run(RunFlags& flags) {
   if (flags.driver && flags.settings.thin) return Fail("give --driver or --thin, not both");
   if (DriverLibraryFolder().empty())
@@ -126,47 +218,17 @@ int Run(RunFlags& flags) {
         "lib/farcall/thin is not beside this binary's folder; leave --thin out for driver mode");
   const auto settings = client::Settings::Load(client::Settings::Files());
   if (!settings.error().empty()) return Fail(settings.error());
-  if (flags.settings.endpoint.empty() && flags.device.empty())
-    flags.settings.endpoint = settings.Find("endpoint").value;
-  if (!flags.settings.endpoint.empty() && !flags.device.empty())
-    return Fail("give --endpoint or --device, not both");
-  // Before the server, which writes into it as its last act.
-  std::optional<ScratchFolder> folder;
-  PrivateServer server;
-  bool is_private = flags.settings.endpoint.empty();
-  if (!is_private && !flags.report.empty())
-    return Fail("--report needs a server of this run's own: leave the endpoint out");
-  bool is_dry = flags.device == "dry" || flags.device.rfind("dry:", 0) == 0;
-  bool is_reported = is_private && (is_dry || !flags.report.empty());
-  const char* const no_folder =
-      "no folder for the report: TMPDIR, /tmp and /dev/shm cannot be written";
-  if (is_private) {
-    folder.emplace("farcall-run");
-    if (folder->path().empty()) folder.reset();
-    if (is_reported && !folder) return Fail(no_folder);
-    Status started =
-        server.Start(flags.device, flags.settings.quota.mem, folder ? ServerReport(*folder) : "");
-    if (!started.ok()) return Fail(started.message());
-    // By its profile: what it left out has to be told.
-    is_reported = is_reported || server.kind() == "cpu-skip";
-    if (is_reported && !folder) return Fail(no_folder);
-    if (is_reported) setenv("FARCALL_COUNTERS", folder->path().c_str(), 1);
-    flags.settings.endpoint = server.url();
-    flags.settings.is_private = true;
-    setenv("FARCALL_TOKEN", server.token().c_str(), 1);
+  std::string kind;
+  if (Status chosen = ChooseServer(flags, settings, &kind); !chosen.ok())
+    return Fail(chosen.message());
+  if (!flags.settings.endpoint.empty()) {
+    SetEnvironment(flags, kind);
+    Exec(flags.command);
   }
-  if (!flags.log.empty()) setenv("FARCALL_LOG", flags.log.c_str(), 1);
-  SetAll(ClientEnvironment(flags.settings));
-  if (flags.settings.thin) TellThinLibraries();
-  if (!flags.no_audit) AddAuditor();
-  if (flags.ptx_only || server.kind().rfind("cpu", 0) == 0)
-    SetAll(PtxOnlyEnvironment(flags.settings.thin));
-  if (server.kind() == "dry") SetAll(DryEnvironment());
-  if (!flags.no_device_node) SetAll(DeviceNodeEnvironment(flags.command[0]));
-  // One vGPU for all that this starts: one account of memory, one list of processes.
-  if (std::getenv("FARCALL_VGPU") == nullptr) setenv("FARCALL_VGPU", FreshToken().c_str(), 1);
-  if (!is_private) Exec(flags.command);
-  return is_reported ? RunReported(flags, *folder, server) : RunChild(flags.command);
+  OwnServer own;
+  if (Status started = StartOwn(flags, &own); !started.ok()) return Fail(started.message());
+  SetEnvironment(flags, own.server.kind());
+  return own.is_reported ? RunReported(flags, *own.folder, own.server) : RunChild(flags.command);
 }
 
 }  // namespace
@@ -174,10 +236,9 @@ int Run(RunFlags& flags) {
 void AddRunCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = app.add_subcommand("run", "Runs a program on a remote device");
-  command->add_option(
-      "--endpoint", flags->settings.endpoint,
-      "the server, tcp://host:port or tls://host:port, or pool://host:port (default: "
-      "FARCALL_ENDPOINT, then config.toml, else a private server)");
+  command->add_option("--endpoint", flags->settings.endpoint,
+                      std::string(kServerHelp).substr(0, std::strlen(kServerHelp) - 1) +
+                          ", else a private server)");
   command->add_option(
       "--device", flags->device,
       "device of a private server: auto, cuda, cpu[:PROFILE] or dry[:PROFILE] (default: auto)");
@@ -192,7 +253,9 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"off", "error", "warn", "info", "debug", "trace"}));
   command->add_flag("--ptx-only", flags->ptx_only,
                     "set what frameworks need if the device accepts PTX only (the default for a "
-                    "private CPU device)");
+                    "CPU device)");
+  command->add_flag("--no-check", flags->no_check,
+                    "start the program without asking the server first");
   command->add_flag("--no-device-node", flags->no_device_node,
                     "do not pretend that /dev/nvidia0 exists");
   AddTlsFlags(command, &flags->settings);

@@ -7,7 +7,7 @@
 #include "proto/session_features.h"
 #include "server/supervisor/host_name.h"
 #include "server/supervisor/supervisor.h"
-#include "server/supervisor/version.h"
+#include "settings/version.h"
 #include "transport/handshake.h"
 
 namespace farcall::server {
@@ -37,7 +37,7 @@ void Supervisor::AnswerQuery(std::unique_ptr<Channel> channel, const Client& cli
     for (size_t i = 0; i < welcome.devices.size(); ++i) {
       const auto device = static_cast<int>(i);
       const uint64_t total = welcome.devices[i].total_bytes;
-      const uint64_t left = total - std::min(total, ledger_.charged_on_device(device));
+      const uint64_t left = total - std::min(total, charges_.ledger().charged_on_device(device));
       const uint64_t quota = QuotaFor(client.hello, device);
       answer.free_bytes.push_back(std::min(swap_ != nullptr ? quota : left, quota));
       welcome.devices[i].total_bytes = quota;

@@ -51,10 +51,10 @@ class DoctorTest(unittest.TestCase):
         subprocess.run([os.environ["FARCALL_CC"], source, "-o", output, *flags], check=True)
         return str(output)
 
-    def doctor(self, *words):
-        keep = {name: os.environ[name] for name in harness.SANITIZER if name in os.environ}
+    def doctor(self, *words, **more):
+        keep = {name: os.environ[name] for name in harness.SANITIZER if name in os.environ} | more
         ran = subprocess.run([harness.FARCALL, "doctor", *words], capture_output=True, text=True, timeout=120,
-                             env={"PATH": os.environ["PATH"], "HOME": str(self.folder), **keep})
+                             env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "FARCALL_RUN_DIR": str(self.folder), **keep})
         return ran
 
     def report(self, *command, flags=("--device", "cpu")):
@@ -130,7 +130,7 @@ class DoctorTest(unittest.TestCase):
             with self.subTest(device=device):
                 ran = self.doctor("--device", device, "--", program)
                 self.assertEqual(ran.returncode, 1)
-                self.assertIn("FAIL  exit code 6", ran.stdout)
+                self.assertRegex(ran.stdout, r"FAIL +program +exit code 6")
                 self.assertEqual("the dry device executes no kernel" in ran.stdout, told, ran.stdout)
 
     def test_calls_asked_for_in_vain_are_named(self):
@@ -156,9 +156,59 @@ class DoctorTest(unittest.TestCase):
         self.assertIn("no-such-program: No such file", ran.stderr)
 
     def test_words_for_people(self):
-        ran = self.doctor("--device", "cpu", "--", self.asks)
+        ran = self.doctor("-v", "--device", "cpu", "--", self.asks)
         self.assertEqual(ran.returncode, 0, ran.stdout)
         self.assertRegex(ran.stdout, r"ok +libcuda\.so\.1, opened by asks: .*libcuda\.so\.1 \(LD_LIBRARY_PATH; ours\)")
+
+    def test_a_library_that_is_not_found_is_not_well(self):
+        ran, report = self.report(self.asks)
+        missing, = [finding for finding in report["findings"] if finding["what"].startswith("libcublas.so.99")]
+        self.assertEqual((missing["ok"], missing["warning"]), (True, True))
+        self.assertIn("LD_LIBRARY_PATH", missing["remedy"])
+        shown = self.doctor("--device", "cpu", "--", self.asks).stdout
+        self.assertRegex(shown, r"(?m)^warn +loaded +libcublas\.so\.99")
+        self.assertNotRegex(self.doctor("-v", "--device", "cpu", "--", self.asks).stdout, r"ok +libcublas")
+
+    def test_six_lines_say_how_it_is(self):
+        with harness.Server(token="right") as server:
+            lines = self.doctor("--endpoint", server.url, FARCALL_TOKEN="right").stdout.splitlines()
+        self.assertEqual([line.split()[:2] for line in lines[:-1]],
+                         [["ok", name] for name in ("endpoint", "token", "server", "devices", "libraries")])
+        self.assertEqual(len(lines), 6)
+        self.assertIn(f"{server.url}  (--endpoint)", lines[0])
+        self.assertRegex(lines[2], r"server \S+ on \S+, wire \d+\.\d+")
+        self.assertEqual(lines[5], "ready; next: farcall run -- ./a.out")
+
+    # What docs/guide/troubleshooting.md lists, each made to fail: what is wrong stands in a line of its topic, what to do in the last.
+    def assert_told(self, ran, topic, what, remedy):
+        self.assertEqual(ran.returncode, 1, ran.stdout)
+        self.assertRegex(ran.stdout, rf"(?m)^FAIL +{topic} +.*{what}")
+        self.assertRegex(ran.stdout.splitlines()[-1], rf"^\d+ failure\(s\); next: .*{remedy}")
+
+    def test_failures_to_connect_are_told(self):
+        self.assert_told(self.doctor(), "endpoint", "no endpoint", "set FARCALL_ENDPOINT=tcp://host:port")
+        self.assert_told(self.doctor("--endpoint", "127.0.0.1:1"), "server", "nothing listens there", "farcall serve")
+        self.assert_told(self.doctor(FARCALL_ENDPOINT="tcp://h:port"), "endpoint", "FARCALL_ENDPOINT: .*the port is a number", "the port is a number")
+        with harness.Server() as server:
+            self.assert_told(self.doctor("--endpoint", server.url, FARCALL_TOKEN="any"), "server", "knows no token", "FARCALL_TOKEN")
+        with harness.Server(token="right") as server:
+            self.assert_told(self.doctor("--endpoint", server.url), "server", "token", "FARCALL_TOKEN")
+            self.assert_told(self.doctor("--endpoint", server.url, FARCALL_TOKEN="wrong"), "server", "the token is wrong", "FARCALL_TOKEN")
+            self.assert_told(self.doctor("--endpoint", server.url, FARCALL_TOKEN_FILE="/nowhere"), "token", "/nowhere.*No such file", "readable")
+
+    def test_a_broken_settings_file_is_told(self):
+        file = self.folder / ".config/farcall/config.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("endpoint = tcp://gpu-host\n")
+        self.addCleanup(file.unlink)
+        self.assert_told(self.doctor(), "settings", "config.toml:1: ", "text values need quotes")
+
+    def test_what_the_server_refuses_is_told(self):
+        with harness.Server("--mem", "64MiB") as server:
+            for variable, value, what in (("FARCALL_SHARE", "90%", "share: asked 90%, at most 50% here"), ("FARCALL_MEM", "1GiB", "memory: asked 1073741824 bytes")):
+                ran = self.doctor("-v", "--endpoint", server.url, "--", self.asks, **{variable: value})
+                self.assertEqual(ran.returncode, 1)
+                self.assertRegex(ran.stdout, rf"FAIL +the program met: .*{what}")
 
     def test_endpoint_and_device_exclude_each_other(self):
         ran = self.doctor("--device", "cpu", "--endpoint", "tcp://127.0.0.1:1", "--", "true")

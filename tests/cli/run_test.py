@@ -64,12 +64,15 @@ class Run(unittest.TestCase):
                          "--other --xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false")
 
     def test_other_devices_get_what_programs_compile(self):
-        with Server() as server:
+        with Server(device="dry") as server:
             env = run("--endpoint", server.url, program=ENVIRONMENT)
             self.assertNotIn("TRITON_PTXAS_PATH", env)
-            self.assertNotIn("XLA_FLAGS", env)
+            self.assertEqual(env["XLA_FLAGS"], "--xla_gpu_autotune_level=0")
             self.assertNotIn("device/nvrtc", env["LD_LIBRARY_PATH"])
             env = run("--endpoint", server.url, "--ptx-only", program=ENVIRONMENT)
+            self.assertEqual(env["TRITON_PTXAS_PATH"], str(PTXAS))
+        with Server() as server:  # a CPU device, wherever it is
+            env = run("--endpoint", server.url, program=ENVIRONMENT)
             self.assertEqual(env["TRITON_PTXAS_PATH"], str(PTXAS))
 
     def test_each_run_is_a_vgpu_of_its_own(self):

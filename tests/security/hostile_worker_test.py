@@ -269,8 +269,7 @@ class HostileWorker(unittest.TestCase):
         until(lambda: (stat_fields(child) or (0, "Z"))[1] == "Z", 20, "the child is gone")
 
     def leases(self, what):
-        """An attacker and a victim with half each. Two rules bound what it can hold, each tested by itself in lease_desk_test.cc
-        (NothingUsedIsNoProgress); without both, the victim waits for ever."""
+        """An attacker and a victim with half each. By the clock, the victim gets a third at least."""
         with self.server("--max-share", "100%") as server:
             alone = self.victim(server, share="50%")
             start, done = time.monotonic(), progress(alone)

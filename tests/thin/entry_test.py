@@ -67,7 +67,7 @@ class EntryTest(unittest.TestCase):
                               env={"PATH": os.environ["PATH"], "HOME": str(self.folder), **environment})
 
     def answers(self, *names, flags=("--thin",), **environment):
-        ran = self.farcall("run", "--endpoint", "tcp://127.0.0.1:1", *flags, "--", self.asks, *map(str, names), **environment)
+        ran = self.farcall("run", "--no-check", "--endpoint", "tcp://127.0.0.1:1", *flags, "--", self.asks, *map(str, names), **environment)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         return ran.stdout.splitlines()
 
@@ -92,13 +92,13 @@ class EntryTest(unittest.TestCase):
         self.assertEqual(self.answers("libcusparse.so.12", "libcusolver.so.12"), theirs)
         # Without an RPATH LD_LIBRARY_PATH would lead to ours.
         plain = self.compile(self.folder / "plain", ASKS)
-        ran = self.farcall("run", "--endpoint", "tcp://127.0.0.1:1", "--thin", "--", plain, "libcusparse.so.12",
+        ran = self.farcall("run", "--no-check", "--endpoint", "tcp://127.0.0.1:1", "--thin", "--", plain, "libcusparse.so.12",
                            LD_LIBRARY_PATH=str(self.nvidia))
         self.assertEqual(ran.stdout, "nvidia libcusparse.so.12\n", ran.stderr)
 
     def test_a_library_left_alone_is_passed_over_whatever_failed_before(self):
         plain = self.compile(self.folder / "plain", ASKS)
-        ran = self.farcall("run", "--endpoint", "tcp://127.0.0.1:1", "--thin", "--", plain, "/dev/null/library", "libcusparse.so.12",
+        ran = self.farcall("run", "--no-check", "--endpoint", "tcp://127.0.0.1:1", "--thin", "--", plain, "/dev/null/library", "libcusparse.so.12",
                            LD_LIBRARY_PATH=str(self.nvidia))
         self.assertEqual(ran.stdout, "not found\nnvidia libcusparse.so.12\n", ran.stderr)
 
@@ -107,7 +107,7 @@ class EntryTest(unittest.TestCase):
             self.assertEqual(self.answers("libcublas.so.13", flags=flags), ["nvidia libcublas.so.13"], flags)
 
     def test_driver_mode_inside_thin_mode_is_driver_mode(self):
-        ran = self.farcall("run", "--endpoint", "tcp://127.0.0.1:1", "--thin", "--", self.tree / "bin/farcall", "run", "--", self.asks,
+        ran = self.farcall("run", "--no-check", "--endpoint", "tcp://127.0.0.1:1", "--thin", "--", self.tree / "bin/farcall", "run", "--no-check", "--", self.asks,
                            "libcublas.so.13")
         self.assertEqual(ran.stdout, "nvidia libcublas.so.13\n", ran.stderr)
 
@@ -130,7 +130,7 @@ class EntryTest(unittest.TestCase):
         self.assertEqual(ran.stdout, "ours libcublas.so.13\n")
 
     def test_the_log_says_which_are_ours(self):
-        ran = self.farcall("run", "--endpoint", "tcp://127.0.0.1:1", "--thin", "--log", "info", "--", "true")
+        ran = self.farcall("run", "--no-check", "--endpoint", "tcp://127.0.0.1:1", "--thin", "--log", "info", "--", "true")
         said = dict(line.split(": ")[-2:] for line in ran.stderr.splitlines() if "thin mode" in line)
         self.assertEqual(said["ours"].split(), ["libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9"])
         self.assertEqual(said["here without the rest of its group"], "libcusparse.so.12")
@@ -181,7 +181,7 @@ class EntryTest(unittest.TestCase):
 
     def test_the_auditor_knows_each_library_that_was_built(self):
         thin = harness.BUILD / "lib/farcall/thin"
-        ran = subprocess.run([harness.FARCALL, "run", "--endpoint", "tcp://127.0.0.1:1", "--thin", "--log", "info", "--", "true"],
+        ran = subprocess.run([harness.FARCALL, "run", "--no-check", "--endpoint", "tcp://127.0.0.1:1", "--thin", "--log", "info", "--", "true"],
                              capture_output=True, text=True, timeout=60)
         said = dict(line.split(": ")[-2:] for line in ran.stderr.splitlines() if "thin mode" in line)
         known = said["ours"].split() + said.get("here without the rest of its group", "").split()

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/find_server.h"
+
+#include <cstdio>
+#include <vector>
+
+#include "cli/client_environment.h"
+#include "cli/progress.h"
+#include "proto/session_features.h"
+#include "server/supervisor/control_path.h"
+#include "transport/channel.h"
+#include "transport/handshake.h"
+#include "transport/url.h"
+
+namespace farcall::cli {
+
+namespace {
+
+constexpr std::chrono::seconds kReachPatience(5), kAnswerPatience(20);
+constexpr char kOnThisMachine[] = "the server on this machine";
+
+Hello QueryHello() {
+  Hello hello;
+  hello.pid = static_cast<uint32_t>(getpid());
+  hello.program = "farcall";
+  hello.client_version = FARCALL_VERSION;
+  return hello;
+}
+
+Result<FoundServer> FindHere() {
+  FoundServer found;
+  std::string all;
+  for (const std::string& port : server::ServersHere()) {
+    found.url = "tcp://127.0.0.1:" + port;
+    found.source = kOnThisMachine;
+    all += (all.empty() ? "" : ", ") + found.url;
+  }
+  if (all.size() > found.url.size())
+    return Status(Code::kInvalid, "several servers run on this machine (" + all +
+                                      "): name one with --endpoint or FARCALL_ENDPOINT");
+  return found;
+}
+
+}  // namespace
+
+Result<FoundServer> FindServerOnly(const std::string& flag, const client::Settings& settings) {
+  if (!flag.empty()) {
+    Result<std::string> whole = WholeEndpoint(flag);
+    if (!whole.ok())
+      return Status(whole.status().code(), "--endpoint: " + whole.status().message());
+    return FoundServer{*whole, "--endpoint", ""};
+  }
+  Result<client::Setting> set = settings.FindEndpoint();
+  if (!set.ok()) return set.status();
+  if (!set->value.empty()) return FoundServer{set->value, set->source, ""};
+  return FindHere();
+}
+
+Result<FoundServer> FindServer(const std::string& flag, const client::Settings& settings) {
+  Result<FoundServer> found = FindServerOnly(flag, settings);
+  if (!found.ok()) return found;
+  Result<std::string> token = settings.FindToken();
+  if (!token.ok()) return token.status();
+  found->token = *token;
+  return found;
+}
+
+Result<QueryAnswer> AskServer(const FoundServer& server) {
+  const Progress progress("asking " + server.url);
+  Result<std::unique_ptr<Channel>> channel = Dial(server.url, Clock::now() + kReachPatience);
+  if (!channel.ok()) return channel.status();
+  return QueryHandshake(**channel, QueryHello(), ClientCredentials::OfToken(server.token),
+                        Clock::now() + kAnswerPatience);
+}
+
+Status AskPool(const FoundServer& pool) {
+  const Progress progress("asking " + pool.url);
+  const std::string door = "tcp" + pool.url.substr(pool.url.find(':'));
+  Result<std::unique_ptr<Channel>> channel = Dial(door, Clock::now() + kReachPatience);
+  if (!channel.ok()) return channel.status();
+  Hello hello = QueryHello();
+  hello.features = FeatureBit(SessionFeature::kRedirect) | FeatureBit(SessionFeature::kPoolDoors);
+  return PoolHandshake(**channel, std::move(hello), ClientCredentials::OfToken(pool.token),
+                       Clock::now() + kAnswerPatience)
+      .status();
+}
+
+std::string DevicesText(const Welcome& welcome) {
+  if (welcome.devices.empty()) return "no device";
+  const DeviceSnapshot& first = welcome.devices[0];
+  char size[32];
+  std::snprintf(size, sizeof(size), ", %.1f GiB",
+                static_cast<double>(first.total_bytes) / (1ull << 30));
+  const size_t more = welcome.devices.size() - 1;
+  return first.name + size + (more == 0 ? "" : " and " + std::to_string(more) + " more");
+}
+
+std::string CapabilityText(const DeviceSnapshot& device) {
+  constexpr size_t kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
+  if (device.attributes.size() <= kMinor) return "?";
+  return std::to_string(device.attributes[kMajor]) + "." +
+         std::to_string(device.attributes[kMinor]);
+}
+
+}  // namespace farcall::cli

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which server a command means, by one rule for all of them, and what that server says of itself.
+#pragma once
+
+#include <string>
+
+#include "client-shim/core/settings.h"
+#include "proto/query_answer.h"
+#include "proto/status.h"
+
+namespace farcall::cli {
+
+struct FoundServer {
+  std::string url;     // written out; "": none is named and none runs here
+  std::string source;  // "--endpoint", "FARCALL_ENDPOINT", a file, "the server on this machine"
+  std::string token;
+  bool is_named() const { return source[0] != 't'; }  // by a person
+  bool is_pool() const { return url.compare(0, 4, "pool") == 0; }
+};
+
+// --endpoint (`flag`), then FARCALL_ENDPOINT, then config.toml, then the only server that this user
+// runs on this machine.
+//   Errors  kInvalid (no such endpoint; a token file that cannot be read; several servers here)
+Result<FoundServer> FindServer(const std::string& flag, const client::Settings& settings);
+
+// The same without the token, of which it says nothing.
+Result<FoundServer> FindServerOnly(const std::string& flag, const client::Settings& settings);
+
+// Asks a server; it opens no session.
+//   Errors  as Dial's and QueryHandshake's
+Result<QueryAnswer> AskServer(const FoundServer& server);
+// Asks a pool whether it would hear this client.   Errors  the same
+Status AskPool(const FoundServer& pool);
+
+// "Tesla T4, 15.8 GiB": of the first; and how many more.
+std::string DevicesText(const Welcome& welcome);
+// "8.0"
+std::string CapabilityText(const DeviceSnapshot& device);
+
+}  // namespace farcall::cli
