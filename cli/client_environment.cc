@@ -33,7 +33,6 @@ std::string DriverLibraryFolder() {
 
 namespace {
 
-// The program may change its folder before it connects.
 std::string Absolute(const std::string& file) {
   return file.empty() ? "" : std::filesystem::absolute(file).string();
 }
@@ -92,6 +91,23 @@ std::string CudaDataRoot(std::string endpoint) {
                                 client::ServerScope(endpoint, token.ok() ? *token : std::string()));
 }
 
+namespace {
+
+// The program may change its folder before it connects.
+std::vector<std::pair<const char*, std::string>> TlsFilesOf(const ClientSettings& settings) {
+  return {{"FARCALL_CA", Absolute(settings.ca)},
+          {"FARCALL_CERT", Absolute(settings.cert)},
+          {"FARCALL_KEY", Absolute(settings.key)}};
+}
+
+}  // namespace
+
+void UseTlsFiles(const ClientSettings& settings) {
+  for (const auto& [name, file] : TlsFilesOf(settings)) {
+    if (!file.empty()) setenv(name, file.c_str(), 1);
+  }
+}
+
 void AddTlsFlags(CLI::App* command, ClientSettings* settings) {
   command->add_option(
       "--ca", settings->ca,
@@ -119,9 +135,7 @@ std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientS
   add("FARCALL_COUNT", settings.count);
   add("FARCALL_CLAIM", settings.claim);
   add("FARCALL_STATS", settings.stats);
-  add("FARCALL_CA", Absolute(settings.ca));
-  add("FARCALL_CERT", Absolute(settings.cert));
-  add("FARCALL_KEY", Absolute(settings.key));
+  for (const auto& [name, file] : TlsFilesOf(settings)) add(name, file);
   const char* before = std::getenv("LD_LIBRARY_PATH");
   std::string path = DriverLibraryFolder();
   if (settings.thin) path = ThinLibraryFolder() + ":" + path;

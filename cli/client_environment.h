@@ -30,6 +30,8 @@ struct ClientSettings {
 };
 // --ca, --cert and --key.
 void AddTlsFlags(CLI::App* command, ClientSettings* settings);
+// Puts them into this process's environment, before it asks a server itself.
+void UseTlsFiles(const ClientSettings& settings);
 
 // Names and values, LD_LIBRARY_PATH with what the environment holds already.
 std::vector<std::pair<std::string, std::string>> ClientEnvironment(const ClientSettings& settings);

@@ -6,7 +6,7 @@
 #include "cli/client_environment.h"
 #include "cli/commands.h"
 #include "cli/thin_libraries.h"
-#include "server/supervisor/exit_code.h"
+#include "settings/exit_code.h"
 #include "transport/url.h"
 
 namespace farcall::cli {
@@ -46,7 +46,7 @@ void AddEnvCommand(CLI::App& app, int& exit_code) {
       const Result<std::string> whole = WholeEndpoint(settings->endpoint);
       if (!whole.ok()) {
         std::fprintf(stderr, "farcall env: --endpoint: %s\n", whole.status().message().c_str());
-        exit_code = server::kExitUsage;
+        exit_code = kExitUsage;
         return;
       }
       settings->endpoint = *whole;

@@ -218,6 +218,7 @@ int Run(RunFlags& flags) {
         "lib/farcall/thin is not beside this binary's folder; leave --thin out for driver mode");
   const auto settings = client::Settings::Load(client::Settings::Files());
   if (!settings.error().empty()) return Fail(settings.error());
+  UseTlsFiles(flags.settings);
   std::string kind;
   if (Status chosen = ChooseServer(flags, settings, &kind); !chosen.ok())
     return Fail(chosen.message());

@@ -96,7 +96,7 @@ Result<std::string> WholeEndpoint(std::string_view text) {
     return url.status();
   }
   const bool is_pool = url->scheme == "pool" || url->scheme == "pools";
-  if (!is_pool && url->scheme != "tcp") {
+  if (!is_pool && url->scheme != "tcp" && url->scheme != "tls") {
     return whole;
   }
   std::string& rest = url->rest;

@@ -130,16 +130,16 @@ int TellNoPlace(const Door& door, const RequestFlags& flags, const pb::Claim& cl
   const std::string why = Printable(told.why(), kMaxMessageBytes);
   if (flags.keep || claim.state() != "pending") {
     if (!why.empty()) std::fprintf(stderr, "%s\n", why.c_str());
-    return flags.keep ? server::kExitOk : server::kExitNoPlace;
+    return flags.keep ? kExitOk : kExitNoPlace;
   }
   pb::Claim released;
   if (Call(silent, "DELETE", "/v1/claims/" + claim.id(), nullptr, &released) != 0)
-    return server::kExitFailure;
+    return kExitFailure;
   std::fprintf(stderr,
                "farcall pool request: no place: %s; %s is released (--keep leaves it in the "
                "queue)\n",
                why.c_str(), Printable(claim.id()).c_str());
-  return server::kExitNoPlace;
+  return kExitNoPlace;
 }
 
 int Request(const Door& door, RequestFlags& flags) {
@@ -149,7 +149,7 @@ int Request(const Door& door, RequestFlags& flags) {
   if (code != 0) return code;
   if (!door.json) Print(claim);
   const bool has_place = claim.state() != "pending" && claim.state() != "failed";
-  return has_place ? server::kExitOk : TellNoPlace(door, flags, claim);
+  return has_place ? kExitOk : TellNoPlace(door, flags, claim);
 }
 
 void AddRequest(CLI::App& app, int& exit_code) {
