@@ -53,7 +53,7 @@ void Supervisor::AnswerQuery(std::unique_ptr<Channel> channel, const Client& cli
   welcome.server_version = kServerVersion;
   welcome.server_host = HostName();
   welcome.device_kind = devices_.choice.kind;
-  welcome.libraries = libraries_.Told();
+  welcome.libraries = libraries_.ForClients();
   (void)SendQueryAnswer(*channel, client.keys.answer, answer, Clock::now() + kPatience);
 }
 
