@@ -327,8 +327,8 @@ int Call::Fill(const void* reply, size_t bytes) {
       slot.text->assign(reinterpret_cast<const char*>(run.data()), run.size());
     } else if (run.size() == slot.bytes && slot.to != nullptr && status == 0) {
       std::memcpy(slot.to, run.data(), run.size());
-    } else if (slot.bytes > kMaxOutBytes && run.size() == sizeof(slot.blob) &&
-               slot.to != nullptr && status == 0) {
+    } else if (slot.bytes > kMaxOutBytes && run.size() == sizeof(slot.blob) && slot.to != nullptr &&
+               status == 0) {
       std::memcpy(&slot.blob, run.data(), sizeof(slot.blob));
     } else if (slot.to != nullptr && status == 0) {
       return kLibrary.internal;

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,9 +21,11 @@ import objects  # noqa: E402
 import plan as plans  # noqa: E402
 from harness import BUILD, Server  # noqa: E402
 
-TOOLKIT = os.environ.get("FARCALL_TOOLKIT_LIBRARIES", "/usr/local/cuda/lib64")
+NVCC = shutil.which("nvcc")
+HOME = os.environ.get("CUDA_HOME") or (str(pathlib.Path(NVCC).resolve().parents[1]) if NVCC else "")
+TOOLKIT = os.environ.get("FARCALL_TOOLKIT_LIBRARIES", f"{HOME}/lib64")
 DIFFERENT = ("ours is late", "another code", "not run")
-INCLUDE = os.environ.get("FARCALL_CUDA_INCLUDE", "/usr/local/cuda/include")
+INCLUDE = os.environ.get("FARCALL_CUDA_INCLUDE", f"{HOME}/include")
 
 
 def run(plan_file, soname, path, **environment):
