@@ -216,7 +216,7 @@ class Isolation(unittest.TestCase):
 
     def test_no_variable_of_a_tenant_moves_its_quota(self):
         """Neither FARCALL_*, nor the driver's, nor MPS's own: the ledger is the supervisor's."""
-        tries = ({}, {"FARCALL_MEM": "1TiB"}, {"FARCALL_CPU_PROFILE": "12.1"}, {"FARCALL_DEVICE_MEMORY": str(1 << 40)},
+        tries = ({}, {"FARCALL_CPU_PROFILE": "12.1"}, {"FARCALL_DEVICE_MEMORY": str(1 << 40)},
                  {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1T", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "100"})
         with Server("--mem", "64MiB") as server:
             for environment in tries:
@@ -224,6 +224,9 @@ class Isolation(unittest.TestCase):
                              environment=environment)
                 self.assertEqual(client.process.returncode, 0, client.err)
                 self.assertEqual(client.out, ["total 67108864", "all 0", "more 2"], environment)
+            client = run(server.url, "steps", 1, environment={"FARCALL_MEM": "1TiB"})
+            self.assertNotEqual(client.process.returncode, 0)
+            self.assertIn("at most 67108864 here", "\n".join(client.err))
 
 
 if __name__ == "__main__":

@@ -312,13 +312,14 @@ TEST(Server, RecallsUnspentCreditBeforeItRefuses) {
   EXPECT_EQ(poor.WaitReply(asked).status, 0);
 }
 
-TEST(Server, AsksNoMoreThanTheClientDid) {
+TEST(Server, GivesWhatTheClientAskedForAndRefusesMoreThanThereIs) {
   ServerProcess server({"--mem", "64MiB"});
-  RawClient modest, greedy;
+  RawClient modest, greedy, silent;
   ASSERT_TRUE(modest.Connect(server.url(), {.memory_bytes = 8 * kMiB}).ok());
-  ASSERT_TRUE(greedy.Connect(server.url(), {.memory_bytes = 640 * kMiB}).ok());
+  EXPECT_EQ(greedy.Connect(server.url(), {.memory_bytes = 640 * kMiB}).code(), Code::kRefused);
+  ASSERT_TRUE(silent.Connect(server.url()).ok());
   EXPECT_EQ(modest.welcome().devices[0].total_bytes, 8 * kMiB);
-  EXPECT_EQ(greedy.welcome().devices[0].total_bytes, 64 * kMiB);
+  EXPECT_EQ(silent.welcome().devices[0].total_bytes, 64 * kMiB);
 }
 
 // A child holds all of the vGPU's memory and is killed.
