@@ -43,10 +43,11 @@ std::string SharedObjects::WhyNot(const std::string& vgpu, const quota::Charge* 
   if (descriptor < 0) {
     return "the server has no descriptor left to share memory with";
   }
-  if (own != by_vgpu_.end() && own->second >= max_per_vgpu_) {
-    return "a vGPU may share " + std::to_string(max_per_vgpu_) + " pieces of memory and events";
+  const size_t most = max_per_vgpu_();
+  if (own != by_vgpu_.end() && own->second >= most) {
+    return "a vGPU may share " + std::to_string(most) + " pieces of memory and events";
   }
-  if (objects_.size() >= kMaxVgpusFull * max_per_vgpu_) {
+  if (objects_.size() >= kMaxVgpusFull * most) {
     return "the server's sessions share as many pieces of memory and events as it has descriptors "
            "for";
   }

@@ -22,9 +22,9 @@ class SharedObjects {
   using WorkerId = int;  // its control descriptor
 
   // `close`: of a descriptor that nobody holds any more. `max_per_vgpu`: how many objects a vGPU
-  // may have; all of them together, kMaxVgpusFull times that.
-  SharedObjects(std::function<void(int fd)> close, size_t max_per_vgpu)
-      : close_(std::move(close)), max_per_vgpu_(max_per_vgpu) {}
+  // may have now; all of them together, kMaxVgpusFull times that.
+  SharedObjects(std::function<void(int fd)> close, std::function<size_t()> max_per_vgpu)
+      : close_(std::move(close)), max_per_vgpu_(std::move(max_per_vgpu)) {}
   SharedObjects(const SharedObjects&) = delete;
   ~SharedObjects();
 
@@ -64,7 +64,7 @@ class SharedObjects {
   void DropHolder(WorkerId worker, const ShareToken& token, bool all);
 
   const std::function<void(int)> close_;
-  const size_t max_per_vgpu_;
+  const std::function<size_t()> max_per_vgpu_;
   std::map<ShareToken, Object> objects_;
   std::map<std::string, size_t> by_vgpu_;  // how many of them are a vGPU's
 };

@@ -70,7 +70,7 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
                           [this](const control::FromProcessMemory& message,
                                  const std::vector<int>&) { OnProcessMemory(message); })),
       users_(options.worker_users),
-      shared_([this](int fd) { closer_.Close(fd); }, SharedObjects::MaxPerVgpu()),
+      shared_([this](int fd) { closer_.Close(fd); }, &SharedObjects::MaxPerVgpu),
       control_service_(closer_, epoll_,
                        [this](const control::FromControlPlane& question) {
                          std::visit([this](const auto& each) { OnMessage(each); }, question);

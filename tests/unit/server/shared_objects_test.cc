@@ -34,7 +34,7 @@ class SharedObjectsTest : public testing::Test {
   quota::Charge charge_;
   int descriptor_ = -1;
   std::vector<int> closed_;
-  SharedObjects shared_{[this](int fd) { closed_.push_back(fd); }, 2};
+  SharedObjects shared_{[this](int fd) { closed_.push_back(fd); }, [] { return size_t{2}; }};
 };
 
 TEST_F(SharedObjectsTest, AnObjectTakesItsDescriptorAndItsPartOfTheCharge) {
