@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/tls/certificates.h"
 
-#include <arpa/inet.h>
 #include <openssl/bn.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
@@ -10,6 +9,8 @@
 #include <openssl/x509v3.h>
 
 #include <memory>
+
+#include "transport/tls/openssl.h"
 
 namespace farcall {
 
@@ -84,12 +85,6 @@ Certificate NewCertificate(EVP_PKEY* key, const std::string& name, int days) {
     return nullptr;
   }
   return made;
-}
-
-bool IsAddress(const std::string& host) {
-  unsigned char bytes[sizeof(in6_addr)];
-  return inet_pton(AF_INET, host.c_str(), bytes) == 1 ||
-         inet_pton(AF_INET6, host.c_str(), bytes) == 1;
 }
 
 // Nothing that the text of an extension would read as something else.

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "transport/tls/openssl.h"
+
 namespace farcall {
 
 namespace {
@@ -92,10 +94,7 @@ Result<std::unique_ptr<RecordCipher>> RecordCipher::Make(const TlsTraffic& traff
     return Status(Code::kMalformed, "tls: a secret of " + std::to_string(traffic.secret.size()) +
                                         " bytes is not one of its suite");
   }
-  // Neither openssl.cnf of the machine nor anything at exit: we live in other people's programs.
-  static const bool is_started =
-      OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
-  (void)is_started;
+  StartOpenSsl();
   std::unique_ptr<RecordCipher> made(new RecordCipher(traffic, seals));
   FARCALL_TRY(made->SetKey());
   return made;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/tls/tls_session.h"
 
-#include <arpa/inet.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -9,6 +8,7 @@
 
 #include <string_view>
 
+#include "transport/tls/openssl.h"
 #include "transport/tls/record_cipher.h"
 
 namespace farcall {
@@ -18,14 +18,6 @@ void TakeTlsSecret(const SSL* ssl, const char* line);
 namespace {
 
 constexpr size_t kMaxHandshakeBytes = 256 << 10;  // with chains of certificates
-
-// Neither openssl.cnf nor engines of the machine, and nothing at exit: we live in other people's
-// programs.
-void StartOpenSsl() {
-  static const bool is_started =
-      OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
-  (void)is_started;
-}
 
 std::string LastError() {
   const unsigned long code = ERR_peek_last_error();
@@ -86,12 +78,6 @@ Status LoadAuthorities(SSL_CTX* context, TlsContext::Side side, const std::strin
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   }
   return {};
-}
-
-bool IsAddress(const std::string& host) {
-  unsigned char bytes[sizeof(in6_addr)];
-  return inet_pton(AF_INET, host.c_str(), bytes) == 1 ||
-         inet_pton(AF_INET6, host.c_str(), bytes) == 1;
 }
 
 void Expect(SSL* ssl, const std::string& host) {
