@@ -40,7 +40,7 @@ void NoteAttribute(Function* function, int attribute, int value) {
     function->carveout.store(value);
 }
 
-uint64_t HashOf(const Setting& setting) {
+uint64_t HashOf(const FunctionSetting& setting) {
   uint64_t hash = setting.handle;
   for (int part : {setting.attribute, setting.device, setting.value}) {
     hash = (hash ^ static_cast<uint32_t>(part)) * 0xBF58476D1CE4E5B9;
@@ -54,8 +54,8 @@ Function* RootOf(Function* function) {
 }
 
 // The device took this, or more of it, before: it will again.
-bool WasTaken(const Function* root, const Setting& wanted) {
-  return std::any_of(root->taken.begin(), root->taken.end(), [&](const Setting& known) {
+bool WasTaken(const Function* root, const FunctionSetting& wanted) {
+  return std::any_of(root->taken.begin(), root->taken.end(), [&](const FunctionSetting& known) {
     if (known.handle != wanted.handle || known.attribute != wanted.attribute ||
         known.device != wanted.device) {
       return false;
@@ -68,17 +68,17 @@ bool WasTaken(const Function* root, const Setting& wanted) {
 
 // What a kernel and its functions say of one another is the driver's business, so setting one
 // forgets what was set by the other's handle, and no answer from before holds again.
-void NoteSettingLocked(Function* root, const Setting& set) {
-  size_t aliases = std::erase_if(root->settings, [&](const Setting& known) {
+void NoteSettingLocked(Function* root, const FunctionSetting& set) {
+  size_t aliases = std::erase_if(root->settings, [&](const FunctionSetting& known) {
     return known.attribute == set.attribute && known.handle != set.handle;
   });
   if (aliases != 0) ++root->mixed;
-  std::erase_if(root->settings, [&](const Setting& known) {
+  std::erase_if(root->settings, [&](const FunctionSetting& known) {
     return known.attribute == set.attribute && known.device == set.device;
   });
   root->settings.push_back(set);
   uint64_t state = root->mixed * 0x9E3779B97F4A7C15;
-  for (const Setting& known : root->settings) state += HashOf(known);
+  for (const FunctionSetting& known : root->settings) state += HashOf(known);
   root->state = state;
   SetAnswerState(root->handle, state);
   for (const Function::InContext& in : root->functions) SetAnswerState(in.function->handle, state);
@@ -87,7 +87,7 @@ void NoteSettingLocked(Function* root, const Setting& set) {
 enum class Verdict { kTaken, kRefused, kUnknown };
 
 // What the limits of the current device say of a value, as the driver would at the call.
-Verdict Judge(const Function* function, const Setting& wanted) {
+Verdict Judge(const Function* function, const FunctionSetting& wanted) {
   const Context* context = CurrentContext();
   // Another device may have another image of it; and what makes the driver load code that may not
   // fit is waited for.
@@ -107,7 +107,7 @@ Verdict Judge(const Function* function, const Setting& wanted) {
 // Libraries set what is set already before each launch, or go to and fro between two values: the
 // first changes nothing, the second cannot fail once it was taken, and neither needs an answer; nor
 // does what the device's limits allow.
-CUresult Set(Function* function, CallId call, const Setting& wanted,
+CUresult Set(Function* function, CallId call, const FunctionSetting& wanted,
              std::span<const std::byte> body) {
   Function* root = RootOf(function);
   Verdict verdict = Judge(function, wanted);
@@ -245,7 +245,7 @@ CUresult Call_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, 
   body.Put<uint64_t>(found->handle);
   body.Put<int32_t>(attrib);
   body.Put<int32_t>(value);
-  Setting wanted = {found->handle, attrib, CurrentContext()->device, value};
+  FunctionSetting wanted = {found->handle, attrib, CurrentContext()->device, value};
   return Set(found, CallId::cuFuncSetAttribute, wanted, body.bytes());
 }
 

@@ -52,7 +52,7 @@ bool MayBeNonPortable(const Function& function) {
   if (function.info->Attribute(kAttribute) != 0) return true;
   Function* root = function.kernel == nullptr ? const_cast<Function*>(&function) : function.kernel;
   std::lock_guard lock(root->mutex);
-  return std::any_of(root->settings.begin(), root->settings.end(), [](const Setting& set) {
+  return std::any_of(root->settings.begin(), root->settings.end(), [](const FunctionSetting& set) {
     return set.attribute == kAttribute && set.value != 0;
   });
 }

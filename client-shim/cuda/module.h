@@ -38,10 +38,10 @@ struct KernelInfo {
 struct Module;
 
 // What was set for a kernel, or for a function that came from it, and by which handle.
-struct Setting {
+struct FunctionSetting {
   uint64_t handle;
   int attribute, device, value;
-  bool operator==(const Setting&) const = default;
+  bool operator==(const FunctionSetting&) const = default;
 };
 
 // A CUfunction or a CUkernel. Never deleted: a launch may race with an unload.
@@ -66,11 +66,11 @@ struct Function {
     Function* function;
   };
   std::mutex mutex;
-  std::vector<InContext> functions;  // that cuKernelGetFunction gave
-  std::vector<Setting> settings;     // as they are now
-  std::vector<Setting> taken;        // that the device accepted
-  uint64_t mixed = 0;                // how often one handle overruled another
-  uint64_t state = 0;                // of the settings; 0: none
+  std::vector<InContext> functions;       // that cuKernelGetFunction gave
+  std::vector<FunctionSetting> settings;  // as they are now
+  std::vector<FunctionSetting> taken;     // that the device accepted
+  uint64_t mixed = 0;                     // how often one handle overruled another
+  uint64_t state = 0;                     // of the settings; 0: none
 };
 
 struct Symbol {
