@@ -7,7 +7,7 @@ namespace farcall::cli {
 
 namespace {
 
-constexpr size_t kMostKept = 64;
+constexpr size_t kMaxKept = 64;
 constexpr uint64_t kMsPerSecond = 1000;
 
 std::string NameOf(const std::string& host, const std::string& vgpu) {
@@ -28,7 +28,7 @@ void History::Add(const std::vector<Shown>& hosts) {
   auto add = [&](const std::string& name, uint32_t milli) {
     std::vector<uint32_t>& series = shares_[name];
     series = std::move(before[name]);
-    if (series.size() == kMostKept) series.erase(series.begin());
+    if (series.size() == kMaxKept) series.erase(series.begin());
     series.push_back(milli);
   };
   for (const Shown& shown : hosts) {

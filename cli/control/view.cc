@@ -16,7 +16,7 @@ namespace farcall::cli {
 
 namespace {
 
-constexpr size_t kMostJob = 28, kMostUser = 24, kSparkWidth = 16, kBarWidth = 20;
+constexpr size_t kMaxJob = 28, kMaxUser = 24, kSparkWidth = 16, kBarWidth = 20;
 constexpr uint64_t kFullPercent = 95;
 
 // What a row is about. Of a vGPU's row `session` is its first.
@@ -115,12 +115,12 @@ std::vector<Field> Fields(Rows table, bool has_hosts, bool swaps, const ViewOpti
   add(true, {"JOB", false, 0}, [of_sessions](const Subject& s) {
     const std::string job =
         of_sessions ? NameOf(s.session->program()) : JobOf(*s.row.vgpu, s.session);
-    return Cell(Printable(job, kMostJob));
+    return Cell(Printable(job, kMaxJob));
   });
   add(true, {"USER", false, 7}, [of_sessions](const Subject& s) {
     const std::string user =
         of_sessions ? s.session->user() + "@" + s.session->host() : s.row.vgpu->owner();
-    return Cell(Printable(user, kMostUser));
+    return Cell(Printable(user, kMaxUser));
   });
   add(true, {"VGPU", false, of_sessions ? 0 : 5},
       [](const Subject& s) { return Cell(s.row.vgpu->id()); });

@@ -29,7 +29,7 @@ namespace control = farcall::control::v1;
 
 constexpr size_t kMostItems = 32;
 constexpr size_t kMaxAnswerBytes = 4u << 20;  // what a gRPC client takes
-constexpr size_t kMostMessageBytes = 1024;    // of an error: it travels in a header
+constexpr size_t kMaxMessageBytes = 1024;     // of an error: it travels in a header
 constexpr size_t kMostGrants = 8192;
 
 struct Item {
@@ -49,7 +49,7 @@ void CheckAnswer(const Item& item, const Message& answer) {
 }
 
 void CheckOutcome(const Item& item, const pool::Outcome& outcome, const Message& answer) {
-  if (outcome.error.message().size() > kMostMessageBytes) Fail("an error without a bound");
+  if (outcome.error.message().size() > kMaxMessageBytes) Fail("an error without a bound");
   CheckAnswer(item, outcome.error);
   CheckAnswer(item, answer);
 }
@@ -84,13 +84,13 @@ std::function<void(const Item&)> Change(pool::SetHost::Verb verb) {
 }
 
 void CheckReport(const pool::HostReport& report) {
-  constexpr uint64_t kMaxBytes = uint64_t{1} << 46, kMostSum = uint64_t{1} << 62;
+  constexpr uint64_t kMaxBytes = uint64_t{1} << 46, kMaxSum = uint64_t{1} << 62;
   uint64_t sum = 0;
   for (const pool::Gpu& gpu : report.gpus)
     if (gpu.memory_bytes > kMaxBytes) Fail("a GPU without a bound");
   for (const pool::ReportedClaim& claim : report.claims) {
     sum += claim.memory_bytes * claim.devices.size();
-    if (claim.memory_bytes > kMaxBytes || sum > kMostSum || claim.share_milli > 1000 ||
+    if (claim.memory_bytes > kMaxBytes || sum > kMaxSum || claim.share_milli > 1000 ||
         claim.limit_milli > 1000 || claim.priority > 2 || claim.seats < 1 || claim.seats > 4096 ||
         claim.devices.size() > 64)
       Fail("a reported claim without a bound");
@@ -124,7 +124,7 @@ void SetQuota(const Item& item) {
   if (!request.ParseFromString(item.body)) return;
   server::QuotaChange change;
   Status read = control_plane::ReadQuota(request, &change);
-  if (read.message().size() > kMostMessageBytes) Fail("an error without a bound");
+  if (read.message().size() > kMaxMessageBytes) Fail("an error without a bound");
   if (!read.ok()) return;
   if (change.share_milli.value_or(0) > 1000 || change.limit_milli.value_or(0) > 1000 ||
       change.priority.value_or(WirePriority::kNormal) > WirePriority::kLow)
