@@ -11,6 +11,7 @@
 
 #include "proto/client_exchange.h"
 #include "proto/handshake.h"
+#include "proto/query_answer.h"
 #include "proto/server_exchange.h"
 
 namespace {
@@ -162,6 +163,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 2:
       RoundTrip(farcall::DecodeWelcome(body), farcall::DecodeWelcome);
+      RoundTrip(farcall::DecodeQueryAnswer(body), farcall::DecodeQueryAnswer);
       break;
     case 3:
       RoundTrip(farcall::DecodeRefuse(body), farcall::DecodeRefuse);

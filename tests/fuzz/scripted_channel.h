@@ -6,8 +6,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "proto/wire.h"
@@ -20,7 +22,8 @@ namespace farcall::fuzz {
 class Script {
  public:
   // `slow`: takes a few bytes at a time, and every other time none.
-  explicit Script(bool slow) : slow_(slow) {}
+  // Not `framed`: what is sent is kept for Sent, and need not be frames and chunks.
+  explicit Script(bool slow, bool framed = true) : slow_(slow), framed_(framed) {}
 
   void Feed(std::span<const std::byte> bytes) {
     std::lock_guard lock(mutex_);
@@ -37,6 +40,11 @@ class Script {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::milliseconds(has_reader_ ? 20 : 0),
                       [this] { return closed_ || (in_.empty() && waiting_); });
+  }
+  // What was sent since the last call, where it is not framed.
+  std::vector<std::byte> Sent() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(out_, {});
   }
   uint64_t frames_sent() {
     std::lock_guard lock(mutex_);
@@ -78,6 +86,7 @@ class Script {
   std::mutex mutex_;
   std::condition_variable changed_;
   const bool slow_;
+  const bool framed_;
   bool closed_ = false;
   bool waiting_ = false;
   bool has_reader_ = false;
@@ -106,7 +115,7 @@ class ScriptedChannel final : public Channel {
       script_->out_.insert(script_->out_.end(), part.begin(), part.end());
       total += part.size();
     }
-    script_->CountSent();
+    if (script_->framed_) script_->CountSent();
     return total;
   }
   Result<size_t> TryReceive(std::span<std::byte> into) override {

@@ -123,6 +123,7 @@ class TlsChannel final : public Channel {
 
   Result<std::vector<std::byte>> HandOver() override {
     std::lock_guard lock(write_mutex_);
+    FARCALL_TRY(UpdateIfDue());  // a key that the peer asked for: the other process does not know
     Result<bool> flushed = FlushLocked();
     if (!flushed.ok()) {
       return flushed.status();
