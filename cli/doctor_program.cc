@@ -80,7 +80,7 @@ void TellForeign(const std::set<std::string>& foreign, Findings& findings) {
                foreign.empty()
                    ? "none of NVIDIA's libraries is mapped"
                    : std::to_string(foreign.size()) + " of NVIDIA's libraries are mapped",
-               "docs/thin.md lists what thin mode takes the place of");
+               "docs/reference/thin.md lists what thin mode takes the place of");
   for (const std::string& file : foreign) findings.Note(file);
   findings.Attach("mapped_not_ours", foreign);
 }
@@ -195,7 +195,7 @@ void TellMissing(const ProgramReport& report, Findings& findings) {
                linked.empty() ? "every driver call its objects link to is served"
                               : std::to_string(linked.size()) +
                                     " driver calls it links to answer NOT_SUPPORTED",
-               "docs/coverage.md lists them; they matter only if the program calls them");
+               "docs/reference/coverage.md lists them; they matter only if the program calls them");
   for (const auto& [name, object] : linked) findings.Note(name + " (" + FileName(object) + ")");
   findings.Attach("linked_not_supported", std::move(names));
 }
@@ -218,7 +218,7 @@ void TellLog(const ProgramReport& report, Findings& findings) {
     lines.push_back(WithoutHead(line));
     findings.Say(
         false, (refused ? "the device refused: " : "the program met: ") + WithoutHead(line),
-        refused ? "docs/coverage.md and docs/cpu-device.md say what each device can do" : "");
+        refused ? "docs/reference/coverage.md and docs/reference/cpu-device.md say what each device can do" : "");
   }
   if (lines.empty()) findings.Say(true, "nothing it asked for was refused");
   findings.Attach("met", std::move(lines));

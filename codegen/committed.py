@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Callable
 
 import outputs
+import wrap_markdown
 from layouts import layout_lines
 from outputs import Inputs
 from spec import Call
@@ -72,7 +73,7 @@ def golden_layouts(inputs: Inputs) -> str:
     )
 
 
-# ---- docs/coverage.md
+# ---- docs/reference/coverage.md
 
 
 def coverage(inputs: Inputs) -> str:
@@ -80,13 +81,14 @@ def coverage(inputs: Inputs) -> str:
     rows = [_coverage_row(inputs, name, call, traced) for name, call in inputs.by_id()]
     counts = Counter(row["class"] for row in rows)
     late = [call for call in inputs.spec.calls.values() if call.late]
-    return outputs.render(
+    page = outputs.render(
         "coverage.md.j2",
         rows=rows,
         counts=counts,
         late=late,
         unsupported=[row["name"] for row in rows if row["class"] == "unsupported"],
     )
+    return wrap_markdown.wrap(page)
 
 
 def traced_calls() -> dict[str, list[str]]:
@@ -135,5 +137,5 @@ COMMITTED: dict[str, Callable[[Inputs], str]] = {
     "codegen/golden/server/cuda_calls.cc": golden_server,
     "codegen/golden/tests/wire_test.cc": golden_wire_test,
     "codegen/golden/layouts.txt": golden_layouts,
-    "docs/coverage.md": coverage,
+    "docs/reference/coverage.md": coverage,
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generates the thin libcudart's C entries from cuda_runtime_api.h and spec/cudart.yaml. docs/codegen.md says how to add one."""
+"""Generates the thin libcudart's C entries from cuda_runtime_api.h and spec/cudart.yaml. docs/internals/codegen.md says how to add one."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import yaml
 
 import outputs
 import parse_headers
+import wrap_markdown
 from files import write_if_changed
 from model import ApiModel, Function
 
@@ -22,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CODEGEN = Path(__file__).resolve().parent
 SPEC = CODEGEN / "spec" / "cudart.yaml"
 EXPORTS = CODEGEN / "cudart"
-COVERAGE = ROOT / "docs" / "coverage-thin-cudart.md"
+COVERAGE = ROOT / "docs/reference/coverage-thin-cudart.md"
 STRINGS = CODEGEN / "cudart" / "error_strings.yaml"
 
 RUNTIME = parse_headers.Library(
@@ -210,7 +211,8 @@ OUTPUTS: dict[str, Callable[[Inputs], str]] = {
 def coverage(inputs: Inputs) -> str:
     today = {entry.name: entry.note for entry in inputs.spec.entries}
     differing = [entry for entry in inputs.spec.older["12"] if today.get(entry.name) != entry.note]
-    return outputs.render("coverage_cudart.md.j2", spec=inputs.spec, differing=differing, tests=tests_of())
+    page = outputs.render("coverage_cudart.md.j2", spec=inputs.spec, differing=differing, tests=tests_of())
+    return wrap_markdown.wrap(page)
 
 
 def tests_of() -> dict[str, str]:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generates C++ from CUDA's headers and the spec. docs/codegen.md says how to add a call."""
+"""Generates C++ from CUDA's headers and the spec. docs/internals/codegen.md says how to add a call."""
 
 from __future__ import annotations
 

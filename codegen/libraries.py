@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generates the client's and the server's side of the mathematics libraries. docs/thin.md says how to add one."""
+"""Generates the client's and the server's side of the mathematics libraries. docs/reference/thin.md says how to add one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ import first_api
 import ids as id_list
 import outputs
 import parse_headers
+import wrap_markdown
 from files import write_if_changed
 from library_spec import CODEGEN, PLAIN, Call, LibraryError, LibrarySpec, Plan
 
 ROOT = CODEGEN.parent
-COVERAGE = ROOT / "docs" / "coverage-thin.md"
+COVERAGE = ROOT / "docs/reference/coverage-thin.md"
 LIBRARIES = sorted(path.stem for path in (CODEGEN / "spec" / "thin").glob("*.yaml"))
 
 
@@ -101,7 +102,7 @@ def coverage(specs: list[LibrarySpec]) -> str:
         declared = set(spec.model.functions)
         unknown = sorted(name for name in exports(spec.name, newest) if name not in declared and not spec.by_hand(name))
         sections.append({"spec": spec, "calls": sorted(spec.calls.values(), key=lambda c: c.name), "tier3": unknown})
-    return outputs.render("coverage_thin.md.j2", sections=sections)
+    return wrap_markdown.wrap(outputs.render("coverage_thin.md.j2", sections=sections))
 
 
 def _load(name: str, arguments: argparse.Namespace) -> LibrarySpec:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mathematics library: its headers and spec/<library>.yaml to one Plan a parameter. docs/thin.md says how to add one."""
+"""A mathematics library: its headers and spec/<library>.yaml to one Plan a parameter. docs/reference/thin.md says how to add one."""
 
 from __future__ import annotations
 

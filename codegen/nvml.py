@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generates NVML's C entries, questions and answers from nvml.h and spec/nvml.yaml. docs/codegen.md says how to add one."""
+"""Generates NVML's C entries, questions and answers from nvml.h and spec/nvml.yaml. docs/internals/codegen.md says how to add one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import yaml
 import ids as id_list
 import outputs
 import parse_headers
+import wrap_markdown
 from files import write_if_changed
 from model import ApiModel, Function, Param
 
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CODEGEN = Path(__file__).resolve().parent
 IDS = CODEGEN / "ids" / "nvml.ids"
 SPEC = CODEGEN / "spec" / "nvml.yaml"
-COVERAGE = ROOT / "docs" / "coverage-nvml.md"
+COVERAGE = ROOT / "docs/reference/coverage-nvml.md"
 
 CLASSES = ("local", "fixed", "sampled", "tenant", "live")
 KEYS = {"client", "server", "seed", "args"}
@@ -215,7 +216,7 @@ OUTPUTS: dict[str, Callable[[Inputs], str]] = {
 
 def coverage(inputs: Inputs) -> str:
     calls = sorted(inputs.calls(), key=lambda call: call.name)
-    return outputs.render("coverage_nvml.md.j2", calls=calls)
+    return wrap_markdown.wrap(outputs.render("coverage_nvml.md.j2", calls=calls))
 
 
 def load(include: Path, model_cache: Path, clang: str | None = None) -> Inputs:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer a stock cudart expects from slot 1 of the INTEGRITY_CHECK export table. See
-// docs/legal.md.
+// docs/reference/legal.md.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is said before the log begins: GREETING (server speaks first), HELLO, then WELCOME or
 // REFUSE; of a pool REDIRECT. Their fields only: server_exchange.h and client_exchange.h make and
-// check the packets that carry them. Prose in docs/wire.md.
+// check the packets that carry them. Prose in docs/reference/wire.md.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of the mathematics libraries: what SessionCall::kLibrary carries. Function ids are in
-// codegen/ids/<library>.ids; docs/thin.md describes the arguments.
+// codegen/ids/<library>.ids; docs/reference/thin.md describes the arguments.
 #pragma once
 
 #include <cstdint>

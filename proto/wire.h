@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The wire: frames of the log, chunks of the bulk lanes, records, session messages, handles. Prose
-// in docs/wire.md.
+// in docs/reference/wire.md.
 #pragma once
 
 #include <compare>

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the documentation: links and their anchors resolve, and docs/environment.md names every environment variable
-of Farcall that the code reads, once, and no other.
+"""Checks the documentation: links and their anchors resolve, text has at most 100 columns (code and
+tables may have more), docs/README.md names every page, and docs/reference/environment.md names every
+environment variable of Farcall that the code reads, once, and no other.
 
     scripts/check_docs.py          prints each finding; exit 1 if there is one
 """
@@ -14,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(?<!!)\[[^\]\[]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 VARIABLE = re.compile(r"\bFARCALL_[A-Z][A-Z_0-9]*\b")
+COLUMNS = 100
 READ = re.compile(r'"(FARCALL_[A-Z_0-9]+)"')  # as the products name a variable that they read or set
 CODE = ("cli", "client-shim", "cpu-device", "cuda-abi", "pool", "proto", "quota", "server", "toolkit", "transport")
 
@@ -49,8 +51,25 @@ def check_links(page):
             yield f"{page.relative_to(ROOT)}: {file.name} has no heading #{anchor}"
 
 
+def check_columns(page):
+    in_fence = False
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        in_fence ^= line.lstrip().startswith("```")
+        is_text = not in_fence and not re.match(r"\s*\||    |#|<", line)
+        if is_text and len(line) > COLUMNS and " " in line.strip():
+            yield f"{page.relative_to(ROOT)}:{number}: {len(line)} columns; at most {COLUMNS}"
+
+
+def check_index():
+    index = ROOT / "docs/README.md"
+    linked = {(index.parent / (match.group(1) or "").partition("#")[0]).resolve() for match in LINK.finditer(index.read_text())}
+    for page in tracked("docs/guide/*.md", "docs/reference/*.md", "docs/internals/*.md"):
+        if page not in linked:
+            yield f"docs/README.md: no link to {page.relative_to(ROOT / 'docs')}"
+
+
 def check_variables():
-    page = ROOT / "docs/environment.md"
+    page = ROOT / "docs/reference/environment.md"
     rows = [line.split("|")[1] for line in page.read_text().splitlines() if line.startswith("| `FARCALL_")]
     listed = [name for row in rows for name in VARIABLE.findall(row)]
     sources = tracked(*(f"{folder}/*.{kind}" for folder in CODE for kind in ("cc", "h")))
@@ -59,16 +78,17 @@ def check_variables():
     keys = re.search(r"vector<std::string_view>\{(.*?)\}", (ROOT / "client-shim/core/settings.cc").read_text(), re.S)
     read |= {f"FARCALL_{key.upper()}" for key in re.findall(r'"([a-z_]+)"', keys.group(1))}
     for name in sorted(read - set(listed)):
-        yield f"docs/environment.md: lacks {name}, which the code reads"
+        yield f"docs/reference/environment.md: lacks {name}, which the code reads"
     for name in sorted(set(listed) - read):
-        yield f"docs/environment.md: nothing reads {name}"
+        yield f"docs/reference/environment.md: nothing reads {name}"
     for name in sorted({name for name in listed if listed.count(name) > 1}):
-        yield f"docs/environment.md: {name} stands there twice"
+        yield f"docs/reference/environment.md: {name} stands there twice"
 
 
 def main():
     pages = tracked("*.md")
-    findings = [finding for page in pages for finding in check_links(page)] + list(check_variables())
+    findings = [finding for page in pages for check in (check_links, check_columns) for finding in check(page)]
+    findings += [*check_index(), *check_variables()]
     print("\n".join(f"  {finding}" for finding in findings), end="\n" if findings else "", file=sys.stderr)
     sys.exit(1 if findings else 0)
 

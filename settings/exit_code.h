@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's exit codes; docs/exit-codes.md says them to people.
+// The server's exit codes; docs/reference/exit-codes.md says them to people.
 #pragma once
 
 namespace farcall {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // pool [REQUESTS]: a real controller and a real host (dry device) on this machine, over loopback
-// and SQLite with synchronous=FULL. Prints a table; what it compares with is docs/pool.md's goals.
+// and SQLite with synchronous=FULL. Prints a table; what it compares with is docs/internals/pool.md's goals.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>

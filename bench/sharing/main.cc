@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sharing [--json FILE] [--scale PART]: the simulated figures of docs/sharing.md, as a table and as
+// sharing [--json FILE] [--scale PART]: the simulated figures of docs/internals/sharing.md, as a table and as
 // JSON.
 #include <cstdio>
 #include <cstdlib>

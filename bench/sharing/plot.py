@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""plot.py FIGURES.json FOLDER: the simulated figures, or the measured ones, as pictures for docs/sharing.md."""
+"""plot.py FIGURES.json FOLDER: the simulated figures, or the measured ones, as pictures for docs/internals/sharing.md."""
 import json
 import pathlib
 import sys

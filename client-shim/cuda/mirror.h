@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory that kernels may reach. Each allocation of it is mirrored on the server at the same
 // address: what the program wrote goes up before work that may read it, what the device wrote comes
-// down ahead of each word that work is done. Docs: docs/client.md.
+// down ahead of each word that work is done. Docs: docs/reference/client.md.
 #pragma once
 
 #include <cuda.h>

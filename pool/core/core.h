@@ -18,7 +18,7 @@
 
 namespace farcall::pool {
 
-// Waiting times of the tables in docs/pool.md.
+// Waiting times of the tables in docs/internals/pool.md.
 struct Timing {
   Ms settle = 10'000;         // after a start: no expiry, no host is given up
   Ms suspect = 10'000;        // silence of a host

@@ -195,7 +195,7 @@ bool IsHostName(std::string_view name);
 std::pair<std::string, std::string> FaultOf(const Ask& ask);
 std::string_view ToText(ClaimState state);
 std::string_view ToText(HostState state);
-// The tables of docs/pool.md.
+// The tables of docs/internals/pool.md.
 bool MayBecome(ClaimState from, ClaimState to);
 bool MayBecome(HostState from, HostState to);
 inline bool IsOver(ClaimState state) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's figures as Prometheus asks for them. Names and labels: docs/control.md.
+// The server's figures as Prometheus asks for them. Names and labels: docs/reference/control.md.
 #pragma once
 
 #include <prometheus/collectable.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one library call's generated server function sees: its arguments, the objects it names, room
-// for its outputs. Docs: docs/thin.md.
+// for its outputs. Docs: docs/reference/thin.md.
 #pragma once
 
 #include <array>

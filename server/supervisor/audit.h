@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who had what, and since when: a JSON object a line, appended to a file. Fields: docs/control.md.
+// Who had what, and since when: a JSON object a line, appended to a file. Fields: docs/reference/control.md.
 #pragma once
 
 #include <mutex>

@@ -52,7 +52,7 @@ namespace farcall::server {
 
 struct WorkerSetup;
 
-// `farcall serve`, from checked options to its end; the process's exit code (docs/exit-codes.md).
+// `farcall serve`, from checked options to its end; the process's exit code (docs/reference/exit-codes.md).
 int Serve(const ServeOptions& options);
 // What a supervisor reads from a descriptor: blocked in all its threads.
 sigset_t HandledSignals();

@@ -13,7 +13,7 @@
 
 namespace farcall::server {
 
-// The CPU device's variable (docs/cpu-device.md): of a server the place above, of a worker its
+// The CPU device's variable (docs/reference/cpu-device.md): of a server the place above, of a worker its
 // vGPU's folder.
 inline constexpr char kSharedFolderVariable[] = "FARCALL_CPU_SHARED";
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares, limits and classes of device time: the trials of bench/sharing/measured, observed by what the programs themselves get done.
-Nothing that the server counts is asked. What docs/sharing.md sets as goals is judged there, not here."""
+Nothing that the server counts is asked. What docs/internals/sharing.md sets as goals is judged there, not here."""
 from __future__ import annotations
 
 import shutil

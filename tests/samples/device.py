@@ -28,8 +28,9 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "tools")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "tools"), str(HERE.parents[1] / "codegen")]
 import run  # noqa: E402
+import wrap_markdown  # noqa: E402
 
 ARCH = 90
 EXCLUSIONS = HERE / "exclusions.tsv"
@@ -240,7 +241,7 @@ def kept_rows():
 
 def keep(rows, left):
     ROWS.write_text("".join("\t".join(row) + "\n" for row in rows))
-    PAGE.write_text(page(rows, sorted(left)))
+    PAGE.write_text(wrap_markdown.wrap(page(rows, sorted(left))))
 
 
 def main():

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each control that docs/security.md claims names tests that are there. Needs no build."""
+"""Each control that docs/guide/security.md claims names tests that are there. Needs no build."""
 import pathlib
 import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/security.md"
+PAGE = ROOT / "docs/guide/security.md"
 
 
 def controls():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between one tenant's worker and another's: users, capabilities, filters, files (docs/security.md)."""
+"""What stands between one tenant's worker and another's: users, capabilities, filters, files (docs/guide/security.md)."""
 import os
 import pathlib
 import subprocess

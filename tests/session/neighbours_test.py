@@ -12,7 +12,7 @@ from harness import FARCALL, Client, Server, run, until
 
 UNITS = 40
 SHARE = 0.5
-# Of a window of WINDOW_NS of counted device time. docs/sharing.md's bound is a fourth of both sides' lease, outstanding work and longest
+# Of a window of WINDOW_NS of counted device time. docs/internals/sharing.md's bound is a fourth of both sides' lease, outstanding work and longest
 # kernel: some 10 ms here, 1 point of a second.
 MOST_LOSS, WINDOW_NS = 0.05, 10**9
 MOST_SUPERVISOR_RSS = 128 << 20

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The curl lines of docs/pool.md, run as they stand against `farcall pool dev`."""
+"""The curl lines of docs/internals/pool.md, run as they stand against `farcall pool dev`."""
 import json
 import os
 import pathlib
@@ -11,7 +11,7 @@ import unittest
 
 from harness import FARCALL
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/pool.md"
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/internals/pool.md"
 
 
 class Examples(unittest.TestCase):

@@ -142,7 +142,7 @@ class Sharing(unittest.TestCase):
                     begun = time.monotonic_ns()
                     client = self.busy(server, blocks, streams, 300, 40000 // blocks, companions, limit="30%")
                     ran, longest, passed = self.figures(client)
-                    # The bound of docs/sharing.md; what is outstanding are four milliseconds as predicted, on a busy machine of some kernels.
+                    # The bound of docs/internals/sharing.md; what is outstanding are four milliseconds as predicted, on a busy machine of some kernels.
                     self.assertLessEqual(ran, 0.3 * passed + 30e6 + 8 * longest)
                     charged = self.charged(control, ran)
                     self.assertLessEqual(charged, time.monotonic_ns() - begun)

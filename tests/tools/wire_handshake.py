@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The handshake of docs/wire.md once more, in plain Python: for proxies that take part in it, for servers and clients of tests.
+"""The handshake of docs/reference/wire.md once more, in plain Python: for proxies that take part in it, for servers and clients of tests.
 
 Without tokens: both ends of a session without one can be played by whoever stands between them. The cryptography is for tests
 alone: it is slow, and its time tells its secrets.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """measure.py [--json FILE] [--scale PART] [--only NAME[,NAME...]]: sharing, as unmodified programs on the CPU device meet it, seen from
-outside (docs/sharing.md). FARCALL_BUILD names the build tree."""
+outside (docs/internals/sharing.md). FARCALL_BUILD names the build tree."""
 import argparse
 import json
 import math

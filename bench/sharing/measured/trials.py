@@ -56,7 +56,7 @@ def caps(place, seconds):
         def part(window):
             return 100 * window[1][0] / window[0]
 
-        def bound(passed_s):  # docs/sharing.md; predictions a fourth off, this kernel a tenth longer than it was
+        def bound(passed_s):  # docs/internals/sharing.md; predictions a fourth off, this kernel a tenth longer than it was
             burst_ms = min(30, limit)
             return limit + 100 * (burst_ms + 4 * 1.25 + 1.1 * kernel_us / 1000) / 1000 / passed_s
         windows = sampler.windows(1)

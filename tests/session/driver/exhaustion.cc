@@ -109,7 +109,7 @@ void Arrays() {
   REFUSED(D(cuMipmappedArrayCreate)(&mipmapped, &solid, 4));
 }
 
-// Variables larger than the device. (A quota does not count them: docs/client.md.)
+// Variables larger than the device. (A quota does not count them: docs/reference/client.md.)
 void Images() {
   const std::string head = ".version 7.0\n.target sm_70\n.address_size 64\n";
   const std::string big = head + ".visible .global .align 4 .b8 big[1099511627776];\n" +

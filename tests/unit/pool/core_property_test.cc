@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pool in a simulated world: hosts with their ledgers, a network that loses, doubles and
 // delays, controllers that die between deciding and storing, clocks that go wrong by some percent.
-// What docs/pool.md promises is checked after every step.
+// What docs/internals/pool.md promises is checked after every step.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bounds that docs/sharing.md states, on random tenants of the simulated device: shares, caps,
+// The bounds that docs/internals/sharing.md states, on random tenants of the simulated device: shares, caps,
 // work conservation, priority.
 #include <gtest/gtest.h>
 
