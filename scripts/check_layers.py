@@ -59,9 +59,6 @@ LAYERS = {
 FREE = ("tests", "examples", "codegen", "build")
 # Folders below one name of the table that still include each other; nothing is added here.
 CYCLES_LEFT = (
-    {"client-shim/core", "client-shim/cuda"},
-    {"cpu-device/driver", "cpu-device/dry"},
-    {"cpu-device/exec", "cpu-device/jit", "cpu-device/jit/regions"},
     {"transport", "transport/inproc", "transport/link", "transport/tcp"},
 )
 

@@ -76,9 +76,6 @@ struct LibraryChannel {
   void (*log)(int level, const char* line);
 };
 
-const LibraryChannel* TheLibraryChannel();
-
-// A kLibraryFailed message.
-void NoteLibraryFailure(uint64_t object, uint16_t library, uint16_t function, int status);
+const LibraryChannel* TheLibraryChannel();  // client-shim/cuda/library_channel.cc
 
 }  // namespace farcall::client

@@ -16,7 +16,7 @@
 #include "client-shim/core/event_state.h"
 #include "client-shim/core/host_functions.h"
 #include "client-shim/core/host_window.h"
-#include "client-shim/core/library_channel.h"
+#include "client-shim/core/library_objects.h"
 #include "client-shim/core/log.h"
 #include "client-shim/core/memory_map.h"
 #include "client-shim/core/session.h"

@@ -17,7 +17,7 @@
 #include "cpu-device/exec/layout.h"
 #include "cpu-device/exec/object_cache.h"
 #include "cpu-device/exec/object_loader.h"
-#include "cpu-device/jit/compiler.h"
+#include "cpu-device/exec/compiler.h"
 #include "cpu-device/ptx/module.h"
 
 namespace farcall::cpu_device {

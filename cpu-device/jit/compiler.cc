@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // LLVM: target machine of this CPU, O1 pipeline with coroutine passes, object in memory.
-#include "cpu-device/jit/compiler.h"
+#include "cpu-device/exec/compiler.h"
 
 #include <llvm/Analysis/CGSCCPassManager.h>
 #include <llvm/Analysis/LoopAnalysisManager.h>

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cpu-device/exec/context.h"
-#include "cpu-device/jit/compiler.h"
+#include "cpu-device/exec/compiler.h"
 #include "cpu-device/jit/warp_exchange.h"
 #include "cpu-device/ptx/module.h"
 

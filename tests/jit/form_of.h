@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cpu-device/exec/layout.h"
-#include "cpu-device/jit/compiler.h"
+#include "cpu-device/exec/compiler.h"
 
 namespace farcall::cpu_device {
 

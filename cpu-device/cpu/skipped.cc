@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu-device/driver/skipped.h"
+#include "cpu-device/cpu/skipped.h"
 
 #include <unistd.h>
 

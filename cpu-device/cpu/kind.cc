@@ -6,7 +6,7 @@
 #include "cpu-device/driver/kind.h"
 #include "cpu-device/driver/log.h"
 #include "cpu-device/driver/profile_file.h"
-#include "cpu-device/driver/skipped.h"
+#include "cpu-device/cpu/skipped.h"
 #include "cpu-device/exec/device_time.h"
 #include "cuda-abi/device_time.h"
 
