@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace farcall::server {
 
@@ -28,6 +30,10 @@ std::string Now() {
   return text;
 }
 
+int OpenToAppend(const std::string& path) {
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
 }  // namespace
 
 Audit::~Audit() {
@@ -36,9 +42,26 @@ Audit::~Audit() {
 
 Status Audit::Open(const std::string& path) {
   if (path.empty()) return {};
-  file_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  path_ = path;
+  file_ = OpenToAppend(path);
   if (file_ >= 0) return {};
   return {Code::kInvalid, "audit file '" + path + "': " + strerror(errno)};
+}
+
+void Audit::ReopenIfMovedLocked() {
+  struct stat ours {
+  }, there{};
+  const bool is_there = stat(path_.c_str(), &there) == 0;
+  if (is_there && fstat(file_, &ours) == 0 && ours.st_ino == there.st_ino &&
+      ours.st_dev == there.st_dev)
+    return;
+  const int file = OpenToAppend(path_);
+  if (file < 0) {
+    spdlog::error("audit file '{}': {}; the file that was renamed is written on", path_,
+                  strerror(errno));
+    return;
+  }
+  close(std::exchange(file_, file));
 }
 
 void Audit::Note(const char* event, nlohmann::json fields) {
@@ -48,6 +71,7 @@ void Audit::Note(const char* event, nlohmann::json fields) {
   // In ASCII: people read it in terminals.
   std::string line = fields.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
   std::lock_guard lock(mutex_);
+  ReopenIfMovedLocked();
   if (write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
     spdlog::error("the audit file misses a line: {}", line);
 }
