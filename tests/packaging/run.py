@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tries what scripts/package made: `./scripts/package --test [deb] [unittest arguments]`."""
+"""Tries what scripts/package made: `./scripts/package --test [deb] [images] [unittest arguments]`."""
 import argparse
 import os
 import pathlib
@@ -9,7 +9,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
-PARTS = ("deb",)
+PARTS = ("deb", "images")
 
 
 def main():
@@ -17,7 +17,7 @@ def main():
     options.add_argument("--packages", type=pathlib.Path, required=True, help="the folder with the packages")
     options.add_argument("--roots", type=pathlib.Path, default=SOURCE / "build/package/roots", help="where Debian roots are kept")
     options.add_argument("--program", type=pathlib.Path, default=SOURCE / "build/release/examples/vector_add")
-    options.add_argument("parts", nargs="*", help="deb (default: all); then arguments of unittest")
+    options.add_argument("parts", nargs="*", help="deb, images (default: all); then arguments of unittest")
     given, rest = options.parse_known_args()
     parts = [part for part in given.parts if part in PARTS] or list(PARTS)
     rest = [part for part in given.parts if part not in PARTS] + rest
