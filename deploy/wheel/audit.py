@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails unless auditwheel finds that a wheel keeps what its tag promises: symbol versions and libraries of manylinux_2_28."""
+"""Fails unless auditwheel finds that a wheel keeps what its tag promises of symbol versions and
+libraries."""
 import re
 import subprocess
 import sys

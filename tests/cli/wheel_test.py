@@ -26,8 +26,9 @@ class WheelTest(unittest.TestCase):
         cls.scratch = tempfile.TemporaryDirectory()
         folder = pathlib.Path(cls.scratch.name)
         cls.must("cmake", "--install", harness.BUILD, "--prefix", folder / "stage", "--strip")
-        cls.wheel = cls.must(sys.executable, SOURCE / "deploy/wheel/build.py", "--stage", folder / "stage", "--target",
-                             folder).strip()
+        cls.wheel, *devices = cls.must(sys.executable, SOURCE / "deploy/wheel/build.py", "--stage", folder / "stage", "--target",
+                                       folder).split()
+        cls.device = devices[0] if devices else None
         cls.venv = folder / "venv"
         cls.must(sys.executable, "-m", "venv", cls.venv)
         cls.must(cls.venv / "bin/pip", "install", "-q", "--no-index", "--disable-pip-version-check", cls.wheel)
@@ -45,6 +46,27 @@ class WheelTest(unittest.TestCase):
     def test_it_keeps_the_promise_of_its_tag(self):
         ran = run(sys.executable, SOURCE / "deploy/wheel/audit.py", self.wheel)
         self.assertEqual(ran.returncode, 0, ran.stderr)
+
+    def test_so_does_the_devices(self):
+        if self.device is None:
+            self.skipTest("this build has no CPU device")
+        ran = run(sys.executable, SOURCE / "deploy/wheel/audit.py", self.device)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertLess(pathlib.Path(self.device).stat().st_size, 100 << 20)
+
+    def test_pip_alone_gives_a_device(self):
+        if self.device is None:
+            self.skipTest("this build has no CPU device")
+        venv = pathlib.Path(self.scratch.name) / "with-device"
+        self.must(sys.executable, "-m", "venv", venv)
+        self.must(venv / "bin/pip", "install", "-q", "--no-index", "--disable-pip-version-check", "--find-links",
+                  pathlib.Path(self.wheel).parent, "farcall[cpu]")
+        environment = {"PATH": "/usr/bin:/bin", "HOME": self.scratch.name}
+        ran = run(venv / "bin/farcall", "run", "--", harness.BUILD / "examples/vector_add", env=environment)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn("PASS vector_add", ran.stdout)
+        dry = run(venv / "bin/farcall", "run", "--device", "dry", "--", harness.BUILD / "examples/vector_add", env=environment)
+        self.assertIn("dry", dry.stderr + dry.stdout)
 
     def test_it_holds_the_client_and_no_device(self):
         names = zipfile.ZipFile(self.wheel).namelist()
