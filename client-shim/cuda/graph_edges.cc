@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which nodes a graph has and what depends on what, answered from the model.
 #include <algorithm>
+#include <cstring>
 
 #include "client-shim/core/calls.h"
 #include "client-shim/cuda/graph_model.h"
@@ -132,7 +133,9 @@ CUresult ChangeEdges(CallId call, CUgraph hGraph, const CUgraphNode* from, const
   if (status != CUDA_SUCCESS) return status;
   if (count != 0 && (from == nullptr || to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   if (!add && graph->has_memory()) return CUDA_ERROR_INVALID_VALUE;
-  Builder edges;
+  Builder body;
+  body.Put<uint64_t>(graph->handle);
+  body.Put<uint64_t>(0);  // how many follow
   uint64_t changed = 0;
   for (size_t i = 0; i < count && status == CUDA_SUCCESS; ++i) {
     GraphNode *a = FindNode(from[i]), *b = FindNode(to[i]);
@@ -140,17 +143,13 @@ CUresult ChangeEdges(CallId call, CUgraph hGraph, const CUgraphNode* from, const
     bool ours = a != nullptr && b != nullptr && a->graph == graph.get() && b->graph == graph.get();
     status = !ours ? CUDA_ERROR_INVALID_VALUE : add ? Connect(a, b, edge) : Disconnect(a, b, edge);
     if (status != CUDA_SUCCESS) break;
-    edges.Put<uint64_t>(a->handle);
-    edges.Put<uint64_t>(b->handle);
-    edges.Put<uint64_t>(EdgeBits(edge));
+    body.Put<uint64_t>(a->handle);
+    body.Put<uint64_t>(b->handle);
+    body.Put<uint64_t>(EdgeBits(edge));
     ++changed;
   }
   if (changed == 0) return status;
-  Builder body;
-  body.Put<uint64_t>(graph->handle);
-  body.Put<uint64_t>(changed);
-  auto& bytes = body.mutable_bytes();
-  bytes.insert(bytes.end(), edges.bytes().begin(), edges.bytes().end());
+  std::memcpy(body.mutable_bytes().data() + sizeof(uint64_t), &changed, sizeof(changed));
   CUresult posted = PostGraph(call, body);
   return status != CUDA_SUCCESS ? status : posted;
 }

@@ -127,9 +127,11 @@ CUresult Check(const Tensor& t, uint32_t least_rank) {
 TensorMap MapOf(const Tensor& t) {
   TensorMap map;
   map.address = reinterpret_cast<uint64_t>(t.address);
-  std::copy_n(t.dims, t.rank, map.dims);
-  std::copy_n(t.strides, t.rank - 1, map.strides);
-  for (uint32_t i = 0; i < t.rank; ++i) map.steps[i] = static_cast<uint8_t>(t.steps[i]);
+  for (uint32_t i = 0; i < std::min<uint32_t>(t.rank, kMaxTensorRank); ++i) {
+    map.dims[i] = t.dims[i];
+    map.steps[i] = static_cast<uint8_t>(t.steps[i]);
+    if (i != 0) map.strides[i - 1] = t.strides[i - 1];
+  }
   map.rank = static_cast<uint8_t>(t.rank);
   map.type = static_cast<uint8_t>(t.type);
   map.interleave = static_cast<uint8_t>(t.interleave);

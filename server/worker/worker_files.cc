@@ -153,7 +153,8 @@ std::vector<std::string> ReadableFiles(const std::string& device_path) {
 }
 
 WorkerFiles TakeFiles(const WorkerSetup& setup, std::span<const int> folders) {
-  WorkerFiles files{setup.readable};
+  WorkerFiles files;
+  files.readable = setup.readable;
   const size_t images = setup.has_images ? 1 : 0;
   if (setup.has_images && !folders.empty()) {
     files.images = folders[0];
