@@ -247,7 +247,7 @@ std::string ToText(const RunReport& report) {
              : (", all processes " + Size(use.all_sessions_bytes)).c_str());
   }
   std::string names;
-  for (const std::string& path : report.libraries) names += " " + FileName(path);
+  for (const std::string& path : report.libraries) names.append(" ").append(FileName(path));
   if (!names.empty()) Line(&text, "  kernels from   %.450s", names.c_str());
   AddWaits(report, &text);
   AddCosts(report, &text);

@@ -105,7 +105,7 @@ Result<std::string> WholeEndpoint(std::string_view text) {
   }
   const bool is_v6 = rest.size() > 1 && rest.front() == '[';
   if (is_v6 ? rest.back() == ']' : rest.find(':') == std::string::npos) {
-    rest += ":" + std::to_string(is_pool ? kPoolPort : kServerPort);
+    rest.append(":").append(std::to_string(is_pool ? kPoolPort : kServerPort));
   }
   Result<HostPort> address = ParseHostPort(*url);
   if (!address.ok()) {

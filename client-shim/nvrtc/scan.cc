@@ -75,7 +75,8 @@ class Scanner {
     const size_t open = text_.find('(', at_);
     constexpr size_t kLongestDelimiter = 16;
     if (open == std::string_view::npos || open - at_ - 1 > kLongestDelimiter) return SkipString();
-    std::string end = ")" + std::string(text_.substr(at_ + 1, open - at_ - 1)) + "\"";
+    std::string end(1, ')');
+    end.append(text_.substr(at_ + 1, open - at_ - 1)).append(1, '"');
     at_ = After(end, open);
   }
 

@@ -120,8 +120,8 @@ Status Supervisor::EnsureMps(const std::string& group, const quota::ClaimGrant* 
   }
   options.default_percentage = limit < quota::kWholeMilli ? PercentOf(limit) : 0;
   for (int device : devices) {
-    options.devices += (options.devices.empty() ? "" : ",") +
-                       UuidText(devices_.report.devices[static_cast<size_t>(device)].uuid);
+    if (!options.devices.empty()) options.devices += ',';
+    options.devices += UuidText(devices_.report.devices[static_cast<size_t>(device)].uuid);
     uint64_t most = grant != nullptr ? grant->memory_bytes : options_.memory_bytes;
     options.default_memory_bytes.push_back(most == 0 ? 0 : most + kMpsOverheadBytes);
   }
@@ -145,8 +145,8 @@ std::vector<std::string> Supervisor::MpsEnvironment(const Worker& worker,
   for (size_t i = 0; i < worker.devices.size(); ++i) {
     int device = worker.devices[i];
     uint64_t quota = grant != nullptr ? grant->memory_bytes : QuotaFor(hello, device);
-    memory += (memory.empty() ? "" : ",") + std::to_string(i) + "=" +
-              MpsDaemon::MemoryText(quota + kMpsOverheadBytes);
+    if (!memory.empty()) memory += ',';
+    memory += std::to_string(i) + "=" + MpsDaemon::MemoryText(quota + kMpsOverheadBytes);
   }
   environment.push_back("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=" + memory);
   if (compute.priority == OnTheWire(quota::Priority::kLow)) {

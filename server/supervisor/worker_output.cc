@@ -149,7 +149,9 @@ void WorkerOutput::EndLine(Source& source) {
 
 void WorkerOutput::WriteLeftOut(Source& source) {
   if (const uint64_t lines = std::exchange(source.left_out, 0); lines != 0) {
-    write_(source.who, "(" + std::to_string(lines) + " lines of its standard error are left out)");
+    std::string text = "(";
+    text.append(std::to_string(lines)).append(" lines of its standard error are left out)");
+    write_(source.who, text);
   }
 }
 

@@ -75,7 +75,7 @@ bool HasControllers(const std::string& path, std::string* lacking) {
     all += " " + word + " ";
   }
   for (const char* name : {"memory", "pids", "cpu"}) {
-    if (all.find(" " + std::string(name) + " ") == std::string::npos) {
+    if (all.find(std::string(1, ' ').append(name).append(1, ' ')) == std::string::npos) {
       *lacking = name;
       return false;
     }

@@ -98,7 +98,8 @@ bool IsPlain(const std::string& name) {
 Result<std::string> NamesOf(const CertificateWish& wish) {
   std::string names;
   auto add = [&](const char* kind, const std::string& name) {
-    names += (names.empty() ? "" : ",") + std::string(kind) + ":" + name;
+    if (!names.empty()) names += ',';
+    names.append(kind).append(":").append(name);
   };
   for (const std::string& host : wish.hosts) {
     if (!IsPlain(host)) {
