@@ -93,6 +93,15 @@ Status Merge(ServeFlags& flags, const CLI::App& command, server::ServeOptions* o
       *into = *given;
     }
   }
+  for (const auto& [name, set] :
+       {std::pair("--shm", flags.shm.empty() ? Status() : server::SetShm(flags.shm, options)),
+        std::pair("--shm-users", flags.shm_users.empty()
+                                     ? Status()
+                                     : server::SetShmUsers(flags.shm_users, options))}) {
+    if (!set.ok()) {
+      return {Code::kInvalid, std::string(name) + ": " + set.message()};
+    }
+  }
   if (!flags.pool_ca.empty()) {
     options->pool.ca_file = flags.pool_ca;
   }

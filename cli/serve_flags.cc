@@ -12,6 +12,11 @@ void AddWhere(CLI::App* command, ServeFlags* flags) {
   command->add_option("--listen", flags->listen, "URL to listen on; may be repeated")
       ->default_str(server::kDefaultListenUrl);
   command
+      ->add_option("--shm", flags->shm,
+                   "UNIX socket for clients on this machine, which then use shared memory: a path, "
+                   "auto (PORT.shm beside the control socket), or off")
+      ->default_str("off");
+  command
       ->add_option("--device", flags->device,
                    "auto, cuda, cpu[:PROFILE], dry[:PROFILE], or the path of a libcuda.so.1")
       ->default_str("auto");
@@ -41,6 +46,9 @@ void AddAccess(CLI::App* command, ServeFlags* flags) {
       "--tls-crl", flags->tls_crl,
       "PEM file of revoked clients' certificates; all TLS files are read again when "
       "they change");
+  command->add_option("--shm-users", flags->shm_users,
+                      "users of this machine, such as 1000,alice, who may use shared memory "
+                      "(default: with a token all, else the server's own)");
   command->add_option("--max-sessions", flags->max_sessions, "sessions at a time")
       ->default_str("256")
       ->check(CLI::Range(1, 4096));

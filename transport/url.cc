@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "proto/printable.h"
+#include "transport/shm/shm_socket.h"
 
 namespace farcall {
 namespace {
@@ -88,6 +89,9 @@ Result<HostPort> ParseHostPort(const Url& url) {
 
 Result<std::string> WholeEndpoint(std::string_view text) {
   std::string whole(text);
+  if (text == "shm://") {
+    return whole + DefaultShmPath();
+  }
   if (text.find("://") == std::string_view::npos) {
     whole.insert(0, "tcp://");
   }

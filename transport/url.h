@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Endpoint URLs: scheme://host:port, scheme://[v6]:port, or scheme://name.
+// Endpoint URLs: scheme://host:port, scheme://[v6]:port, scheme://name, or scheme:///path.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ Result<Url> ParseUrl(std::string_view text);
 Result<HostPort> ParseHostPort(const Url& url);
 inline constexpr uint16_t kServerPort = 7717, kPoolPort = 7718;  // where none is named
 // An endpoint as clients are given it, written out: "gpu-host" and "gpu-host:7717" are
-// tcp://gpu-host:7717, "pool://host" has the pool's port. What has a scheme and no port that is
-// known stays as it is.
+// tcp://gpu-host:7717, "pool://host" has the pool's port, "shm://" the path of this user's server.
+// What has a scheme and no port that is known stays as it is.
 //   Errors  kInvalid, showing the value and the right form
 Result<std::string> WholeEndpoint(std::string_view text);
 // "host:port", with brackets around an IPv6 address.

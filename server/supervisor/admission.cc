@@ -51,6 +51,9 @@ void Supervisor::Refuse(Channel& channel, const Status& why) {
 
 void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard) {
   const Hello& hello = heard.hello();
+  if (Status user = CheckUser(*channel); !user.ok()) {
+    return Refuse(*channel, user);
+  }
   if ((hello.transports & kBuiltTransports) == 0) {
     return Turn(*channel, Code::kUnsupported,
                 "client and server have no transport in common: install the same release on both "
@@ -70,6 +73,18 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& he
                    "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the server's"});
   }
   AdmitNew(std::move(channel), {hello, accepted->keys, accepted->token->Tenant()});
+}
+
+// Of a connection by the socket of shm://.
+Status Supervisor::CheckUser(const Channel& channel) const {
+  const std::optional<uint32_t> user = channel.PeerUser();
+  const std::vector<uint32_t>& users = options_.shm_users;
+  if (!user || users.empty() || std::find(users.begin(), users.end(), *user) != users.end()) {
+    return {};
+  }
+  return {Code::kRefused, "user " + std::to_string(*user) +
+                              " may not use this server's shared memory: --shm-users names others; "
+                              "use its tcp:// or tls:// endpoint"};
 }
 
 void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client) {

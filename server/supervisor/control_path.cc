@@ -10,9 +10,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
+
+#include "transport/shm/shm_socket.h"
 
 namespace farcall::server {
 
@@ -57,12 +58,7 @@ bool IsLeftBehind(const std::string& path) {
 }  // namespace
 
 std::string ControlFolder() {
-  const char* named = std::getenv("FARCALL_RUN_DIR");
-  if (named != nullptr && *named == '/') return named;
-  if (geteuid() == 0) return "/run/farcall";
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && *runtime == '/') return std::string(runtime) + "/farcall";
-  return "/tmp/farcall-" + std::to_string(geteuid());
+  return RunFolder();
 }
 
 Result<std::string> MakeControlFolder() {
@@ -77,7 +73,9 @@ Result<std::string> MakeControlFolder() {
   return folder;
 }
 
-std::string ControlPathOf(const std::string& url) {
+namespace {
+
+std::string PathOf(const std::string& url, const char* suffix) {
   std::string name = url.substr(url.rfind(':') == std::string::npos ? 0 : url.rfind(':') + 1);
   bool is_port = !name.empty() && std::all_of(name.begin(), name.end(),
                                               [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -86,7 +84,17 @@ std::string ControlPathOf(const std::string& url) {
     for (unsigned char c : url)
       if (std::isalnum(c) != 0) name += static_cast<char>(c);
   }
-  return ControlFolder() + "/" + name + kSuffix;
+  return ControlFolder() + "/" + name + suffix;
+}
+
+}  // namespace
+
+std::string ControlPathOf(const std::string& url) {
+  return PathOf(url, kSuffix);
+}
+
+std::string ShmPathOf(const std::string& url) {
+  return PathOf(url, ".shm");
 }
 
 std::vector<std::string> ControlPaths() {

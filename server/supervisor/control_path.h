@@ -9,8 +9,7 @@
 
 namespace farcall::server {
 
-// $FARCALL_RUN_DIR, else /run/farcall for root, else farcall/ in XDG_RUNTIME_DIR, else
-// /tmp/farcall-UID.
+// transport/shm/shm_socket.h says which.
 std::string ControlFolder();
 
 // The folder, made if it is missing, for the user alone.
@@ -20,6 +19,9 @@ Result<std::string> MakeControlFolder();
 // `<folder>/<port>.sock`: the socket of the server that listens on `url`; a URL without a port
 // gives its digits and letters.
 std::string ControlPathOf(const std::string& url);
+
+// `<folder>/<port>.shm`, likewise: the socket of its clients over shared memory.
+std::string ShmPathOf(const std::string& url);
 
 // The sockets of the servers that this user runs on this machine. Those that killed servers left
 // behind are removed.

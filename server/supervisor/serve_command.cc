@@ -11,12 +11,14 @@
 #include "listener/descriptors.h"
 #include "proto/printable.h"
 #include "server/state/image_store.h"
+#include "server/supervisor/control_path.h"
 #include "server/supervisor/image_sweep.h"
 #include "server/supervisor/log_format.h"
 #include "server/supervisor/supervisor.h"
 #include "server/worker/sandbox.h"
 #include "server/worker/system_calls.h"
 #include "settings/exit_code.h"
+#include "transport/shm/shm_socket.h"
 
 namespace farcall::server {
 
@@ -28,24 +30,52 @@ int Fail(int code, const std::string& message) {
 }
 
 // The URLs are those with the ports that were given.
-Status ListenAll(const ServeOptions& options, Supervisor* supervisor, HandshakeServer* handshakes,
-                 std::vector<std::string>* urls) {
-  std::vector<std::string> wanted =
-      options.listen.empty() ? std::vector<std::string>{kDefaultListenUrl} : options.listen;
-  for (const std::string& url : wanted) {
+class Ports {
+ public:
+  Ports(const ServeOptions& options, Supervisor* supervisor, HandshakeServer* handshakes,
+        std::vector<std::string>* urls)
+      : options_(options), supervisor_(supervisor), handshakes_(handshakes), urls_(urls) {}
+
+  Status ListenAll() {
+    const std::vector<std::string> wanted =
+        options_.listen.empty() ? std::vector<std::string>{kDefaultListenUrl} : options_.listen;
+    for (const std::string& url : wanted) {
+      FARCALL_TRY(ListenOn(url));
+    }
+    if (options_.shm.empty()) {
+      return {};
+    }
+    if (options_.shm != kShmAuto) {
+      return ListenOn("shm://" + options_.shm);
+    }
+    FARCALL_TRY(MakeControlFolder().status());
+    return ListenOn("shm://" + ShmPathOf((*urls_)[0]));
+  }
+
+ private:
+  Status ListenOn(const std::string& url) {
     const bool is_tls = url.rfind("tls://", 0) == 0;
     Result<std::unique_ptr<Listener>> listener = Listen(is_tls ? "tcp" + url.substr(3) : url);
     if (listener.ok() && is_tls) {
-      listener = supervisor->OpenTls(std::move(*listener));
+      listener = supervisor_->OpenTls(std::move(*listener));
     }
-    if (!listener.ok()) {
-      return listener.status();
+    FARCALL_TRY(listener.status());
+    // A socket for shared memory is this user's alone, unless something says who may in.
+    const bool has_rule = !options_.tokens.empty() || !options_.shm_users.empty();
+    if (url.rfind(kShmScheme, 0) == 0 && has_rule) {
+      FARCALL_TRY(OpenToUsers(url.substr(kShmScheme.size())));
     }
-    urls->push_back((*listener)->Url());
-    handshakes->Listen(std::move(*listener));
+    urls_->push_back((*listener)->Url());
+    handshakes_->Listen(std::move(*listener));
+    return {};
   }
-  return {};
-}
+
+  static constexpr std::string_view kShmScheme = "shm://";
+  const ServeOptions& options_;
+  Supervisor* const supervisor_;
+  HandshakeServer* const handshakes_;
+  std::vector<std::string>* const urls_;
+};
 
 Status CheckMemory(const ServeOptions& options, const DeviceReport& report) {
   uint64_t most = 0;
@@ -151,7 +181,7 @@ int Serve(const ServeOptions& options) {
         supervisor.Admit(std::move(channel), heard);
       });
   std::vector<std::string> urls;
-  if (Status listens = ListenAll(options, &supervisor, &handshakes, &urls); !listens.ok()) {
+  if (Status listens = Ports(options, &supervisor, &handshakes, &urls).ListenAll(); !listens.ok()) {
     return Fail(listens.code() == Code::kInvalid ? kExitUsage : kExitCannotListen,
                 listens.message());
   }

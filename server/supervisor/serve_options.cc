@@ -23,7 +23,7 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 42> kSettings = {"listen",
+constexpr std::array<std::string_view, 44> kSettings = {"listen",
                                                         "device",
                                                         "gpus",
                                                         "token",
@@ -64,7 +64,9 @@ constexpr std::array<std::string_view, 42> kSettings = {"listen",
                                                         "tls_cert",
                                                         "tls_key",
                                                         "tls_client_ca",
-                                                        "tls_crl"};
+                                                        "tls_crl",
+                                                        "shm",
+                                                        "shm_users"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -176,6 +178,12 @@ Status ReadText(const std::string& path, std::string_view name, const SettingVal
   }
   if (name == "tls_crl") {
     options->tls.revoked = *text;
+  }
+  if (name == "shm" || name == "shm_users") {
+    Status set = name == "shm" ? SetShm(*text, options) : SetShmUsers(*text, options);
+    if (!set.ok()) {
+      return {Code::kInvalid, path + ": setting '" + std::string(name) + "': " + set.message()};
+    }
   }
   if (name == "pool") {
     options->pool.url = *text;
@@ -429,32 +437,8 @@ Result<uint64_t> ParseBytes(std::string_view text) {
   return bytes;
 }
 
-namespace {
-
-Status CheckTls(const ServeOptions& options) {
-  const TlsFiles& tls = options.tls;
-  const bool listens =
-      std::any_of(options.listen.begin(), options.listen.end(),
-                  [](const std::string& url) { return url.rfind("tls://", 0) == 0; });
-  if (listens && (tls.certificate.empty() || tls.key.empty())) {
-    return {Code::kInvalid,
-            "listen tls://: needs --tls-cert and --tls-key (`farcall cert issue` makes them)"};
-  }
-  if (!listens && !(tls.certificate + tls.key + tls.authorities + tls.revoked).empty()) {
-    return {Code::kInvalid,
-            "TLS files without a tls:// URL to listen on: give --listen tls://0.0.0.0:7717"};
-  }
-  if (!tls.revoked.empty() && tls.authorities.empty()) {
-    return {Code::kInvalid,
-            "--tls-crl without --tls-client-ca: no certificate of a client is asked for"};
-  }
-  return {};
-}
-
-}  // namespace
-
 Status CheckServeOptions(const ServeOptions& options) {
-  FARCALL_TRY(CheckTls(options));
+  FARCALL_TRY(CheckTransports(options));
   for (const std::string& url : options.listen) {
     FARCALL_TRY(ParseUrl(url).status());
     if (options.tokens.empty() && options.pool.url.empty() && !IsLoopbackUrl(url)) {

@@ -18,10 +18,13 @@
 namespace farcall::server {
 
 inline constexpr char kDefaultListenUrl[] = "tcp://127.0.0.1:7717";
+inline constexpr char kShmAuto[] = "auto";  // PORT.shm in the folder of the control socket
 
 struct ServeOptions {
   std::vector<std::string> listen;  // empty: kDefaultListenUrl
   TlsFiles tls;                     // of tls:// ports
+  std::string shm;                  // path of the socket of shm://, or kShmAuto; empty: none
+  std::vector<uint32_t> shm_users;  // who may use it; empty: all who reach it
   std::string device = "auto";
   std::string gpus;  // as CUDA_VISIBLE_DEVICES has it; empty: all
   DeviceModes modes;
@@ -97,6 +100,14 @@ Status SetOverhead(std::string_view text, ServeOptions* options);
 // "refuse" or "report": what becomes of a worker's system call that is not on the list.
 //   Errors  kInvalid
 Status SetWorkerCalls(std::string_view text, ServeOptions* options);
+
+// "off", "auto" or a path, for ServeOptions::shm.   Errors  kInvalid
+Status SetShm(const std::string& text, ServeOptions* options);
+// "1000,alice": ids and names of this machine's users.   Errors  kInvalid
+Status SetShmUsers(std::string_view text, ServeOptions* options);
+
+// Whether files, users and URLs fit together.   Errors  kInvalid
+Status CheckTransports(const ServeOptions& options);
 
 // One of max_share, max_limit, max_priority.   Errors  kInvalid
 Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePolicy* policy);

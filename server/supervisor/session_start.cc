@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The start of a session that is let in: its place in all that is shared out, its worker.
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -32,8 +33,16 @@ std::string ProgramText(std::string_view path) {
 }
 
 // A descriptor that becomes readable when the client's process ends; -1 if it does not run on this
-// host.
-int WatchClient(const Hello& hello, const std::string& peer) {
+// host, or there is no telling. Over shm:// the kernel knows who connected, whatever HELLO says.
+int WatchClient(const Hello& hello, const Channel& channel) {
+  constexpr int kPeerPidfd = 77;  // SO_PEERPIDFD, Linux 6.5
+  if (channel.PeerUser()) {
+    int process = -1;
+    socklen_t bytes = sizeof(process);
+    const int failed = getsockopt(channel.Descriptor(), SOL_SOCKET, kPeerPidfd, &process, &bytes);
+    return failed == 0 ? process : -1;
+  }
+  const std::string peer = channel.PeerName();
   bool is_loopback =
       peer.find("127.") != std::string::npos || peer.find("::1") != std::string::npos;
   std::array<char, 256> host{};
@@ -328,6 +337,9 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
                charges_.ledger().usage(worker->vgpu, worker->devices[0]).quota_bytes);
   nlohmann::json fields = AuditFields(*worker);
   fields["from"] = channel.PeerName();
+  if (const std::optional<uint32_t> user = channel.PeerUser()) {
+    fields["local_user"] = *user;
+  }
   if (const std::string identity = channel.PeerIdentity(); !identity.empty()) {
     fields["certificate"] = Printable(identity);
   }
@@ -339,7 +351,7 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
     overhead_->Join(control, workers_[control]->process.pid);
   }
   WatchDescriptor(epoll_, control);
-  workers_[control]->client_fd = WatchClient(client.hello, channel.PeerName());
+  workers_[control]->client_fd = WatchClient(client.hello, channel);
   for (const int process : {workers_[control]->process.pid_fd, workers_[control]->client_fd}) {
     if (process >= 0) {
       processes_[process] = control;

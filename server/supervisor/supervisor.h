@@ -52,7 +52,8 @@ namespace farcall::server {
 
 struct WorkerSetup;
 
-// `farcall serve`, from checked options to its end; the process's exit code (docs/reference/exit-codes.md).
+// `farcall serve`, from checked options to its end; the process's exit code
+// (docs/reference/exit-codes.md).
 int Serve(const ServeOptions& options);
 // What a supervisor reads from a descriptor: blocked in all its threads.
 sigset_t HandledSignals();
@@ -151,6 +152,7 @@ class Supervisor {
   // or none, hold the same: they are told apart by where they come from.
   static std::string CountedAs(const std::string& tenant, size_t tokens, const Channel& channel);
   // `counted`: whose sessions are counted together; empty: a claim's, which the pool counts.
+  Status CheckUser(const Channel& channel) const;
   Status CheckRoom(const std::string& counted) const;
   std::string GpusOf(const Worker& worker) const;
   // Told why, and gone soon whatever it does.

@@ -76,6 +76,8 @@ class PacedChannel final : public Channel {
   bool IsHolding() const override { return channel_->IsHolding(); }
   Result<bool> Flush() override { return channel_->Flush(); }
   void ReadAhead() override { channel_->ReadAhead(); }
+  bool LooksAreCheap() const override { return channel_->LooksAreCheap(); }
+  bool ChecksBytes() const override { return channel_->ChecksBytes(); }
 
  private:
   enum class Waited { kReady, kTimeout, kWoken };

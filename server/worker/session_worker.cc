@@ -26,10 +26,11 @@
 #include "server/memory/library_memory.h"
 #include "server/nvml/nvml_service.h"
 #include "server/session/session_loop.h"
+#include "server/worker/client_connection.h"
 #include "server/worker/control_client.h"
 #include "server/worker/net_pacer.h"
 #include "transport/handshake.h"
-#include "transport/tls/tls_channel.h"
+#include "transport/shm/shm_channel.h"
 
 namespace farcall::server {
 
@@ -286,7 +287,8 @@ class SessionWorker {
                                     control::SwapDone{.outcome = control::SwapOutcome::kStayed});
   }
   void OnMessage(const control::Resume& message, Descriptors* descriptors) {
-    if (std::unique_ptr<Channel> channel = Welcomed(message.answer, message.state, descriptors)) {
+    if (std::unique_ptr<Channel> channel =
+            Welcomed(message.answer, message.state, kLogRingBytes, descriptors)) {
       session_->link().AttachLog(NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/true),
                                  message.received_seq, message.received_chunks);
     }
@@ -295,7 +297,8 @@ class SessionWorker {
     if (message.lane >= setup_.welcome.lanes) {
       return;
     }
-    if (std::unique_ptr<Channel> channel = Welcomed(message.answer, message.state, descriptors)) {
+    if (std::unique_ptr<Channel> channel =
+            Welcomed(message.answer, message.state, kLaneRingBytes, descriptors)) {
       session_->link().AttachLane(message.lane,
                                   NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/false));
     }
@@ -320,15 +323,18 @@ class SessionWorker {
   // The connection that came with a message, once its client has been welcomed; null: it is not
   // wanted.
   std::unique_ptr<Channel> Welcomed(const AnswerKey& answer, const std::string& state,
-                                    Descriptors* descriptors) {
+                                    size_t ring_bytes, Descriptors* descriptors) {
     if (descriptors->empty()) {
       return nullptr;
     }
-    Result<std::unique_ptr<Channel>> adopted =
-        AdoptChannel(descriptors->back(), std::as_bytes(std::span(state)));
-    descriptors->pop_back();
-    if (!adopted.ok() || !open_.load()) {
+    if (!open_.load()) {
       return nullptr;  // a lane before WELCOME: no honest client knows the key yet
+    }
+    Result<std::unique_ptr<Channel>> adopted =
+        TakeConnection(descriptors->back(), std::as_bytes(std::span(state)), ring_bytes);
+    descriptors->pop_back();
+    if (!adopted.ok()) {
+      return nullptr;
     }
     std::unique_ptr<Channel> channel = std::move(*adopted);
     Welcome welcome = setup_.welcome;

@@ -12,6 +12,7 @@
 #include "server/control/memory_file.h"
 #include "server/control/messages.h"
 #include "server/device/driver_output.h"
+#include "server/worker/client_connection.h"
 #include "server/worker/process_memory.h"
 #include "server/worker/sandbox.h"
 #include "server/worker/session_worker.h"
@@ -19,7 +20,7 @@
 #include "server/worker/worker_setup.h"
 #include "server/worker/worker_users.h"
 #include "transport/handshake.h"
-#include "transport/tls/tls_channel.h"
+#include "transport/shm/shm_channel.h"
 
 namespace farcall::server {
 
@@ -52,7 +53,8 @@ int Serve() {
   rules.is_only_tenant = setup->is_only_tenant;
   rules.reports_calls = setup->reports_worker_calls;
   rules.debuggable = setup->debuggable;
-  Result<std::unique_ptr<Channel>> channel = AdoptChannel(descriptors[0], setup->channel_state);
+  Result<std::unique_ptr<Channel>> channel =
+      TakeConnection(descriptors[0], setup->channel_state, kLogRingBytes);
   if (!channel.ok()) {
     TellEnd(kControlDescriptor, channel.status().message());
     return 2;

@@ -9,8 +9,10 @@
 namespace farcall::test {
 namespace {
 
-TEST(ForkTest, AnAbandoningChildLeavesTheParentsLinkAlive) {
-  Pair pair("tcp://127.0.0.1:0");
+class ForkTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(ForkTest, AnAbandoningChildLeavesTheParentsLinkAlive) {
+  Pair pair(FreshUrl(GetParam()));
   ASSERT_TRUE(pair.ok());
   ASSERT_TRUE(pair.client->link->OpenLanes().ok());
   for (int i = 0; i < 100; ++i) {
@@ -38,6 +40,10 @@ TEST(ForkTest, AnAbandoningChildLeavesTheParentsLinkAlive) {
   EXPECT_EQ(pair.server->recorder.wrong_frames, 0u);
   EXPECT_EQ(pair.client->recorder.detached + pair.server->recorder.detached, 0);
 }
+
+// Not over inproc://, which has no descriptor that a child could let go.
+INSTANTIATE_TEST_SUITE_P(Transports, ForkTest, testing::Values("tcp://127.0.0.1:0", "shm://suite"),
+                         [](const auto& info) { return UrlTestName(info.param); });
 
 }  // namespace
 }  // namespace farcall::test

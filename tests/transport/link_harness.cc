@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/transport/link_harness.h"
 
+#include <gtest/gtest.h>
+#include <unistd.h>
+
 #include <cstring>
 
+#include "tests/transport/shm_listener.h"
 #include "tests/transport/tls_listener.h"
 #include "transport/handshake.h"
 
@@ -82,6 +86,8 @@ class FaultyChannel final : public Channel {
   bool IsHolding() const override { return inner_->IsHolding(); }
   Result<bool> Flush() override { return inner_->Flush(); }
   void ReadAhead() override { inner_->ReadAhead(); }
+  bool LooksAreCheap() const override { return inner_->LooksAreCheap(); }
+  bool ChecksBytes() const override { return inner_->ChecksBytes(); }
 
  private:
   // For good: a connection never loses bytes from its middle.
@@ -329,6 +335,8 @@ std::vector<std::string> TransportUrls() {
   }
   AddTlsForTests();
   urls.push_back("tls://127.0.0.1:0");
+  AddShmForTests();
+  urls.push_back("shm://suite");
   return urls;
 }
 
@@ -339,11 +347,18 @@ std::string UrlTestName(const std::string& url) {
   if (url.find("tls") == 0) {
     return "tls";
   }
+  if (url.find("shm") == 0) {
+    return "shm";
+  }
   return url.find('[') == std::string::npos ? "tcp_v4" : "tcp_v6";
 }
 
 std::string FreshUrl(const std::string& url) {
   static std::atomic<int> next = 0;
+  if (url.find("shm") == 0) {
+    return "shm://" + std::string(testing::TempDir()) + "farcall-" + std::to_string(getpid()) +
+           "-" + std::to_string(++next) + ".shm";
+  }
   return url.find("inproc") == 0 ? url + std::to_string(++next) : url;
 }
 

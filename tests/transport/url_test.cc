@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace farcall {
 namespace {
 
@@ -57,6 +59,14 @@ TEST(UrlTest, WritesOutWhatClientsAreGiven) {
                            "://h", "tcp:/h", "[::1", "h\n"}) {
     EXPECT_EQ(WholeEndpoint(text).status().code(), Code::kInvalid) << text;
   }
+}
+
+TEST(UrlTest, NamesTheSocketOfThisUsersServer) {
+  const char* before = std::getenv("FARCALL_RUN_DIR");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("FARCALL_RUN_DIR", "/somewhere", 1);
+  EXPECT_EQ(*WholeEndpoint("shm://"), "shm:///somewhere/7717.shm");
+  before == nullptr ? unsetenv("FARCALL_RUN_DIR") : setenv("FARCALL_RUN_DIR", kept.c_str(), 1);
 }
 
 TEST(UrlTest, ShowsWhatItRefusesInOneLine) {

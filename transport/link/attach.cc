@@ -61,6 +61,7 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
     log_ = std::move(channel);
     log_->ReadAhead();
     log_is_holding_ = false;
+    sums_frames_ = options_.checksum && !log_->ChecksBytes();
     log_fd_ = log_->Descriptor();
     ++generation_;
     last_heard_ = attached_since_ = Clock::now();
@@ -170,6 +171,14 @@ bool LinkCore::DialLanes(Lock& lock) {
   return true;
 }
 
+// A connection that a peer has broken on purpose is not waited for.
+void LinkCore::Lose(uint64_t generation, const Status& why) {
+  if (why.code() == Code::kMalformed) {
+    return RequestClose(why, /*tell_peer=*/true);
+  }
+  Break(generation, why);
+}
+
 void LinkCore::Break(uint64_t generation, const Status& why) {
   std::lock_guard lock(mutex_);
   if (generation == generation_ && log_ != nullptr) {
@@ -181,6 +190,9 @@ void LinkCore::BreakLane(Lane& lane, uint64_t generation, const Status& why) {
   std::lock_guard lock(mutex_);
   if (lane.channel == nullptr || lane.generation != generation) {
     return;
+  }
+  if (why.code() == Code::kMalformed) {
+    return RequestCloseLocked(why, /*tell_peer=*/true);
   }
   if (log_ != nullptr) {
     return BreakLocked(

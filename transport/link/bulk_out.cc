@@ -219,7 +219,13 @@ void LinkCore::WriteLane(uint32_t index) {
       }
       channel = lane.channel;
     }
-    if (DrainLane(lane, /*wait_turn=*/true) == Drained::kBlocked) {
+    const auto is_full = [&] { return DrainLane(lane, /*wait_turn=*/true) == Drained::kBlocked; };
+    if (!is_full()) {
+      continue;
+    }
+    const bool has_gone_on =
+        channel->LooksAreCheap() && Spin(lane.write_spin, [&] { return !is_full(); });
+    if (!has_gone_on) {
       channel->WaitWritable(Clock::now() + kWaitSlice);
     }
   }

@@ -26,6 +26,8 @@ namespace farcall {
 
 // Chunks a sender may be ahead of the contiguous prefix its peer has acknowledged.
 inline constexpr uint64_t kChunkWindow = 4096;
+// Of a lane's threads in the middle of a chunk, where a look costs nothing.
+inline constexpr std::chrono::microseconds kLaneSpin{50};
 
 class LinkCore {
  public:
@@ -87,6 +89,7 @@ class LinkCore {
     bool is_holding = false;     // the channel took bytes that its socket has not
     std::atomic<int> fd = -1;    // for Abandon, which takes no lock
     WorkerThread reader_thread, writer_thread;
+    SpinPolicy read_spin{kLaneSpin}, write_spin{kLaneSpin};  // of its two threads
   };
 
   struct LogWrite {
@@ -133,14 +136,16 @@ class LinkCore {
   void RunDone();
   // bulk_in.cc
   void ReadLane(uint32_t index);
-  Status ReceiveChunks(Channel& channel);
-  Status ReceiveChunk(Channel& channel, const ChunkHeader& header);
-  Status ReceiveFully(Channel& channel, std::span<std::byte> into, bool at_boundary);
+  Status ReceiveChunks(Channel& channel, SpinPolicy& spin);
+  Status ReceiveChunk(Channel& channel, const ChunkHeader& header, SpinPolicy& spin);
+  Status ReceiveFully(Channel& channel, std::span<std::byte> into, bool at_boundary,
+                      SpinPolicy& spin);
   Status ClaimChunk(const ChunkHeader& header, bool* duplicate);
   void FinishChunk(uint64_t seq, bool received);
   void AcknowledgeChunks();
   bool OlderReader(uint64_t epoch) const;
   // attach.cc
+  void Lose(uint64_t generation, const Status& why);
   void Break(uint64_t generation, const Status& why);
   void BreakLane(Lane& lane, uint64_t generation, const Status& why);
   void BreakLocked(const Status& why);
@@ -223,6 +228,7 @@ class LinkCore {
   std::atomic<uintptr_t> pump_thread_ = 0;
   std::atomic<uint32_t> next_lane_ = 0;
   std::atomic<int> log_fd_ = -1;
+  std::atomic<bool> sums_frames_;  // the log's connection does not check bytes by itself
   std::atomic<uint64_t> frames_out_ = 0, frames_in_ = 0, bytes_out_ = 0, bytes_in_ = 0,
                         chunk_bytes_out_ = 0, chunk_bytes_in_ = 0, reconnects_ = 0;
 

@@ -45,7 +45,7 @@ Status LinkCore::Pump(Clock::time_point deadline, int wake_fd) {
     }
     Result<size_t> got = ReceiveSpinning(deadline, wake_fd);
     if (!got.ok()) {
-      Break(reader_generation_, got.status());
+      Lose(reader_generation_, got.status());
       continue;
     }
     if (*got == 0) {
@@ -107,10 +107,12 @@ Result<size_t> LinkCore::ReceiveSpinning(Clock::time_point deadline, int wake_fd
     return got;
   }
   uint32_t turn = 0;
+  // A look at the descriptor is a system call, whatever the other costs.
+  const uint32_t turns = reader_->LooksAreCheap() ? 64 : 4;
   // A caller that waits for its answer, or a thread that takes what comes, if it comes.
   Spin(wake_fd < 0 ? answer_spin_ : idle_spin_, [&] {
     pollfd wake{wake_fd, POLLIN, 0};
-    if (wake_fd >= 0 && ++turn % 4 == 0 && poll(&wake, 1, 0) > 0) {
+    if (wake_fd >= 0 && ++turn % turns == 0 && poll(&wake, 1, 0) > 0) {
       return true;
     }
     got = reader_->TryReceive(room);

@@ -103,7 +103,7 @@ Status LinkCore::AppendFrame(std::unique_ptr<FrameBuffer> frame, bool closing, u
   header.chunks_sent = chunks_sent_;
   header.records = frame->records();
   std::memcpy(FrameAccess::Header(*frame), &header, sizeof(header));
-  if (options_.checksum) {
+  if (sums_frames_) {
     header.crc32c = Crc32c(0, bytes);
     std::memcpy(FrameAccess::Header(*frame), &header, sizeof(header));
   }
@@ -126,7 +126,7 @@ void LinkCore::StampControl() {
   control_.ack = received_seq_;
   control_.chunk_ack = chunk_prefix_;
   control_.chunks_sent = chunks_sent_;
-  if (options_.checksum) {
+  if (sums_frames_) {
     control_.crc32c = Crc32c(0, std::as_bytes(std::span(&control_, 1)));
   }
   ack_stamped_ = std::max(ack_stamped_.load(), control_.ack);
@@ -199,7 +199,7 @@ LinkCore::Drained LinkCore::DrainLogAsWriter(Lock& turn) {
     Result<size_t> sent = has_parts ? write.channel->TrySend({write.parts.data(), write.count})
                                     : FlushHeld(*write.channel);
     if (!sent.ok()) {
-      Break(write.generation, sent.status());
+      Lose(write.generation, sent.status());
       turn.unlock();
       return Drained::kBroken;
     }

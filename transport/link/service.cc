@@ -40,6 +40,7 @@ LinkCore::LinkCore(LinkObserver& observer, const LinkOptions& options, Link::Rec
       ack_frames_(std::clamp<uint64_t>(options.max_tail_bytes / kBatchBytes / 4, 1, 256)),
       ack_bytes_(std::clamp<uint64_t>(options.max_tail_bytes / 4, 1, 1u << 20)),
       pump_wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      sums_frames_(options.checksum),
       answer_spin_(std::chrono::microseconds(options.spin_us)),
       idle_spin_(std::chrono::microseconds(options.spin_us)) {
   for (uint32_t i = 0; i < options.lanes; ++i) {

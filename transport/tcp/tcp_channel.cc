@@ -47,7 +47,8 @@ std::string AddressName(const sockaddr_storage& address) {
 
 class SocketChannel final : public Channel {
  public:
-  SocketChannel(int fd, std::string peer) : fd_(fd), peer_(std::move(peer)) {
+  SocketChannel(int fd, std::string peer, std::vector<std::byte> state = {})
+      : fd_(fd), peer_(std::move(peer)), user_(UnixPeerUser(fd)), state_(std::move(state)) {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     int on = 1;
@@ -145,6 +146,8 @@ class SocketChannel final : public Channel {
   }
   int Descriptor() const override { return fd_; }
   std::string PeerName() const override { return peer_; }
+  std::optional<uint32_t> PeerUser() const override { return user_; }
+  Result<std::vector<std::byte>> HandOver() override { return state_; }
 
  private:
   Status Lost(const char* doing, int error) const {
@@ -157,6 +160,8 @@ class SocketChannel final : public Channel {
   int fd_;
   std::atomic<bool> closed_ = false;
   const std::string peer_;
+  const std::optional<uint32_t> user_;
+  const std::vector<std::byte> state_;
 };
 
 class TcpListener final : public Listener {
@@ -312,7 +317,28 @@ std::unique_ptr<Channel> AdoptSocket(int fd) {
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
     address.ss_family = AF_UNIX;
   }
-  return std::make_unique<SocketChannel>(fd, AddressName(address));
+  return MakeSocketChannel(fd,
+                           address.ss_family == AF_UNIX ? UnixPeerName(fd) : AddressName(address));
+}
+
+std::unique_ptr<Channel> MakeSocketChannel(int fd, std::string peer, std::vector<std::byte> state) {
+  return std::make_unique<SocketChannel>(fd, std::move(peer), std::move(state));
+}
+
+std::optional<uint32_t> UnixPeerUser(int fd) {
+  int domain = 0;
+  ucred peer{};
+  socklen_t domain_bytes = sizeof(domain), bytes = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_bytes) != 0 || domain != AF_UNIX ||
+      getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) {
+    return std::nullopt;
+  }
+  return peer.uid;
+}
+
+std::string UnixPeerName(int fd) {
+  const std::optional<uint32_t> user = UnixPeerUser(fd);
+  return user ? "local user " + std::to_string(*user) : "local socket";
 }
 
 }  // namespace farcall

@@ -4,6 +4,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "transport/channel.h"
 #include "transport/url.h"
@@ -12,5 +15,12 @@ namespace farcall {
 
 Result<std::unique_ptr<Channel>> DialTcp(const Url& url, Clock::time_point deadline);
 Result<std::unique_ptr<Listener>> ListenTcp(const Url& url);
+
+// Any connected socket; `state` is what its HandOver says.
+std::unique_ptr<Channel> MakeSocketChannel(int fd, std::string peer,
+                                           std::vector<std::byte> state = {});
+// Who made the other end of a UNIX socket, as this process sees that user; none of other sockets.
+std::optional<uint32_t> UnixPeerUser(int fd);
+std::string UnixPeerName(int fd);
 
 }  // namespace farcall

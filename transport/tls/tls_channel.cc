@@ -120,6 +120,7 @@ class TlsChannel final : public Channel {
   int Descriptor() const override { return channel_->Descriptor(); }
   std::string PeerName() const override { return channel_->PeerName(); }
   std::string PeerIdentity() const override { return identity_; }
+  bool ChecksBytes() const override { return true; }
 
   Result<std::vector<std::byte>> HandOver() override {
     std::lock_guard lock(write_mutex_);

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/worker/client_connection.h"
+
+#include "transport/handshake.h"
+#include "transport/shm/shm_channel.h"
+#include "transport/tls/tls_channel.h"
+
+namespace farcall::server {
+
+Result<std::unique_ptr<Channel>> TakeConnection(int fd, std::span<const std::byte> state,
+                                                size_t ring_bytes) {
+  if (!IsRingState(state)) {
+    return AdoptChannel(fd, state);
+  }
+  Result<std::unique_ptr<Channel>> channel = ServeRings(fd, ring_bytes);
+  if (!channel.ok()) {
+    const Status& why = channel.status();
+    (void)SendRefuse(*AdoptSocket(fd), {why.code(), why.message()},
+                     Clock::now() + std::chrono::seconds(2));
+  }
+  return channel;
+}
+
+}  // namespace farcall::server

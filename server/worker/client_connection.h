@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The connections of a client that the supervisor has let in and handed over.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "transport/channel.h"
+
+namespace farcall::server {
+
+// Goes on with `fd` by what the supervisor's channel said of it (Channel::HandOver). Over shm://
+// the rings, of `ring_bytes` each, are made here and offered. Takes `fd`. A client that cannot be
+// served is told why.
+//   Errors  kUnavailable, kMalformed (no state of ours)
+Result<std::unique_ptr<Channel>> TakeConnection(int fd, std::span<const std::byte> state,
+                                                size_t ring_bytes);
+
+}  // namespace farcall::server

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions over shm://: programs, who may in, a client that writes over its ring, and the ends of clients and workers."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from harness import BUILD, FARCALL, Client, Server, run, until
+
+TOKEN = "a-token-of-this-test-0123456789"
+EXAMPLES = BUILD / "examples"
+RING = "memfd:farcall-ring"
+
+
+def rings_of(pid):
+    """The mappings of rings: (address, permissions)."""
+    lines = [line.split() for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() if RING in line]
+    return [(int(words[0].split("-")[0], 16), words[1]) for words in lines]
+
+
+def overwrite(pid):
+    """Fills the words and the beginning of each ring that the client may write with ones."""
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        for address, permissions in rings_of(pid):
+            if "w" in permissions:
+                memory.seek(address)
+                memory.write(b"\xff" * 8192)
+
+
+class Shm(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.path = str(self.folder / "farcall.shm")
+        self.url = "shm://" + self.path
+
+    def serve(self, *flags, token=None):
+        server = Server("--shm", self.path, "--audit", str(self.folder / "audit"), *flags, token=token)
+        self.addCleanup(server.stop)
+        return server
+
+    def audit(self, event):
+        notes = [json.loads(line) for line in (self.folder / "audit").read_text().splitlines()]
+        return [note for note in notes if note["event"] == event]
+
+    def errors(self, client):
+        return [line for line in client.err if "error" in line]
+
+    def test_programs_run_and_their_bulk_copies_are_right(self):
+        server = self.serve()
+        client = run(self.url, "steps", 6, 20, 16)
+        self.assertEqual((client.process.returncode, client.out[-1]), (0, "right"), client.err)
+        for example in ("vector_add", "train_mlp"):
+            client = run(self.url, EXAMPLES / example)
+            self.assertEqual(client.process.returncode, 0, (client.out, client.err))
+        self.assertEqual({note["local_user"] for note in self.audit("session_started")}, {os.geteuid()})
+        until(lambda: not server.workers(), what="the workers end with their programs")
+
+    def test_only_client_and_worker_map_the_rings(self):
+        server = self.serve()
+        client = Client(self.url, "steps", 1000, 20)
+        client.wait_line("step 3")
+        [worker] = server.workers()
+        self.assertEqual(rings_of(server.process.pid), [])
+        for pid in (worker, client.process.pid):
+            # Each writes its own memory and reads the other's.
+            kinds = [permissions for _, permissions in rings_of(pid)]
+            self.assertTrue(kinds and kinds.count("rw-s") == kinds.count("r--s"), kinds)
+        client.kill()
+
+    def test_a_client_that_overwrites_its_rings_ends_its_own_session_only(self):
+        server = self.serve()
+        neighbour = Client(self.url, "steps", 60, 50)
+        client = Client(self.url, "steps", 1000, 20, 8)
+        neighbour.wait_line("step 3")
+        client.wait_line("step 3")
+        overwrite(client.process.pid)
+        self.assertNotEqual(client.wait(), 0)
+        self.assertEqual(len(self.errors(client)), 1, client.err)
+        self.assertEqual((neighbour.wait(), neighbour.out[-1]), (0, "right"), neighbour.err)
+        until(lambda: any("shared memory" in note["cause"] or "frame" in note["cause"] or "chunk" in note["cause"]
+                          for note in self.audit("session_ended")), what="a cause that names the ring")
+        self.assertIsNone(server.process.poll())
+
+    def test_a_killed_worker_is_one_clear_error(self):
+        server = self.serve()
+        client = Client(self.url, "steps", 1000, 20)
+        client.wait_line("step 3")
+        [worker] = server.workers()
+        os.kill(worker, signal.SIGKILL)
+        self.assertNotEqual(client.wait(), 0)
+        [line] = self.errors(client)
+        self.assertIn("the session has ended: the worker crashed: Killed; start the program again", line)
+        self.assertEqual(run(self.url, "steps", 3).process.returncode, 0)
+
+    def test_a_killed_client_ends_its_session_without_the_grace(self):
+        server = self.serve("--grace", "600")
+        client = Client(self.url, "steps", 1000, 20)
+        client.wait_line("step 3")
+        client.kill()
+        until(lambda: not server.workers(), what="the worker ends with its client")
+
+    def test_a_token_is_proven_as_over_tcp(self):
+        self.serve(token=TOKEN)
+        client = run(self.url, "steps", 2, token=TOKEN)
+        self.assertEqual(client.process.returncode, 0, client.err)
+        self.assertEqual(os.stat(self.path).st_mode & 0o777, 0o666)
+        client = run(self.url, "steps", 2, token="another-token")
+        self.assertNotEqual(client.process.returncode, 0)
+        self.assertIn("the token is wrong", self.errors(client)[0])
+
+    def test_users_who_are_not_named_are_refused_in_one_line(self):
+        server = self.serve("--shm-users", "4242")
+        client = run(self.url, "steps", 1)
+        self.assertNotEqual(client.process.returncode, 0)
+        [line] = self.errors(client)
+        self.assertIn(f"user {os.geteuid()} may not use this server's shared memory", line)
+        self.assertEqual(run(server.url, "steps", 1).process.returncode, 0)
+        [note] = self.audit("session_refused")
+        self.assertEqual(note["from"], f"local user {os.geteuid()}")
+
+    def test_users_who_are_named_may_in(self):
+        self.serve("--shm-users", f"4242,{os.geteuid()}")
+        self.assertEqual(run(self.url, "steps", 1).process.returncode, 0)
+
+    def test_nothing_listens(self):
+        client = run(self.url, "steps", 1)
+        self.assertNotEqual(client.process.returncode, 0)
+        self.assertIn("nothing listens there", self.errors(client)[0])
+
+    def test_forked_children_leave_the_session_alone(self):
+        self.serve()
+        client = Client(self.url, "hostile", "forks")
+        self.assertEqual(client.wait(), 0, (client.out, client.err))
+        self.assertEqual(client.out[-1], "done")
+
+    def test_the_socket_goes_with_its_server_and_a_left_one_is_taken(self):
+        server = self.serve()
+        server.process.kill()
+        server.process.wait()
+        self.assertTrue(os.path.exists(self.path))
+        server = self.serve()
+        self.assertEqual(run(self.url, "steps", 1).process.returncode, 0)
+        for _ in range(2):
+            if server.process.poll() is None:
+                server.process.send_signal(signal.SIGTERM)
+        server.process.wait()
+        self.assertFalse(os.path.exists(self.path))
+
+
+class Flags(unittest.TestCase):
+    def says(self, *words, flags):
+        done = subprocess.run([str(FARCALL), "serve", "--device", "dry", "--listen", "tcp://127.0.0.1:0", *flags],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr.strip().splitlines()[-1])
+
+    def test_what_cannot_be_served(self):
+        self.says("--shm", "relative", "absolute path", flags=["--shm", "relative"])
+        self.says("--shm-users", "--shm auto", flags=["--shm-users", "1000"])
+        self.says("no-such-user", "1000,alice", flags=["--shm", "/tmp/x", "--shm-users", "0,no-such-user"])
+        self.says("107", flags=["--shm", "/" + "x" * 200])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
