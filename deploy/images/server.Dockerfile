@@ -9,10 +9,11 @@
 ARG BASE=debian:12-slim
 FROM ${BASE}
 COPY farcall-client_*.deb farcall-server_*.deb farcall-pool_*.deb farcall-cpu-device_*.deb /packages/
-RUN apt-get update \
+# The package keeps a user farcall that is there already.
+RUN useradd --system --uid 7717 --home-dir /var/lib/farcall --create-home farcall \
+ && apt-get update \
  && apt-get install -y --no-install-recommends /packages/*.deb \
  && rm -rf /packages /var/lib/apt/lists/* /var/cache/apt /var/log/apt /var/log/dpkg.log \
- && useradd --system --uid 7717 --home-dir /var/lib/farcall --create-home farcall \
  && install -d -o farcall -g farcall -m 700 /run/farcall
 USER 7717
 # compute: libcuda; utility: NVML.
