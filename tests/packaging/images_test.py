@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -89,6 +90,11 @@ class Images(unittest.TestCase):
         log.seek(0)
         text = log.read()
         self.assertNotIn("no Landlock", text)  # the sandbox holds without root
+
+    def test_the_compose_files_fit_the_schema(self):
+        files = sorted((SOURCE / "deploy/compose").glob("*.yaml"))
+        self.assertTrue(files)
+        must(sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", *files)
 
     def test_the_bill_of_materials_is_valid_and_names_our_packages(self):
         from cyclonedx.schema import SchemaVersion
