@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `farcall doctor`: step by step what a user would have to check, a remedy for each finding.
+#include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "cli/client_environment.h"
 #include "cli/commands.h"
@@ -9,7 +11,9 @@
 #include "cli/doctor_program.h"
 #include "cli/find_server.h"
 #include "client-shim/core/settings.h"
+#include "client-shim/core/transport_wish.h"
 #include "proto/wire.h"
+#include "transport/channel.h"
 #include "transport/url.h"
 
 namespace farcall::cli {
@@ -73,7 +77,40 @@ std::string RemedyOf(const Status& status, const FoundServer& server) {
   }
 }
 
-void ExamineServer(const FoundServer& server, Findings& findings) {
+// Why a session would not go through the server's shared memory; empty: it would.
+std::string WhyNotSharedMemory(const FoundServer& server, const Welcome& welcome,
+                               client::TransportWish wish) {
+  const std::string& path = welcome.shm_path;
+  if (path.empty()) return "the server offers no shared memory (serve --shm auto does)";
+  if (!client::WantsSharedMemory(server.url, wish))
+    return wish == client::TransportWish::kEndpoint
+               ? "FARCALL_TRANSPORT=auto would use shared memory where " + path + " can be opened"
+               : "FARCALL_TRANSPORT asks for this transport";
+  return Dial("shm://" + path, Clock::now() + std::chrono::seconds(1)).status().message();
+}
+
+void ExamineTransport(const FoundServer& server, const Welcome& welcome, const Settings& settings,
+                      Findings& findings) {
+  findings.Begin("transport");
+  const client::Setting setting = settings.Find("transport");
+  std::optional<client::TransportWish> wish = client::kDefaultTransport;
+  if (!setting.value.empty()) wish = client::ParseTransport(setting.value);
+  if (!wish) {
+    findings.Say(false, setting.source + "=" + setting.value + " is no transport",
+                 "write auto, tcp, tls or shm");
+    return;
+  }
+  const Status fits = client::CheckTransport(server.url, *wish);
+  const std::string scheme = server.url.substr(0, server.url.find("://"));
+  const std::string why = scheme == "tcp" ? WhyNotSharedMemory(server, welcome, *wish) : "";
+  const std::string found = scheme != "tcp" ? scheme
+                            : why.empty()   ? "shm, " + welcome.shm_path
+                                            : scheme + ": " + why;
+  findings.Say(fits.ok(), fits.ok() ? "transport " + found : fits.message());
+  findings.Sum(found);
+}
+
+void ExamineServer(const FoundServer& server, const Settings& settings, Findings& findings) {
   findings.Begin("server");
   if (server.is_pool()) {
     const Status asked = AskPool(server);
@@ -93,6 +130,7 @@ void ExamineServer(const FoundServer& server, Findings& findings) {
   if (welcome.server_version != FARCALL_VERSION)
     findings.Warn("server " + welcome.server_version + ", client " FARCALL_VERSION,
                   "install the same release on both sides");
+  ExamineTransport(server, welcome, settings, findings);
   findings.Begin("devices");
   findings.Say(!welcome.devices.empty(),
                std::to_string(welcome.devices.size()) + " " + welcome.device_kind + " device(s)",
@@ -140,7 +178,7 @@ bool ExamineEndpoint(ProgramQuestion& question, const Settings& settings, Findin
   findings.Sum(server->url + "  (" + server->source + ")");
   question.endpoint = server->url;
   ExamineToken(settings, findings);
-  if (findings.good()) ExamineServer(*server, findings);
+  if (findings.good()) ExamineServer(*server, settings, findings);
   return findings.good();
 }
 

@@ -24,6 +24,7 @@ Hello QueryHello() {
   hello.pid = static_cast<uint32_t>(getpid());
   hello.program = "farcall";
   hello.client_version = FARCALL_VERSION;
+  hello.features = FeatureBit(SessionFeature::kSharedMemory);
   return hello;
 }
 
@@ -79,7 +80,7 @@ Status AskPool(const FoundServer& pool) {
   Result<std::unique_ptr<Channel>> channel = Dial(door, Clock::now() + kReachPatience);
   if (!channel.ok()) return channel.status();
   Hello hello = QueryHello();
-  hello.features = FeatureBit(SessionFeature::kRedirect) | FeatureBit(SessionFeature::kPoolDoors);
+  hello.features |= FeatureBit(SessionFeature::kRedirect) | FeatureBit(SessionFeature::kPoolDoors);
   return PoolHandshake(**channel, std::move(hello), ClientCredentials::OfToken(pool.token),
                        Clock::now() + kAnswerPatience)
       .status();

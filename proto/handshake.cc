@@ -217,6 +217,9 @@ void WalkWelcome(Io& io, T& value) {
   if (HasFeature(value, SessionFeature::kFirstCredit)) {
     WalkWindow(io, value.first_credit);
   }
+  if (HasFeature(value, SessionFeature::kSharedMemory)) {
+    io.Text(value.shm_path, kMaxPathBytes);
+  }
 }
 
 template <typename Io, typename T>

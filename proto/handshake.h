@@ -144,8 +144,9 @@ struct Welcome {
   uint64_t features = 0;            // proto/session_features.h
   uint64_t transport = 0;           // TransportKind that was taken of those that both offer
   std::vector<uint64_t> libraries;  // proto/library_inventory.h
-  Window first_credit;  // of device 0, granted ahead of need; kFirstCredit of `features` says that
-                        // it is there, `bytes` 0 that nothing was granted
+  Window first_credit;   // of device 0, granted ahead of need; kFirstCredit of `features` says that
+                         // it is there, `bytes` 0 that nothing was granted
+  std::string shm_path;  // the server's socket for shared memory; with kSharedMemory of `features`
 };
 
 struct Refuse {

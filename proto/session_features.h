@@ -23,6 +23,7 @@ enum class SessionFeature : uint8_t {
   kErrorOutput = 11,  // the client: kOutput says which of two streams was written to
   kQuery = 12,  // the client asks what is here and wants no session; the server: WELCOME begins
                 // none, and ends in what is free
+  kSharedMemory = 13,  // the client may use shared memory; the server: WELCOME names the socket
 };
 
 inline constexpr uint64_t FeatureBit(SessionFeature feature) {

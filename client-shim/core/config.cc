@@ -88,6 +88,19 @@ void LoadQuota(const Settings& settings, Config* config) {
   }
 }
 
+void LoadTransport(const Settings& settings, Config* config) {
+  const Setting setting = settings.Find("transport");
+  if (setting.value.empty()) return;
+  const std::optional<TransportWish> wish = ParseTransport(setting.value);
+  if (!wish) {
+    config->error = Wrong(setting, "transport", "must be auto, tcp, tls or shm");
+    return;
+  }
+  config->transport = *wish;
+  if (Status fits = CheckTransport(config->endpoint, *wish); !fits.ok())
+    config->error = fits.message();
+}
+
 Config* Load() {
   auto* config = new Config;
   const Settings settings = Settings::Load(Settings::Files());
@@ -121,6 +134,7 @@ Config* Load() {
   config->counters_folder = Get("FARCALL_COUNTERS");
   config->sync = LoadFlag(settings, "sync", config);
   config->cache_dir = settings.CacheFolder();
+  LoadTransport(settings, config);
   LoadQuota(settings, config);
   if (!settings.error().empty()) config->error = settings.error();
   config->error = Printable(config->error, kMaxMessageBytes);  // values are shown in it

@@ -5,20 +5,22 @@
 
 #include <string>
 
+#include "client-shim/core/transport_wish.h"
 #include "proto/handshake.h"
 
 namespace farcall::client {
 
 struct Config {
-  std::string endpoint;         // FARCALL_ENDPOINT
-  std::string token;            // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
-  std::string vgpu;             // FARCALL_VGPU: shared by the processes of one `farcall run`
-  std::string claim;            // FARCALL_CLAIM: of a pool, the claim to use
-  uint32_t devices = 0;         // FARCALL_COUNT: of a pool, how many devices to ask for
-  QuotaRequest quota;           // FARCALL_MEM, _SHARE, _LIMIT, _PRIORITY, _NET
-  std::string stats_file;       // FARCALL_STATS
-  std::string counters_folder;  // FARCALL_COUNTERS, of `farcall run`
-  std::string server_scope;     // of the endpoint and the token: settings.h
+  std::string endpoint;  // FARCALL_ENDPOINT
+  std::string token;     // FARCALL_TOKEN or the first line of FARCALL_TOKEN_FILE
+  std::string vgpu;      // FARCALL_VGPU: shared by the processes of one `farcall run`
+  std::string claim;     // FARCALL_CLAIM: of a pool, the claim to use
+  uint32_t devices = 0;  // FARCALL_COUNT: of a pool, how many devices to ask for
+  TransportWish transport = kDefaultTransport;  // FARCALL_TRANSPORT
+  QuotaRequest quota;                           // FARCALL_MEM, _SHARE, _LIMIT, _PRIORITY, _NET
+  std::string stats_file;                       // FARCALL_STATS
+  std::string counters_folder;                  // FARCALL_COUNTERS, of `farcall run`
+  std::string server_scope;                     // of the endpoint and the token: settings.h
   std::string cache_dir;  // FARCALL_CACHE_DIR, else $XDG_CACHE_HOME/farcall or ~/.cache/farcall; ""
                           // = no cache
   bool sync = false;      // FARCALL_SYNC

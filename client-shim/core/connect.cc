@@ -11,6 +11,7 @@
 
 #include "client-shim/core/log.h"
 #include "client-shim/core/stats.h"
+#include "client-shim/core/transport_choice.h"
 #include "proto/session_features.h"
 #include "proto/text_file.h"
 #include "transport/handshake.h"
@@ -116,7 +117,9 @@ Result<Answer> Insist(const std::string& endpoint, std::unique_ptr<Channel>* cha
 }
 
 Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
-                         const ClientCredentials& credentials) {
+                         const ClientCredentials& credentials, TransportWish wish) {
+  const bool may_move = WantsSharedMemory(endpoint, wish);
+  if (may_move) hello.features |= FeatureBit(SessionFeature::kSharedMemory);
   Clock::time_point deadline = Clock::now() + kConnectTimeout;
   Connected connected;
   Result<Welcomed> welcomed = Insist<Welcomed>(endpoint, &connected.channel, [&](Channel& channel) {
@@ -126,7 +129,13 @@ Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
   CountHandshake();
   connected.welcome = std::move(welcomed->welcome);
   connected.key = welcomed->key;
-  connected.endpoint = endpoint;
+  connected.endpoint = connected.path = endpoint;
+  if (!may_move) return connected;
+  if (Status moved = MoveToSharedMemory(&connected); !moved.ok()) {
+    if (wish == TransportWish::kShm)
+      return Status(moved.code(), "transport shm: " + moved.message());
+    Log(LogLevel::kDebug, "not over shared memory: %s", moved.message().c_str());
+  }
   return connected;
 }
 
@@ -150,7 +159,7 @@ Result<Connected> OpenByPool(const Config& config, Hello hello,
   hello.lease = told->lease;
   Status failed;
   for (const std::string& endpoint : told->endpoints) {
-    Result<Connected> opened = OpenAt(endpoint, hello, {});
+    Result<Connected> opened = OpenAt(endpoint, hello, {}, config.transport);
     if (opened.ok()) return opened;
     failed = opened.status();
     if (failed.code() == Code::kRefused) break;  // it was reached, and the lease is used up
@@ -164,7 +173,7 @@ Result<Connected> OpenSession(const Config& config, Hello hello) {
   const ClientCredentials credentials = ClientCredentials::OfToken(config.token);
   bool is_pool = config.endpoint.compare(0, kPoolScheme.size(), kPoolScheme) == 0;
   return is_pool ? OpenByPool(config, std::move(hello), credentials)
-                 : OpenAt(config.endpoint, std::move(hello), credentials);
+                 : OpenAt(config.endpoint, std::move(hello), credentials, config.transport);
 }
 
 Result<Link::Reconnected> Rejoin(const std::string& endpoint, const SessionId& session,

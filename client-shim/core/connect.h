@@ -17,6 +17,7 @@ struct Connected {
   Welcome welcome;
   SessionKey key;        // for lanes and to resume
   std::string endpoint;  // the server's own: of pool://, the host that was given
+  std::string path;      // where lanes and resumed logs go: `endpoint`, or its shared memory
 };
 
 // A new session. Behind pool:// the pool is asked first, and waits until it has a device to give.

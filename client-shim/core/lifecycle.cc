@@ -79,15 +79,16 @@ CUresult Connect() {
   SetSync(config.sync);
   auto* session = new Session(opened->welcome, opened->endpoint);
   LoadDevices(session->welcome());
-  std::string endpoint = opened->endpoint;
+  std::string endpoint = opened->endpoint, path = opened->path;
   session->Start(std::move(opened->channel),
-                 [id = session->welcome().session, key = opened->key, endpoint](
+                 [id = session->welcome().session, key = opened->key, path](
                      LinkRole role, uint32_t lane, uint64_t seq, uint64_t chunks) {
-                   return Rejoin(endpoint, id, key, role, lane, seq, chunks);
+                   return Rejoin(path, id, key, role, lane, seq, chunks);
                  });
   g_session.store(session, std::memory_order_release);
-  Log(LogLevel::kInfo, "connected to %s (%s, %zu devices)", endpoint.c_str(),
-      session->welcome().device_kind.c_str(), session->welcome().devices.size());
+  Log(LogLevel::kInfo, "connected to %s over %s (%s, %zu devices)", endpoint.c_str(),
+      path.substr(0, path.find("://")).c_str(), session->welcome().device_kind.c_str(),
+      session->welcome().devices.size());
   // Whatever the log level: nobody may take what comes back for a result.
   if (session->welcome().device_kind == "dry") {
     fprintf(stderr,

@@ -62,8 +62,10 @@ class Ports {
     FARCALL_TRY(listener.status());
     // A socket for shared memory is this user's alone, unless something says who may in.
     const bool has_rule = !options_.tokens.empty() || !options_.shm_users.empty();
-    if (url.rfind(kShmScheme, 0) == 0 && has_rule) {
-      FARCALL_TRY(OpenToUsers(url.substr(kShmScheme.size())));
+    if (url.rfind(kShmScheme, 0) == 0) {
+      const std::string path = url.substr(kShmScheme.size());
+      FARCALL_TRY(has_rule ? OpenToUsers(path) : Status());
+      supervisor_->OfferSharedMemoryAt(path);
     }
     urls_->push_back((*listener)->Url());
     handshakes_->Listen(std::move(*listener));

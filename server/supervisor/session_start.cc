@@ -232,6 +232,7 @@ WorkerSetup Supervisor::SetupOf(const Worker& worker, const Client& client,
   welcome.server_host = HostName();
   welcome.device_kind = devices_.choice.kind;
   welcome.libraries = libraries_.ForClients();
+  OfferSharedMemory(client.hello, &welcome);
   for (int device : worker.devices) {
     welcome.devices.push_back(devices_.report.devices[static_cast<size_t>(device)]);
     DeviceSnapshot& snapshot = welcome.devices.back();

@@ -78,6 +78,8 @@ class Supervisor {
   // Takes a port over, which speaks TLS from then on: its channels, after their TLS handshake.
   //   Before  Run   Errors  kUnavailable; kInvalid (a file)
   Result<std::unique_ptr<Listener>> OpenTls(std::unique_ptr<Listener> tcp);
+  // The socket of shm://, of which clients are told who come over tcp://. Before handshakes start.
+  void OfferSharedMemoryAt(const std::string& path) { shm_path_ = path; }
   // Errors  kUnavailable
   Status OpenCgroups() { return cgroups_.is_wanted() ? cgroups_.Open() : Status(); }
   Status OpenAudit() { return audit_.Open(options_.audit); }
@@ -153,6 +155,7 @@ class Supervisor {
   static std::string CountedAs(const std::string& tenant, size_t tokens, const Channel& channel);
   // `counted`: whose sessions are counted together; empty: a claim's, which the pool counts.
   Status CheckUser(const Channel& channel) const;
+  void OfferSharedMemory(const Hello& hello, Welcome* welcome) const;
   Status CheckRoom(const std::string& counted) const;
   std::string GpusOf(const Worker& worker) const;
   // Told why, and gone soon whatever it does.
@@ -261,6 +264,7 @@ class Supervisor {
 
   const ServeOptions options_;
   const ProbedDevices devices_;
+  std::string shm_path_;  // empty: none
   const std::string image_base_;
   const std::vector<std::string> readable_;  // by workers
   mutable LibraryInventory libraries_;

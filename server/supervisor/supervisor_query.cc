@@ -22,6 +22,13 @@ constexpr size_t kAttributes = 77;
 
 }  // namespace
 
+void Supervisor::OfferSharedMemory(const Hello& hello, Welcome* welcome) const {
+  if (HasFeature(hello, SessionFeature::kSharedMemory) && !shm_path_.empty()) {
+    welcome->features |= FeatureBit(SessionFeature::kSharedMemory);
+    welcome->shm_path = shm_path_;
+  }
+}
+
 void Supervisor::AnswerQuery(std::unique_ptr<Channel> channel, const Client& client) {
   if (pool_.is_in_pool()) {  // its devices are the pool's to tell of, to its users
     return Refuse(*channel,
@@ -54,6 +61,7 @@ void Supervisor::AnswerQuery(std::unique_ptr<Channel> channel, const Client& cli
   welcome.server_host = HostName();
   welcome.device_kind = devices_.choice.kind;
   welcome.libraries = libraries_.ForClients();
+  OfferSharedMemory(client.hello, &welcome);
   (void)SendQueryAnswer(*channel, client.keys.answer, answer, Clock::now() + kPatience);
 }
 

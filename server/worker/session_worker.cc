@@ -12,6 +12,7 @@
 #include <optional>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "proto/session_features.h"
@@ -140,7 +141,8 @@ class SessionWorker {
     welcome.device_window = has_vmm ? session->ReserveWindow(setup_.hello.device_windows) : -1;
     welcome.known_images = session->images().Known(kMaxKnownImages);
     welcome.supported_calls = SupportedCalls(api_);
-    welcome.features =
+    welcome.features &= FeatureBit(SessionFeature::kSharedMemory);  // the supervisor's
+    welcome.features |=
         FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kLibraries) |
         FeatureBit(SessionFeature::kLibraryArrays) | FeatureBit(SessionFeature::kLibraryLacks) |
         FeatureBit(SessionFeature::kLibraryInventory) | FeatureBit(SessionFeature::kImageUnits) |
@@ -207,7 +209,8 @@ class SessionWorker {
       pollfd watched[3] = {{control_.fd(), POLLIN, 0},
                            {open ? output_.output : -1, POLLIN, 0},
                            {open ? output_.error : -1, POLLIN, 0}};
-      poll(watched, 3, !open ? 5 : client_died_ ? 20 : kTellMilliseconds);
+      poll(watched, 3, early_ ? 1 : !open ? 5 : client_died_ ? 20 : kTellMilliseconds);
+      TakeEarly();
       TellNetUse(&reported_at);
       if (watched[0].revents != 0 && !Receive()) {
         break;
@@ -286,7 +289,23 @@ class SessionWorker {
     (void)control::SendToSupervisor(control_.fd(),
                                     control::SwapDone{.outcome = control::SwapOutcome::kStayed});
   }
+  // A client that goes on by shared memory at once may come before the rest of the start is done.
+  void TakeEarly() {
+    if (!early_ || !open_.load()) {
+      return;
+    }
+    const auto [message, fd] = *std::exchange(early_, std::nullopt);
+    Descriptors descriptors = {fd};
+    OnMessage(message, &descriptors);
+    for (int left : descriptors) {
+      close(left);
+    }
+  }
   void OnMessage(const control::Resume& message, Descriptors* descriptors) {
+    if (!open_.load() && !early_ && !descriptors->empty()) {
+      early_.emplace(message, descriptors->back());
+      return descriptors->pop_back();
+    }
     if (std::unique_ptr<Channel> channel =
             Welcomed(message.answer, message.state, kLogRingBytes, descriptors)) {
       session_->link().AttachLog(NetPacer::Pace(std::move(channel), pacer_, /*is_log=*/true),
@@ -392,8 +411,9 @@ class SessionWorker {
   }
 
   WorkerSetup setup_;
-  const int images_;          // a descriptor; -1: none
-  bool client_died_ = false;  // the control thread's
+  const int images_;                                      // a descriptor; -1: none
+  bool client_died_ = false;                              // the control thread's
+  std::optional<std::pair<control::Resume, int>> early_;  // likewise: came before `open_`
   std::unique_ptr<Channel> channel_;
   ControlClient control_;
   NetPacer pacer_;

@@ -169,15 +169,15 @@ class DoctorTest(unittest.TestCase):
         self.assertRegex(shown, r"(?m)^warn +loaded +libcublas\.so\.99")
         self.assertNotRegex(self.doctor("-v", "--device", "cpu", "--", self.asks).stdout, r"ok +libcublas")
 
-    def test_six_lines_say_how_it_is(self):
+    def test_seven_lines_say_how_it_is(self):
         with harness.Server(token="right") as server:
             lines = self.doctor("--endpoint", server.url, FARCALL_TOKEN="right").stdout.splitlines()
         self.assertEqual([line.split()[:2] for line in lines[:-1]],
-                         [["ok", name] for name in ("endpoint", "token", "server", "devices", "libraries")])
-        self.assertEqual(len(lines), 6)
+                         [["ok", name] for name in ("endpoint", "token", "server", "transport", "devices", "libraries")])
+        self.assertEqual(len(lines), 7)
         self.assertIn(f"{server.url}  (--endpoint)", lines[0])
         self.assertRegex(lines[2], r"server \S+ on \S+, wire \d+\.\d+")
-        self.assertEqual(lines[5], "ready; next: farcall run -- ./a.out")
+        self.assertEqual(lines[6], "ready; next: farcall run -- ./a.out")
 
     # What docs/guide/troubleshooting.md lists, each made to fail: what is wrong stands in a line of its topic, what to do in the last.
     def assert_told(self, ran, topic, what, remedy):

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/core/transport_wish.h"
+
+#include <iterator>
+
+#include "proto/printable.h"
+
+namespace farcall::client {
+
+namespace {
+
+constexpr std::string_view kNames[] = {"", "auto", "tcp", "tls", "shm"};
+
+std::string SchemeOf(const std::string& endpoint) {
+  return endpoint.substr(0, endpoint.find("://"));
+}
+
+}  // namespace
+
+std::optional<TransportWish> ParseTransport(std::string_view text) {
+  for (uint8_t i = 1; i < std::size(kNames); ++i) {
+    if (text == kNames[i]) return static_cast<TransportWish>(i);
+  }
+  return std::nullopt;
+}
+
+Status CheckTransport(const std::string& endpoint, TransportWish wish) {
+  const std::string scheme = SchemeOf(endpoint);
+  const std::string_view name = kNames[static_cast<uint8_t>(wish)];
+  const bool is_behind_tcp = wish == TransportWish::kShm && scheme == "tcp";
+  // A pool says itself where its hosts are.
+  const bool is_open = endpoint.empty() || scheme == "pool" || scheme == "pools";
+  if (name.empty() || wish == TransportWish::kAuto || scheme == name || is_behind_tcp || is_open)
+    return {};
+  return {Code::kInvalid, "transport " + std::string(name) + " cannot reach " +
+                              Printable(endpoint, 200) + ": use an endpoint of " +
+                              std::string(name) + "://, or transport auto"};
+}
+
+bool WantsSharedMemory(const std::string& endpoint, TransportWish wish) {
+  return SchemeOf(endpoint) == "tcp" &&
+         (wish == TransportWish::kAuto || wish == TransportWish::kShm);
+}
+
+}  // namespace farcall::client
