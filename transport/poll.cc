@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/poll.h"
 
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cerrno>
-
-#include "transport/sync.h"
 
 namespace farcall {
 
@@ -21,7 +21,9 @@ bool PollUntil(std::span<pollfd> fds, Clock::time_point deadline) {
       left = {static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
       limit = &left;
     }
-    int ready = ppoll(fds.data(), fds.size(), limit, nullptr);
+    // By number: ppoll(3) is a point at which a thread can be cancelled. `left` is made anew in
+    // each round.
+    long ready = syscall(SYS_ppoll, fds.data(), fds.size(), limit, nullptr, size_t{0});
     if (ready > 0) {
       return true;
     }
@@ -32,23 +34,6 @@ bool PollUntil(std::span<pollfd> fds, Clock::time_point deadline) {
       return true;
     }  // the call that follows names the fault
   }
-}
-
-bool WorkerThread::StartRaw(const char* name, void* (*entry)(void*), void* argument) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStackBytes);
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  int error = pthread_create(&thread_, &attributes, entry, argument);
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
-  pthread_attr_destroy(&attributes);
-  started_ = error == 0;
-  if (started_) {
-    pthread_setname_np(thread_, name);
-  }
-  return started_;
 }
 
 }  // namespace farcall

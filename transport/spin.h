@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <utility>
 
 namespace farcall {
 
@@ -78,11 +79,10 @@ class SpinPolicy {
   uint32_t misses_ = 0, passed_over_ = 0, retry_ = kFirstRetry;
 };
 
-// Looks until `look()` is true or the wait's budget is used up, and tells the policy. Looks not at
-// all with a budget of zero. Whether it was true.
+// Looks until `look()` is true or the budget, which the policy gave for this wait, is used up, and
+// tells the policy. Looks not at all with a budget of zero. Whether it was true.
 template <typename Look>
-bool Spin(SpinPolicy& policy, Look&& look) {
-  SpinPolicy::Ns budget = policy.Budget();
+bool Spin(SpinPolicy& policy, SpinPolicy::Ns budget, Look&& look) {
   if (budget == SpinPolicy::Ns::zero()) {
     return false;
   }
@@ -99,6 +99,10 @@ bool Spin(SpinPolicy& policy, Look&& look) {
       return false;
     }
   }
+}
+template <typename Look>
+bool Spin(SpinPolicy& policy, Look&& look) {
+  return Spin(policy, policy.Budget(), std::forward<Look>(look));
 }
 
 }  // namespace farcall

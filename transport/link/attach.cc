@@ -28,7 +28,7 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
   Break(generation_, {Code::kDisconnected, "link: replaced by a new connection"});
   // Nobody writes to the old connections any more once all writers' turns are ours.
   std::unique_lock log_turn(log_writer_);
-  std::vector<std::unique_lock<std::mutex>> lane_turns;
+  std::vector<Lock> lane_turns;
   for (const auto& lane : lanes_) {
     lane_turns.emplace_back(lane->writer);
   }

@@ -55,19 +55,26 @@ Status CheckChunkHeader(const ChunkHeader& header) {
   return {};
 }
 
-Status CheckFrameSum(const FrameHeader& header, std::span<const std::byte> frame) {
-  if (header.crc32c == 0) {
-    return {};
-  }
+namespace {
+
+uint32_t SumOf(const FrameHeader& header, std::span<const std::byte> frame) {
   FrameHeader zeroed = header;
   zeroed.crc32c = 0;
-  uint32_t sum = Crc32c(0, std::as_bytes(std::span(&zeroed, 1)));
-  sum = Crc32c(sum, frame.subspan(sizeof(FrameHeader)));
-  if (sum == header.crc32c) {
+  return Crc32c(0, std::as_bytes(std::span(&zeroed, 1)), frame.subspan(sizeof(FrameHeader)));
+}
+
+}  // namespace
+
+bool HasRightSum(const FrameHeader& header, std::span<const std::byte> frame) {
+  return header.crc32c == 0 || header.crc32c == SumOf(header, frame);
+}
+
+Status CheckFrameSum(const FrameHeader& header, std::span<const std::byte> frame) {
+  if (HasRightSum(header, frame)) {
     return {};
   }
   char right[32];
-  std::snprintf(right, sizeof(right), "0x%x by its bytes", sum);
+  std::snprintf(right, sizeof(right), "0x%x by its bytes", SumOf(header, frame));
   return Malformed("frame: crc32c", header.crc32c, right);
 }
 

@@ -27,6 +27,9 @@ size_t FramePool::Capacity(size_t record_bytes) {
 }
 
 std::unique_ptr<FrameBuffer> FramePool::Take(size_t record_bytes) {
+  if (record_bytes == kBatchRoomBytes && at_hand_ != nullptr) [[likely]] {
+    return std::move(at_hand_);
+  }
   auto& list = free_[ClassOf(kFrameClasses, record_bytes)];
   if (list.empty()) {
     return nullptr;
@@ -38,6 +41,11 @@ std::unique_ptr<FrameBuffer> FramePool::Take(size_t record_bytes) {
 
 void FramePool::Give(std::unique_ptr<FrameBuffer> frame) {
   size_t record_bytes = FrameAccess::CapacityBytes(*frame) - sizeof(FrameHeader);
+  if (record_bytes == kBatchRoomBytes && at_hand_ == nullptr) [[likely]] {
+    FrameAccess::Reset(*frame);
+    at_hand_ = std::move(frame);
+    return;
+  }
   size_t at = ClassOf(kFrameClasses, record_bytes);
   if (kFrameClasses[at] != record_bytes || (free_[at].size() + 1) * record_bytes > kKeepBytes) {
     return;

@@ -35,6 +35,7 @@ class FramePool {
  private:
   static constexpr size_t kKeepBytes = 4u << 20;  // per class
   std::array<std::vector<std::unique_ptr<FrameBuffer>>, 6> free_;
+  std::unique_ptr<FrameBuffer> at_hand_;  // of a batch's size: all that a caller in turn needs
 };
 
 // Memory for copies of chunks, not cleared.

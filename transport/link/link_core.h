@@ -65,7 +65,7 @@ class LinkCore {
  private:
   enum class Phase : uint8_t { kNew, kAttached, kDetached, kClosing, kClosed };
   enum class Drained : uint8_t { kIdle, kBusy, kBlocked, kBroken };
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<Mutex>;
 
   struct ChunkEntry {
     ChunkHeader header;
@@ -76,7 +76,7 @@ class LinkCore {
 
   struct Lane {
     uint32_t index = 0;
-    std::mutex writer;  // guards header, data, sent_bytes
+    Mutex writer;  // guards header, data, sent_bytes
     ChunkHeader header;
     const std::byte* data = nullptr;
     size_t sent_bytes = 0;  // of header and payload
@@ -92,9 +92,10 @@ class LinkCore {
     SpinPolicy read_spin{kLaneSpin}, write_spin{kLaneSpin};  // of its two threads
   };
 
+  // What is written next, and to which connection.
   struct LogWrite {
     std::shared_ptr<Channel> channel;
-    uint64_t generation = 0;
+    uint64_t generation = 0;  // of the channel
     size_t count = 0;
     std::array<std::span<const std::byte>, 16> parts;
   };
@@ -103,19 +104,27 @@ class LinkCore {
   Status WaitTailRoom(size_t bytes);
   Status AppendFrame(std::unique_ptr<FrameBuffer> frame, bool closing, uint64_t* seq);
   void StampControl();
-  bool GatherLogLocked(LogWrite& write);
+  bool GatherLogLocked();
   void AdvanceLogLocked(size_t bytes);
   Drained DrainLog();
   Drained DrainLogAsWriter(Lock& turn);
-  bool LogPending() const;
+  bool LogPending() const {
+    return log_ != nullptr && (cursor_seq_ < next_seq_ || control_wanted_ ||
+                               control_sent_bytes_ < sizeof(control_) || log_is_holding_);
+  }
   void ReleaseTail();
   void RequestBacklog();
   void SendControl();
   // log_in.cc
+  bool HasReader() const { return reader_ != nullptr && reader_generation_ == generation_; }
   bool RefreshReader();
   bool WaitAttached(Clock::time_point deadline, int wake_fd);
   Result<size_t> ReceiveSpinning(Clock::time_point deadline, int wake_fd);
+  std::span<std::byte> ReceiveRoom();
   Status DeliverBuffered(bool* any);
+  bool IsNews(const FrameHeader& header) const {
+    return header.ack > acks_seen_ || header.chunk_ack > chunk_acks_seen_;
+  }
   Status DeliverFrame(const FrameHeader& header, std::span<const std::byte> frame);
   Status HandleAcks(const FrameHeader& header);
   void HandleGoodbye(std::span<const std::byte> body);
@@ -175,9 +184,10 @@ class LinkCore {
   const uint64_t ack_bytes_;   // or bytes, without one
   const int pump_wake_fd_;     // readable: a Pump that waits for a connection looks again
 
-  std::mutex order_;
-  std::mutex log_writer_;
-  mutable std::mutex mutex_;
+  Mutex order_;
+  Mutex log_writer_;
+  LogWrite log_write_;  // under log_writer_
+  mutable Mutex mutex_;
   CondVar service_cv_, room_cv_, lane_cv_, received_cv_, closed_cv_;
 
   // ---- guarded by mutex_
@@ -241,7 +251,7 @@ class LinkCore {
   uint64_t peer_chunks_sent_ = 0;
   SpinPolicy answer_spin_, idle_spin_;  // of Pump without and with a `wake_fd`
 
-  std::mutex pool_mutex_;
+  Mutex pool_mutex_;
   FramePool frames_;
   CopyPool copies_;
 

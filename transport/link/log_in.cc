@@ -33,23 +33,27 @@ class PumpScope {
 
 Status LinkCore::Pump(Clock::time_point deadline, int wake_fd) {
   PumpScope scope(pump_thread_);
+  bool is_readable = false;
   for (;;) {
     if (phase_ >= Phase::kClosing) {
       return Closed();
     }
-    if (!RefreshReader()) {
+    if (!HasReader() && !RefreshReader()) {
       if (WaitAttached(deadline, wake_fd)) {
         continue;
       }
       return {Code::kTimeout, "link: not connected"};
     }
-    Result<size_t> got = ReceiveSpinning(deadline, wake_fd);
+    Result<size_t> got =
+        is_readable ? reader_->TryReceive(ReceiveRoom()) : ReceiveSpinning(deadline, wake_fd);
+    is_readable = false;
     if (!got.ok()) {
       Lose(reader_generation_, got.status());
       continue;
     }
     if (*got == 0) {
-      if (reader_->WaitReadable(deadline, wake_fd)) {
+      is_readable = reader_->WaitReadable(deadline, wake_fd);
+      if (is_readable) {
         continue;
       }
       return {Code::kTimeout, "link: nothing came"};
@@ -99,18 +103,37 @@ bool LinkCore::WaitAttached(Clock::time_point deadline, int wake_fd) {
   return fds[0].revents != 0;
 }
 
+std::span<std::byte> LinkCore::ReceiveRoom() {
+  return {received_.get() + received_bytes_, kReceiveBytes - received_bytes_};
+}
+
 // Spins a little before it gives up: waking a sleeping thread costs more than most answers take.
 Result<size_t> LinkCore::ReceiveSpinning(Clock::time_point deadline, int wake_fd) {
-  std::span<std::byte> room(received_.get() + received_bytes_, kReceiveBytes - received_bytes_);
+  // A caller that waits for its answer, or a thread that takes what comes, if it comes.
+  SpinPolicy& policy = wake_fd < 0 ? answer_spin_ : idle_spin_;
+  const bool awaits_answer = wake_fd < 0 && deadline != Clock::time_point();
+  SpinPolicy::Ns budget{};
+  if (awaits_answer) {
+    budget = policy.Budget();
+    if (budget == SpinPolicy::Ns::zero()) {
+      return size_t{0};  // its question has just left: where spins are in vain, so is one look
+    }
+  }
+  std::span<std::byte> room = ReceiveRoom();
   Result<size_t> got = reader_->TryReceive(room);
-  if (!got.ok() || *got != 0 || deadline <= Clock::now()) {
+  if (!got.ok() || *got != 0) {
     return got;
+  }
+  if (!awaits_answer) {
+    if (deadline <= Clock::now()) {
+      return got;
+    }
+    budget = policy.Budget();
   }
   uint32_t turn = 0;
   // A look at the descriptor is a system call, whatever the other costs.
   const uint32_t turns = reader_->LooksAreCheap() ? 64 : 4;
-  // A caller that waits for its answer, or a thread that takes what comes, if it comes.
-  Spin(wake_fd < 0 ? answer_spin_ : idle_spin_, [&] {
+  Spin(policy, budget, [&] {
     pollfd wake{wake_fd, POLLIN, 0};
     if (wake_fd >= 0 && ++turn % turns == 0 && poll(&wake, 1, 0) > 0) {
       return true;
@@ -123,28 +146,33 @@ Result<size_t> LinkCore::ReceiveSpinning(Clock::time_point deadline, int wake_fd
 
 Status LinkCore::DeliverBuffered(bool* any) {
   size_t at = 0;
-  Status status;
-  while (status.ok() && received_bytes_ - at >= sizeof(FrameHeader)) {
+  while (received_bytes_ - at >= sizeof(FrameHeader)) {
     FrameHeader header;
     std::memcpy(&header, received_.get() + at, sizeof(header));
-    status = CheckFrameHeader(header);
-    if (!status.ok() || header.bytes > received_bytes_ - at) {
+    if (!IsSound(header)) {
+      return CheckFrameHeader(header);  // which says what is wrong
+    }
+    if (header.bytes > received_bytes_ - at) {
       break;
     }
-    *any = true;
-    status = DeliverFrame(header, {received_.get() + at, header.bytes});
+    FARCALL_TRY(DeliverFrame(header, {received_.get() + at, header.bytes}));
     at += header.bytes;
   }
+  *any = at != 0;
   received_bytes_ -= at;
   if (at != 0 && received_bytes_ != 0) {
     std::memmove(received_.get(), received_.get() + at, received_bytes_);
   }
-  return status;
+  return {};
 }
 
 Status LinkCore::DeliverFrame(const FrameHeader& header, std::span<const std::byte> frame) {
-  FARCALL_TRY(CheckFrameSum(header, frame));
-  FARCALL_TRY(HandleAcks(header));
+  if (!HasRightSum(header, frame)) {
+    return CheckFrameSum(header, frame);
+  }
+  if (IsNews(header)) {
+    FARCALL_TRY(HandleAcks(header));
+  }
   if (heard_generation_ != reader_generation_) {
     heard_generation_ = reader_generation_;
     std::lock_guard lock(mutex_);
@@ -163,18 +191,25 @@ Status LinkCore::DeliverFrame(const FrameHeader& header, std::span<const std::by
                                   ", was " + std::to_string(peer_chunks_sent_) + " before"};
   }
   std::span<const std::byte> records = frame.subspan(sizeof(FrameHeader));
-  FARCALL_TRY(CheckRecords(records, header.records));
+  RecordCursor all(records);
+  RecordView record;
+  bool says_goodbye = false;
+  while (all.Next(record)) {
+    says_goodbye |= record.header.call == static_cast<uint16_t>(SessionCall::kGoodbye);
+  }
+  if (!all.Done() || all.count() != header.records) {
+    return CheckRecords(records, header.records);  // which says what is wrong
+  }
   peer_chunks_sent_ = header.chunks_sent;
   bytes_since_ack_ += frame.size();
   ++frames_in_;
   received_seq_ =
       header.seq;  // before the call: a resume meanwhile must not ask for this frame again
   Status status = observer_.OnFrame({header, records});
-  if (!status.ok()) {
+  if (!status.ok() || !says_goodbye) {
     return status;
   }
   RecordCursor cursor(records);
-  RecordView record;
   while (cursor.Next(record)) {
     if (record.header.call == static_cast<uint16_t>(SessionCall::kGoodbye)) {
       HandleGoodbye(record.body);
@@ -196,9 +231,6 @@ void LinkCore::HandleGoodbye(std::span<const std::byte> body) {
 }
 
 Status LinkCore::HandleAcks(const FrameHeader& header) {
-  if (header.ack <= acks_seen_ && header.chunk_ack <= chunk_acks_seen_) {
-    return {};
-  }
   {
     std::lock_guard lock(mutex_);
     if (header.ack > offered_seq_) {
@@ -212,9 +244,13 @@ Status LinkCore::HandleAcks(const FrameHeader& header) {
     acks_seen_ = acked_seq_ = std::max(acked_seq_, header.ack);
     chunk_acks_seen_ = chunk_acked_ = std::max(chunk_acked_, header.chunk_ack);
     ReleaseTail();
-    ReleaseChunks();
+    if (chunk_released_ < chunk_acked_) {
+      ReleaseChunks();
+    }
   }
-  RunDone();
+  if (done_waiting_) {
+    RunDone();
+  }
   return {};
 }
 

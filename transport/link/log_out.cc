@@ -42,14 +42,17 @@ Status LinkCore::SendFrame(std::unique_ptr<FrameBuffer> frame) {
   uint64_t seq = 0;
   {
     std::lock_guard order(order_);
-    FARCALL_TRY(WaitTailRoom(FrameAccess::CapacityBytes(*frame)));
+    const size_t kept_bytes = FrameAccess::CapacityBytes(*frame);
+    if (tail_bytes_ + kept_bytes > options_.max_tail_bytes) [[unlikely]] {
+      FARCALL_TRY(WaitTailRoom(kept_bytes));
+    }
     FARCALL_TRY(AppendFrame(std::move(frame), /*closing=*/false, &seq));
   }
-  bool may_wait = options_.is_client && !OnPumpThread();
   for (;;) {
-    if (DrainLog() != Drained::kBlocked) {
+    if (DrainLog() != Drained::kBlocked) [[likely]] {
       return {};
     }
+    const bool may_wait = options_.is_client && !OnPumpThread();
     std::shared_ptr<Channel> channel;
     {
       std::lock_guard lock(mutex_);
@@ -69,9 +72,6 @@ Status LinkCore::SendFrame(std::unique_ptr<FrameBuffer> frame) {
 // not reading.
 Status LinkCore::WaitTailRoom(size_t bytes) {
   // Only acknowledgements change it meanwhile, and they make it less.
-  if (tail_bytes_ + bytes <= options_.max_tail_bytes) {
-    return {};
-  }
   Lock lock(mutex_);
   bool may_wait = options_.is_client && !OnPumpThread();
   while (phase_ < Phase::kClosing && tail_bytes_ != 0 &&
@@ -102,11 +102,11 @@ Status LinkCore::AppendFrame(std::unique_ptr<FrameBuffer> frame, bool closing, u
   header.chunk_ack = chunk_prefix_;
   header.chunks_sent = chunks_sent_;
   header.records = frame->records();
-  std::memcpy(FrameAccess::Header(*frame), &header, sizeof(header));
   if (sums_frames_) {
-    header.crc32c = Crc32c(0, bytes);
-    std::memcpy(FrameAccess::Header(*frame), &header, sizeof(header));
+    header.crc32c =
+        Crc32c(0, std::as_bytes(std::span(&header, 1)), bytes.subspan(sizeof(FrameHeader)));
   }
+  std::memcpy(FrameAccess::Header(*frame), &header, sizeof(header));
   std::lock_guard lock(mutex_);
   if (phase_ >= Phase::kClosing && !closing) {
     return why_;
@@ -136,19 +136,15 @@ void LinkCore::StampControl() {
   control_wanted_ = false;
 }
 
-bool LinkCore::LogPending() const {
-  return log_ != nullptr && (cursor_seq_ < next_seq_ || control_wanted_ ||
-                             control_sent_bytes_ < sizeof(control_) || log_is_holding_);
-}
-
 // Collects what is to be written next. The memory stays: frames are released only below the cursor.
-bool LinkCore::GatherLogLocked(LogWrite& write) {
+//   Before  LogPending()
+bool LinkCore::GatherLogLocked() {
+  LogWrite& write = log_write_;
   write.count = 0;
-  if (!LogPending()) {
-    return false;
+  if (write.generation != generation_) {
+    write.channel = log_;
+    write.generation = generation_;
   }
-  write.channel = log_;
-  write.generation = generation_;
   if (control_wanted_ && cursor_bytes_ == 0 && control_sent_bytes_ == sizeof(control_)) {
     StampControl();
   }
@@ -182,19 +178,18 @@ void LinkCore::AdvanceLogLocked(size_t bytes) {
     ++cursor_seq_;
     ++frames_out_;
   }
-  ReleaseTail();
+  if (tail_first_seq_ <= acked_seq_) {
+    ReleaseTail();
+  }
 }
 
 // Gives the writer's turn up. Once nothing is left it does so under mutex_: who appends behind that
 // look finds the turn free, so nothing is forgotten.
 LinkCore::Drained LinkCore::DrainLogAsWriter(Lock& turn) {
-  LogWrite write;
+  const LogWrite& write = log_write_;
   Lock lock(mutex_);
-  for (;;) {
-    const bool has_parts = GatherLogLocked(write);
-    if (!has_parts && !LogPending()) {
-      break;
-    }
+  while (LogPending()) {
+    const bool has_parts = GatherLogLocked();
     lock.unlock();
     Result<size_t> sent = has_parts ? write.channel->TrySend({write.parts.data(), write.count})
                                     : FlushHeld(*write.channel);

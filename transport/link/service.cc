@@ -338,7 +338,7 @@ void LinkCore::Flush(Lock& lock) {
 void LinkCore::DropAll() {
   {
     std::unique_lock log_turn(log_writer_);
-    std::vector<std::unique_lock<std::mutex>> lane_turns;
+    std::vector<Lock> lane_turns;
     for (const auto& lane : lanes_) {
       lane_turns.emplace_back(lane->writer);
     }

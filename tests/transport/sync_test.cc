@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/sync.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+namespace farcall {
+namespace {
+
+constexpr int kThreads = 4, kTurns = 20'000;
+
+TEST(MutexTest, LetsOneThreadInAtATime) {
+  Mutex mutex;
+  int count = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int turn = 0; turn < kTurns; ++turn) {
+        std::lock_guard lock(mutex);
+        ++count;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(count, kThreads * kTurns);
+}
+
+TEST(MutexTest, ATryFailsWhileItIsHeld) {
+  Mutex mutex;
+  ASSERT_TRUE(mutex.try_lock());
+  std::thread other([&] { EXPECT_FALSE(mutex.try_lock()); });
+  other.join();
+  mutex.unlock();
+  EXPECT_TRUE(mutex.try_lock());
+  mutex.unlock();
+}
+
+TEST(MutexTest, WhoSleepsForItIsWoken) {
+  Mutex mutex;
+  bool entered = false;
+  mutex.lock();
+  std::thread other([&] {
+    std::lock_guard lock(mutex);
+    entered = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that it most likely sleeps
+  mutex.unlock();
+  other.join();
+  EXPECT_TRUE(entered);
+}
+
+template <typename AnyMutex>
+struct CondVarTest : testing::Test {};
+using Mutexes = testing::Types<Mutex, std::mutex>;
+TYPED_TEST_SUITE(CondVarTest, Mutexes);
+
+// Each waits for the other's turn: a wake-up that is lost is a test that hangs.
+TYPED_TEST(CondVarTest, EachChangeIsSeen) {
+  TypeParam mutex;
+  CondVar changed;
+  int turn = 0;
+  auto play = [&](int parity) {
+    std::unique_lock lock(mutex);
+    while (turn < kTurns) {
+      if (turn % 2 == parity) {
+        ++turn;
+        changed.NotifyAll();
+      } else {
+        changed.Wait(lock);
+      }
+    }
+  };
+  std::thread other(play, 0);
+  play(1);
+  other.join();
+  EXPECT_EQ(turn, kTurns);
+}
+
+TYPED_TEST(CondVarTest, ANoticeReachesAllWhoWait) {
+  TypeParam mutex;
+  CondVar changed;
+  bool is_open = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      std::unique_lock lock(mutex);
+      while (!is_open) changed.Wait(lock);
+    });
+  }
+  {
+    std::lock_guard lock(mutex);
+    is_open = true;
+  }
+  changed.NotifyAll();
+  for (std::thread& thread : threads) thread.join();
+}
+
+TYPED_TEST(CondVarTest, AWaitEndsAtItsDeadline) {
+  TypeParam mutex;
+  CondVar changed;
+  std::unique_lock lock(mutex);
+  const auto deadline = Clock::now() + std::chrono::milliseconds(20);
+  while (Clock::now() < deadline) changed.WaitUntil(lock, deadline);
+  changed.WaitUntil(lock, deadline);  // long past
+  EXPECT_TRUE(lock.owns_lock());
+}
+
+}  // namespace
+}  // namespace farcall
