@@ -14,6 +14,7 @@ from plans import Classifier, Plan, SpecError
 CLASSES = ("local", "query", "post", "sync")
 CALL_KEYS = {
     "class",
+    "entry",
     "client",
     "server",
     "needs",
@@ -63,6 +64,7 @@ class Call:
     reason: str = ""
     base: str = ""  # the call a _ptsz/_ptds variant or an `as` is served as
     lower: str = ""  # "target(arguments)"
+    own_entry: bool = False  # Entry_<name>, which enters by itself
     default_stream: bool = False  # takes `CUstream default_stream` after its own arguments
     plans: list[Plan] = field(default_factory=list)
 
@@ -173,6 +175,7 @@ class Spec:
             alike=row.get("alike", 0),
             base=row.get("as", ""),
             lower=row.get("lower", ""),
+            own_entry=row.get("entry", "") == "hand",
             default_stream=self._names_no_stream(name),
         )
         if call.needs not in NEEDS:

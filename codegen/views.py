@@ -209,7 +209,14 @@ class EntryView:
         ]
 
     @property
+    def enters_itself(self) -> bool:
+        """Of the call's own entry; a variant's is like all others."""
+        return self.call.own_entry
+
+    @property
     def target(self) -> str:
+        if self.enters_itself:
+            return f"Entry_{self.call.name}"
         return self.spec.lowered(self.base).body
 
     @property

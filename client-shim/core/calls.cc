@@ -14,9 +14,22 @@
 
 namespace farcall::client {
 
+std::atomic<bool> g_all_clear{false};
+
 namespace {
 std::atomic<bool> g_sync{false};
 }  // namespace
+
+// What is stored last may have been looked up before the others changed: so look again.
+void UpdateAllClear() {
+  auto is_clear = [] {
+    Session* session = g_session.load();
+    return g_life.load() == Life::kReady && g_stats.load() == nullptr && !g_sync.load() &&
+           session != nullptr && session->ended() == CUDA_SUCCESS;
+  };
+  g_all_clear.store(is_clear());
+  if (!is_clear()) g_all_clear.store(false);
+}
 
 void SetSync(bool sync) {
   g_sync.store(sync);
@@ -26,7 +39,7 @@ bool IsSync() {
   return g_sync.load(std::memory_order_relaxed);
 }
 
-CUresult Enter(CallId call, Needs needs) {
+CUresult EnterWithCare(CallId call, Needs needs) {
   if (Stats* stats = g_stats.load(std::memory_order_relaxed)) [[unlikely]] {
     ThreadState* self = Self();
     self->call = static_cast<uint16_t>(call);
@@ -130,29 +143,9 @@ CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const
   return PostAndLook(MakeRecord(call, head, tail), nullptr);
 }
 
-CUresult PostWhole(CallId call, RecordHeader* header, size_t bytes) {
-  auto* start = reinterpret_cast<std::byte*>(header);
-  size_t padded = AlignUp(bytes, 8);
-  std::memset(start + bytes, 0, padded - bytes);
-  Session* session = CurrentSession();
-  if (session == nullptr) [[unlikely]]
-    return CUDA_ERROR_NOT_INITIALIZED;
-  if (g_sync.load(std::memory_order_relaxed)) [[unlikely]] {
-    std::span body(start + sizeof(RecordHeader), padded - sizeof(RecordHeader));
-    return WaitCounted(session, MakeRecord(call, body), nullptr);
-  }
-  CountPost();
-  ThreadState* self = Self();
-  Context* context = self->current;
-  *header = RecordHeader();
-  header->bytes = static_cast<uint32_t>(padded);
-  header->call = static_cast<uint16_t>(call);
-  header->thread = self->slot;
-  header->context = context == nullptr ? 0 : context->slot;
-  CUresult posted = session->PostWhole(header);
-  if (posted != CUDA_SUCCESS || context == nullptr) [[unlikely]]
-    return posted;
-  return TakeLateError(context);
+CUresult PostWholeWithCare(CallId call, const RecordHeader* header, size_t bytes) {
+  std::span body(reinterpret_cast<const std::byte*>(header + 1), bytes - sizeof(RecordHeader));
+  return PostParts(call, body, {});
 }
 
 CUresult PostNumbered(CallId call, std::span<const std::byte> body, uint32_t* serial) {
@@ -172,9 +165,7 @@ CUresult Query(CallId call, std::span<const std::byte> body, Reply* reply) {
   std::vector<std::byte> known;
   if (FindAnswer(question, &known)) {
     reply->status = CUDA_SUCCESS;
-    reply->owned = std::make_unique<std::byte[]>(known.size());
-    std::copy(known.begin(), known.end(), reply->owned.get());
-    reply->body = {reply->owned.get(), known.size()};
+    std::copy(known.begin(), known.end(), reply->Allot(known.size()).begin());
     return CUDA_SUCCESS;
   }
   uint64_t renewals = AnswerRenewals();
@@ -194,7 +185,7 @@ CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
   if (context != nullptr) {
     // A sticky error came with the reply as well as ahead of it: one report is enough unless the
     // call itself was fine.
-    if (IsSticky(status)) RecordLateError(context, status);
+    if (status != CUDA_SUCCESS && IsSticky(status)) RecordLateError(context, status);
     if (status == CUDA_SUCCESS)
       status = InfoOf(call).waits ? TakeErrorAtWait(context) : TakeLateError(context);
   }

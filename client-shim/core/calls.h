@@ -22,9 +22,22 @@ CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
 // are.
 CUresult PostRecordCounted(const Record& record);
 
-// As Post, for a body that stands behind `header` in memory; `bytes` counts both and has room up to
-// the next multiple of 8, which is cleared here.
-CUresult PostWhole(CallId call, RecordHeader* header, size_t bytes);
+// As Post, for a body that stands behind `header` in memory; `bytes` counts both and is a multiple
+// of 8.
+//   `self`  the calling thread's, which has a context
+CUresult PostWholeWithCare(CallId call, const RecordHeader* header, size_t bytes);
+inline CUresult PostWhole(CallId call, const ThreadState& self, RecordHeader* header,
+                          size_t bytes) {
+  if (!g_all_clear.load(std::memory_order_acquire)) [[unlikely]]
+    return PostWholeWithCare(call, header, bytes);
+  header->bytes = static_cast<uint32_t>(bytes);
+  header->call = static_cast<uint16_t>(call);
+  header->flags = 0;
+  header->thread = self.slot;
+  header->context = self.current->slot;
+  g_session.load(std::memory_order_relaxed)->PostWhole(header);
+  return TakeLateError(self.current);
+}
 
 // As Post, and the record's serial; 0 under FARCALL_SYNC.
 CUresult PostNumbered(CallId call, std::span<const std::byte> body, uint32_t* serial);

@@ -9,8 +9,11 @@
 #include <cstdint>
 #include <mutex>
 
+#include "transport/sync.h"
+
 namespace farcall::client {
 
+struct DeviceLimits;
 struct GreenContext;
 
 struct Context {
@@ -35,10 +38,12 @@ struct Context {
   std::atomic<uint32_t> unordered_streams{
       0};                                // live streams that do not synchronise with the legacy one
   std::atomic<uint32_t> captures{0};     // streams in capture
-  std::mutex free_mutex;                 // orders (epoch, post) pairs
+  Mutex free_mutex;                      // orders (epoch, post) pairs
   uint64_t free_epoch = 0;               // last epoch given
   std::atomic<uint64_t> freed_epoch{0};  // last epoch the server has reported
   std::atomic<int> cache_config{0}, shared_config{0};
+  // Its device's, from the first launch on; that table lives for ever.
+  std::atomic<const DeviceLimits*> limits{nullptr};
 };
 
 // Returns the context's late error and forgets it, unless it is sticky.

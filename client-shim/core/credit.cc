@@ -37,7 +37,7 @@ bool Credit::AddGrant(int32_t device, uint64_t base, uint64_t bytes) {
   return true;
 }
 
-void Credit::EraseLocked(Pool& pool, std::map<uint64_t, uint64_t>::iterator at) {
+void Credit::EraseLocked(Pool& pool, ByBase::iterator at) {
   pool.by_size.erase({at->second, at->first});
   pool.by_base.erase(at);
 }
@@ -126,14 +126,18 @@ uint64_t Credit::QuarantinedBytes(int32_t device) {
   return total;
 }
 
-std::vector<std::pair<uint16_t, uint64_t>> Credit::QuarantinedEpochs(int32_t device) {
+std::optional<Credit::Quarantined> Credit::NextQuarantined(int32_t device, uint32_t from) {
   std::lock_guard lock(mutex_);
-  std::map<uint16_t, uint64_t> last;
+  std::optional<Quarantined> next;
   for (const Waiting& waiting : waiting_) {
-    if (waiting.range.device == device)
-      last[waiting.context] = std::max(last[waiting.context], waiting.epoch);
+    if (waiting.range.device != device || waiting.context < from) continue;
+    if (!next || waiting.context < next->context) {
+      next = {waiting.context, waiting.epoch};
+    } else if (waiting.context == next->context) {
+      next->epoch = std::max(next->epoch, waiting.epoch);
+    }
   }
-  return {last.begin(), last.end()};
+  return next;
 }
 
 std::vector<CreditRange> Credit::TakeForReturn(int32_t device, uint64_t bytes) {

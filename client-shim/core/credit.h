@@ -5,13 +5,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "client-shim/core/node_allocator.h"
 #include "proto/wire.h"
+#include "transport/sync.h"
 
 namespace farcall::client {
 
@@ -44,8 +48,14 @@ class Credit {
 
   uint64_t FreeBytes(int32_t device);
   uint64_t QuarantinedBytes(int32_t device);
-  // The last epoch in quarantine of each context that holds some of the device's bytes.
-  std::vector<std::pair<uint16_t, uint64_t>> QuarantinedEpochs(int32_t device);
+  // Of the contexts whose slot is `from` or more and that hold some of the device's bytes in
+  // quarantine, the first, and the last epoch of it there.
+  struct Quarantined {
+    uint16_t context;
+    uint64_t epoch;
+    bool operator==(const Quarantined&) const = default;
+  };
+  std::optional<Quarantined> NextQuarantined(int32_t device, uint32_t from);
   // Removes up to `bytes` of whole free chunks, to go back to the server.
   std::vector<CreditRange> TakeForReturn(int32_t device, uint64_t bytes);
   // What TakeForReturn would remove at most.
@@ -54,9 +64,13 @@ class Credit {
   uint64_t returns();
 
  private:
+  using Range = std::pair<uint64_t, uint64_t>;
+  using ByBase =
+      std::map<uint64_t, uint64_t, std::less<>, NodeAllocator<std::pair<const uint64_t, uint64_t>>>;
+  using BySize = std::set<Range, std::less<>, NodeAllocator<Range>>;  // {bytes, base}
   struct Pool {
-    std::map<uint64_t, uint64_t> by_base;
-    std::set<std::pair<uint64_t, uint64_t>> by_size;  // {bytes, base}
+    ByBase by_base;
+    BySize by_size;
   };
   struct Waiting {
     uint16_t context;
@@ -64,9 +78,9 @@ class Credit {
     CreditRange range;
   };
   void InsertLocked(const CreditRange& range);
-  void EraseLocked(Pool& pool, std::map<uint64_t, uint64_t>::iterator at);
+  void EraseLocked(Pool& pool, ByBase::iterator at);
 
-  std::mutex mutex_;
+  Mutex mutex_;
   Window window_;
   std::map<uint64_t, uint64_t> granted_;
   std::map<int32_t, Pool> pools_;

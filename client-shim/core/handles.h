@@ -33,6 +33,24 @@ class HandleTable {
     *object = slot->object.load(std::memory_order_relaxed);
     return HandleState::kLive;
   }
+  // The same, where it does not matter why a handle is not live, and its kind is known beforehand.
+  template <HandleKind kKind>
+  bool FindLive(uint64_t handle, void** object) const {
+    if ((handle & kFormMask) != MakeHandle(kKind, 0, 0)) return false;
+    const HandleParts parts = SplitHandle(handle);
+    std::atomic<Slot*>* segments = segments_.load(std::memory_order_acquire);
+    if (segments == nullptr) [[unlikely]]
+      return false;
+    // Index 0 has a slot as well, which is never live.
+    const Slot* segment = segments[parts.index / kSegmentSlots].load(std::memory_order_acquire);
+    if (segment == nullptr) [[unlikely]]
+      return false;
+    const Slot& slot = segment[parts.index % kSegmentSlots];
+    if (slot.state.load(std::memory_order_acquire) != (uint32_t{parts.generation} << 1 | 1))
+      return false;
+    *object = slot.object.load(std::memory_order_relaxed);
+    return true;
+  }
   // False: not live.
   bool Free(uint64_t handle);
   void SetObject(uint64_t handle, void* object);
@@ -42,6 +60,8 @@ class HandleTable {
   void FreeIf(const std::function<bool(void* object)>& accepts);
 
  private:
+  // What is alike in all handles of a kind: all but index and generation.
+  static constexpr uint64_t kFormMask = ~(uint64_t{kMaxHandleIndex} << 4 | uint64_t{0xFFFF} << 28);
   static constexpr uint32_t kSegmentSlots = 4096;
   static constexpr uint32_t kSegments = (kMaxHandleIndex + 1) / kSegmentSlots;
   static constexpr size_t kReuseAfter =
@@ -70,6 +90,11 @@ inline constexpr size_t kHandleKinds = static_cast<size_t>(HandleKind::kLast) + 
 extern std::array<HandleTable, kHandleKinds> g_handle_tables;
 inline HandleTable& Handles(HandleKind kind) {
   return g_handle_tables[static_cast<size_t>(kind)];
+}
+
+template <HandleKind kKind>
+bool FindLive(uint64_t handle, void** object) {
+  return g_handle_tables[static_cast<size_t>(kKind)].FindLive<kKind>(handle, object);
 }
 
 // The object of a live handle, else nullptr.

@@ -24,7 +24,7 @@ class HostWindow {
 
   bool available();
   // Without a lock: what a launch looks through its parameters for. {0, 0} before the first Take.
-  bool Holds(uint64_t address) const {
+  static bool Holds(uint64_t address) {
     return address - base_.load(std::memory_order_relaxed) < bytes_.load(std::memory_order_relaxed);
   }
 
@@ -33,7 +33,7 @@ class HostWindow {
 
   std::mutex mutex_;
   bool tried_ = false;
-  std::atomic<uint64_t> base_{0}, bytes_{0};
+  static inline constinit std::atomic<uint64_t> base_{0}, bytes_{0};
   std::map<uint64_t, uint64_t> free_;
 };
 

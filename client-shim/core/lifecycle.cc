@@ -117,11 +117,13 @@ void AfterForkChild() {
   ForgetThreads();
   g_stats.store(nullptr);
   if (g_life.load() == Life::kReady) g_life.store(Life::kForked);
+  UpdateAllClear();
   g_last_failure = CUDA_SUCCESS;
 }
 
 void LeaveProcess() {
   Life life = g_life.exchange(Life::kLeft);
+  UpdateAllClear();
   Session* session = g_session.load();
   if (life == Life::kForked || session == nullptr) return;
   session->DrainOutput();
@@ -157,6 +159,7 @@ CUresult Initialise() {
   if (VisibleDeviceCount() == 0) return CUDA_ERROR_NO_DEVICE;
   Life none = Life::kNone;
   g_life.compare_exchange_strong(none, Life::kReady);
+  UpdateAllClear();
   return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client-shim/core/memory_map.h"
 
+#include <mutex>
+
 namespace farcall::client {
 
 MemoryMap& Memory() {
@@ -19,7 +21,7 @@ void MemoryMap::Insert(Allocation allocation) {
 }
 
 bool MemoryMap::Find(uint64_t address, Allocation* found) const {
-  std::shared_lock lock(mutex_);
+  std::lock_guard lock(mutex_);
   auto after = by_base_.upper_bound(address);
   if (after == by_base_.begin()) return false;
   const Allocation& allocation = std::prev(after)->second;
@@ -29,7 +31,7 @@ bool MemoryMap::Find(uint64_t address, Allocation* found) const {
 }
 
 bool MemoryMap::Holds(uint64_t address, uint64_t bytes, Allocation* found) const {
-  std::shared_lock lock(mutex_);
+  std::lock_guard lock(mutex_);
   auto at = by_base_.upper_bound(address);
   if (at == by_base_.begin()) return false;
   --at;
@@ -98,7 +100,7 @@ void MemoryMap::SetMirrored(uint64_t base, uint64_t alias) {
 }
 
 bool MemoryMap::Overlaps(uint64_t base, uint64_t bytes) const {
-  std::shared_lock lock(mutex_);
+  std::lock_guard lock(mutex_);
   auto after = by_base_.upper_bound(base);
   if (after != by_base_.end() && after->first < base + bytes) return true;
   if (after == by_base_.begin()) return false;

@@ -5,12 +5,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
-#include <mutex>
-#include <shared_mutex>
+#include <utility>
 #include <vector>
 
 #include "client-shim/core/contexts.h"
+#include "client-shim/core/node_allocator.h"
+#include "transport/sync.h"
 
 namespace farcall::client {
 
@@ -65,8 +67,9 @@ class MemoryMap {
   bool Overlaps(uint64_t base, uint64_t bytes) const;
 
  private:
-  mutable std::shared_mutex mutex_;
-  std::map<uint64_t, Allocation> by_base_;
+  mutable Mutex mutex_;
+  std::map<uint64_t, Allocation, std::less<>, NodeAllocator<std::pair<const uint64_t, Allocation>>>
+      by_base_;
 };
 
 // The process's; leaked.

@@ -80,25 +80,10 @@ bool Session::Supports(CallId call) const {
          (welcome_.supported_calls[id / 8] >> (id % 8) & 1) != 0;
 }
 
-std::byte* Session::RoomLocked(size_t bytes) {
-  if (open_ != nullptr && open_->room().size() < bytes) [[unlikely]] {
-    sealed_.push_back(std::move(open_));
-  }
-  if (open_ == nullptr) [[unlikely]] {
-    open_ = link_->TakeBuffer(bytes > kBatchRoomBytes ? bytes : kBatchRoomBytes);
-  }
+std::byte* Session::FreshRoomLocked(size_t bytes) {
+  if (open_ != nullptr) sealed_.push_back(std::move(open_));
+  open_ = link_->TakeBuffer(bytes > kBatchRoomBytes ? bytes : kBatchRoomBytes);
   return open_->room().data();
-}
-
-// How many frames are full by now.
-size_t Session::CommitLocked(size_t bytes, bool quiet) {
-  open_->Commit(bytes);
-  if (!quiet) last_work_.store(appended_.load(std::memory_order_relaxed) + 1);
-  appended_.store(appended_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  if (open_->used_bytes() >= kBatchBytes || open_->records() == 0xFFFF) [[unlikely]] {
-    sealed_.push_back(std::move(open_));
-  }
-  return sealed_.size();
 }
 
 uint32_t Session::Append(const Record& record, Waiter* waiter, uint64_t transfer, size_t* sealed) {
@@ -159,34 +144,10 @@ CUresult Session::PostRecord(const Record& record, bool may_send, uint64_t trans
   return CUDA_SUCCESS;
 }
 
-CUresult Session::PostWhole(RecordHeader* header) {
-  if (ended_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    return ended();
-  size_t sealed = 0, bytes = header->bytes;
-  {
-    std::lock_guard lock(batch_mutex_);
-    std::byte* at = RoomLocked(bytes);
-    header->serial = ++serial_;
-    std::memcpy(at, header, bytes);
-    sealed = CommitLocked(bytes, false);
-  }
-  SendLater(sealed);
-  return CUDA_SUCCESS;
-}
-
-// The flusher sends, so that a busy caller makes no system call; one that is ahead of it helps.
-void Session::SendLater(size_t sealed) {
-  if (sealed > frames_ahead_) [[unlikely]] {
-    Flush();
-  } else if (flusher_sleeps_.load(std::memory_order_seq_cst)) [[unlikely]] {
-    WakeFlusher();
-  }
-}
-
 void Session::WakeFlusher() {
   std::lock_guard lock(flusher_mutex_);
   flusher_sleeps_.store(false);
-  flusher_wake_.notify_one();
+  flusher_wake_.NotifyAll();
 }
 
 // Says under the batch's lock that it sleeps: who appends behind that sees it, so no record is
@@ -251,7 +212,7 @@ void Session::FlushLoop() {
       idle_ticks = 0;
       if (FallAsleep()) {
         std::unique_lock lock(flusher_mutex_);
-        flusher_wake_.wait(lock, [&] { return !flusher_sleeps_.load() || ended_.load() != 0; });
+        while (flusher_sleeps_.load() && ended_.load() == 0) flusher_wake_.Wait(lock);
         continue;  // what woke it is there: no tick before it is looked at
       }
     }
@@ -266,6 +227,7 @@ void Session::Leave(CUresult code) {
   Flush();
   int none = 0;
   ended_.compare_exchange_strong(none, code);
+  UpdateAllClear();
   WakeFlusher();
   link_->Close(Status(Code::kOk, "the process ends"));  // says goodbye itself
 }

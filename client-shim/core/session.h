@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "client-shim/core/transfers.h"
 #include "proto/handshake.h"
 #include "transport/link.h"
+#include "transport/sync.h"
 
 namespace farcall::client {
 
@@ -27,7 +29,7 @@ struct Waiter {
   CUresult status = CUDA_ERROR_UNKNOWN;
   Reply* reply = nullptr;  // may be nullptr: only the status is wanted
   uint32_t serial = 0;     // of its record
-  std::condition_variable wake;
+  CondVar wake;
 };
 
 struct Record {
@@ -64,8 +66,8 @@ class Session final : public LinkObserver {
   // `serial`: the record's, if wanted.
   CUresult PostRecord(const Record& record, bool may_send = true, uint64_t transfer = 0,
                       uint32_t* serial = nullptr);
-  // The same for a whole record, padded; the serial is filled in here.
-  CUresult PostWhole(RecordHeader* header);
+  // The same for work that is a whole record, padded; the serial is filled in here.
+  void PostWhole(RecordHeader* header);
   // Appends, flushes, waits. The status is the API's, or a mapped one of our own failure.
   CUresult WaitRecord(const Record& record, Reply* reply);
   void Flush();
@@ -101,18 +103,18 @@ class Session final : public LinkObserver {
   void TakeFramesLocked();
   void SendTaken();
   std::byte* RoomLocked(size_t bytes);
+  std::byte* FreshRoomLocked(size_t bytes);
   size_t CommitLocked(size_t bytes, bool quiet);
   void SendLater(size_t sealed);
   void WakeFlusher();
   bool FallAsleep();
   bool HasSealed();
   void AwaitReply(Waiter& waiter);
-  void PumpUntil(Waiter& waiter, std::unique_lock<std::mutex>& lock);
+  void PumpUntil(Waiter& waiter, std::unique_lock<Mutex>& lock);
   void PromoteLocked();
   void ProgressLoop();
   void FlushLoop();
   void HostLoop();
-  Status HandleRecord(const RecordHeader& header, std::span<const std::byte> body);
   Status HandleReply(const RecordHeader& header, std::span<const std::byte> body);
   Status HandlePush(const RecordHeader& header, Reader body);
   Status HandleError(Reader body);
@@ -129,24 +131,24 @@ class Session final : public LinkObserver {
   std::atomic<uint64_t> evidence_{0};
 
   // The batch. batch_mutex_ is never held across a send; send_mutex_ keeps frames in order.
-  std::mutex batch_mutex_;
+  Mutex batch_mutex_;
   std::unique_ptr<FrameBuffer> open_;
   using Frames = std::vector<std::unique_ptr<FrameBuffer>>;
   Frames sealed_;
   size_t frames_ahead_ = 0;
   uint32_t serial_ = 0;
-  std::mutex send_mutex_;
+  Mutex send_mutex_;
   Frames sending_;                     // under send_mutex_: what a flush took; keeps its memory
   std::atomic<uint64_t> appended_{0};  // records so far: tells the flusher idle from busy
   std::atomic<uint64_t> last_upload_{0};
   std::atomic<uint64_t> last_work_{0};  // grows
   std::atomic<uint64_t> flushed_{0};
   std::atomic<bool> flusher_sleeps_{false};
-  std::mutex flusher_mutex_;
-  std::condition_variable flusher_wake_;
+  Mutex flusher_mutex_;
+  CondVar flusher_wake_;
 
   // Who reads the socket: one waiting caller, else the progress thread.
-  std::mutex wait_mutex_;
+  Mutex wait_mutex_;
   // Few at a time: as many as threads that wait.
   std::vector<Waiter*> pending_;
   std::vector<Waiter*> followers_;
@@ -154,7 +156,7 @@ class Session final : public LinkObserver {
   bool progress_pumps_ = false;
   bool progress_called_ = false;  // an eventfd write is under way to it
   uint64_t last_wait_ns_ = 0;
-  std::condition_variable progress_wake_;
+  CondVar progress_wake_;
   int progress_fd_ = -1;
 
   std::mutex output_mutex_;  // held while writing
@@ -167,6 +169,45 @@ class Session final : public LinkObserver {
   std::deque<std::function<void()>> host_queue_;
   bool host_running_ = false;
 };
+
+inline std::byte* Session::RoomLocked(size_t bytes) {
+  if (open_ != nullptr && open_->room().size() >= bytes) [[likely]]
+    return open_->room().data();
+  return FreshRoomLocked(bytes);
+}
+
+// How many frames are full by now.
+inline size_t Session::CommitLocked(size_t bytes, bool quiet) {
+  open_->Commit(bytes);
+  const uint64_t appended = appended_.load(std::memory_order_relaxed) + 1;
+  if (!quiet) last_work_.store(appended, std::memory_order_release);
+  appended_.store(appended, std::memory_order_release);
+  if (open_->used_bytes() >= kBatchBytes || open_->records() == 0xFFFF) [[unlikely]] {
+    sealed_.push_back(std::move(open_));
+  }
+  return sealed_.size();
+}
+
+// The flusher sends, so that a busy caller makes no system call; one that is ahead of it helps.
+inline void Session::SendLater(size_t sealed) {
+  if (sealed > frames_ahead_) [[unlikely]] {
+    Flush();
+  } else if (flusher_sleeps_.load(std::memory_order_relaxed)) [[unlikely]] {
+    WakeFlusher();
+  }
+}
+
+inline void Session::PostWhole(RecordHeader* header) {
+  size_t sealed = 0;
+  {
+    std::lock_guard lock(batch_mutex_);
+    std::byte* at = RoomLocked(header->bytes);
+    header->serial = ++serial_;
+    std::memcpy(at, header, header->bytes);
+    sealed = CommitLocked(header->bytes, false);
+  }
+  SendLater(sealed);
+}
 
 // The live session, or nullptr.
 extern std::atomic<Session*> g_session;

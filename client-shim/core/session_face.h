@@ -4,11 +4,14 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
 
-#include "proto/call_id.h"  // generated
+#include "client-shim/core/thread_state.h"
+#include "proto/call_id.h"    // generated
+#include "proto/call_info.h"  // generated
 #include "proto/codec.h"
 #include "proto/wire.h"
 
@@ -20,19 +23,53 @@ enum class Needs : uint8_t { kNothing, kInit, kContext };
 // A reply's outputs, after its status.
 class Reply {
  public:
+  Reply() = default;
+  Reply(const Reply&) = delete;
+  Reply& operator=(const Reply&) = delete;
+
   CUresult status = CUDA_ERROR_UNKNOWN;
   Reader outputs() const { return Reader(body); }
   std::span<const std::byte> body;
-  std::unique_ptr<std::byte[]> owned;
+
+  // Room for the body, of exactly so many bytes; most fit into the object.
+  std::span<std::byte> Allot(size_t bytes) {
+    std::byte* room = small_;
+    if (bytes > sizeof(small_)) {
+      large_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+      room = large_.get();
+    }
+    body = {room, bytes};
+    return {room, bytes};
+  }
+
+ private:
+  std::unique_ptr<std::byte[]> large_;
+  alignas(8) std::byte small_[64];  // not cleared
 };
+
+// For calls marked `capture: unsafe`: CUDA_SUCCESS, or the refusal; then the captures that forbid
+// it are invalid.
+CUresult CheckUnsafeInCapture();
+
+// While CUDA is initialised, the session lives, calls are not counted and not made synchronous: an
+// entry then has to look at its thread alone.
+extern std::atomic<bool> g_all_clear;
+// After what it depends on has changed.
+void UpdateAllClear();
 
 // Counts the call, checks init, fork and context; nullptr-safe. Returns CUDA_SUCCESS or the code
 // the entry must return.
-CUresult Enter(CallId call, Needs needs);
-
-// For calls marked `capture: unsafe`, after Enter: CUDA_SUCCESS, or the refusal; then the captures
-// that forbid it are invalid.
-CUresult CheckUnsafeInCapture();
+CUresult EnterWithCare(CallId call, Needs needs);
+[[gnu::always_inline]] inline CUresult Enter(CallId call, Needs needs) {
+  if (needs == Needs::kContext && g_all_clear.load(std::memory_order_acquire)) [[likely]] {
+    const ThreadState* self = t_thread;
+    const Context* context = self == nullptr ? nullptr : self->current;
+    if (context != nullptr && context->alive.load(std::memory_order_relaxed)) [[likely]] {
+      return InfoOf(call).capture == CallCapture::kUnsafe ? CheckUnsafeInCapture() : CUDA_SUCCESS;
+    }
+  }
+  return EnterWithCare(call, needs);
+}
 
 // Appends one record to the log. One-way: returns a late error of the current context if there is
 // one, else CUDA_SUCCESS. With FARCALL_SYNC=1 it waits and returns the call's own status.

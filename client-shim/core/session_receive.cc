@@ -76,20 +76,20 @@ void Session::AwaitReply(Waiter& waiter) {
       (void)ignored;
     }
     followers_.push_back(&waiter);
-    waiter.wake.wait(lock);
+    waiter.wake.Wait(lock);
     std::erase(followers_, &waiter);
   }
   last_wait_ns_ = NowNs();
   if (!pumping_) PromoteLocked();
 }
 
-void Session::PumpUntil(Waiter& waiter, std::unique_lock<std::mutex>& lock) {
+void Session::PumpUntil(Waiter& waiter, std::unique_lock<Mutex>& lock) {
   pumping_ = true;
   lock.unlock();
   while (!waiter.done.load(std::memory_order_acquire) &&
          ended_.load(std::memory_order_relaxed) == 0) {
-    Status pumped = link_->Pump(Clock::now() + kPumpSlice);
-    if (!pumped.ok() && pumped.code() != Code::kTimeout) OnClosed(pumped);
+    Status pumped = link_->Pump(Clock::time_point::max());  // until the link closes
+    if (!pumped.ok()) OnClosed(pumped);
   }
   lock.lock();
   pumping_ = false;
@@ -114,7 +114,7 @@ void Session::PollOnce() {
 void Session::PromoteLocked() {
   for (Waiter* waiter : followers_) {
     if (!waiter->done.load(std::memory_order_relaxed)) {
-      waiter->wake.notify_one();
+      waiter->wake.NotifyAll();
       return;
     }
   }
@@ -126,7 +126,7 @@ void Session::ProgressLoop() {
       std::unique_lock lock(wait_mutex_);
       bool callers_read = pumping_ || !followers_.empty() || NowNs() - last_wait_ns_ < kStayAwayNs;
       if (callers_read) {
-        progress_wake_.wait_for(lock, std::chrono::milliseconds(2));
+        progress_wake_.WaitUntil(lock, Clock::now() + std::chrono::milliseconds(2));
         if (pumping_ || NowNs() - last_wait_ns_ < kStayAwayNs) continue;
       }
       pumping_ = progress_pumps_ = true;
@@ -158,21 +158,13 @@ Status Session::OnFrame(const FrameView& frame) {
       if (landed.code() != Code::kTimeout) return landed;
     }
   }
-  FARCALL_TRY(CheckRecords(frame.records, frame.header.records));
   RecordCursor cursor(frame.records);
   for (RecordView record; cursor.Next(record);) {
-    FARCALL_TRY(HandleRecord(record.header, record.body));
+    const bool is_reply = (record.header.flags & kReply) != 0;
+    FARCALL_TRY(is_reply ? HandleReply(record.header, record.body)
+                         : HandlePush(record.header, Reader(record.body)));
   }
   return Status();
-}
-
-Status Session::HandleRecord(const RecordHeader& header, std::span<const std::byte> body) {
-  if ((header.flags & kReply) != 0) return HandleReply(header, body);
-  if (header.call < kFirstSessionCall) {
-    return Status(Code::kMalformed,
-                  "the server sent call " + std::to_string(header.call) + " without a question");
-  }
-  return HandlePush(header, Reader(body));
 }
 
 Status Session::HandleReply(const RecordHeader& header, std::span<const std::byte> body) {
@@ -194,17 +186,19 @@ Status Session::HandleReply(const RecordHeader& header, std::span<const std::byt
   waiter->status = static_cast<CUresult>(status);
   if (waiter->reply != nullptr) {
     waiter->reply->status = waiter->status;
-    size_t bytes = body.size() - 8;
-    waiter->reply->owned = std::make_unique<std::byte[]>(bytes);
-    std::memcpy(waiter->reply->owned.get(), body.data() + 8, bytes);
-    waiter->reply->body = {waiter->reply->owned.get(), bytes};
+    const std::span outputs = body.subspan(8);
+    std::copy(outputs.begin(), outputs.end(), waiter->reply->Allot(outputs.size()).begin());
   }
   waiter->done.store(true, std::memory_order_release);
-  waiter->wake.notify_one();
+  waiter->wake.NotifyAll();
   return Status();
 }
 
 Status Session::HandlePush(const RecordHeader& header, Reader body) {
+  if (header.call < kFirstSessionCall) {
+    return Status(Code::kMalformed,
+                  "the server sent call " + std::to_string(header.call) + " without a question");
+  }
   switch (static_cast<SessionCall>(header.call)) {
     case SessionCall::kHeartbeat:
       return Status();
@@ -398,6 +392,7 @@ void Session::OnClosed(const Status& why) {
   int none = 0;
   CUresult code = MapSessionError(why.code() == Code::kOk ? Code::kDisconnected : why.code());
   if (ended_.compare_exchange_strong(none, code)) {
+    UpdateAllClear();
     if (!leaving_.load()) {
       Log(LogLevel::kError, "the session with %s is over: %s", endpoint_.c_str(),
           why.message().c_str());
@@ -413,11 +408,11 @@ void Session::FailWaiters(CUresult code) {
   for (Waiter* waiter : pending_) {
     waiter->status = code;
     waiter->done.store(true, std::memory_order_release);
-    waiter->wake.notify_one();
+    waiter->wake.NotifyAll();
   }
   pending_.clear();
-  for (Waiter* waiter : followers_) waiter->wake.notify_one();
-  progress_wake_.notify_one();
+  for (Waiter* waiter : followers_) waiter->wake.NotifyAll();
+  progress_wake_.NotifyAll();
 }
 
 }  // namespace farcall::client

@@ -8,7 +8,7 @@
 
 namespace farcall::client {
 
-thread_local ThreadState* t_thread __attribute__((tls_model("initial-exec"))) = nullptr;
+constinit thread_local ThreadState* t_thread __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
 

@@ -24,7 +24,7 @@ struct ThreadState {
   int capture_mode = 0;              // cuThreadExchangeStreamCaptureMode
 };
 
-extern thread_local ThreadState* t_thread __attribute__((tls_model("initial-exec")));
+extern constinit thread_local ThreadState* t_thread __attribute__((tls_model("initial-exec")));
 
 ThreadState* NewThreadState();
 

@@ -64,11 +64,6 @@ bool Forbids(const Capture& capture, const ThreadState* self) {
 
 }  // namespace
 
-bool Captures(const Stream* stream) {
-  return stream != nullptr &&
-         stream->capture.load(std::memory_order_relaxed) != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 void BeginCapture(Stream* origin, CUstreamCaptureMode mode, uint64_t graph, bool owned) {
   std::lock_guard lock(g_list->mutex);
   auto capture = std::make_unique<Capture>();

@@ -12,7 +12,10 @@
 namespace farcall::client {
 
 // The stream takes part in a capture, a valid one or one that has been invalidated.
-bool Captures(const Stream* stream);
+inline bool Captures(const Stream* stream) {
+  return stream != nullptr &&
+         stream->capture.load(std::memory_order_relaxed) != CU_STREAM_CAPTURE_STATUS_NONE;
+}
 // A capture begins on `origin` by the calling thread. `owned`: the graph is made for it.
 void BeginCapture(Stream* origin, CUstreamCaptureMode mode, uint64_t graph, bool owned);
 // `stream` has waited for an event of `of`'s capture and takes part in it from now on.

@@ -38,7 +38,7 @@ struct LaunchRecord {
   RecordHeader header;
   LaunchHead head;
   uint64_t parameter_bytes;
-  std::byte parameters[kStackParameters];
+  std::byte parameters[kStackParameters + 8];  // and what pads the last
 };
 static_assert(offsetof(LaunchRecord, parameters) == 80);
 
@@ -58,13 +58,28 @@ DeviceLimits ReadLimits(const Device& device) {
 }
 
 // One table per process, filled on first use: device facts do not change.
-const DeviceLimits& LimitsOf(int device) {
+[[gnu::noinline]] const DeviceLimits* FindLimits(Context* context) {
   static auto* table = [] {
     auto* limits = new std::vector<DeviceLimits>;
     for (int i = 0; i < VisibleDeviceCount(); ++i) limits->push_back(ReadLimits(*FindDevice(i)));
     return limits;
   }();
-  return (*table)[static_cast<size_t>(device)];
+  const DeviceLimits* found = &(*table)[static_cast<size_t>(context->device)];
+  context->limits.store(found, std::memory_order_release);
+  return found;
+}
+
+inline const DeviceLimits& LimitsOf(Context* context) {
+  const DeviceLimits* known = context->limits.load(std::memory_order_acquire);
+  return known != nullptr ? *known : *FindLimits(context);
+}
+
+inline CUresult CheckAgainst(const DeviceLimits& device, const Function& function,
+                             const LaunchShape& shape) {
+  FunctionLimits limits = {function.max_threads,
+                           function.launch_shared_limit.load(std::memory_order_relaxed),
+                           function.registers};
+  return CheckLaunch(shape, device, limits);
 }
 
 // The `extra` form hands over a packed buffer.
@@ -90,21 +105,30 @@ CUresult PackBuffer(const KernelInfo& info, void** extra, std::byte* out) {
   return CUDA_SUCCESS;
 }
 
-CUresult Pack(const KernelInfo& info, void** parameters, void** extra, std::byte* out) {
-  if (extra != nullptr) [[unlikely]]
-    return parameters != nullptr ? CUDA_ERROR_INVALID_VALUE : PackBuffer(info, extra, out);
+// `expose`: and what they point to is made reachable (mirror.h).
+template <bool expose>
+inline CUresult Pack(const KernelInfo& info, void** parameters, void** extra, std::byte* out) {
+  if (extra != nullptr) [[unlikely]] {
+    CUresult status =
+        parameters != nullptr ? CUDA_ERROR_INVALID_VALUE : PackBuffer(info, extra, out);
+    if (expose && status == CUDA_SUCCESS) ExposeParameters(info, out);
+    return status;
+  }
   if (info.parameters.empty()) return CUDA_SUCCESS;
   if (parameters == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (info.has_gaps) std::memset(out, 0, info.parameter_bytes);
   for (const Parameter& parameter : info.parameters) {
     const void* value = *parameters++;
     if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::byte* place = out + parameter.offset;
     if (parameter.bytes == 8) {
-      std::memcpy(out + parameter.offset, value, 8);
+      std::memcpy(place, value, 8);
+      if (expose) ExposeParameter(8, place);
     } else if (parameter.bytes == 4) {
-      std::memcpy(out + parameter.offset, value, 4);
+      std::memcpy(place, value, 4);
     } else {
-      std::memcpy(out + parameter.offset, value, parameter.bytes);
+      std::memcpy(place, value, parameter.bytes);
+      if (expose) ExposeParameter(parameter.bytes, place);
     }
   }
   return CUDA_SUCCESS;
@@ -116,12 +140,11 @@ struct Attributes {
 };
 
 // With attributes, or parameters too large for the stack.
-CUresult PostLarge(const LaunchHead& head, const Attributes& attributes, const KernelInfo& info,
+CUresult PostLarge(const LaunchHead& head, Attributes attributes, const KernelInfo& info,
                    void** values, void** extra) {
   auto packed = std::make_unique<std::byte[]>(info.parameter_bytes);
-  CUresult status = Pack(info, values, extra, packed.get());
+  CUresult status = Pack<true>(info, values, extra, packed.get());
   if (status != CUDA_SUCCESS) return status;
-  ExposeParameters(info, packed.get());
   PushMirrors();
   std::byte room[sizeof(LaunchHead) + kMaxAttributes * kAttributeBytes + 8];
   std::byte* at = room;
@@ -141,21 +164,20 @@ CUresult PostLarge(const LaunchHead& head, const Attributes& attributes, const K
                    {packed.get(), info.parameter_bytes});
 }
 
-CUresult Launch(CUfunction f, const LaunchShape& shape, CUstream stream, void** values,
-                void** extra, const Attributes& attributes) {
+// After Enter, which has seen that the thread has a context.
+[[gnu::always_inline]] inline CUresult Launch(CUfunction f, const LaunchShape& shape,
+                                              CUstream stream, void** values, void** extra,
+                                              Attributes attributes) {
+  const ThreadState* self = t_thread;
   const Function* function = FindFunction(reinterpret_cast<uint64_t>(f));
-  if (function == nullptr) [[unlikely]]
-    return CUDA_ERROR_INVALID_HANDLE;
-  CUresult status = CUDA_SUCCESS;
   LaunchRecord record;  // not cleared: only what is written leaves
+  if (function == nullptr || !ToWire(stream, &record.head.stream)) [[unlikely]]
+    return CUDA_ERROR_INVALID_HANDLE;
   record.head.function = function->handle;
   record.head.shape = shape;
   record.head.padding = 0;
-  record.head.stream = WireStream(stream, false, &status);
   record.head.attributes = attributes.count;
-  if (status != CUDA_SUCCESS) [[unlikely]]
-    return status;
-  status = CheckLaunchOf(*function, shape);
+  CUresult status = CheckAgainst(LimitsOf(self->current), *function, shape);
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
   if (attributes.count != 0) [[unlikely]] {
@@ -165,33 +187,48 @@ CUresult Launch(CUfunction f, const LaunchShape& shape, CUstream stream, void** 
   const KernelInfo& info = *function->info;
   if (attributes.count != 0 || info.parameter_bytes > kStackParameters) [[unlikely]]
     return PostLarge(record.head, attributes, info, values, extra);
-  status = Pack(info, values, extra, record.parameters);
+  std::memset(record.parameters + info.last_word, 0, 8);  // what pads the last parameter
+  status = Pack<true>(info, values, extra, record.parameters);
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
-  ExposeParameters(info, record.parameters);
   PushMirrors();
   record.parameter_bytes = info.parameter_bytes;
-  return PostWhole(CallId::cuLaunchKernel, &record.header,
-                   offsetof(LaunchRecord, parameters) + info.parameter_bytes);
+  return PostWhole(CallId::cuLaunchKernel, *self, &record.header,
+                   offsetof(LaunchRecord, parameters) + AlignUp(info.parameter_bytes, 8));
+}
+
+// One for all calls but the usual one.
+CUresult LaunchAny(CUfunction f, const LaunchShape& shape, CUstream stream, void** values,
+                   void** extra, Attributes attributes) {
+  return Launch(f, shape, stream, values, extra, attributes);
 }
 
 }  // namespace
 
 CUresult PackParameters(const KernelInfo& info, void** values, void** extra, std::byte* out) {
-  return Pack(info, values, extra, out);
+  return Pack<false>(info, values, extra, out);
 }
 
 CUresult CheckLaunchOf(const Function& function, const LaunchShape& shape) {
-  FunctionLimits limits = {function.max_threads,
-                           function.launch_shared_limit.load(std::memory_order_relaxed),
-                           function.registers};
-  return CheckLaunch(shape, LimitsOf(CurrentContext()->device), limits);
+  return CheckAgainst(LimitsOf(CurrentContext()), function, shape);
 }
 
 CUresult Call_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
                              unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
                              unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
                              void** kernelParams, void** extra) {
+  LaunchShape shape = {
+      {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
+  return LaunchAny(f, shape, hStream, kernelParams, extra, {});
+}
+
+CUresult Entry_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                              unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                              unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                              void** kernelParams, void** extra) {
+  const CUresult refused = Enter(CallId::cuLaunchKernel, Needs::kContext);
+  if (refused != CUDA_SUCCESS) [[unlikely]]
+    return refused;
   LaunchShape shape = {
       {gridDimX, gridDimY, gridDimZ}, {blockDimX, blockDimY, blockDimZ}, sharedMemBytes};
   return Launch(f, shape, hStream, kernelParams, extra, {});
@@ -208,7 +245,7 @@ CUresult Call_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void*
                        {config->blockDimX, config->blockDimY, config->blockDimZ},
                        config->sharedMemBytes};
   CUstream stream = config->hStream == nullptr ? default_stream : config->hStream;
-  status = Launch(f, shape, stream, kernelParams, extra, {taken.list, taken.count});
+  status = LaunchAny(f, shape, stream, kernelParams, extra, {taken.list, taken.count});
   for (unsigned i = 0; i < taken.event_count && status == CUDA_SUCCESS; ++i)
     status = Call_cuEventRecordWithFlags(taken.events[i], stream, CU_EVENT_RECORD_DEFAULT);
   return status;
@@ -224,7 +261,7 @@ CUresult Call_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, uns
   CUlaunchAttribute cooperative{};
   cooperative.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
   cooperative.value.cooperative = 1;
-  return Launch(f, shape, hStream, kernelParams, nullptr, {&cooperative, 1});
+  return LaunchAny(f, shape, hStream, kernelParams, nullptr, {&cooperative, 1});
 }
 
 CUresult Call_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* launchParamsList,

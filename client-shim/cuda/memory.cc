@@ -3,6 +3,8 @@
 #include "client-shim/cuda/memory.h"
 
 #include <atomic>
+#include <functional>
+#include <mutex>
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/credit.h"
@@ -31,7 +33,10 @@ std::atomic<bool> g_ran_out{false};
 
 // Waits until everything in the device's quarantine may be reused.
 CUresult FenceQuarantine(int device) {
-  for (auto [slot, epoch] : DeviceCredit().QuarantinedEpochs(device)) {
+  uint32_t from = 0;
+  while (const auto next = DeviceCredit().NextQuarantined(device, from)) {
+    const auto [slot, epoch] = *next;
+    from = slot + 1u;
     // A block is in quarantine before its free is appended: that comes before the question.
     if (Context* context = ContextBySlot(slot)) {
       std::lock_guard lock(context->free_mutex);
@@ -157,9 +162,9 @@ CUresult Allocate(Context* context, uint64_t bytes, uint64_t* address, uint64_t*
   }
   *address = DeviceCredit().Take(context->server_device, *charged);
   if (*address == 0) {
-    CUresult status = ShortOfCredit().Run(
-        context->server_device, *charged,
-        [context, charged, address] { return TakeSlowly(context, *charged, address); });
+    auto attempt = [&] { return TakeSlowly(context, *charged, address); };
+    CUresult status =
+        ShortOfCredit().Run(context->server_device, *charged, std::ref(attempt));  // no heap block
     if (status != CUDA_SUCCESS) return status;
   }
   FixedBody<24> body;

@@ -68,21 +68,23 @@ inline uint64_t DeviceAddress(uint64_t address) {
 // and a stray address would cost a fetch at every wait.
 inline constexpr uint32_t kMostExposedBytes = 64;
 
-// A kernel's parameters, packed: what points into page-locked memory makes that reachable.
-// A variable's address becomes the device's.
-inline void ExposeParameters(const KernelInfo& info, std::byte* packed) {
-  HostWindow& window = HostAddresses();
-  for (const Parameter& parameter : info.parameters) {
-    if (parameter.bytes > kMostExposedBytes) continue;
-    for (uint32_t at = 0; at + 8 <= parameter.bytes; at += 8) {
-      uint64_t word;
-      __builtin_memcpy(&word, packed + parameter.offset + at, 8);
-      if (window.Holds(word)) [[unlikely]] {
-        word = mirror_internal::ExposeWord(word);
-        __builtin_memcpy(packed + parameter.offset + at, &word, 8);
-      }
+// A kernel's parameter: what points into page-locked memory makes that reachable. A variable's
+// address becomes the device's.
+inline void ExposeParameter(uint32_t bytes, std::byte* value) {
+  if (bytes > kMostExposedBytes) return;
+  for (; bytes >= 8; bytes -= 8, value += 8) {
+    uint64_t word;
+    __builtin_memcpy(&word, value, 8);
+    if (HostWindow::Holds(word)) [[unlikely]] {
+      word = mirror_internal::ExposeWord(word);
+      __builtin_memcpy(value, &word, 8);
     }
   }
+}
+// All parameters of a kernel, packed.
+inline void ExposeParameters(const KernelInfo& info, std::byte* packed) {
+  for (const Parameter& parameter : info.parameters)
+    ExposeParameter(parameter.bytes, packed + parameter.offset);
 }
 
 }  // namespace farcall::client

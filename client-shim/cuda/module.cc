@@ -204,6 +204,7 @@ void KernelInfo::Measure() {
     end = uint64_t{parameter.offset} + parameter.bytes;
     parameter_bytes = static_cast<uint32_t>(std::max<uint64_t>(parameter_bytes, end));
   }
+  last_word = parameter_bytes == 0 ? 0 : (parameter_bytes - 1) / 8 * 8;
 }
 
 void Function::SetInfo(const KernelInfo* of) {
@@ -223,12 +224,6 @@ void Function::SetMaxDynamicShared(int bytes) {
   auto used = static_cast<uint32_t>(info->Attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
   uint32_t plain = used < kDefaultShared ? kDefaultShared - used : 0;
   launch_shared_limit.store(std::max(plain, bytes > 0 ? static_cast<uint32_t>(bytes) : 0u));
-}
-
-Function* FindFunction(uint64_t handle) {
-  HandleKind kind =
-      SplitHandle(handle).kind == HandleKind::kKernel ? HandleKind::kKernel : HandleKind::kFunction;
-  return FindObject<Function>(kind, handle);
 }
 
 CUresult LoadImage(const void* image, const LoadOptions& options, bool is_library,

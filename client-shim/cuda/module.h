@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client-shim/core/contexts.h"
+#include "client-shim/core/handles.h"
 #include "client-shim/cuda/image.h"
 
 namespace farcall::client {
@@ -27,7 +28,8 @@ struct KernelInfo {
   std::vector<int32_t> attributes;  // by CUfunction_attribute
   std::vector<Parameter> parameters;
   uint32_t parameter_bytes = 0;
-  bool has_gaps = false;  // between parameters: bytes that no parameter fills
+  uint32_t last_word = 0;  // offset of the last word of 8 bytes that holds some of them
+  bool has_gaps = false;   // between parameters: bytes that no parameter fills
   // From parameters.
   void Measure();
   int Attribute(int id) const {
@@ -94,7 +96,12 @@ struct Module {
 Module* FindModule(CUmodule module);
 Module* FindLibrary(CUlibrary library);
 // A function, or a kernel in a function's place.
-Function* FindFunction(uint64_t handle);
+inline Function* FindFunction(uint64_t handle) {
+  void* object = nullptr;
+  const bool is_live = FindLive<HandleKind::kFunction>(handle, &object) ||
+                       FindLive<HandleKind::kKernel>(handle, &object);
+  return is_live ? static_cast<Function*>(object) : nullptr;
+}
 
 struct LoadOptions {
   unsigned count = 0;

@@ -17,20 +17,10 @@ namespace {
 
 std::atomic<bool> g_shared{false};
 
-struct LastWait {
-  std::atomic<uint64_t>* records = nullptr;
-  std::atomic<bool>* copied = nullptr;
-};
-
 LastWait LastWaitFor(uint64_t wire_stream) {
-  if (wire_stream == kLegacyStream) {
-    Context* context = CurrentContext();
-    if (context == nullptr) return {};
-    return {&context->legacy_waited, &context->legacy_copied};
-  }
+  if (wire_stream == kLegacyStream) return LastWaitOf(nullptr);
   Stream* stream = FindStream(reinterpret_cast<CUstream>(wire_stream));
-  if (stream == nullptr) return {};
-  return {&stream->waited, &stream->copied};
+  return stream == nullptr ? LastWait() : LastWaitOf(stream);
 }
 
 // Work that others do, or that the host may see, is known to the server alone.
@@ -42,6 +32,13 @@ bool IsServersToTell(Session* session, const Context* context) {
 
 }  // namespace
 
+LastWait LastWaitOf(Stream* stream) {
+  if (stream != nullptr) return {&stream->waited, &stream->copied};
+  Context* context = CurrentContext();
+  if (context == nullptr) return {};
+  return {&context->legacy_waited, &context->legacy_copied};
+}
+
 void NoteShared() {
   g_shared.store(true);
 }
@@ -50,8 +47,7 @@ bool AnyShared() {
   return g_shared.load();
 }
 
-void NoteStreamWaited(uint64_t wire_stream, uint64_t records) {
-  LastWait last = LastWaitFor(wire_stream);
+void NoteStreamWaited(const LastWait& last, uint64_t records) {
   if (last.records == nullptr) return;
   last.copied->store(false);
   RaiseTo(last.records, records);
@@ -73,10 +69,9 @@ void NoteContextWaited(uint64_t records) {
 
 // Host memory that work of other streams may still write (copies under way, mapped memory, host
 // functions) would be seen behind a wait that the legacy stream shares with them.
-bool HasNothingToTell(uint64_t wire_stream) {
+bool HasNothingToTell(const LastWait& last) {
   Session* session = CurrentSession();
   Context* context = CurrentContext();
-  LastWait last = LastWaitFor(wire_stream);
   if (IsServersToTell(session, context) || last.records == nullptr) return false;
   uint64_t up_to = std::max(last.records->load(), context->all_waited.load());
   if (session->last_work() > up_to) return false;

@@ -8,20 +8,31 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 
 namespace farcall::client {
+
+struct Stream;
 
 // Another process can see this one's device memory or events: it cannot be told by a record.
 void NoteShared();
 bool AnyShared();
 
+// When a stream was last waited for.
+struct LastWait {
+  std::atomic<uint64_t>* records = nullptr;  // Session::records() then; nullptr: no such stream
+  std::atomic<bool>* copied = nullptr;       // by a copy to the host
+};
+// nullptr: the current context's legacy stream.
+LastWait LastWaitOf(Stream* stream);
+
 // As Session::records(), before a wait for the stream (or all of the context's) that succeeded.
-void NoteStreamWaited(uint64_t wire_stream, uint64_t records);
+void NoteStreamWaited(const LastWait& last, uint64_t records);
 void NoteContextWaited(uint64_t records);
 // The same of a copy to the host.
 void NoteStreamCopied(uint64_t wire_stream, uint64_t records);
-bool HasNothingToTell(uint64_t wire_stream);
+bool HasNothingToTell(const LastWait& last);
 // The same of a wait for all of the current context's streams; then nothing is under way at all.
 bool ContextHasNothingToTell();
 // Behind a synchronous upload: whether a barrier on its stream does in the place of a wait for it.

@@ -54,16 +54,16 @@ Stream* OwnStream() {
 
 Stream* FindStream(CUstream stream) {
   if (stream == CU_STREAM_PER_THREAD) return OwnStream();
-  return FindObject<Stream>(HandleKind::kStream, reinterpret_cast<uint64_t>(stream));
+  void* object = nullptr;
+  const bool is_live = FindLive<HandleKind::kStream>(reinterpret_cast<uint64_t>(stream), &object);
+  return is_live ? static_cast<Stream*>(object) : nullptr;
 }
 
 uint64_t WireStream(CUstream stream, bool per_thread_default, CUresult* error) {
-  uint64_t value = reinterpret_cast<uint64_t>(stream);
   *error = CUDA_SUCCESS;
-  if (value == 0) return per_thread_default ? kPerThreadStream : kLegacyStream;
-  if (value <= kPerThreadStream) return value;
-  void* object = nullptr;
-  if (Handles(HandleKind::kStream).Find(value, &object) == HandleState::kLive) return value;
+  if (stream == nullptr) return per_thread_default ? kPerThreadStream : kLegacyStream;
+  uint64_t wire = 0;
+  if (ToWire(stream, &wire)) return wire;
   *error = CUDA_ERROR_INVALID_HANDLE;
   return 0;
 }
@@ -200,20 +200,22 @@ CUresult Call_cuStreamQuery(CUstream hStream) {
 }
 
 CUresult Call_cuStreamSynchronize(CUstream hStream) {
-  CUresult status = CUDA_SUCCESS;
-  uint64_t stream = WireStream(hStream, false, &status);
-  if (status != CUDA_SUCCESS) return status;
-  if (Captures(FindStream(hStream))) return RefuseOn(FindStream(hStream));
-  if (HasNothingToTell(stream)) {
-    status = PostBarrier(stream);
+  uint64_t wire = 0;
+  void* object = nullptr;
+  if (!ToWire(hStream, &wire, &object)) return CUDA_ERROR_INVALID_HANDLE;
+  Stream* stream = wire == kPerThreadStream ? FindStream(hStream) : static_cast<Stream*>(object);
+  if (Captures(stream)) return RefuseOn(stream);
+  const LastWait last = LastWaitOf(stream);
+  if (HasNothingToTell(last)) {
+    CUresult status = PostBarrier(wire);
     TrimPoolsAtWait();
     return status == CUDA_SUCCESS ? TakeErrorAtWait(CurrentContext()) : status;
   }
   uint64_t records = CurrentSession()->records();
-  status = AskStream(CallId::cuStreamSynchronize, stream);
+  CUresult status = AskStream(CallId::cuStreamSynchronize, wire);
   TrimPoolsAtWait();
   if (status != CUDA_SUCCESS) return status;
-  NoteStreamWaited(stream, records);
+  NoteStreamWaited(last, records);
   PullMirrors();
   return status;
 }

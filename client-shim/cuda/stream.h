@@ -10,6 +10,7 @@
 
 #include "client-shim/core/contexts.h"
 #include "client-shim/core/event_state.h"
+#include "client-shim/core/handles.h"
 
 namespace farcall::client {
 
@@ -40,5 +41,17 @@ CUresult RecordEvent(CUevent event, CUstream stream, unsigned flags);
 
 inline constexpr uint64_t kLegacyStream = 1;
 inline constexpr uint64_t kPerThreadStream = 2;
+
+// As WireStream, the default stream being the legacy one. False: no such stream. `object`: of a
+// stream that the application made.
+inline bool ToWire(CUstream stream, uint64_t* wire, void** object) {
+  const auto value = reinterpret_cast<uint64_t>(stream);
+  *wire = value == 0 ? kLegacyStream : value;
+  return value <= kPerThreadStream || FindLive<HandleKind::kStream>(value, object);
+}
+inline bool ToWire(CUstream stream, uint64_t* wire) {
+  void* object = nullptr;
+  return ToWire(stream, wire, &object);
+}
 
 }  // namespace farcall::client

@@ -114,9 +114,7 @@ CUresult Query(CallId call, std::span<const std::byte> body, Reply* reply) {
 CUresult RoundTrip(CallId call, std::span<const std::byte> body, Reply* reply) {
   std::vector<std::byte> bytes;
   reply->status = Wire::current->Deliver(call, body, &bytes);
-  reply->owned = std::make_unique<std::byte[]>(bytes.size());
-  std::copy(bytes.begin(), bytes.end(), reply->owned.get());
-  reply->body = {reply->owned.get(), bytes.size()};
+  std::copy(bytes.begin(), bytes.end(), reply->Allot(bytes.size()).begin());
   return reply->status;
 }
 

@@ -60,9 +60,11 @@ TEST_F(CreditTest, EachContextWithQuarantineIsNamedWithItsLastEpoch) {
   credit.Quarantine(3, 4, {0, credit.Take(0, 512), 512});
   credit.Quarantine(3, 7, {0, credit.Take(0, 512), 512});
   credit.Quarantine(5, 1, {0, credit.Take(0, 512), 512});
-  std::vector<std::pair<uint16_t, uint64_t>> expected = {{3, 7}, {5, 1}};
-  EXPECT_EQ(credit.QuarantinedEpochs(0), expected);
-  EXPECT_TRUE(credit.QuarantinedEpochs(1).empty());
+  using Quarantined = Credit::Quarantined;
+  EXPECT_EQ(credit.NextQuarantined(0, 0), (Quarantined{3, 7}));
+  EXPECT_EQ(credit.NextQuarantined(0, 4), (Quarantined{5, 1}));
+  EXPECT_FALSE(credit.NextQuarantined(0, 6).has_value());
+  EXPECT_FALSE(credit.NextQuarantined(1, 0).has_value());
 }
 
 TEST_F(CreditTest, OnlyWholeFreeChunksGoBackAndMayBeGrantedAgain) {
