@@ -156,14 +156,16 @@ CUresult Stream::Run(Item& item) {
 }
 
 void Stream::Finish(const Item& item) {
+  bool is_more = false;
   {
     std::lock_guard lock(mutex_);
     running_ = false;
     if (MayWait(item)) --may_wait_;
     ++completed_;
+    is_more = !queue_.empty();
   }
   work_done_.notify_all();
-  work_ready_.notify_one();
+  if (is_more) work_ready_.notify_one();  // work that a caller did is none of the stream's thread
 }
 
 void Stream::WaitFor(uint64_t sequence) {
