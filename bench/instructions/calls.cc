@@ -4,6 +4,7 @@
 //
 //   launch  cuLaunchKernel of an empty kernel, which the flusher sends
 //   sync    cuStreamSynchronize of an idle stream
+//   read    cuMemcpyDtoH of 4 bytes
 //   memory  cuMemAlloc and cuMemFree of 1 MiB
 #include <cuda.h>
 #include <dlfcn.h>
@@ -45,6 +46,8 @@ struct Calls {
   decltype(cuStreamSynchronize)* synchronize;
   decltype(cuMemAlloc_v2)* allocate;
   decltype(cuMemFree_v2)* free;
+  decltype(cuMemcpyDtoH_v2)* read;
+  CUdeviceptr memory = 0;
   CUfunction empty = nullptr;
   CUstream stream = nullptr;
 };
@@ -61,6 +64,11 @@ void Synchronize(const Calls& calls) {
   Check(calls.synchronize(calls.stream), "cuStreamSynchronize");
 }
 
+void Read(const Calls& calls) {
+  unsigned word = 0;
+  Check(calls.read(&word, calls.memory, sizeof(word)), "cuMemcpyDtoH");
+}
+
 void Memory(const Calls& calls) {
   CUdeviceptr memory = 0;
   Check(calls.allocate(&memory, 1 << 20), "cuMemAlloc");
@@ -73,13 +81,15 @@ Calls Prepare() {
   Calls calls{Find<decltype(cuLaunchKernel)>("cuLaunchKernel"),
               Find<decltype(cuStreamSynchronize)>("cuStreamSynchronize"),
               Find<decltype(cuMemAlloc_v2)>("cuMemAlloc_v2"),
-              Find<decltype(cuMemFree_v2)>("cuMemFree_v2")};
+              Find<decltype(cuMemFree_v2)>("cuMemFree_v2"),
+              Find<decltype(cuMemcpyDtoH_v2)>("cuMemcpyDtoH_v2")};
   Check(Find<decltype(cuInit)>("cuInit")(0), "cuInit");
   Check(Find<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&context, 0),
         "cuDevicePrimaryCtxRetain");
   Check(Find<decltype(cuCtxSetCurrent)>("cuCtxSetCurrent")(context), "cuCtxSetCurrent");
   Check(Find<decltype(cuStreamCreate)>("cuStreamCreate")(&calls.stream, CU_STREAM_NON_BLOCKING),
         "cuStreamCreate");
+  Check(calls.allocate(&calls.memory, 1 << 20), "cuMemAlloc");
   Check(Find<decltype(cuModuleLoadData)>("cuModuleLoadData")(&module, kEmptyKernel),
         "cuModuleLoadData");
   Check(Find<decltype(cuModuleGetFunction)>("cuModuleGetFunction")(&calls.empty, module, "empty"),
@@ -99,11 +109,12 @@ int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   void (*call)(const Calls&) = std::strcmp(what, "launch") == 0   ? Launch
                                : std::strcmp(what, "sync") == 0   ? Synchronize
+                               : std::strcmp(what, "read") == 0   ? Read
                                : std::strcmp(what, "memory") == 0 ? Memory
                                                                   : nullptr;
   g_driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (call == nullptr || g_driver == nullptr) {
-    std::fprintf(stderr, "calls: launch, sync or memory, and a libcuda.so.1\n");
+    std::fprintf(stderr, "calls: launch, sync, read or memory, and a libcuda.so.1\n");
     return 1;
   }
   Calls calls = Prepare();

@@ -126,7 +126,8 @@ class Lupine(Side):
             raise Failed(f"{source} holds no source of LUPINE (github.com/lupinemachines/lupine)")
         cuda = os.environ["CUDA_HOME"]
         configure = ["cmake", "-S", source, "-B", into, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                     "-DBUILD_TESTING=OFF", f"-DCUDAToolkit_ROOT={cuda}"]
+                     "-DBUILD_TESTING=OFF", "-DLUPINE_BUILD_NVML=OFF",
+                     f"-DCUDAToolkit_ROOT={cuda}"]
         compile_it = ["cmake", "--build", into, "--target", "lupine_cuda_client",
                       "lupine_driver_server"]
         for command in (configure, compile_it):
