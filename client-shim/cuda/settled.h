@@ -3,7 +3,8 @@
 // captured at the call have been put anywhere. Then the wait is a barrier in the log, without an
 // answer: what comes behind it reaches the device once the stream has got there. The first wait
 // behind a copy to the host that was waited for has nothing to tell either; a second one in a row
-// asks, for a program may want to know whether the device still answers. Docs: docs/reference/client.md.
+// asks, for a program may want to know whether the device still answers. Docs:
+// docs/reference/client.md.
 #pragma once
 
 #include <cuda.h>
