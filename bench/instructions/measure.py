@@ -66,7 +66,8 @@ def measure(what, endpoint, folder):
     out = pathlib.Path(folder) / ("callgrind." + what)
     environment = dict(os.environ, FARCALL_ENDPOINT=endpoint, FARCALL_LOG="error",
                        LD_LIBRARY_PATH=str(BUILD / "lib" / "farcall"), FARCALL_CACHE_DIR=folder)
-    environment.pop("FARCALL_STATS", None)
+    for name in ("FARCALL_STATS", "FARCALL_TRANSPORT"):
+        environment.pop(name, None)
     command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", "--zero-before=Counted",
                "--dump-after=Counted", "--callgrind-out-file=" + str(out), "--compress-pos=no", str(BUILD / "bench" / "instructions" / "calls"), what]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
