@@ -24,7 +24,8 @@ int BecomeControl(const std::string& command, std::vector<std::string> rest);
 
 // Of --endpoint, alike for all that ask a server.
 inline constexpr char kServerHelp[] =
-    "the server: host, tcp://, tls:// or pool://host:port (default: FARCALL_ENDPOINT, then "
+    "the server: host, tcp://, tls://, pool:// or pools://host:port (default: FARCALL_ENDPOINT, "
+    "then "
     "config.toml, then the only server on this machine)";
 
 }  // namespace farcall::cli

@@ -232,7 +232,7 @@ void AddDoctorCommand(CLI::App& app, int& exit_code) {
                      "a program to run and examine, with its arguments");
   doctor->positionals_at_end();
   doctor->footer(
-      "Example: farcall doctor --audit --endpoint tcp://gpu-host:7717 -- python -c 'import torch; "
+      "Example: farcall doctor --audit --endpoint tls://gpu-host:7717 -- python -c 'import torch; "
       "torch.cuda.init()'");
   doctor->callback([flags, &exit_code] { exit_code = Doctor(*flags); });
 }

@@ -29,7 +29,7 @@ void AddEnvCommand(CLI::App& app, int& exit_code) {
                       "the server (default: FARCALL_ENDPOINT, then config.toml)");
   command->add_flag("--thin", settings->thin, "also CUDA's other libraries, from lib/farcall/thin");
   AddTlsFlags(command, settings.get());
-  command->footer("Example: eval \"$(farcall env --endpoint tcp://gpu-host:7717)\"");
+  command->footer("Example: eval \"$(farcall env --endpoint tls://gpu-host:7717)\"");
   command->callback([settings, &exit_code] {
     if (DriverLibraryFolder().empty()) {
       std::fprintf(stderr,

@@ -76,13 +76,15 @@ Result<QueryAnswer> AskServer(const FoundServer& server) {
 
 Status AskPool(const FoundServer& pool) {
   const Progress progress("asking " + pool.url);
-  const std::string door = "tcp" + pool.url.substr(pool.url.find(':'));
+  const bool is_tls = pool.url.rfind("pools://", 0) == 0;
+  const std::string door = (is_tls ? "tls" : "tcp") + pool.url.substr(pool.url.find(':'));
   Result<std::unique_ptr<Channel>> channel = Dial(door, Clock::now() + kReachPatience);
   if (!channel.ok()) return channel.status();
   Hello hello = QueryHello();
   hello.features |= FeatureBit(SessionFeature::kRedirect) | FeatureBit(SessionFeature::kPoolDoors);
-  return PoolHandshake(**channel, std::move(hello), ClientCredentials::OfToken(pool.token),
-                       Clock::now() + kAnswerPatience)
+  ClientCredentials credentials = ClientCredentials::OfToken(pool.token);
+  credentials.if_wanted = is_tls;
+  return PoolHandshake(**channel, std::move(hello), credentials, Clock::now() + kAnswerPatience)
       .status();
 }
 

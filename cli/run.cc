@@ -277,7 +277,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   command->add_option("command", flags->command, "the program and its arguments")->required();
   command->positionals_at_end();
   command->footer(
-      "Examples: farcall run --endpoint tcp://gpu-host:7717 -- ./train --epochs 3\n"
+      "Examples: farcall run --endpoint tls://gpu-host:7717 -- ./train --epochs 3\n"
       "          farcall run --device dry:h100 --report cost.json -- ./train --epochs 3");
   command->callback([flags, &exit_code] { exit_code = Run(*flags); });
 }

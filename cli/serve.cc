@@ -52,6 +52,7 @@ Status Merge(ServeFlags& flags, const CLI::App& command, server::ServeOptions* o
   if (command.count("--park-after") != 0) {
     options->park_after_seconds = flags.park_after_seconds;
   }
+  options->plaintext = options->plaintext || flags.plaintext;
   options->trust_tenants = options->trust_tenants || flags.trust_tenants;
   options->debuggable = options->debuggable || flags.debuggable;
   if (!flags.worker_calls.empty()) {
@@ -88,7 +89,10 @@ Status Merge(ServeFlags& flags, const CLI::App& command, server::ServeOptions* o
   for (const auto& [given, into] : {std::pair(&flags.tls_cert, &options->tls.certificate),
                                     std::pair(&flags.tls_key, &options->tls.key),
                                     std::pair(&flags.tls_client_ca, &options->tls.authorities),
-                                    std::pair(&flags.tls_crl, &options->tls.revoked)}) {
+                                    std::pair(&flags.tls_crl, &options->tls.revoked),
+                                    std::pair(&flags.pool_ca, &options->pool.tls.authorities),
+                                    std::pair(&flags.pool_cert, &options->pool.tls.certificate),
+                                    std::pair(&flags.pool_key, &options->pool.tls.key)}) {
     if (!given->empty()) {
       *into = *given;
     }
@@ -101,9 +105,6 @@ Status Merge(ServeFlags& flags, const CLI::App& command, server::ServeOptions* o
     if (!set.ok()) {
       return {Code::kInvalid, std::string(name) + ": " + set.message()};
     }
-  }
-  if (!flags.pool_ca.empty()) {
-    options->pool.ca_file = flags.pool_ca;
   }
   if (!flags.pool_name.empty()) {
     options->pool.name = flags.pool_name;
@@ -182,8 +183,8 @@ void AddServeCommand(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("serve", "Serves this machine's devices");
   AddServeFlags(command, flags.get());
   command->footer(
-      "Example: farcall serve --listen tcp://0.0.0.0:7717 --token-file /etc/farcall/token --mem "
-      "8GiB");
+      "Example: farcall serve --listen tls://0.0.0.0:7717 --token-file /etc/farcall/token "
+      "--tls-cert gpu-host.pem --tls-key gpu-host.key --mem 8GiB");
   command->callback([flags, command, &exit_code] {
     server::ServeOptions options;
     Status merged = Merge(*flags, *command, &options);

@@ -49,6 +49,9 @@ void AddAccess(CLI::App* command, ServeFlags* flags) {
   command->add_option("--shm-users", flags->shm_users,
                       "users of this machine, such as 1000,alice, who may use shared memory "
                       "(default: with a token all, else the server's own)");
+  command->add_flag("--plaintext", flags->plaintext,
+                    "let other hosts connect without TLS, to tcp:// URLs: whoever is on the "
+                    "network between can read and change all data");
   command->add_option("--max-sessions", flags->max_sessions, "sessions at a time")
       ->default_str("256")
       ->check(CLI::Range(1, 4096));
@@ -163,6 +166,9 @@ void AddPool(CLI::App* command, ServeFlags* flags) {
       "join the pool at this http:// or https:// URL; only its leases open sessions");
   command->add_option("--pool-ca", flags->pool_ca,
                       "CA certificates for https:// (default: the system's)");
+  command->add_option("--pool-cert", flags->pool_cert,
+                      "PEM file of this host's certificate, for a pool with --tls-client-ca");
+  command->add_option("--pool-key", flags->pool_key, "PEM file of its key");
   command->add_option("--pool-name", flags->pool_name,
                       "this host's name in the pool (default: its host name)");
   command->add_option(

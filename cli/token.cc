@@ -66,7 +66,8 @@ void AddTokenCommand(CLI::App& app, int& exit_code) {
   made->add_option("--from", flags->from, "existing token file; only its verifier is made");
   made->footer(
       "Example: farcall token new team-a.token --verifier /etc/farcall/verifiers --name team-a\n"
-      "         farcall serve --listen tcp://0.0.0.0:7717 --token-verifier /etc/farcall/verifiers");
+      "         farcall serve --listen tls://0.0.0.0:7717 --tls-cert gpu-host.pem --tls-key "
+      "gpu-host.key --token-verifier /etc/farcall/verifiers");
   made->callback([flags, &exit_code] {
     Status done = New(*flags);
     if (done.ok()) return;

@@ -121,7 +121,7 @@ void HandshakeServer::AcceptSome(Listener& listener) {
   for (int i = 0; i < kAcceptsAtOnce && !stopping_; ++i) {
     Result<std::unique_ptr<Channel>> channel = AcceptOne(listener);
     if (channel.ok()) {
-      Greet(std::move(*channel));
+      Greet(std::move(*channel), listener);
       continue;
     }
     if (channel.status().code() != Code::kTimeout) {
@@ -153,11 +153,11 @@ void HandshakeServer::PauseListeners(bool is_paused) {
   }
 }
 
-void HandshakeServer::Greet(std::unique_ptr<Channel> channel) {
+void HandshakeServer::Greet(std::unique_ptr<Channel> channel, const Listener& listener) {
   if (HasEnded(channel->Descriptor())) {
     return channel->Abandon();
   }
-  auto guest = std::make_unique<Guest>(std::move(channel), needs_token_);
+  auto guest = std::make_unique<Guest>(std::move(channel), listener, needs_token_);
   guest->deadline = Clock::now() + bounds_.patience;
   const std::span<const std::byte> greeting = guest->exchange.greeting();
   Result<size_t> sent = guest->channel->TrySend({&greeting, 1});

@@ -25,9 +25,10 @@ namespace farcall {
 
 class HandshakeServer {
  public:
-  // Judges a HELLO and takes the channel if it may in.   Thread  several at once; a few exist, so
-  // it must not wait for a peer
-  using Admit = std::function<void(std::unique_ptr<Channel> channel, ReceivedHello heard)>;
+  // Judges a HELLO, which came by `listener`, and takes the channel if it may in.   Thread  several
+  // at once; a few exist, so it must not wait for a peer
+  using Admit = std::function<void(std::unique_ptr<Channel> channel, ReceivedHello heard,
+                                   const Listener& listener)>;
 
   struct Bounds {
     size_t waiting = 4096;  // connections whose HELLO is not whole: units of 4 KiB of memory
@@ -48,8 +49,9 @@ class HandshakeServer {
 
  private:
   struct Guest {
-    Guest(std::unique_ptr<Channel> from, bool needs_token);
+    Guest(std::unique_ptr<Channel> from, const Listener& by, bool needs_token);
     std::unique_ptr<Channel> channel;
+    const Listener* listener;
     ServerExchange exchange;
     uint64_t source;
     Clock::time_point deadline;
@@ -67,7 +69,7 @@ class HandshakeServer {
   void AcceptSome(Listener& listener);
   Result<std::unique_ptr<Channel>> AcceptOne(Listener& listener);
   void PauseListeners(bool is_paused);
-  void Greet(std::unique_ptr<Channel> channel);
+  void Greet(std::unique_ptr<Channel> channel, const Listener& listener);
   void Read(uint64_t number);
   bool ReadSome(uint64_t number, Guest& guest);
   void Discard(uint64_t number, Guest& guest);

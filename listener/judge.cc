@@ -43,7 +43,7 @@ std::unique_ptr<HandshakeServer::Guest> HandshakeServer::TakeReady() {
 void HandshakeServer::ReadHello(std::unique_ptr<Guest> guest) {
   Result<ReceivedHello> heard = guest->exchange.Receive(guest->packet);
   if (heard.ok()) {
-    admit_(std::move(guest->channel), std::move(*heard));
+    admit_(std::move(guest->channel), std::move(*heard), *guest->listener);
   }
 }
 

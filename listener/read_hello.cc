@@ -19,8 +19,9 @@ constexpr size_t kMoreBytes = 512;    // by which the room for a HELLO grows
 
 }  // namespace
 
-HandshakeServer::Guest::Guest(std::unique_ptr<Channel> from, bool needs_token)
+HandshakeServer::Guest::Guest(std::unique_ptr<Channel> from, const Listener& by, bool needs_token)
     : channel(std::move(from)),
+      listener(&by),
       exchange(needs_token, kServerVersion),
       source(SourceOfSocket(channel->Descriptor())) {}
 

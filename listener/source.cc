@@ -36,4 +36,27 @@ uint64_t SourceOfSocket(int fd) {
   return SourceOf(address);
 }
 
+bool IsLoopback(const sockaddr_storage& address) {
+  constexpr uint64_t kLoopback = 127, kFirstByte = 24;
+  if (address.ss_family == AF_UNIX) {
+    return true;
+  }
+  if (address.ss_family == AF_INET6) {
+    const in6_addr& v6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(&v6) ||
+           (IN6_IS_ADDR_V4MAPPED(&v6) && SourceOf(address) >> kFirstByte == kLoopback);
+  }
+  return address.ss_family == AF_INET && SourceOf(address) >> kFirstByte == kLoopback;
+}
+
+bool IsLoopbackPeer(int fd) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof(address);
+  if (fd < 0) {
+    return true;
+  }
+  // One that has gone meanwhile has no address, and gets no answer either.
+  return getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) == 0 && IsLoopback(address);
+}
+
 }  // namespace farcall

@@ -13,4 +13,9 @@ uint64_t SourceOf(const sockaddr_storage& address);
 // Of a connected socket; 0 where there is none.
 uint64_t SourceOfSocket(int fd);
 
+// Whether bytes to and from that address stay on this host: the loopback, or no network at all.
+bool IsLoopback(const sockaddr_storage& address);
+// Of a connected socket; true for a transport without descriptors (-1).
+bool IsLoopbackPeer(int fd);
+
 }  // namespace farcall

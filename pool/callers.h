@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who asks: the pool's operator, or a tenant, the holder of one of the clients' tokens.
+// Who asks: the pool's operator, or a tenant, the holder of one of the clients' tokens or, where
+// clients are asked for certificates, of a certificate's name.
 #pragma once
 
 #include <optional>
@@ -29,17 +30,27 @@ std::optional<std::string_view> BearerOf(std::string_view authorization);
 class Callers {
  public:
   // `token`: the operator's; `verifiers`: of the clients' tokens. With neither, all are operators.
-  Callers(const std::string& token, std::vector<TokenVerifier> verifiers);
+  // `wants_certificates`: TLS lets nobody in without one.
+  Callers(const std::string& token, std::vector<TokenVerifier> verifiers,
+          bool wants_certificates = false);
   bool wants_token() const { return !verifiers_.empty(); }
-  // Of "Bearer TOKEN".   Thread  any
-  std::optional<Caller> Recognise(std::string_view authorization) const;
+  // Whether a tenant needs one: certificates may do.
+  bool wants_tenant_token() const {
+    return wants_token() && !(wants_certificates_ && !has_tenant_tokens_);
+  }
+  // Of "Bearer TOKEN", and of the name in the certificate that was shown.   Thread  any
+  std::optional<Caller> Recognise(std::string_view authorization,
+                                  const std::string& identity) const;
   std::span<const TokenVerifier> verifiers() const { return verifiers_; }
-  // Of one of them.
-  Caller HolderOf(const TokenVerifier& verifier) const;
+  // Of one of them; nullopt: whose certificate names nobody.
+  std::optional<Caller> HolderOf(const TokenVerifier& verifier, const std::string& identity) const;
+  // Who shows no token; nullopt: that does not do.
+  std::optional<Caller> WithoutToken(const std::string& identity) const;
 
  private:
   std::vector<TokenVerifier> verifiers_;
   std::string operator_;  // whose tenant's name that would be; empty: there is none
+  const bool has_tenant_tokens_, wants_certificates_;
 };
 
 }  // namespace farcall::pool

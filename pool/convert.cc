@@ -284,6 +284,9 @@ Result<HostReport> FromProto(const pb::HostReport& told) {
       return wrong("endpoint '" + Shortened(url) + "': none that a client takes");
     report.endpoints.push_back(url);
   }
+  // Programs take the first that they reach.
+  std::stable_partition(report.endpoints.begin(), report.endpoints.end(),
+                        [](const std::string& url) { return url.rfind("tls://", 0) == 0; });
   for (const pb::Gpu& one : told.gpus()) {
     Gpu gpu;
     gpu.name = Shortened(one.name());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/data_port.h"
 
+#include <cstdio>
+
 #include "proto/hex.h"
 #include "proto/printable.h"
 #include "proto/session_features.h"
@@ -30,16 +32,22 @@ DataPort::DataPort(Service* service, const Callers& callers)
     : service_(service),
       callers_(callers),
       waiting_(service),
-      handshakes_(callers.wants_token(),
-                  [this](std::unique_ptr<Channel> channel, const ReceivedHello& heard) {
-                    Admit(std::move(channel), heard);
-                  }) {}
+      handshakes_(callers.wants_tenant_token(),
+                  [this](std::unique_ptr<Channel> channel, const ReceivedHello& heard,
+                         const Listener&) { Admit(std::move(channel), heard); }) {}
 
-Status DataPort::Open(const std::string& url) {
-  Result<std::unique_ptr<Listener>> listener = Listen(url);
+Status DataPort::Open(const std::string& address, const TlsFiles& tls) {
+  Result<std::unique_ptr<Listener>> listener = Listen("tcp://" + address);
   if (!listener.ok()) return listener.status();
   std::string bound = (*listener)->Url();
   address_ = bound.substr(bound.find("://") + 3);
+  if (tls.given()) {
+    door_ = std::make_unique<TlsDoor>(tls, std::move(*listener), [](const std::string& why) {
+      std::fprintf(stderr, "farcall pool: %s; the previous files stay\n", why.c_str());
+    });
+    FARCALL_TRY(door_->Start());
+    listener = door_->TakeListener();
+  }
   handshakes_.Listen(std::move(*listener));
   return {};
 }
@@ -50,22 +58,29 @@ Status DataPort::Start() {
 }
 
 void DataPort::Close() {
+  if (door_ != nullptr) door_->Stop();
   handshakes_.Stop();
   waiting_.Stop();
 }
 
-Result<DataPort::Known> DataPort::Judge(const ReceivedHello& heard) const {
+Result<DataPort::Known> DataPort::Judge(const Channel& channel, const ReceivedHello& heard) const {
   const Hello& hello = heard.hello();
   if (hello.role != LinkRole::kLog || hello.session != SessionId{})
     return Status(Code::kRefused, "this is a pool: sessions are its hosts'");
   std::optional<ReceivedHello::Accepted> accepted = heard.AcceptToken(callers_.verifiers());
-  if (callers_.wants_token() && !accepted)
+  if (callers_.wants_tenant_token() && !accepted)
     return Status(Code::kRefused,
                   "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the pool's");
   if (!HasFeature(hello, SessionFeature::kRedirect))
     return Status(Code::kUnsupported, "this client knows no pools: install a newer release");
-  if (!accepted) return Known{heard.AcceptAnyone().answer, {true, ""}};
-  return Known{accepted->keys.answer, callers_.HolderOf(*accepted->token)};
+  const std::string identity = channel.PeerIdentity();
+  std::optional<Caller> caller =
+      accepted ? callers_.HolderOf(*accepted->token, identity) : callers_.WithoutToken(identity);
+  if (!caller)
+    return Status(Code::kRefused,
+                  "the certificate names nobody: issue one with a URI or a common name, of at most "
+                  "240 bytes");
+  return Known{accepted ? accepted->keys.answer : heard.AcceptAnyone().answer, *caller};
 }
 
 void DataPort::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard) {
@@ -73,7 +88,7 @@ void DataPort::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& hear
   auto refuse = [&](const Status& why) {
     (void)SendRefuse(*channel, {why.code(), why.message()}, Clock::now());
   };
-  Result<Known> known = Judge(heard);
+  Result<Known> known = Judge(*channel, heard);
   if (!known.ok()) return refuse(known.status());
   if (HasFeature(hello, SessionFeature::kPoolDoors)) {
     (void)SendRedirect(*channel, known->answer, Redirect{service_->addresses(), "", ""},
@@ -81,13 +96,14 @@ void DataPort::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& hear
     return;
   }
   bool is_own = false;
-  Result<std::string> claim = ClaimOf(hello, known->caller, &is_own);
+  Result<std::string> claim = ClaimOf(*channel, hello, known->caller, &is_own);
   if (!claim.ok()) return refuse(claim.status());
   waiting_.Add(
       {std::move(channel), known->answer, *claim, is_own, Clock::now() + kLongestWait, {}});
 }
 
-Result<std::string> DataPort::ClaimOf(const Hello& hello, const Caller& caller, bool* is_own) {
+Result<std::string> DataPort::ClaimOf(const Channel& channel, const Hello& hello,
+                                      const Caller& caller, bool* is_own) {
   *is_own = hello.claim.empty();
   if (!*is_own && !service_->MaySee(caller, hello.claim))
     return Status(Code::kRefused, "there is no claim '" + Printable(hello.claim) + "'");
@@ -101,7 +117,9 @@ Result<std::string> DataPort::ClaimOf(const Hello& hello, const Caller& caller, 
   ask.net_bytes_per_s = hello.quota.net_bytes_per_s;
   ask.spread = service_->spread();
   ask.on_disconnect_ms = kOnDisconnect;
-  std::string id, owner = Printable(hello.user) + "@" + Printable(hello.host);
+  const std::string identity = channel.PeerIdentity();
+  std::string id, owner = identity.empty() ? Printable(hello.user) + "@" + Printable(hello.host)
+                                           : Printable(identity);
   Outcome asked = service_->ClaimOfRun(RunName(hello), owner, ask, &id, caller);
   if (!asked.ok()) return ToStatus(asked);
   return id;

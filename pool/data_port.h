@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// pool://: greets programs as a server does, finds or makes their claim, and sends them to its
-// host.
+// pool:// or pools://: greets programs as a server does, finds or makes their claim, and sends them
+// to its host.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "listener/handshake_server.h"
+#include "listener/tls/tls_door.h"
 #include "pool/service.h"
 #include "pool/waiting_programs.h"
 
@@ -17,8 +18,8 @@ class DataPort {
   // `callers` outlives this.
   DataPort(Service* service, const Callers& callers);
 
-  //   Errors  kUnavailable
-  Status Open(const std::string& url);                     // tcp://host:port
+  // `address`: host:port.   Errors  kUnavailable, kInvalid (a file)
+  Status Open(const std::string& address, const TlsFiles& tls);
   const std::string& address() const { return address_; }  // host:port really bound
   // Begins to answer; after the controller has.   Errors  kUnavailable
   Status Start();
@@ -30,14 +31,16 @@ class DataPort {
     AnswerKey answer;
     Caller caller;
   };
-  Result<Known> Judge(const ReceivedHello& heard) const;
-  Result<std::string> ClaimOf(const Hello& hello, const Caller& caller, bool* is_own);
+  Result<Known> Judge(const Channel& channel, const ReceivedHello& heard) const;
+  Result<std::string> ClaimOf(const Channel& channel, const Hello& hello, const Caller& caller,
+                              bool* is_own);
 
   Service* const service_;
   const Callers& callers_;
   std::string address_;
   WaitingPrograms waiting_;
   HandshakeServer handshakes_;
+  std::unique_ptr<TlsDoor> door_;  // null: plain
 };
 
 }  // namespace farcall::pool

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool/grpc_service.h"
 
+#include <grpc/grpc_security_constants.h>
 #include <grpcpp/grpcpp.h>
 
 #include <deque>
@@ -47,21 +48,30 @@ std::string Authorization(const std::multimap<grpc::string_ref, grpc::string_ref
   return found == metadata.end() ? "" : std::string(found->second.data(), found->second.size());
 }
 
-std::optional<Caller> CallerOf(const Callers& callers, const grpc::ServerContext& context) {
-  return callers.Recognise(Authorization(context.client_metadata()));
+std::optional<Caller> CallerOf(GrpcServer::Judge& judge, const grpc::ServerContext& context) {
+  Result<std::string> identity = std::string();
+  if (judge.certificates.are_wanted()) {
+    const std::vector<grpc::string_ref> chain =
+        context.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME);
+    identity = judge.certificates.IdentityOf(
+        chain.empty() ? std::string() : std::string(chain[0].data(), chain[0].size()));
+    if (!identity.ok()) return std::nullopt;
+  }
+  return judge.callers.Recognise(Authorization(context.client_metadata()), *identity);
 }
 
-const grpc::Status kWrongToken(grpc::StatusCode::UNAUTHENTICATED,
-                               "the token is wrong: send 'authorization: Bearer TOKEN'");
+const grpc::Status kWrongToken(
+    grpc::StatusCode::UNAUTHENTICATED,
+    "the token is wrong, or the certificate: send 'authorization: Bearer TOKEN'");
 
 const grpc::Status kUnknownHost(grpc::StatusCode::UNAUTHENTICATED,
                                 "this host has not joined the pool: give it what `farcall pool "
                                 "join-token new` makes, by --pool-token-file");
 
 grpc::Status WatchFor(farcall::pool::Service::Watched what, farcall::pool::Service* service,
-                      const Callers& callers, grpc::ServerContext* context,
+                      GrpcServer::Judge& judge, grpc::ServerContext* context,
                       const v1::WatchRequest& request, grpc::ServerWriter<v1::Change>* writer) {
-  std::optional<Caller> caller = CallerOf(callers, *context);
+  std::optional<Caller> caller = CallerOf(judge, *context);
   if (!caller) return kWrongToken;
   static Places watchers(24, 8);  // a thread each
   TakenPlace place(watchers, *caller);
@@ -77,13 +87,12 @@ grpc::Status WatchFor(farcall::pool::Service::Watched what, farcall::pool::Servi
 
 class GrpcServer::ClaimsService final : public v1::Claims::Service {
  public:
-  ClaimsService(farcall::pool::Service* service, const Callers& callers)
-      : service_(service), callers_(callers) {}
+  ClaimsService(farcall::pool::Service* service, Judge& judge) : service_(service), judge_(judge) {}
 
 #define FARCALL_POOL_CALL(Name, Request_, Answer)                                          \
   grpc::Status Name(grpc::ServerContext* context, const Request_* request, Answer* answer) \
       override {                                                                           \
-    std::optional<Caller> caller = CallerOf(callers_, *context);                           \
+    std::optional<Caller> caller = CallerOf(judge_, *context);                             \
     if (!caller) return kWrongToken;                                                       \
     return ToGrpc(service_->Name(*caller, *request, answer));                              \
   }
@@ -99,39 +108,38 @@ class GrpcServer::ClaimsService final : public v1::Claims::Service {
 #undef FARCALL_POOL_CALL
   grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
                      grpc::ServerWriter<v1::Change>* writer) override {
-    return WatchFor(farcall::pool::Service::Watched::kClaims, service_, callers_, context, *request,
+    return WatchFor(farcall::pool::Service::Watched::kClaims, service_, judge_, context, *request,
                     writer);
   }
 
  private:
   farcall::pool::Service* const service_;
-  const Callers& callers_;
+  Judge& judge_;
 };
 
 class GrpcServer::HostsService final : public v1::Hosts::Service {
  public:
-  HostsService(farcall::pool::Service* service, const Callers& callers)
-      : service_(service), callers_(callers) {}
+  HostsService(farcall::pool::Service* service, Judge& judge) : service_(service), judge_(judge) {}
   grpc::Status List(grpc::ServerContext* context, const v1::ListHostsRequest*,
                     v1::HostList* answer) override {
-    std::optional<Caller> caller = CallerOf(callers_, *context);
+    std::optional<Caller> caller = CallerOf(judge_, *context);
     if (!caller) return kWrongToken;
     return ToGrpc(service_->ListHosts(*caller, answer));
   }
   grpc::Status Watch(grpc::ServerContext* context, const v1::WatchRequest* request,
                      grpc::ServerWriter<v1::Change>* writer) override {
-    return WatchFor(farcall::pool::Service::Watched::kHosts, service_, callers_, context, *request,
+    return WatchFor(farcall::pool::Service::Watched::kHosts, service_, judge_, context, *request,
                     writer);
   }
   grpc::Status Status(grpc::ServerContext* context, const v1::PoolStatusRequest*,
                       v1::PoolStatus* answer) override {
-    std::optional<Caller> caller = CallerOf(callers_, *context);
+    std::optional<Caller> caller = CallerOf(judge_, *context);
     if (!caller) return kWrongToken;
     return ToGrpc(service_->GetStatus(*caller, answer));
   }
   grpc::Status NewJoinToken(grpc::ServerContext* context, const v1::JoinTokenRequest* request,
                             v1::JoinToken* answer) override {
-    std::optional<Caller> caller = CallerOf(callers_, *context);
+    std::optional<Caller> caller = CallerOf(judge_, *context);
     if (!caller) return kWrongToken;
     return ToGrpc(service_->NewJoinToken(*caller, *request, answer));
   }
@@ -152,12 +160,12 @@ class GrpcServer::HostsService final : public v1::Hosts::Service {
  private:
   grpc::Status Set(grpc::ServerContext* context, const v1::HostName* name, SetHost::Verb verb,
                    v1::Host* host) {
-    std::optional<Caller> caller = CallerOf(callers_, *context);
+    std::optional<Caller> caller = CallerOf(judge_, *context);
     if (!caller) return kWrongToken;
     return ToGrpc(service_->ChangeHost(*caller, *name, verb, host));
   }
   farcall::pool::Service* const service_;
-  const Callers& callers_;
+  Judge& judge_;
 };
 
 // A host's stream. It lives until gRPC is done with it; the controller's answers hold it meanwhile.
@@ -327,15 +335,15 @@ void GrpcServer::AgentStream::OnDone() {
 }
 
 GrpcServer::GrpcServer(Service* service, Options options)
-    : service_(service), options_(std::move(options)) {}
+    : service_(service), options_(std::move(options)), judge_(options_) {}
 
 GrpcServer::~GrpcServer() {
   Close();
 }
 
 Status GrpcServer::Open() {
-  claims_ = std::make_unique<ClaimsService>(service_, options_.callers);
-  hosts_ = std::make_unique<HostsService>(service_, options_.callers);
+  claims_ = std::make_unique<ClaimsService>(service_, judge_);
+  hosts_ = std::make_unique<HostsService>(service_, judge_);
   link_ = std::make_unique<LinkService>(service_, options_);
   LinkService* link = link_.get();
   service_->controller().OnPush(

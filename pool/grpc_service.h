@@ -23,6 +23,12 @@ class GrpcServer {
     LeasePublicKey key{};
     TlsFiles tls;
   };
+  // Who asks, by token and certificate.
+  struct Judge {
+    explicit Judge(const Options& options) : callers(options.callers), certificates(options.tls) {}
+    const Callers& callers;
+    ClientCertificates certificates;
+  };
   GrpcServer(Service* service, Options options);
   ~GrpcServer();
 
@@ -39,6 +45,7 @@ class GrpcServer {
 
   Service* const service_;
   const Options options_;
+  Judge judge_;
   std::unique_ptr<ClaimsService> claims_;
   std::unique_ptr<HostsService> hosts_;
   std::unique_ptr<LinkService> link_;

@@ -45,7 +45,8 @@ bool Wait(int fd, short what, Clock::time_point deadline) {
 
 }  // namespace
 
-HttpConnection::HttpConnection(int fd, SSL_CTX* tls) : fd_(fd), tls_(tls) {}
+HttpConnection::HttpConnection(int fd, std::shared_ptr<SSL_CTX> tls)
+    : fd_(fd), tls_(std::move(tls)) {}
 
 HttpConnection::~HttpConnection() {
   if (ssl_ != nullptr) SSL_shutdown(ssl_.get());
@@ -61,7 +62,7 @@ size_t HttpConnection::bytes() const {
 HttpConnection::Moved HttpConnection::ReadTls(char* into, size_t size, size_t* got) {
   ERR_clear_error();
   if (ssl_ == nullptr) {
-    ssl_.reset(SSL_new(tls_));
+    ssl_.reset(SSL_new(tls_.get()));
     if (ssl_ == nullptr || SSL_set_fd(ssl_.get(), fd_) != 1) return Moved::kEnd;
     SSL_set_accept_state(ssl_.get());
   }

@@ -18,12 +18,13 @@ class HttpConnection {
     size_t head_bytes = 16u << 10, body_bytes = 64u << 10;
   };
   // Takes the socket, which does not block. `tls`: of the door; nullptr: plain.
-  HttpConnection(int fd, SSL_CTX* tls);
+  HttpConnection(int fd, std::shared_ptr<SSL_CTX> tls);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
 
   int fd() const { return fd_; }
+  const SSL* ssl() const { return ssl_.get(); }
   // What the peer holds of us, in bytes.
   size_t bytes() const;
 
@@ -49,7 +50,7 @@ class HttpConnection {
   State Refuse(const char* status);
 
   const int fd_;
-  SSL_CTX* const tls_;
+  const std::shared_ptr<SSL_CTX> tls_;
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl_{nullptr, &SSL_free};  // from its first byte on
   bool wants_write_ = false;
   std::string in_;

@@ -59,15 +59,36 @@ Status HttpFront::Bind(const std::string& host, int port) {
   return {};
 }
 
+Status HttpFront::LoadTls() {
+  const TlsFiles& files = tls_files_->files();
+  std::shared_ptr<SSL_CTX> made(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
+  SSL_CTX_set_min_proto_version(made.get(), TLS1_2_VERSION);
+  SSL_CTX_set_mode(made.get(), SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_options(made.get(), SSL_OP_NO_RENEGOTIATION);
+  if (SSL_CTX_use_certificate_chain_file(made.get(), files.certificate.c_str()) != 1 ||
+      SSL_CTX_use_PrivateKey_file(made.get(), files.key.c_str(), SSL_FILETYPE_PEM) != 1)
+    return {Code::kUnavailable, "'" + files.certificate + "', '" + files.key + "': cannot be read"};
+  if (!files.authorities.empty()) {
+    // As at the data port: the same authorities, the same list of revoked ones.
+    Result<std::shared_ptr<TlsContext>> clients =
+        TlsContext::Make(TlsContext::Side::kServer, files);
+    if (!clients.ok()) return clients.status();
+    SSL_CTX_set1_cert_store(made.get(), SSL_CTX_get_cert_store((*clients)->native()));
+    SSL_CTX_set_client_CA_list(made.get(), SSL_load_client_CA_file(files.authorities.c_str()));
+    SSL_CTX_set_verify(made.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    // A session that is resumed would show no certificate again.
+    SSL_CTX_set_session_cache_mode(made.get(), SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_options(made.get(), SSL_OP_NO_TICKET);
+    SSL_CTX_set_num_tickets(made.get(), 0);
+  }
+  tls_ = std::move(made);
+  return {};
+}
+
 Status HttpFront::Open(const std::string& host, int port, const TlsFiles& tls) {
   if (tls.given()) {
-    tls_.reset(SSL_CTX_new(TLS_server_method()));
-    SSL_CTX_set_min_proto_version(tls_.get(), TLS1_2_VERSION);
-    SSL_CTX_set_mode(tls_.get(), SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_options(tls_.get(), SSL_OP_NO_RENEGOTIATION);
-    if (SSL_CTX_use_certificate_chain_file(tls_.get(), tls.certificate.c_str()) != 1 ||
-        SSL_CTX_use_PrivateKey_file(tls_.get(), tls.key.c_str(), SSL_FILETYPE_PEM) != 1)
-      return {Code::kUnavailable, "'" + tls.certificate + "', '" + tls.key + "': cannot be read"};
+    tls_files_.emplace(tls);
+    FARCALL_TRY(LoadTls());
   }
   FARCALL_TRY(Bind(host, port));
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
@@ -153,6 +174,10 @@ int HttpFront::WaitMilliseconds() const {
 }
 
 void HttpFront::AcceptSome() {
+  if (tls_files_ && tls_files_->HaveChanged())
+    if (Status loaded = LoadTls(); !loaded.ok())
+      std::fprintf(stderr, "farcall pool: REST: %s; the previous files stay\n",
+                   loaded.message().c_str());
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
     sockaddr_storage peer{};
     socklen_t bytes = sizeof(peer);
@@ -166,7 +191,7 @@ void HttpFront::AcceptSome() {
     }
     int yes = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    Add(std::make_unique<HttpConnection>(fd, tls_.get()), SourceOf(peer));
+    Add(std::make_unique<HttpConnection>(fd, tls_), SourceOf(peer));
   }
 }
 

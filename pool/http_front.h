@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -17,8 +18,8 @@
 #include <vector>
 
 #include "listener/source_table.h"
+#include "listener/tls/tls_files_watch.h"
 #include "pool/http_connection.h"
-#include "pool/tls.h"
 
 namespace farcall::pool {
 
@@ -50,6 +51,7 @@ class HttpFront {
   };
 
   Status Bind(const std::string& host, int port);
+  Status LoadTls();
   // The loop's thread.
   void Loop();
   void Turn();
@@ -70,7 +72,8 @@ class HttpFront {
   const Answer answer_;
   const Bounds bounds_;
   const size_t most_waiting_;
-  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> tls_{nullptr, &SSL_CTX_free};
+  std::optional<TlsFilesWatch> tls_files_;
+  std::shared_ptr<SSL_CTX> tls_;  // connections keep theirs; null: plain
   int listener_ = -1, epoll_ = -1, wake_ = -1, port_ = 0;
   std::vector<std::thread> threads_;
 

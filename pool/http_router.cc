@@ -46,7 +46,9 @@ HttpRouter::HttpRouter() {
 bool HttpRouter::Answer(HttpConnection& connection) {
   RequestStream stream(connection);
   bool closes = false;
-  bool answered = process_request(stream, /*close_connection=*/false, closes, nullptr);
+  bool answered =
+      process_request(stream, /*close_connection=*/false, closes,
+                      [&connection](httplib::Request& request) { request.ssl = connection.ssl(); });
   return answered && !closes && connection.IsThere();
 }
 

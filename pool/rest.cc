@@ -10,6 +10,7 @@
 
 #include "pool/http_router.h"
 #include "proto/printable.h"
+#include "transport/tls/identity.h"
 
 namespace farcall::pool {
 
@@ -298,9 +299,16 @@ RestServer::~RestServer() {
   Close();
 }
 
+std::optional<Caller> RestServer::Recognise(const httplib::Request& request) const {
+  const X509* certificate =
+      request.ssl == nullptr ? nullptr : SSL_get0_peer_certificate(request.ssl);
+  return callers_.Recognise(request.get_header_value("Authorization"),
+                            certificate == nullptr ? "" : CertificateIdentity(certificate));
+}
+
 // What needs no token is asked by nobody in particular, who has no claims.
 Caller RestServer::CallerOf(const httplib::Request& request) const {
-  return callers_.Recognise(request.get_header_value("Authorization")).value_or(Caller{});
+  return Recognise(request).value_or(Caller{});
 }
 
 void RestServer::AddRoutes() {
@@ -440,8 +448,7 @@ void RestServer::AddHandlers() {
   server_->set_pre_routing_handler(
       [this](const httplib::Request& request, httplib::Response& response) {
         static const std::set<std::string> open = {"/healthz", "/readyz", "/v1/pool", "/v1/join"};
-        if (open.count(request.path) != 0 ||
-            callers_.Recognise(request.get_header_value("Authorization")))
+        if (open.count(request.path) != 0 || Recognise(request))
           return httplib::Server::HandlerResponse::Unhandled;
         Say(response, Failed(401, "unauthenticated", "the token is wrong", "Authorization",
                              "send 'Authorization: Bearer TOKEN'"));

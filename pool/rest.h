@@ -4,11 +4,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "pool/http_front.h"
 #include "pool/service.h"
-#include "pool/tls.h"
+#include "transport/tls/tls_session.h"
 
 namespace httplib {
 struct Request;
@@ -37,6 +38,7 @@ class RestServer {
   void Close();
 
  private:
+  std::optional<Caller> Recognise(const httplib::Request& request) const;
   Caller CallerOf(const httplib::Request& request) const;
   void AddHandlers();
   void AddRoutes();

@@ -37,10 +37,14 @@ Status RestCall(const PoolAddress& pool, const std::string& method, const std::s
     return {Code::kInvalid, "pool '" + url +
                                 "': write http://host:port or https://host:port, as farcall pool "
                                 "serve's ready line has it"};
-  if (pool.is_tls() && !pool.ca_file.empty() && access(pool.ca_file.c_str(), R_OK) != 0)
-    return {Code::kInvalid, "CA file '" + pool.ca_file + "': " + strerror(errno)};
-  httplib::Client client(url);
-  if (pool.is_tls() && !pool.ca_file.empty()) client.set_ca_cert_path(pool.ca_file);
+  const TlsFiles& tls = pool.tls;
+  for (const auto& [what, file] : {std::pair("CA file '", &tls.authorities),
+                                   {"certificate '", &tls.certificate},
+                                   {"key '", &tls.key}})
+    if (pool.is_tls() && !file->empty() && access(file->c_str(), R_OK) != 0)
+      return {Code::kInvalid, what + *file + "': " + strerror(errno)};
+  httplib::Client client(url, tls.certificate, tls.key);
+  if (pool.is_tls() && !tls.authorities.empty()) client.set_ca_cert_path(tls.authorities);
   client.set_connection_timeout(5);
   client.set_read_timeout(kPatienceSeconds);
   httplib::Request request;
@@ -56,6 +60,10 @@ Status RestCall(const PoolAddress& pool, const std::string& method, const std::s
     return {Code::kUnavailable, "pool " + url +
                                     ": its certificate is not believed; --ca names a file of those "
                                     "that are"};
+  if (!result && result.error() == httplib::Error::Read && pool.is_tls() && !tls.given())
+    return {Code::kUnavailable, "pool " + url +
+                                    ": it ends the connection; if it asks for certificates, --cert "
+                                    "and --key name yours"};
   if (!result && result.error() == httplib::Error::Connection)
     return {Code::kUnavailable,
             "pool " + url + ": cannot connect (is `farcall pool serve` running there?)"};

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "proto/status.h"
+#include "transport/tls/tls_session.h"
 
 namespace farcall::pool {
 
@@ -16,9 +17,9 @@ std::string PortOf(const std::string& address);
 
 // Where a pool is, and how it is spoken to.
 struct PoolAddress {
-  std::string url;      // http://host:port, or https
-  std::string token;    // empty: none
-  std::string ca_file;  // of https: whose certificates are believed; empty: the machine's
+  std::string url;    // http://host:port, or https
+  std::string token;  // empty: none
+  TlsFiles tls;       // of https; without authorities those that the machine believes
   bool is_tls() const { return url.compare(0, 8, "https://") == 0; }
 };
 

@@ -10,6 +10,7 @@
 #include "pool/data_port.h"
 #include "pool/grpc_service.h"
 #include "pool/rest.h"
+#include "pool/tls.h"
 #include "settings/exit_code.h"
 #include "transport/url.h"
 
@@ -22,7 +23,7 @@ int Fail(int code, const std::string& message) {
   return code;
 }
 
-Status CheckAddress(const std::string& address, bool has_token, HostPort* parsed) {
+Status CheckAddress(const std::string& address, bool has_token, bool has_tls, HostPort* parsed) {
   Result<Url> url = ParseUrl("tcp://" + address);
   if (!url.ok()) return url.status();
   Result<HostPort> parts = ParseHostPort(*url);
@@ -31,6 +32,10 @@ Status CheckAddress(const std::string& address, bool has_token, HostPort* parsed
     return {Code::kInvalid, "listen '" + address +
                                 "': an address other than the loopback needs --token-file or "
                                 "--token-verifier"};
+  if (!has_tls && !IsLoopbackUrl("tcp://" + address))
+    return {Code::kInvalid, "listen '" + address +
+                                "': an address other than the loopback needs --tls-cert and "
+                                "--tls-key, or --plaintext"};
   *parsed = *parts;
   return {};
 }
@@ -59,18 +64,23 @@ int ServePool(const PoolServeOptions& options,
   signal(SIGPIPE, SIG_IGN);
   // It would log a line for each message that cannot be read, before anybody has shown a token.
   google::protobuf::SetLogHandler(nullptr);
-  const Callers callers(options.token, options.clients);
+  const bool wants_certificates = !options.tls.authorities.empty();
+  const Callers callers(options.token, options.clients, wants_certificates);
   RaiseDescriptorLimit();
   HostPort data, rest, grpc, health;
   if (!options.clients.empty() && options.token.empty())
     return Fail(kExitUsage, "--token-verifier needs --token-file: the operator, who lets hosts in");
+  if (wants_certificates && options.token.empty())
+    return Fail(kExitUsage, "--tls-client-ca needs --token-file: the operator, who lets hosts in");
   for (auto [address, parsed] :
        {std::pair(&options.listen, &data), {&options.rest, &rest}, {&options.grpc, &grpc}})
-    if (Status checked = CheckAddress(*address, callers.wants_token(), parsed); !checked.ok())
+    if (Status checked = CheckAddress(*address, callers.wants_token(),
+                                      options.tls.given() || options.plaintext, parsed);
+        !checked.ok())
       return Fail(kExitUsage, checked.message());
 
   if (!options.health.empty())
-    if (Status checked = CheckAddress(options.health, true, &health); !checked.ok())
+    if (Status checked = CheckAddress(options.health, true, true, &health); !checked.ok())
       return Fail(kExitUsage, checked.message());
   if (Status checked = CheckTls(options.tls); !checked.ok())
     return Fail(kExitUsage, checked.message());
@@ -86,12 +96,13 @@ int ServePool(const PoolServeOptions& options,
                          {options.grpc, callers, loaded.pool, PublicHalf(loaded.key), options.tls});
   RestServer rest_server(&service, callers, options.tls);
   DataPort data_port(&service, callers);
-  Status opened = data_port.Open("tcp://" + options.listen);
+  const std::string scheme = options.tls.given() ? "pools://" : "pool://";
+  Status opened = data_port.Open(options.listen, options.tls);
   if (opened.ok()) opened = grpc_server.Open();
   if (opened.ok()) controller.Start();
   if (opened.ok()) {
     service.SetAddresses(FormatHostPort(grpc.host, static_cast<uint16_t>(grpc_server.port())),
-                         "pool://" + data_port.address());
+                         scheme + data_port.address());
     opened = rest_server.Open(rest.host, rest.port);
     if (opened.ok()) opened = data_port.Start();
     if (opened.ok()) opened = OpenHealth(options, rest, health, &rest_server);
@@ -102,7 +113,7 @@ int ServePool(const PoolServeOptions& options,
   if (!opened.ok()) return Fail(kExitCannotListen, opened.message());
   std::string url = options.tls.given() ? "https://" : "http://";
   url += FormatHostPort(rest.host, static_cast<uint16_t>(rest_server.port()));
-  std::string line = "farcall: pool on pool://" + data_port.address() + ", REST on " + url;
+  std::string line = "farcall: pool on " + scheme + data_port.address() + ", REST on " + url;
   service.SetRest(url);
   if (ready(url, line)) {
     int signal = 0;

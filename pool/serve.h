@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "pool/core/core.h"
-#include "pool/tls.h"
 #include "proto/status.h"
 #include "proto/token.h"
+#include "transport/tls/tls_session.h"
 
 namespace farcall::pool {
 
@@ -22,7 +22,8 @@ struct PoolServeOptions {
   std::string token;   // the operator's; also the clients', where there are no others
   std::vector<TokenVerifier> clients;  // of their tokens: each is a tenant
   std::string join_token;              // lasts; empty: hosts join by tokens that are made for each
-  TlsFiles tls;                        // of REST and gRPC
+  TlsFiles tls;                        // of all addresses but health's
+  bool plaintext = false;              // other hosts may connect without TLS
   bool spread = false;
   Timing timing;
   Limits limits;

@@ -14,7 +14,7 @@ Status CheckWants(const Greeting& greeting, const ClientCredentials& credentials
     return {Code::kRefused, "the server wants a token; set FARCALL_TOKEN or FARCALL_TOKEN_FILE"};
   }
   // Whoever stands in a server's place would say so, to hear what its client says.
-  if (!greeting.needs_token && !credentials.tokens.empty()) {
+  if (!greeting.needs_token && !credentials.tokens.empty() && !credentials.if_wanted) {
     return {
         Code::kRefused,
         "the server knows no token, so it is not the one that yours is for; unset FARCALL_TOKEN "
@@ -36,10 +36,12 @@ std::vector<std::byte> Plain(std::span<const std::byte> fields,
 }  // namespace
 
 Result<ClientExchange> ClientExchange::Answer(std::span<const std::byte> greeting, Hello hello,
-                                              const ClientCredentials& credentials) {
+                                              const ClientCredentials& held) {
   Result<Greeting> heard = DecodeGreeting(BodyOf(greeting));
   if (!heard.ok()) return heard.status();
-  FARCALL_TRY(CheckWants(*heard, credentials));
+  FARCALL_TRY(CheckWants(*heard, held));
+  const bool shows_none = held.if_wanted && !heard->needs_token;
+  const ClientCredentials none, &credentials = shows_none ? none : held;
   ExchangeKey key;
   std::optional<SecretKey> shared = key.SharedWith(heard->share);
   if (!shared) return Status(Code::kMalformed, "handshake: GREETING has no usable key share");

@@ -17,13 +17,16 @@ namespace farcall {
 struct ClientCredentials {
   std::vector<TokenKeys> tokens;
   std::optional<SessionKey> session;  // of the session that HELLO names
+  // Not shown to a server that knows no tokens, rather than refuse it: for one that has proved who
+  // it is by a certificate.
+  bool if_wanted = false;
 
   static ClientCredentials OfToken(std::string_view token) {  // "": none
     ClientCredentials credentials;
     if (!token.empty()) credentials.tokens.emplace_back(token);
     return credentials;
   }
-  static ClientCredentials OfSession(const SessionKey& key) { return {{}, key}; }
+  static ClientCredentials OfSession(const SessionKey& key) { return {{}, key, false}; }
   bool empty() const { return tokens.empty() && !session; }
 };
 

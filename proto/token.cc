@@ -50,6 +50,11 @@ std::string TokenVerifier::Tenant() const {
   return "token-" + HexOf(id());
 }
 
+std::string CertificateTenant(std::string_view identity) {
+  const Hash256 hash = Sha256(std::as_bytes(std::span(identity)));
+  return "cert-" + HexOf(std::span(hash).first(16));
+}
+
 TokenKeys::TokenKeys(std::string_view token) : TokenKeys(RootOf(token)) {}
 
 TokenKeys::TokenKeys(const SecretKey& root)

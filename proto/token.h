@@ -32,6 +32,9 @@ struct TokenVerifier {
   std::string Tenant() const;
 };
 
+// Whose those are of a client that a certificate's identity names: one word, as of a token.
+std::string CertificateTenant(std::string_view identity);
+
 // What a client makes of its token.
 class TokenKeys {
  public:

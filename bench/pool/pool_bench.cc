@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // pool [REQUESTS]: a real controller and a real host (dry device) on this machine, over loopback
-// and SQLite with synchronous=FULL. Prints a table; what it compares with is docs/internals/pool.md's goals.
+// and SQLite with synchronous=FULL. Prints a table; what it compares with is
+// docs/internals/pool.md's goals.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -118,7 +119,7 @@ void MeasureClaims(const std::string& folder, int requests) {
   while (hosts.hosts_size() == 0 || hosts.hosts(0).state() != "ready") {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     hosts.Clear();
-    Must(RestGet({url, "", ""}, "/v1/hosts", &hosts));
+    Must(RestGet({url, "", {}}, "/v1/hosts", &hosts));
   }
   std::vector<double> bound, bound_by_hello, redirect;
   pb::ClaimRequest request;
@@ -170,7 +171,7 @@ void MeasureRestart(const std::string& folder, int claims) {
     controller = Start({"pool", "serve", "--store", path, "--listen", "127.0.0.1:0", "--rest",
                         "127.0.0.1:0", "--grpc", "127.0.0.1:0"});
     pb::ClaimList list;
-    Must(RestGet({After(controller.line, "http://"), "", ""}, "/v1/claims?limit=1000", &list));
+    Must(RestGet({After(controller.line, "http://"), "", {}}, "/v1/claims?limit=1000", &list));
     if (list.total() != static_cast<uint32_t>(claims)) Die("claims were lost");
   });
   std::printf("%-46s %8.3f s %13s   %s\n", "restart with 10,000 claims, to its first answer",

@@ -8,12 +8,14 @@
 #include <cstdlib>
 #include <span>
 
+#include "cli/pool_tls.h"
 #include "pool/tls.h"
 #include "proto/printable.h"
 #include "proto/session_features.h"
 #include "server/supervisor/serve_options.h"
 #include "transport/channel.h"
 #include "transport/handshake.h"
+#include "transport/tls/tls_dial.h"
 
 namespace farcall::cli {
 
@@ -31,15 +33,32 @@ Result<std::string> TokenOf(const std::string& file) {
   return std::string();
 }
 
-Result<Redirect> AskDoors(const std::string& endpoint, const std::string& token) {
+struct Door {
+  std::string address;  // host:port
+  bool is_tls = false;
+};
+
+Result<std::unique_ptr<Channel>> DialDoor(const Door& door, const TlsFiles& tls,
+                                          Clock::time_point deadline) {
+  if (!door.is_tls) return Dial("tcp://" + door.address, deadline);
+  Result<std::shared_ptr<TlsContext>> context = TlsContext::Make(TlsContext::Side::kClient, tls);
+  if (!context.ok()) return context.status();
+  Result<Url> url = ParseUrl("tls://" + door.address);
+  if (!url.ok()) return url.status();
+  return DialTls(*url, *context, deadline);
+}
+
+Result<Redirect> AskDoors(const Door& door, const TlsFiles& tls, const std::string& token) {
   auto deadline = Clock::now() + kPatience;
-  Result<std::unique_ptr<Channel>> channel = Dial("tcp://" + endpoint.substr(7), deadline);
+  Result<std::unique_ptr<Channel>> channel = DialDoor(door, tls, deadline);
   if (!channel.ok()) return channel.status();
   Hello hello;
   hello.features = FeatureBit(SessionFeature::kRedirect) | FeatureBit(SessionFeature::kPoolDoors);
   hello.pid = static_cast<uint32_t>(getpid());
   hello.program = "farcall";
-  return PoolHandshake(**channel, hello, ClientCredentials::OfToken(token), deadline);
+  ClientCredentials credentials = ClientCredentials::OfToken(token);
+  credentials.if_wanted = door.is_tls;
+  return PoolHandshake(**channel, hello, credentials, deadline);
 }
 
 }  // namespace
@@ -47,23 +66,25 @@ Result<Redirect> AskDoors(const std::string& endpoint, const std::string& token)
 Result<std::unique_ptr<PoolClient>> PoolClient::Open(const std::string& endpoint,
                                                      const std::string& token_file,
                                                      const std::string& ca_file) {
-  const char* given = std::getenv("FARCALL_POOL_CA");
-  const std::string ca = !ca_file.empty() || given == nullptr ? ca_file : given;
+  const Door pool{endpoint.substr(endpoint.find("://") + 3), endpoint.rfind("pools://", 0) == 0};
+  const TlsFiles tls =
+      PoolTlsFiles({.certificate = "", .key = "", .authorities = ca_file, .revoked = ""});
+  const bool wants_tls = pool.is_tls || !ca_file.empty() || !PoolCaVariable().empty();
   Result<std::string> token = TokenOf(token_file);
   if (!token.ok()) return Status(Code::kInvalid, token.status().message());
-  Result<Redirect> doors = AskDoors(endpoint, *token);
+  Result<Redirect> doors = AskDoors(pool, tls, *token);
   if (!doors.ok()) return doors.status();
   for (const std::string& door : doors->endpoints) {
     const bool is_tls = door.compare(0, 8, "grpcs://") == 0;
     size_t colon = door.rfind(':');
     if ((!is_tls && door.compare(0, 7, "grpc://") != 0) || colon <= 8) continue;
-    if (!is_tls && !ca.empty())
-      return Status(Code::kRefused, endpoint + ": its gRPC has no TLS, and a CA was named for it");
+    if (!is_tls && wants_tls)
+      return Status(Code::kRefused, endpoint + ": its gRPC has no TLS, and TLS was asked for");
     Result<std::shared_ptr<grpc::ChannelCredentials>> credentials =
-        pool::ClientCredentials(is_tls, ca);
+        pool::ClientCredentials(is_tls, tls);
     if (!credentials.ok()) return credentials.status();
     // It may listen on all addresses: the one that was given is one that can be reached.
-    std::string address = endpoint.substr(7, endpoint.rfind(':') - 7) + door.substr(colon);
+    std::string address = pool.address.substr(0, pool.address.rfind(':')) + door.substr(colon);
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMaxStatusBytes);
     auto hosts =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs on the hosts of a pool, asked of the pool: `pool://host:port` is all that is known.
+// What runs on the hosts of a pool, asked of the pool: `pool://host:port` or `pools://host:port` is
+// all that is known.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@
 namespace farcall::cli {
 
 inline bool IsPool(const std::string& endpoint) {
-  return endpoint.compare(0, 7, "pool://") == 0;
+  return endpoint.compare(0, 7, "pool://") == 0 || endpoint.compare(0, 8, "pools://") == 0;
 }
 
 class PoolClient {

@@ -16,12 +16,14 @@ int main(int argc, char** argv) {
   farcall::cli::AddPoolServeCommand(app, exit_code);
   farcall::cli::AddPoolDevCommand(app, exit_code);
   farcall::cli::AddPoolVerbs(app, exit_code);
-  auto pool = std::make_shared<std::string>(), ca = std::make_shared<std::string>();
+  auto pool = std::make_shared<farcall::pool::PoolAddress>();
   CLI::App* agent = app.add_subcommand("agent", "Started by farcall serve --pool");
   agent->group("");  // not a command of people's
-  agent->add_option("--pool", *pool)->required();
-  agent->add_option("--ca", *ca);
-  agent->callback([pool, ca, &exit_code] { exit_code = farcall::pool::RunAgent(*pool, *ca); });
+  agent->add_option("--pool", pool->url)->required();
+  agent->add_option("--ca", pool->tls.authorities);
+  agent->add_option("--cert", pool->tls.certificate);
+  agent->add_option("--key", pool->tls.key);
+  agent->callback([pool, &exit_code] { exit_code = farcall::pool::RunAgent(*pool); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

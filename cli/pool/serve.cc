@@ -37,7 +37,9 @@ struct Flags {
 };
 
 void AddAddresses(CLI::App* command, Flags* flags) {
-  command->add_option("--listen", flags->options.listen, "host:port for programs (pool://)")
+  command
+      ->add_option("--listen", flags->options.listen,
+                   "host:port for programs (pool://, with TLS pools://)")
       ->capture_default_str();
   command->add_option("--rest", flags->options.rest, "host:port of REST")->capture_default_str();
   command->add_option("--grpc", flags->options.grpc, "host:port of gRPC")->capture_default_str();
@@ -104,7 +106,7 @@ pid_t StartHost(const std::string& url, const std::string& device) {
 bool WaitReady(const std::string& url, pid_t host) {
   while (true) {
     pool::v1::HostList list;
-    if (pool::RestGet({url, "", ""}, "/v1/hosts", &list).ok() && list.hosts_size() != 0 &&
+    if (pool::RestGet({url, "", {}}, "/v1/hosts", &list).ok() && list.hosts_size() != 0 &&
         list.hosts(0).state() == "ready")
       return true;
     if (waitpid(host, nullptr, WNOHANG) == host) return false;
@@ -180,9 +182,19 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
                       "file whose first line is a join token for any number of hosts (default: "
                       "none; prefer `farcall pool join-token new`)");
   command->add_option("--tls-cert", flags->options.tls.certificate,
-                      "certificate for TLS of REST and gRPC, a PEM file");
-  command->add_option("--tls-key", flags->options.tls.key,
-                      "private key of the certificate, a PEM file");
+                      "PEM file of the controller's certificate and its chain: all its addresses "
+                      "use TLS, except --health-listen");
+  command->add_option("--tls-key", flags->options.tls.key, "PEM file of the certificate's key");
+  command->add_option(
+      "--tls-client-ca", flags->options.tls.authorities,
+      "PEM file of the authorities that sign the certificates of clients and hosts; whoever has "
+      "none is refused, and a tenant is known by its certificate (default: none is asked for)");
+  command->add_option("--tls-crl", flags->options.tls.revoked,
+                      "PEM file of revoked certificates; all TLS files are read again when they "
+                      "change");
+  command->add_flag("--plaintext", flags->options.plaintext,
+                    "allow addresses other than the loopback without TLS: whoever is on the "
+                    "network between can read tokens and use leases");
   command
       ->add_option("--settle", flags->settle_seconds,
                    "seconds after a start during which no claim expires")
@@ -191,7 +203,8 @@ void AddPoolServeCommand(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->footer(
       "Example: farcall pool serve --store /var/lib/farcall/pool.db --listen 0.0.0.0:7718 "
-      "--rest 0.0.0.0:7719 --grpc 0.0.0.0:7720 --token-file /etc/farcall/token");
+      "--rest 0.0.0.0:7719 --grpc 0.0.0.0:7720 --token-file /etc/farcall/token "
+      "--tls-cert pool.pem --tls-key pool.key");
   command->callback([flags, &exit_code] { exit_code = Serve(*flags); });
 }
 

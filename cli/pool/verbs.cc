@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "cli/pool/commands.h"
+#include "cli/pool_tls.h"
 #include "cli/quota_flags.h"
 #include "cli/seconds.h"
 #include "pool/rest_client.h"
@@ -26,7 +27,8 @@ namespace {
 namespace pb = farcall::pool::v1;
 
 struct Door {
-  std::string url, token_file, ca_file;
+  std::string url, token_file;
+  TlsFiles tls;
   bool json = false;
 };
 
@@ -35,8 +37,13 @@ std::shared_ptr<Door> AddDoor(CLI::App* command) {
   command->add_option("--pool", door->url,
                       "http:// or https:// URL of the pool's REST interface (default: "
                       "FARCALL_POOL, else http://127.0.0.1:7719)");
-  command->add_option("--ca", door->ca_file,
-                      "CA certificates for https:// (default: FARCALL_POOL_CA, else the system's)");
+  command->add_option("--ca", door->tls.authorities,
+                      "CA certificates for https:// (default: FARCALL_POOL_CA, then FARCALL_CA, "
+                      "else the system's)");
+  command->add_option("--cert", door->tls.certificate,
+                      "PEM file of a certificate for a pool that asks for one (default: "
+                      "FARCALL_CERT)");
+  command->add_option("--key", door->tls.key, "PEM file of its key (default: FARCALL_KEY)");
   command->add_option("--token-file", door->token_file,
                       "file whose first line is a token of the pool");
   command->add_flag("--json", door->json, "print the pool's answer as JSON");
@@ -53,7 +60,7 @@ int Call(const Door& door, const std::string& method, const std::string& path,
   };
   pool::PoolAddress address;
   address.url = or_given(door.url, "FARCALL_POOL", "http://127.0.0.1:7719");
-  address.ca_file = or_given(door.ca_file, "FARCALL_POOL_CA", "");
+  address.tls = PoolTlsFiles(door.tls);
   std::string json;
   Status done = ReadPoolToken(door.token_file, &address.token);
   if (done.ok()) done = pool::RestCall(address, method, path, in, out, &json);

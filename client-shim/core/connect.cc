@@ -15,6 +15,7 @@
 #include "proto/session_features.h"
 #include "proto/text_file.h"
 #include "transport/handshake.h"
+#include "transport/url.h"
 
 namespace farcall::client {
 
@@ -23,7 +24,11 @@ namespace {
 constexpr auto kRejoinTimeout = std::chrono::seconds(5);
 constexpr auto kConnectTimeout = std::chrono::seconds(10);
 constexpr auto kPoolTimeout = std::chrono::seconds(90);  // the pool itself gives up before
-constexpr std::string_view kPoolScheme = "pool://";
+constexpr std::string_view kPoolScheme = "pool://", kPoolsScheme = "pools://";
+
+bool HasScheme(const std::string& url, std::string_view scheme) {
+  return url.compare(0, scheme.size(), scheme) == 0;
+}
 
 // HELLO and WELCOME are a round trip too, of the log and of each lane.
 void CountHandshake() {
@@ -139,11 +144,22 @@ Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
   return connected;
 }
 
+// Where a pool leads, as far as that is as safe as the pool was asked to be.
+std::vector<std::string> SafeEndpoints(const Redirect& told, bool is_tls) {
+  std::vector<std::string> safe;
+  for (const std::string& endpoint : told.endpoints)
+    if (!is_tls || HasScheme(endpoint, "tls://") || IsLoopbackUrl(endpoint))
+      safe.push_back(endpoint);
+  return safe;
+}
+
 // A pool's host takes the lease in the place of a token; only tcp:// and its like lead there, so
 // that no pool sends a client in circles.
 Result<Connected> OpenByPool(const Config& config, Hello hello,
                              const ClientCredentials& credentials) {
-  std::string door = "tcp://" + config.endpoint.substr(kPoolScheme.size());
+  const bool is_tls = HasScheme(config.endpoint, kPoolsScheme);
+  const std::string door =
+      (is_tls ? "tls" : "tcp") + config.endpoint.substr(config.endpoint.find("://"));
   Clock::time_point deadline = Clock::now() + kPoolTimeout;
   Hello question = hello;
   question.device_windows.clear();  // the host's business
@@ -157,8 +173,10 @@ Result<Connected> OpenByPool(const Config& config, Hello hello,
   if (!told.ok()) return told.status();
   CountHandshake();
   hello.lease = told->lease;
-  Status failed;
-  for (const std::string& endpoint : told->endpoints) {
+  Status failed(Code::kRefused,
+                "its host has no tls:// URL: give `farcall serve` there one to --listen and "
+                "--advertise, or use pool://");
+  for (const std::string& endpoint : SafeEndpoints(*told, is_tls)) {
     Result<Connected> opened = OpenAt(endpoint, hello, {}, config.transport);
     if (opened.ok()) return opened;
     failed = opened.status();
@@ -171,7 +189,8 @@ Result<Connected> OpenByPool(const Config& config, Hello hello,
 
 Result<Connected> OpenSession(const Config& config, Hello hello) {
   const ClientCredentials credentials = ClientCredentials::OfToken(config.token);
-  bool is_pool = config.endpoint.compare(0, kPoolScheme.size(), kPoolScheme) == 0;
+  const bool is_pool =
+      HasScheme(config.endpoint, kPoolScheme) || HasScheme(config.endpoint, kPoolsScheme);
   return is_pool ? OpenByPool(config, std::move(hello), credentials)
                  : OpenAt(config.endpoint, std::move(hello), credentials, config.transport);
 }

@@ -24,7 +24,9 @@ std::string Variable(const std::string& name) {
 }
 
 bool IsPath(std::string_view name) {
-  return name == "token_file" || name == "log_file" || name == "stats" || name == "cache_dir";
+  constexpr std::string_view kPaths[] = {"token_file", "log_file", "stats", "cache_dir",
+                                         "ca",         "cert",     "key"};
+  return std::find(std::begin(kPaths), std::end(kPaths), name) != std::end(kPaths);
 }
 
 // `file`: the one it stands in; "": the environment, whose paths are the process's.

@@ -3,7 +3,8 @@
 #   ./scripts/package --deb
 #   docker build -f deploy/images/pool.Dockerfile -t farcall-pool build/package/out
 #   docker run -p 7718:7718 -p 7719:7719 -p 7720:7720 -v pool:/var/lib/farcall-pool \
-#     -v /etc/farcall:/etc/farcall:ro farcall-pool --token-file /etc/farcall/operator.token
+#     -v /etc/farcall:/etc/farcall:ro farcall-pool --token-file /etc/farcall/operator.token \
+#     --tls-cert /etc/farcall/pool.pem --tls-key /etc/farcall/pool.key
 ARG BASE=debian:12-slim
 FROM ${BASE}
 COPY farcall-client_*.deb farcall-pool_*.deb /packages/

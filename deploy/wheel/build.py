@@ -38,7 +38,7 @@ CLIENT = {
     "summary": "Makes a GPU on another machine look local: the client of Farcall",
     "more": "Provides-Extra: cpu\nRequires-Dist: farcall-cpu-device == {version}; extra == 'cpu'\n",
     "text": """\
-The client: `farcall run --endpoint tcp://gpu-host:7717 -- python train.py` runs an unmodified CUDA program on
+The client: `farcall run --endpoint tls://gpu-host:7717 -- python train.py` runs an unmodified CUDA program on
 the GPU of another machine, where `farcall serve` listens. `farcall doctor` says what stands in the way.
 `pip install 'farcall[cpu]'` adds a software CUDA device: `farcall run -- ./program` then needs no GPU.""",
 }

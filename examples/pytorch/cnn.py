@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a ResNet to tell shapes apart that it draws itself, and reads one value a step: the loss.
 
-    farcall run --endpoint tcp://gpu-host:7717 -- python cnn.py
-    farcall run --endpoint tcp://gpu-host:7717 -- python cnn.py --blocks 2 2 2 2 --width 64    ResNet-18's stages
-    farcall run --endpoint tcp://gpu-host:7717 -- python cnn.py --workers 4 --amp    drawn by worker processes; mixed precision
+    farcall run --endpoint tls://gpu-host:7717 -- python cnn.py
+    farcall run --endpoint tls://gpu-host:7717 -- python cnn.py --blocks 2 2 2 2 --width 64    ResNet-18's stages
+    farcall run --endpoint tls://gpu-host:7717 -- python cnn.py --workers 4 --amp    drawn by worker processes; mixed precision
 """
 import argparse
 import time

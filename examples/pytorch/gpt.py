@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small GPT on Shakespeare's sonnets, letter by letter, and reads one value a step: the loss.
 
-    farcall run --endpoint tcp://gpu-host:7717 -- python gpt.py            eager
-    farcall run --endpoint tcp://gpu-host:7717 -- python gpt.py --graph    the whole step captured once, then replayed
+    farcall run --endpoint tls://gpu-host:7717 -- python gpt.py            eager
+    farcall run --endpoint tls://gpu-host:7717 -- python gpt.py --graph    the whole step captured once, then replayed
 """
 import argparse
 import pathlib

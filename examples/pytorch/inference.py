@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batched inference: batches go up and answers come back without waiting, two in flight; one wait a batch, a batch late.
 
-    farcall run --endpoint tcp://gpu-host:7717 -- python inference.py
+    farcall run --endpoint tls://gpu-host:7717 -- python inference.py
 """
 import argparse
 import time

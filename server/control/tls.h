@@ -23,7 +23,7 @@ struct TlsConnected {
   static constexpr Direction kDirection = Direction::kFromTlsGateway;
   static constexpr Carries kCarries = Carries::kSocket;
   Text<256> keys{};      // TlsKeys
-  Text<240> identity{};  // the client's certificate's; empty: it has none
+  Text<240> identity{};  // the client's certificate's (transport/tls/identity.h); empty: none
   static auto Fields(auto& self) { return std::tie(self.keys, self.identity); }
 };
 

@@ -130,7 +130,7 @@ class Supervisor {
 std::string Stream(Supervisor& supervisor, const std::string& address, const PoolAddress& pool,
                    Membership* membership, uint64_t* beat) {
   Result<std::shared_ptr<grpc::ChannelCredentials>> credentials =
-      ClientCredentials(pool.is_tls(), pool.ca_file);
+      ClientCredentials(pool.is_tls(), pool.tls);
   if (!credentials.ok()) return credentials.status().message();
   pb::HostReport report;
   if (!supervisor.Report(++*beat, &report)) return "the server does not answer";
@@ -169,12 +169,13 @@ std::string Stream(Supervisor& supervisor, const std::string& address, const Poo
 
 }  // namespace
 
-int RunAgent(const std::string& pool_url, const std::string& ca_file) {
+int RunAgent(const PoolAddress& pool) {
   fcntl(server::kControlDescriptor, F_SETFD, FD_CLOEXEC);
   server::HelperRules rules;
   rules.uses_network = true;
   rules.writable = Membership::MakeFolder();
-  if (!ca_file.empty()) rules.readable.push_back(ca_file);
+  for (const std::string* file : {&pool.tls.authorities, &pool.tls.certificate, &pool.tls.key})
+    if (!file->empty()) rules.readable.push_back(*file);
   if (Status confined = server::ConfineHelper(rules); !confined.ok()) {
     std::fprintf(stderr, "farcall-pool agent: %s\n", confined.message().c_str());
     return 1;
@@ -185,9 +186,8 @@ int RunAgent(const std::string& pool_url, const std::string& ca_file) {
     std::fprintf(stderr, "farcall-pool agent: is started by farcall serve --pool\n");
     return 2;
   }
-  const PoolAddress pool = {pool_url, "", ca_file};
   Membership membership(
-      {pool_url, {reinterpret_cast<const char*>(join->data()), join->size()}, ca_file});
+      {pool.url, {reinterpret_cast<const char*>(join->data()), join->size()}, pool.tls});
   close(server::kControlDescriptor + 1);
   Supervisor supervisor(server::kControlDescriptor);
   std::thread([&] { supervisor.Listen(); }).detach();
@@ -200,12 +200,12 @@ int RunAgent(const std::string& pool_url, const std::string& ca_file) {
   while (true) {
     pb::Info info;
     Status asked = RestGet(pool, "/v1/pool", &info);
-    std::string why = asked.ok() ? Stream(supervisor, HostOf(pool_url) + PortOf(info.grpc()), pool,
+    std::string why = asked.ok() ? Stream(supervisor, HostOf(pool.url) + PortOf(info.grpc()), pool,
                                           &membership, &beat)
                                  : asked.message();
     if (!why.empty() && why != said)
       std::fprintf(stderr, "farcall serve: pool %s: %s; trying again, sessions go on\n",
-                   pool_url.c_str(), why.c_str());
+                   pool.url.c_str(), why.c_str());
     said = why;
     // It is started again, and reads what is there by then. Its credential has to be kept for that.
     if (!rules.writable.empty() && !server::CanReadStill(rules.readable)) return 0;

@@ -6,9 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "listener/source.h"
+#include "proto/printable.h"
 #include "proto/session_features.h"
 #include "server/supervisor/supervisor.h"
 #include "transport/handshake.h"
+#include "transport/tls/identity.h"
 
 namespace farcall::server {
 
@@ -28,10 +31,13 @@ std::string Supervisor::TenantOf(const std::string& tenant, const quota::ClaimGr
   return grant == nullptr ? tenant : std::string(kClaimPrefix) + grant->claim;
 }
 
-std::string Supervisor::CountedAs(const std::string& tenant, size_t tokens,
-                                  const Channel& channel) {
+std::string Supervisor::CountedAs(const Client& client, size_t tokens, const Channel& channel) {
+  constexpr size_t kWhole = 8 * kMaxIdentityBytes;  // escaped: none is cut to what another is
+  if (!client.identity.empty()) {
+    return Printable(client.identity, kWhole);
+  }
   const std::string peer = channel.PeerName();
-  return tokens > 1 ? tenant : peer.substr(0, peer.rfind(':'));
+  return tokens > 1 ? client.tenant : peer.substr(0, peer.rfind(':'));
 }
 
 void Supervisor::Refuse(Channel& channel, const Status& why) {
@@ -41,6 +47,9 @@ void Supervisor::Refuse(Channel& channel, const Status& why) {
                      : "; since the last line " + std::to_string(*others) + " others were, too";
     spdlog::warn("{}: refused: {}{}", channel.PeerName(), why.message(), more);
     nlohmann::json fields = {{"from", channel.PeerName()}, {"why", why.message()}};
+    if (const std::string identity = channel.PeerIdentity(); !identity.empty()) {
+      fields["certificate"] = Printable(identity, kMaxMessageBytes);
+    }
     if (*others != 0) {
       fields["others"] = *others;
     }
@@ -49,7 +58,26 @@ void Supervisor::Refuse(Channel& channel, const Status& why) {
   Turn(channel, why.code(), why.message());
 }
 
-void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard) {
+Status Supervisor::CheckPlaintext(const Channel& channel, bool is_tls) const {
+  if (options_.plaintext || is_tls || IsLoopbackPeer(channel.Descriptor())) {
+    return {};
+  }
+  if (tls_.empty()) {
+    return {Code::kRefused,
+            "this server takes no plaintext from other hosts: start it with --listen tls://..., "
+            "--tls-cert and --tls-key, or with --plaintext"};
+  }
+  const std::string url = tls_.front()->Url();
+  return {Code::kRefused,
+          "this server takes no plaintext from other hosts: connect with tls://, "
+          "port " +
+              url.substr(url.rfind(':') + 1) + ", or start the server with --plaintext"};
+}
+
+void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard, bool is_tls) {
+  if (Status checked = CheckPlaintext(*channel, is_tls); !checked.ok()) {
+    return Refuse(*channel, checked);
+  }
   const Hello& hello = heard.hello();
   if (Status user = CheckUser(*channel); !user.ok()) {
     return Refuse(*channel, user);
@@ -60,11 +88,18 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& he
                 "sides");
   }
   if (hello.role != LinkRole::kLog || hello.session != SessionId{}) {
-    return AdmitAgain(std::move(channel), heard);
+    return AdmitAgain(std::move(channel), heard, is_tls);
+  }
+  const std::string identity = channel->PeerIdentity();
+  if (identity.empty() && is_tls && !options_.tls.authorities.empty()) {
+    return Refuse(*channel, {Code::kRefused,
+                             "the certificate names nobody: issue one with a URI or a common name, "
+                             "of at most 240 bytes"});
   }
   // A pool's lease stands in the place of the token.
   if (pool_.is_in_pool() || options_.tokens.empty()) {
-    return AdmitNew(std::move(channel), {hello, heard.AcceptAnyone(), kOpenTenant});
+    const std::string tenant = identity.empty() ? kOpenTenant : CertificateTenant(identity);
+    return AdmitNew(std::move(channel), {hello, heard.AcceptAnyone(), tenant, identity, is_tls});
   }
   std::optional<ReceivedHello::Accepted> accepted = heard.AcceptToken(options_.tokens);
   if (!accepted) {
@@ -72,7 +107,9 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& he
                   {Code::kRefused,
                    "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the server's"});
   }
-  AdmitNew(std::move(channel), {hello, accepted->keys, accepted->token->Tenant()});
+  const std::string tenant =
+      identity.empty() ? accepted->token->Tenant() : CertificateTenant(identity);
+  AdmitNew(std::move(channel), {hello, accepted->keys, tenant, identity, is_tls});
 }
 
 // Of a connection by the socket of shm://.
@@ -94,7 +131,7 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client
   Status started;
   std::optional<quota::ClaimGrant> grant;
   const std::string counted =
-      pool_.is_in_pool() ? "" : CountedAs(client.tenant, options_.tokens.size(), *channel);
+      pool_.is_in_pool() ? "" : CountedAs(client, options_.tokens.size(), *channel);
   {
     std::lock_guard lock(mutex_);
     started = CheckRoom(counted);
@@ -178,7 +215,20 @@ Status Supervisor::WhyOver(const ReceivedHello& heard) {
                         : "the session has ended; start the program again"};
 }
 
-void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHello& heard) {
+Status Supervisor::CheckSame(const Worker& worker, const Channel& channel, bool is_tls) {
+  if (worker.is_tls != is_tls) {
+    return {Code::kRefused, worker.is_tls ? "the session uses TLS, and this connection does not"
+                                          : "this connection uses TLS, and the session does not"};
+  }
+  if (worker.identity != channel.PeerIdentity()) {
+    return {Code::kRefused, "the certificate is of " + Quoted(channel.PeerIdentity()) +
+                                ", and the session's is of " + Quoted(worker.identity)};
+  }
+  return {};
+}
+
+void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHello& heard,
+                            bool is_tls) {
   const Hello& hello = heard.hello();
   Status passed;
   {
@@ -190,6 +240,8 @@ void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHell
       passed = WhyOver(heard);
     } else if (!keys) {
       passed = {Code::kRefused, "the session key is wrong"};
+    } else if (Status same = CheckSame(*worker, *channel, is_tls); !same.ok()) {
+      passed = same;
     } else if (Result<std::vector<std::byte>> handed = channel->HandOver(); !handed.ok()) {
       passed = handed.status();
     } else {

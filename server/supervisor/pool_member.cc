@@ -128,7 +128,10 @@ Status PoolMember::Open(std::vector<std::string> urls) {
 
 Status PoolMember::StartAgent() {
   std::vector<std::string> arguments = {"farcall-pool", "agent", "--pool=" + options_.url};
-  if (!options_.ca_file.empty()) arguments.push_back("--ca=" + options_.ca_file);
+  for (const auto& [flag, file] : {std::pair("--ca=", options_.tls.authorities),
+                                   {"--cert=", options_.tls.certificate},
+                                   {"--key=", options_.tls.key}})
+    if (!file.empty()) arguments.push_back(flag + file);
   // Not on its command line, where others could read it.
   auto bytes = std::as_bytes(std::span(options_.join_token));
   int token = MakeMemoryFile("farcall-join", {bytes.begin(), bytes.end()});

@@ -19,6 +19,7 @@
 #include "server/worker/system_calls.h"
 #include "settings/exit_code.h"
 #include "transport/shm/shm_socket.h"
+#include "transport/url.h"
 
 namespace farcall::server {
 
@@ -55,6 +56,11 @@ class Ports {
  private:
   Status ListenOn(const std::string& url) {
     const bool is_tls = url.rfind("tls://", 0) == 0;
+    if (!is_tls && !options_.plaintext && !IsLoopbackUrl(url)) {
+      spdlog::warn(
+          "{}: sessions from other hosts are refused there: listen on tls://, or give --plaintext",
+          Printable(url));
+    }
     Result<std::unique_ptr<Listener>> listener = Listen(is_tls ? "tcp" + url.substr(3) : url);
     if (listener.ok() && is_tls) {
       listener = supervisor_->OpenTls(std::move(*listener));
@@ -179,8 +185,9 @@ int Serve(const ServeOptions& options) {
   HandshakeServer handshakes(
       // A pool's clients show a lease.
       !options.tokens.empty() && !in_pool,
-      [&supervisor](std::unique_ptr<Channel> channel, ReceivedHello heard) {
-        supervisor.Admit(std::move(channel), heard);
+      [&supervisor](std::unique_ptr<Channel> channel, ReceivedHello heard,
+                    const Listener& listener) {
+        supervisor.Admit(std::move(channel), heard, listener.Url().rfind("tls://", 0) == 0);
       });
   std::vector<std::string> urls;
   if (Status listens = Ports(options, &supervisor, &handshakes, &urls).ListenAll(); !listens.ok()) {

@@ -23,7 +23,7 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 44> kSettings = {"listen",
+constexpr std::array<std::string_view, 47> kSettings = {"listen",
                                                         "device",
                                                         "gpus",
                                                         "token",
@@ -66,7 +66,10 @@ constexpr std::array<std::string_view, 44> kSettings = {"listen",
                                                         "tls_client_ca",
                                                         "tls_crl",
                                                         "shm",
-                                                        "shm_users"};
+                                                        "shm_users",
+                                                        "plaintext",
+                                                        "pool_cert",
+                                                        "pool_key"};
 constexpr std::array<std::string_view, 6> kLogLevels = {"off",  "error", "warn",
                                                         "info", "debug", "trace"};
 
@@ -124,29 +127,33 @@ Status ReadText(const std::string& path, std::string_view name, const SettingVal
   if (!text) {
     return Wrong(path, name, "a text");
   }
-  if (name == "device") {
-    options->device = *text;
-  }
-  if (name == "gpus") {
-    options->gpus = *text;
+  const std::pair<std::string_view, std::string*> texts[] = {
+      {"device", &options->device},
+      {"gpus", &options->gpus},
+      {"log_level", &options->log_level},
+      {"control", &options->control},
+      {"audit", &options->audit},
+      {"metrics", &options->metrics},
+      {"tls_cert", &options->tls.certificate},
+      {"tls_key", &options->tls.key},
+      {"tls_client_ca", &options->tls.authorities},
+      {"tls_crl", &options->tls.revoked},
+      {"pool", &options->pool.url},
+      {"pool_ca", &options->pool.tls.authorities},
+      {"pool_name", &options->pool.name},
+      {"pool_cert", &options->pool.tls.certificate},
+      {"pool_key", &options->pool.tls.key},
+  };
+  for (const auto& [known, into] : texts) {
+    if (name == known) {
+      *into = *text;
+    }
   }
   if (name == "token") {
     SetToken(&*text, options);
   }
   if (name == "token_verifier") {
     FARCALL_TRY(ReadTokenVerifiers(*text, &options->tokens));
-  }
-  if (name == "log_level") {
-    options->log_level = *text;
-  }
-  if (name == "control") {
-    options->control = *text;
-  }
-  if (name == "audit") {
-    options->audit = *text;
-  }
-  if (name == "metrics") {
-    options->metrics = *text;
   }
   if (name == "worker_users") {
     Result<UserRange> range = ParseUserRange(*text);
@@ -167,32 +174,11 @@ Status ReadText(const std::string& path, std::string_view name, const SettingVal
       return {Code::kInvalid, path + ": setting 'overhead': " + set.message()};
     }
   }
-  if (name == "tls_cert") {
-    options->tls.certificate = *text;
-  }
-  if (name == "tls_key") {
-    options->tls.key = *text;
-  }
-  if (name == "tls_client_ca") {
-    options->tls.authorities = *text;
-  }
-  if (name == "tls_crl") {
-    options->tls.revoked = *text;
-  }
   if (name == "shm" || name == "shm_users") {
     Status set = name == "shm" ? SetShm(*text, options) : SetShmUsers(*text, options);
     if (!set.ok()) {
       return {Code::kInvalid, path + ": setting '" + std::string(name) + "': " + set.message()};
     }
-  }
-  if (name == "pool") {
-    options->pool.url = *text;
-  }
-  if (name == "pool_ca") {
-    options->pool.ca_file = *text;
-  }
-  if (name == "pool_name") {
-    options->pool.name = *text;
   }
   if (name == "advertise") {
     options->pool.advertise = {*text};
@@ -272,6 +258,8 @@ Status ReadConfigText(std::string_view text, const std::string& path, ServeOptio
       FARCALL_TRY(ReadNumber(path, name, value, 0, 86400, &options->park_after_seconds));
     } else if (name == "trust_tenants") {
       FARCALL_TRY(ReadFlag(path, name, value, &options->trust_tenants));
+    } else if (name == "plaintext") {
+      FARCALL_TRY(ReadFlag(path, name, value, &options->plaintext));
     } else if (name == "debuggable") {
       FARCALL_TRY(ReadFlag(path, name, value, &options->debuggable));
     } else if (name == "oversubscribe") {
@@ -441,10 +429,12 @@ Status CheckServeOptions(const ServeOptions& options) {
   FARCALL_TRY(CheckTransports(options));
   for (const std::string& url : options.listen) {
     FARCALL_TRY(ParseUrl(url).status());
-    if (options.tokens.empty() && options.pool.url.empty() && !IsLoopbackUrl(url)) {
-      return {Code::kInvalid,
-              "listen '" + Printable(url) +
-                  "': an address other than the loopback needs --token-file or --token-verifier"};
+    const bool wants_certificates = url.rfind("tls://", 0) == 0 && !options.tls.authorities.empty();
+    if (options.tokens.empty() && options.pool.url.empty() && !wants_certificates &&
+        !IsLoopbackUrl(url)) {
+      return {Code::kInvalid, "listen '" + Printable(url) +
+                                  "': an address other than the loopback needs --token-file, "
+                                  "--token-verifier, or tls:// with --tls-client-ca"};
     }
   }
   if (std::find(kLogLevels.begin(), kLogLevels.end(), options.log_level) == kLogLevels.end()) {
@@ -460,6 +450,9 @@ Status CheckServeOptions(const ServeOptions& options) {
     return {Code::kInvalid, "pool '" + Printable(pool) +
                                 "': hosts join at the pool's REST, http://host:7719 or "
                                 "https://host:7719"};
+  }
+  if (options.pool.tls.certificate.empty() != options.pool.tls.key.empty()) {
+    return {Code::kInvalid, "--pool-cert and --pool-key belong together: one is missing"};
   }
   if (options.modes.Any(DeviceMode::kMps) && options.worker_users.count != 0) {
     return {Code::kInvalid,

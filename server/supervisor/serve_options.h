@@ -25,6 +25,7 @@ struct ServeOptions {
   TlsFiles tls;                     // of tls:// ports
   std::string shm;                  // path of the socket of shm://, or kShmAuto; empty: none
   std::vector<uint32_t> shm_users;  // who may use it; empty: all who reach it
+  bool plaintext = false;           // other hosts may connect without TLS
   std::string device = "auto";
   std::string gpus;  // as CUDA_VISIBLE_DEVICES has it; empty: all
   DeviceModes modes;

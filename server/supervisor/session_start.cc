@@ -165,12 +165,14 @@ std::unique_ptr<Supervisor::Worker> Supervisor::NewWorker(const Client& client,
     }
   }
   worker->mps_group = MpsGroupOf(grant);
+  worker->identity = client.identity;
   worker->client_user = Printable(hello.user);
   worker->client_host = Printable(hello.host);
   worker->raw_client_host = hello.host;
   worker->program = ProgramText(hello.program);
   worker->who = "session " + number + " (" + worker->client_user + "@" + worker->client_host +
-                " pid " + std::to_string(hello.pid) + " " + worker->program + ")";
+                " pid " + std::to_string(hello.pid) + " " + worker->program +
+                (client.identity.empty() ? "" : ", certificate " + Quoted(client.identity)) + ")";
   worker->client_pid = hello.pid;
   worker->since = Clock::now();
   return worker;
@@ -325,8 +327,8 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
 Status Supervisor::StartSession(Channel& channel, const Client& client,
                                 const quota::ClaimGrant* grant, const Folders& folders) {
   std::unique_ptr<Worker> worker = NewWorker(client, grant);
-  worker->counted =
-      grant == nullptr ? CountedAs(client.tenant, options_.tokens.size(), channel) : "";
+  worker->counted = grant == nullptr ? CountedAs(client, options_.tokens.size(), channel) : "";
+  worker->is_tls = client.is_tls;
   FARCALL_TRY(PlaceSession(*worker));
   if (grant == nullptr) {
     FARCALL_TRY(CheckMemory(*worker, client.hello));
@@ -340,9 +342,6 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
   fields["from"] = channel.PeerName();
   if (const std::optional<uint32_t> user = channel.PeerUser()) {
     fields["local_user"] = *user;
-  }
-  if (const std::string identity = channel.PeerIdentity(); !identity.empty()) {
-    fields["certificate"] = Printable(identity);
   }
   audit_.Note("session_started", std::move(fields));
   workers_[control] = std::move(worker);

@@ -66,8 +66,8 @@ class Supervisor {
   Supervisor(const ServeOptions& options, ProbedDevices devices);
   ~Supervisor();
 
-  // Judges a HELLO.   Thread  any handshake thread
-  void Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard);
+  // Judges a HELLO; `is_tls`: it came by TLS.   Thread  any handshake thread
+  void Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard, bool is_tls);
   // Opens the control socket for a server that listens on `url`. One that cannot be opened is said
   // in the log: the server serves without it, unless --metrics is wanted.
   //   Errors  kUnavailable, kInvalid
@@ -98,6 +98,8 @@ class Supervisor {
     SessionKey key;                // it has to be shown to come back, and never leaves this process
     std::string tenant;            // whose its images are: no secret
     std::string vgpu, who, ended;  // `ended`: the cause the worker told
+    std::string identity;          // of the client's certificate; empty: it has shown none
+    bool is_tls = false;           // and so are its lanes, and whoever comes back for it
     uint64_t number = 0;
     std::string client_user, client_host, program;  // printable
     std::string raw_client_host;                    // client_host as it came, to be compared
@@ -124,9 +126,15 @@ class Supervisor {
     const Hello& hello;
     const ExchangeKeys keys;
     const std::string tenant;
+    const std::string identity;  // of its certificate; empty: none is wanted
+    const bool is_tls;
   };
+  // Who comes from another host comes by TLS, unless --plaintext was given.
+  Status CheckPlaintext(const Channel& channel, bool is_tls) const;
+  // Whoever comes back for a session, or with a lane of it, comes as the session came.
+  static Status CheckSame(const Worker& worker, const Channel& channel, bool is_tls);
   void AdmitNew(std::unique_ptr<Channel> channel, const Client& client);
-  void AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHello& heard);
+  void AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHello& heard, bool is_tls);
   // Says what is here: starts no worker, claims nothing, is no session.
   void AnswerQuery(std::unique_ptr<Channel> channel, const Client& client);
   Status WhyOver(const ReceivedHello& heard);
@@ -151,8 +159,8 @@ class Supervisor {
   // Whose images and compiled kernels a session's are. Across claims none are shared, nor told of.
   static std::string TenantOf(const std::string& tenant, const quota::ClaimGrant* grant);
   // As what a session counts against --max-tenant-sessions. All clients of a server with one token,
-  // or none, hold the same: they are told apart by where they come from.
-  static std::string CountedAs(const std::string& tenant, size_t tokens, const Channel& channel);
+  // or none, hold the same: without certificates they are told apart by where they come from.
+  static std::string CountedAs(const Client& client, size_t tokens, const Channel& channel);
   // `counted`: whose sessions are counted together; empty: a claim's, which the pool counts.
   Status CheckUser(const Channel& channel) const;
   void OfferSharedMemory(const Hello& hello, Welcome* welcome) const;
@@ -258,6 +266,7 @@ class Supervisor {
   void NoteChange(std::string_view id, const QuotaChange& change);
   std::string VgpuById(std::string_view id) const;
   nlohmann::json AuditFields(const Worker& worker) const;
+  static std::string OwnerOf(const Worker& worker);
   uint64_t CeilingOf(int device) const;
 
   void OnSignal(int signal);

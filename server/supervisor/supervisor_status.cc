@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "proto/printable.h"
 #include "server/control/memory_file.h"
 #include "server/device/uuid_text.h"
 #include "server/supervisor/control_path.h"
@@ -104,11 +105,17 @@ Json Supervisor::StatusJson() const {
   return status;
 }
 
+// By its certificate, which it has proved; else as it calls itself.
+std::string Supervisor::OwnerOf(const Worker& worker) {
+  return worker.identity.empty() ? worker.client_user + "@" + worker.client_host
+                                 : Printable(worker.identity);
+}
+
 nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
                                     const std::vector<const Worker*>& members,
                                     const std::vector<quota::VgpuStatus>& compute) const {
   Json told = {{"id", PublicId(vgpu)},
-               {"owner", members[0]->client_user + "@" + members[0]->client_host},
+               {"owner", OwnerOf(*members[0])},
                {"devices", Json::array()},
                {"sessions", Json::array()}};
   for (size_t i = 0; i < devices_.report.devices.size(); ++i) {
@@ -153,6 +160,8 @@ Json Supervisor::AuditFields(const Worker& worker) const {
                  {"pid", worker.client_pid},      {"program", worker.program},
                  {"memory_bytes", Json::array()}, {"worker_pid", worker.process.pid}};
   if (worker.user) fields["worker_user"] = *worker.user;
+  if (!worker.identity.empty())
+    fields["certificate"] = Printable(worker.identity, farcall::kMaxMessageBytes);
   for (size_t i = 0; i < devices_.report.devices.size(); ++i)
     fields["memory_bytes"].push_back(
         charges_.ledger().usage(worker.vgpu, static_cast<int>(i)).quota_bytes);

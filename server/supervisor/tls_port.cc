@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "transport/poll.h"
 #include "transport/tls/tls_channel.h"
@@ -17,45 +15,6 @@ namespace {
 constexpr std::chrono::seconds kRestartPause(1), kReadyPatience(20);
 
 }  // namespace
-
-TlsListener::TlsListener(std::string url)
-    : url_(std::move(url)), ready_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)) {}
-
-TlsListener::~TlsListener() {
-  close(ready_);
-}
-
-void TlsListener::Push(std::unique_ptr<Channel> channel) {
-  std::lock_guard lock(mutex_);
-  if (is_closed_ || waiting_.size() >= kMaxWaiting) {
-    return channel->Abandon();
-  }
-  waiting_.push_back(std::move(channel));
-  eventfd_write(ready_, 1);
-}
-
-Result<std::unique_ptr<Channel>> TlsListener::Accept(Clock::time_point deadline) {
-  pollfd readable{ready_, POLLIN, 0};
-  PollUntil({&readable, 1}, deadline);
-  std::lock_guard lock(mutex_);
-  if (is_closed_) {
-    return Status(Code::kDisconnected, url_ + ": no longer listening");
-  }
-  eventfd_t count = 0;
-  if (waiting_.empty() || eventfd_read(ready_, &count) != 0) {
-    return Status(Code::kTimeout, url_ + ": nobody connected");
-  }
-  std::unique_ptr<Channel> channel = std::move(waiting_.front());
-  waiting_.pop_front();
-  return channel;
-}
-
-void TlsListener::Close() {
-  std::lock_guard lock(mutex_);
-  is_closed_ = true;
-  waiting_.clear();
-  eventfd_write(ready_, 1);
-}
 
 TlsPort::TlsPort(Closer& closer, int epoll, TlsFiles files, std::unique_ptr<Listener> tcp)
     : files_(std::move(files)),

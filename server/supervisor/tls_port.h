@@ -3,42 +3,17 @@
 // shakes hands; it passes on sockets with the keys of their connection, and those alone.
 #pragma once
 
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "listener/tls/tls_listener.h"
 #include "server/control/messages.h"
 #include "server/supervisor/helper_process.h"
 #include "transport/channel.h"
 #include "transport/tls/tls_session.h"
 
 namespace farcall::server {
-
-// What the gateway has passed on and the handshake server has not accepted.
-class TlsListener final : public Listener {
- public:
-  static constexpr size_t kMaxWaiting = 1024;
-
-  explicit TlsListener(std::string url);
-  ~TlsListener() override;
-
-  // Drops it if too many wait.   Thread  any
-  void Push(std::unique_ptr<Channel> channel);
-
-  Result<std::unique_ptr<Channel>> Accept(Clock::time_point deadline) override;
-  int PollDescriptor() const override { return ready_; }
-  void Close() override;
-  std::string Url() const override { return url_; }
-
- private:
-  const std::string url_;
-  const int ready_;  // an eventfd: how many wait
-  std::mutex mutex_;
-  std::deque<std::unique_ptr<Channel>> waiting_;
-  bool is_closed_ = false;
-};
 
 // One port.
 //   Thread  the supervisor's loop, unless said otherwise

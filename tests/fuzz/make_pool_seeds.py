@@ -210,7 +210,7 @@ def config():
     server = ('listen = ["tcp://127.0.0.1:1", "tcp://[::1]:2"]\ndevice = "cpu"\ngpus = "0,1"\nmem = "4GiB"\nhost_mem = 5\nswap_host_mem = "1GB"\nworker_memory = "1G"\n'
               'image_store_max = "0"\ngrace = 5\nmax_sessions = 7\nmax_tenant_sessions = 7\nlanes = 4\nlog_level = "debug"\nmax_share = "50%"\nmax_limit = "0.5"\n'
               'max_priority = "high"\nmax_net = "100MB/s"\nmode = "0=mps,1=slice"\nworker_users = "700000-700255"\nworker_calls = "report"\noverhead = "host"\n'
-              'oversubscribe = 1.8\npark_after = 3\ntrust_tenants = true\ndebuggable = false\ncontrol = "off"\naudit = "a"\nmetrics = "127.0.0.1:1"\npool = "http://p:1"\n'
+              'oversubscribe = 1.8\npark_after = 3\ntrust_tenants = true\ndebuggable = false\nplaintext = true\ncontrol = "off"\naudit = "a"\nmetrics = "127.0.0.1:1"\npool = "http://p:1"\n'
               'pool_ca = "c"\npool_name = "n"\nadvertise = "tcp://h:1"\ntoken = "t"\nconfig_version = 1\n')
     both = {
         "unquoted": "endpoint = tcp://gpu-host:7717\n", "no-end": 'mem = "4GiB"\nendpoint = "tcp://x\n', "no-value": "endpoint =\n", "no-bracket": "[endpoint\n",

@@ -27,7 +27,7 @@ std::string StorePath() {
 }
 
 Caller Known(const char* token) {
-  return *PoolWorld::callers().Recognise("Bearer " + std::string(token));
+  return *PoolWorld::callers().Recognise("Bearer " + std::string(token), "");
 }
 
 HostReport MakeHost(const std::string& name, std::vector<uint64_t> gpus) {

@@ -66,7 +66,7 @@ class Server:
         env = dict(os.environ, **(environment or {}))
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env, **(popen or {}))
-        line = self.process.stdout.readline()
+        self.line = line = self.process.stdout.readline()
         found = re.search(r"serving (\d+) device\(s\) on ((?:tcp|tls)://\S+?:(\d+))\b", line)
         assert found, f"no ready line but {line!r}; log: {self.log_text()}"
         self.url, self.port = found.group(2).rstrip(","), int(found.group(3))

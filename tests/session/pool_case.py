@@ -19,19 +19,23 @@ MIB, GIB = 1 << 20, 1 << 30
 
 
 class Pool:
-    def __init__(self, store, *flags, token=None, rest="127.0.0.1:0", grpc="127.0.0.1:0", listen="127.0.0.1:0", ca=None, popen=None):
+    def __init__(self, store, *flags, token=None, rest="127.0.0.1:0", grpc="127.0.0.1:0", listen="127.0.0.1:0", ca=None, own=None,
+                 popen=None):
+        """`ca`, `own`: whom this test believes at REST, and the certificate and key that it shows there."""
         env = dict(os.environ)
         env.pop("FARCALL_TOKEN", None)
         if token:
             env["FARCALL_TOKEN"] = token
         self.token = token
         self.tls = ssl.create_default_context(cafile=ca) if ca else None
+        if own:
+            self.tls.load_cert_chain(*own)
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")
         self.process = subprocess.Popen([str(SERVE), "pool", "serve", "--store", str(store), "--listen", listen, "--rest", rest,
                                          "--grpc", grpc, "--settle", "1", *flags],
                                         stdout=subprocess.PIPE, stderr=self.log, text=True, env=env, **(popen or {}))
         line = self.process.stdout.readline()
-        found = re.search(r"^farcall: pool on (pool://\S+), REST on (https?://\S+)$", line)
+        found = re.search(r"^farcall: pool on (pools?://\S+), REST on (https?://\S+)$", line)
         assert found, f"no ready line but {line!r}; log: {self.log_text()}"
         self.endpoint, self.url = found.groups()
 
@@ -39,7 +43,7 @@ class Pool:
         return pathlib.Path(self.log.name).read_text()
 
     def addresses(self):
-        return {"listen": self.endpoint[7:], "rest": self.url.split("://")[1], "grpc": self.get("/v1/pool")["grpc"]}
+        return {"listen": self.endpoint.split("://")[1], "rest": self.url.split("://")[1], "grpc": self.get("/v1/pool")["grpc"]}
 
     def call(self, method, path, body=None, headers=None):
         """(status, answer)"""

@@ -144,6 +144,7 @@ class TlsTest(PoolCase):
         self.addCleanup(watcher.stop)
         self.assertEqual([next(watcher)[1] for _ in range(3)], ["all", "host", "synced"])
         env = {**os.environ, "FARCALL_TOKEN": "secret"}
+        self.assertTrue(pool.endpoint.startswith("pools://"), pool.endpoint)
         shown = subprocess.run([FARCALL, "ps", "--json", "--endpoint", pool.endpoint, "--ca", self.ca], capture_output=True, text=True,
                                timeout=60, env=env)
         self.assertEqual(shown.returncode, 0, shown.stderr)

@@ -37,7 +37,9 @@ int Watch(grpc::ClientReader<pb::Change>* stream) {
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
   const char *token = std::getenv("FARCALL_TOKEN"), *ca = std::getenv("FARCALL_POOL_CA");
-  auto credentials = farcall::pool::ClientCredentials(ca != nullptr, ca != nullptr ? ca : "");
+  auto credentials = farcall::pool::ClientCredentials(
+      ca != nullptr,
+      {.certificate = "", .key = "", .authorities = ca != nullptr ? ca : "", .revoked = ""});
   if (!credentials.ok()) return 2;
   auto channel = grpc::CreateChannel(argv[2], *credentials);
   grpc::ClientContext context;

@@ -9,6 +9,7 @@
 
 #include "tests/transport/link_harness.h"
 #include "tests/transport/tls_listener.h"
+#include "transport/tls/identity.h"
 #include "transport/tls/record_cipher.h"
 #include "transport/tls/tls_channel.h"
 
@@ -77,6 +78,12 @@ TEST(TlsHandshakeTest, AServerWithAuthoritiesWantsACertificateAndKnowsWhoseItIs)
   EXPECT_EQ(ends.client_identity, "farcall:team-a");
   ends = ShakeHands(Trusting(authority, authority.Issue("by-name", "")), server);
   EXPECT_EQ(ends.client_identity, "by-name");
+  for (size_t bytes : {kMaxIdentityBytes, kMaxIdentityBytes + 1}) {  // none is known by half a name
+    const std::string uri = "u:" + std::string(bytes - 2, 'n');
+    ends = ShakeHands(Trusting(authority, authority.Issue("long", "", uri)), server);
+    EXPECT_TRUE(ends.server_status.ok()) << ends.server_status.message();
+    EXPECT_EQ(ends.client_identity, bytes == kMaxIdentityBytes ? uri : "");
+  }
   EXPECT_EQ(ShakeHands(Trusting(authority), server).server_status.code(), Code::kMalformed);
   ends = ShakeHands(Trusting(authority, other.Issue("client", "", "farcall:team-a")), server);
   EXPECT_EQ(ends.server_status.code(), Code::kRefused);

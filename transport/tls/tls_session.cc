@@ -8,6 +8,7 @@
 
 #include <string_view>
 
+#include "transport/tls/identity.h"
 #include "transport/tls/openssl.h"
 #include "transport/tls/record_cipher.h"
 
@@ -302,29 +303,8 @@ Status TlsHandshake::WhyNot() {
 }
 
 std::string TlsHandshake::PeerIdentity() const {
-  X509* certificate = SSL_get0_peer_certificate(ssl_);
-  if (certificate == nullptr) {
-    return {};
-  }
-  std::string identity;
-  auto* names = static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
-  for (int i = 0; names != nullptr && identity.empty() && i < sk_GENERAL_NAME_num(names); ++i) {
-    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, i);
-    if (name->type == GEN_URI) {
-      const ASN1_IA5STRING* uri = name->d.uniformResourceIdentifier;
-      identity.assign(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
-                      static_cast<size_t>(ASN1_STRING_length(uri)));
-    }
-  }
-  GENERAL_NAMES_free(names);
-  if (identity.empty()) {
-    char name[256] = {};
-    const int bytes = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName,
-                                                name, sizeof(name));
-    identity.assign(name, bytes > 0 ? static_cast<size_t>(bytes) : 0);
-  }
-  return identity.find('\0') == std::string::npos ? identity : std::string();
+  const X509* certificate = SSL_get0_peer_certificate(ssl_);
+  return certificate == nullptr ? std::string() : CertificateIdentity(certificate);
 }
 
 }  // namespace farcall

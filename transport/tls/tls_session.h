@@ -20,6 +20,7 @@ struct TlsFiles {
   std::string key;
   std::string authorities;  // who may have signed the peer; a client without: the system's
   std::string revoked;      // a list of certificates: the peer's must not be on it
+  bool given() const { return !certificate.empty() || !key.empty(); }
 };
 
 // What one side presents and believes. Immutable: files that changed make another one.
@@ -61,7 +62,7 @@ class TlsHandshake {
 
   // After kDone.
   const TlsKeys& keys() const { return keys_; }
-  // Of the peer's certificate: its first URI, else its common name; empty: it has none.
+  // Of the peer's certificate (identity.h); empty: it has shown none, or one that names nobody.
   std::string PeerIdentity() const;
 
  private:

@@ -96,9 +96,8 @@ Result<std::unique_ptr<InprocServer>> InprocServer::Start(const std::string& dev
     self->api_.cuMemAddressReserve = ReserveOverClients;
   }
   self->door_ = std::make_unique<HandshakeServer>(
-      false, [self = self.get()](std::unique_ptr<Channel> channel, const ReceivedHello& heard) {
-        self->Admit(std::move(channel), heard);
-      });
+      false, [self = self.get()](std::unique_ptr<Channel> channel, const ReceivedHello& heard,
+                                 const Listener&) { self->Admit(std::move(channel), heard); });
   Result<std::unique_ptr<Listener>> listener = Listen(url);
   if (!listener.ok()) {
     return listener.status();

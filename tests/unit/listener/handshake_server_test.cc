@@ -36,7 +36,7 @@ class HandshakeServerTest : public testing::Test {
   void Open(const HandshakeServer::Bounds& bounds, const char* url = "tcp://127.0.0.1:0") {
     server_ = std::make_unique<HandshakeServer>(
         false,
-        [this](std::unique_ptr<Channel> channel, const ReceivedHello& heard) {
+        [this](std::unique_ptr<Channel> channel, const ReceivedHello& heard, const Listener&) {
           if (admitting_) admitting_();
           (void)SendRefuse(*channel, {Code::kRefused, heard.hello().program}, Clock::now());
         },

@@ -15,14 +15,18 @@ namespace {
 
 constexpr uint64_t kFlooder = 7, kHonest = 9;
 
-uint64_t SourceOfText(int family, const char* text) {
+sockaddr_storage AddressOf(int family, const char* text) {
   sockaddr_storage address{};
   address.ss_family = static_cast<sa_family_t>(family);
   void* at = family == AF_INET
                  ? static_cast<void*>(&reinterpret_cast<sockaddr_in&>(address).sin_addr)
                  : static_cast<void*>(&reinterpret_cast<sockaddr_in6&>(address).sin6_addr);
   EXPECT_EQ(inet_pton(family, text, at), 1);
-  return SourceOf(address);
+  return address;
+}
+
+uint64_t SourceOfText(int family, const char* text) {
+  return SourceOf(AddressOf(family, text));
 }
 
 TEST(SourceTest, AnIpv6HostIsOneSourceWhateverOfItsAddressesItUses) {
@@ -30,6 +34,18 @@ TEST(SourceTest, AnIpv6HostIsOneSourceWhateverOfItsAddressesItUses) {
   EXPECT_NE(SourceOfText(AF_INET6, "2001:db8:1:2::1"), SourceOfText(AF_INET6, "2001:db8:1:3::1"));
   EXPECT_NE(SourceOfText(AF_INET, "127.0.0.1"), SourceOfText(AF_INET, "127.0.0.2"));
   EXPECT_EQ(SourceOfText(AF_INET6, "::ffff:10.0.0.1"), SourceOfText(AF_INET, "10.0.0.1"));
+}
+
+TEST(SourceTest, TheLoopbackIsWhatDoesNotLeaveTheHost) {
+  for (const char* text : {"127.0.0.1", "127.255.0.9"})
+    EXPECT_TRUE(IsLoopback(AddressOf(AF_INET, text))) << text;
+  for (const char* text : {"10.0.0.1", "128.0.0.1", "0.0.0.0", "126.255.255.255"})
+    EXPECT_FALSE(IsLoopback(AddressOf(AF_INET, text))) << text;
+  for (const char* text : {"::1", "::ffff:127.0.0.1"})
+    EXPECT_TRUE(IsLoopback(AddressOf(AF_INET6, text))) << text;
+  for (const char* text : {"::", "::127.0.0.1", "fe80::1", "::ffff:10.0.0.1", "7f00::1"})
+    EXPECT_FALSE(IsLoopback(AddressOf(AF_INET6, text))) << text;
+  EXPECT_TRUE(IsLoopbackPeer(-1));  // within the process
 }
 
 TEST(SourceTableTest, TheSourceThatHoldsTheMostGivesWay) {
