@@ -32,7 +32,7 @@ void LinkCore::ReadLane(uint32_t index) {
     uint64_t generation = lane.generation;
     lane.reading_epoch = lane.epoch;
     lock.unlock();
-    Status why = ReceiveChunks(*channel, lane.read_spin);
+    Status why = ReceiveChunks(*channel);
     if (why.code() == Code::kDisconnected) {
       BreakLane(lane, generation, why);
     } else {
@@ -52,16 +52,16 @@ bool LinkCore::OlderReader(uint64_t epoch) const {
 }
 
 // Until the connection ends (kDisconnected) or the peer lies (kMalformed).
-Status LinkCore::ReceiveChunks(Channel& channel, SpinPolicy& spin) {
+Status LinkCore::ReceiveChunks(Channel& channel) {
   for (;;) {
     ChunkHeader header;
-    FARCALL_TRY(ReceiveFully(channel, std::as_writable_bytes(std::span(&header, 1)),
-                             /*at_boundary=*/true, spin));
+    FARCALL_TRY(
+        ReceiveFully(channel, std::as_writable_bytes(std::span(&header, 1)), /*at_boundary=*/true));
     FARCALL_TRY(CheckChunkHeader(header));
     bool duplicate = false;
     FARCALL_TRY(ClaimChunk(header, &duplicate));
     if (!duplicate) {
-      Status status = ReceiveChunk(channel, header, spin);
+      Status status = ReceiveChunk(channel, header);
       FinishChunk(header.seq, status.ok());
       FARCALL_TRY(status);
       continue;
@@ -69,20 +69,20 @@ Status LinkCore::ReceiveChunks(Channel& channel, SpinPolicy& spin) {
     std::byte scratch[16384];
     for (size_t left = header.bytes; left != 0;) {
       size_t bytes = std::min(left, sizeof(scratch));
-      FARCALL_TRY(ReceiveFully(channel, {scratch, bytes}, /*at_boundary=*/false, spin));
+      FARCALL_TRY(ReceiveFully(channel, {scratch, bytes}, /*at_boundary=*/false));
       left -= bytes;
     }
   }
 }
 
-Status LinkCore::ReceiveChunk(Channel& channel, const ChunkHeader& header, SpinPolicy& spin) {
+Status LinkCore::ReceiveChunk(Channel& channel, const ChunkHeader& header) {
   std::span<std::byte> into = observer_.ChunkDestination(header);
   if (into.size() != header.bytes) {
     return {Code::kMalformed, "chunk: transfer " + std::to_string(header.transfer) +
                                   " has no room for " + std::to_string(header.bytes) +
                                   " bytes at offset " + std::to_string(header.offset)};
   }
-  FARCALL_TRY(ReceiveFully(channel, into, /*at_boundary=*/false, spin));
+  FARCALL_TRY(ReceiveFully(channel, into, /*at_boundary=*/false));
   observer_.OnChunk(header);
   chunk_bytes_in_ += header.bytes;
   chunk_bytes_unacked_ += header.bytes;
@@ -91,17 +91,9 @@ Status LinkCore::ReceiveChunk(Channel& channel, const ChunkHeader& header, SpinP
 
 // `at_boundary`: between chunks, where a pause means that the sender may be waiting for our
 // acknowledgement.
-Status LinkCore::ReceiveFully(Channel& channel, std::span<std::byte> into, bool at_boundary,
-                              SpinPolicy& spin) {
+Status LinkCore::ReceiveFully(Channel& channel, std::span<std::byte> into, bool at_boundary) {
   while (!into.empty()) {
     Result<size_t> got = channel.TryReceive(into);
-    const auto look_again = [&] {
-      got = channel.TryReceive(into);
-      return !got.ok() || *got != 0;
-    };
-    if (got.ok() && *got == 0 && !at_boundary && channel.LooksAreCheap()) {
-      Spin(spin, look_again);
-    }
     if (!got.ok()) {
       return got.status();
     }

@@ -219,13 +219,7 @@ void LinkCore::WriteLane(uint32_t index) {
       }
       channel = lane.channel;
     }
-    const auto is_full = [&] { return DrainLane(lane, /*wait_turn=*/true) == Drained::kBlocked; };
-    if (!is_full()) {
-      continue;
-    }
-    const bool has_gone_on =
-        channel->LooksAreCheap() && Spin(lane.write_spin, [&] { return !is_full(); });
-    if (!has_gone_on) {
+    if (DrainLane(lane, /*wait_turn=*/true) == Drained::kBlocked) {
       channel->WaitWritable(Clock::now() + kWaitSlice);
     }
   }

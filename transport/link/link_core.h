@@ -26,8 +26,6 @@ namespace farcall {
 
 // Chunks a sender may be ahead of the contiguous prefix its peer has acknowledged.
 inline constexpr uint64_t kChunkWindow = 4096;
-// Of a lane's threads in the middle of a chunk, where a look costs nothing.
-inline constexpr std::chrono::microseconds kLaneSpin{50};
 
 class LinkCore {
  public:
@@ -89,7 +87,6 @@ class LinkCore {
     bool is_holding = false;     // the channel took bytes that its socket has not
     std::atomic<int> fd = -1;    // for Abandon, which takes no lock
     WorkerThread reader_thread, writer_thread;
-    SpinPolicy read_spin{kLaneSpin}, write_spin{kLaneSpin};  // of its two threads
   };
 
   // What is written next, and to which connection.
@@ -145,10 +142,9 @@ class LinkCore {
   void RunDone();
   // bulk_in.cc
   void ReadLane(uint32_t index);
-  Status ReceiveChunks(Channel& channel, SpinPolicy& spin);
-  Status ReceiveChunk(Channel& channel, const ChunkHeader& header, SpinPolicy& spin);
-  Status ReceiveFully(Channel& channel, std::span<std::byte> into, bool at_boundary,
-                      SpinPolicy& spin);
+  Status ReceiveChunks(Channel& channel);
+  Status ReceiveChunk(Channel& channel, const ChunkHeader& header);
+  Status ReceiveFully(Channel& channel, std::span<std::byte> into, bool at_boundary);
   Status ClaimChunk(const ChunkHeader& header, bool* duplicate);
   void FinishChunk(uint64_t seq, bool received);
   void AcknowledgeChunks();
