@@ -177,7 +177,7 @@ CUresult PostLarge(const LaunchHead& head, Attributes attributes, const KernelIn
   record.head.shape = shape;
   record.head.padding = 0;
   record.head.attributes = attributes.count;
-  CUresult status = CheckAgainst(LimitsOf(self->current), *function, shape);
+  CUresult status = CheckAgainst(LimitsOf(self->current), *function, record.head.shape);
   if (status != CUDA_SUCCESS) [[unlikely]]
     return status;
   if (attributes.count != 0) [[unlikely]] {
