@@ -216,9 +216,11 @@ void TellLog(const ProgramReport& report, Findings& findings) {
                    line.find(": module load: ") != std::string::npos;
     if (!grave && !refused) continue;
     lines.push_back(WithoutHead(line));
-    findings.Say(
-        false, (refused ? "the device refused: " : "the program met: ") + WithoutHead(line),
-        refused ? "docs/reference/coverage.md and docs/reference/cpu-device.md say what each device can do" : "");
+    findings.Say(false,
+                 (refused ? "the device refused: " : "the program met: ") + WithoutHead(line),
+                 refused ? "docs/reference/coverage.md and docs/reference/cpu-device.md say what "
+                           "each device can do"
+                         : "");
   }
   if (lines.empty()) findings.Say(true, "nothing it asked for was refused");
   findings.Attach("met", std::move(lines));

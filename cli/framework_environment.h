@@ -11,9 +11,9 @@ namespace farcall::cli {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// For a device that takes PTX only (docs/reference/client.md): a ptxas that hands it through, CuPy's
-// switch, no tensor cores, no timing of kernels by XLA. What the user has set stays.
-// `thin`: what XLA looks for in its own folder of CUDA's comes from the server.
+// For a device that takes PTX only (docs/reference/client.md): a ptxas that hands it through,
+// CuPy's switch, no tensor cores, no timing of kernels by XLA. What the user has set stays. `thin`:
+// what XLA looks for in its own folder of CUDA's comes from the server.
 Variables PtxOnlyEnvironment(bool thin);
 
 // For a dry device: XLA compares the results of the kernels that it times, and here there are none.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What both sides of a handshake make of what was said: the key that seals HELLO, what the client's
-// proofs cover, and the keys of the answer and of the session. docs/reference/wire.md has the formulas.
+// proofs cover, and the keys of the answer and of the session. docs/reference/wire.md has the
+// formulas.
 #pragma once
 
 #include <span>

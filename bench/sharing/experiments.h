@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated half of docs/internals/sharing.md: each row a named trial, what was wanted and what came.
+// The simulated half of docs/internals/sharing.md: each row a named trial, what was wanted and what
+// came.
 #pragma once
 
 #include <string>

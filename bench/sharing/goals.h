@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was to be reached, and what was: the table of docs/internals/sharing.md, from the simulated figures.
+// What was to be reached, and what was: the table of docs/internals/sharing.md, from the simulated
+// figures.
 #pragma once
 
 #include <string>

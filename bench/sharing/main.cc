@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sharing [--json FILE] [--scale PART]: the simulated figures of docs/internals/sharing.md, as a table and as
-// JSON.
+// sharing [--json FILE] [--scale PART]: the simulated figures of docs/internals/sharing.md, as a
+// table and as JSON.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read back from the setters' records (docs/reference/thin.md): the header, the target, the values in order,
-// then arrays as a length and their bytes.
+// Read back from the setters' records (docs/reference/thin.md): the header, the target, the values
+// in order, then arrays as a length and their bytes.
 #include "client-shim/cudnn/types.h"
 
 #include <algorithm>

@@ -12,12 +12,12 @@
 #include <mutex>
 
 #include "cpu-device/exec/child_grids.h"
+#include "cpu-device/exec/compiler.h"
 #include "cpu-device/exec/executor.h"
 #include "cpu-device/exec/function_ids.h"
 #include "cpu-device/exec/layout.h"
 #include "cpu-device/exec/object_cache.h"
 #include "cpu-device/exec/object_loader.h"
-#include "cpu-device/exec/compiler.h"
 #include "cpu-device/ptx/module.h"
 
 namespace farcall::cpu_device {

@@ -12,8 +12,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "cpu-device/exec/context.h"
 #include "cpu-device/exec/compiler.h"
+#include "cpu-device/exec/context.h"
 #include "cpu-device/jit/warp_exchange.h"
 #include "cpu-device/ptx/module.h"
 

@@ -13,8 +13,8 @@
 
 namespace farcall::server {
 
-// The CPU device's variable (docs/reference/cpu-device.md): of a server the place above, of a worker its
-// vGPU's folder.
+// The CPU device's variable (docs/reference/cpu-device.md): of a server the place above, of a
+// worker its vGPU's folder.
 inline constexpr char kSharedFolderVariable[] = "FARCALL_CPU_SHARED";
 
 //   Thread  one at a time

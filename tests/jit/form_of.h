@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "cpu-device/exec/layout.h"
 #include "cpu-device/exec/compiler.h"
+#include "cpu-device/exec/layout.h"
 
 namespace farcall::cpu_device {
 

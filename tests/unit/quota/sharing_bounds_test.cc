@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bounds that docs/internals/sharing.md states, on random tenants of the simulated device: shares, caps,
-// work conservation, priority.
+// The bounds that docs/internals/sharing.md states, on random tenants of the simulated device:
+// shares, caps, work conservation, priority.
 #include <gtest/gtest.h>
 
 #include <algorithm>
