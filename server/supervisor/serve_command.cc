@@ -85,6 +85,12 @@ class Ports {
   std::vector<std::string>* const urls_;
 };
 
+// Of the URLs, what a pool may send its clients to.
+std::vector<std::string> ForOtherHosts(std::vector<std::string> urls) {
+  std::erase_if(urls, [](const std::string& url) { return url.rfind("shm://", 0) == 0; });
+  return urls;
+}
+
 Status CheckMemory(const ServeOptions& options, const DeviceReport& report) {
   uint64_t most = 0;
   for (const DeviceSnapshot& device : report.devices) {
@@ -201,7 +207,7 @@ int Serve(const ServeOptions& options) {
   if (Status opened = supervisor.OpenControl(urls[0]); !opened.ok()) {
     return Fail(kExitFailure, "--metrics " + options.metrics + ": " + opened.message());
   }
-  if (Status joined = supervisor.OpenPool(urls); !joined.ok()) {
+  if (Status joined = supervisor.OpenPool(ForOtherHosts(urls)); !joined.ok()) {
     return Fail(kExitFailure, joined.message());
   }
   const DeviceReport& report = devices->report;
