@@ -51,10 +51,13 @@ std::string Authorization(const std::multimap<grpc::string_ref, grpc::string_ref
 std::optional<Caller> CallerOf(GrpcServer::Judge& judge, const grpc::ServerContext& context) {
   Result<std::string> identity = std::string();
   if (judge.certificates.are_wanted()) {
-    const std::vector<grpc::string_ref> chain =
-        context.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME);
-    identity = judge.certificates.IdentityOf(
-        chain.empty() ? std::string() : std::string(chain[0].data(), chain[0].size()));
+    std::string chain;
+    // A server's chain has the others alone.
+    for (const char* name :
+         {GRPC_X509_PEM_CERT_PROPERTY_NAME, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME})
+      for (const grpc::string_ref& text : context.auth_context()->FindPropertyValues(name))
+        chain.append(text.data(), text.size());
+    identity = judge.certificates.IdentityOf(chain);
     if (!identity.ok()) return std::nullopt;
   }
   return judge.callers.Recognise(Authorization(context.client_metadata()), *identity);

@@ -60,7 +60,9 @@ Status RestCall(const PoolAddress& pool, const std::string& method, const std::s
     return {Code::kUnavailable, "pool " + url +
                                     ": its certificate is not believed; --ca names a file of those "
                                     "that are"};
-  if (!result && result.error() == httplib::Error::Read && pool.is_tls() && !tls.given())
+  const bool was_cut =
+      result.error() == httplib::Error::Read || result.error() == httplib::Error::Write;
+  if (!result && was_cut && pool.is_tls() && !tls.given())
     return {Code::kUnavailable, "pool " + url +
                                     ": it ends the connection; if it asks for certificates, --cert "
                                     "and --key name yours"};

@@ -69,14 +69,15 @@ class Identity(unittest.TestCase):
 
     def test_the_audit_and_the_lists_name_the_certificate(self):
         self.authority.issue("plain-name")
-        server = self.serve()
+        control = self.authority.folder / "control.sock"
+        server = self.serve("--control", control)
         for name in ("team-a", "plain-name"):
             self.assertEqual(run(server.url, "steps", 1, token=TOKEN, environment=self.files(name)).process.returncode, 0)
         for event in ("session_started", "session_ended"):
             until(lambda: len(self.notes(event)) == 2, what=event)
             self.assertEqual([note["certificate"] for note in self.notes(event)], ["farcall:team-a", "plain-name"])
         self.holds(server, "team-b")
-        listed = subprocess.run([FARCALL, "ps", "--endpoint", f"tcp://127.0.0.1:{server.port}", "--json"], capture_output=True,
+        listed = subprocess.run([FARCALL, "ps", "--control", control, "--json"], capture_output=True,
                                 text=True, timeout=60)
         self.assertIn("farcall:team-b", listed.stdout, listed.stderr)
         self.assertIn("certificate 'farcall:team-b'", server.log_text())
@@ -129,9 +130,10 @@ class Identity(unittest.TestCase):
         server = self.serve()
         client, _ = self.beside(server, "team-a")
         self.become("team-b")
-        self.assertNotEqual(self.go_on(client), 0)
-        self.assertIn("'farcall:team-b', and the session's is of 'farcall:team-a'", "\n".join(client.err))
-        self.assertEqual([note["certificate"] for note in self.notes("session_refused")], ["farcall:team-b"])
+        self.assertEqual((self.go_on(client), client.out[-1].split()[0]), (3, "error"), client.out)
+        refused = self.notes("session_refused")
+        self.assertEqual([note["certificate"] for note in refused], ["farcall:team-b"])
+        self.assertIn("'farcall:team-b', and the session's is of 'farcall:team-a'", refused[0]["why"])
 
     def test_a_session_does_not_come_back_with_another_certificate(self):
         server = self.serve()

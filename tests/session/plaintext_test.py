@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who comes from another host without TLS: refused with a line that names the remedy, on both sides."""
 import json
+import os
 import pathlib
 import socket
 import subprocess
@@ -76,7 +77,8 @@ class Plaintext(unittest.TestCase):
 
     def test_a_question_is_refused_too(self):
         server = self.serve()
-        done = subprocess.run([FARCALL, "devices", "--endpoint", server.url], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([FARCALL, "devices", "--endpoint", server.url], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "FARCALL_TOKEN": TOKEN})
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("--plaintext", done.stderr)
 

@@ -144,7 +144,7 @@ class Known(PoolTls):
         self.join_with_certificate(pool)
         self.holds(pool, "team-a")
         self.refused(pool.endpoint, "claims", environment=self.files("team-a"))
-        self.runs(pool.endpoint, "team-b")
+        self.holds(pool, "team-b")
 
     def test_a_token_is_asked_for_where_tenants_have_some(self):
         verifiers = self.store.with_name("verifiers")
@@ -198,12 +198,14 @@ class Known(PoolTls):
         pool = self.by_certificate("--tls-crl", crl)
         self.join_with_certificate(pool)
         self.runs(pool.endpoint, "team-a")
+        operator = self.files("team-a", FARCALL_TOKEN=OPERATOR)
+        self.farcall("ps", "--endpoint", pool.endpoint, environment=operator)
         openssl("-revoke", str(folder / "team-a.pem"))
         openssl("-gencrl", "-out", str(folder / "new"))
         os.replace(folder / "new", crl)
 
         def is_refused(*command):
-            return subprocess.run([str(FARCALL), *command], capture_output=True, env={**os.environ, **self.files("team-a")},
+            return subprocess.run([str(FARCALL), *command], capture_output=True, env={**os.environ, **operator},
                                   timeout=60).returncode != 0
         for command in (("pool", "list", "--pool", pool.url), ("ps", "--endpoint", pool.endpoint)):
             until(lambda command=command: is_refused(*command), what=f"{command} is refused")
@@ -227,7 +229,7 @@ class Flags(PoolTls):
         self.says("--tls-cert and --tls-key, or --plaintext", flags=everywhere)
         self.says("--token-file", flags=[*here, *tls, "--tls-client-ca", self.authority.ca])
         self.says("--tls-client-ca", flags=[*here, *tls, "--tls-crl", self.authority.ca])
-        self.says("--tls-cert", flags=[*here, "--tls-client-ca", self.authority.ca])
+        self.says("--tls-cert", flags=[*here, "--tls-client-ca", self.authority.ca, "--token-file", token])
         self.says("/no/such", flags=[*here, *tls, "--tls-client-ca", "/no/such", "--token-file", token])
 
     def test_plaintext_is_for_who_says_so(self):
