@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client-shim/core/session_face.h"
+#include "client-shim/core/thread_state.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -94,9 +95,17 @@ TEST_F(Entries, AnswerAnUnsupportedCallHonestly) {
 
 }  // namespace
 
-CUresult Enter(CallId call, Needs needs) {
+// Never clear: each entry asks EnterWithCare.
+std::atomic<bool> g_all_clear{false};
+constinit thread_local ThreadState* t_thread = nullptr;
+
+CUresult EnterWithCare(CallId call, Needs needs) {
   entered.push_back({call, needs});
   return refusal;
+}
+
+CUresult CheckUnsafeInCapture() {
+  return CUDA_SUCCESS;
 }
 
 CUresult NotSupported(CallId call) {
