@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "proto/session_features.h"
 #include "server/control/control_socket.h"
@@ -209,7 +210,7 @@ class SessionWorker {
       pollfd watched[3] = {{control_.fd(), POLLIN, 0},
                            {open ? output_.output : -1, POLLIN, 0},
                            {open ? output_.error : -1, POLLIN, 0}};
-      poll(watched, 3, early_ ? 1 : !open ? 5 : client_died_ ? 20 : kTellMilliseconds);
+      poll(watched, 3, !early_.empty() ? 1 : !open ? 5 : client_died_ ? 20 : kTellMilliseconds);
       TakeEarly();
       TellNetUse(&reported_at);
       if (watched[0].revents != 0 && !Receive()) {
@@ -289,22 +290,32 @@ class SessionWorker {
     (void)control::SendToSupervisor(control_.fd(),
                                     control::SwapDone{.outcome = control::SwapOutcome::kStayed});
   }
-  // A client that goes on by shared memory at once may come before the rest of the start is done.
+  // Its client has WELCOME before the rest of the start is done, and may open lanes, or go on by
+  // shared memory, in between. True: the connection waits until then.
+  template <typename Message>
+  bool IsEarly(const Message& message, Descriptors* descriptors) {
+    if (open_.load() || descriptors->empty() || early_.size() > setup_.welcome.lanes) {
+      return false;
+    }
+    early_.emplace_back(message, descriptors->back());
+    descriptors->pop_back();
+    return true;
+  }
   void TakeEarly() {
-    if (!early_ || !open_.load()) {
+    if (early_.empty() || !open_.load()) {
       return;
     }
-    const auto [message, fd] = *std::exchange(early_, std::nullopt);
-    Descriptors descriptors = {fd};
-    OnMessage(message, &descriptors);
-    for (int left : descriptors) {
-      close(left);
+    for (const auto& [message, fd] : std::exchange(early_, {})) {
+      Descriptors descriptors = {fd};
+      std::visit([&](const auto& one) { OnMessage(one, &descriptors); }, message);
+      for (int left : descriptors) {
+        close(left);
+      }
     }
   }
   void OnMessage(const control::Resume& message, Descriptors* descriptors) {
-    if (!open_.load() && !early_ && !descriptors->empty()) {
-      early_.emplace(message, descriptors->back());
-      return descriptors->pop_back();
+    if (IsEarly(message, descriptors)) {
+      return;
     }
     if (std::unique_ptr<Channel> channel =
             Welcomed(message.answer, message.state, kLogRingBytes, descriptors)) {
@@ -313,7 +324,7 @@ class SessionWorker {
     }
   }
   void OnMessage(const control::Lane& message, Descriptors* descriptors) {
-    if (message.lane >= setup_.welcome.lanes) {
+    if (message.lane >= setup_.welcome.lanes || IsEarly(message, descriptors)) {
       return;
     }
     if (std::unique_ptr<Channel> channel =
@@ -347,7 +358,7 @@ class SessionWorker {
       return nullptr;
     }
     if (!open_.load()) {
-      return nullptr;  // a lane before WELCOME: no honest client knows the key yet
+      return nullptr;  // more than an honest client opens
     }
     Result<std::unique_ptr<Channel>> adopted =
         TakeConnection(descriptors->back(), std::as_bytes(std::span(state)), ring_bytes);
@@ -411,9 +422,10 @@ class SessionWorker {
   }
 
   WorkerSetup setup_;
-  const int images_;                                      // a descriptor; -1: none
-  bool client_died_ = false;                              // the control thread's
-  std::optional<std::pair<control::Resume, int>> early_;  // likewise: came before `open_`
+  const int images_;          // a descriptor; -1: none
+  bool client_died_ = false;  // the control thread's
+  // Likewise: connections that came before `open_`.
+  std::vector<std::pair<std::variant<control::Resume, control::Lane>, int>> early_;
   std::unique_ptr<Channel> channel_;
   ControlClient control_;
   NetPacer pacer_;

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA programs where much of a machine is missing: device nodes, shared memory, a writable root, rights, files, stack, /proc."""
+import os
+import subprocess
 import sys
 import unittest
 
@@ -48,6 +50,13 @@ class Containers(unittest.TestCase):
         looks = ("-c", "import os; print(os.path.exists('/dev/nvidia0'))")
         done = Container("no-devices").run(FARCALL, "run", "--endpoint", self.server.url, "--", sys.executable, *looks)
         self.assertEqual(done.stdout, "True\n", done.stderr)
+
+    def test_no_connection_is_lost_at_the_start(self):
+        """A lane may come before the worker has done the rest of a session's start: it is kept."""
+        for _ in range(30):
+            done = subprocess.run([BUILD / "examples/vector_add"], env=dict(os.environ, **reach(self.server.url)), capture_output=True, text=True, timeout=60)
+            self.right(done, "vector_add")
+            self.assertNotIn("lost", done.stderr)
 
     def test_read_only(self):
         lines = self.goes("read-only")
