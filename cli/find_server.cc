@@ -76,7 +76,7 @@ Result<QueryAnswer> AskServer(const FoundServer& server) {
 
 Status AskPool(const FoundServer& pool) {
   const Progress progress("asking " + pool.url);
-  const bool is_tls = pool.url.rfind("pools://", 0) == 0;
+  const bool is_tls = SchemeOf(pool.url) == "pools";
   const std::string door = (is_tls ? "tls" : "tcp") + pool.url.substr(pool.url.find(':'));
   Result<std::unique_ptr<Channel>> channel = Dial(door, Clock::now() + kReachPatience);
   if (!channel.ok()) return channel.status();

@@ -21,6 +21,15 @@ struct HostPort {
   uint16_t port = 0;
 };
 
+// What stands before "://"; empty: nothing does.
+inline std::string_view SchemeOf(std::string_view url) {
+  const size_t end = url.find("://");
+  return url.substr(0, end == std::string_view::npos ? 0 : end);
+}
+// Whether a pool is asked there, by TLS or without.
+inline bool IsPoolUrl(std::string_view url) {
+  return SchemeOf(url) == "pool" || SchemeOf(url) == "pools";
+}
 //   Errors  kInvalid, showing the value and the right form
 Result<Url> ParseUrl(std::string_view text);
 Result<HostPort> ParseHostPort(const Url& url);

@@ -16,6 +16,7 @@
 #include "transport/channel.h"
 #include "transport/handshake.h"
 #include "transport/tls/tls_dial.h"
+#include "transport/url.h"
 
 namespace farcall::cli {
 
@@ -66,7 +67,7 @@ Result<Redirect> AskDoors(const Door& door, const TlsFiles& tls, const std::stri
 Result<std::unique_ptr<PoolClient>> PoolClient::Open(const std::string& endpoint,
                                                      const std::string& token_file,
                                                      const std::string& ca_file) {
-  const Door pool{endpoint.substr(endpoint.find("://") + 3), endpoint.rfind("pools://", 0) == 0};
+  const Door pool{endpoint.substr(endpoint.find("://") + 3), SchemeOf(endpoint) == "pools"};
   const TlsFiles tls =
       PoolTlsFiles({.certificate = "", .key = "", .authorities = ca_file, .revoked = ""});
   const bool wants_tls = pool.is_tls || !ca_file.empty() || !PoolCaVariable().empty();

@@ -11,10 +11,6 @@
 
 namespace farcall::cli {
 
-inline bool IsPool(const std::string& endpoint) {
-  return endpoint.compare(0, 7, "pool://") == 0 || endpoint.compare(0, 8, "pools://") == 0;
-}
-
 class PoolClient {
  public:
   // Asks the pool where its gRPC is. `token_file` and `ca_file` as farcall pool's verbs have them;

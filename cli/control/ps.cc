@@ -8,6 +8,7 @@
 #include "cli/control/pool_status.h"
 #include "cli/control/target_flags.h"
 #include "cli/control/view.h"
+#include "transport/url.h"
 
 namespace farcall::cli {
 
@@ -39,7 +40,7 @@ int Ps(PsFlags flags) {
     std::fprintf(stderr, "farcall ps: %s\n", known.message().c_str());
     return 2;
   }
-  if (IsPool(flags.target.endpoint)) return PsOfPool(flags);
+  if (IsPoolUrl(flags.target.endpoint)) return PsOfPool(flags);
   Result<std::string> path = FindControl(flags.target);
   if (!path.ok()) {
     std::fprintf(stderr, "farcall ps: %s\n", path.status().message().c_str());

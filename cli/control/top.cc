@@ -23,6 +23,7 @@
 #include "cli/control/top_screen.h"
 #include "cli/seconds.h"
 #include "proto/printable.h"
+#include "transport/url.h"
 
 namespace farcall::cli {
 
@@ -304,7 +305,7 @@ int Top(const TopFlags& flags) {
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
   TopFlags resolved = flags;
   if (Status known = Resolve(&resolved.target); !known.ok()) return Fail(known);
-  return IsPool(resolved.target.endpoint) ? TopOfPool(resolved) : TopOfServer(resolved);
+  return IsPoolUrl(resolved.target.endpoint) ? TopOfPool(resolved) : TopOfServer(resolved);
 }
 
 }  // namespace

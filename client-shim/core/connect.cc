@@ -24,11 +24,6 @@ namespace {
 constexpr auto kRejoinTimeout = std::chrono::seconds(5);
 constexpr auto kConnectTimeout = std::chrono::seconds(10);
 constexpr auto kPoolTimeout = std::chrono::seconds(90);  // the pool itself gives up before
-constexpr std::string_view kPoolScheme = "pool://", kPoolsScheme = "pools://";
-
-bool HasScheme(const std::string& url, std::string_view scheme) {
-  return url.compare(0, scheme.size(), scheme) == 0;
-}
 
 // HELLO and WELCOME are a round trip too, of the log and of each lane.
 void CountHandshake() {
@@ -148,8 +143,7 @@ Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
 std::vector<std::string> SafeEndpoints(const Redirect& told, bool is_tls) {
   std::vector<std::string> safe;
   for (const std::string& endpoint : told.endpoints)
-    if (!is_tls || HasScheme(endpoint, "tls://") || IsLoopbackUrl(endpoint))
-      safe.push_back(endpoint);
+    if (!is_tls || SchemeOf(endpoint) == "tls" || IsLoopbackUrl(endpoint)) safe.push_back(endpoint);
   return safe;
 }
 
@@ -157,7 +151,7 @@ std::vector<std::string> SafeEndpoints(const Redirect& told, bool is_tls) {
 // that no pool sends a client in circles.
 Result<Connected> OpenByPool(const Config& config, Hello hello,
                              const ClientCredentials& credentials) {
-  const bool is_tls = HasScheme(config.endpoint, kPoolsScheme);
+  const bool is_tls = SchemeOf(config.endpoint) == "pools";
   const std::string door =
       (is_tls ? "tls" : "tcp") + config.endpoint.substr(config.endpoint.find("://"));
   Clock::time_point deadline = Clock::now() + kPoolTimeout;
@@ -189,10 +183,9 @@ Result<Connected> OpenByPool(const Config& config, Hello hello,
 
 Result<Connected> OpenSession(const Config& config, Hello hello) {
   const ClientCredentials credentials = ClientCredentials::OfToken(config.token);
-  const bool is_pool =
-      HasScheme(config.endpoint, kPoolScheme) || HasScheme(config.endpoint, kPoolsScheme);
-  return is_pool ? OpenByPool(config, std::move(hello), credentials)
-                 : OpenAt(config.endpoint, std::move(hello), credentials, config.transport);
+  return IsPoolUrl(config.endpoint)
+             ? OpenByPool(config, std::move(hello), credentials)
+             : OpenAt(config.endpoint, std::move(hello), credentials, config.transport);
 }
 
 Result<Link::Reconnected> Rejoin(const std::string& endpoint, const SessionId& session,

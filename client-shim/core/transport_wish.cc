@@ -4,16 +4,13 @@
 #include <iterator>
 
 #include "proto/printable.h"
+#include "transport/url.h"
 
 namespace farcall::client {
 
 namespace {
 
 constexpr std::string_view kNames[] = {"", "auto", "tcp", "tls", "shm"};
-
-std::string SchemeOf(const std::string& endpoint) {
-  return endpoint.substr(0, endpoint.find("://"));
-}
 
 }  // namespace
 
@@ -25,11 +22,11 @@ std::optional<TransportWish> ParseTransport(std::string_view text) {
 }
 
 Status CheckTransport(const std::string& endpoint, TransportWish wish) {
-  const std::string scheme = SchemeOf(endpoint);
+  const std::string_view scheme = SchemeOf(endpoint);
   const std::string_view name = kNames[static_cast<uint8_t>(wish)];
   const bool is_behind_tcp = wish == TransportWish::kShm && scheme == "tcp";
   // A pool says itself where its hosts are.
-  const bool is_open = endpoint.empty() || scheme == "pool" || scheme == "pools";
+  const bool is_open = endpoint.empty() || IsPoolUrl(endpoint);
   if (name.empty() || wish == TransportWish::kAuto || scheme == name || is_behind_tcp || is_open)
     return {};
   return {Code::kInvalid, "transport " + std::string(name) + " cannot reach " +

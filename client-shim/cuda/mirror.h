@@ -66,12 +66,12 @@ inline uint64_t DeviceAddress(uint64_t address) {
 // A parameter larger than this makes nothing reachable: such are tables of a fixed size that
 // programs fill in part, with whatever lay on their stack in the rest (PyTorch's concatenation),
 // and a stray address would cost a fetch at every wait.
-inline constexpr uint32_t kMostExposedBytes = 64;
+inline constexpr uint32_t kMaxExposedBytes = 64;
 
 // A kernel's parameter: what points into page-locked memory makes that reachable. A variable's
 // address becomes the device's.
 inline void ExposeParameter(uint32_t bytes, std::byte* value) {
-  if (bytes > kMostExposedBytes) return;
+  if (bytes > kMaxExposedBytes) return;
   for (; bytes >= 8; bytes -= 8, value += 8) {
     uint64_t word;
     __builtin_memcpy(&word, value, 8);
