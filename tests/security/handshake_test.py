@@ -41,8 +41,8 @@ def refusal_in(packet):
 class Peer:
     """A client of a server without tokens, up to the answer."""
 
-    def __init__(self, server, fields, keys=(), change=lambda hello: hello):
-        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    def __init__(self, server, fields, keys=(), change=lambda hello: hello, connection=None):
+        self.socket = connection or socket.create_connection(("127.0.0.1", server.port), timeout=20)
         share, greeting = hs.Share(), read_packet(self.socket)
         self.hello = change(hs.make_hello(share, greeting, fields, keys))
         self.socket.sendall(self.hello)

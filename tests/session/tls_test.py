@@ -8,6 +8,7 @@ import pathlib
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,8 @@ import unittest
 from harness import BUILD, Client, Server, link_proxy, run, until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "security"))
-from handshake_test import places_of  # noqa: E402
+import wire_handshake as hs  # noqa: E402
+from handshake_test import Peer, places_of, refusal_in  # noqa: E402
 
 FARCALL = BUILD / "bin/farcall"
 TOKEN = "a-token-of-this-test-0123456789"
@@ -175,6 +177,33 @@ class Tls(unittest.TestCase):
         time.sleep(1.1)
         self.runs(server.url, environment={"FARCALL_CA": other.ca})
         self.assertEqual((client.wait(), client.out[-1]), (0, "right"), client.err)
+
+    def test_what_belongs_to_a_session_uses_tls_as_it_does(self):
+        """A lane, and whoever comes back, with the right key: in the clear for a session of TLS, and the other way round."""
+        server = Server("--tls-cert", self.certificate, "--tls-key", self.key, "--listen", "tcp://127.0.0.1:0",
+                        listen="tls://127.0.0.1:0")
+        self.addCleanup(server.stop)
+        clear_port = int(re.search(r"tcp://127.0.0.1:(\d+)", server.line).group(1))
+        context = ssl.create_default_context(cafile=self.authority.ca)
+
+        def connect(is_tls):
+            plain = socket.create_connection(("127.0.0.1", server.port if is_tls else clear_port), timeout=20)
+            return context.wrap_socket(plain, server_hostname="127.0.0.1") if is_tls else plain
+
+        def peer(is_tls, fields, keys=()):
+            made = Peer(server, fields, keys, connection=connect(is_tls))
+            self.addCleanup(made.close)
+            return made
+        for is_tls, why in ((True, "the session uses TLS, and this connection does not"),
+                            (False, "this connection uses TLS, and the session does not")):
+            first = peer(is_tls, hs.hello_fields())
+            self.assertEqual(first.kind, hs.WELCOME)
+            again = {"session": first.session, "credentials": [(hs.SESSION_CREDENTIAL, b"")]}
+            lane = hs.hello_fields(role=1, **again)
+            for fields in (lane, hs.hello_fields(**again)):
+                wrong = peer(not is_tls, fields, [first.session_key])
+                self.assertEqual((wrong.kind, refusal_in(wrong.answer)), (hs.REFUSE, why))
+            self.assertEqual(peer(is_tls, lane, [first.session_key]).kind, hs.WELCOME)
 
     def test_a_cut_link_is_resumed(self):
         server = self.serve()
