@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "proto/printable.h"
-#include "transport/shm/shm_socket.h"
+#include "transport/run_folder.h"
 
 namespace farcall {
 namespace {

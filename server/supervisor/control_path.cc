@@ -13,7 +13,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "transport/shm/shm_socket.h"
+#include "transport/run_folder.h"
 
 namespace farcall::server {
 

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 #include "proto/printable.h"
@@ -164,25 +163,6 @@ Status OpenToUsers(const std::string& path) {
   return chmod(path.c_str(), 0666) == 0
              ? Status()
              : Status(Code::kUnavailable, path + ": chmod: " + strerror(errno));
-}
-
-std::string RunFolder() {
-  const char* named = std::getenv("FARCALL_RUN_DIR");
-  if (named != nullptr && *named == '/') {
-    return named;
-  }
-  if (geteuid() == 0) {
-    return "/run/farcall";
-  }
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && *runtime == '/') {
-    return std::string(runtime) + "/farcall";
-  }
-  return "/tmp/farcall-" + std::to_string(geteuid());
-}
-
-std::string DefaultShmPath(uint16_t port) {
-  return RunFolder() + "/" + std::to_string(port) + ".shm";
 }
 
 }  // namespace farcall

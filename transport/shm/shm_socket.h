@@ -19,10 +19,4 @@ Result<std::unique_ptr<Listener>> ListenShm(const Url& url);
 // Every user may connect who reaches the path.   Errors  kUnavailable
 Status OpenToUsers(const std::string& path);
 
-// For the sockets of this user's servers: $FARCALL_RUN_DIR, else /run/farcall for root, else
-// farcall/ in XDG_RUNTIME_DIR, else /tmp/farcall-UID.
-std::string RunFolder();
-// Where the server of a port listens for shm://, unless it is told otherwise.
-std::string DefaultShmPath(uint16_t port = kServerPort);
-
 }  // namespace farcall
