@@ -31,15 +31,6 @@ std::string Supervisor::TenantOf(const std::string& tenant, const quota::ClaimGr
   return grant == nullptr ? tenant : std::string(kClaimPrefix) + grant->claim;
 }
 
-std::string Supervisor::CountedAs(const Client& client, size_t tokens, const Channel& channel) {
-  constexpr size_t kWhole = 8 * kMaxIdentityBytes;  // escaped: none is cut to what another is
-  if (!client.identity.empty()) {
-    return Printable(client.identity, kWhole);
-  }
-  const std::string peer = channel.PeerName();
-  return tokens > 1 ? client.tenant : peer.substr(0, peer.rfind(':'));
-}
-
 void Supervisor::Refuse(Channel& channel, const Status& why) {
   if (std::optional<uint64_t> others = refusals_.Take(Clock::now())) {
     const std::string more =
@@ -58,48 +49,27 @@ void Supervisor::Refuse(Channel& channel, const Status& why) {
   Turn(channel, why.code(), why.message());
 }
 
-Status Supervisor::CheckPlaintext(const Channel& channel, bool is_tls) const {
-  if (options_.plaintext || is_tls || IsLoopbackPeer(channel.Descriptor())) {
-    return {};
-  }
-  if (tls_.empty()) {
-    return {Code::kRefused,
-            "this server takes no plaintext from other hosts: start it with --listen tls://..., "
-            "--tls-cert and --tls-key, or with --plaintext"};
-  }
-  const std::string url = tls_.front()->Url();
-  return {Code::kRefused,
-          "this server takes no plaintext from other hosts: connect with tls://, "
-          "port " +
-              url.substr(url.rfind(':') + 1) + ", or start the server with --plaintext"};
-}
-
 void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard, bool is_tls) {
-  if (Status checked = CheckPlaintext(*channel, is_tls); !checked.ok()) {
+  const Arrival arrival = {channel->PeerName(), channel->PeerIdentity(), channel->PeerUser(),
+                           is_tls, IsLoopbackPeer(channel->Descriptor())};
+  const std::string tls_url = tls_.empty() ? "" : tls_.front()->Url();
+  if (Status checked = policy_.CheckArrival(arrival, tls_url); !checked.ok()) {
     return Refuse(*channel, checked);
   }
   const Hello& hello = heard.hello();
-  if (Status user = CheckUser(*channel); !user.ok()) {
-    return Refuse(*channel, user);
-  }
   if ((hello.transports & kBuiltTransports) == 0) {
     return Turn(*channel, Code::kUnsupported,
                 "client and server have no transport in common: install the same release on both "
                 "sides");
   }
   if (hello.role != LinkRole::kLog || hello.session != SessionId{}) {
-    return AdmitAgain(std::move(channel), heard, is_tls);
-  }
-  const std::string identity = channel->PeerIdentity();
-  if (identity.empty() && is_tls && !options_.tls.authorities.empty()) {
-    return Refuse(*channel, {Code::kRefused,
-                             "the certificate names nobody: issue one with a URI or a common name, "
-                             "of at most 240 bytes"});
+    return AdmitAgain(std::move(channel), heard, arrival);
   }
   // A pool's lease stands in the place of the token.
   if (pool_.is_in_pool() || options_.tokens.empty()) {
-    const std::string tenant = identity.empty() ? kOpenTenant : CertificateTenant(identity);
-    return AdmitNew(std::move(channel), {hello, heard.AcceptAnyone(), tenant, identity, is_tls});
+    const std::string tenant =
+        arrival.identity.empty() ? kOpenTenant : CertificateTenant(arrival.identity);
+    return AdmitNew(std::move(channel), {hello, heard.AcceptAnyone(), tenant, arrival});
   }
   std::optional<ReceivedHello::Accepted> accepted = heard.AcceptToken(options_.tokens);
   if (!accepted) {
@@ -108,20 +78,8 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& he
                    "the token is wrong: set FARCALL_TOKEN or FARCALL_TOKEN_FILE to the server's"});
   }
   const std::string tenant =
-      identity.empty() ? accepted->token->Tenant() : CertificateTenant(identity);
-  AdmitNew(std::move(channel), {hello, accepted->keys, tenant, identity, is_tls});
-}
-
-// Of a connection by the socket of shm://.
-Status Supervisor::CheckUser(const Channel& channel) const {
-  const std::optional<uint32_t> user = channel.PeerUser();
-  const std::vector<uint32_t>& users = options_.shm_users;
-  if (!user || users.empty() || std::find(users.begin(), users.end(), *user) != users.end()) {
-    return {};
-  }
-  return {Code::kRefused, "user " + std::to_string(*user) +
-                              " may not use this server's shared memory: --shm-users names others; "
-                              "use its tcp:// or tls:// endpoint"};
+      arrival.identity.empty() ? accepted->token->Tenant() : CertificateTenant(arrival.identity);
+  AdmitNew(std::move(channel), {hello, accepted->keys, tenant, arrival});
 }
 
 void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client) {
@@ -131,7 +89,7 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client
   Status started;
   std::optional<quota::ClaimGrant> grant;
   const std::string counted =
-      pool_.is_in_pool() ? "" : CountedAs(client, options_.tokens.size(), *channel);
+      pool_.is_in_pool() ? "" : policy_.CountedAs(client.arrival, client.tenant);
   {
     std::lock_guard lock(mutex_);
     started = CheckRoom(counted);
@@ -169,31 +127,15 @@ void Supervisor::AdmitNew(std::unique_ptr<Channel> channel, const Client& client
 }
 
 Status Supervisor::CheckRoom(const std::string& counted) const {
-  if (draining_) {
-    return {Code::kUnavailable,
-            "the server is draining and takes no new sessions; connect to another server, or wait "
-            "until "
-            "this one has been started again"};
-  }
-  if (workers_.size() >= options_.max_sessions) {
-    return {Code::kUnavailable, "the server is full: " + std::to_string(workers_.size()) +
-                                    " sessions of " + std::to_string(options_.max_sessions)};
-  }
-  const auto held =
+  Occupancy occupancy;
+  occupancy.is_draining = draining_;
+  occupancy.sessions = workers_.size();
+  occupancy.tenant_sessions =
       static_cast<size_t>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
         return entry.second->counted == counted;
       }));
-  if (!counted.empty() && held >= options_.max_tenant_sessions) {
-    return {Code::kUnavailable, counted + " has " + std::to_string(held) + " sessions of " +
-                                    std::to_string(options_.max_tenant_sessions) +
-                                    " here; --max-tenant-sessions allows more"};
-  }
-  if (swap_ != nullptr && !swap_->takes_more()) {
-    return {Code::kUnavailable,
-            "the server swaps memory most of its time: it takes no new sessions until less of it "
-            "is wanted"};
-  }
-  return {};
+  occupancy.has_room_in_memory = swap_.takes_more();
+  return policy_.CheckRoom(occupancy, counted);
 }
 
 Supervisor::Worker* Supervisor::Find(const SessionId& session) {
@@ -215,20 +157,8 @@ Status Supervisor::WhyOver(const ReceivedHello& heard) {
                         : "the session has ended; start the program again"};
 }
 
-Status Supervisor::CheckSame(const Worker& worker, const Channel& channel, bool is_tls) {
-  if (worker.is_tls != is_tls) {
-    return {Code::kRefused, worker.is_tls ? "the session uses TLS, and this connection does not"
-                                          : "this connection uses TLS, and the session does not"};
-  }
-  if (worker.identity != channel.PeerIdentity()) {
-    return {Code::kRefused, "the certificate is of " + Quoted(channel.PeerIdentity()) +
-                                ", and the session's is of " + Quoted(worker.identity)};
-  }
-  return {};
-}
-
 void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHello& heard,
-                            bool is_tls) {
+                            const Arrival& arrival) {
   const Hello& hello = heard.hello();
   Status passed;
   {
@@ -240,7 +170,7 @@ void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHell
       passed = WhyOver(heard);
     } else if (!keys) {
       passed = {Code::kRefused, "the session key is wrong"};
-    } else if (Status same = CheckSame(*worker, *channel, is_tls); !same.ok()) {
+    } else if (Status same = AdmissionPolicy::CheckSame(worker->arrival, arrival); !same.ok()) {
       passed = same;
     } else if (Result<std::vector<std::byte>> handed = channel->HandOver(); !handed.ok()) {
       passed = handed.status();

@@ -89,26 +89,8 @@ class Undo {
 
 }  // namespace
 
-uint64_t Supervisor::CeilingOf(int device) const {
-  uint64_t total = devices_.report.devices[static_cast<size_t>(device)].total_bytes;
-  return options_.memory_bytes == 0 ? total : std::min(total, options_.memory_bytes);
-}
-
-uint64_t Supervisor::QuotaFor(const Hello& hello, int device) const {
-  uint64_t ceiling = CeilingOf(device);
-  return hello.quota.memory_bytes == 0 ? ceiling : std::min(ceiling, hello.quota.memory_bytes);
-}
-
-// Not made smaller in silence: a program that asked has plans for it.
-Status Supervisor::CheckMemory(const Worker& worker, const Hello& hello) const {
-  uint64_t most = 0;
-  for (int device : worker.devices) {
-    most = std::max(most, CeilingOf(device));
-  }
-  return hello.quota.memory_bytes <= most
-             ? Status()
-             : Status(Code::kRefused, "memory: asked " + std::to_string(hello.quota.memory_bytes) +
-                                          " bytes, at most " + std::to_string(most) + " here");
+uint64_t Supervisor::BytesOf(int device) const {
+  return devices_.report.devices[static_cast<size_t>(device)].total_bytes;
 }
 
 // What CUDA_VISIBLE_DEVICES says to its worker: of the server's own list, those of the session.
@@ -165,14 +147,16 @@ std::unique_ptr<Supervisor::Worker> Supervisor::NewWorker(const Client& client,
     }
   }
   worker->mps_group = MpsGroupOf(grant);
-  worker->identity = client.identity;
+  worker->arrival = client.arrival;
   worker->client_user = Printable(hello.user);
   worker->client_host = Printable(hello.host);
   worker->raw_client_host = hello.host;
   worker->program = ProgramText(hello.program);
-  worker->who = "session " + number + " (" + worker->client_user + "@" + worker->client_host +
-                " pid " + std::to_string(hello.pid) + " " + worker->program +
-                (client.identity.empty() ? "" : ", certificate " + Quoted(client.identity)) + ")";
+  worker->who =
+      "session " + number + " (" + worker->client_user + "@" + worker->client_host + " pid " +
+      std::to_string(hello.pid) + " " + worker->program +
+      (client.arrival.identity.empty() ? "" : ", certificate " + Quoted(client.arrival.identity)) +
+      ")";
   worker->client_pid = hello.pid;
   worker->since = Clock::now();
   return worker;
@@ -182,7 +166,9 @@ void Supervisor::OpenLedger(const Worker& worker, const Hello& hello,
                             const quota::ClaimGrant* grant) {
   for (int device : worker.devices) {
     charges_.ledger().Open(worker.vgpu, device,
-                           grant != nullptr ? grant->memory_bytes : QuotaFor(hello, device));
+                           grant != nullptr
+                               ? grant->memory_bytes
+                               : policy_.QuotaFor(hello.quota.memory_bytes, BytesOf(device)));
   }
   charges_.ledger().Open(worker.vgpu, quota::kHostMemory, options_.host_memory_bytes);
 }
@@ -210,7 +196,7 @@ WorkerSetup Supervisor::SetupOf(const Worker& worker, const Client& client,
   setup.has_images = folders.images.fd() >= 0;
   setup.kernel_variable = folders.kernels.fd() < 0 ? "" : KernelVariable(setup.device_kind);
   setup.readable = readable_;
-  setup.swaps = swap_ != nullptr;
+  setup.swaps = swap_.is_on();
   setup.trust_tenants = options_.trust_tenants;
   setup.reports_worker_calls = options_.reports_worker_calls;
   setup.debuggable = options_.debuggable;
@@ -327,11 +313,14 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
 Status Supervisor::StartSession(Channel& channel, const Client& client,
                                 const quota::ClaimGrant* grant, const Folders& folders) {
   std::unique_ptr<Worker> worker = NewWorker(client, grant);
-  worker->counted = grant == nullptr ? CountedAs(client, options_.tokens.size(), channel) : "";
-  worker->is_tls = client.is_tls;
+  worker->counted = grant == nullptr ? policy_.CountedAs(client.arrival, client.tenant) : "";
   FARCALL_TRY(PlaceSession(*worker));
   if (grant == nullptr) {
-    FARCALL_TRY(CheckMemory(*worker, client.hello));
+    std::vector<uint64_t> device_bytes;
+    for (int device : worker->devices) {
+      device_bytes.push_back(BytesOf(device));
+    }
+    FARCALL_TRY(policy_.CheckMemory(client.hello.quota.memory_bytes, device_bytes));
   }
   FARCALL_TRY(StartProcess(*worker, channel, client, grant, folders));
   const int control = worker->process.control;
@@ -346,7 +335,8 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
   audit_.Note("session_started", std::move(fields));
   workers_[control] = std::move(worker);
   charges_.Join(control, workers_[control]->vgpu, workers_[control]->counted);
-  JoinSwap(*workers_[control]);
+  const std::string& vgpu = workers_[control]->vgpu;
+  swap_.Join(control, vgpu, time_.PriorityOf(vgpu, SteadyNow()), SteadyNow());
   if (overhead_ != nullptr) {
     overhead_->Join(control, workers_[control]->process.pid);
   }

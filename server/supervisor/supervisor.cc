@@ -65,6 +65,7 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
       net_(options.max_net_bytes_per_s,
            [this](int control, const NetMessage& message) { (void)Tell(control, message); }),
       changes_(charges_, net_, !options.pool.url.empty(), HooksOfChanges()),
+      swap_(SwapOptionsOf(options, devices_), LedgerOfSwapping(), HooksOfSwapping()),
       process_memory_(closer_, epoll_, nullptr,
                       HelperProcess::Answer<control::FromProcessMemory>(
                           [this](const control::FromProcessMemory& message,
@@ -84,39 +85,7 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
   sigset_t signals = HandledSignals();
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   WatchDescriptor(epoll_, signals_);
-  swap_ = MakeSwapScheduler();
   overhead_ = MakeOverheadMeter();
-}
-
-MemoryCharges::Hooks Supervisor::HooksOfCharges() {
-  MemoryCharges::Hooks hooks;
-  hooks.send = [this](int control, const ChargeMessage& message) {
-    return Tell(control, message).ok();
-  };
-  hooks.shut_out = [this](int control, const std::string& why) {
-    ShutOut(*workers_.at(control), why);
-  };
-  hooks.room = [this](int control, const control::Charge& charge, std::string* why) {
-    return swap_ == nullptr ? SwapScheduler::Room::kThere
-                            : swap_->Ask(control, charge.device, charge.bytes, SteadyNow(), why);
-  };
-  hooks.withdraw = [this](int control) {
-    if (swap_ != nullptr) swap_->Withdraw(control);
-  };
-  hooks.expect = [this](int control, int device) {
-    if (overhead_ != nullptr) overhead_->Expect(control, device);
-  };
-  hooks.overhead_bytes = [this](const std::string& vgpu, int device) {
-    return OverheadOf(vgpu, device, true);
-  };
-  hooks.charged = [this](int device, uint64_t bytes) { totals_.NoteCharged(device, bytes); };
-  hooks.refused = [this](int control, const std::string& why, uint64_t times) {
-    if (std::has_single_bit(times)) {  // the 1st, 2nd, 4th ...
-      spdlog::info("{}: {}{}", workers_.at(control)->who, why,
-                   times == 1 ? "" : fmt::format(" ({} times)", times));
-    }
-  };
-  return hooks;
 }
 
 Supervisor::~Supervisor() {
@@ -169,8 +138,7 @@ int Supervisor::Run(HandshakeServer& listener) {
     bool waits = charges_.has_waiting() || changes_.has_waiting();
     waits = KillLate() || waits;
     waits = Unmute() || waits;
-    wait_ms = WaitForLeases(waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds);
-    wait_ms = WaitForSwaps(wait_ms);
+    wait_ms = TickShares(waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds);
     if (stopping_ && kill_at == Clock::time_point::max()) {
       kill_at = Clock::now() + kStopPatience;
     }
@@ -319,9 +287,7 @@ void Supervisor::Reap(int control) {
   ended_.Note(worker.session, worker.key, std::move(cause), Clock::now());
   time_.Leave(control, SteadyNow());
   net_.Leave(control);
-  if (swap_ != nullptr) {
-    swap_->Leave(control);
-  }
+  swap_.Leave(control);
   if (worker.user) {
     users_.GiveBack(worker.vgpu);
   }

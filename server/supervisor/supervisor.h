@@ -19,8 +19,8 @@
 #include "server/control/control_socket.h"
 #include "server/control/messages.h"
 #include "server/device/steady_now.h"
-#include "server/leases/swap_scheduler.h"
 #include "server/library/library_inventory.h"
+#include "server/supervisor/admission_policy.h"
 #include "server/supervisor/audit.h"
 #include "server/supervisor/closer.h"
 #include "server/supervisor/control_service.h"
@@ -29,6 +29,7 @@
 #include "server/supervisor/fair_mutex.h"
 #include "server/supervisor/image_writer.h"
 #include "server/supervisor/memory_charges.h"
+#include "server/supervisor/memory_swapping.h"
 #include "server/supervisor/mps_service.h"
 #include "server/supervisor/net_scheduler.h"
 #include "server/supervisor/note_limit.h"
@@ -98,8 +99,7 @@ class Supervisor {
     SessionKey key;                // it has to be shown to come back, and never leaves this process
     std::string tenant;            // whose its images are: no secret
     std::string vgpu, who, ended;  // `ended`: the cause the worker told
-    std::string identity;          // of the client's certificate; empty: it has shown none
-    bool is_tls = false;           // and so are its lanes, and whoever comes back for it
+    Arrival arrival;               // and so come its lanes, and whoever comes back for it
     uint64_t number = 0;
     std::string client_user, client_host, program;  // printable
     std::string raw_client_host;                    // client_host as it came, to be compared
@@ -126,24 +126,19 @@ class Supervisor {
     const Hello& hello;
     const ExchangeKeys keys;
     const std::string tenant;
-    const std::string identity;  // of its certificate; empty: none is wanted
-    const bool is_tls;
+    const Arrival arrival;
   };
-  // Who comes from another host comes by TLS, unless --plaintext was given.
-  Status CheckPlaintext(const Channel& channel, bool is_tls) const;
-  // Whoever comes back for a session, or with a lane of it, comes as the session came.
-  static Status CheckSame(const Worker& worker, const Channel& channel, bool is_tls);
   void AdmitNew(std::unique_ptr<Channel> channel, const Client& client);
-  void AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHello& heard, bool is_tls);
+  void AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHello& heard,
+                  const Arrival& arrival);
   // Says what is here: starts no worker, claims nothing, is no session.
   void AnswerQuery(std::unique_ptr<Channel> channel, const Client& client);
   Status WhyOver(const ReceivedHello& heard);
   // Says no to a client, and writes it down unless too many were refused just now.
   void Refuse(Channel& channel, const Status& why);
-  uint64_t QuotaFor(const Hello& hello, int device) const;
+  uint64_t BytesOf(int device) const;
   // `grant`: of the pool's claim it is for, nullptr without a pool.
   std::unique_ptr<Worker> NewWorker(const Client& client, const quota::ClaimGrant* grant);
-  Status CheckMemory(const Worker& worker, const Hello& hello) const;
   void OpenLedger(const Worker& worker, const Hello& hello, const quota::ClaimGrant* grant);
   void CloseLedger(const Worker& worker);
   // What a session's worker is handed; opened before anybody waits for it.
@@ -158,11 +153,7 @@ class Supervisor {
                       const Folders& folders);
   // Whose images and compiled kernels a session's are. Across claims none are shared, nor told of.
   static std::string TenantOf(const std::string& tenant, const quota::ClaimGrant* grant);
-  // As what a session counts against --max-tenant-sessions. All clients of a server with one token,
-  // or none, hold the same: without certificates they are told apart by where they come from.
-  static std::string CountedAs(const Client& client, size_t tokens, const Channel& channel);
   // `counted`: whose sessions are counted together; empty: a claim's, which the pool counts.
-  Status CheckUser(const Channel& channel) const;
   void OfferSharedMemory(const Hello& hello, Welcome* welcome) const;
   Status CheckRoom(const std::string& counted) const;
   std::string GpusOf(const Worker& worker) const;
@@ -202,24 +193,18 @@ class Supervisor {
   void Kill(Worker& worker);
   DeviceMode ModeOf(int device) const { return options_.modes.Of(device); }
 
-  // Device time: supervisor_compute.cc.
-  void PutCompute(const std::string& vgpu, const std::vector<quota::VgpuStatus>& all,
-                  nlohmann::json* told) const;
-  int WaitForLeases(int wait_ms);
+  // Lets the parts that share by time go on.   Returns  when the loop has to wake again, in ms
+  int TickShares(int wait_ms);
 
-  // Memory beyond the devices': supervisor_swap.cc.
-  std::unique_ptr<SwapScheduler> MakeSwapScheduler();
-  void JoinSwap(const Worker& worker);
-  void NoteMove(const Worker& worker, bool out, uint64_t bytes, quota::Ns took);
-  int WaitForSwaps(int wait_ms);
-  void RetryParks();
-  void PutSwap(const std::vector<const Worker*>& members, nlohmann::json* told) const;
-  void PutSwapTotals(nlohmann::json* status) const;
-
-  // What the driver takes beside allocations: supervisor_overhead.cc.
+  // What the parts of it are told, and tell: supervisor_hooks.cc.
   MemoryCharges::Hooks HooksOfCharges();
   TimeSharing::Hooks HooksOfTime();
+  SwapScheduler::Ledger LedgerOfSwapping();
+  MemorySwapping::Hooks HooksOfSwapping();
   QuotaChanges::Hooks HooksOfChanges();
+  void NoteMove(const Worker& worker, bool out, uint64_t bytes, quota::Ns took);
+
+  // What the driver takes beside allocations: supervisor_overhead.cc.
   std::unique_ptr<OverheadMeter> MakeOverheadMeter();
   uint64_t BytesOnDevice(int control, int device) const;
   bool AskProcessMemory(uint64_t id);
@@ -267,11 +252,11 @@ class Supervisor {
   std::string VgpuById(std::string_view id) const;
   nlohmann::json AuditFields(const Worker& worker) const;
   static std::string OwnerOf(const Worker& worker);
-  uint64_t CeilingOf(int device) const;
 
   void OnSignal(int signal);
 
   const ServeOptions options_;
+  const AdmissionPolicy policy_{options_};
   const ProbedDevices devices_;
   std::string shm_path_;  // empty: none
   const std::string image_base_;
@@ -289,8 +274,7 @@ class Supervisor {
   TimeSharing time_;
   NetScheduler net_;
   QuotaChanges changes_;
-  std::unique_ptr<SwapScheduler> swap_;      // null: memory stays where it is
-  std::vector<control::Park> parks_;         // asked for, under way
+  MemorySwapping swap_;
   HelperProcess process_memory_;             // asks NVML
   bool no_process_memory_ = false;           // it cannot be started
   std::unique_ptr<OverheadMeter> overhead_;  // null: a device without any

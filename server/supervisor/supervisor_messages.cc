@@ -90,8 +90,8 @@ void Supervisor::AnswerWorker(Worker& worker, const control::FromWorker& message
       time_.OnMessage(control, each, now);
     } else if constexpr (requires { net_.OnMessage(control, each, now); }) {
       net_.OnMessage(control, each, now);
-    } else if constexpr (requires { swap_->OnMessage(control, each, now); }) {
-      if (swap_ != nullptr) swap_->OnMessage(control, each, now);
+    } else if constexpr (requires { swap_.OnMessage(control, each, now); }) {
+      swap_.OnMessage(control, each, now);
     } else if constexpr (M::kCarries != control::Carries::kNothing) {
       OnMessage(worker, each, descriptor);
     } else {

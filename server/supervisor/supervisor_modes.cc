@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How devices are shared: exclusively, by MPS, by MIG instances. Slices are supervisor_compute.cc.
+// How devices are shared: exclusively, by MPS, by MIG instances. Slices are time_sharing.h.
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <stdlib.h>
@@ -144,7 +144,8 @@ std::vector<std::string> Supervisor::MpsEnvironment(const Worker& worker,
   std::string memory;
   for (size_t i = 0; i < worker.devices.size(); ++i) {
     int device = worker.devices[i];
-    uint64_t quota = grant != nullptr ? grant->memory_bytes : QuotaFor(hello, device);
+    uint64_t quota = grant != nullptr ? grant->memory_bytes
+                                      : policy_.QuotaFor(hello.quota.memory_bytes, BytesOf(device));
     if (!memory.empty()) memory += ',';
     memory += std::to_string(i) + "=" + MpsDaemon::MemoryText(quota + kMpsOverheadBytes);
   }

@@ -45,11 +45,7 @@ std::unique_ptr<OverheadMeter> Supervisor::MakeOverheadMeter() {
 // What is shared counts for each that has it: which of them the driver's figure holds is not known.
 uint64_t Supervisor::BytesOnDevice(int control, int device) const {
   uint64_t bytes = charges_.charged_bytes(control, device) - charges_.UnspentOf(control, device);
-  if (swap_ != nullptr) {
-    auto out = swap_->Of(control, SteadyNow()).out_bytes;
-    auto index = static_cast<size_t>(device);
-    bytes -= index < out.size() ? std::min(bytes, out[index]) : 0;
-  }
+  bytes -= std::min(bytes, swap_.BytesOut(control, device, SteadyNow()));
   return bytes + shared_.BytesHeldBy(control, device);
 }
 

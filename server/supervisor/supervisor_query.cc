@@ -45,8 +45,8 @@ void Supervisor::AnswerQuery(std::unique_ptr<Channel> channel, const Client& cli
       const auto device = static_cast<int>(i);
       const uint64_t total = welcome.devices[i].total_bytes;
       const uint64_t left = total - std::min(total, charges_.ledger().charged_on_device(device));
-      const uint64_t quota = QuotaFor(client.hello, device);
-      answer.free_bytes.push_back(std::min(swap_ != nullptr ? quota : left, quota));
+      const uint64_t quota = policy_.QuotaFor(client.hello.quota.memory_bytes, total);
+      answer.free_bytes.push_back(std::min(swap_.is_on() ? quota : left, quota));
       welcome.devices[i].total_bytes = quota;
     }
   }

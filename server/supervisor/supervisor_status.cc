@@ -101,14 +101,14 @@ Json Supervisor::StatusJson() const {
               [](const Worker* a, const Worker* b) { return a->number < b->number; });
     status["vgpus"].push_back(VgpuJson(vgpu, members, compute));
   }
-  PutSwapTotals(&status);
+  swap_.PutTotals(&status);
   return status;
 }
 
 // By its certificate, which it has proved; else as it calls itself.
 std::string Supervisor::OwnerOf(const Worker& worker) {
-  return worker.identity.empty() ? worker.client_user + "@" + worker.client_host
-                                 : Printable(worker.identity);
+  return worker.arrival.identity.empty() ? worker.client_user + "@" + worker.client_host
+                                         : Printable(worker.arrival.identity);
 }
 
 nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
@@ -135,13 +135,15 @@ nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
   quota::Usage host = charges_.ledger().usage(vgpu, quota::kHostMemory);
   told["host_memory_used_bytes"] = host.charged_bytes;
   told["host_memory_quota_bytes"] = host.quota_bytes;
-  PutCompute(vgpu, compute, &told);
+  time_.PutVgpu(vgpu, compute, &told);
   NetScheduler::Use net = net_.UseOf(vgpu);
   told["net_bytes_per_s"] = net.bytes_per_s;
   told["net_bytes_in"] = net.bytes_in;
   told["net_bytes_out"] = net.bytes_out;
   told["net_waited_ns"] = net.waited_ns;
+  std::vector<int> controls;
   for (const Worker* member : members) {
+    controls.push_back(member->process.control);
     told["sessions"].push_back({{"number", member->number},
                                 {"user", member->client_user},
                                 {"host", member->client_host},
@@ -150,7 +152,7 @@ nlohmann::json Supervisor::VgpuJson(const std::string& vgpu,
                                 {"age_ms", MillisecondsSince(member->since)},
                                 {"worker_pid", member->process.pid}});
   }
-  PutSwap(members, &told);
+  swap_.PutVgpu(controls, SteadyNow(), &told);
   return told;
 }
 
@@ -160,8 +162,8 @@ Json Supervisor::AuditFields(const Worker& worker) const {
                  {"pid", worker.client_pid},      {"program", worker.program},
                  {"memory_bytes", Json::array()}, {"worker_pid", worker.process.pid}};
   if (worker.user) fields["worker_user"] = *worker.user;
-  if (!worker.identity.empty())
-    fields["certificate"] = Printable(worker.identity, farcall::kMaxMessageBytes);
+  if (!worker.arrival.identity.empty())
+    fields["certificate"] = Printable(worker.arrival.identity, farcall::kMaxMessageBytes);
   for (size_t i = 0; i < devices_.report.devices.size(); ++i)
     fields["memory_bytes"].push_back(
         charges_.ledger().usage(worker.vgpu, static_cast<int>(i)).quota_bytes);
@@ -170,6 +172,10 @@ Json Supervisor::AuditFields(const Worker& worker) const {
 
 void Supervisor::OnMessage(const control::SetQuota& question) {
   Begin(TaskOf(question));
+}
+
+void Supervisor::OnMessage(const control::Park& question) {
+  swap_.Park(question, VgpuById(question.vgpu.str()), SteadyNow());
 }
 
 void Supervisor::OnMessage(const control::AskStatus& question) {
@@ -216,22 +222,6 @@ void Supervisor::ChangeClaim(const quota::ClaimGrant& from, const quota::ClaimGr
     pool_.FinishChange(claim, revision, outcome == ChangeOutcome::kDone ? "" : why);
   };
   Begin(std::move(task));
-}
-
-QuotaChanges::Hooks Supervisor::HooksOfChanges() {
-  QuotaChanges::Hooks hooks;
-  hooks.runs = [this](const std::string& vgpu) {
-    return std::any_of(workers_.begin(), workers_.end(),
-                       [&](const auto& entry) { return entry.second->vgpu == vgpu; });
-  };
-  hooks.ceiling_bytes = [this](int device) { return CeilingOf(device); };
-  hooks.change_compute = [this](const std::string& vgpu, const QuotaChange& change) {
-    return time_.Change(vgpu, change, SteadyNow());
-  };
-  hooks.changed = [this](const std::string& name, const QuotaChange& change) {
-    NoteChange(name, change);
-  };
-  return hooks;
 }
 
 void Supervisor::NoteChange(std::string_view id, const QuotaChange& change) {

@@ -3,6 +3,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <nlohmann/json.hpp>
+
 namespace farcall::server {
 
 void TimeSharing::Begin(WorkerId worker, const std::string& vgpu, bool takes_leases) {
@@ -67,6 +69,35 @@ quota::Priority TimeSharing::PriorityOf(const std::string& vgpu, quota::Ns now) 
     priority = status.vgpu == vgpu ? status.quota.priority : priority;
   }
   return priority;
+}
+
+void TimeSharing::PutVgpu(const std::string& vgpu, const std::vector<quota::VgpuStatus>& all,
+                          nlohmann::json* told) const {
+  for (const quota::VgpuStatus& status : all) {
+    if (status.vgpu != vgpu) {
+      continue;
+    }
+    (*told)["share_milli"] = status.quota.share_milli;
+    (*told)["limit_milli"] =
+        status.quota.limit_milli == quota::kWholeMilli ? 0 : status.quota.limit_milli;
+    (*told)["priority"] = quota::ToText(status.quota.priority);
+    nlohmann::json& device = (*told)["devices"][static_cast<size_t>(status.device)];
+    if (!engaged_) {
+      continue;  // nothing is measured
+    }
+    device["share_wanted_milli"] = status.share_wanted_milli;
+    device["share_got_milli"] = status.share_got_milli;
+    device["device_ns"] = status.gpu_time_ns;
+    device["debt_ns"] = status.debt_ns;
+    device["runs"] = status.runs;
+    if (status.waits_for != quota::WaitReason::kNone) {
+      device["waits_for"] = quota::ToText(status.waits_for);
+    }
+    for (int reason = 1; reason < quota::kWaitReasons; ++reason) {
+      device["waits"].push_back({{"reason", quota::ToText(static_cast<quota::WaitReason>(reason))},
+                                 {"ns", status.waited_ns[reason]}});
+    }
+  }
 }
 
 }  // namespace farcall::server

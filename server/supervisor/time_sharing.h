@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +55,9 @@ class TimeSharing {
   // Leases are taken, and device time is measured.
   bool engaged() const { return engaged_; }
   std::vector<quota::VgpuStatus> Statuses(quota::Ns now) const { return leases_.Statuses(now); }
+  // Adds to the status of a vGPU, whose "devices" are there; `all`: Statuses'.
+  void PutVgpu(const std::string& vgpu, const std::vector<quota::VgpuStatus>& all,
+               nlohmann::json* told) const;
   quota::Priority PriorityOf(const std::string& vgpu, quota::Ns now) const;
 
  private:
