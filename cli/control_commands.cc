@@ -36,8 +36,8 @@ int BecomeControl(const std::string& name, std::vector<std::string> rest) {
   for (std::string& argument : rest) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
   execv(program.c_str(), arguments.data());
-  std::fprintf(stderr, "farcall %s: %s: %s (it comes with the server's package)\n", name.c_str(),
-               program.c_str(), strerror(errno));
+  std::fprintf(stderr, "farcall %s: %s: %s (it comes with the Debian package %s)\n", name.c_str(),
+               program.c_str(), strerror(errno), is_pool ? "farcall-pool" : "farcall-client");
   return 1;
 }
 

@@ -59,7 +59,7 @@ Outcome NoClaim(const std::string& id) {
 }
 
 Outcome NotTheirs() {
-  return Failed(403, "forbidden", "this is the pool's operator's", "Authorization",
+  return Failed(403, "forbidden", "only the pool's operator may ask for this", "Authorization",
                 "the token of farcall pool serve --token-file may");
 }
 
