@@ -13,7 +13,7 @@ import urllib.parse
 import urllib.request
 
 from control_test import CONTROL, MIB
-from harness import HERE, Server, Teller, until
+from harness import FARCALL, HERE, Server, Teller, until
 
 DASHBOARD = HERE.parent.parent / "deploy/grafana/farcall.json"
 # Nothing runs on the device of these tests' program, so these have no series.
@@ -34,10 +34,10 @@ def get(url):
 
 
 class Prometheus:
-    def __init__(self, target):
+    def __init__(self, *targets):
         self.folder, self.port = tempfile.TemporaryDirectory(), free_port()
         config = {"global": {"scrape_interval": "1s"},
-                  "scrape_configs": [{"job_name": "farcall", "static_configs": [{"targets": [target]}]}]}
+                  "scrape_configs": [{"job_name": "farcall", "static_configs": [{"targets": targets}]}]}
         path = pathlib.Path(self.folder.name, "prometheus.yml")
         path.write_text(json.dumps(config))  # YAML takes JSON
         self.process = subprocess.Popen(
@@ -75,13 +75,17 @@ class Scraped(unittest.TestCase):
         self.assertEqual(ours, [])
 
     def test_each_expression_of_the_dashboard_is_answered(self):
-        prometheus = Prometheus(self.address)
+        pool = subprocess.Popen([FARCALL, "pool", "dev"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(lambda: (pool.terminate(), pool.wait(20), pool.stdout.close()))
+        pool_address = re.search(r"REST on http://(\S+)", pool.stdout.readline()).group(1)
+        self.page += get(f"http://{pool_address}/metrics")
+        prometheus = Prometheus(self.address, pool_address)
         self.addCleanup(prometheus.stop)
         until(lambda: prometheus.ask("farcall_vgpu_memory_used_bytes"), 60, "the first scrape")
         expressions = [target["expr"] for panel in json.loads(DASHBOARD.read_text())["panels"] for target in panel["targets"]]
         self.assertGreater(len(expressions), 8)
         for expression in expressions:
-            filled = expression.replace("$instance", ".*").replace("[1m]", "[10s]").replace("[5m]", "[10s]")
+            filled = expression.replace("$instance", ".*").replace("$pool", ".*").replace("[1m]", "[10s]").replace("[5m]", "[10s]")
             for name in re.findall(r"farcall_\w+", filled):
                 self.assertIn(f"# TYPE {name} ", self.page, expression)
             wanted = not any(name in filled for name in WITHOUT_SERIES)
