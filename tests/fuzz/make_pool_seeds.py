@@ -211,7 +211,9 @@ def config():
               'image_store_max = "0"\ngrace = 5\nmax_sessions = 7\nmax_tenant_sessions = 7\nlanes = 4\nlog_level = "debug"\nmax_share = "50%"\nmax_limit = "0.5"\n'
               'max_priority = "high"\nmax_net = "100MB/s"\nmode = "0=mps,1=slice"\nworker_users = "700000-700255"\nworker_calls = "report"\noverhead = "host"\n'
               'oversubscribe = 1.8\npark_after = 3\ntrust_tenants = true\ndebuggable = false\nplaintext = true\ncontrol = "off"\naudit = "a"\nmetrics = "127.0.0.1:1"\npool = "http://p:1"\n'
-              'pool_ca = "c"\npool_name = "n"\nadvertise = "tcp://h:1"\ntoken = "t"\nconfig_version = 1\n')
+              'pool_ca = "c"\npool_name = "n"\nadvertise = "tcp://h:1"\ntoken = "t"\nconfig_version = 1\n'
+              'warm_workers = 2\ntenant_mem = "8GiB"\nshm = "auto"\nshm_users = "0,4242"\ntls_cert = "c"\ntls_key = "k"\n'
+              'tls_client_ca = "a"\ntls_crl = "r"\npool_cert = "c"\npool_key = "k"\n')
     both = {
         "unquoted": "endpoint = tcp://gpu-host:7717\n", "no-end": 'mem = "4GiB"\nendpoint = "tcp://x\n', "no-value": "endpoint =\n", "no-bracket": "[endpoint\n",
         "twice": 'mem = "1GiB"\nmem = "2GiB"\n', "table": "[mem]\na = 1\n", "list": "mem = [1, 2]\n", "date": "mem = 1979-05-27T07:32:00Z\n",
