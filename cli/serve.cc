@@ -39,6 +39,9 @@ Status Merge(ServeFlags& flags, const CLI::App& command, server::ServeOptions* o
   if (command.count("--grace") != 0) {
     options->grace_seconds = flags.grace_seconds;
   }
+  if (command.count("--drain") != 0) {
+    options->drain_seconds = flags.drain_seconds;
+  }
   if (command.count("--max-sessions") != 0) {
     options->max_sessions = flags.max_sessions;
   }

@@ -64,6 +64,11 @@ void AddAccess(CLI::App* command, ServeFlags* flags) {
       ->add_option("--grace", flags->grace_seconds,
                    "seconds that a session outlives its lost connection")
       ->default_str("60");
+  command
+      ->add_option("--drain", flags->drain_seconds,
+                   "seconds after SIGTERM in which sessions may end by themselves; then they are "
+                   "told and ended (default: no limit)")
+      ->check(CLI::Range(0, 86400));
 }
 
 void AddMemory(CLI::App* command, ServeFlags* flags) {

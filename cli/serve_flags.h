@@ -20,7 +20,8 @@ struct ServeFlags {
   std::string max_share, max_limit, max_priority, max_net, worker_users, oversubscribe,
       swap_host_memory, worker_memory, image_store_max, mode, overhead, worker_calls;
   bool plaintext = false, trust_tenants = false, debuggable = false;
-  uint32_t park_after_seconds = 0, grace_seconds = 0, max_sessions = 0, max_tenant_sessions = 0;
+  uint32_t park_after_seconds = 0, grace_seconds = 0, drain_seconds = 0, max_sessions = 0,
+           max_tenant_sessions = 0;
 };
 
 // `flags` has to live as long as `command`.

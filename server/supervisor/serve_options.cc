@@ -23,13 +23,14 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 47> kSettings = {"listen",
+constexpr std::array<std::string_view, 48> kSettings = {"listen",
                                                         "device",
                                                         "gpus",
                                                         "token",
                                                         "token_file",
                                                         "mem",
                                                         "grace",
+                                                        "drain",
                                                         "lanes",
                                                         "max_share",
                                                         "max_limit",
@@ -250,6 +251,8 @@ Status ReadConfigText(std::string_view text, const std::string& path, ServeOptio
       FARCALL_TRY(ReadListen(path, value, options));
     } else if (name == "grace") {
       FARCALL_TRY(ReadNumber(path, name, value, 0, 86400, &options->grace_seconds));
+    } else if (name == "drain") {
+      FARCALL_TRY(ReadNumber(path, name, value, 0, 86400, &options->drain_seconds));
     } else if (name == "max_sessions") {
       FARCALL_TRY(ReadNumber(path, name, value, 1, 4096, &options->max_sessions));
     } else if (name == "max_tenant_sessions") {

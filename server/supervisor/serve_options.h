@@ -49,6 +49,7 @@ struct ServeOptions {
   // What the driver takes for a session beside its allocations counts against its quota.
   bool charges_overhead = true;
   uint32_t grace_seconds = 60;
+  uint32_t drain_seconds = 0;  // after SIGTERM, until sessions are ended; 0: until they end
   uint32_t max_sessions = 256;
   uint32_t max_tenant_sessions =
       64;  // of them, one tenant's (admission.cc); a pool's claims say themselves

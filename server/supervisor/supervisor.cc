@@ -139,6 +139,9 @@ int Supervisor::Run(HandshakeServer& listener) {
     waits = KillLate() || waits;
     waits = Unmute() || waits;
     wait_ms = TickShares(waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds);
+    if (draining_ && !stopping_ && Clock::now() >= drain_until_) {
+      StopSessions("the server is stopping; its time to drain is over");
+    }
     if (stopping_ && kill_at == Clock::time_point::max()) {
       kill_at = Clock::now() + kStopPatience;
     }
@@ -159,16 +162,22 @@ void Supervisor::OnSignal(int signal) {
   if (!draining_) {
     draining_ = true;
     pool_.Drain();
-    spdlog::info("{}: no new sessions; {} still run (once more ends them)", strsignal(signal),
-                 workers_.size());
-    return;
+    const uint32_t seconds = options_.drain_seconds;
+    if (seconds != 0) {
+      drain_until_ = Clock::now() + std::chrono::seconds(seconds);
+    }
+    spdlog::info("{}: no new sessions; {} still run, {} (once more ends them)", strsignal(signal),
+                 workers_.size(),
+                 seconds == 0 ? "as long as they want" : fmt::format("for {} s at most", seconds));
+  } else if (!stopping_) {
+    StopSessions("the server is stopping");
   }
-  if (stopping_) {
-    return;
-  }
+}
+
+void Supervisor::StopSessions(const char* why) {
   stopping_ = true;
   for (auto& [control, worker] : workers_) {
-    (void)control::Send(control, control::Stop{.why = "the server is stopping"});
+    (void)control::Send(control, control::Stop{.why = why});
   }
 }
 

@@ -254,6 +254,8 @@ class Supervisor {
   static std::string OwnerOf(const Worker& worker);
 
   void OnSignal(int signal);
+  // Tells every session that it is over, and why.
+  void StopSessions(const char* why);
 
   const ServeOptions options_;
   const AdmissionPolicy policy_{options_};
@@ -287,6 +289,7 @@ class Supervisor {
   RunTotals totals_;
   bool draining_ = false;
   bool stopping_ = false;
+  Clock::time_point drain_until_ = Clock::time_point::max();
   const Clock::time_point since_ = Clock::now();
   ControlService control_service_;
   PoolMember pool_;

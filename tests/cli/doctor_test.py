@@ -4,14 +4,19 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "session"))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "session"), str(HERE)]
 import harness  # noqa: E402
+from plaintext_test import own_address  # noqa: E402
+from query_test import free_port  # noqa: E402
 
+PAGE = HERE.parents[1] / "docs/guide/troubleshooting.md"
 FOLDER = harness.BUILD / "lib/farcall"
 ASKS = """
 #include <dlfcn.h>
@@ -209,6 +214,50 @@ class DoctorTest(unittest.TestCase):
                 ran = self.doctor("-v", "--endpoint", server.url, "--", self.asks, **{variable: value})
                 self.assertEqual(ran.returncode, 1)
                 self.assertRegex(ran.stdout, rf"FAIL +the program met: .*{what}")
+
+    def refused(self, server, **settings):
+        return self.doctor("-v", "--endpoint", server.url, "--", self.asks, **settings)
+
+    def test_each_refusal_of_the_troubleshooting_page_is_explained(self):
+        """The lines of the first part of docs/guide/troubleshooting.md, each of them made to happen."""
+        part = re.search(r"## The program finds no device\n(.*?)\n## ", PAGE.read_text(), re.S).group(1)
+        listed = set(re.findall(r"^- `(.*?)`:", part, re.M))
+        here = {"FARCALL_RUN_DIR": self.enterContext(tempfile.TemporaryDirectory())}
+
+        def several():
+            servers = [self.enterContext(harness.Server(listen=f"tcp://127.0.0.1:{free_port()}", environment=here)) for _ in range(2)]
+            ran = self.doctor(**here)
+            for server in servers:
+                server.stop()
+            return ran
+
+        def plaintext():
+            address = own_address()
+            if address is None:
+                return None  # of this host every address is the loopback
+            host = f"[{address}]" if ":" in address else address
+            with harness.Server(token="right", listen=f"tcp://{host}:0") as server:
+                return self.doctor("--endpoint", server.url, FARCALL_TOKEN="right")
+        plain = self.enterContext(harness.Server("--mem", "64MiB"))
+        cases = {
+            "no server: set FARCALL_ENDPOINT=...": (self.doctor, "no endpoint"),
+            "Connection refused; nothing listens there": (lambda: self.doctor("--endpoint", "127.0.0.1:1"), None),
+            "the port is a number from 0 to 65535": (lambda: self.doctor("--endpoint", "h:x"), None),
+            "several servers run on this machine": (several, None),
+            "the server knows no token, so it is not the one that yours is for":
+                (lambda: self.doctor("--endpoint", plain.url, FARCALL_TOKEN="any"), None),
+            "this server takes no plaintext from other hosts: ...": (plaintext, "takes no plaintext from other hosts"),
+            "memory: asked ... bytes, at most ... here":
+                (lambda: self.refused(plain, FARCALL_MEM="1GiB"), r"memory: asked \d+ bytes, at most \d+ here"),
+            "share: asked 90%, at most 50% here": (lambda: self.refused(plain, FARCALL_SHARE="90%"), None),
+        }
+        self.assertEqual(listed, set(cases))
+        for line, (fail, says) in cases.items():
+            with self.subTest(line):
+                ran = fail()
+                if ran is not None:
+                    self.assertEqual(ran.returncode, 1, ran.stdout)
+                    self.assertRegex(ran.stdout, f"(?m)^FAIL .*{says or re.escape(line)}")
 
     def test_endpoint_and_device_exclude_each_other(self):
         ran = self.doctor("--device", "cpu", "--endpoint", "tcp://127.0.0.1:1", "--", "true")

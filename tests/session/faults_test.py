@@ -89,6 +89,19 @@ class Faults(unittest.TestCase):
         self.fails_once(client, 80)
         until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers), what="workers end with their server")
 
+    def test_a_drained_server_waits_for_its_sessions_no_longer_than_it_was_told(self):
+        for flags, signals in ((("--drain", "1"), 1), ((), 2)):  # without a limit it waits until the second signal
+            server = Server(*flags)
+            self.addCleanup(server.stop)
+            client = Client(server.url, "steps", 1000, 50)
+            client.wait_line("step 3")
+            for _ in range(signals):
+                server.process.send_signal(signal.SIGTERM)
+                until(lambda: "no new sessions" in server.log_text(), what="the line of the first signal")
+            self.assertEqual(server.process.wait(60), 0)
+            self.fails_once(client)
+            self.assertIn("the server is stopping" + ("; its time to drain is over" if flags else ""), "".join(client.err))
+
     def test_a_link_cut_past_the_grace_is_one_clear_error(self):
         with Server("--grace", "2") as server:
             proxy = self.through_proxy(server)
