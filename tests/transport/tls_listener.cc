@@ -134,8 +134,9 @@ TestAuthority& Authority() {
 }
 
 Result<std::unique_ptr<Channel>> DialForTests(const Url& url, Clock::time_point deadline) {
-  static const std::shared_ptr<TlsContext> context =
-      Context(TlsContext::Side::kClient, {.authorities = Authority().folder + "/ca.pem"});
+  static const std::shared_ptr<TlsContext> context = Context(
+      TlsContext::Side::kClient,
+      {.certificate = "", .key = "", .authorities = Authority().folder + "/ca.pem", .revoked = ""});
   return DialTls(url, context, deadline);
 }
 

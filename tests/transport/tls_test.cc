@@ -97,9 +97,9 @@ TEST(TlsHandshakeTest, SaysThatAFileCannotBeUsed) {
   EXPECT_EQ(status.code(), Code::kInvalid);
   EXPECT_NE(status.message().find(files.key), std::string::npos) << status.message();
   EXPECT_EQ(TlsContext::Make(TlsContext::Side::kServer, {}).status().code(), Code::kInvalid);
-  EXPECT_EQ(
-      TlsContext::Make(TlsContext::Side::kClient, {.authorities = "/no/such/file"}).status().code(),
-      Code::kInvalid);
+  const TlsFiles nowhere{
+      .certificate = "", .key = "", .authorities = "/no/such/file", .revoked = ""};
+  EXPECT_EQ(TlsContext::Make(TlsContext::Side::kClient, nowhere).status().code(), Code::kInvalid);
 }
 
 // What a plain peer and a flood say to a handshake.
@@ -108,7 +108,7 @@ TEST(TlsHandshakeTest, EndsForAPeerThatSpeaksSomethingElse) {
   Result<std::shared_ptr<TlsContext>> context =
       TlsContext::Make(TlsContext::Side::kServer, authority.Issue("server", "127.0.0.1"));
   ASSERT_TRUE(context.ok());
-  for (const std::string said :
+  for (const std::string& said :
        {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(64, '\0'),
         std::string("\x16\x03\x01\xff\xff", 5) + std::string(70000, 'x')}) {
     int ends[2];
