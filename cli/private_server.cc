@@ -67,6 +67,8 @@ Status PrivateServer::Start(const std::string& device, const std::string& mem,
                                         "high",
                                         "--max-tenant-sessions",
                                         "256",
+                                        "--warm-workers",
+                                        "0",  // no session comes before the first is started
                                         "--token-file",
                                         token_file.c_str(),
                                         "--device",

@@ -48,6 +48,9 @@ Status Merge(ServeFlags& flags, const CLI::App& command, server::ServeOptions* o
   if (command.count("--max-tenant-sessions") != 0) {
     options->max_tenant_sessions = flags.max_tenant_sessions;
   }
+  if (command.count("--warm-workers") != 0) {
+    options->warm_workers = flags.warm_workers;
+  }
   if (!flags.log_level.empty()) {
     options->log_level = flags.log_level;
   }

@@ -61,6 +61,11 @@ void AddAccess(CLI::App* command, ServeFlags* flags) {
       ->default_str("64")
       ->check(CLI::Range(1, 4096));
   command
+      ->add_option("--warm-workers", flags->warm_workers,
+                   "workers started before their sessions come; 0: none")
+      ->default_str("1")
+      ->check(CLI::Range(0u, server::kMaxWarmWorkers));
+  command
       ->add_option("--grace", flags->grace_seconds,
                    "seconds that a session outlives its lost connection")
       ->default_str("60");

@@ -21,7 +21,7 @@ struct ServeFlags {
       swap_host_memory, worker_memory, image_store_max, mode, overhead, worker_calls;
   bool plaintext = false, trust_tenants = false, debuggable = false;
   uint32_t park_after_seconds = 0, grace_seconds = 0, drain_seconds = 0, max_sessions = 0,
-           max_tenant_sessions = 0;
+           max_tenant_sessions = 0, warm_workers = 0;
 };
 
 // `flags` has to live as long as `command`.

@@ -23,7 +23,7 @@ namespace farcall::server {
 
 namespace {
 
-constexpr std::array<std::string_view, 48> kSettings = {"listen",
+constexpr std::array<std::string_view, 49> kSettings = {"listen",
                                                         "device",
                                                         "gpus",
                                                         "token",
@@ -60,6 +60,7 @@ constexpr std::array<std::string_view, 48> kSettings = {"listen",
                                                         "worker_calls",
                                                         "debuggable",
                                                         "max_tenant_sessions",
+                                                        "warm_workers",
                                                         "image_store_max",
                                                         "tenant_mem",
                                                         "tls_cert",
@@ -257,6 +258,8 @@ Status ReadConfigText(std::string_view text, const std::string& path, ServeOptio
       FARCALL_TRY(ReadNumber(path, name, value, 1, 4096, &options->max_sessions));
     } else if (name == "max_tenant_sessions") {
       FARCALL_TRY(ReadNumber(path, name, value, 1, 4096, &options->max_tenant_sessions));
+    } else if (name == "warm_workers") {
+      FARCALL_TRY(ReadNumber(path, name, value, 0, kMaxWarmWorkers, &options->warm_workers));
     } else if (name == "park_after") {
       FARCALL_TRY(ReadNumber(path, name, value, 0, 86400, &options->park_after_seconds));
     } else if (name == "trust_tenants") {

@@ -18,6 +18,7 @@
 namespace farcall::server {
 
 inline constexpr char kDefaultListenUrl[] = "tcp://127.0.0.1:7717";
+inline constexpr uint32_t kMaxWarmWorkers = 64;
 inline constexpr char kShmAuto[] = "auto";  // PORT.shm in the folder of the control socket
 
 struct ServeOptions {
@@ -53,6 +54,7 @@ struct ServeOptions {
   uint32_t max_sessions = 256;
   uint32_t max_tenant_sessions =
       64;  // of them, one tenant's (admission.cc); a pool's claims say themselves
+  uint32_t warm_workers = 1;  // started before their sessions (warm_workers.h)
   uint32_t lanes = 2;
   std::string log_level = "info";
   PoolOptions pool;

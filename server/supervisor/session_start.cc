@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "proto/hex.h"
@@ -17,6 +17,7 @@
 #include "server/device/uuid_text.h"
 #include "server/supervisor/host_name.h"
 #include "server/supervisor/supervisor.h"
+#include "server/supervisor/undo.h"
 #include "server/worker/worker_setup.h"
 #include "settings/version.h"
 
@@ -60,32 +61,6 @@ std::string RunName(const std::string& tenant, const std::string& token) {
       Sha256({BytesOf(tenant), BytesOf(std::string_view("\0", 1)), BytesOf(token)});
   return "run " + HexOf(std::span(hash).first(16));
 }
-
-// What is to be done, last first, unless all goes well.
-class Undo {
- public:
-  Undo() = default;
-  Undo(const Undo&) = delete;
-  Undo& operator=(const Undo&) = delete;
-  ~Undo() {
-    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-      if (step->always || !forgotten_) {
-        step->run();
-      }
-    }
-  }
-  void Add(std::function<void()> run) { steps_.push_back({std::move(run), false}); }
-  void Always(std::function<void()> run) { steps_.push_back({std::move(run), true}); }
-  void Forget() { forgotten_ = true; }
-
- private:
-  struct Step {
-    std::function<void()> run;
-    bool always;
-  };
-  std::vector<Step> steps_;
-  bool forgotten_ = false;
-};
 
 }  // namespace
 
@@ -181,9 +156,10 @@ void Supervisor::CloseLedger(const Worker& worker) {
 }
 
 Supervisor::Folders Supervisor::FoldersOf(const std::string& tenant) const {
+  const char* variable = KernelVariable(devices_.choice.kind);
   return {OpenTenantImages(image_base_, tenant),
-          OpenTenantKernels(image_base_, tenant, KernelVariable(devices_.choice.kind),
-                            users_.separate())};
+          OpenTenantKernels(image_base_, tenant, variable, users_.separate()),
+          MakeAllCaches(image_base_, variable)};
 }
 
 // After its ledger is open, of which it tells.
@@ -248,29 +224,11 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
   Undo undo;
   OpenLedger(worker, hello, grant);
   undo.Add([&] { CloseLedger(worker); });
-  if (users_.separate()) {
-    Result<uid_t> taken = users_.Take(worker.vgpu);
-    FARCALL_TRY(taken.status());
-    worker.user = *taken;
-    undo.Add([&] { users_.GiveBack(worker.vgpu); });
+  if (std::optional<WarmWorker> warm = TakeWarm(worker, hello, folders)) {
+    AdoptWarm(*warm, &worker, &undo);
+  } else {
+    FARCALL_TRY(StartCold(&worker, MpsEnvironment(worker, compute, grant, hello), &undo));
   }
-  WorkerOutput::Pipe errors;
-  if (!options_.debuggable) {  // a developer's worker writes where the server does
-    Result<WorkerOutput::Pipe> opened = output_.Open(worker.who);
-    FARCALL_TRY(opened.status());
-    errors = *opened;
-    worker.output = errors.id;
-    undo.Add([&] { output_.End(worker.output); });
-  }
-  std::vector<std::string> environment = MpsEnvironment(worker, compute, grant, hello);
-  environment.push_back(std::string(kSharedFolderVariable) + "=" +
-                        shared_folders_.Add(worker.vgpu, worker.user));
-  undo.Add([&] { closer_.Remove(shared_folders_.Drop(worker.vgpu)); });
-  Result<WorkerProcess> process =
-      StartWorker({}, GpusOf(worker), worker.user, environment, errors.end);
-  close(errors.end);
-  FARCALL_TRY(process.status());
-  worker.process = *process;
   const int control = worker.process.control;
   bool in_cgroup = false;
   undo.Add([&] {
@@ -297,7 +255,7 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
   FARCALL_TRY(time_.Join(worker.vgpu, control, compute, worker.devices, SteadyNow()));
   FARCALL_TRY(net_.Join(worker.vgpu, control, compute.net_bytes_per_s, SteadyNow()));
   in_cgroup = true;
-  // Before it has done anything.
+  // Before it has done anything for the session.
   FARCALL_TRY(cgroups_.Add(worker.vgpu, worker.process.pid, compute.share_milli));
   std::vector<int> handed = {channel.Descriptor(), file};
   for (const OwnedDescriptor* folder : {&folders.images, &folders.kernels}) {
@@ -324,8 +282,8 @@ Status Supervisor::StartSession(Channel& channel, const Client& client,
   }
   FARCALL_TRY(StartProcess(*worker, channel, client, grant, folders));
   const int control = worker->process.control;
-  spdlog::info("{}: started from {}, worker {}, quota {} bytes", worker->who, channel.PeerName(),
-               worker->process.pid,
+  spdlog::info("{}: started from {}, worker {}{}, quota {} bytes", worker->who, channel.PeerName(),
+               worker->process.pid, worker->is_warm ? " (started before)" : "",
                charges_.ledger().usage(worker->vgpu, worker->devices[0]).quota_bytes);
   nlohmann::json fields = AuditFields(*worker);
   fields["from"] = channel.PeerName();

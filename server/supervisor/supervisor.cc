@@ -81,7 +81,9 @@ Supervisor::Supervisor(const ServeOptions& options, ProbedDevices devices)
              [this](const quota::ClaimGrant& from, const quota::ClaimGrant& to) {
                ChangeClaim(from, to);
              },
-             [this] { return StatusJson(); }}) {
+             [this] { return StatusJson(); }}),
+      warm_caches_(MakeAllCaches(image_base_, KernelVariable(devices_.choice.kind))),
+      warm_(WantedWarm(), epoll_, HooksOfWarm()) {
   sigset_t signals = HandledSignals();
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   WatchDescriptor(epoll_, signals_);
@@ -118,6 +120,8 @@ int Supervisor::Run(HandshakeServer& listener) {
         ReadWorker(*worker->second);
       } else if (auto ended = processes_.find(fd); ended != processes_.end()) {
         OnProcessEnd(fd, ended->second);
+      } else if (warm_.OnReadable(fd, Clock::now())) {
+        // it was
       } else if (std::any_of(tls_.begin(), tls_.end(),
                              [fd](const auto& port) { return port->OnReadable(fd); })) {
         // it was
@@ -139,6 +143,7 @@ int Supervisor::Run(HandshakeServer& listener) {
     waits = KillLate() || waits;
     waits = Unmute() || waits;
     wait_ms = TickShares(waits || stopping_ ? kRetryMilliseconds : kTickMilliseconds);
+    wait_ms = warm_.Tick(Clock::now(), wait_ms);
     if (draining_ && !stopping_ && Clock::now() >= drain_until_) {
       StopSessions("the server is stopping; its time to drain is over");
     }
@@ -161,6 +166,7 @@ int Supervisor::Run(HandshakeServer& listener) {
 void Supervisor::OnSignal(int signal) {
   if (!draining_) {
     draining_ = true;
+    warm_.Stop();
     pool_.Drain();
     const uint32_t seconds = options_.drain_seconds;
     if (seconds != 0) {

@@ -42,6 +42,7 @@
 #include "server/supervisor/tenant_folders.h"
 #include "server/supervisor/time_sharing.h"
 #include "server/supervisor/tls_port.h"
+#include "server/supervisor/warm_workers.h"
 #include "server/supervisor/worker_inbox.h"
 #include "server/supervisor/worker_output.h"
 #include "server/worker/shared_folders.h"
@@ -51,6 +52,7 @@
 
 namespace farcall::server {
 
+class Undo;
 struct WorkerSetup;
 
 // `farcall serve`, from checked options to its end; the process's exit code
@@ -100,6 +102,7 @@ class Supervisor {
     std::string tenant;            // whose its images are: no secret
     std::string vgpu, who, ended;  // `ended`: the cause the worker told
     Arrival arrival;               // and so come its lanes, and whoever comes back for it
+    bool is_warm = false;          // its process was started before it
     uint64_t number = 0;
     std::string client_user, client_host, program;  // printable
     std::string raw_client_host;                    // client_host as it came, to be compared
@@ -144,11 +147,22 @@ class Supervisor {
   // What a session's worker is handed; opened before anybody waits for it.
   struct Folders {
     OwnedDescriptor images, kernels;
+    std::vector<std::pair<dev_t, ino_t>> all;  // MakeAllCaches
   };
   Folders FoldersOf(const std::string& tenant) const;
   WorkerSetup SetupOf(const Worker& worker, const Client& client, const Folders& folders) const;
   Status StartProcess(Worker& worker, Channel& channel, const Client& client,
                       const quota::ClaimGrant* grant, const Folders& folders);
+  // Its process: supervisor_warm.cc.
+  uint32_t WantedWarm() const;
+  std::string WarmGpus() const;
+  WarmWorkers::Hooks HooksOfWarm();
+  Result<WarmWorker> StartWarm(bool initialises);
+  void EndWarm(WarmWorker warm);
+  std::optional<WarmWorker> TakeWarm(const Worker& worker, const Hello& hello,
+                                     const Folders& folders);
+  void AdoptWarm(const WarmWorker& warm, Worker* worker, Undo* undo);
+  Status StartCold(Worker* worker, std::vector<std::string> environment, Undo* undo);
   Status StartSession(Channel& channel, const Client& client, const quota::ClaimGrant* grant,
                       const Folders& folders);
   // Whose images and compiled kernels a session's are. Across claims none are shared, nor told of.
@@ -297,6 +311,9 @@ class Supervisor {
   Audit audit_;
   NoteLimit refusals_;
   EndedSessions ended_;
+  const std::vector<std::pair<dev_t, ino_t>> warm_caches_;  // those that warm workers reach
+  uint64_t warm_started_ = 0;
+  WarmWorkers warm_;
   std::unique_ptr<MpsService> mps_;  // last: its thread uses the above
 };
 

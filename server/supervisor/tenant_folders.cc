@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr char kTenants[] = "tenants";  // worker_files.cc opens it too
 constexpr mode_t kOwnersOnly = 0700;
 constexpr mode_t kReached = 0711;  // files of it may be opened, by those who hold its descriptor
 constexpr mode_t kWrittenByAll = 0777;
@@ -123,6 +124,26 @@ const char* KernelVariable(const std::string& device_kind) {
   return device_kind.rfind("cpu", 0) == 0 ? "FARCALL_CPU_CACHE" : "CUDA_CACHE_PATH";
 }
 
+std::vector<std::pair<dev_t, ino_t>> MakeAllCaches(const std::string& base, const char* variable) {
+  std::vector<fs::path> folders;
+  if (!base.empty()) {
+    folders.emplace_back(base);
+  }
+  const char* chosen = variable == nullptr ? nullptr : std::getenv(variable);
+  if (chosen != nullptr && *chosen != 0) {
+    folders.push_back(fs::path(chosen) / kTenants);
+  }
+  std::vector<std::pair<dev_t, ino_t>> made;
+  for (const fs::path& folder : folders) {
+    const OwnedDescriptor opened = MakeClosedFolder(folder);
+    struct stat status {};
+    if (opened.fd() >= 0 && fstat(opened.fd(), &status) == 0) {
+      made.emplace_back(status.st_dev, status.st_ino);
+    }
+  }
+  return made;
+}
+
 OwnedDescriptor OpenTenantKernels(const std::string& base, const std::string& tenant,
                                   const char* variable, bool for_others) {
   const char* chosen = variable == nullptr ? "" : std::getenv(variable);
@@ -136,7 +157,7 @@ OwnedDescriptor OpenTenantKernels(const std::string& base, const std::string& te
                            : MakeFolder(images.fd(), std::string("of-") + variable, mode);
   }
   // The operator's folder may be open to others: one that is not lies between.
-  OwnedDescriptor all = MakeClosedFolder(fs::path(chosen) / "tenants");
+  OwnedDescriptor all = MakeClosedFolder(fs::path(chosen) / kTenants);
   return all.fd() < 0 ? OwnedDescriptor() : MakeFolder(all.fd(), NameOf(tenant), mode);
 }
 

@@ -7,7 +7,11 @@
 //       of-<variable> 0700  kernels that the device library compiled and writes itself
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace farcall::server {
 
@@ -42,5 +46,10 @@ const char* KernelVariable(const std::string& device_kind);
 //   Thread  any
 OwnedDescriptor OpenTenantKernels(const std::string& base, const std::string& tenant,
                                   const char* variable, bool for_others);
+
+// Makes the folders that hold all tenants' images and compiled kernels, unless they are there.
+//   Returns  which they are: device and inode
+//   Thread  any
+std::vector<std::pair<dev_t, ino_t>> MakeAllCaches(const std::string& base, const char* variable);
 
 }  // namespace farcall::server

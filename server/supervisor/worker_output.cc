@@ -73,6 +73,14 @@ Result<WorkerOutput::Pipe> WorkerOutput::Open(std::string who) {
   return pipe;
 }
 
+void WorkerOutput::Rename(uint64_t id, std::string who) {
+  {
+    std::lock_guard lock(mutex_);
+    renamed_.emplace_back(id, std::move(who));
+  }
+  Wake();
+}
+
 void WorkerOutput::End(uint64_t id) {
   if (id == 0) return;
   {
@@ -96,14 +104,22 @@ void WorkerOutput::Run() {
     uint64_t woken = 0;
     (void)!read(wake_, &woken, sizeof(woken));
     std::vector<uint64_t> ended;
+    std::vector<std::pair<uint64_t, std::string>> renamed;
     {
       std::lock_guard lock(mutex_);
       for (auto& [id, source] : std::exchange(new_, {})) {
         Watch(epoll_, source.pipe, id);
         sources_.emplace(id, std::move(source));
       }
+      renamed = std::exchange(renamed_, {});
       ended = std::exchange(ended_, {});
       stopping = stopping_;
+    }
+    for (auto& [id, who] : renamed) {
+      if (auto source = sources_.find(id); source != sources_.end()) {
+        (void)Read(source->second);  // what was written before
+        source->second.who = std::move(who);
+      }
     }
     for (int i = 0; i < count; ++i) {
       const uint64_t id = events[static_cast<size_t>(i)].data.u64;

@@ -42,6 +42,8 @@ class WorkerOutput {
   };
   // For a worker that is named so in the log.   Errors  kUnavailable   Thread  any
   Result<Pipe> Open(std::string who);
+  // The worker has another name in the log from its next line on.   Thread  any
+  void Rename(uint64_t id, std::string who);
   // The worker is gone: what its pipe holds is read, and no more, whoever has a copy of its end.
   //   Thread  any
   void End(uint64_t id);
@@ -67,9 +69,10 @@ class WorkerOutput {
 
   const Write write_;
   const int epoll_, wake_;
-  std::mutex mutex_;  // the next four
+  std::mutex mutex_;  // the next five
   uint64_t made_ = 0;
   std::vector<std::pair<uint64_t, Source>> new_;
+  std::vector<std::pair<uint64_t, std::string>> renamed_;
   std::vector<uint64_t> ended_;
   bool stopping_ = false;
   std::map<uint64_t, Source> sources_;  // the reader's, as all below

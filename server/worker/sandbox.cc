@@ -17,8 +17,8 @@
 
 namespace farcall::server {
 
-void Confine() {
-  prctl(PR_SET_NAME, "farcall-worker", 0, 0, 0);
+void Confine(const char* name) {
+  prctl(PR_SET_NAME, name, 0, 0, 0);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   HideMemory();
   setsid();  // a worker has no terminal that it could type into

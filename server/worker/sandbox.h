@@ -17,7 +17,8 @@ inline constexpr char kNoLandlock[] =
 // The first step, before anything of a session is there: no new privileges, no core files, no
 // terminal, no look into its memory; it ends when its supervisor says so, not by a terminal's
 // signal.
-void Confine();
+// `name`: the process's, as ps shows it.
+void Confine(const char* name = "farcall-worker");
 
 // Of this process: nobody of the same user may attach to it or read its memory and environment.
 void HideMemory();

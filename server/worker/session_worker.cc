@@ -62,8 +62,10 @@ std::vector<uint8_t> SupportedCalls(const DriverApi&) {
 
 class SessionWorker {
  public:
-  SessionWorker(WorkerSetup setup, int images, std::unique_ptr<Channel> channel)
+  SessionWorker(WorkerSetup setup, int images, std::unique_ptr<Channel> channel,
+                const WarmDevice* warm)
       : setup_(std::move(setup)),
+        warm_(warm),
         images_(images),
         channel_(std::move(channel)),
         control_(kControlDescriptor),
@@ -99,11 +101,7 @@ class SessionWorker {
         setenv(name.c_str(), value.c_str(), 1);
       }
     }
-    FARCALL_TRY(LoadDeviceLibrary(setup_.device_path, &api_));
-    CUresult result = api_.cuInit(0);
-    if (result != CUDA_SUCCESS) {
-      return {Code::kUnavailable, "cuInit on the server: " + ErrorWithCode(result)};
-    }
+    FARCALL_TRY(OpenDevice());
 
     Welcome& welcome = setup_.welcome;
     SessionOptions options;
@@ -167,6 +165,19 @@ class SessionWorker {
       gate_->OnMessage(control::Sharing{});
     }
     return {};
+  }
+
+  Status OpenDevice() {
+    if (warm_ != nullptr) {
+      api_ = warm_->api;
+    } else {
+      FARCALL_TRY(LoadDeviceLibrary(setup_.device_path, &api_));
+    }
+    const CUresult result =
+        warm_ != nullptr && warm_->is_initialised ? CUDA_SUCCESS : api_.cuInit(0);
+    return result == CUDA_SUCCESS
+               ? Status()
+               : Status(Code::kUnavailable, "cuInit on the server: " + ErrorWithCode(result));
   }
 
   void Report() {
@@ -422,6 +433,7 @@ class SessionWorker {
   }
 
   WorkerSetup setup_;
+  const WarmDevice* const warm_;
   const int images_;          // a descriptor; -1: none
   bool client_died_ = false;  // the control thread's
   // Likewise: connections that came before `open_`.
@@ -442,9 +454,10 @@ class SessionWorker {
 
 }  // namespace
 
-void RunSession(WorkerSetup setup, int images, std::unique_ptr<Channel> channel) {
+void RunSession(WorkerSetup setup, int images, std::unique_ptr<Channel> channel,
+                const WarmDevice* warm) {
   // Never destroyed: threads of the driver and of ours may still run when the process leaves.
-  auto* worker = new SessionWorker(std::move(setup), images, std::move(channel));
+  auto* worker = new SessionWorker(std::move(setup), images, std::move(channel), warm);
   worker->Run();
 }
 

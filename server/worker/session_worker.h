@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "server/worker/warm_worker.h"
 #include "server/worker/worker_setup.h"
 #include "transport/channel.h"
 #include "transport/link.h"
@@ -12,8 +13,10 @@
 namespace farcall::server {
 
 // Serves the session to its end. `images`: the tenant's folder, -1: none. `channel`: the client's.
+// `warm`: the device library, loaded before; nullptr: it is loaded here.
 //   Thread  becomes the issue thread; others may still run when it returns
-void RunSession(WorkerSetup setup, int images, std::unique_ptr<Channel> channel);
+void RunSession(WorkerSetup setup, int images, std::unique_ptr<Channel> channel,
+                const WarmDevice* warm);
 // The worker's last word to the supervisor.
 void TellEnd(int control, const std::string& why, const Link::Counters& wire = {});
 

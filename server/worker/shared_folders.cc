@@ -119,6 +119,13 @@ std::string SharedFolders::Add(const std::string& vgpu, std::optional<uid_t> use
   return path;
 }
 
+void SharedFolders::Rename(const std::string& from, const std::string& vgpu) {
+  if (auto held = folders_.extract(from); !held.empty()) {
+    held.key() = vgpu;
+    folders_.insert(std::move(held));
+  }
+}
+
 std::string SharedFolders::Drop(const std::string& vgpu) {
   auto found = folders_.find(vgpu);
   if (found == folders_.end() || --found->second.workers != 0) return "";

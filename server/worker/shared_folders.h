@@ -29,6 +29,8 @@ class SharedFolders {
 
   // For one more worker of the vGPU; `user`: theirs.   Returns  "": there is none
   std::string Add(const std::string& vgpu, std::optional<uid_t> user);
+  // What was made for a name is a vGPU's from now on, which has no worker yet.
+  void Rename(const std::string& from, const std::string& vgpu);
   // One of its workers is gone.   Returns  the folder, if nobody is left that needs it, or ""
   std::string Drop(const std::string& vgpu);
 

@@ -16,6 +16,7 @@
 #include "server/worker/process_memory.h"
 #include "server/worker/sandbox.h"
 #include "server/worker/session_worker.h"
+#include "server/worker/warm_worker.h"
 #include "server/worker/worker_probe.h"
 #include "server/worker/worker_setup.h"
 #include "server/worker/worker_users.h"
@@ -30,7 +31,13 @@ using std::chrono::seconds;
 
 constexpr size_t kMaxSetupBytes = kMaxWelcomeBytes + kMaxHelloBytes + (1u << 20);
 
-int Serve() {
+// The word of a process that has no session (yet).
+void Report(const std::string& why) {
+  (void)control::SendToSupervisor(kControlDescriptor, control::ProbeReport{.why = why});
+}
+
+// `warm`: what was loaded before the session came; nullptr: nothing.
+int Serve(const WarmDevice* warm) {
   control::ToWorker message;
   std::vector<int> descriptors;
   if (!control::Receive(kControlDescriptor, &message, &descriptors).ok() ||
@@ -59,14 +66,21 @@ int Serve() {
     TellEnd(kControlDescriptor, channel.status().message());
     return 2;
   }
-  Status confined = EnterSandbox(rules);
+  Status confined = warm != nullptr ? NarrowTo(rules.files) : EnterSandbox(rules);
   if (!confined.ok()) {
     (void)SendRefuse(**channel, {confined.code(), confined.message()}, Clock::now() + seconds(2));
     TellEnd(kControlDescriptor, confined.message());
     return 2;
   }
-  RunSession(std::move(*setup), rules.files.images, std::move(*channel));
+  RunSession(std::move(*setup), rules.files.images, std::move(*channel), warm);
   return 0;
+}
+
+int ServeWarm(const WarmStart& start, std::vector<int> caches) {
+  WarmDevice device;
+  const Status ready = WarmUp(start, std::move(caches), &device);
+  Report(ready.message());
+  return ready.ok() ? Serve(&device) : 2;
 }
 
 }  // namespace
@@ -75,17 +89,25 @@ int WorkerMain(const std::vector<std::string>& arguments) {
   if (fcntl(kControlDescriptor, F_GETFD) < 0) {
     return 2;
   }  // not started by a supervisor
-  Confine();
+  const bool is_warm = arguments.size() >= 4 && arguments[0] == "warm";
+  if (is_warm) {
+    Confine(kWarmWorkerName);
+  } else {
+    Confine();
+  }
   fcntl(kControlDescriptor, F_SETFD, FD_CLOEXEC);
   bool probes_mig = arguments.size() >= 2 && arguments[0] == "probe-mig";
   bool probes = probes_mig || (arguments.size() >= 2 && arguments[0] == "probe");
-  size_t user = probes ? 2 : 0;
+  std::vector<int> caches;
+  if (is_warm) {
+    caches = OpenAllCaches(arguments[2]);  // which are the server's user's
+  }
+  const size_t user = is_warm ? 4 : probes ? 2 : 0;
   if (arguments.size() == user + 2 && arguments[user] == "as") {
     Status became = BecomeUser(static_cast<uid_t>(std::stoul(arguments[user + 1])));
     if (!became.ok()) {
-      if (probes) {
-        (void)control::SendToSupervisor(kControlDescriptor,
-                                        control::ProbeReport{.why = became.message()});
+      if (probes || is_warm) {
+        Report(became.message());
       } else {
         TellEnd(kControlDescriptor, became.message());
       }
@@ -109,7 +131,9 @@ int WorkerMain(const std::vector<std::string>& arguments) {
   }
   int code = probes_mig ? ProbeMigDevices(arguments[1])
              : probes   ? ProbeDevices(arguments[1])
-                        : Serve();
+             : is_warm  ? ServeWarm({arguments[1], arguments[2], arguments[3] == kInitialises},
+                                    std::move(caches))
+                        : Serve(nullptr);
   LogPendingErrors();
   _exit(code);  // the driver's own teardown is the kernel's work: nothing of the session is to
                 // outlive it

@@ -2,6 +2,7 @@
 #include "server/worker/worker_files.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <iterator>
 
 #include "server/confine/landlock.h"
+#include "server/state/image_store.h"
 #include "server/worker/shared_folders.h"
 #include "server/worker/worker_setup.h"
 #include "toolkit/library_folders.h"
@@ -152,6 +154,28 @@ std::vector<std::string> ReadableFiles(const std::string& device_path) {
   return files;
 }
 
+std::vector<int> OpenAllCaches(const std::string& kernel_variable) {
+  std::vector<std::string> folders = {ImageBaseDirectory()};
+  if (const std::string chosen = Variable(kernel_variable.c_str()); !chosen.empty()) {
+    folders.push_back(chosen + "/tenants");
+  }
+  std::vector<int> caches;
+  for (const std::string& folder : folders) {
+    if (const int fd = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); fd >= 0) {
+      caches.push_back(fd);
+    }
+  }
+  return caches;
+}
+
+void PromiseKernelCache(const std::string& kernel_variable) {
+  if (const int none = open("/dev/null", O_RDONLY | O_CLOEXEC); none >= 0) {
+    dup3(none, kKernelsDescriptor, O_CLOEXEC);
+    close(none);
+  }
+  ChooseKernelCaches(kKernelsDescriptor, kernel_variable);
+}
+
 WorkerFiles TakeFiles(const WorkerSetup& setup, std::span<const int> folders) {
   WorkerFiles files;
   files.readable = setup.readable;
@@ -160,7 +184,11 @@ WorkerFiles TakeFiles(const WorkerSetup& setup, std::span<const int> folders) {
     files.images = folders[0];
   }
   if (!setup.kernel_variable.empty() && images < folders.size()) {
-    files.kernels = folders[images];
+    // At a number that a worker which was started before knows already.
+    files.kernels = dup3(folders[images], kKernelsDescriptor, O_CLOEXEC);
+    close(folders[images]);
+  } else {
+    close(kKernelsDescriptor);
   }
   ChooseKernelCaches(files.kernels, setup.kernel_variable);
   files.shared_folder = Variable(kSharedFolderVariable);
@@ -181,6 +209,9 @@ Status ConfineFiles(const WorkerFiles& files) {
   static const int self = open("/proc/self", O_PATH | O_CLOEXEC | O_DIRECTORY);
   (void)self;
   rules.Allow("/proc/self", Access::kReadWrite);  // names of threads are written there
+  for (int cache : files.caches) {
+    rules.Allow(cache, Access::kReadWrite);
+  }
   rules.Allow(files.images, Access::kRead);
   rules.Allow(files.kernels, Access::kReadWrite);
   // Events that the CPU device shares between processes.

@@ -22,10 +22,14 @@ void ForgetKernelCaches();
 // `device_path`: of libcuda; without a slash: the loader finds it. What is not there is listed too.
 std::vector<std::string> ReadableFiles(const std::string& device_path);
 
+// The number of the descriptor of the device's compiled kernels: known before the folder is.
+inline constexpr int kKernelsDescriptor = 64;
+
 struct WorkerFiles {
   std::vector<std::string> readable;
   int images = -1;            // a descriptor of the tenant's images, which it reads; -1: none
   int kernels = -1;           // and of the device's compiled kernels, which it writes too
+  std::vector<int> caches;    // descriptors of all tenants' folders, before its tenant is known
   std::string shared_folder;  // where its device shares with the vGPU's others; empty: nowhere
   bool is_mps = false;
   bool trusts_tenants = false;  // all of /dev/shm may be written, as in mode mps
@@ -36,6 +40,13 @@ struct WorkerFiles {
 // again as machine code.
 //   Before libcuda is loaded
 WorkerFiles TakeFiles(const WorkerSetup& setup, std::span<const int> folders);
+
+// Opens what holds every tenant's images, and every tenant's compiled kernels where the operator
+// has chosen a folder for them. `kernel_variable`: as WorkerSetup has it.
+std::vector<int> OpenAllCaches(const std::string& kernel_variable);
+// For a worker whose tenant is not known yet: the folder of compiled kernels will be there.
+//   Before libcuda is loaded
+void PromiseKernelCache(const std::string& kernel_variable);
 
 // From here on this thread and those it starts read the files that are listed, the device's nodes
 // and the tenant's images, write the tenant's compiled kernels and the vGPU's shared folder, and

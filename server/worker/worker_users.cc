@@ -69,6 +69,14 @@ Result<uid_t> WorkerUsers::Take(const std::string& vgpu) {
                                         " ids are in use; a wider --worker-users admits more");
 }
 
+void WorkerUsers::Rename(const std::string& from, const std::string& vgpu) {
+  std::lock_guard lock(mutex_);
+  if (auto held = uses_.extract(from); !held.empty()) {
+    held.key() = vgpu;
+    uses_.insert(std::move(held));
+  }
+}
+
 void WorkerUsers::GiveBack(const std::string& vgpu) {
   std::lock_guard lock(mutex_);
   auto found = uses_.find(vgpu);

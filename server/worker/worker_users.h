@@ -33,6 +33,8 @@ class WorkerUsers {
   bool separate() const { return range_.count != 0; }
   // For one more worker of the vGPU.   Errors  kUnavailable: all are in use
   Result<uid_t> Take(const std::string& vgpu);
+  // What is held for a name is a vGPU's from now on, which has no worker yet.
+  void Rename(const std::string& from, const std::string& vgpu);
   // One of its workers has ended and the process is gone.
   void GiveBack(const std::string& vgpu);
 

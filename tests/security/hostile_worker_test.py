@@ -42,7 +42,8 @@ class HostileWorker(unittest.TestCase):
 
     def server(self, *flags, environment=None):
         chosen = {"FARCALL_TEST_HOSTILE": "1", "CUDA_CACHE_PATH": str(self.caches), **(environment or {})}
-        return Server(*flags, device=HOSTILE, environment=chosen)
+        # Its library looks for what to do as it is initialised: the session has to be there by then.
+        return Server("--warm-workers", 0, *flags, device=HOSTILE, environment=chosen)
 
     def said(self):
         path = self.folder / "said"

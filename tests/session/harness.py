@@ -58,6 +58,22 @@ def stat_fields(pid):
     return int(pid), state, int(parent)
 
 
+def name_of(pid):
+    """The process's name; "": it is gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def command_of(pid):
+    """The words of its command line; []: it is gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
 class Server:
     def __init__(self, *flags, token=None, listen="tcp://127.0.0.1:0", environment=None, device="cpu", popen=None):
         command = [str(SERVE), "serve", "--listen", listen, "--device", str(device), *map(str, flags)]
@@ -75,9 +91,20 @@ class Server:
         return pathlib.Path(self.log.name).read_text()
 
     def workers(self):
+        """Its processes, but for those that wait for a session."""
+        return sorted(set(self._children()) - set(self.warm_workers()))
+
+    def warm_workers(self):
+        """Workers that were started before their sessions."""
+        return [pid for pid in self._children() if b"warm" in command_of(pid)[:3] and name_of(pid) != "farcall-worker"]
+
+    def _children(self):
+        """But for those that have not begun to be what they will be."""
+        own = command_of(self.process.pid)
         # Not by ps: a sanitizer's runtime that is preloaded hangs it.
         rows = [stat_fields(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()]
-        return sorted(pid for pid, state, parent in filter(None, rows) if parent == self.process.pid and state != "Z")
+        return sorted(pid for pid, state, parent in filter(None, rows)
+                      if parent == self.process.pid and state != "Z" and command_of(pid) != own)
 
     def stop(self):
         if self.process.poll() is None:

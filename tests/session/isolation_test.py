@@ -202,7 +202,7 @@ class Isolation(unittest.TestCase):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as parent:
             def folders():
                 return sorted(pathlib.Path(parent).glob("*/*"))
-            with Server(environment={"FARCALL_CPU_SHARED": parent}) as server:
+            with Server("--warm-workers", 0, environment={"FARCALL_CPU_SHARED": parent}) as server:
                 first, _ = self.start(server, 2)
                 self.assertEqual([path.stat().st_mode & 0o777 for path in folders()], [0o700, 0o700], "one each")
                 self.assertEqual(os.listdir(folders()[0]), [])

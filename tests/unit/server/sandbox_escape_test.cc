@@ -28,6 +28,7 @@
 #include "server/worker/helper_sandbox.h"
 #include "server/worker/sandbox.h"
 #include "server/worker/system_calls.h"
+#include "server/worker/warm_worker.h"
 
 namespace farcall::server {
 namespace {
@@ -307,6 +308,43 @@ TEST_F(SandboxEscapeTest, BothTogetherLeaveThreadsAndOwnFiles) {
               return said + TryCalls(parent) + TryShared(folder_);
             }),
             "");
+}
+
+// Before its tenant is known it reaches all tenants' folders, and nothing else; then its own alone.
+TEST_F(SandboxEscapeTest, AWarmWorkerIsNarrowedToItsTenant) {
+  if (LandlockRules::Version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
+  const pid_t parent = getpid();
+  EXPECT_EQ(InChild([&]() -> std::string {
+              Confine();
+              const WorkerFiles tenant = Files();
+              SandboxRules common;
+              common.files.readable = ReadableFiles("");
+              common.files.shared_folder = tenant.shared_folder;
+              for (const char* cache : {"/images", "/own", "/other"}) {
+                common.files.caches.push_back(open((folder_ + cache).c_str(), O_PATH | O_CLOEXEC));
+              }
+              if (Status entered = EnterSandbox(common); !entered.ok()) return entered.message();
+              std::string said = TryCalls(parent);
+              said += open((folder_ + "/other/image").c_str(), O_RDONLY) < 0 ? "no caches; " : "";
+              said += Fails("read aside", open((folder_ + "/secret").c_str(), O_RDONLY), EACCES);
+              if (Status narrowed = NarrowTo(tenant); !narrowed.ok()) return narrowed.message();
+              char name[16] = {};
+              prctl(PR_GET_NAME, name, 0, 0, 0);
+              said += std::string(name) == "farcall-worker" ? "" : "its name is not a session's; ";
+              return said + TryFiles(folder_, parent) + TryImages(tenant.images) +
+                     TryCalls(parent) + TryShared(folder_);
+            }),
+            "");
+}
+
+// Landlock would leave the other thread out.
+TEST_F(SandboxEscapeTest, AWarmWorkerWithThreadsGetsNoTenant) {
+  if (LandlockRules::Version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
+  EXPECT_EQ(InChild([&]() -> std::string {
+              std::thread([] { pause(); }).detach();
+              return NarrowTo(Files()).message();
+            }),
+            kHasThreads);
 }
 
 // A connection over the loopback, from a socket of its own to one that it listens on.

@@ -39,6 +39,18 @@ TEST(WorkerUsers, GivesEachVgpuItsOwnAndRestsThem) {
   EXPECT_EQ(*users.Take("e"), 700001u);
 }
 
+TEST(WorkerUsers, WhatIsHeldForANameBecomesAVgpus) {
+  WorkerUsers users({700000, 2});
+  const uid_t held = *users.Take("warm 1");
+  users.Rename("warm 1", "a");
+  EXPECT_EQ(*users.Take("a"), held) << "its second worker";
+  EXPECT_NE(*users.Take("warm 1"), held);
+  users.GiveBack("a");
+  EXPECT_FALSE(users.Take("b").ok());
+  users.GiveBack("a");
+  EXPECT_EQ(*users.Take("b"), held);
+}
+
 // In a child: it is that user alone, for good.
 int Become() {
   if (!BecomeUser(700001).ok()) return 10;
