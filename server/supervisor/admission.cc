@@ -172,6 +172,8 @@ void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHell
       passed = {Code::kRefused, "the session key is wrong"};
     } else if (Status same = AdmissionPolicy::CheckSame(worker->arrival, arrival); !same.ok()) {
       passed = same;
+    } else if (Status charged = ChargeRings(*channel, worker); !charged.ok()) {
+      passed = charged;
     } else if (Result<std::vector<std::byte>> handed = channel->HandOver(); !handed.ok()) {
       passed = handed.status();
     } else {

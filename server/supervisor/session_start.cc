@@ -20,6 +20,8 @@
 #include "server/supervisor/undo.h"
 #include "server/worker/worker_setup.h"
 #include "settings/version.h"
+#include "transport/shm/ring.h"
+#include "transport/shm/shm_channel.h"
 
 namespace farcall::server {
 
@@ -155,6 +157,22 @@ void Supervisor::CloseLedger(const Worker& worker) {
   charges_.ledger().Close(worker.vgpu, quota::kHostMemory);
 }
 
+// All that its worker will make: for the log and each lane, one in each direction.
+Status Supervisor::ChargeRings(const Channel& channel, Worker* worker) {
+  if (!channel.PeerUser() || worker->rings.bytes() != 0) {
+    return {};
+  }
+  const uint64_t bytes =
+      2 * (kLogRingBytes + kRingOffset) + options_.lanes * 2 * (kLaneRingBytes + kRingOffset);
+  Result<quota::Charge> charged =
+      charges_.ledger().Reserve(worker->vgpu, quota::kHostMemory, bytes);
+  if (!charged.ok()) {
+    return {charged.status().code(), "shared memory of the session: " + charged.status().message()};
+  }
+  worker->rings = std::move(*charged);
+  return {};
+}
+
 Supervisor::Folders Supervisor::FoldersOf(const std::string& tenant) const {
   const char* variable = KernelVariable(devices_.choice.kind);
   return {OpenTenantImages(image_base_, tenant),
@@ -224,6 +242,7 @@ Status Supervisor::StartProcess(Worker& worker, Channel& channel, const Client& 
   Undo undo;
   OpenLedger(worker, hello, grant);
   undo.Add([&] { CloseLedger(worker); });
+  FARCALL_TRY(ChargeRings(channel, &worker));
   if (std::optional<WarmWorker> warm = TakeWarm(worker, hello, folders)) {
     AdoptWarm(*warm, &worker, &undo);
   } else {

@@ -121,6 +121,7 @@ class Supervisor {
     EventRate rate{kMessagesPerSecond, kMessagesAtOnce, Clock::now()};
     Clock::time_point muted_until{};  // it sent too much; nothing is read meanwhile
     uint64_t output = 0;              // its pipe in output_
+    quota::Charge rings;              // of shared memory, in its vGPU's quota of host memory
   };
   using Workers = std::map<int, std::unique_ptr<Worker>>;  // by control descriptor
 
@@ -144,6 +145,9 @@ class Supervisor {
   std::unique_ptr<Worker> NewWorker(const Client& client, const quota::ClaimGrant* grant);
   void OpenLedger(const Worker& worker, const Hello& hello, const quota::ClaimGrant* grant);
   void CloseLedger(const Worker& worker);
+  // For a connection by the socket of shm://, unless its session is charged already.
+  //   Errors  kQuotaExceeded
+  Status ChargeRings(const Channel& channel, Worker* worker);
   // What a session's worker is handed; opened before anybody waits for it.
   struct Folders {
     OwnedDescriptor images, kernels;

@@ -13,6 +13,7 @@ from harness import BUILD, FARCALL, Client, Server, run, until
 TOKEN = "a-token-of-this-test-0123456789"
 EXAMPLES = BUILD / "examples"
 RING = "memfd:farcall-ring"
+VGPU = {"FARCALL_VGPU": "a-vgpu-of-these-tests"}
 
 
 def rings_of(pid):
@@ -141,6 +142,19 @@ class Shm(Case):
         self.assertNotEqual(client.process.returncode, 0)
         self.assertIn("nothing listens there", self.errors(client)[0])
 
+    def test_the_rings_of_a_vgpu_count_against_its_host_memory(self):
+        """4.5 MiB of each session: of the log and two lanes, in both directions."""
+        self.serve("--host-mem", "6MiB")
+        first = Client(self.url, "steps", 1000, 20, environment=VGPU)
+        first.wait_line("step 1")
+        second = run(self.url, "steps", 1, environment=VGPU)
+        self.assertNotEqual(second.process.returncode, 0)
+        [line] = self.errors(second)
+        self.assertIn("shared memory of the session: pinned host memory: asked 4743168 bytes, 1548288 free of 6291456", line)
+        self.assertEqual(run(self.url, "steps", 1).process.returncode, 0, "another vGPU has its own")
+        first.kill()
+        until(lambda: run(self.url, "steps", 1, environment=VGPU).process.returncode == 0, what="they are given back with the session")
+
     def test_forked_children_leave_the_session_alone(self):
         self.serve()
         client = Client(self.url, "hostile", "forks")
@@ -207,6 +221,12 @@ class Choice(Case):
         self.runs(server.url, "auto", "tcp")
         self.refused(server.url, "shm", "offers no shared memory")
         self.assertIn("offers no shared memory", self.doctor(server.url, "auto"))
+
+    def test_auto_stays_where_the_rings_are_over_the_quota(self):
+        server = self.serve("--host-mem", "4MiB")
+        self.runs(server.url, "auto", "tcp")
+        [note] = self.audit("session_refused")
+        self.assertIn("shared memory of the session: pinned host memory: asked 4743168 bytes", note["why"])
 
     def test_auto_stays_where_the_user_may_not(self):
         server = self.serve("--shm-users", "4242")
