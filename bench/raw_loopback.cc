@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "transport/spin.h"
+#include "transport/tcp/tcp_channel.h"
 
 namespace farcall::bench {
 namespace {
@@ -76,9 +77,11 @@ bool SendExactly(int fd, const char* from, size_t bytes) {
   return true;
 }
 
-void SetNoDelay(int fd) {
+// As the product's connections are.
+void Prepare(int fd) {
   int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  DoNotPaceInsideHost(fd);
 }
 
 // The other end. Connection 0 echoes pings and spins, 1 echoes them and blocks; the rest take the
@@ -93,7 +96,7 @@ void ServePeer(int listener, const RawOptions& options) {
     if (fd < 0) {
       break;
     }
-    SetNoDelay(fd);
+    Prepare(fd);
     threads.emplace_back([fd, index, options] {
       const bool is_ping = index < kPingConnections;
       SpinPolicy policy(std::chrono::microseconds(index == 0 ? options.spin_us : 0));
@@ -116,7 +119,7 @@ int ConnectTo(const sockaddr_in& address) {
     return -1;
   }
   if (fd >= 0) {
-    SetNoDelay(fd);
+    Prepare(fd);
   }
   return fd;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uploads: small ones inside their record; large ones on the lanes, from where they lie as far as
 // may be; those whose source may still change when the stream gets there.
-#include <condition_variable>
 #include <mutex>
 
 #include "client-shim/core/calls.h"
@@ -12,6 +11,7 @@
 #include "client-shim/cuda/settled.h"
 #include "client-shim/cuda/stream.h"
 #include "client-shim/cuda/stream_function.h"
+#include "transport/sync.h"
 
 namespace farcall::client {
 
@@ -63,7 +63,8 @@ class Borrowed {
   ~Borrowed() { Await(0); }
   void Await(uint64_t at_most) {
     std::unique_lock lock(mutex_);
-    less_.wait(lock, [&] { return bytes_ <= at_most; });
+    awaited_ = at_most;
+    while (bytes_ > at_most) less_.Wait(lock);
   }
   Status Send(Link& link, uint64_t transfer, uint64_t offset, std::span<const std::byte> piece) {
     Await(kMaxBorrowedBytes - piece.size());
@@ -78,14 +79,15 @@ class Borrowed {
   }
 
  private:
+  // Wakes the caller for nothing less than it waits for.
   void GiveBack(uint64_t bytes) {
     std::lock_guard lock(mutex_);
     bytes_ -= bytes;
-    less_.notify_all();
+    if (bytes_ <= awaited_) less_.NotifyAll();
   }
-  std::mutex mutex_;
-  std::condition_variable less_;
-  uint64_t bytes_ = 0;
+  Mutex mutex_;
+  CondVar less_;
+  uint64_t bytes_ = 0, awaited_ = 0;
 };
 
 // Each piece's bytes go ahead of its record, so the record never waits behind more than what is in

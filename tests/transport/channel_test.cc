@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every transport's byte stream promises.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <thread>
@@ -146,6 +149,27 @@ TEST(DialTest, ListsWhatIsBuiltInForAnUnknownTransport) {
     EXPECT_NE(status.message().find("have tcp://, inproc://, shm://"), std::string::npos)
         << status.message();
     EXPECT_EQ(Listen(url).status().code(), Code::kUnsupported);
+  }
+}
+
+// The system's own choice may pace by measured delays, which on a busy host are the scheduler's.
+TEST(DialTest, ConnectionsInsideOneHostAreNotPaced) {
+  for (const char* url : {"tcp://127.0.0.1:0", "tcp://[::1]:0"}) {
+    Result<std::unique_ptr<Listener>> listener = Listen(url);
+    if (!listener.ok() && std::string_view(url).find('[') != std::string_view::npos) {
+      continue;  // a host without IPv6
+    }
+    ASSERT_TRUE(listener.ok()) << listener.status().message();
+    Result<std::unique_ptr<Channel>> dialled = Dial((*listener)->Url(), In(kLong));
+    ASSERT_TRUE(dialled.ok()) << dialled.status().message();
+    Result<std::unique_ptr<Channel>> accepted = (*listener)->Accept(In(kLong));
+    ASSERT_TRUE(accepted.ok()) << accepted.status().message();
+    for (const Channel* end : {dialled->get(), accepted->get()}) {
+      char name[16] = {};
+      socklen_t bytes = sizeof(name);
+      ASSERT_EQ(getsockopt(end->Descriptor(), IPPROTO_TCP, TCP_CONGESTION, name, &bytes), 0);
+      EXPECT_STREQ(name, "reno") << url;
+    }
   }
 }
 

@@ -187,6 +187,7 @@ class TcpListener final : public Listener {
                        : accept4(fd_, reinterpret_cast<sockaddr*>(&address), &bytes,
                                  SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd >= 0) {
+        DoNotPaceInsideHost(fd);
         return std::unique_ptr<Channel>(std::make_unique<SocketChannel>(fd, AddressName(address)));
       }
       if (closed_) {
@@ -239,6 +240,24 @@ Status Resolve(const Url& url, const HostPort& at, bool passive, AddressList& li
   return {};
 }
 
+// Whether both ends have one address, and so are on one host.
+bool IsInsideHost(int fd) {
+  sockaddr_storage own{}, peer{};
+  socklen_t own_bytes = sizeof(own), peer_bytes = sizeof(peer);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_bytes) != 0 ||
+      getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) != 0 ||
+      own.ss_family != peer.ss_family) {
+    return false;
+  }
+  if (own.ss_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in&>(own).sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in&>(peer).sin_addr.s_addr;
+  }
+  return own.ss_family == AF_INET6 &&
+         std::memcmp(&reinterpret_cast<const sockaddr_in6&>(own).sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr, sizeof(in6_addr)) == 0;
+}
+
 // Connects one address; 0 or an errno.
 int Connect(int fd, const addrinfo& address, Clock::time_point deadline) {
   if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) {
@@ -258,6 +277,12 @@ int Connect(int fd, const addrinfo& address, Clock::time_point deadline) {
 }
 
 }  // namespace
+
+void DoNotPaceInsideHost(int fd) {
+  if (IsInsideHost(fd)) {
+    setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+  }
+}
 
 Result<std::unique_ptr<Channel>> DialTcp(const Url& url, Clock::time_point deadline) {
   Result<HostPort> at = ParseHostPort(url);
@@ -279,6 +304,7 @@ Result<std::unique_ptr<Channel>> DialTcp(const Url& url, Clock::time_point deadl
     }
     error = Connect(fd, *address, deadline);
     if (error == 0) {
+      DoNotPaceInsideHost(fd);
       return std::unique_ptr<Channel>(
           std::make_unique<SocketChannel>(fd, FormatHostPort(at->host, at->port)));
     }

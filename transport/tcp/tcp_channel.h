@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP over IPv4 and IPv6. Buffers and congestion control are the kernel's: its autotuning beats any
-// fixed size.
+// TCP over IPv4 and IPv6. Buffers and, between hosts, congestion control are the kernel's: its
+// autotuning beats any fixed size.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,11 @@ Result<std::unique_ptr<Listener>> ListenTcp(const Url& url);
 // Any connected socket; `state` is what its HandOver says.
 std::unique_ptr<Channel> MakeSocketChannel(int fd, std::string peer,
                                            std::vector<std::byte> state = {});
+// Where both ends of the connection have one address, so are on one host: takes Reno, the
+// congestion control that every kernel has and lets every user choose. Nothing is lost there, so it
+// never slows down; one that paces by measured delays, as BBR does, takes the scheduler's for the
+// network's.
+void DoNotPaceInsideHost(int fd);
 // Who made the other end of a UNIX socket, as this process sees that user; none of other sockets.
 std::optional<uint32_t> UnixPeerUser(int fd);
 std::string UnixPeerName(int fd);
