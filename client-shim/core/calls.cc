@@ -109,18 +109,22 @@ CUresult WaitCounted(Session* session, const Record& record, Reply* reply) {
 
 namespace {
 
-CUresult PostCounted(const Record& record, uint64_t transfer, uint32_t* serial) {
+enum class Leaves : bool { kLater, kNow };
+
+CUresult PostCounted(const Record& record, uint64_t transfer, uint32_t* serial,
+                     Leaves leaves = Leaves::kLater) {
   Session* session = CurrentSession();
   if (session == nullptr) return CUDA_ERROR_NOT_INITIALIZED;
   if (g_sync.load(std::memory_order_relaxed)) [[unlikely]]
     return WaitCounted(session, record, nullptr);
   CountPost();
-  return session->PostRecord(record, true, transfer, serial);
+  return leaves == Leaves::kNow ? session->PostRecordNow(record)
+                                : session->PostRecord(record, true, transfer, serial);
 }
 
 // Then what an earlier post has brought home. A call that was waited for has given its own answer.
-CUresult PostAndLook(const Record& record, uint32_t* serial) {
-  CUresult posted = PostCounted(record, 0, serial);
+CUresult PostAndLook(const Record& record, uint32_t* serial, Leaves leaves = Leaves::kLater) {
+  CUresult posted = PostCounted(record, 0, serial, leaves);
   if (InfoOf(record.call).renews) [[unlikely]]
     ForgetAnswers();
   if (posted != CUDA_SUCCESS || g_sync.load(std::memory_order_relaxed)) [[unlikely]]
@@ -141,6 +145,10 @@ CUresult PostBound(const Record& record, uint64_t transfer) {
 
 CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail) {
   return PostAndLook(MakeRecord(call, head, tail), nullptr);
+}
+
+CUresult PostPartsNow(CallId call, std::span<const std::byte> head) {
+  return PostAndLook(MakeRecord(call, head), nullptr, Leaves::kNow);
 }
 
 CUresult PostWholeWithCare(CallId call, const RecordHeader* header, size_t bytes) {

@@ -15,6 +15,8 @@ bool IsSync();
 // As Post and RoundTrip; `tail` follows `head`, whose size is a multiple of 8, without being copied
 // first.
 CUresult PostParts(CallId call, std::span<const std::byte> head, std::span<const std::byte> tail);
+// PostParts of a record that leaves at once, whose bytes are on the lanes.
+CUresult PostPartsNow(CallId call, std::span<const std::byte> head);
 CUresult RoundTripParts(CallId call, std::span<const std::byte> head,
                         std::span<const std::byte> tail, Reply* reply);
 

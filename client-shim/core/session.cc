@@ -144,6 +144,15 @@ CUresult Session::PostRecord(const Record& record, bool may_send, uint64_t trans
   return CUDA_SUCCESS;
 }
 
+CUresult Session::PostRecordNow(const Record& record) {
+  if (ended_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    return ended();
+  size_t sealed = 0;
+  Append(record, nullptr, 0, &sealed);
+  Flush();
+  return CUDA_SUCCESS;
+}
+
 void Session::WakeFlusher() {
   std::lock_guard lock(flusher_mutex_);
   flusher_sleeps_.store(false);

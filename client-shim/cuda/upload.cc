@@ -106,7 +106,7 @@ CUresult SendCaptured(Session* session, const Span& all, bool settle) {
     FixedBody<48> body = Body(all, transfer, offset, bytes);
     bool last = offset + bytes == all.bytes;
     return settle && last ? RoundTripParts(kCall, body.bytes(), {}, nullptr)
-                          : PostParts(kCall, body.bytes(), {});
+                          : PostPartsNow(kCall, body.bytes());
   });
 }
 
@@ -127,7 +127,7 @@ CUresult SendPinned(Session* session, const Span& all) {
     session->transfers().AwaitRoom(bytes);
     Status sent = SendLent(session, transfer, offset, {all.src + offset, bytes});
     if (!sent.ok()) return MapSessionError(sent.code());
-    CUresult posted = PostParts(kCall, Body(all, transfer, offset, bytes).bytes(), {});
+    CUresult posted = PostPartsNow(kCall, Body(all, transfer, offset, bytes).bytes());
     session->NoteWork();  // the program may change the memory behind a wait
     return posted;
   });

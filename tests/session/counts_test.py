@@ -1,9 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Round trips, counted by the shim and by a proxy in the path."""
+import pathlib
 import tempfile
+import time
 import unittest
 
-from harness import BUILD, Server, link_proxy, proxy_of, run
+from harness import BUILD, Client, Server, link_proxy, proxy_of, run
+
+
+def switches_of(pid, name):
+    """How often the threads of that name have slept; 0: there is none, or no more."""
+    total = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            status = (task / "status").read_text()
+        except OSError:
+            continue
+        if status.startswith(f"Name:\t{name}\n"):
+            total += int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
+    return total
 
 
 class Counts(unittest.TestCase):
@@ -85,6 +100,18 @@ class Counts(unittest.TestCase):
             many, _ = self.measured(server, "replays", 10, 25, 1, cache=cache)
             self.assertEqual(many["round_trips"], few["round_trips"])
             self.assertEqual(many["posted"] - few["posted"], 20 * 3)  # up, launch, down
+
+    def test_a_large_upload_leaves_the_flusher_asleep(self):
+        """Its 256 records leave with their bytes: the flusher would tick for 1 ms after each post."""
+        with Server() as server:
+            client = Client(server.url, "big_copy", 1024)
+            switches = 0
+            while client.process.poll() is None:
+                switches = max(switches, switches_of(client.process.pid, "farcall-flush"))
+                time.sleep(0.01)
+            client.wait()
+            self.assertEqual(client.process.returncode, 0, (client.out, client.err))
+            self.assertLess(switches, 256)
 
     def test_a_profiled_range_is_counted_apart(self):
         with Server() as server:
