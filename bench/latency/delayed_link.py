@@ -2,8 +2,33 @@
 """A TCP proxy that holds every byte for half a round trip, whatever else is on its way."""
 import collections
 import socket
+import statistics
+import subprocess
+import sys
 import threading
 import time
+
+ECHO = """
+import socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+peer = listener.accept()[0]
+peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+while data := peer.recv(64):
+    peer.sendall(data)
+"""
+PING = """
+import socket, sys, time
+peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+for _ in range(int(sys.argv[2])):
+    start = time.monotonic()
+    peer.sendall(bytes(64))
+    left = 64
+    while left:
+        left -= len(peer.recv(left))
+    print(time.monotonic() - start)
+"""
 
 
 class DelayedLink:
@@ -62,3 +87,15 @@ class DelayedLink:
 
         for part in (read, write):
             threading.Thread(target=part, daemon=True).start()
+
+
+def ping_over(rtt_s):
+    """What 64 bytes take there and back over such a link, s: the proxy's threads must run too."""
+    count = max(10, min(200, int(3 / rtt_s)))
+    with subprocess.Popen([sys.executable, "-c", ECHO], stdout=subprocess.PIPE, text=True) as echo:
+        link = DelayedLink(("127.0.0.1", int(echo.stdout.readline())), rtt_s)
+        times = subprocess.run([sys.executable, "-c", PING, str(link.port), str(count)], check=True,
+                               capture_output=True, text=True).stdout.split()
+        link.close()
+        echo.kill()
+    return statistics.median(map(float, times))
