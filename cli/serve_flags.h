@@ -1,30 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of `farcall serve` as they are typed; serve.cc checks them and lays them over the
-// configuration file.
+// The flags of `farcall serve`: one for each setting of the server (serve_settings.h).
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "proto/status.h"
+#include "server/supervisor/serve_options.h"
 
 namespace farcall::cli {
 
-// "" and 0: not given.
 struct ServeFlags {
-  std::vector<std::string> listen;
-  std::string device, gpus, token, token_file, token_verifier, memory, tenant_memory, host_memory,
-      config, log_level, report, control, metrics, audit, pool, pool_name, pool_token_file, pool_ca,
-      pool_cert, pool_key, tls_cert, tls_key, tls_client_ca, tls_crl, shm, shm_users;
-  std::vector<std::string> advertise;
-  std::string max_share, max_limit, max_priority, max_net, worker_users, oversubscribe,
-      swap_host_memory, worker_memory, image_store_max, mode, overhead, worker_calls;
-  bool plaintext = false, trust_tenants = false, debuggable = false;
-  uint32_t park_after_seconds = 0, grace_seconds = 0, drain_seconds = 0, max_sessions = 0,
-           max_tenant_sessions = 0, warm_workers = 0;
+  // As typed, by the setting's kind.
+  struct Typed {
+    std::string text;
+    std::vector<std::string> list;
+    uint32_t number = 0;
+    bool flag = false;
+  };
+  std::string config, report;
+  std::map<std::string_view, Typed> typed;  // by the setting's name
 };
 
 // `flags` has to live as long as `command`.
 void AddServeFlags(CLI::App* command, ServeFlags* flags);
+// Lays what was typed over the options; an empty text counts as not typed.
+//   Errors  kInvalid (names the flag)
+Status ApplyServeFlags(const CLI::App& command, const ServeFlags& flags,
+                       server::ServeOptions* options);
 
 }  // namespace farcall::cli

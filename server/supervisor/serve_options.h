@@ -74,7 +74,7 @@ struct ServeOptions {
   bool swaps() const { return oversubscribe_milli > 1000 || park_after_seconds != 0; }
 };
 
-// Reads a TOML file into `options`.
+// Reads a TOML file into `options` (serve_settings.h).
 //   Errors  kInvalid, one line: the file, the setting, the nearest known name or what would be
 //   right
 Status ReadServeConfig(const std::string& path, ServeOptions* options);
@@ -113,11 +113,7 @@ Status SetShmUsers(std::string_view text, ServeOptions* options);
 // Whether files, users and URLs fit together.   Errors  kInvalid
 Status CheckTransports(const ServeOptions& options);
 
-// One of max_share, max_limit, max_priority.   Errors  kInvalid
-Status SetPolicy(std::string_view name, std::string_view text, quota::ComputePolicy* policy);
-
-// `max_share` or the like was chosen; and the policy with the defaults of where the server stands.
-void NotePolicy(std::string_view name, ServeOptions* options);
+// The policy with the defaults of where the server stands.
 quota::ComputePolicy SettledPolicy(const ServeOptions& options);
 
 // Refuses what must not be: another interface than the loopback without a token, an unknown log

@@ -19,6 +19,7 @@
 #include "proto/printable.h"
 #include "proto/priority.h"
 #include "server/supervisor/serve_options.h"
+#include "server/supervisor/serve_settings.h"
 #include "transport/url.h"
 
 namespace {
@@ -147,8 +148,10 @@ void ReadNames(std::string_view text) {
   server::ServeOptions options;
   CheckRefusal(server::SetOverhead(text, &options));
   CheckRefusal(server::SetWorkerCalls(text, &options));
-  for (const char* name : {"max_share", "max_limit", "max_priority"})
-    CheckRefusal(server::SetPolicy(name, text, &options.compute));
+  for (const server::ServeSetting& setting : server::ServeSettings()) {
+    if (setting.parse != nullptr && setting.name.find("token") == setting.name.npos)
+      CheckRefusal(server::ApplyFlag(setting, std::string(text), &options));
+  }
   options.listen = {std::string(text)};
   CheckRefusal(server::CheckServeOptions(options));
   (void)PriorityNumber(text);

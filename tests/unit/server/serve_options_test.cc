@@ -74,7 +74,7 @@ TEST(ServeOptions, SaysWhatWouldBeRight) {
 }
 
 TEST(ServeOptions, RefusesInOneLine) {
-  EXPECT_EQ(WhatIsWrong("\"a\\nb\" = 1\n"), ": unknown setting 'a\\nb'; the nearest is 'mem'");
+  EXPECT_EQ(WhatIsWrong("\"a\\nb\" = 1\n"), ": unknown setting 'a\\nb'; the nearest is 'shm'");
   EXPECT_EQ(WhatIsWrong("mem = \"4\\n\"\n"),
             ": setting 'mem': size '4\\n': write it as 4GiB, 512MiB or a number of bytes");
   ServeOptions options;
