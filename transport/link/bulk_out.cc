@@ -86,6 +86,8 @@ Status LinkCore::QueueInPlace(uint64_t transfer, uint64_t offset, std::span<cons
   while (!bytes.empty()) {
     std::span<const std::byte> piece = bytes.first(std::min(bytes.size(), kMaxChunkBytes));
     bytes = bytes.subspan(piece.size());
+    // The last piece has it.
+    // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
     PushChunk(transfer, offset, piece, {}, bytes.empty() ? std::move(done) : nullptr);
     offset += piece.size();
   }
