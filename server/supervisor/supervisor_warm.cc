@@ -31,11 +31,12 @@ const char* TextOf(const char* text) {
 }  // namespace
 
 // A process of MPS has its daemon's environment, one of MIG its instance's. A developer's, and one
-// whose system calls are reported, is begun in other ways.
+// whose system calls are reported, is begun in other ways. Where tenants trust one another, workers
+// may write what the rules of a waiting one do not name.
 uint32_t Supervisor::WantedWarm() const {
   const bool is_special = options_.modes.Any(DeviceMode::kMps) ||
                           options_.modes.Any(DeviceMode::kMig) || options_.debuggable ||
-                          options_.reports_worker_calls;
+                          options_.reports_worker_calls || options_.trust_tenants;
   return is_special || !CanWarmUp() ? 0 : options_.warm_workers;
 }
 

@@ -96,7 +96,7 @@ class NotTaken(Warm):
         self.assertEqual((self.before(server), server.warm_workers()), (1, waiting))
 
     def test_none_waits_where_none_may(self):
-        for flags in (("--warm-workers", 0), ("--debuggable",), ("--worker-calls", "report")):
+        for flags in (("--warm-workers", 0), ("--debuggable",), ("--worker-calls", "report"), ("--trust-tenants",)):
             with Server(*flags) as server:
                 client = run(server.url, "steps", 2)
                 self.assertEqual(client.process.returncode, 0, client.err)
