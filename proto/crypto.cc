@@ -54,7 +54,8 @@ Hash256 Sha256(std::initializer_list<std::span<const std::byte>> parts) {
 Hash256 HmacSha256(std::span<const uint8_t> key,
                    std::initializer_list<std::span<const std::byte>> parts) {
   crypto_auth_hmacsha256_state state;
-  crypto_auth_hmacsha256_init(&state, key.data(), key.size());
+  const uint8_t none = 0;  // the library takes no null pointer, not even for an empty key
+  crypto_auth_hmacsha256_init(&state, key.empty() ? &none : key.data(), key.size());
   for (std::span<const std::byte> part : parts) {
     crypto_auth_hmacsha256_update(&state, Raw(part), part.size());
   }
