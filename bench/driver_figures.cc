@@ -160,7 +160,64 @@ CopyFigure MeasureCopy(Bench& bench, uint64_t bytes) {
   return {bytes, Median(up), Median(down), up_cpu_s / GiB, down_cpu_s / GiB};
 }
 
+// Seconds of one copy.
+double CopyOnce(Bench& bench, std::vector<char>& host, uint64_t bytes, bool up) {
+  const Time::time_point start = Time::now();
+  if (up) {
+    BENCH_CALL(bench.driver, cuMemcpyHtoD, bench.memory, host.data(), bytes);
+    bench.Synchronize();
+  } else {
+    BENCH_CALL(bench.driver, cuMemcpyDtoH, host.data(), bench.memory, bytes);
+  }
+  return SecondsSince(start);
+}
+
+// As many waits as fit into two seconds, at most 1,000 and at least 5.
+double MeasureRoundTrip(Bench& bench) {
+  constexpr size_t kMost = 1000, kLeast = 5;
+  constexpr double kSeconds = 2;
+  std::vector<double> each;
+  const Time::time_point start = Time::now();
+  while (each.size() < kLeast || (each.size() < kMost && SecondsSince(start) < kSeconds)) {
+    const Time::time_point before = Time::now();
+    bench.Synchronize();
+    each.push_back(SecondsSince(before) * 1e6);
+  }
+  return Median(each);
+}
+
 }  // namespace
+
+Result<PathFigures> MeasurePath(const std::string& library) {
+  constexpr uint64_t kLeastBytes = uint64_t{1} << 20, kMostBytes = uint64_t{64} << 20;
+  constexpr double kLongCopySeconds = 0.3;
+  constexpr int kRounds = 5;
+  Bench bench;
+  PathFigures figures;
+  FARCALL_TRY(bench.driver.Open(library));
+  MeasureStart(bench);
+  FARCALL_TRY(bench.driver.failure());
+  BENCH_CALL(bench.driver, cuMemAlloc, &bench.memory, kMostBytes);
+  FARCALL_TRY(bench.driver.failure());
+  figures.round_trip_us = MeasureRoundTrip(bench);
+  std::vector<char> host(kMostBytes, 3);
+  figures.copied_bytes = kLeastBytes;
+  while (figures.copied_bytes < kMostBytes &&
+         CopyOnce(bench, host, figures.copied_bytes, true) < kLongCopySeconds) {
+    figures.copied_bytes *= 2;
+  }
+  std::vector<double> up, down;
+  for (int round = 0; round < kRounds && bench.driver.failure().ok(); ++round) {
+    const auto bytes = static_cast<double>(figures.copied_bytes);
+    up.push_back(bytes / CopyOnce(bench, host, figures.copied_bytes, true));
+    down.push_back(bytes / CopyOnce(bench, host, figures.copied_bytes, false));
+  }
+  figures.up_bytes_per_s = Median(up);
+  figures.down_bytes_per_s = Median(down);
+  BENCH_CALL(bench.driver, cuMemFree, bench.memory);
+  FARCALL_TRY(bench.driver.failure());
+  return figures;
+}
 
 Result<DriverFigures> MeasureDriver(const std::string& library) {
   Bench bench;

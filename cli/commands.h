@@ -12,6 +12,7 @@ void AddServeCommand(CLI::App& app, int& exit_code);
 void AddRunCommand(CLI::App& app, int& exit_code);
 void AddEnvCommand(CLI::App& app, int& exit_code);
 void AddBenchCommand(CLI::App& app, int& exit_code);
+void AddNetcheckCommand(CLI::App& app, int& exit_code);
 void AddDoctorCommand(CLI::App& app, int& exit_code);
 void AddDevicesCommand(CLI::App& app, int& exit_code);
 void AddControlCommands(CLI::App& app, int& exit_code);

@@ -66,6 +66,7 @@ int main(int argc, char** argv) {
   farcall::cli::AddCertCommand(app, exit_code);
   farcall::cli::AddControlCommands(app, exit_code);
   farcall::cli::AddBenchCommand(app, exit_code);
+  farcall::cli::AddNetcheckCommand(app, exit_code);
   farcall::cli::AddCompletionCommand(app, exit_code);
   if (argc == 1) {
     std::printf("%s", app.help().c_str());
