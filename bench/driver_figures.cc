@@ -18,7 +18,7 @@ using Time = std::chrono::steady_clock;
 constexpr int kBurst = 1000;
 constexpr int kBursts = 200;
 constexpr int kSustained = 200000;
-constexpr int kSyncs = 4000;
+constexpr size_t kSyncs = 4000;
 
 const char* const kEmptyKernel =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -128,12 +128,15 @@ void MeasureLaunches(Bench& bench, DriverFigures* figures) {
   figures->launches_per_s = kSustained / SecondsSince(start);
 }
 
-double MeasureSync(Bench& bench) {
+// Median of `least` waits for an idle stream, and of more while `seconds` have not passed: `max` at
+// most. In microseconds.
+double MeasureSync(Bench& bench, size_t least, size_t max, double seconds) {
   std::vector<double> each;
-  for (int i = 0; i < kSyncs; ++i) {
-    Time::time_point start = Time::now();
+  const Time::time_point start = Time::now();
+  while (each.size() < least || (each.size() < max && SecondsSince(start) < seconds)) {
+    const Time::time_point before = Time::now();
     bench.Synchronize();
-    each.push_back(SecondsSince(start) * 1e6);
+    each.push_back(SecondsSince(before) * 1e6);
   }
   return Median(each);
 }
@@ -172,24 +175,10 @@ double CopyOnce(Bench& bench, std::vector<char>& host, uint64_t bytes, bool up) 
   return SecondsSince(start);
 }
 
-// As many waits as fit into two seconds, at most 1,000 and at least 5.
-double MeasureRoundTrip(Bench& bench) {
-  constexpr size_t kMost = 1000, kLeast = 5;
-  constexpr double kSeconds = 2;
-  std::vector<double> each;
-  const Time::time_point start = Time::now();
-  while (each.size() < kLeast || (each.size() < kMost && SecondsSince(start) < kSeconds)) {
-    const Time::time_point before = Time::now();
-    bench.Synchronize();
-    each.push_back(SecondsSince(before) * 1e6);
-  }
-  return Median(each);
-}
-
 }  // namespace
 
 Result<PathFigures> MeasurePath(const std::string& library) {
-  constexpr uint64_t kLeastBytes = uint64_t{1} << 20, kMostBytes = uint64_t{64} << 20;
+  constexpr uint64_t kLeastBytes = uint64_t{1} << 20, kMaxBytes = uint64_t{64} << 20;
   constexpr double kLongCopySeconds = 0.3;
   constexpr int kRounds = 5;
   Bench bench;
@@ -197,12 +186,12 @@ Result<PathFigures> MeasurePath(const std::string& library) {
   FARCALL_TRY(bench.driver.Open(library));
   MeasureStart(bench);
   FARCALL_TRY(bench.driver.failure());
-  BENCH_CALL(bench.driver, cuMemAlloc, &bench.memory, kMostBytes);
+  BENCH_CALL(bench.driver, cuMemAlloc, &bench.memory, kMaxBytes);
   FARCALL_TRY(bench.driver.failure());
-  figures.round_trip_us = MeasureRoundTrip(bench);
-  std::vector<char> host(kMostBytes, 3);
+  figures.round_trip_us = MeasureSync(bench, 5, 1000, 2);
+  std::vector<char> host(kMaxBytes, 3);
   figures.copied_bytes = kLeastBytes;
-  while (figures.copied_bytes < kMostBytes &&
+  while (figures.copied_bytes < kMaxBytes &&
          CopyOnce(bench, host, figures.copied_bytes, true) < kLongCopySeconds) {
     figures.copied_bytes *= 2;
   }
@@ -228,7 +217,7 @@ Result<DriverFigures> MeasureDriver(const std::string& library) {
   BENCH_CALL(bench.driver, cuMemAlloc, &bench.memory, 64u << 20);
   FARCALL_TRY(bench.driver.failure());
   MeasureLaunches(bench, &figures);
-  figures.sync_us = MeasureSync(bench);
+  figures.sync_us = MeasureSync(bench, kSyncs, kSyncs, 0);
   for (uint64_t bytes : {uint64_t{4} << 10, uint64_t{64} << 10, uint64_t{1} << 20,
                          uint64_t{16} << 20, uint64_t{64} << 20}) {
     figures.copies.push_back(MeasureCopy(bench, bytes));

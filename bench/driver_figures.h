@@ -31,14 +31,15 @@ struct DriverFigures {
 // Loads `library` (a path or soname) into this process and measures on device 0.
 //   Errors  kUnavailable, with the function and its code
 Result<DriverFigures> MeasureDriver(const std::string& library);
-// The way to a device: what a wait costs, and what a copy of pageable memory gets.
+// The path to a device: what a wait costs, and what a copy of pageable memory gets.
 struct PathFigures {
   double round_trip_us = 0;   // a wait for an idle stream, median
   double up_bytes_per_s = 0;  // median of copies of `copied_bytes`
   double down_bytes_per_s = 0;
   uint64_t copied_bytes = 0;  // 1 to 64 MiB: less where a copy takes long
 };
-// The same way; takes a few seconds at most on a link of 100 Mbit/s.
+// Loads `library` likewise and measures on device 0; takes a few seconds at most on a link of 100
+// Mbit/s.
 //   Errors  as MeasureDriver's
 Result<PathFigures> MeasurePath(const std::string& library);
 // Only the start: milliseconds from cuInit to the first kernel's completion.

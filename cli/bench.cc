@@ -210,11 +210,7 @@ int Bench(const BenchFlags& flags) {
   }
   ClientSettings settings;
   if (flags.device.empty() && flags.place == "free") {
-    const auto files = client::Settings::Load(client::Settings::Files());
-    if (!files.error().empty()) {
-      return Fail(files.error());
-    }
-    Result<FoundServer> found = FindServer(flags.endpoint, files);
+    Result<FoundServer> found = FindServer(flags.endpoint);
     if (!found.ok()) {
       return Fail(found.status().message());
     }

@@ -60,9 +60,7 @@ int Fail(const std::string& why, int code = 1) {
 }
 
 int Devices(const DevicesFlags& flags) {
-  const auto settings = client::Settings::Load(client::Settings::Files());
-  if (!settings.error().empty()) return Fail(settings.error());
-  Result<FoundServer> server = FindServer(flags.endpoint, settings);
+  Result<FoundServer> server = FindServer(flags.endpoint);
   if (!server.ok()) return Fail(server.status().message());
   if (server->url.empty())
     return Fail(

@@ -66,6 +66,14 @@ Result<FoundServer> FindServer(const std::string& flag, const client::Settings& 
   return found;
 }
 
+Result<FoundServer> FindServer(const std::string& flag) {
+  const auto settings = client::Settings::Load(client::Settings::Files());
+  if (!settings.error().empty()) {
+    return Status(Code::kInvalid, settings.error());
+  }
+  return FindServer(flag, settings);
+}
+
 Result<QueryAnswer> AskServer(const FoundServer& server) {
   const Progress progress("asking " + server.url);
   Result<std::unique_ptr<Channel>> channel = Dial(server.url, Clock::now() + kReachPatience);

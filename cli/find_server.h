@@ -23,7 +23,11 @@ struct FoundServer {
 //   Errors  kInvalid (no such endpoint; a token file that cannot be read; several servers here)
 Result<FoundServer> FindServer(const std::string& flag, const client::Settings& settings);
 
-// The same without the token, of which it says nothing.
+// The same with the settings of this user's files.
+//   Errors  kInvalid (a file that cannot be read, too)
+Result<FoundServer> FindServer(const std::string& flag);
+
+// FindServer without the token, of which it says nothing.
 Result<FoundServer> FindServerOnly(const std::string& flag, const client::Settings& settings);
 
 // Asks a server; it opens no session.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `farcall netcheck`: the ways to a server side by side, and what a program would wait on each.
+// `farcall netcheck`: the transports to a server side by side, and how long a program would
+// wait on each.
 #include <unistd.h>
 
 #include <cstdio>
@@ -52,7 +53,7 @@ int OnlyPath() {
   return 0;
 }
 
-// A row: of a way that was measured, or why it was not.
+// A row: figures of the transport, or why it was not measured.
 Json Measure(const std::string& transport) {
   if (isatty(STDERR_FILENO) != 0) {
     std::fprintf(stderr, "\rmeasuring %s ...   ", transport.c_str());
@@ -80,7 +81,7 @@ Json Measure(const std::string& transport) {
   return row;
 }
 
-// The ways that the server has for this client.
+// The transports that the server has for this client.
 std::vector<Json> MeasureAll(const FoundServer& server, const Welcome& welcome) {
   const std::string scheme(SchemeOf(server.url));
   std::vector<Json> rows = {Measure(scheme)};
@@ -173,11 +174,7 @@ int Netcheck(const NetcheckFlags& flags) {
     }
     program = *read;
   }
-  const auto files = client::Settings::Load(client::Settings::Files());
-  if (!files.error().empty()) {
-    return Fail(files.error(), kExitUsage);
-  }
-  Result<FoundServer> server = FindServer(flags.endpoint, files);
+  Result<FoundServer> server = FindServer(flags.endpoint);
   if (!server.ok()) {
     return Fail(server.status().message(), kExitUsage);
   }
@@ -217,15 +214,15 @@ int Netcheck(const NetcheckFlags& flags) {
 
 void AddNetcheckCommand(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<NetcheckFlags>();
-  CLI::App* command = app.add_subcommand("netcheck", "Measures each way to a server");
+  CLI::App* command = app.add_subcommand("netcheck", "Measures each transport to a server");
   command->add_option("--endpoint", flags->endpoint, kServerHelp);
   command->add_option("--report", flags->report,
                       "file that `farcall run --device dry --report FILE` wrote: say how long that "
-                      "program would wait on each way");
+                      "program would wait on each transport");
   command->add_flag("--json", flags->json, "print the figures as JSON");
   command->add_flag("--only-path", flags->only_path)->group("");
   command->footer(
-      "It opens a session for each way, and copies up to 64 MiB some times.\n"
+      "It opens a session over each transport, and copies up to 64 MiB several times.\n"
       "Example: farcall netcheck --endpoint gpu-host --report cost.json");
   command->callback([flags, &exit_code] { exit_code = Netcheck(*flags); });
 }

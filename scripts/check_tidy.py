@@ -49,12 +49,14 @@ def read_passed():
 def write_passed(passed):
     kept = {source: value for source, value in passed.items() if (ROOT / source).is_file()}
     rows = "".join(f"{value} {source}\n" for source, value in sorted(kept.items()))
-    PASSED.write_text("# SPDX-License-Identifier: Apache-2.0\n# Sources as they passed scripts/check_tidy.py: the first 16 digits of SHA-256.\n" + rows)
+    PASSED.write_text("# SPDX-License-Identifier: Apache-2.0\n"
+                      "# Sources as they passed scripts/check_tidy.py: the first 16 digits of SHA-256.\n" + rows)
 
 
 def tidy(source):
     """What clang-tidy says of it; empty: nothing."""
-    run = subprocess.run(["clang-tidy-14", "-p", str(BUILD), "--quiet", source], cwd=ROOT, capture_output=True, text=True)
+    run = subprocess.run(["clang-tidy-14", "-p", str(BUILD), "--quiet", source],
+                         cwd=ROOT, capture_output=True, text=True)
     if run.returncode != 0 or FINDING.search(run.stdout):
         return run.stdout.replace(f"{ROOT}/", "") or run.stderr[-2000:]
     return ""

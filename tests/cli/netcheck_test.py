@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`farcall netcheck`: which ways to a server are measured, which are not and why, and what is predicted of a program."""
+"""`farcall netcheck`: which transports are measured, which are not and why, and what is predicted."""
 import json
 import pathlib
 import sys
@@ -47,8 +47,9 @@ class Netcheck(Case):
         server = self.serve()
         _, ways = self.netcheck("--endpoint", server.url, "--report", report)
         way = ways["tcp"]
-        self.assertAlmostEqual(way["network_seconds"], 1000 * way["round_trip_us"] / 1e6 + 5_000_000 / way["up_bytes_per_s"]
-                               + 7_000_000 / way["down_bytes_per_s"], places=6)
+        predicted = (1000 * way["round_trip_us"] / 1e6 + 5_000_000 / way["up_bytes_per_s"]
+                     + 7_000_000 / way["down_bytes_per_s"])
+        self.assertAlmostEqual(way["network_seconds"], predicted, places=6)
         self.assertNotIn("network_seconds", ways["shm"])
 
     def test_what_it_cannot_read_or_ask_is_refused_in_one_line(self):
