@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import tempfile
 import unittest
 
 from harness import Client, Server, run, until
@@ -59,15 +60,18 @@ class Taken(Warm):
         self.assertNotEqual(second, waiting)
 
     def test_programs_compute_and_find_their_tenants_images_and_kernels(self):
-        server = self.serve()
-        sent = []
-        for _ in range(2):
-            self.one_ready(server)
-            client = run(server.url, "steps", 6, 20, 16)
-            self.assertEqual(client.process.returncode, 0, client.err)
-            sent.append(client.stats()["bytes_out"])
-        self.assertEqual(self.before(server), 2)
-        self.assertLess(sent[1], sent[0], "the image is known")
+        with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as own:
+            server = self.serve(environment={"FARCALL_CACHE_DIR": cache})
+            sent = []
+            for _ in range(2):
+                self.one_ready(server)
+                client = run(server.url, "steps", 2, 0, environment={"FARCALL_CACHE_DIR": own})
+                self.assertEqual(client.process.returncode, 0, client.err)
+                sent.append(client.stats()["bytes_out"])
+                until(lambda: any(len(path.name) == 64 for path in pathlib.Path(cache, "server").glob("*/*")),
+                      what="the image is kept")
+            self.assertEqual(self.before(server), 2)
+            self.assertLess(sent[1], sent[0], "the image is known")
 
     def test_a_bounded_number_waits(self):
         server = self.serve("--warm-workers", 3)
