@@ -10,11 +10,12 @@ namespace farcall::cpu_device {
 namespace {
 
 template <typename Function>
-Function* Driver(Function&, const char* name) {
+Function* Driver(const char* name) {
   static void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   return library == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(library, name));
 }
-#define FARCALL_DRIVER(name) Driver(::name, #name)
+// Of its type alone: nothing here links with a driver.
+#define FARCALL_DRIVER(name) Driver<decltype(::name)>(#name)
 
 // nvJitLink wants no context and cuLink does: device 0's, where the thread has none.
 class SomeContext {

@@ -12,12 +12,12 @@ namespace farcall::cpu_device {
 //   Thread  any
 void* RealFunction(const char* name);
 
-// As it is declared: Real(nvrtcCompileProgram, "nvrtcCompileProgram").
+// As it is declared: FARCALL_REAL(nvrtcCompileProgram).
 template <typename Function>
-Function* Real(Function&, const char* name) {
+Function* Real(const char* name) {
   return reinterpret_cast<Function*>(RealFunction(name));
 }
-#define FARCALL_REAL(name) (::farcall::cpu_device::Real(::name, #name))
+#define FARCALL_REAL(name) (::farcall::cpu_device::Real<decltype(::name)>(#name))
 
 // Why there is none; empty: there is.
 const std::string& WhyNoRealLibrary();
