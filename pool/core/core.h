@@ -220,6 +220,7 @@ class Core {
   // Hosts (core_hosts.cc).
   void SetState(Host& host, HostState to, const std::string& why = "");
   void TakeInventory(Host& host, const HostReport& report);
+  void TakeEnding(Host& host, bool is_ending);
   void OnReportedClaim(Host& host, const ReportedClaim& told);
   void Adopt(Host& host, const ReportedClaim& told);
   void OnRefusal(Host& host, Claim& claim, const std::string& why);

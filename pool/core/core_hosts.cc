@@ -28,6 +28,8 @@ Ms HoldOf(const Claim& claim) {
                                               : claim.ask.hold_ms;
 }
 
+constexpr char kIsEnding[] = "its server is ending";
+
 }  // namespace
 
 void Core::SetState(Host& host, HostState to, const std::string& why) {
@@ -41,7 +43,7 @@ void Core::SetState(Host& host, HostState to, const std::string& why) {
 }
 
 HostState Core::StateOfPresent(const Host& host) const {
-  if (!host.drains) return HostState::kReady;
+  if (!host.drains && !host.is_ending) return HostState::kReady;
   return host.claims.empty() ? HostState::kDrained : HostState::kDraining;
 }
 
@@ -89,11 +91,7 @@ void Core::On(const HostReport& report) {
   host.is_connected = true;
   if (host.state == HostState::kLost) SetState(host, HostState::kJoining);
   TakeInventory(host, report);
-  if (report.is_draining && !host.drains) {
-    host.drains = true;
-    host.reason = "its server is ending";
-    Store(host);
-  }
+  TakeEnding(host, report.is_draining);
   SetState(host, StateOfPresent(host));
   std::set<std::string> told;
   for (const ReportedClaim& claim : report.claims) {
@@ -105,6 +103,17 @@ void Core::On(const HostReport& report) {
   Schedule();  // so that what fits goes out with this answer
   effects_->answer = AnswerTo(host);
   beats_.erase(host.name);
+}
+
+// A server that ends takes no more claims; the next one of that name does.
+void Core::TakeEnding(Host& host, bool is_ending) {
+  const bool is_asked_for = host.drains || host.is_cordoned;
+  const bool was_ending = host.is_ending || (host.reason == kIsEnding && !is_asked_for);
+  if (is_ending == was_ending && is_ending == host.is_ending) return;
+  host.is_ending = is_ending;
+  if (!is_asked_for) host.reason = is_ending ? kIsEnding : "";
+  if (!is_ending) CapacityCame();
+  Store(host);
 }
 
 void Core::TakeInventory(Host& host, const HostReport& report) {
@@ -286,7 +295,10 @@ void Core::On(const SetHost& event) {
       if (was_closed) CapacityCame();
       break;
   }
-  host.reason = event.verb == SetHost::Verb::kUncordon ? "" : "asked for";
+  if (event.verb != SetHost::Verb::kUncordon)
+    host.reason = "asked for";
+  else
+    host.reason = host.is_ending ? kIsEnding : "";
   Store(host);
   Settle(host);
   if (event.verb != SetHost::Verb::kDrain) return;

@@ -268,6 +268,35 @@ TEST_F(PoolCore, AHostThatRefusesIsNotAskedAgainSoonAndAtLastNotBelieved) {
   EXPECT_EQ(State("a"), ClaimState::kReserved);
 }
 
+TEST_F(PoolCore, AServerThatFollowsOneThatEndedTakesClaims) {
+  Beat();
+  is_ending_ = true;
+  Beat();
+  EXPECT_EQ(core_.hosts().at("h").state, HostState::kDrained);
+  EXPECT_EQ(core_.hosts().at("h").reason, "its server is ending");
+  Request("a", 2);
+  Do(SetHost{"h", SetHost::Verb::kUncordon, {}});
+  EXPECT_EQ(State("a"), ClaimState::kPending) << "it is still ending";
+  is_ending_ = false;
+  Do(HostClosed{"h", incarnation_++});
+  Beat();
+  EXPECT_EQ(core_.hosts().at("h").state, HostState::kReady);
+  EXPECT_EQ(core_.hosts().at("h").reason, "");
+  EXPECT_EQ(State("a"), ClaimState::kReserved);
+}
+
+TEST_F(PoolCore, ANewServerDoesNotUndoWhatSomebodyAskedFor) {
+  Beat();
+  Do(SetHost{"h", SetHost::Verb::kDrain, {}});
+  is_ending_ = true;
+  Beat();
+  is_ending_ = false;
+  Do(HostClosed{"h", incarnation_++});
+  Beat();
+  EXPECT_EQ(core_.hosts().at("h").state, HostState::kDrained);
+  EXPECT_EQ(core_.hosts().at("h").reason, "asked for");
+}
+
 TEST_F(PoolCore, DrainingLetsTheRunningEndAndMovesTheRest) {
   Request("used", 4);
   Beat(), Beat(1);

@@ -33,7 +33,8 @@ class PoolCore : public testing::Test {
   Effects Beat(uint32_t sessions = 0, const std::string& name = "h") {
     HostReport report;
     report.host = name;
-    report.incarnation = 1;
+    report.incarnation = incarnation_;
+    report.is_draining = is_ending_;
     report.beat = ++beat_;
     Gpu gpu;
     gpu.name = "Model A";
@@ -73,7 +74,8 @@ class PoolCore : public testing::Test {
 
   Core core_;
   Ms now_ = 0;
-  uint64_t beat_ = 0;
+  uint64_t beat_ = 0, incarnation_ = 1;
+  bool is_ending_ = false;  // as its server tells
   std::map<std::string, std::vector<Grant>> granted_;
   bool refuses_ = false;  // changes
   std::set<std::string> full_for_;
