@@ -5,7 +5,7 @@ import re
 import sys
 import unittest
 
-from harness import BUILD, Server, Teller, run
+from harness import BUILD, Server, Teller, run, until
 
 VGPU = {"FARCALL_VGPU": "a-vgpu-of-these-tests"}
 
@@ -142,12 +142,13 @@ class Memory(unittest.TestCase):
             self.assertEqual(calls["cuMemHostAlloc"]["waited"], 0)
 
     def test_locked_host_memory_has_a_quota_of_its_own(self):
-        """Of the vGPU, not of each process; back at once when one ends."""
+        """Of the vGPU, not of each process; back when one ends."""
         program = pathlib.Path(__file__).parent / "programs/locked.py"
         with Server("--host-mem", "32MiB") as server:
             for _ in range(2):
                 client = run(server.url, sys.executable, program, environment=VGPU)
                 self.assertEqual(client.out, ["locked 4 then 2", "again 0"], client.err)
+                until(lambda: not server.workers(), what="the session is over")
             self.assertIn("pinned host memory: asked 8388608 bytes, 0 free of 33554432", server.log_text())
 
     def test_nothing_is_lent_to_another_vgpu(self):

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-from harness import FARCALL, HERE, SERVER_BUILD, Client, Server, run, until
+from harness import HERE, SERVE, SERVER_BUILD, Client, Server, run, until
 
 FAKES = HERE / "fakes"
 FAKE_GPU = SERVER_BUILD / "tests/session/fake_gpu/libcuda.so.1"
@@ -21,7 +21,7 @@ FAKE_GPU = SERVER_BUILD / "tests/session/fake_gpu/libcuda.so.1"
 
 def refused(*flags, **environment):
     """A server that cannot be: its exit code and the one line that says why."""
-    tried = subprocess.run([FARCALL, "serve", "--listen", "tcp://127.0.0.1:0", *map(str, flags)], capture_output=True, text=True,
+    tried = subprocess.run([SERVE, "serve", "--listen", "tcp://127.0.0.1:0", *map(str, flags)], capture_output=True, text=True,
                            env=dict(os.environ, **environment))
     lines = [line for line in tried.stderr.splitlines() if "farcall serve:" in line]
     assert len(lines) == 1, tried.stderr

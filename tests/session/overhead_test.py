@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import FARCALL, SERVER_BUILD, Server, Teller, until
+from harness import FARCALL, SERVE, SERVER_BUILD, Server, Teller, until
 
 MIB = 1 << 20
 FAKE_GPU = SERVER_BUILD / "tests/session/fake_gpu/libcuda.so.1"
@@ -157,7 +157,7 @@ class Overhead(unittest.TestCase):
     def test_what_is_neither_is_refused(self):
         for flags in (["--overhead", "nobody"], ["--config", self.folder / "server.toml"]):
             (self.folder / "server.toml").write_text('overhead = "nobody"\n')
-            tried = subprocess.run([FARCALL, "serve", "--device", "cpu", *flags], capture_output=True, text=True)
+            tried = subprocess.run([SERVE, "serve", "--device", "cpu", *flags], capture_output=True, text=True)
             self.assertEqual(tried.returncode, 2, tried.stderr)
             self.assertIn("'nobody': write tenant or host", tried.stderr)
 

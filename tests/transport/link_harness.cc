@@ -134,6 +134,7 @@ Status Recorder::OnFrame(const FrameView& frame) {
   if (record.call == static_cast<uint16_t>(SessionCall::kGoodbye)) {
     return {};
   }
+  std::function<Status(const FrameView&)> then;
   {
     std::lock_guard lock(mutex);
     if (number != frames + 1) {
@@ -141,8 +142,9 @@ Status Recorder::OnFrame(const FrameView& frame) {
     }
     ++frames;
     changed.notify_all();
+    then = on_frame_;
   }
-  return on_frame ? on_frame(frame) : Status();
+  return then ? then(frame) : Status();
 }
 
 std::span<std::byte> Recorder::ChunkDestination(const ChunkHeader& header) {
@@ -180,6 +182,10 @@ void Recorder::OnClosed(const Status& why) {
   changed.notify_all();
 }
 
+void Recorder::OnEachFrame(std::function<Status(const FrameView&)> then) {
+  std::lock_guard lock(mutex);
+  on_frame_ = std::move(then);
+}
 void Recorder::Expect(uint64_t transfer, size_t bytes) {
   std::lock_guard lock(mutex);
   transfers_[transfer].resize(bytes);

@@ -47,18 +47,20 @@ class Recorder final : public LinkObserver {
 
   void Expect(uint64_t transfer, size_t bytes);
   std::vector<std::byte>& Landed(uint64_t transfer);
+  // What each frame is given to after the check, also while it pumps.
+  void OnEachFrame(std::function<Status(const FrameView&)> then);
   // Waits for the condition to hold of this recorder; false after kLong.
   bool Until(const std::function<bool()>& condition);
 
-  std::function<Status(const FrameView&)> on_frame;  // after the check
   std::mutex mutex;
   std::condition_variable changed;
-  uint64_t frames = 0, wrong_frames = 0, chunks = 0, chunk_bytes = 0;
-  int detached = 0, reattached = 0, closed = 0;
+  std::atomic<uint64_t> frames = 0, wrong_frames = 0, chunks = 0, chunk_bytes = 0;
+  std::atomic<int> detached = 0, reattached = 0, closed = 0;
   Status detach_reason, close_reason;
 
  private:
   std::map<uint64_t, std::vector<std::byte>> transfers_;
+  std::function<Status(const FrameView&)> on_frame_;
 };
 
 // One end: a link, its recorder and a thread that pumps it until it closes.

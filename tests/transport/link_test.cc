@@ -60,7 +60,7 @@ TEST_P(LinkTest, KeepsTheOrderInWhichManyThreadsSent) {
 TEST_P(LinkTest, AnswersFromTheThreadThatPumps) {
   Pair pair(Url());
   ASSERT_TRUE(pair.ok());
-  pair.server->recorder.on_frame = [&](const FrameView&) { return pair.server->Send(); };
+  pair.server->recorder.OnEachFrame([&](const FrameView&) { return pair.server->Send(); });
   for (int i = 0; i < 1000; ++i) {
     ASSERT_TRUE(pair.client->Send().ok());
   }
@@ -113,10 +113,10 @@ TEST_P(LinkTest, FramesNameTheChunksSentBeforeThem) {
   ASSERT_TRUE(pair.ok());
   ASSERT_TRUE(pair.client->link->OpenLanes().ok());
   std::atomic<uint64_t> named = 0;
-  pair.server->recorder.on_frame = [&](const FrameView& frame) {
+  pair.server->recorder.OnEachFrame([&](const FrameView& frame) {
     named = frame.header.chunks_sent;
     return pair.server->link->WaitChunks(frame.header.chunks_sent, In(kLong));
-  };
+  });
   std::vector<std::byte> bytes = Pattern(2u << 20, 6);
   for (uint64_t i = 1; i <= 20; ++i) {
     pair.server->recorder.Expect(i, bytes.size());
@@ -224,11 +224,11 @@ TEST_P(LinkTest, RefusesABorrowedTransferOnTheThreadThatPumps) {
   ASSERT_TRUE(pair.ok());
   std::vector<std::byte> bytes(100);
   std::atomic<int> code = -1;
-  pair.server->recorder.on_frame = [&](const FrameView&) {
+  pair.server->recorder.OnEachFrame([&](const FrameView&) {
     code = static_cast<int>(
         pair.server->link->SendTransfer(1, 0, bytes, Link::Retain::kBorrowed).code());
     return Status();
-  };
+  });
   ASSERT_TRUE(pair.client->Send().ok());
   ASSERT_TRUE(pair.server->recorder.Until([&] { return code != -1; }));
   EXPECT_EQ(static_cast<Code>(code.load()), Code::kInvalid);
@@ -237,9 +237,9 @@ TEST_P(LinkTest, RefusesABorrowedTransferOnTheThreadThatPumps) {
 TEST_P(LinkTest, AFailedOnFrameClosesBothSidesWithItsReason) {
   Pair pair(Url());
   ASSERT_TRUE(pair.ok());
-  pair.server->recorder.on_frame = [](const FrameView&) {
+  pair.server->recorder.OnEachFrame([](const FrameView&) {
     return Status(Code::kMalformed, "record 3: no such call 9");
-  };
+  });
   ASSERT_TRUE(pair.client->Send().ok());
   ASSERT_TRUE(pair.client->recorder.Until([&] { return pair.client->recorder.closed == 1; }));
   EXPECT_EQ(pair.client->recorder.close_reason.code(), Code::kMalformed);
