@@ -92,19 +92,24 @@ class Server:
 
     def workers(self):
         """Its processes, but for those that wait for a session."""
-        return sorted(set(self._children()) - set(self.warm_workers()))
+        return [pid for pid, is_warm in self._children() if not is_warm]
 
     def warm_workers(self):
         """Workers that were started before their sessions."""
-        return [pid for pid in self._children() if b"warm" in command_of(pid)[:3] and name_of(pid) != "farcall-worker"]
+        return [pid for pid, is_warm in self._children() if is_warm]
 
     def _children(self):
-        """But for those that have not begun to be what they will be."""
+        """(pid, whether it waits for a session), but for those that have not begun to be what they will be."""
         own = command_of(self.process.pid)
         # Not by ps: a sanitizer's runtime that is preloaded hangs it.
         rows = [stat_fields(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()]
-        return sorted(pid for pid, state, parent in filter(None, rows)
-                      if parent == self.process.pid and state != "Z" and command_of(pid) != own)
+        found = []
+        for pid in sorted(pid for pid, state, parent in filter(None, rows) if parent == self.process.pid and state != "Z"):
+            # Once for each: a sanitizer's runtime may execute the program again, which has no command line meanwhile.
+            command = command_of(pid)
+            if any(command) and command != own:
+                found.append((pid, b"warm" in command[:3] and name_of(pid) != "farcall-worker"))
+        return found
 
     def stop(self):
         if self.process.poll() is None:

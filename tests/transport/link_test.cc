@@ -60,7 +60,8 @@ TEST_P(LinkTest, KeepsTheOrderInWhichManyThreadsSent) {
 TEST_P(LinkTest, AnswersFromTheThreadThatPumps) {
   Pair pair(Url());
   ASSERT_TRUE(pair.ok());
-  pair.server->recorder.OnEachFrame([&](const FrameView&) { return pair.server->Send(); });
+  pair.server->recorder.OnEachFrame(
+      [server = pair.server.get()](const FrameView&) { return server->Send(); });
   for (int i = 0; i < 1000; ++i) {
     ASSERT_TRUE(pair.client->Send().ok());
   }
@@ -113,9 +114,9 @@ TEST_P(LinkTest, FramesNameTheChunksSentBeforeThem) {
   ASSERT_TRUE(pair.ok());
   ASSERT_TRUE(pair.client->link->OpenLanes().ok());
   std::atomic<uint64_t> named = 0;
-  pair.server->recorder.OnEachFrame([&](const FrameView& frame) {
+  pair.server->recorder.OnEachFrame([&, server = pair.server.get()](const FrameView& frame) {
     named = frame.header.chunks_sent;
-    return pair.server->link->WaitChunks(frame.header.chunks_sent, In(kLong));
+    return server->link->WaitChunks(frame.header.chunks_sent, In(kLong));
   });
   std::vector<std::byte> bytes = Pattern(2u << 20, 6);
   for (uint64_t i = 1; i <= 20; ++i) {
@@ -224,9 +225,9 @@ TEST_P(LinkTest, RefusesABorrowedTransferOnTheThreadThatPumps) {
   ASSERT_TRUE(pair.ok());
   std::vector<std::byte> bytes(100);
   std::atomic<int> code = -1;
-  pair.server->recorder.OnEachFrame([&](const FrameView&) {
+  pair.server->recorder.OnEachFrame([&, server = pair.server.get()](const FrameView&) {
     code = static_cast<int>(
-        pair.server->link->SendTransfer(1, 0, bytes, Link::Retain::kBorrowed).code());
+        server->link->SendTransfer(1, 0, bytes, Link::Retain::kBorrowed).code());
     return Status();
   });
   ASSERT_TRUE(pair.client->Send().ok());

@@ -224,12 +224,17 @@ void LendEvent(int socket) {
   CHECK(cudaIpcGetEventHandle(&handle, event));
   cudaIpcMemHandle_t memory;
   CHECK(cudaIpcGetMemHandle(&memory, data));
-  Slow<<<1, 1>>>(data, 50000000);
+  // Held by its second word, which another stream writes.
+  cudaStream_t opener;
+  CHECK(cudaStreamCreateWithFlags(&opener, cudaStreamNonBlocking));
+  CU_CHECK(CU(cuStreamWaitValue32)(nullptr, CUdeviceptr(data + 1), 1, CU_STREAM_WAIT_VALUE_EQ));
+  Slow<<<1, 1>>>(data, 1000);
   CHECK(cudaEventRecord(event));
   // On its way before the other is told.
   EXPECT(cudaEventQuery(event) == cudaErrorNotReady);
   Send(socket, &handle, sizeof(handle));
   Send(socket, &memory, sizeof(memory));
+  CU_CHECK(CU(cuStreamWriteValue32)(opener, CUdeviceptr(data + 1), 1, CU_STREAM_WRITE_VALUE_DEFAULT));
   Hear(socket);
   CHECK(cudaDeviceSynchronize());
 }
