@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// spdlog and fmt, compiled once. `farcall` runs where neither library is installed, so both are taken from their headers;
-// compiled into each source that logs, they cost ten seconds of processor time per source.
+// spdlog and fmt, compiled once. `farcall` runs where neither library is installed, so both are
+// taken from their headers; compiled into each source that logs, they cost ten seconds of processor
+// time per source.
 #include <fmt/format-inl.h>
 #include <spdlog/common-inl.h>
 #include <spdlog/details/backtracer-inl.h>
@@ -33,5 +34,5 @@ template fmt::detail::thousands_sep_result<char> fmt::detail::thousands_sep_impl
 template char fmt::detail::decimal_point_impl(locale_ref);
 template fmt::detail::locale_ref::locale_ref(const std::locale&);
 template void fmt::detail::buffer<char>::append(const char*, const char*);
-template void fmt::detail::vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>,
-                                      locale_ref);
+template void fmt::detail::vformat_to(buffer<char>&, string_view,
+                                      basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);

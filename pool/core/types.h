@@ -124,7 +124,7 @@ struct Host {
   HostState state = HostState::kJoining;
   bool drains = false, is_cordoned = false;  // somebody asked for it
   bool is_ending = false;                    // its server tells so, which a new one does not
-  std::string reason;  // of what it is, if there is one
+  std::string reason;                        // of what it is, if there is one
   std::vector<Gpu> gpus;
   uint64_t net_ceiling = 0;  // bytes a second of the network that a claim may have; 0: no bound
   uint64_t revision = 0;

@@ -226,8 +226,8 @@ TEST_P(LinkTest, RefusesABorrowedTransferOnTheThreadThatPumps) {
   std::vector<std::byte> bytes(100);
   std::atomic<int> code = -1;
   pair.server->recorder.OnEachFrame([&, server = pair.server.get()](const FrameView&) {
-    code = static_cast<int>(
-        server->link->SendTransfer(1, 0, bytes, Link::Retain::kBorrowed).code());
+    code =
+        static_cast<int>(server->link->SendTransfer(1, 0, bytes, Link::Retain::kBorrowed).code());
     return Status();
   });
   ASSERT_TRUE(pair.client->Send().ok());
@@ -238,9 +238,8 @@ TEST_P(LinkTest, RefusesABorrowedTransferOnTheThreadThatPumps) {
 TEST_P(LinkTest, AFailedOnFrameClosesBothSidesWithItsReason) {
   Pair pair(Url());
   ASSERT_TRUE(pair.ok());
-  pair.server->recorder.OnEachFrame([](const FrameView&) {
-    return Status(Code::kMalformed, "record 3: no such call 9");
-  });
+  pair.server->recorder.OnEachFrame(
+      [](const FrameView&) { return Status(Code::kMalformed, "record 3: no such call 9"); });
   ASSERT_TRUE(pair.client->Send().ok());
   ASSERT_TRUE(pair.client->recorder.Until([&] { return pair.client->recorder.closed == 1; }));
   EXPECT_EQ(pair.client->recorder.close_reason.code(), Code::kMalformed);

@@ -234,7 +234,8 @@ void LendEvent(int socket) {
   EXPECT(cudaEventQuery(event) == cudaErrorNotReady);
   Send(socket, &handle, sizeof(handle));
   Send(socket, &memory, sizeof(memory));
-  CU_CHECK(CU(cuStreamWriteValue32)(opener, CUdeviceptr(data + 1), 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+  CU_CHECK(
+      CU(cuStreamWriteValue32)(opener, CUdeviceptr(data + 1), 1, CU_STREAM_WRITE_VALUE_DEFAULT));
   Hear(socket);
   CHECK(cudaDeviceSynchronize());
 }
