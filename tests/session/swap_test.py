@@ -143,12 +143,13 @@ class Swap(unittest.TestCase):
 
     def test_a_killed_worker_takes_nobody_with_it(self):
         server = self.serve("--oversubscribe", "1.8")
-        for at in range(3):
+        for _ in range(3):
             # What is killed is moving now, or about to: whatever it was at, the other goes on.
             # The first works until it is killed: it is there when the second comes, however late that is.
+            before = int(self.status()["swap"]["outs"])
             first, second = (self.client(server, "work", 104, rounds, 150) for rounds in (10000, 20))
             first.wait_line("worked 0")
-            until(lambda: int(self.status()["swap"]["outs"]) > at * 3, 120, "something has moved")
+            until(lambda: int(self.status()["swap"]["outs"]) > before, 120, "something has moved")
             worker = self.vgpus()[first.process.pid]["sessions"][0]["worker_pid"]
             os.kill(worker, signal.SIGKILL)
             self.assertNotEqual(first.wait(), 0)
