@@ -28,7 +28,7 @@ bool CouldTake(const Gpu& gpu, const Ask& ask) {
 }
 
 bool IsOpen(const Host& host) {
-  return host.state == HostState::kReady && !host.drains && !host.is_cordoned && !host.is_ending;
+  return host.state == HostState::kReady && !host.is_closed();
 }
 
 }  // namespace

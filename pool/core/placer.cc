@@ -10,7 +10,7 @@ namespace {
 Filter JudgeHost(const Host& host, const Claim& claim) {
   if (!claim.ask.host.empty() && claim.ask.host != host.name) return Filter::kOtherHost;
   if (!AllowsNet(host, claim.ask)) return Filter::kNetwork;
-  if (host.drains || host.is_cordoned || host.is_ending) return Filter::kClosed;
+  if (host.is_closed()) return Filter::kClosed;
   if (host.state != HostState::kReady) return Filter::kNotReady;
   if (claim.avoid.count(host.name) != 0) return Filter::kRefused;
   return Filter::kNone;

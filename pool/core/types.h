@@ -134,6 +134,8 @@ struct Host {
   uint32_t adopted = 0;          // claims that it told of and nobody here knew
   std::string credential;        // the hash of what its agent shows; empty: it never joined by one
   std::set<std::string> claims;  // that are held here
+  // Whether it takes no more claims.
+  bool is_closed() const { return drains || is_cordoned || is_ending; }
 };
 
 // Lets a host in, once. Its key among others is the hash of the token.
