@@ -114,13 +114,14 @@ class Unauthenticated(unittest.TestCase):
         return peer
 
     def judge(self, what, mode, port, seconds, windows=3):
-        """An honest client gets in within the limit, in one of so many windows: another machine's load on this processor
-        makes one of them slow, and a port that locks out makes all of them so."""
+        """An honest client, which gives up after the limit, gets in within it in one of so many
+        windows: a busy host makes one of them slow, and a port that locks out makes all of them so."""
         for _ in range(windows):
             lines = self.peer(mode, port, OWN, seconds, token=TOKEN, is_gentle=True).lines()
             tries = [float(line) if line[0].isdigit() else float("inf") for line in lines]
             in_time = sum(took <= WITHIN_MS for took in tries)
-            print(f"{what}: {len(tries)} tries, {in_time} within {WITHIN_MS} ms, median {statistics.median(tries):.0f} ms",
+            print(f"{what}: {len(tries)} tries, {in_time} within {WITHIN_MS} ms,"
+                  f" median {statistics.median(tries):.0f} ms",
                   *set(line for line in lines if not line[0].isdigit()), flush=True)
             if len(tries) >= 3 and in_time >= 0.8 * len(tries):
                 return

@@ -104,8 +104,10 @@ class Server:
         # Not by ps: a sanitizer's runtime that is preloaded hangs it.
         rows = [stat_fields(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()]
         found = []
-        for pid in sorted(pid for pid, state, parent in filter(None, rows) if parent == self.process.pid and state != "Z"):
-            # Once for each: a sanitizer's runtime may execute the program again, which has no command line meanwhile.
+        for pid in sorted(pid for pid, state, parent in filter(None, rows)
+                          if parent == self.process.pid and state != "Z"):
+            # Once for each: a sanitizer's runtime may execute the program again, which has no
+            # command line meanwhile.
             command = command_of(pid)
             if any(command) and command != own:
                 found.append((pid, b"warm" in command[:3] and name_of(pid) != "farcall-worker"))

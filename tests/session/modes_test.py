@@ -21,8 +21,8 @@ FAKE_GPU = SERVER_BUILD / "tests/session/fake_gpu/libcuda.so.1"
 
 def refused(*flags, **environment):
     """A server that cannot be: its exit code and the one line that says why."""
-    tried = subprocess.run([SERVE, "serve", "--listen", "tcp://127.0.0.1:0", *map(str, flags)], capture_output=True, text=True,
-                           env=dict(os.environ, **environment))
+    tried = subprocess.run([SERVE, "serve", "--listen", "tcp://127.0.0.1:0", *map(str, flags)],
+                           capture_output=True, text=True, env=dict(os.environ, **environment))
     lines = [line for line in tried.stderr.splitlines() if "farcall serve:" in line]
     assert len(lines) == 1, tried.stderr
     return tried.returncode, lines[0]

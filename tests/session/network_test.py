@@ -73,7 +73,8 @@ class Network(unittest.TestCase):
                 client = run(server.url, "progress", environment={"FARCALL_NET": wants})
                 self.assertNotEqual(client.process.returncode, 0)
                 self.assertIn(why, "\n".join(client.err))
-        tried = subprocess.run([SERVE, "serve", "--listen", "tcp://127.0.0.1:0", "--max-net", "much"], capture_output=True, text=True)
+        tried = subprocess.run([SERVE, "serve", "--listen", "tcp://127.0.0.1:0", "--max-net", "much"],
+                               capture_output=True, text=True)
         self.assertEqual((tried.returncode, tried.stderr.count("\n")), (2, 1), tried.stderr)
 
 
