@@ -24,6 +24,7 @@ enum class SessionFeature : uint8_t {
   kQuery = 12,  // the client asks what is here and wants no session; the server: WELCOME begins
                 // none, and ends in what is free
   kSharedMemory = 13,  // the client may use shared memory; the server: WELCOME names the socket
+  kSharedHost = 14,    // the server: kShareHost; who asks takes kHostShared
 };
 
 inline constexpr uint64_t FeatureBit(SessionFeature feature) {

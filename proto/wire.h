@@ -110,6 +110,10 @@ enum class SessionCall : uint16_t {
   // mathematics library (proto/library_call.h)
   kLibrary = 0xF01C,
 
+  // {u64 address, u64 bytes, i32 device or -1} -> reply, kHostShared ahead of it: host memory at
+  // its address that both processes map; ends as a mirror does
+  kShareHost = 0xF01D,
+
   // server -> client
   kError =
       0xF020,  // {u32 serial, u16 call, u16 context, i32 api_status, string detail}: a post failed
@@ -127,6 +131,9 @@ enum class SessionCall : uint16_t {
                        // word that its work is done. `more`: there may be more, ask (kMirrorDown)
   // {u64 object, u16 library, u16 function, i32 the library's status}: a posted kLibrary failed
   kLibraryFailed = 0xF029,
+  // {u64 address, u64 bytes, u64 inode}: the memory of kShareHost, whose descriptor, of that inode,
+  // the log's connection has carried
+  kHostShared = 0xF02A,
 };
 
 inline constexpr uint16_t kFirstSessionCall = 0xF000;

@@ -62,6 +62,18 @@ class Channel {
   virtual bool LooksAreCheap() const { return false; }
   // Whether bytes come as they were sent or not at all: a checksum would tell nothing.
   virtual bool ChecksBytes() const { return false; }
+
+  // Whether descriptors reach the peer's process: from the side that accepted to the one that
+  // dialled.
+  virtual bool CarriesDescriptors() const { return false; }
+  // Sends a descriptor, which the peer has before any byte that is sent later.
+  //   Errors  kUnavailable (the peer takes none now), kUnsupported.   Thread  any
+  virtual Status SendDescriptor(int /*descriptor*/) {
+    return {Code::kUnsupported, PeerName() + ": this transport carries no descriptors"};
+  }
+  // The one that came first and was not taken yet, the caller's to close; -1: none.
+  //   Thread  the receiver
+  virtual int TakeDescriptor() { return -1; }
 };
 
 class Listener {

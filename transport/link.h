@@ -146,6 +146,16 @@ class Link {
   //   Errors  kTimeout (nothing came), kDisconnected / kMalformed (closed for good)
   virtual Status Pump(Clock::time_point deadline, int wake_fd = -1) = 0;
 
+  // Whether the log's present connection carries descriptors.   Thread  any
+  virtual bool CarriesDescriptors() const = 0;
+  // Server: sends one that the client has before any frame that is sent later. It is lost with the
+  // connection, and not sent again.
+  //   Errors  kDisconnected (detached), kUnavailable, kUnsupported.   Thread  any
+  virtual Status SendDescriptor(int descriptor) = 0;
+  // Client: the one that came first and was not taken yet, the caller's to close; -1: none.
+  //   Thread  in OnFrame
+  virtual int TakeDescriptor() = 0;
+
   // Unacknowledged bytes of frames: what a server looks at before it produces more.
   virtual size_t tail_bytes() const = 0;
   virtual bool attached() const = 0;

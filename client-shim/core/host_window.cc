@@ -74,9 +74,13 @@ bool HostWindow::Back(uint64_t address, uint64_t bytes) {
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED);
 }
 
+void HostWindow::Hold(uint64_t address, uint64_t bytes) {
+  Map(address, bytes, PROT_NONE, kReserve | MAP_FIXED);
+}
+
 void HostWindow::Give(uint64_t address, uint64_t bytes) {
   bytes = AlignUp(bytes, kHostPageBytes);
-  Map(address, bytes, PROT_NONE, kReserve | MAP_FIXED);
+  Hold(address, bytes);
   std::lock_guard lock(mutex_);
   auto next = free_.lower_bound(address);
   if (next != free_.end() && next->first == address + bytes) {

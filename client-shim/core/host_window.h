@@ -10,6 +10,10 @@
 #include "proto/codec.h"
 #include "proto/host_window.h"
 
+namespace farcall {
+class Link;
+}
+
 namespace farcall::client {
 
 class HostWindow {
@@ -19,6 +23,8 @@ class HostWindow {
   uint64_t Take(uint64_t bytes);
   // Memory there, zeroed. False: there is none.
   static bool Back(uint64_t address, uint64_t bytes);
+  // Addresses that are taken, and behind which nothing lies any more, stay taken.
+  static void Hold(uint64_t address, uint64_t bytes);
   // Whatever lay there is gone.
   void Give(uint64_t address, uint64_t bytes);
 
@@ -40,6 +46,10 @@ class HostWindow {
 // kMirrored's body, taken in (cuda/mirror.cc). False: malformed, or of memory that can be nobody's.
 //   Thread  the one that pumps
 bool NoteMirrored(Reader body);
+
+// kHostShared's body, taken in (cuda/shared_host.cc). False: malformed, or not what was asked for.
+//   Thread  the one that pumps
+bool NoteHostShared(Reader body, Link& link);
 
 // The process's; leaked.
 HostWindow& HostAddresses();

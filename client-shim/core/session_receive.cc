@@ -261,6 +261,9 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
     case SessionCall::kMirrored:
       if (NoteMirrored(body)) return Status();
       break;
+    case SessionCall::kHostShared:
+      if (NoteHostShared(body, *link_)) return Status();
+      break;
     case SessionCall::kLibraryFailed: {
       auto object = body.Get<uint64_t>();
       auto library = body.Get<uint16_t>();

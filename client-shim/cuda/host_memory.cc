@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory that CUDA gave out or was told of. Copies from and to it need no waiting; kernels
-// reach a mirror of it (mirror.h).
+// reach a mirror of it (mirror.h), or the memory itself (shared_host.h).
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "client-shim/core/calls.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/mirror.h"
+#include "client-shim/cuda/shared_host.h"
 #include "client/calls.h"
 
 namespace farcall::client {
@@ -35,11 +36,13 @@ CUresult AwaitCopies(const Allocation& allocation) {
   return status;
 }
 
-// Where the server can have it at the same address, if that may be.
-void* NewMemory(uint64_t bytes) {
+// Where the server can have it at the same address, if that may be. *is_shared: it is the server's
+// memory, too.
+void* NewMemory(uint64_t bytes, bool* is_shared) {
   HostWindow& window = HostAddresses();
   if (uint64_t address = window.Take(bytes)) {
-    if (HostWindow::Back(address, bytes)) return reinterpret_cast<void*>(address);
+    *is_shared = ShareHostMemory(address, bytes, -1) == CUDA_SUCCESS;
+    if (*is_shared || HostWindow::Back(address, bytes)) return reinterpret_cast<void*>(address);
     window.Give(address, bytes);
     return nullptr;
   }
@@ -52,9 +55,9 @@ CUresult HostAlloc(void** pp, size_t bytes, unsigned flags) {
   if (bytes > (1ull << 46)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (pp == nullptr || bytes == 0 || (flags & ~kHostAllocFlags) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  void* memory = NewMemory(bytes);
-  if (memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   Allocation allocation;
+  void* memory = NewMemory(bytes, &allocation.mirrored);
+  if (memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   allocation.base = reinterpret_cast<uint64_t>(memory);
   allocation.bytes = bytes;
   allocation.kind = MemoryKind::kHostOwned;

@@ -14,6 +14,7 @@
 #include "client-shim/core/memory_map.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/mirror.h"
+#include "client-shim/cuda/shared_host.h"
 #include "client-shim/cuda/stream.h"
 #include "client/calls.h"
 
@@ -195,9 +196,12 @@ CUresult Call_cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned int
   uint64_t address = bytesize > (1ull << 40) ? 0 : window.Take(bytesize);
   if (address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   auto make = [&] {
+    CUresult shared = ShareHostMemory(address, bytesize, context->server_device);
+    if (shared != CUDA_ERROR_NOT_SUPPORTED) return shared;
+    if (!HostWindow::Back(address, bytesize)) return CUDA_ERROR_OUT_OF_MEMORY;
     return MakeMirror(address, bytesize, address, MirrorKind::kManaged, context->server_device);
   };
-  CUresult status = HostWindow::Back(address, bytesize) ? make() : CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult status = make();
   if (status == CUDA_ERROR_OUT_OF_MEMORY && GiveUpCredit(context->server_device, context->slot))
     status = make();
   if (status != CUDA_SUCCESS) {

@@ -22,6 +22,7 @@
 #include "client-shim/core/log.h"
 #include "client-shim/core/roles.h"
 #include "client-shim/cuda/copy.h"
+#include "client-shim/cuda/shared_host.h"
 #include "proto/changed_bytes.h"
 #include "proto/raise.h"
 #include "proto/shared_bytes.h"
@@ -352,6 +353,7 @@ CUresult AdoptMirror(uint64_t address, uint64_t bytes, uint64_t device_address) 
 }
 
 void EndMirror(uint64_t address) {
+  ForgetSharedHost(address);
   {
     std::lock_guard pushing(g_state->push);
     std::lock_guard lock(g_state->mutex);

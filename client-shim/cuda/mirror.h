@@ -25,7 +25,7 @@ CUresult MakeMirror(uint64_t address, uint64_t bytes, uint64_t from, MirrorKind 
 // Memory that the server has adopted as a mirror of a variable, which devices have at
 // `device_address`: its contents come here.
 CUresult AdoptMirror(uint64_t address, uint64_t bytes, uint64_t device_address);
-// Its memory is about to go; the device has finished with it.
+// Its memory, mirrored or shared, is about to go; the device has finished with it.
 void EndMirror(uint64_t address);
 bool IsMirrored(uint64_t address);
 // The program may write it while kernels run, though it is managed.

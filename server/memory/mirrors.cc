@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/memory/mirrors.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "proto/changed_bytes.h"
 #include "proto/host_window.h"
@@ -23,6 +26,42 @@ std::byte* At(uint64_t address) {
   return reinterpret_cast<std::byte*>(address);
 }
 
+std::byte* MapAnywhere(uint64_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+}
+
+// At the very address: a file's memory, or (-1) nobody else's.
+std::byte* MapAt(uint64_t address, uint64_t bytes, int file) {
+  const int kind = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+  void* memory =
+      mmap(At(address), bytes, PROT_READ | PROT_WRITE, kind | MAP_FIXED_NOREPLACE, file, 0);
+  if (memory == MAP_FAILED) {
+    return nullptr;
+  }
+  if (memory != At(address)) {  // a kernel before 4.17
+    munmap(memory, bytes);
+    return nullptr;
+  }
+  return static_cast<std::byte*>(memory);
+}
+
+// Memory that whoever maps it can rely on: all of it is there, and nobody takes any of it away.
+int MakeSharedFile(uint64_t bytes) {
+  const int file = memfd_create("farcall-host", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) {
+    return -1;
+  }
+  const auto size = static_cast<off_t>(bytes);
+  if (ftruncate(file, size) != 0 || fallocate(file, 0, 0, size) != 0 ||
+      fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    close(file);
+    return -1;
+  }
+  return file;
+}
+
 bool InWindow(uint64_t address, uint64_t bytes) {
   return address % kHostPageBytes == 0 && bytes % kHostPageBytes == 0 && bytes != 0 &&
          InHostWindows(address, bytes);
@@ -30,12 +69,18 @@ bool InWindow(uint64_t address, uint64_t bytes) {
 
 }  // namespace
 
+void Mirrors::Unmap(const Mirror& mirror) {
+  if (mirror.owner == 0 && mirror.memory != nullptr) {
+    munmap(mirror.memory, mirror.bytes);
+  }
+  if (mirror.agreed != nullptr) {
+    munmap(mirror.agreed, mirror.bytes);
+  }
+}
+
 Mirrors::~Mirrors() {
   for (const auto& [base, mirror] : mirrors_) {
-    if (mirror.owner == 0) {
-      munmap(mirror.memory, mirror.bytes);
-    }
-    munmap(mirror.agreed, mirror.bytes);
+    Unmap(mirror);
   }
 }
 
@@ -49,8 +94,18 @@ void Mirrors::Refund(uint64_t bytes, int device) {
   broker_.Refund(device >= 0 ? device : quota::kHostMemory, bytes);
 }
 
-// Without the lock: ledger and driver may take their time. Who has the address has it alone.
 CUresult Mirrors::Create(uint64_t address, uint64_t bytes, int device, std::string* detail) {
+  return Make(address, bytes, device, nullptr, detail);
+}
+
+CUresult Mirrors::Share(uint64_t address, uint64_t bytes, int device, int* descriptor,
+                        std::string* detail) {
+  return Make(address, bytes, device, descriptor, detail);
+}
+
+// Without the lock: ledger and driver may take their time. Who has the address has it alone.
+CUresult Mirrors::Make(uint64_t address, uint64_t bytes, int device, int* descriptor,
+                       std::string* detail) {
   if (!InWindow(address, bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -58,49 +113,54 @@ CUresult Mirrors::Create(uint64_t address, uint64_t bytes, int device, std::stri
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  Mirror mirror{bytes, device, nullptr, At(address), bytes, 0};
-  constexpr int kAccess = PROT_READ | PROT_WRITE, kKind = MAP_PRIVATE | MAP_ANONYMOUS;
-  void* memory = mmap(At(address), bytes, kAccess, kKind | MAP_FIXED_NOREPLACE, -1, 0);
-  if (memory != MAP_FAILED && memory != At(address)) {  // a kernel before 4.17
-    munmap(memory, bytes);
-    memory = MAP_FAILED;
-  }
-  result = memory == MAP_FAILED ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
-  if (result == CUDA_SUCCESS) {
-    void* agreed = mmap(nullptr, bytes, kAccess, kKind | MAP_NORESERVE, -1, 0);
-    mirror.agreed = agreed == MAP_FAILED ? nullptr : static_cast<std::byte*>(agreed);
-    result = mirror.agreed == nullptr
-                 ? CUDA_ERROR_OUT_OF_MEMORY
-                 : api_.cuMemHostRegister_v2(
-                       memory, bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+  Mirror mirror{bytes, device, nullptr, nullptr, bytes, 0};
+  if (descriptor != nullptr) {
+    *descriptor = MakeSharedFile(bytes);
+    result = *descriptor < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
   }
   if (result == CUDA_SUCCESS) {
-    CUdeviceptr seen = 0;
-    result = api_.cuMemHostGetDevicePointer_v2(&seen, memory, 0);
-    if (result != CUDA_SUCCESS || seen != address) {
-      api_.cuMemHostUnregister(memory);
-      result = CUDA_ERROR_NOT_SUPPORTED;
-    }
+    mirror.memory = MapAt(address, bytes, descriptor == nullptr ? -1 : *descriptor);
+    result = mirror.memory == nullptr ? CUDA_ERROR_NOT_SUPPORTED : CUDA_SUCCESS;
   }
-  std::lock_guard lock(mutex_);
+  if (result == CUDA_SUCCESS && descriptor == nullptr) {
+    mirror.agreed = MapAnywhere(bytes);
+    result = mirror.agreed == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+  }
   if (result == CUDA_SUCCESS) {
+    result = Register(mirror);
+  }
+  if (result == CUDA_SUCCESS) {
+    std::lock_guard lock(mutex_);
     KeepLocked(address, mirror);
     return result;
   }
-  if (memory != MAP_FAILED) {
-    munmap(memory, bytes);
-  }
-  if (mirror.agreed != nullptr) {
-    munmap(mirror.agreed, bytes);
+  Unmap(mirror);
+  if (descriptor != nullptr && *descriptor >= 0) {
+    close(std::exchange(*descriptor, -1));
   }
   Refund(bytes, device);
   *detail = "host memory cannot be mapped for the device at its address here";
   return result;
 }
 
+CUresult Mirrors::Register(const Mirror& mirror) {
+  const CUresult locked =
+      api_.cuMemHostRegister_v2(mirror.memory, mirror.bytes,
+                                CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+  if (locked != CUDA_SUCCESS) {
+    return locked;
+  }
+  CUdeviceptr seen = 0;
+  if (api_.cuMemHostGetDevicePointer_v2(&seen, mirror.memory, 0) == CUDA_SUCCESS &&
+      At(seen) == mirror.memory) {
+    return CUDA_SUCCESS;
+  }
+  api_.cuMemHostUnregister(mirror.memory);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
 void Mirrors::KeepLocked(uint64_t address, const Mirror& mirror) {
   mirrors_[address] = mirror;
-  bytes_ += mirror.bytes;
+  bytes_ += CrossingBytes(mirror);
 }
 
 CUresult Mirrors::Adopt(uint64_t address, uint64_t bytes, CUdeviceptr memory, uint64_t valid_bytes,
@@ -118,14 +178,12 @@ CUresult Mirrors::Adopt(uint64_t address, uint64_t bytes, CUdeviceptr memory, ui
   bool taken = (after != mirrors_.end() && after->first - address < bytes) ||
                (after != mirrors_.begin() &&
                 address - std::prev(after)->first < std::prev(after)->second.bytes);
-  void* agreed = taken ? MAP_FAILED
-                       : mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (agreed == MAP_FAILED) {
+  std::byte* agreed = taken ? nullptr : MapAnywhere(bytes);
+  if (agreed == nullptr) {
     Refund(bytes, -1);
     return taken ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
   }
-  KeepLocked(address, {bytes, -1, static_cast<std::byte*>(agreed), At(memory), valid_bytes, owner});
+  KeepLocked(address, {bytes, -1, agreed, At(memory), valid_bytes, owner});
   return CUDA_SUCCESS;
 }
 
@@ -141,10 +199,9 @@ void Mirrors::Abandon(uint64_t owner) {
 void Mirrors::Drop(const Mirror& mirror) {
   if (mirror.owner == 0) {
     api_.cuMemHostUnregister(mirror.memory);
-    munmap(mirror.memory, mirror.bytes);
   }
-  munmap(mirror.agreed, mirror.bytes);
-  bytes_ -= mirror.bytes;
+  Unmap(mirror);
+  bytes_ -= CrossingBytes(mirror);
   Refund(mirror.bytes, mirror.device);
 }
 
@@ -182,7 +239,8 @@ bool Mirrors::Contains(uint64_t address, uint64_t bytes) const {
 bool Mirrors::MayApply(uint64_t address, uint64_t bytes) const {
   std::lock_guard lock(mutex_);
   uint64_t base = 0;
-  return FindLocked(address, bytes, &base) != nullptr;
+  const Mirror* mirror = FindLocked(address, bytes, &base);
+  return mirror != nullptr && mirror->agreed != nullptr;
 }
 
 bool Mirrors::Apply(uint64_t address, std::span<const std::byte> bytes,
@@ -190,7 +248,7 @@ bool Mirrors::Apply(uint64_t address, std::span<const std::byte> bytes,
   std::lock_guard lock(mutex_);
   uint64_t base = 0;
   const Mirror* mirror = FindLocked(address, bytes.size(), &base);
-  if (mirror == nullptr || !MaskFits(mask.size(), bytes.size())) {
+  if (mirror == nullptr || mirror->agreed == nullptr || !MaskFits(mask.size(), bytes.size())) {
     return false;
   }
   if (mirror->memory != nullptr) {
@@ -243,7 +301,7 @@ uint64_t Mirrors::Collect(uint64_t from, size_t most_bytes, Builder* out) {
   size_t start = out->bytes().size();
   uint64_t looked_bytes = 0;
   for (const auto& [base, mirror] : mirrors_) {
-    if (mirror.memory == nullptr) {
+    if (mirror.memory == nullptr || mirror.agreed == nullptr) {
       continue;
     }
     uint64_t end = base + mirror.valid_bytes;

@@ -34,6 +34,10 @@ class Mirrors {
   //   Errors  INVALID_VALUE (outside the host windows), OUT_OF_MEMORY, NOT_SUPPORTED (the address
   //           is taken here, or the device would use another)
   CUresult Create(uint64_t address, uint64_t bytes, int device, std::string* detail);
+  // The same in memory that the client can map as well; nothing of it crosses. *descriptor: to be
+  // closed.
+  CUresult Share(uint64_t address, uint64_t bytes, int device, int* descriptor,
+                 std::string* detail);
   // A variable of the driver's that the host may touch, `valid_bytes` at `memory`, shown to the
   // client at `address`, which no device uses. `owner`: the library's wire handle.
   CUresult Adopt(uint64_t address, uint64_t bytes, CUdeviceptr memory, uint64_t valid_bytes,
@@ -57,14 +61,14 @@ class Mirrors {
   // looked through; 0: that is all.
   static constexpr uint64_t kMaxLookedBytes = 16u << 20;  // a few milliseconds
   uint64_t Collect(uint64_t from, size_t most_bytes, Builder* out);
-  // Of all mirrors: what a look at them costs.
+  // Of all mirrors whose bytes cross: what a look at them costs.
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
   struct Mirror {
     uint64_t bytes = 0;
     int device = -1;
-    std::byte* agreed = nullptr;
+    std::byte* agreed = nullptr;  // null: both sides have the same memory
     std::byte* memory = nullptr;  // null: taken back by the driver
     uint64_t valid_bytes = 0;     // the rest of the last page is the client's
     uint64_t owner = 0;           // of adopted memory
@@ -73,9 +77,17 @@ class Mirrors {
   static void CollectPage(uint64_t address, const std::byte* memory, std::byte* agreed,
                           size_t bytes, Builder* out);
   void KeepLocked(uint64_t address, const Mirror& mirror);
+  CUresult Make(uint64_t address, uint64_t bytes, int device, int* descriptor,
+                std::string* detail);
   CUresult Charge(uint64_t bytes, int device, std::string* detail);
   void Refund(uint64_t bytes, int device);
   void Drop(const Mirror& mirror);
+  static void Unmap(const Mirror& mirror);
+  static uint64_t CrossingBytes(const Mirror& mirror) {
+    return mirror.agreed == nullptr ? 0 : mirror.bytes;
+  }
+  // Has the driver lock it, for the address that it has here.
+  CUresult Register(const Mirror& mirror);
 
   const DriverApi& api_;
   MemoryBroker& broker_;

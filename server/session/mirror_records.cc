@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host memory of the application's that the device reaches: made, filled, ended.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "proto/changed_bytes.h"
 #include "server/device/current_context.h"
 #include "server/session/session_loop.h"
@@ -35,6 +38,57 @@ Status SessionLoop::ServeHostWindow(const RecordHeader& header, Reader& in, Serv
     session_->Answer(header, made, {}, detail);
   });
   return {};
+}
+
+Status SessionLoop::ServeShareHost(const RecordHeader& header, Reader& in, Served* served) {
+  ContextState* context = nullptr;
+  bool stalled = false;
+  const CUresult found = session_->FindContext(header, &context, &stalled);
+  if (stalled) {  // it is still in the making
+    *served = Served::kStalled;
+    return {};
+  }
+  auto address = in.Get<uint64_t>();
+  auto bytes = in.Get<uint64_t>();
+  auto device = in.Get<int32_t>();
+  if (!in.Done() || device >= options_.devices) {
+    return Malformed(header, "kShareHost's body");
+  }
+  if (context == nullptr || !link_->CarriesDescriptors()) {
+    session_->Answer(header, context == nullptr ? found : CUDA_ERROR_NOT_SUPPORTED, {});
+    return {};
+  }
+  session_->OnMemoryHelper([this, header, address, bytes, device, native = context->native] {
+    CurrentContext::Set(api_, native);
+    ShareHost(header, address, bytes, device);
+  });
+  return {};
+}
+
+void SessionLoop::ShareHost(const RecordHeader& header, uint64_t address, uint64_t bytes,
+                            int device) {
+  std::string detail;
+  int file = -1;
+  CUresult made = session_->mirrors().Share(address, bytes, device, &file, &detail);
+  if (made == CUDA_SUCCESS) {
+    struct stat status {};
+    const Status sent = fstat(file, &status) == 0
+                            ? link_->SendDescriptor(file)
+                            : Status(Code::kUnavailable, "shared memory has no inode");
+    close(file);  // the mapping stays
+    if (sent.ok()) {
+      Builder shared;
+      shared.Put<uint64_t>(address);
+      shared.Put<uint64_t>(bytes);
+      shared.Put<uint64_t>(status.st_ino);
+      session_->outbox().Push(SessionCall::kHostShared, shared.bytes());
+    } else {
+      session_->mirrors().Remove(address);
+      made = CUDA_ERROR_NOT_SUPPORTED;
+      detail = sent.message();
+    }
+  }
+  session_->Answer(header, made, {}, detail);
 }
 
 Status SessionLoop::ServeHostWindowEnd(const RecordHeader& header, Reader& in, Served* served) {

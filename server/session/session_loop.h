@@ -72,6 +72,8 @@ class SessionLoop final : public LinkObserver, private SwapGround {
   Status ServeFenceFrees(const RecordHeader& header, Reader& in, Served* served);
   Status ServeHostDone(const RecordHeader& header, Reader& in);
   Status ServeHostWindow(const RecordHeader& header, Reader& in, Served* served);
+  Status ServeShareHost(const RecordHeader& header, Reader& in, Served* served);
+  void ShareHost(const RecordHeader& header, uint64_t address, uint64_t bytes, int device);
   Status ServeHostWindowEnd(const RecordHeader& header, Reader& in, Served* served);
   Status ServeMirrorUp(const RecordHeader& header, Reader& in, Served* served);
   Status ServeMirrorDown(const RecordHeader& header, Reader& in);

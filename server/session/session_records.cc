@@ -30,6 +30,8 @@ Status SessionLoop::ServeSessionCall(const RecordView& record, Turn& turn, Serve
       return libraries_.Serve(record, turn, served);
     case SessionCall::kHostWindow:
       return ServeHostWindow(header, in, served);
+    case SessionCall::kShareHost:
+      return ServeShareHost(header, in, served);
     case SessionCall::kHostWindowEnd:
       return ServeHostWindowEnd(header, in, served);
     case SessionCall::kMirrorUp:

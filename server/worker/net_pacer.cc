@@ -78,6 +78,9 @@ class PacedChannel final : public Channel {
   void ReadAhead() override { channel_->ReadAhead(); }
   bool LooksAreCheap() const override { return channel_->LooksAreCheap(); }
   bool ChecksBytes() const override { return channel_->ChecksBytes(); }
+  bool CarriesDescriptors() const override { return channel_->CarriesDescriptors(); }
+  Status SendDescriptor(int descriptor) override { return channel_->SendDescriptor(descriptor); }
+  int TakeDescriptor() override { return channel_->TakeDescriptor(); }
 
  private:
   enum class Waited { kReady, kTimeout, kWoken };

@@ -145,7 +145,7 @@ class SessionWorker {
         FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kLibraries) |
         FeatureBit(SessionFeature::kLibraryArrays) | FeatureBit(SessionFeature::kLibraryLacks) |
         FeatureBit(SessionFeature::kLibraryInventory) | FeatureBit(SessionFeature::kImageUnits) |
-        FeatureBit(SessionFeature::kEventTimes);
+        FeatureBit(SessionFeature::kEventTimes) | FeatureBit(SessionFeature::kSharedHost);
     if (HasFeature(setup_.hello, SessionFeature::kFirstCredit)) {
       welcome.features |= FeatureBit(SessionFeature::kFirstCredit);
       welcome.first_credit = session->credit().Welcome();

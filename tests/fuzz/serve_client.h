@@ -2,6 +2,7 @@
 // The hostile client of fuzz_serve: the session's channel, fed by an input.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <span>
@@ -69,6 +70,11 @@ class Client final : public Channel {
   void Abandon() override {}
   int Descriptor() const override { return -1; }
   std::string PeerName() const override { return "fuzzer"; }
+  // Every fourth does not arrive.
+  bool CarriesDescriptors() const override { return true; }
+  Status SendDescriptor(int /*descriptor*/) override {
+    return ++descriptors_ % 4 != 0 ? Status() : Status(Code::kUnavailable, "no room");
+  }
 
  private:
   void WaitUntilQuiet();
@@ -88,6 +94,7 @@ class Client final : public Channel {
   std::vector<std::byte> frame_;
   size_t sent_ = 0;
   size_t items_ = 0;
+  std::atomic<uint32_t> descriptors_{0};
   uint64_t seq_ = 0;
   uint64_t chunks_ = 0;
   bool sizes_lie_ = false;

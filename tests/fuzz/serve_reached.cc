@@ -36,6 +36,7 @@ constexpr Message kMessages[] = {
     {SessionCall::kHostDone, "kHostDone"},
     {SessionCall::kHostWindow, "kHostWindow"},
     {SessionCall::kHostWindowEnd, "kHostWindowEnd"},
+    {SessionCall::kShareHost, "kShareHost"},
     {SessionCall::kNamedImage, "kNamedImage"},
     {SessionCall::kMirrorUp, "kMirrorUp"},
     {SessionCall::kMirrorDown, "kMirrorDown"},

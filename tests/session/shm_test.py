@@ -175,6 +175,70 @@ class Shm(Case):
         self.assertFalse(os.path.exists(self.path))
 
 
+class SharedHost(Case):
+    """Page-locked and managed memory, which client and worker both map."""
+
+    def program(self, *words, whose, **options):
+        client = run(options.pop("url", self.url), "shared_host", *words, **options)
+        self.assertEqual((client.process.returncode, client.out), (0, [*whose, "right"]), client.err)
+        return client.stats()
+
+    def test_copies_of_page_locked_memory_cross_nothing(self):
+        self.serve()
+        stats = self.program("copies", 64, whose=["shared", "private"])
+        # 18 copies of 64 MiB; what crosses are calls, the image, and 8 KiB of registered memory.
+        self.assertLess(stats["bytes_out"] + stats["bytes_in"], 256 << 10)
+
+    def test_a_kernel_sees_what_the_program_writes_while_it_runs(self):
+        self.serve()
+        self.program("polls", 1000, whose=["shared"])
+
+    def test_managed_memory_crosses_nothing(self):
+        self.serve()
+        stats = self.program("managed", 16, whose=["shared"])
+        self.assertLess(stats["bytes_out"] + stats["bytes_in"], 256 << 10)
+
+    def test_it_is_charged_and_given_back(self):
+        self.serve("--host-mem", "16MiB")
+        self.program("frees", 20, whose=["shared", "shared"])
+
+    def test_what_the_quota_has_no_room_for_is_the_clients_alone(self):
+        self.serve("--host-mem", "16MiB")
+        self.program("copies", 64, whose=["private", "private"])
+
+    def test_managed_memory_beyond_the_quota_is_refused(self):
+        self.serve("--mem", "8MiB")
+        client = run(self.url, "shared_host", "managed", 16)
+        self.assertNotEqual(client.process.returncode, 0)
+        self.assertIn("memory", " ".join(client.err + client.out))
+
+    def test_a_child_does_not_have_it(self):
+        self.serve()
+        self.program("forks", whose=["shared", "private"])
+
+    def test_work_ahead_of_a_synchronous_copy_is_seen_by_the_host(self):
+        self.serve()
+        self.program("orders", whose=["shared"])
+
+    def test_over_tcp_it_is_the_clients_alone(self):
+        server = self.serve()
+        self.program("copies", 4, whose=["private", "private"], url=server.url)
+
+    def test_a_session_that_moved_has_it(self):
+        server = self.serve()
+        self.program("copies", 4, whose=["shared", "private"], url=server.url,
+                     environment={"FARCALL_TRANSPORT": "auto"})
+
+    def test_it_is_the_servers_again_when_the_client_is_killed(self):
+        server = self.serve("--host-mem", "16MiB", "--grace", "600")
+        for _ in range(3):
+            client = Client(self.url, "shared_host", "holds", 8, environment=VGPU)
+            client.wait_line("held")
+            self.assertEqual(client.out[0], "shared", client.err)
+            client.kill()
+            until(lambda: not server.workers(), what="the worker ends with its client")
+
+
 class Choice(Case):
     """At a tcp:// endpoint, by FARCALL_TRANSPORT."""
 

@@ -108,6 +108,105 @@ TEST(ShmHostileTest, WordsThatChangeAllTheTimeCauseNothingWorse) {
   scribbler.join();
 }
 
+int NewFile() {
+  const int file = memfd_create("test", MFD_CLOEXEC);
+  EXPECT_GE(file, 0);
+  return file;
+}
+
+ino_t InodeOf(int file) {
+  struct stat status {};
+  EXPECT_EQ(fstat(file, &status), 0);
+  return status.st_ino;
+}
+
+size_t OpenFiles() {
+  size_t count = 0;
+  for (int file = 0; file < 1024; ++file) {
+    count += fcntl(file, F_GETFD) >= 0 ? 1 : 0;
+  }
+  return count;
+}
+
+// Both ends of a connection that has its rings.
+struct Pair {
+  Pair() {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    client = AwaitRings(ends[1], "server");
+    server = std::move(*ServeRings(ends[0], kRingBytes));
+    std::byte none;
+    EXPECT_EQ(*client->TryReceive({&none, 1}), 0u);
+  }
+  std::unique_ptr<Channel> client, server;
+};
+
+TEST(ShmDescriptorTest, AClientTakesThemInTheirOrderAndBeforeLaterBytes) {
+  Pair pair;
+  ASSERT_TRUE(pair.client->CarriesDescriptors());
+  EXPECT_EQ(pair.client->TakeDescriptor(), -1);
+  const std::byte byte{7};
+  const std::span<const std::byte> part(&byte, 1);
+  for (int i = 0; i < 5; ++i) {
+    const int first = NewFile(), second = NewFile();
+    ASSERT_TRUE(pair.server->SendDescriptor(first).ok());
+    ASSERT_TRUE(pair.server->SendDescriptor(second).ok());
+    ASSERT_EQ(*pair.server->TrySend({&part, 1}), 1u);
+    std::byte got{};
+    ASSERT_TRUE(pair.client->WaitReadable(Clock::now() + std::chrono::seconds(10)));
+    ASSERT_EQ(*pair.client->TryReceive({&got, 1}), 1u);
+    for (const int sent : {first, second}) {
+      const int taken = pair.client->TakeDescriptor();
+      ASSERT_GE(taken, 0);
+      EXPECT_EQ(InodeOf(taken), InodeOf(sent));
+      EXPECT_NE(fcntl(taken, F_GETFD) & FD_CLOEXEC, 0);
+      close(taken);
+      close(sent);
+    }
+    EXPECT_EQ(pair.client->TakeDescriptor(), -1);
+  }
+}
+
+TEST(ShmDescriptorTest, AFloodOfThemIsBoundedAndClosedWithTheConnection) {
+  const size_t before = OpenFiles();
+  {
+    Pair pair;
+    const int file = NewFile();
+    const size_t with_pair = OpenFiles();
+    for (int i = 0; i < 400; ++i) {
+      (void)pair.server->SendDescriptor(file);
+      EXPECT_FALSE(pair.client->WaitReadable(Clock::now()));
+    }
+    EXPECT_LE(OpenFiles(), with_pair + 16);
+    close(file);
+  }
+  EXPECT_EQ(OpenFiles(), before);
+}
+
+TEST(ShmDescriptorTest, AServerTakesNoneOfAClient) {
+  RawClient client;
+  const int file = NewFile();
+  const size_t before = OpenFiles();
+  char byte = 0;
+  iovec vector{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &vector;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &file, sizeof(file));
+  ASSERT_EQ(sendmsg(client.socket, &message, 0), 1);
+  EXPECT_FALSE(client.server->WaitReadable(Clock::now() + std::chrono::milliseconds(20)));
+  EXPECT_EQ(client.server->TakeDescriptor(), -1);
+  EXPECT_EQ(OpenFiles(), before);
+  close(file);
+}
+
 TEST(ShmHostileTest, NobodyCanTakePagesAwayNorWriteTheOthersRing) {
   RawClient client;
   for (const int file : client.files) {

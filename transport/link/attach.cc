@@ -62,6 +62,7 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
     log_->ReadAhead();
     log_is_holding_ = false;
     sums_frames_ = options_.checksum && !log_->ChecksBytes();
+    carries_descriptors_ = log_->CarriesDescriptors();
     log_fd_ = log_->Descriptor();
     ++generation_;
     last_heard_ = attached_since_ = Clock::now();
@@ -239,6 +240,16 @@ void LinkCore::BreakLocked(const Status& why) {
 // Changes with whatever has safely crossed in either direction.
 uint64_t LinkCore::Progress() const {
   return received_seq_ + chunk_prefix_ + acked_seq_ + chunk_acked_;
+}
+
+Status LinkCore::SendDescriptor(int descriptor) {
+  std::shared_ptr<Channel> log;
+  {
+    std::lock_guard lock(mutex_);
+    log = log_;
+  }
+  return log == nullptr ? Status(Code::kDisconnected, "link: not connected")
+                        : log->SendDescriptor(descriptor);
 }
 
 void LinkCore::WakePump() {

@@ -39,6 +39,9 @@ class LinkHandle final : public Link {
   Status Pump(Clock::time_point deadline, int wake_fd) override {
     return core_->Pump(deadline, wake_fd);
   }
+  bool CarriesDescriptors() const override { return core_->CarriesDescriptors(); }
+  Status SendDescriptor(int descriptor) override { return core_->SendDescriptor(descriptor); }
+  int TakeDescriptor() override { return core_->TakeDescriptor(); }
   size_t tail_bytes() const override { return core_->TailBytes(); }
   bool attached() const override { return core_->attached(); }
   Status closed() const override { return core_->Closed(); }

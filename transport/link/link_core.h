@@ -38,6 +38,7 @@ class LinkCore {
   size_t TailBytes();
   // log_in.cc
   Status Pump(Clock::time_point deadline, int wake_fd);
+  int TakeDescriptor() { return reader_ == nullptr ? -1 : reader_->TakeDescriptor(); }
   // bulk_out.cc
   Status SendTransfer(uint64_t transfer, uint64_t offset, std::span<const std::byte> bytes,
                       Link::Retain retain, std::function<void()> done);
@@ -50,6 +51,8 @@ class LinkCore {
   void AttachLane(uint32_t index, std::unique_ptr<Channel> channel, uint64_t generation);
   Status OpenLanes();
   void Abandon();
+  bool CarriesDescriptors() const { return carries_descriptors_; }
+  Status SendDescriptor(int descriptor);
   // service.cc
   void Close(const Status& why);
   Status Closed();
@@ -235,6 +238,7 @@ class LinkCore {
   std::atomic<uint32_t> next_lane_ = 0;
   std::atomic<int> log_fd_ = -1;
   std::atomic<bool> sums_frames_;  // the log's connection does not check bytes by itself
+  std::atomic<bool> carries_descriptors_ = false;
   std::atomic<uint64_t> frames_out_ = 0, frames_in_ = 0, bytes_out_ = 0, bytes_in_ = 0,
                         chunk_bytes_out_ = 0, chunk_bytes_in_ = 0, reconnects_ = 0;
 

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <mutex>
 #include <string>
 
@@ -22,6 +23,8 @@ namespace farcall {
 namespace {
 
 constexpr size_t kOffered = 2;  // descriptors of an offer, in one message
+// Of descriptors that came and were not taken yet; more are closed.
+constexpr size_t kMaxDescriptors = 16;
 constexpr std::array<std::byte, 4> kRingState = {std::byte{'r'}, std::byte{'i'}, std::byte{'n'},
                                                  std::byte{'g'}};
 // Copied before the other side is told: both copy at once.
@@ -29,17 +32,56 @@ constexpr size_t kStrideBytes = 64u << 10;
 // A writer's sleep, after which it looks whether the peer still lives.
 constexpr auto kRoomSlice = std::chrono::milliseconds(50);
 
+// One byte, with descriptors: both rings' are the offer, a later one is the session's.
+Status SendWithDescriptors(int fd, std::span<const int> descriptors, const std::string& peer) {
+  char byte = 0;
+  iovec vector{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kOffered * sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &vector;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+  if (sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) {
+    return {};
+  }
+  return {Code::kUnavailable, peer + ": shared memory cannot be offered: " + strerror(errno)};
+}
+
+// What came in a message: how many its sender put there, of which at most kOffered are here.
+size_t DescriptorsOf(const cmsghdr& header, std::array<int, kOffered>* descriptors) {
+  descriptors->fill(-1);
+  if (header.cmsg_level != SOL_SOCKET || header.cmsg_type != SCM_RIGHTS) {
+    return 0;
+  }
+  const size_t count = (header.cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  std::memcpy(descriptors->data(), CMSG_DATA(&header), std::min(count, kOffered) * sizeof(int));
+  return count;
+}
+
 class ShmChannel final : public Channel {
  public:
-  ShmChannel(int fd, std::string peer) : fd_(fd), peer_(std::move(peer)) {
+  // The client's.
+  ShmChannel(int fd, std::string peer) : fd_(fd), peer_(std::move(peer)), is_client_(true) {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   }
-  ShmChannel(int fd, std::string peer, Rings rings) : ShmChannel(fd, std::move(peer)) {
+  // The server's.
+  ShmChannel(int fd, std::string peer, Rings rings)
+      : fd_(fd), peer_(std::move(peer)), is_client_(false) {
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     Attach(std::move(rings));
   }
   ~ShmChannel() override {
     if (fd_ >= 0) {
       close(fd_);
+    }
+    for (const int descriptor : descriptors_) {
+      close(descriptor);
     }
   }
 
@@ -187,6 +229,22 @@ class ShmChannel final : public Channel {
   bool LooksAreCheap() const override { return has_rings_; }
   bool ChecksBytes() const override { return true; }
 
+  bool CarriesDescriptors() const override { return true; }
+  // Its byte rings the bell once more, which does no harm.
+  Status SendDescriptor(int descriptor) override {
+    return SendWithDescriptors(fd_, {&descriptor, 1}, peer_);
+  }
+  int TakeDescriptor() override {
+    while (descriptors_.empty()) {
+      if (!TakeBells()) {
+        return -1;
+      }
+    }
+    const int first = descriptors_.front();
+    descriptors_.pop_front();
+    return first;
+  }
+
  private:
   struct Words : SharedWords {
     explicit Words(ShmChannel& channel, Clock::time_point until = {}, int wake = -1)
@@ -301,12 +359,42 @@ class ShmChannel final : public Channel {
                head_.load(std::memory_order_relaxed);
   }
 
-  // What rang so far has been heard. A peer that floods the socket costs its own session time.
-  void TakeBells() {
+  // What rang so far has been heard, and the descriptors among it are kept. A server is sent none:
+  // the kernel drops what has no room. A peer that floods the socket costs its own session time.
+  // False: nothing was there.
+  bool TakeBells() {
     std::array<char, 1024> bells;
-    const ssize_t got = recv(fd_, bells.data(), bells.size(), MSG_DONTWAIT);
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(kOffered * sizeof(int))> control;
+    iovec vector{bells.data(), bells.size()};
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    message.msg_control = is_client_ ? control.data() : nullptr;
+    message.msg_controllen = is_client_ ? control.size() : 0;
+    const ssize_t got = recvmsg(fd_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got > 0 && is_client_) {
+      if (const cmsghdr* header = CMSG_FIRSTHDR(&message)) {
+        KeepDescriptors(*header);
+      }
+    }
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
       has_ended_.store(true, std::memory_order_release);
+    }
+    return got > 0;
+  }
+
+  void KeepDescriptors(const cmsghdr& header) {
+    std::array<int, kOffered> came;
+    DescriptorsOf(header, &came);
+    for (const int descriptor : came) {
+      if (descriptor < 0) {
+        continue;
+      }
+      if (descriptors_.size() < kMaxDescriptors) {
+        descriptors_.push_back(descriptor);
+      } else {
+        close(descriptor);
+      }
     }
   }
 
@@ -351,11 +439,7 @@ class ShmChannel final : public Channel {
 
   Status TakeOffer(const msghdr& message, const cmsghdr& header) {
     std::array<int, kOffered> descriptors;
-    descriptors.fill(-1);
-    const bool are_descriptors = header.cmsg_level == SOL_SOCKET && header.cmsg_type == SCM_RIGHTS;
-    const size_t count =
-        are_descriptors ? (header.cmsg_len - CMSG_LEN(0)) / sizeof(int) : size_t{0};
-    std::memcpy(descriptors.data(), CMSG_DATA(&header), std::min(count, kOffered) * sizeof(int));
+    const size_t count = DescriptorsOf(header, &descriptors);
     const bool is_cut = (message.msg_flags & MSG_CTRUNC) != 0;
     Status status(Code::kMalformed, peer_ + ": shared memory: the server offers " +
                                         std::to_string(count) + " descriptors, right are " +
@@ -401,6 +485,7 @@ class ShmChannel final : public Channel {
 
   int fd_;
   const std::string peer_;
+  const bool is_client_;
   Rings rings_;
   std::atomic<bool> has_rings_{false};
   std::atomic<bool> is_closed_{false};
@@ -416,28 +501,8 @@ class ShmChannel final : public Channel {
   // The receiver's.
   alignas(64) std::atomic<uint64_t> head_{0};
   uint32_t sleep_ = 0;
+  std::deque<int> descriptors_;  // that came
 };
-
-// The offer: one byte, with both descriptors.
-Status SendOffer(int fd, const std::array<int, kOffered>& descriptors, const std::string& peer) {
-  char byte = 0;
-  iovec vector{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kOffered * sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &vector;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(kOffered * sizeof(int));
-  std::memcpy(CMSG_DATA(header), descriptors.data(), kOffered * sizeof(int));
-  if (sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) {
-    return {};
-  }
-  return {Code::kUnavailable, peer + ": shared memory cannot be offered: " + strerror(errno)};
-}
 
 }  // namespace
 
@@ -446,7 +511,7 @@ Result<std::unique_ptr<Channel>> ServeRings(int fd, size_t ring_bytes) {
   Result<OfferedRings> made = MakeRings(ring_bytes);
   Status status = made.status();
   if (made.ok()) {
-    status = SendOffer(fd, made->descriptors, peer);
+    status = SendWithDescriptors(fd, made->descriptors, peer);
     for (const int each : made->descriptors) {
       close(each);
     }

@@ -2,7 +2,10 @@
 // Host memory at the client's addresses: what each side wrote reaches the other, byte by byte.
 #include "server/memory/mirrors.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -237,6 +240,58 @@ TEST(MirrorWorkTest, LooksWhereWorkMayHaveWrittenAndNoMore) {
   work.PutBack();
   EXPECT_TRUE(work.Take());
   EXPECT_FALSE(work.Take());
+}
+
+TEST_F(MirrorsTest, SharedMemoryIsTheFilesAndCrossesNothing) {
+  const uint64_t address = kBase + kBytes;
+  const uint64_t crossing = mirrors_.bytes(), host = broker_.host;
+  int file = -1;
+  ASSERT_EQ(mirrors_.Share(address, kBytes, -1, &file, &detail_), CUDA_SUCCESS) << detail_;
+  EXPECT_EQ(broker_.host, host + kBytes);
+  EXPECT_EQ(mirrors_.bytes(), crossing);
+  EXPECT_TRUE(mirrors_.Contains(address, kBytes));
+  EXPECT_FALSE(mirrors_.MayApply(address, 8));
+  EXPECT_FALSE(Up(kBytes, {1, 2, 3, 4, 5, 6, 7, 8}));
+  // Nobody can take pages away.
+  struct stat status {};
+  ASSERT_EQ(fstat(file, &status), 0);
+  EXPECT_EQ(status.st_size, static_cast<off_t>(kBytes));
+  EXPECT_EQ(status.st_blocks * 512, static_cast<off_t>(kBytes)) << "all of it is there";
+  EXPECT_NE(ftruncate(file, 0), 0);
+  EXPECT_NE(ftruncate(file, 2 * kBytes), 0);
+  // Both see the same.
+  const uint8_t byte = 9;
+  EXPECT_EQ(pwrite(file, &byte, 1, 5000), 1);
+  EXPECT_EQ(At(kBytes + 5000)[0], 9);
+  At(kBytes)[1] = 4;
+  uint8_t got = 0;
+  EXPECT_EQ(pread(file, &got, 1, 1), 1);
+  EXPECT_EQ(got, 4);
+  EXPECT_TRUE(Down().empty());
+  close(file);
+  EXPECT_TRUE(mirrors_.Remove(address));
+  EXPECT_EQ(broker_.host, host);
+}
+
+TEST_F(MirrorsTest, WhatCannotBeSharedLeavesNothing) {
+  const uint64_t host = broker_.host, charged = broker_.charged;
+  int file = -1;
+  EXPECT_EQ(mirrors_.Share(kBase, kBytes, -1, &file, &detail_), CUDA_ERROR_NOT_SUPPORTED)
+      << "a mirror lies there";
+  EXPECT_EQ(file, -1);
+  EXPECT_EQ(mirrors_.Share(kBase + kBytes, 2u << 20, 0, &file, &detail_),
+            CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(mirrors_.Share(kBase + kBytes + 1, kBytes, -1, &file, &detail_),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(mirrors_.Share(0x1000, kBytes, -1, &file, &detail_), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(file, -1);
+  api_.cuMemHostRegister_v2 = [](void*, size_t, unsigned) { return CUDA_ERROR_OUT_OF_MEMORY; };
+  EXPECT_EQ(mirrors_.Share(kBase + kBytes, kBytes, -1, &file, &detail_),
+            CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(file, -1);
+  EXPECT_EQ(broker_.host, host);
+  EXPECT_EQ(broker_.charged, charged);
+  EXPECT_TRUE(mirrors_.Contains(kBase, kBytes));
 }
 
 TEST_F(MirrorsTest, LiesOnlyInsideTheHostWindowsAndTheirBounds) {
