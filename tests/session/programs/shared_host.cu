@@ -156,7 +156,8 @@ void Forks() {
   EXPECT(memory[0] == 42);
 }
 
-// Work ahead of a synchronous upload of other memory has written what the host sees by then.
+// Work ahead of a synchronous upload of other memory has written what the host sees by then, and
+// work ahead of a copy of rows what the copy reads.
 void Orders() {
   uint32_t *memory = PageLocked(4096), *device = nullptr;
   SayWhose(memory);
@@ -166,6 +167,12 @@ void Orders() {
     AddTo(memory, 1, 1024);
     CHECK(cudaMemcpy(device, other.data(), 4096, cudaMemcpyHostToDevice));
     EXPECT(memory[0] == round && memory[1023] == round);
+    AddTo(memory, 100, 1024);
+    CHECK(cudaMemcpy2DAsync(device, 64, memory, 64, 64, 64, cudaMemcpyHostToDevice));
+    AddTo(memory, uint32_t(-100), 1024);
+    uint32_t last = 0;
+    CHECK(cudaMemcpy(&last, device + 1023, 4, cudaMemcpyDeviceToHost));
+    EXPECT(last == round + 100);
   }
 }
 
