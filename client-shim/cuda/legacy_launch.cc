@@ -45,7 +45,7 @@ CUresult SetParameter(CUfunction function, int offset, const void* value, size_t
   return Prepare(function, [&](Prepared& prepared) {
     size_t end = static_cast<size_t>(offset) + bytes;
     if (prepared.parameters.size() < end) prepared.parameters.resize(end);
-    std::memcpy(prepared.parameters.data() + offset, value, bytes);
+    if (bytes != 0) std::memcpy(prepared.parameters.data() + offset, value, bytes);
     return CUDA_SUCCESS;
   });
 }

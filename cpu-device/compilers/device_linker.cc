@@ -65,8 +65,7 @@ bool DeviceLinker::Begin() {
     return false;
   }
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  void* values[] = {log_, reinterpret_cast<void*>(sizeof(log_))};
-  const CUresult result = create(2, options, values, &state_);
+  const CUresult result = create(2, options, values_, &state_);
   return result == CUDA_SUCCESS || Fail("cuLinkCreate", result);
 }
 

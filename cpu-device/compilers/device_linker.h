@@ -28,6 +28,8 @@ class DeviceLinker {
 
   CUlinkState state_ = nullptr;
   char log_[1024] = {};
+  // The driver writes the length of the log here, until the state is destroyed.
+  void* values_[2] = {log_, reinterpret_cast<void*>(sizeof(log_))};
   std::string linked_, error_;
 };
 

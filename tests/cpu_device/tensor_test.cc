@@ -140,7 +140,7 @@ class TensorTest : public DriverTest {
     for (size_t i = 0; i < tensor.size(); ++i) tensor[i] = static_cast<uint8_t>(i * 7 + i / 251);
     const CUdeviceptr address = Allocate(tensor.size()), data = Allocate(kSharedBytes);
     ASSERT_OK(CU(cuMemcpyHtoD_v2)(address, tensor.data(), tensor.size()));
-    alignas(64) CUtensorMap map;
+    CUtensorMap map;
     ASSERT_OK(Encode(t, address, &map));
 
     std::vector<uint8_t> shared(kSharedBytes, 0x5a), got(kSharedBytes);
@@ -241,7 +241,7 @@ TEST_F(TensorTest, MulticastFillsEveryBlockOfTheMask) {
   ASSERT_OK(CU(cuMemcpyHtoD_v2)(address, tensor.data(), t.Bytes()));
   std::vector<uint32_t> got(2 * kSharedBytes / 4, 16 * 4 * 4);
   ASSERT_OK(CU(cuMemcpyHtoD_v2)(data, got.data(), 2 * kSharedBytes));
-  alignas(64) CUtensorMap map;
+  CUtensorMap map;
   ASSERT_OK(Encode(t, address, &map));
   ASSERT_OK(Launch(Kernel({8, 2}, false, true), map, data, 2));
   ASSERT_OK(CU(cuMemcpyDtoH_v2)(got.data(), data, 2 * kSharedBytes));
@@ -280,7 +280,7 @@ void CheckReduction(TensorTest* test, CUtensorMapDataType type, const std::strin
   const CUdeviceptr address = test->Allocate(t.Bytes()), data = test->Allocate(kSharedBytes);
   ASSERT_OK(CU(cuMemcpyHtoD_v2)(address, tensor.data(), t.Bytes()));
   ASSERT_OK(CU(cuMemcpyHtoD_v2)(data, shared.data(), kSharedBytes));
-  alignas(64) CUtensorMap map;
+  CUtensorMap map;
   ASSERT_OK(test->Encode(t, address, &map));
   for (int i = 0; i < 2; ++i) {
     ASSERT_OK(test->Launch(Kernel(at, true, false, reduce), map, data));
@@ -338,12 +338,12 @@ class ReplacedTensorMap : public TensorTest {
 };
 TEST_F(ReplacedTensorMap, IsThatOfTheHost) {
   const Tensor from{CU_TENSOR_MAP_DATA_TYPE_INT32, 4, {32, 8}, {16, 4}, {1, 1}};
-  alignas(64) CUtensorMap map;
+  CUtensorMap map;
   ASSERT_OK(Encode(from, Allocate(from.Bytes()), &map));
   Check(map);
 }
 TEST_F(ReplacedTensorMap, MayBeMadeOfZeros) {
-  alignas(64) CUtensorMap zeros = {};
+  CUtensorMap zeros = {};
   Check(zeros);
 }
 
@@ -356,7 +356,7 @@ void ReplacedTensorMap::Check(const CUtensorMap& before) {
                   CU_TENSOR_MAP_SWIZZLE_32B,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA};
   const CUdeviceptr place = Allocate(to.Bytes()), out = Allocate(128);
-  alignas(64) CUtensorMap want;
+  CUtensorMap want;
   ASSERT_OK(Encode(to, place, &want));
   std::string text =
       ".version 8.6\n.target sm_90a\n.address_size 64\n"
@@ -400,7 +400,7 @@ void ReplacedTensorMap::Check(const CUtensorMap& before) {
 // Each breaks its context.
 TEST_F(TensorTest, AFieldThatNoMapCanHaveEndsTheKernel) {
   const Tensor t{CU_TENSOR_MAP_DATA_TYPE_INT32, 4, {32, 8}, {16, 4}, {1, 1}};
-  alignas(64) CUtensorMap map;
+  CUtensorMap map;
   ASSERT_OK(Encode(t, Allocate(t.Bytes()), &map));
   const CUdeviceptr there = Allocate(128);
   ASSERT_OK(CU(cuMemcpyHtoD_v2)(there, &map, sizeof(map)));
@@ -413,7 +413,7 @@ TEST_F(TensorTest, AFieldThatNoMapCanHaveEndsTheKernel) {
 }
 TEST_F(TensorTest, AMapOfZerosWithoutABoxEndsTheKernel) {
   const CUdeviceptr there = Allocate(128);
-  alignas(64) CUtensorMap zeros = {};
+  CUtensorMap zeros = {};
   ASSERT_OK(CU(cuMemcpyHtoD_v2)(there, &zeros, sizeof(zeros)));
   EXPECT_EQ(Launch(".version 8.6\n.target sm_90a\n.address_size 64\n"
                    ".visible .entry k(.param .align 64 .b8 map[128], .param .u64 out)\n{\n"
@@ -427,25 +427,25 @@ TEST_F(TensorTest, AMapOfZerosWithoutABoxEndsTheKernel) {
 }
 TEST_F(TensorTest, AReductionThatTheTypeHasNotEndsTheKernel) {
   const Tensor t{CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4, {32, 8}, {16, 4}, {1, 1}};
-  alignas(64) CUtensorMap map;
+  CUtensorMap map;
   ASSERT_OK(Encode(t, Allocate(t.Bytes()), &map));
   EXPECT_EQ(Launch(Kernel({0, 0}, true, false, "xor"), map, Allocate(kSharedBytes)),
             CUDA_ERROR_LAUNCH_FAILED);
 }
 TEST_F(TensorTest, AMapThatIsNoneEndsTheKernel) {
-  alignas(64) CUtensorMap map;
+  CUtensorMap map;
   memset(&map, 0x11, sizeof(map));
   EXPECT_EQ(Launch(Kernel({0, 0}, true), map, Allocate(kSharedBytes)), CUDA_ERROR_LAUNCH_FAILED);
 }
 TEST_F(TensorTest, AMapOfAnotherRankEndsTheKernel) {
   Tensor t{CU_TENSOR_MAP_DATA_TYPE_INT32, 4, {32, 8}, {16, 4}, {1, 1}};
-  alignas(64) CUtensorMap map;
+  CUtensorMap map;
   ASSERT_OK(Encode(t, Allocate(t.Bytes()), &map));
   EXPECT_EQ(Launch(Kernel({0, 0, 0}, true), map, Allocate(kSharedBytes)), CUDA_ERROR_LAUNCH_FAILED);
 }
 TEST_F(TensorTest, ATensorThatIsNotMappedIsAnIllegalAddress) {
   Tensor t{CU_TENSOR_MAP_DATA_TYPE_INT32, 4, {32, 8}, {16, 4}, {1, 1}};
-  alignas(64) CUtensorMap map;
+  CUtensorMap map;
   ASSERT_OK(Encode(t, 0x10000, &map));
   EXPECT_EQ(Launch(Kernel({0, 0}, true), map, Allocate(kSharedBytes)), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
