@@ -120,6 +120,9 @@ class Session final : public LinkObserver {
   void HostLoop();
   Status HandleReply(const RecordHeader& header, std::span<const std::byte> body);
   Status HandlePush(const RecordHeader& header, Reader body);
+  // False: malformed.
+  bool HandleOutput(Reader body);
+  bool HandleCompleted(Reader body);
   Status HandleError(Reader body);
   Status HandleHostCall(Reader body);
   void FailWaiters(CUresult code);

@@ -194,6 +194,28 @@ Status Session::HandleReply(const RecordHeader& header, std::span<const std::byt
   return Status();
 }
 
+bool Session::HandleOutput(Reader body) {
+  auto bytes = body.GetBytes();
+  const bool is_error = body.remaining_bytes() != 0 && body.Get<uint8_t>() != 0;
+  if (!body.Done()) return false;
+  std::lock_guard lock(output_queue_mutex_);
+  std::string& text = is_error ? error_output_ : output_;
+  text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  has_output_.store(true, std::memory_order_release);
+  return true;
+}
+
+bool Session::HandleCompleted(Reader body) {
+  auto event = body.Get<uint64_t>();
+  auto serial = body.Get<uint32_t>();
+  auto status = body.Get<int32_t>();
+  std::optional<float> ms;
+  if (body.remaining_bytes() >= sizeof(float)) ms = std::bit_cast<float>(body.Get<uint32_t>());
+  if (!body.Done()) return false;
+  NoteCompleted(event, serial, static_cast<CUresult>(status), ms);
+  return true;
+}
+
 Status Session::HandlePush(const RecordHeader& header, Reader body) {
   if (header.call < kFirstSessionCall) {
     return Status(Code::kMalformed,
@@ -238,26 +260,12 @@ Status Session::HandlePush(const RecordHeader& header, Reader body) {
     }
     case SessionCall::kHostCall:
       return HandleHostCall(body);
-    case SessionCall::kOutput: {
-      auto bytes = body.GetBytes();
-      const bool is_error = body.remaining_bytes() != 0 && body.Get<uint8_t>() != 0;
-      if (!body.Done()) break;
-      std::lock_guard lock(output_queue_mutex_);
-      std::string& text = is_error ? error_output_ : output_;
-      text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      has_output_.store(true, std::memory_order_release);
-      return Status();
-    }
-    case SessionCall::kCompleted: {
-      auto event = body.Get<uint64_t>();
-      auto serial = body.Get<uint32_t>();
-      auto status = body.Get<int32_t>();
-      std::optional<float> ms;
-      if (body.remaining_bytes() >= sizeof(float)) ms = std::bit_cast<float>(body.Get<uint32_t>());
-      if (!body.Done()) break;
-      NoteCompleted(event, serial, static_cast<CUresult>(status), ms);
-      return Status();
-    }
+    case SessionCall::kOutput:
+      if (HandleOutput(body)) return Status();
+      break;
+    case SessionCall::kCompleted:
+      if (HandleCompleted(body)) return Status();
+      break;
     case SessionCall::kMirrored:
       if (NoteMirrored(body)) return Status();
       break;
