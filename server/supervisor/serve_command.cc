@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "listener/descriptors.h"
 #include "proto/printable.h"
@@ -115,28 +118,31 @@ Status CheckMetricsAddress(const std::string& address) {
                                 Quoted(address) + ": " + listener.status().message());
 }
 
-}  // namespace
+// Why the server does not start, and the exit code that says so; kExitOk: nothing against it.
+struct Obstacle {
+  int code = kExitOk;
+  std::string message;
 
-int Serve(const ServeOptions& options) {
+  Obstacle() = default;
+  Obstacle(int exit_code, const Status& status, const std::string& what = "")
+      : code(status.ok() ? kExitOk : exit_code), message(what + status.message()) {}
+  explicit operator bool() const { return code != kExitOk; }
+};
+
+void StartLog(const ServeOptions& options) {
   auto logger = spdlog::stderr_color_mt("farcall");
   spdlog::set_default_logger(logger);
   spdlog::set_formatter(MakeLogFormatter("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v"));
   spdlog::set_level(spdlog::level::from_str(options.log_level));
+}
 
-  if (Status checked = CheckServeOptions(options); !checked.ok()) {
-    return Fail(kExitUsage, checked.message());
-  }
-  Result<std::vector<DeviceChoice>> choices = DeviceChoices(options.device);
-  if (!choices.ok()) {
-    return Fail(kExitUsage, choices.status().message());
-  }
-  for (const DeviceChoice& choice : *choices) {
-    // The probe and the workers inherit it.
+// What helpers, probes and workers inherit, and what they must not see.
+void PrepareProcess(const ServeOptions& options, const std::vector<DeviceChoice>& choices) {
+  for (const DeviceChoice& choice : choices) {
     if (!choice.profile.empty()) {
       setenv(choice.profile_variable, choice.profile.c_str(), 1);
     }
   }
-  // Helpers and probes inherit it; workers are told.
   if (options.reports_worker_calls) {
     setenv(kReportsCallsVariable, "report", 1);
   } else {
@@ -149,91 +155,131 @@ int Serve(const ServeOptions& options) {
   if (!options.debuggable) {
     HideMemory();  // tokens and keys are in it
   }
-  bool separate = options.worker_users.count != 0;
+}
+
+Obstacle FindDevices(const ServeOptions& options, const std::vector<DeviceChoice>& choices,
+                     std::optional<ProbedDevices>* found) {
   std::optional<uid_t> user;
-  if (separate) {
+  if (options.worker_users.count != 0) {
     user = options.worker_users.first;
   }
   const bool in_pool = !options.pool.url.empty();
   const bool is_mig = options.modes.Any(DeviceMode::kMig);
   // Before a driver is asked that knows nothing of instances.
-  Status can = is_mig ? CheckModes(options.modes, 1, choices->front().kind, in_pool) : Status();
-  if (!can.ok()) {
-    return Fail(kExitUsage, can.message());
+  if (is_mig) {
+    const Status can = CheckModes(options.modes, 1, choices.front().kind, in_pool);
+    if (!can.ok()) {
+      return {kExitUsage, can};
+    }
   }
-  Result<ProbedDevices> devices = is_mig ? ProbeMigDevices(*choices, options.gpus, user)
-                                         : ProbeDevices(*choices, options.gpus, user);
+  Result<ProbedDevices> devices = is_mig ? ProbeMigDevices(choices, options.gpus, user)
+                                         : ProbeDevices(choices, options.gpus, user);
   if (!devices.ok()) {
-    return Fail(kExitNoDevice, devices.status().message());
+    return {kExitNoDevice, devices.status()};
   }
-  can = CheckModes(options.modes, static_cast<int>(devices->report.devices.size()),
-                   devices->choice.kind, in_pool);
+  const Status can =
+      CheckModes(options.modes, static_cast<int>(devices->report.devices.size()),
+                 devices->choice.kind, in_pool);
   if (!can.ok()) {
-    return Fail(kExitUsage, can.message());
+    return {kExitUsage, can};
   }
+  const Status fits = CheckMemory(options, devices->report);
+  if (!fits.ok()) {
+    return {kExitUsage, fits};
+  }
+  *found = std::move(*devices);
+  return {kExitCannotListen, CheckMetricsAddress(options.metrics), "--metrics "};
+}
 
-  if (Status fits = CheckMemory(options, devices->report); !fits.ok()) {
-    return Fail(kExitUsage, fits.message());
+Obstacle OpenParts(Supervisor& supervisor) {
+  if (Obstacle audit{kExitUsage, supervisor.OpenAudit()}) {
+    return audit;
   }
-  if (Status free = CheckMetricsAddress(options.metrics); !free.ok()) {
-    return Fail(kExitCannotListen, "--metrics " + free.message());
+  if (Obstacle cgroups{kExitUsage, supervisor.OpenCgroups(), "--worker-memory: "}) {
+    return cgroups;
+  }
+  return {kExitNoDevice, supervisor.OpenMps()};
+}
+
+// Where it listens by now, as others reach it.
+Obstacle OpenToOthers(const ServeOptions& options, Supervisor& supervisor,
+                      HandshakeServer& handshakes, std::vector<std::string>* urls) {
+  const Status listens = Ports(options, &supervisor, &handshakes, urls).ListenAll();
+  if (!listens.ok()) {
+    return {listens.code() == Code::kInvalid ? kExitUsage : kExitCannotListen, listens};
+  }
+  if (Obstacle start{kExitFailure, handshakes.Start()}) {
+    return start;
+  }
+  return {kExitFailure, supervisor.OpenControl((*urls)[0]), "--metrics " + options.metrics + ": "};
+}
+
+void SayReady(const ServeOptions& options, const ProbedDevices& devices,
+              const std::vector<std::string>& urls) {
+  std::string all = urls[0];
+  for (size_t i = 1; i < urls.size(); ++i) {
+    all += "," + urls[i];
+  }
+  std::printf("farcall: serving %zu device(s) on %s (%s: %s)\n", devices.report.devices.size(),
+              all.c_str(), devices.choice.kind.c_str(), devices.report.devices[0].name.c_str());
+  std::fflush(stdout);
+  if (devices.choice.kind == "dry") {
+    spdlog::info("dry device: no kernel is executed, nothing a program computes here is a result");
+  } else if (devices.choice.kind == "cpu-skip") {
+    spdlog::warn(
+        "sass = skip: a kernel without PTX is not executed, what depends on it is no result");
+  }
+  const uint32_t users = options.worker_users.count;
+  if (users != 0 && users < options.max_sessions) {
+    spdlog::warn("worker users: {} for at most {} sessions: one vGPU more than users is refused",
+                 users, options.max_sessions);
+  }
+}
+
+}  // namespace
+
+int Serve(const ServeOptions& options) {
+  StartLog(options);
+  if (Obstacle wrong{kExitUsage, CheckServeOptions(options)}) {
+    return Fail(wrong.code, wrong.message);
+  }
+  Result<std::vector<DeviceChoice>> choices = DeviceChoices(options.device);
+  if (!choices.ok()) {
+    return Fail(kExitUsage, choices.status().message());
+  }
+  PrepareProcess(options, *choices);
+  std::optional<ProbedDevices> devices;
+  if (Obstacle none = FindDevices(options, *choices, &devices)) {
+    return Fail(none.code, none.message);
   }
   Supervisor supervisor(options, *devices);
-  if (Status audited = supervisor.OpenAudit(); !audited.ok()) {
-    return Fail(kExitUsage, audited.message());
-  }
-  if (Status bounded = supervisor.OpenCgroups(); !bounded.ok()) {
-    return Fail(kExitUsage, "--worker-memory: " + bounded.message());
-  }
-  if (Status ready = supervisor.OpenMps(); !ready.ok()) {
-    return Fail(kExitNoDevice, ready.message());
+  if (Obstacle closed = OpenParts(supervisor)) {
+    return Fail(closed.code, closed.message);
   }
   HandshakeServer handshakes(
       // A pool's clients show a lease.
-      !options.tokens.empty() && !in_pool,
+      !options.tokens.empty() && options.pool.url.empty(),
       [&supervisor](std::unique_ptr<Channel> channel, ReceivedHello heard,
                     const Listener& listener) {
         supervisor.Admit(std::move(channel), heard, listener.Url().rfind("tls://", 0) == 0);
       });
   std::vector<std::string> urls;
-  if (Status listens = Ports(options, &supervisor, &handshakes, &urls).ListenAll(); !listens.ok()) {
-    return Fail(listens.code() == Code::kInvalid ? kExitUsage : kExitCannotListen,
-                listens.message());
+  if (Obstacle deaf = OpenToOthers(options, supervisor, handshakes, &urls)) {
+    return Fail(deaf.code, deaf.message);
   }
-  if (Status started = handshakes.Start(); !started.ok()) {
-    return Fail(kExitFailure, started.message());
+  ImageSweep images(ImageBaseDirectory(), options.image_store_bytes,
+                    options.worker_users.count != 0);
+  if (Obstacle alone{kExitFailure, supervisor.OpenPool(ForOtherHosts(urls))}) {
+    return Fail(alone.code, alone.message);
   }
-  ImageSweep images(ImageBaseDirectory(), options.image_store_bytes, separate);
-  if (Status opened = supervisor.OpenControl(urls[0]); !opened.ok()) {
-    return Fail(kExitFailure, "--metrics " + options.metrics + ": " + opened.message());
-  }
-  if (Status joined = supervisor.OpenPool(ForOtherHosts(urls)); !joined.ok()) {
-    return Fail(kExitFailure, joined.message());
-  }
-  const DeviceReport& report = devices->report;
-  std::string all = urls[0];
-  for (size_t i = 1; i < urls.size(); ++i) {
-    all += "," + urls[i];
-  }
-  std::printf("farcall: serving %zu device(s) on %s (%s: %s)\n", report.devices.size(), all.c_str(),
-              devices->choice.kind.c_str(), report.devices[0].name.c_str());
-  std::fflush(stdout);
-  if (devices->choice.kind == "dry") {
-    spdlog::info("dry device: no kernel is executed, nothing a program computes here is a result");
-  } else if (devices->choice.kind == "cpu-skip") {
-    spdlog::warn(
-        "sass = skip: a kernel without PTX is not executed, what depends on it is no result");
-  }
-  if (separate && options.worker_users.count < options.max_sessions) {
-    spdlog::warn("worker users: {} for at most {} sessions: one vGPU more than users is refused",
-                 options.worker_users.count, options.max_sessions);
-  }
+  SayReady(options, *devices, urls);
   int code = supervisor.Run(handshakes);
   if (options.report.empty()) {
     return code;
   }
-  Status written = WriteReport(
-      options.report, ToJson(supervisor.totals(), devices->choice.kind, report.devices[0].name));
+  const Status written =
+      WriteReport(options.report, ToJson(supervisor.totals(), devices->choice.kind,
+                                         devices->report.devices[0].name));
   return written.ok() ? code : Fail(kExitFailure, written.message());
 }
 
