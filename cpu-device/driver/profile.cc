@@ -42,6 +42,7 @@ Profile HostProfile() {
   return profile;
 }
 
+// Long: a flat switch over CUDA's attributes, which is read by name.
 bool DeviceAttribute(const Profile& p, int number, int attribute, int* value) {
   if (attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) return false;
   switch (attribute) {

@@ -34,6 +34,7 @@ bool Emitter::Emit(const Instruction& instruction) {
   return true;
 }
 
+// Long: a flat switch over PTX's operations, which is read by name.
 bool Emitter::Dispatch(const Instruction& instruction) {
   Type type = instruction.type();
   switch (instruction.opcode) {

@@ -149,6 +149,7 @@ bool Emitter::EmitBarrier(const Instruction& instruction) {
   return true;
 }
 
+// Long: a flat switch over the operations of a warp.
 bool Emitter::EmitWarp(const Instruction& instruction) {
   const auto& ops = instruction.operands;
   const ptx::Modifiers& mods = instruction.mods;

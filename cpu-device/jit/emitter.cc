@@ -7,6 +7,7 @@
 #include <llvm/IR/Verifier.h>
 
 #include <functional>
+#include <utility>
 
 #include "cpu-device/exec/object_loader.h"
 #include "cpu-device/jit/regions/marks.h"
@@ -368,9 +369,8 @@ void Emitter::OpenScope(Scope* scope) {
 }
 
 bool Emitter::EmitBody(Scope* scope) {
-  Scope* outer = scope_;
+  Scope* outer = std::exchange(scope_, scope);
   uint32_t outer_index = index_;
-  scope_ = scope;
   const ptx::Function& function = *scope->function;
   // .reg parameters of a callee
   for (const auto& variable : function.params) {
@@ -381,10 +381,9 @@ bool Emitter::EmitBody(Scope* scope) {
     Write(target, b_.CreateLoad(TypeOf(variable->type), scope->param_slots[variable.get()]));
   }
   Value* saved_top = nullptr;
-  bool recursive = layout_.recursive.count(&function) != 0;
   if (!function.is_entry && layout_.needs_local_stack) {
     saved_top = ThreadField(offsetof(ThreadContext, local_top), b_.getInt64Ty(), false);
-    if (recursive) {
+    if (layout_.recursive.count(&function) != 0) {
       uint32_t bytes = 0;
       for (const auto& variable : function.locals) {
         if (variable->space != Space::kLocal) continue;

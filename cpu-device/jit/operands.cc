@@ -211,6 +211,7 @@ llvm::Value* Emitter::LaneNumber() {
   return b_.CreateAnd(ThreadField(offsetof(ThreadContext, linear), b_.getInt32Ty()), Int32(31));
 }
 
+// Long: a flat switch over PTX's special registers.
 llvm::Value* Emitter::ReadSpecial(const Operand& operand) {
   auto launch32 = [&](size_t offset) { return LaunchField(offset, b_.getInt32Ty()); };
   auto lane = [&] { return LaneNumber(); };

@@ -40,6 +40,18 @@ struct StepLoop {
   BasicBlock* around = nullptr;  // where it sends the others
 };
 
+// The loop as turns that all threads make together.
+struct Turns {
+  BasicBlock* before = nullptr;  // where they come from
+  // Asks whether any thread is left; sends those that are into the loop; where they leave it; where
+  // all meet again.
+  BasicBlock *turn = nullptr, *take = nullptr, *out = nullptr, *done = nullptr;
+  PHINode* takes = nullptr;  // whether this thread takes part
+  llvm::BranchInst* back = nullptr;
+  llvm::SmallVector<Value*, 16> values;  // that may be used behind the loop
+  llvm::DenseMap<Value*, PHINode*> kept;  // by the next turn's value
+};
+
 class InStep {
  public:
   InStep(llvm::Function& kernel, Analyses& known)
@@ -57,6 +69,11 @@ class InStep {
   }
   void MeetEachTurn(const StepLoop& loop);
   void MakeMasked(const StepLoop& loop);
+  void PutPart(const StepLoop& loop, Turns* turns);
+  void KeepPhis(const StepLoop& loop, Turns* turns);
+  bool IsBehind(const StepLoop& loop, const Turns& turns, const llvm::Use& use);
+  void KeepLast(const StepLoop& loop, Turns* turns);
+  void EndTurns(const StepLoop& loop, const Turns& turns, Value* condition);
   static llvm::SetVector<BasicBlock*> Way(const StepLoop& loop);
   BasicBlock* Gather(const StepLoop& loop);
   void Hoist(const StepLoop& loop);
@@ -234,44 +251,29 @@ BasicBlock* InStep::Gather(const StepLoop& loop) {
   return gather;
 }
 
-void InStep::MakeMasked(const StepLoop& loop) {
-  llvm::LLVMContext& context = kernel_.getContext();
-  BasicBlock* before = loop.before;
-  Value* condition = nullptr;
-  if (loop.guard) {
-    condition = llvm::cast<llvm::BranchInst>(loop.guard->getTerminator())->getCondition();
-    Hoist(loop);
-    before = Gather(loop);
-  }
-  BasicBlock* turn = BasicBlock::Create(context, "turn", &kernel_, loop.header);
-  BasicBlock* take = BasicBlock::Create(context, "take.part", &kernel_, loop.header);
-  BasicBlock* out = BasicBlock::Create(context, "step.out", &kernel_, loop.header);
-  BasicBlock* done = BasicBlock::Create(context, "turn.done", &kernel_, loop.header);
-  before->getTerminator()->replaceSuccessorWith(loop.header, turn);
-  loop.latch->getTerminator()->replaceSuccessorWith(loop.header, done);
-  loop.leaves->getTerminator()->replaceSuccessorWith(loop.exit, out);
-
-  // Who takes part in this turn.
-  llvm::IRBuilder<> b(turn);
+// Who takes part in a turn: all that come, then those that go on.
+void InStep::PutPart(const StepLoop& loop, Turns* turns) {
+  llvm::IRBuilder<> b(turns->turn);
   Value* part = b.getTrue();
   if (loop.guard) {
-    PHINode* comes = PHINode::Create(b.getInt1Ty(), 2, "comes", before->begin());
+    PHINode* comes = PHINode::Create(b.getInt1Ty(), 2, "comes", turns->before->begin());
     comes->addIncoming(b.getTrue(), loop.before);
     comes->addIncoming(b.getFalse(), loop.guard);
     part = comes;
   }
-  PHINode* takes = b.CreatePHI(b.getInt1Ty(), 2, "takes");
-  b.SetInsertPoint(done);
+  turns->takes = b.CreatePHI(b.getInt1Ty(), 2, "takes");
+  b.SetInsertPoint(turns->done);
   PHINode* again = b.CreatePHI(b.getInt1Ty(), 3, "again");
-  llvm::BranchInst* back = b.CreateBr(turn);
-  again->addIncoming(b.getFalse(), take);
-  again->addIncoming(b.getFalse(), out);
+  turns->back = b.CreateBr(turns->turn);
+  again->addIncoming(b.getFalse(), turns->take);
+  again->addIncoming(b.getFalse(), turns->out);
   again->addIncoming(b.getTrue(), loop.latch);
-  takes->addIncoming(part, before);
-  takes->addIncoming(again, done);
+  turns->takes->addIncoming(part, turns->before);
+  turns->takes->addIncoming(again, turns->done);
+}
 
-  llvm::SmallVector<Value*, 16> values;
-  llvm::DenseMap<Value*, PHINode*> kept;  // by the next turn's value
+// The loop's own values stay with a thread that takes no part.
+void InStep::KeepPhis(const StepLoop& loop, Turns* turns) {
   auto made_in_time = [&](Value* value) {
     auto* instruction = llvm::dyn_cast<Instruction>(value);
     return instruction && !llvm::isa<PHINode>(instruction) &&
@@ -279,10 +281,10 @@ void InStep::MakeMasked(const StepLoop& loop) {
            known_.tree.dominates(instruction->getParent(), loop.leaves);
   };
   for (PHINode& phi : llvm::make_early_inc_range(loop.header->phis())) {
-    Value* begin = phi.getIncomingValueForBlock(before);
+    Value* begin = phi.getIncomingValueForBlock(turns->before);
     Value* next = phi.getIncomingValueForBlock(loop.latch);
-    PHINode* own = PHINode::Create(phi.getType(), 2, phi.getName(), takes->getIterator());
-    own->addIncoming(begin, before);
+    PHINode* own = PHINode::Create(phi.getType(), 2, phi.getName(), turns->takes->getIterator());
+    own->addIncoming(begin, turns->before);
     auto* sum = llvm::dyn_cast<llvm::BinaryOperator>(next);
     auto* step = sum && sum->getOpcode() == Instruction::Add && sum->getOperand(0) == &phi
                      ? sum->getOperand(1)
@@ -291,60 +293,69 @@ void InStep::MakeMasked(const StepLoop& loop) {
     if (step && !known_.divergence.Varies(&phi) &&
         (!made || known_.tree.dominates(made->getParent(), loop.before))) {
       // The same for all: it goes on whoever takes part.
-      llvm::IRBuilder<> count(back);
-      own->addIncoming(count.CreateAdd(own, step), done);
-      values.push_back(own);
+      llvm::IRBuilder<> count(turns->back);
+      own->addIncoming(count.CreateAdd(own, step), turns->done);
+      turns->values.push_back(own);
     } else {
-      PHINode* keeps = PHINode::Create(phi.getType(), 3, "", done->begin());
-      keeps->addIncoming(own, take);
-      keeps->addIncoming(own, out);
+      PHINode* keeps = PHINode::Create(phi.getType(), 3, "", turns->done->begin());
+      keeps->addIncoming(own, turns->take);
+      keeps->addIncoming(own, turns->out);
       keeps->addIncoming(next, loop.latch);
-      own->addIncoming(keeps, done);
-      if (made_in_time(next)) kept[next] = own;
+      own->addIncoming(keeps, turns->done);
+      if (made_in_time(next)) turns->kept[next] = own;
     }
     phi.replaceAllUsesWith(own);
     phi.eraseFromParent();
   }
-  // What is used behind the loop, as it was when the thread left it.
+}
+
+// Whether a value of the loop is used behind it.
+bool InStep::IsBehind(const StepLoop& loop, const Turns& turns, const llvm::Use& use) {
+  auto* user = llvm::cast<Instruction>(use.getUser());
+  const BasicBlock* at = user->getParent();
+  // Of the exit's phis the value comes over the edge that is no more.
+  if (llvm::isa<PHINode>(user) && at == loop.exit) return true;
+  if (auto* phi = llvm::dyn_cast<PHINode>(user)) at = phi->getIncomingBlock(use);
+  const bool inside = loop.cycle->contains(at) || at == turns.turn || at == turns.take ||
+                      at == turns.out || at == turns.done;
+  // Ways to a fault still come from inside.
+  return !inside && flow_.Returns(at);
+}
+
+// What is used behind the loop, as it was when the thread left it.
+void InStep::KeepLast(const StepLoop& loop, Turns* turns) {
   for (BasicBlock* block : loop.cycle->blocks()) {
-    for (Instruction& instruction : *block) values.push_back(&instruction);
+    for (Instruction& instruction : *block) turns->values.push_back(&instruction);
   }
-  auto is_behind = [&](const llvm::Use& use) {
-    auto* user = llvm::cast<Instruction>(use.getUser());
-    const BasicBlock* at = user->getParent();
-    // Of the exit's phis the value comes over the edge that is no more.
-    if (llvm::isa<PHINode>(user) && at == loop.exit) return true;
-    if (auto* phi = llvm::dyn_cast<PHINode>(user)) at = phi->getIncomingBlock(use);
-    const bool inside =
-        loop.cycle->contains(at) || at == turn || at == take || at == out || at == done;
-    // Ways to a fault still come from inside.
-    return !inside && flow_.Returns(at);
-  };
-  for (Value* value : values) {
+  auto is_behind = [&](const llvm::Use& use) { return IsBehind(loop, *turns, use); };
+  for (Value* value : turns->values) {
     PHINode* last = nullptr;
     for (llvm::Use& use : llvm::make_early_inc_range(value->uses())) {
       if (!is_behind(use)) continue;
-      if (PHINode* own = last ? nullptr : kept.lookup(value);
+      if (PHINode* own = last ? nullptr : turns->kept.lookup(value);
           own && llvm::none_of(own->uses(), is_behind)) {
         // Nobody wants the turn's own: the thread leaves with the next.
-        auto* keeps = llvm::cast<PHINode>(own->getIncomingValueForBlock(done));
-        keeps->setIncomingValueForBlock(out, value);
+        auto* keeps = llvm::cast<PHINode>(own->getIncomingValueForBlock(turns->done));
+        keeps->setIncomingValueForBlock(turns->out, value);
         last = own;
       }
       if (!last) {
-        last = PHINode::Create(value->getType(), 2, "last", takes->getIterator());
-        PHINode* keeps = PHINode::Create(value->getType(), 3, "", done->begin());
-        keeps->addIncoming(last, take);
-        keeps->addIncoming(value, out);
+        last = PHINode::Create(value->getType(), 2, "last", turns->takes->getIterator());
+        PHINode* keeps = PHINode::Create(value->getType(), 3, "", turns->done->begin());
+        keeps->addIncoming(last, turns->take);
+        keeps->addIncoming(value, turns->out);
         keeps->addIncoming(last, loop.latch);
-        last->addIncoming(llvm::PoisonValue::get(value->getType()), before);
-        last->addIncoming(keeps, done);
+        last->addIncoming(llvm::PoisonValue::get(value->getType()), turns->before);
+        last->addIncoming(keeps, turns->done);
       }
       use.set(last);
     }
   }
+}
 
-  b.SetInsertPoint(turn);
+// A turn for as long as any thread takes part. `condition`: the guard's.
+void InStep::EndTurns(const StepLoop& loop, const Turns& turns, Value* condition) {
+  llvm::IRBuilder<> b(turns.turn);
   bool polls = false;
   for (BasicBlock* block : loop.cycle->blocks()) {
     for (Instruction& instruction : llvm::make_early_inc_range(*block)) {
@@ -353,16 +364,16 @@ void InStep::MakeMasked(const StepLoop& loop) {
       polls = true;
     }
   }
-  Value* wide = b.CreateZExt(takes, b.getInt32Ty());
+  Value* wide = b.CreateZExt(turns.takes, b.getInt32Ty());
   if (polls) Mark(b, kMarkPoll, b.getVoidTy(), {});
   Value* any = Mark(b, kMarkReduce, b.getInt32Ty(),
                     {b.getInt32(static_cast<uint32_t>(BarrierReduce::kOr)), wide});
-  BasicBlock* end = BasicBlock::Create(context, "all.out", &kernel_, loop.exit);
-  b.CreateCondBr(b.CreateICmpNE(any, b.getInt32(0)), take, end);
-  b.SetInsertPoint(take);
-  b.CreateCondBr(takes, loop.header, done);
-  b.SetInsertPoint(out);
-  b.CreateBr(done);
+  BasicBlock* end = BasicBlock::Create(kernel_.getContext(), "all.out", &kernel_, loop.exit);
+  b.CreateCondBr(b.CreateICmpNE(any, b.getInt32(0)), turns.take, end);
+  b.SetInsertPoint(turns.take);
+  b.CreateCondBr(turns.takes, loop.header, turns.done);
+  b.SetInsertPoint(turns.out);
+  b.CreateBr(turns.done);
   b.SetInsertPoint(end);
   for (PHINode& phi : loop.exit->phis()) phi.replaceIncomingBlockWith(loop.leaves, end);
   if (!loop.guard) {
@@ -370,9 +381,34 @@ void InStep::MakeMasked(const StepLoop& loop) {
     return;
   }
   const auto* branch = llvm::cast<llvm::BranchInst>(loop.guard->getTerminator());
-  const bool enters = branch->getSuccessor(0) != before;
+  const bool enters = branch->getSuccessor(0) != turns.before;
   b.CreateCondBr(condition, enters ? loop.exit : loop.around, enters ? loop.around : loop.exit);
   for (PHINode& phi : loop.around->phis()) phi.replaceIncomingBlockWith(loop.guard, end);
+}
+
+void InStep::MakeMasked(const StepLoop& loop) {
+  Turns turns;
+  turns.before = loop.before;
+  Value* condition = nullptr;
+  if (loop.guard) {
+    condition = llvm::cast<llvm::BranchInst>(loop.guard->getTerminator())->getCondition();
+    Hoist(loop);
+    turns.before = Gather(loop);
+  }
+  auto add = [&](const char* name) {
+    return BasicBlock::Create(kernel_.getContext(), name, &kernel_, loop.header);
+  };
+  turns.turn = add("turn");
+  turns.take = add("take.part");
+  turns.out = add("step.out");
+  turns.done = add("turn.done");
+  turns.before->getTerminator()->replaceSuccessorWith(loop.header, turns.turn);
+  loop.latch->getTerminator()->replaceSuccessorWith(loop.header, turns.done);
+  loop.leaves->getTerminator()->replaceSuccessorWith(loop.exit, turns.out);
+  PutPart(loop, &turns);
+  KeepPhis(loop, &turns);
+  KeepLast(loop, &turns);
+  EndTurns(loop, turns, condition);
 }
 
 void InStep::Make(const StepLoop& loop) {
