@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <new>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 
 namespace farcall {
 
@@ -24,37 +24,57 @@ enum class Code : uint8_t {
   kInternal,
 };
 
-// A code and the one-line message of whoever detected the failure. Cheap when ok.
+// A code and the one-line message of whoever detected the failure. A null pointer when ok: each call
+// of an application passes a dozen functions that return one.
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+  Status(Code code, std::string message)
+      : said_(std::make_unique<Said>(Said{code, std::move(message)})) {}
+  Status(const Status& other) {
+    if (other.said_ != nullptr) said_ = std::make_unique<Said>(*other.said_);
+  }
+  Status& operator=(const Status& other) {
+    if (this != &other) *this = Status(other);
+    return *this;
+  }
+  Status(Status&&) noexcept = default;
+  Status& operator=(Status&&) noexcept = default;
+  ~Status() = default;
 
-  bool ok() const { return code_ == Code::kOk; }
-  Code code() const { return code_; }
-  const std::string& message() const { return message_; }
+  bool ok() const { return said_ == nullptr || said_->code == Code::kOk; }
+  Code code() const { return said_ == nullptr ? Code::kOk : said_->code; }
+  const std::string& message() const { return said_ == nullptr ? NoMessage() : said_->message; }
 
  private:
-  Code code_ = Code::kOk;
-  std::string message_;
+  struct Said {
+    Code code;
+    std::string message;
+  };
+  static const std::string& NoMessage() {
+    static const auto* const none = new std::string;
+    return *none;
+  }
+  std::unique_ptr<Said> said_;  // null: ok, and nothing to say
 };
 
 // A value or the Status that explains its absence.
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}         // NOLINT
-  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {}  // NOLINT
+  Result(T value) : value_(std::move(value)) {}            // NOLINT
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT
 
-  bool ok() const { return state_.index() == 0; }
-  T& operator*() { return *std::get_if<0>(&state_); }
-  const T& operator*() const { return *std::get_if<0>(&state_); }
-  T* operator->() { return std::get_if<0>(&state_); }
-  const T* operator->() const { return std::get_if<0>(&state_); }
-  Status status() const { return ok() ? Status() : *std::get_if<1>(&state_); }
+  bool ok() const { return value_.has_value(); }
+  T& operator*() { return *value_; }
+  const T& operator*() const { return *value_; }
+  T* operator->() { return &*value_; }
+  const T* operator->() const { return &*value_; }
+  Status status() const { return status_; }
 
  private:
-  std::variant<T, Status> state_;
+  std::optional<T> value_;
+  Status status_;
 };
 
 }  // namespace farcall
