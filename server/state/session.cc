@@ -320,10 +320,16 @@ void Session::BehindLibraries(std::function<void()> task) {
 void Session::Wake() {
   uint64_t one = 1;
   (void)!write(wake_fd_, &one, sizeof(one));
+  // Last: a thread that clears too early looks once more, and one that does not would never.
+  may_be_woken_.store(true, std::memory_order_release);
 }
 
+// Without a system call where nobody has called: the issue thread is here after each frame.
 void Session::ClearWake() {
-  uint64_t drained;
+  if (!may_be_woken_.load(std::memory_order_relaxed) || !may_be_woken_.exchange(false)) {
+    return;
+  }
+  uint64_t drained = 0;
   (void)!read(wake_fd_, &drained, sizeof(drained));
 }
 

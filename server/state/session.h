@@ -207,6 +207,7 @@ class Session final {
   Link& link_;
   Outbox outbox_;
   int wake_fd_ = -1;
+  std::atomic<bool> may_be_woken_{false};  // set behind the descriptor
   MemoryBroker& broker_;
   DeviceMemory memory_;
   UserMemory user_memory_;
