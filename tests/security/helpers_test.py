@@ -2,6 +2,7 @@
 """The processes beside a supervisor, taken over inside their walls (escape_attempt.c): probes, the one that asks NVML, farcall-control,
 a pool's agent. None opens a file that is not its business, looks into another process, or starts one."""
 import errno
+import os
 import pathlib
 import re
 import subprocess
@@ -23,7 +24,8 @@ class Helpers(PoolCase):
         self.folder = self.store.parent
         self.canary = self.folder / "canary"
         self.canary.write_text("secret")
-        self.environment = {"LD_PRELOAD": str(ATTEMPT), "FARCALL_TEST_CANARY": str(self.canary)}
+        preloaded = ":".join(filter(None, [os.environ.get("LD_PRELOAD"), str(ATTEMPT)]))  # a sanitizer's runtime is the first
+        self.environment = {"LD_PRELOAD": preloaded, "FARCALL_TEST_CANARY": str(self.canary)}
 
     def attempt_of(self, server, command):
         """What the process of that command could do, by the log."""

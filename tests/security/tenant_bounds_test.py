@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import BUILD, FARCALL, Client, Server, run, until
+from harness import BUILD, FARCALL, KEPT, Client, Server, run, until
 
 
 class TenantBounds(unittest.TestCase):
@@ -58,7 +58,7 @@ class TenantBounds(unittest.TestCase):
 
     def test_a_private_server_gives_its_user_all(self):
         with tempfile.TemporaryDirectory() as home:
-            environment = {"PATH": "/usr/bin:/bin", "HOME": home, "FARCALL_VGPU": "one"}
+            environment = {"PATH": "/usr/bin:/bin", "HOME": home, "FARCALL_VGPU": "one", **KEPT}
             for flags in (["--share", "100%"], ["--priority", "high"]):
                 done = subprocess.run([FARCALL, "run", "--device", "cpu", *flags, "--", BUILD / "tests/session/steps", "1", "0"],
                                       env=environment, capture_output=True, timeout=60)

@@ -63,6 +63,9 @@ class Container:
         if "/tmp" in (str(BUILD.parents[-2]), str(HERE.parents[-2])):
             self.flags += [*_shown(HERE.parents[1]), *_shown(BUILD)]
         self.environment = {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}
+        for name in ("LD_PRELOAD", "ASAN_OPTIONS"):  # a sanitizer's runtime, for what runs inside alone
+            if name in os.environ:
+                self.flags += ["--setenv", name, os.environ[name]]
         self.before, self.limits = [], {}
         self.flags += ["--tmpfs", "/proc"] if kind == "no-proc" else ["--proc", "/proc"]
         self.flags += _bare_devices()

@@ -7,7 +7,7 @@ import unittest
 
 import container
 from container import Container, reach
-from harness import BUILD, FARCALL, PROGRAMS, Server
+from harness import BUILD, FARCALL, INSTRUMENTED, PROGRAMS, Server
 
 EXAMPLES = ("vector_add", "vector_add_shared", "reduction_shuffle", "stream_overlap", "histogram_atomics")
 CACHE_LINE = "the cache of kernels cannot be written"
@@ -80,10 +80,12 @@ class Containers(unittest.TestCase):
         self.goes("few-files")
         self.with_farcall_run("few-files")
 
+    @unittest.skipIf(INSTRUMENTED, "a sanitizer's runtime wants more stack")
     def test_with_a_small_stack(self):
         self.goes("small-stack")
         self.with_farcall_run("small-stack")
 
+    @unittest.skipIf(INSTRUMENTED, "a sanitizer's runtime reads /proc")
     def test_without_proc(self):
         """Programs and the launcher need none of it; a server does, and says so."""
         self.goes("no-proc")

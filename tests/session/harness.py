@@ -19,6 +19,7 @@ import link_proxy  # noqa: E402,F401
 
 BUILD = pathlib.Path(os.environ["FARCALL_BUILD"])
 SANITIZER = ("LD_PRELOAD", "ASAN_OPTIONS")  # what a program without instrumentation needs to load our libraries with it
+KEPT = {name: os.environ[name] for name in SANITIZER if name in os.environ}
 FARCALL = BUILD / "bin/farcall"
 SERVER_BUILD = pathlib.Path(os.environ.get("FARCALL_SERVER_BUILD", BUILD))  # whose devices a worker may load
 SERVE = SERVER_BUILD / "bin/farcall"
@@ -153,7 +154,7 @@ class Client:
                "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"), "FARCALL_STATS": self.stats_path}
         if token:
             env["FARCALL_TOKEN"] = token
-        env.update({name: os.environ[name] for name in SANITIZER if name in os.environ})
+        env.update(KEPT)
         env.update(environment or {})
         program = str(PROGRAMS / command[0]) if "/" not in str(command[0]) else str(command[0])
         self.process = subprocess.Popen([program, *map(str, command[1:])], env=env, stdin=stdin, stdout=subprocess.PIPE,
