@@ -40,6 +40,7 @@ class Memory(unittest.TestCase):
                 for seed in (1, 2, 3):
                     with self.subTest(f"{flags} {seed}"):
                         self.assertIn("packed", self.passes(server, "packed", seed, 60).out[-2])
+                    until(lambda: not server.workers(), what="its memory is back")
 
     def test_all_that_is_free_can_be_had_while_a_long_kernel_runs(self):
         """What is free lies in pieces of one chunk, which is only made smaller while nothing runs: that is waited for."""
