@@ -68,6 +68,9 @@ CUresult MakeSide(CUmemorytype type, const void* host, CUdeviceptr device, CUarr
   side->address = base + (z * side->height + y) * side->pitch + x;
   uint64_t extent = 0;
   if (!Extent(*side, box, &extent)) return CUDA_ERROR_INVALID_VALUE;
+  // The host's, and the device has it at the same address.
+  if (!on_device && IsMirroredRange(reinterpret_cast<const void*>(side->address), extent))
+    side->type = CU_MEMORYTYPE_DEVICE;
   return on_device && !IsDeviceRange(side->address, extent) ? CUDA_ERROR_INVALID_VALUE
                                                             : CUDA_SUCCESS;
 }

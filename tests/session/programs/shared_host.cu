@@ -138,6 +138,7 @@ void Managed(size_t bytes) {
 void Forks() {
   uint32_t* memory = PageLocked(1 << 20);
   SayWhose(memory);
+  fflush(stdout);
   memory[0] = 41;
   const pid_t child = fork();
   if (child == 0) {
