@@ -12,7 +12,6 @@
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/settled.h"
-#include "client-shim/cuda/staging.h"
 #include "client-shim/cuda/stream.h"
 
 namespace farcall::client {
@@ -99,13 +98,9 @@ CUresult CopyToHost(void* dst, CUdeviceptr src, size_t bytes, uint64_t stream, b
     CUresult status = CopyOnDevice(place, src, bytes, stream);
     return wait && status == CUDA_SUCCESS ? AwaitStream(stream) : status;
   }
-  auto* to = static_cast<std::byte*>(dst);
-  CUresult status = CUDA_SUCCESS;
-  if (wait && bytes <= kMaxInlineBytes) {
-    status = ReceiveInline(dst, src, bytes, stream);
-  } else if (!wait || !DownloadStaged(to, src, bytes, stream, &status)) {
-    status = ReceiveBulk(to, src, bytes, stream, wait);
-  }
+  CUresult status = wait && bytes <= kMaxInlineBytes
+                        ? ReceiveInline(dst, src, bytes, stream)
+                        : ReceiveBulk(static_cast<std::byte*>(dst), src, bytes, stream, wait);
   if (wait && status == CUDA_SUCCESS) PullMirrors();
   return status;
 }

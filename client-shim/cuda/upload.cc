@@ -10,7 +10,6 @@
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/settled.h"
 #include "client-shim/cuda/shared_host.h"
-#include "client-shim/cuda/staging.h"
 #include "client-shim/cuda/stream.h"
 #include "client-shim/cuda/stream_function.h"
 #include "transport/sync.h"
@@ -200,22 +199,11 @@ CUresult PostBarrier(uint64_t stream) {
 namespace {
 
 // The bytes have been captured at the call.
-CUresult SendNow(Session* session, const Span& all, Upload upload) {
-  const bool settle = upload == Upload::kSettled;
+CUresult SendNow(Session* session, const Span& all, bool settle) {
   const bool fences = settle && BarrierSettles(all.stream);
   const bool waits = settle && !fences;
-  CUresult sent = CUDA_SUCCESS;
-  if (all.bytes <= kMaxInlineBytes) {
-    sent = SendInline(all, waits);
-    // An asynchronous copy does not wait for its stream to get there.
-  } else if ((settle || upload == Upload::kSync) &&
-             UploadStaged(all.dst, all.src, all.bytes, all.stream, &sent)) {
-    if (waits && sent == CUDA_SUCCESS) sent = AwaitStream(all.stream);
-  } else {
-    const Status opened = session->link().OpenLanes();
-    if (!opened.ok()) return MapSessionError(opened.code());
-    sent = SendCaptured(session, all, waits);
-  }
+  const CUresult sent =
+      all.bytes <= kMaxInlineBytes ? SendInline(all, waits) : SendCaptured(session, all, waits);
   return fences && sent == CUDA_SUCCESS ? PostBarrier(all.stream) : sent;
 }
 
@@ -252,13 +240,14 @@ CUresult CopyToDevice(CUdeviceptr dst, const void* src, size_t bytes, uint64_t s
     }
     may_change = false;
   }
-  if (!may_change && (bytes <= kMaxInlineBytes || !pinned)) return SendNow(session, all, upload);
+  const bool settle = upload == Upload::kSettled;
+  if (bytes <= kMaxInlineBytes && !may_change) return SendNow(session, all, settle);
   Status opened = session->link().OpenLanes();
   if (!opened.ok()) return MapSessionError(opened.code());
   if (may_change) return SendWhenReached(session, all);
   // On a default stream a record without its bytes would hold up the whole log.
-  if (stream > kPerThreadStream) return SendPinned(session, all);
-  return SendNow(session, all, upload);
+  if (pinned && stream > kPerThreadStream) return SendPinned(session, all);
+  return SendNow(session, all, settle);
 }
 
 }  // namespace farcall::client
