@@ -128,12 +128,12 @@ void MeasureClaims(const std::string& folder, int requests) {
   pb::Claim claim;
   for (int i = 0; i < requests; ++i) {
     bound.push_back(Timed([&] {
-      Must(RestCall({url, "", ""}, "POST", "/v1/claims", &request, &claim));
+      Must(RestCall({url, "", {}}, "POST", "/v1/claims", &request, &claim));
     }));
     if (claim.state() != "bound") Die("a claim is " + claim.state());
     pb::Claim released;
     if (i + 1 < requests)
-      Must(RestCall({url, "", ""}, "DELETE", "/v1/claims/" + claim.id(), nullptr, &released));
+      Must(RestCall({url, "", {}}, "DELETE", "/v1/claims/" + claim.id(), nullptr, &released));
   }
   for (int i = 0; i < requests; ++i)
     redirect.push_back(Timed([&] { Redirected(endpoint, claim.id(), ""); }));

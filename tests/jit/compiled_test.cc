@@ -229,10 +229,10 @@ TEST_F(CompiledTest, AThreadThatSpinsLetsTheOthersRun) {
 }
 
 TEST_F(CompiledTest, BlocksThatWaitForLaterBlocksComplete) {
-  for (const int blocks : {9, 700}) {
+  for (const uint32_t blocks : {9u, 700u}) {
     DeviceArray<int> out(blocks);
     EXPECT_RUNS(Run(Get("SpinBetweenBlocks"), {blocks}, {32}, out.address()));
-    for (int i = 0; i < blocks; ++i) EXPECT_EQ(out[i], i);
+    for (uint32_t i = 0; i < blocks; ++i) EXPECT_EQ(out[i], static_cast<int>(i));
   }
 }
 

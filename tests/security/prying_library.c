@@ -12,7 +12,8 @@ static int mode;
 static char* worked_on;
 
 static void Follow(const void* at) {
-  if ((const char*)at >= victim - 64 && (const char*)at < victim + sizeof(victim)) {
+  const uintptr_t address = (uintptr_t)at, begin = (uintptr_t)victim;
+  if (address >= begin - 64 && address < begin + sizeof(victim)) {
     ++touched;
   }
 }

@@ -36,7 +36,7 @@ struct RawReply {
 };
 
 struct ConnectOptions {
-  std::string token, vgpu;
+  std::string token = {}, vgpu = {};
   uint64_t memory_bytes = 0;
   bool offer_window = true;
   uint32_t pid = 0;  // 0: this process
