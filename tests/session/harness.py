@@ -30,6 +30,8 @@ INSTRUMENTED = SERVER_BUILD != BUILD or "ASAN_OPTIONS" in os.environ
 CLIENT_ROOM = 250 << 30 if SERVER_BUILD != BUILD else None
 REPORT = re.compile(r"WARNING: ThreadSanitizer|ERROR: AddressSanitizer|ERROR: LeakSanitizer|: runtime error: ")
 PROGRAMS = BUILD / "tests/session"
+# FARCALL_TEST_SCHEME=shm: clients that are not led through a proxy use shared memory.
+SCHEME = os.environ.get("FARCALL_TEST_SCHEME", "tcp")
 LIMIT_S = float(os.environ.get("FARCALL_TEST_LIMIT_S", "240"))  # only ends a test that has failed
 
 
@@ -78,6 +80,10 @@ def command_of(pid):
 class Server:
     def __init__(self, *flags, token=None, listen="tcp://127.0.0.1:0", environment=None, device="cpu", popen=None):
         command = [str(SERVE), "serve", "--listen", listen, "--device", str(device), *map(str, flags)]
+        over_shm = SCHEME == "shm" and "--shm" not in command
+        if over_shm:
+            self.folder = tempfile.TemporaryDirectory()
+            command += ["--shm", f"{self.folder.name}/farcall.shm"]
         if token:
             command += ["--token", token]
         env = dict(os.environ, **(environment or {}))
@@ -87,6 +93,8 @@ class Server:
         found = re.search(r"serving (\d+) device\(s\) on ((?:tcp|tls)://\S+?:(\d+))\b", line)
         assert found, f"no ready line but {line!r}; log: {self.log_text()}"
         self.url, self.port = found.group(2).rstrip(","), int(found.group(3))
+        if over_shm:
+            self.url = f"shm://{self.folder.name}/farcall.shm"
 
     def log_text(self):
         return pathlib.Path(self.log.name).read_text()

@@ -18,11 +18,14 @@ class Server:
         self.token_file.flush()
         command = [str(BUILD / "bin/farcall"), "serve", "--listen", "tcp://127.0.0.1:0", "--device", "cpu", "--log-level", "warn"]
         command += ["--token-file", self.token_file.name] if token else []
+        self.folder = tempfile.TemporaryDirectory()
+        over_shm = os.environ.get("FARCALL_TEST_SCHEME") == "shm"
+        command += ["--shm", f"{self.folder.name}/farcall.shm"] if over_shm else []
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         line = self.process.stdout.readline()
         found = re.search(r" on (tcp://[^\s,]+)", line)
         assert found, f"no ready line but {line!r}"
-        self.url = found.group(1)
+        self.url = f"shm://{self.folder.name}/farcall.shm" if over_shm else found.group(1)
 
     def __enter__(self):
         return self
