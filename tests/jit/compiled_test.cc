@@ -149,14 +149,14 @@ TEST_F(CompiledTest, LocalArrays) {
   DeviceArray<int> out(50);
   EXPECT_RUNS(Run(Get("LocalArray"), {1}, {50}, out.address(), 11));
   for (int t = 0; t < 50; ++t) {
-    int a[32], at = 11 & 31, sum = 0;
-    for (int i = 0; i < 32; ++i) a[i] = i * 11 + t;
+    uint32_t a[32], at = 11 & 31, sum = 0;
+    for (uint32_t i = 0; i < 32; ++i) a[i] = i * 11 + static_cast<uint32_t>(t);
     for (int i = 0; i < 64; ++i) {
       sum += a[at];
       at = (at * 5 + 3) & 31;
       a[at] ^= sum;
     }
-    ASSERT_EQ(out[t], sum) << t;
+    ASSERT_EQ(static_cast<uint32_t>(out[t]), sum) << t;
   }
 }
 

@@ -52,7 +52,7 @@ inline std::string RunCase(const ptx_corpus::Case& c) {
       if (places[i] == 0) places[i] = TestMemory::Get().Allocate(kPlaceBytes, 256);
       if (bytes > kPlaceBytes) return "a buffer of the case is too large";
       buffers[i] = places[i];
-      memcpy(reinterpret_cast<void*>(buffers[i]), value, bytes);
+      if (bytes != 0) memcpy(reinterpret_cast<void*>(buffers[i]), value, bytes);
       value = &buffers[i];
       if (argument.kind == Argument::Kind::kImage) {
         handles[i] = MakeObject(argument.image, buffers[i]);

@@ -5,7 +5,7 @@ import re
 import sys
 import unittest
 
-from harness import BUILD, Server, Teller, run, until
+from harness import BUILD, SCHEME, Server, Teller, run, until
 
 VGPU = {"FARCALL_VGPU": "a-vgpu-of-these-tests"}
 
@@ -104,6 +104,7 @@ class Memory(unittest.TestCase):
                 with self.subTest(case):
                     self.passes(server, "mirrored", case)
 
+    @unittest.skipIf(SCHEME == "shm", "shared host memory is counted otherwise (session.shm)")
     def test_what_a_kernel_wrote_to_host_memory_comes_with_the_wait(self):
         with Server() as server:
             steps = self.passes(server, "mirrored", "small").stats()["profiled"]
@@ -136,12 +137,14 @@ class Memory(unittest.TestCase):
         client = run("", *command, environment={"LD_LIBRARY_PATH": str(BUILD / "lib/farcall/device")})
         self.assertEqual((client.process.returncode, client.out[-1:]), (0, ["done"]), (client.out, client.err))
 
+    @unittest.skipIf(SCHEME == "shm", "shared host memory is counted otherwise (session.shm)")
     def test_host_memory_that_is_only_copied_costs_no_round_trip(self):
         with Server() as server:
             calls = self.passes(server, "mirrored", "untouched").stats()["calls"]
             self.assertEqual(calls["cuLaunchKernel"]["waited"], 0)
             self.assertEqual(calls["cuMemHostAlloc"]["waited"], 0)
 
+    @unittest.skipIf(SCHEME == "shm", "shared host memory is counted otherwise (session.shm)")
     def test_locked_host_memory_has_a_quota_of_its_own(self):
         """Of the vGPU, not of each process; back when one ends."""
         program = pathlib.Path(__file__).parent / "programs/locked.py"

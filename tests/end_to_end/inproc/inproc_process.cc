@@ -13,7 +13,7 @@
 #ifdef __SANITIZE_ADDRESS__
 // The server's process is a forked child. The client's state, whose locks may be held there, it
 // leaves behind on purpose.
-extern "C" const char* __lsan_default_suppressions() {
+extern "C" __attribute__((visibility("default"))) const char* __lsan_default_suppressions() {
   return "leak:client-shim/core/thread_state.cc\nleak:client-shim/core/lifecycle.cc\n";
 }
 #endif
