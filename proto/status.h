@@ -24,8 +24,8 @@ enum class Code : uint8_t {
   kInternal,
 };
 
-// A code and the one-line message of whoever detected the failure. A null pointer when ok: each call
-// of an application passes a dozen functions that return one.
+// A code and the one-line message of whoever detected the failure. A null pointer when ok: each
+// call of an application passes a dozen functions that return one.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -62,7 +62,7 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}            // NOLINT
+  Result(T value) : value_(std::move(value)) {}          // NOLINT
   Result(Status status) : status_(std::move(status)) {}  // NOLINT
 
   bool ok() const { return value_.has_value(); }

@@ -45,12 +45,12 @@ void HoldAddresses() {
 }
 
 void RegisterForkHooks() {
-  static const int registered = pthread_atfork([] { g_state->mutex.lock(); },
-                                               [] { g_state->mutex.unlock(); },
-                                               [] {
-                                                 HoldAddresses();
-                                                 g_state->mutex.unlock();
-                                               });
+  static const int registered =
+      pthread_atfork([] { g_state->mutex.lock(); }, [] { g_state->mutex.unlock(); },
+                     [] {
+                       HoldAddresses();
+                       g_state->mutex.unlock();
+                     });
   (void)registered;
 }
 

@@ -144,9 +144,8 @@ CUresult Mirrors::Make(uint64_t address, uint64_t bytes, int device, int* descri
 }
 
 CUresult Mirrors::Register(const Mirror& mirror) {
-  const CUresult locked =
-      api_.cuMemHostRegister_v2(mirror.memory, mirror.bytes,
-                                CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+  const CUresult locked = api_.cuMemHostRegister_v2(
+      mirror.memory, mirror.bytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
   if (locked != CUDA_SUCCESS) {
     return locked;
   }

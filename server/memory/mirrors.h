@@ -77,8 +77,7 @@ class Mirrors {
   static void CollectPage(uint64_t address, const std::byte* memory, std::byte* agreed,
                           size_t bytes, Builder* out);
   void KeepLocked(uint64_t address, const Mirror& mirror);
-  CUresult Make(uint64_t address, uint64_t bytes, int device, int* descriptor,
-                std::string* detail);
+  CUresult Make(uint64_t address, uint64_t bytes, int device, int* descriptor, std::string* detail);
   CUresult Charge(uint64_t bytes, int device, std::string* detail);
   void Refund(uint64_t bytes, int device);
   void Drop(const Mirror& mirror);

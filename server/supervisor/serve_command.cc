@@ -177,9 +177,8 @@ Obstacle FindDevices(const ServeOptions& options, const std::vector<DeviceChoice
   if (!devices.ok()) {
     return {kExitNoDevice, devices.status()};
   }
-  const Status can =
-      CheckModes(options.modes, static_cast<int>(devices->report.devices.size()),
-                 devices->choice.kind, in_pool);
+  const Status can = CheckModes(options.modes, static_cast<int>(devices->report.devices.size()),
+                                devices->choice.kind, in_pool);
   if (!can.ok()) {
     return {kExitUsage, can};
   }
@@ -277,9 +276,9 @@ int Serve(const ServeOptions& options) {
   if (options.report.empty()) {
     return code;
   }
-  const Status written =
-      WriteReport(options.report, ToJson(supervisor.totals(), devices->choice.kind,
-                                         devices->report.devices[0].name));
+  const Status written = WriteReport(
+      options.report,
+      ToJson(supervisor.totals(), devices->choice.kind, devices->report.devices[0].name));
   return written.ok() ? code : Fail(kExitFailure, written.message());
 }
 

@@ -48,7 +48,7 @@ struct Turns {
   BasicBlock *turn = nullptr, *take = nullptr, *out = nullptr, *done = nullptr;
   PHINode* takes = nullptr;  // whether this thread takes part
   llvm::BranchInst* back = nullptr;
-  llvm::SmallVector<Value*, 16> values;  // that may be used behind the loop
+  llvm::SmallVector<Value*, 16> values;   // that may be used behind the loop
   llvm::DenseMap<Value*, PHINode*> kept;  // by the next turn's value
 };
 

@@ -279,15 +279,13 @@ TEST_F(MirrorsTest, WhatCannotBeSharedLeavesNothing) {
   EXPECT_EQ(mirrors_.Share(kBase, kBytes, -1, &file, &detail_), CUDA_ERROR_NOT_SUPPORTED)
       << "a mirror lies there";
   EXPECT_EQ(file, -1);
-  EXPECT_EQ(mirrors_.Share(kBase + kBytes, 2u << 20, 0, &file, &detail_),
-            CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(mirrors_.Share(kBase + kBytes, 2u << 20, 0, &file, &detail_), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(mirrors_.Share(kBase + kBytes + 1, kBytes, -1, &file, &detail_),
             CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(mirrors_.Share(0x1000, kBytes, -1, &file, &detail_), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(file, -1);
   api_.cuMemHostRegister_v2 = [](void*, size_t, unsigned) { return CUDA_ERROR_OUT_OF_MEMORY; };
-  EXPECT_EQ(mirrors_.Share(kBase + kBytes, kBytes, -1, &file, &detail_),
-            CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(mirrors_.Share(kBase + kBytes, kBytes, -1, &file, &detail_), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(file, -1);
   EXPECT_EQ(broker_.host, host);
   EXPECT_EQ(broker_.charged, charged);
