@@ -9,7 +9,9 @@
 
 namespace farcall::server {
 
-Status SessionLoop::ServeHostWindow(const RecordHeader& header, Reader& in, Served* served) {
+// kHostWindow and kShareHost.
+Status SessionLoop::ServeHostMemory(const RecordHeader& header, Reader& in, bool is_shared,
+                                    Served* served) {
   ContextState* context = nullptr;
   bool stalled = false;
   const CUresult found = session_->FindContext(header, &context, &stalled);
@@ -21,47 +23,24 @@ Status SessionLoop::ServeHostWindow(const RecordHeader& header, Reader& in, Serv
   auto bytes = in.Get<uint64_t>();
   auto device = in.Get<int32_t>();
   if (!in.Done() || device >= options_.devices) {
-    return Malformed(header, "kHostWindow's body");
+    return Malformed(header, "the body of kHostWindow or kShareHost");
   }
-  if (!options_.client_takes_mirrors) {  // an older client: kMirrored would end its session
-    session_->Answer(header, CUDA_ERROR_NOT_SUPPORTED, {});
+  // An older client has no mirrors: kMirrored would end its session.
+  const bool can = is_shared ? link_->CarriesDescriptors() : options_.client_takes_mirrors;
+  if (!can || context == nullptr) {
+    session_->Answer(header, can ? found : CUDA_ERROR_NOT_SUPPORTED, {});
     return {};
   }
-  if (context == nullptr) {
-    session_->Answer(header, found, {});
-    return {};
-  }
-  session_->OnMemoryHelper([this, header, address, bytes, device, native = context->native] {
-    CurrentContext::Set(api_, native);
-    std::string detail;
-    CUresult made = session_->mirrors().Create(address, bytes, device, &detail);
-    session_->Answer(header, made, {}, detail);
-  });
-  return {};
-}
-
-Status SessionLoop::ServeShareHost(const RecordHeader& header, Reader& in, Served* served) {
-  ContextState* context = nullptr;
-  bool stalled = false;
-  const CUresult found = session_->FindContext(header, &context, &stalled);
-  if (stalled) {  // it is still in the making
-    *served = Served::kStalled;
-    return {};
-  }
-  auto address = in.Get<uint64_t>();
-  auto bytes = in.Get<uint64_t>();
-  auto device = in.Get<int32_t>();
-  if (!in.Done() || device >= options_.devices) {
-    return Malformed(header, "kShareHost's body");
-  }
-  if (context == nullptr || !link_->CarriesDescriptors()) {
-    session_->Answer(header, context == nullptr ? found : CUDA_ERROR_NOT_SUPPORTED, {});
-    return {};
-  }
-  session_->OnMemoryHelper([this, header, address, bytes, device, native = context->native] {
-    CurrentContext::Set(api_, native);
-    ShareHost(header, address, bytes, device);
-  });
+  session_->OnMemoryHelper(
+      [this, header, address, bytes, device, is_shared, native = context->native] {
+        CurrentContext::Set(api_, native);
+        if (is_shared) {
+          return ShareHost(header, address, bytes, device);
+        }
+        std::string detail;
+        CUresult made = session_->mirrors().Create(address, bytes, device, &detail);
+        session_->Answer(header, made, {}, detail);
+      });
   return {};
 }
 

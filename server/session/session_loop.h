@@ -71,8 +71,7 @@ class SessionLoop final : public LinkObserver, private SwapGround {
   Status ServeReturnCredit(const RecordHeader& header, Reader& in);
   Status ServeFenceFrees(const RecordHeader& header, Reader& in, Served* served);
   Status ServeHostDone(const RecordHeader& header, Reader& in);
-  Status ServeHostWindow(const RecordHeader& header, Reader& in, Served* served);
-  Status ServeShareHost(const RecordHeader& header, Reader& in, Served* served);
+  Status ServeHostMemory(const RecordHeader& header, Reader& in, bool is_shared, Served* served);
   void ShareHost(const RecordHeader& header, uint64_t address, uint64_t bytes, int device);
   Status ServeHostWindowEnd(const RecordHeader& header, Reader& in, Served* served);
   Status ServeMirrorUp(const RecordHeader& header, Reader& in, Served* served);

@@ -29,9 +29,9 @@ Status SessionLoop::ServeSessionCall(const RecordView& record, Turn& turn, Serve
     case SessionCall::kLibrary:
       return libraries_.Serve(record, turn, served);
     case SessionCall::kHostWindow:
-      return ServeHostWindow(header, in, served);
+      return ServeHostMemory(header, in, /*is_shared=*/false, served);
     case SessionCall::kShareHost:
-      return ServeShareHost(header, in, served);
+      return ServeHostMemory(header, in, /*is_shared=*/true, served);
     case SessionCall::kHostWindowEnd:
       return ServeHostWindowEnd(header, in, served);
     case SessionCall::kMirrorUp:

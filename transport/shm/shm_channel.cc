@@ -10,11 +10,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <deque>
 #include <mutex>
 #include <string>
 
 #include "transport/poll.h"
+#include "transport/shm/descriptors.h"
 #include "transport/shm/ring_memory.h"
 #include "transport/shm/ring_words.h"
 #include "transport/tcp/tcp_channel.h"
@@ -22,47 +22,12 @@
 namespace farcall {
 namespace {
 
-constexpr size_t kOffered = 2;  // descriptors of an offer, in one message
-// Of descriptors that came and were not taken yet; more are closed.
-constexpr size_t kMaxDescriptors = 16;
 constexpr std::array<std::byte, 4> kRingState = {std::byte{'r'}, std::byte{'i'}, std::byte{'n'},
                                                  std::byte{'g'}};
 // Copied before the other side is told: both copy at once.
 constexpr size_t kStrideBytes = 64u << 10;
 // A writer's sleep, after which it looks whether the peer still lives.
 constexpr auto kRoomSlice = std::chrono::milliseconds(50);
-
-// One byte, with descriptors: both rings' are the offer, a later one is the session's.
-Status SendWithDescriptors(int fd, std::span<const int> descriptors, const std::string& peer) {
-  char byte = 0;
-  iovec vector{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kOffered * sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &vector;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
-  if (sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) {
-    return {};
-  }
-  return {Code::kUnavailable, peer + ": shared memory cannot be offered: " + strerror(errno)};
-}
-
-// What came in a message: how many its sender put there, of which at most kOffered are here.
-size_t DescriptorsOf(const cmsghdr& header, std::array<int, kOffered>* descriptors) {
-  descriptors->fill(-1);
-  if (header.cmsg_level != SOL_SOCKET || header.cmsg_type != SCM_RIGHTS) {
-    return 0;
-  }
-  const size_t count = (header.cmsg_len - CMSG_LEN(0)) / sizeof(int);
-  std::memcpy(descriptors->data(), CMSG_DATA(&header), std::min(count, kOffered) * sizeof(int));
-  return count;
-}
 
 class ShmChannel final : public Channel {
  public:
@@ -79,9 +44,6 @@ class ShmChannel final : public Channel {
   ~ShmChannel() override {
     if (fd_ >= 0) {
       close(fd_);
-    }
-    for (const int descriptor : descriptors_) {
-      close(descriptor);
     }
   }
 
@@ -232,7 +194,7 @@ class ShmChannel final : public Channel {
   bool CarriesDescriptors() const override { return true; }
   // Its byte rings the bell once more, which does no harm.
   Status SendDescriptor(int descriptor) override {
-    return SendWithDescriptors(fd_, {&descriptor, 1}, peer_);
+    return SendDescriptors(fd_, {&descriptor, 1}, peer_);
   }
   int TakeDescriptor() override {
     while (descriptors_.empty()) {
@@ -240,9 +202,7 @@ class ShmChannel final : public Channel {
         return -1;
       }
     }
-    const int first = descriptors_.front();
-    descriptors_.pop_front();
-    return first;
+    return descriptors_.Take();
   }
 
  private:
@@ -364,7 +324,7 @@ class ShmChannel final : public Channel {
   // False: nothing was there.
   bool TakeBells() {
     std::array<char, 1024> bells;
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(kOffered * sizeof(int))> control;
+    alignas(cmsghdr) std::array<char, kDescriptorRoomBytes> control;
     iovec vector{bells.data(), bells.size()};
     msghdr message{};
     message.msg_iov = &vector;
@@ -374,28 +334,13 @@ class ShmChannel final : public Channel {
     const ssize_t got = recvmsg(fd_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got > 0 && is_client_) {
       if (const cmsghdr* header = CMSG_FIRSTHDR(&message)) {
-        KeepDescriptors(*header);
+        descriptors_.Keep(*header);
       }
     }
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
       has_ended_.store(true, std::memory_order_release);
     }
     return got > 0;
-  }
-
-  void KeepDescriptors(const cmsghdr& header) {
-    std::array<int, kOffered> came;
-    DescriptorsOf(header, &came);
-    for (const int descriptor : came) {
-      if (descriptor < 0) {
-        continue;
-      }
-      if (descriptors_.size() < kMaxDescriptors) {
-        descriptors_.push_back(descriptor);
-      } else {
-        close(descriptor);
-      }
-    }
   }
 
   bool HasHungUp() {
@@ -413,7 +358,7 @@ class ShmChannel final : public Channel {
     if (has_ended_) {
       return Ended();
     }
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(kOffered * sizeof(int))> control;
+    alignas(cmsghdr) std::array<char, kDescriptorRoomBytes> control;
     iovec vector{into.data(), into.size()};
     msghdr message{};
     message.msg_iov = &vector;
@@ -438,17 +383,17 @@ class ShmChannel final : public Channel {
   }
 
   Status TakeOffer(const msghdr& message, const cmsghdr& header) {
-    std::array<int, kOffered> descriptors;
+    std::array<int, kMaxSentDescriptors> descriptors;
     const size_t count = DescriptorsOf(header, &descriptors);
     const bool is_cut = (message.msg_flags & MSG_CTRUNC) != 0;
     Status status(Code::kMalformed, peer_ + ": shared memory: the server offers " +
                                         std::to_string(count) + " descriptors, right are " +
-                                        std::to_string(kOffered));
+                                        std::to_string(kMaxSentDescriptors));
     if (is_cut) {
       status = {Code::kUnavailable,
                 peer_ + ": shared memory: this process may open no more files (ulimit -n)"};
     }
-    if (count == kOffered && !is_cut) {
+    if (count == kMaxSentDescriptors && !is_cut) {
       Result<Rings> rings = MapRings(descriptors);
       status = rings.status();
       if (rings.ok()) {
@@ -501,7 +446,7 @@ class ShmChannel final : public Channel {
   // The receiver's.
   alignas(64) std::atomic<uint64_t> head_{0};
   uint32_t sleep_ = 0;
-  std::deque<int> descriptors_;  // that came
+  DescriptorQueue descriptors_;
 };
 
 }  // namespace
@@ -511,7 +456,7 @@ Result<std::unique_ptr<Channel>> ServeRings(int fd, size_t ring_bytes) {
   Result<OfferedRings> made = MakeRings(ring_bytes);
   Status status = made.status();
   if (made.ok()) {
-    status = SendWithDescriptors(fd, made->descriptors, peer);
+    status = SendDescriptors(fd, made->descriptors, peer);
     for (const int each : made->descriptors) {
       close(each);
     }
