@@ -129,9 +129,7 @@ CUresult UploadBox(const Box& box, uint64_t stream, bool wait) {
   Session* session = CurrentSession();
   uint64_t extent = 0;
   const auto* source = reinterpret_cast<const void*>(box.src.address);
-  // Work ahead may write what is read here.
-  if (IsMappedHost(box.src.address) ||
-      (Extent(box.src, box, &extent) && MayStillChange(source, extent))) {
+  if (Extent(box.src, box, &extent) && MayStillChange(source, extent)) {
     CUresult reached = AwaitStream(stream);
     if (reached != CUDA_SUCCESS) return reached;
   }

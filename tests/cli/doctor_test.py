@@ -57,7 +57,7 @@ class DoctorTest(unittest.TestCase):
         return str(output)
 
     def doctor(self, *words, **more):
-        keep = {name: os.environ[name] for name in harness.SANITIZER if name in os.environ} | more
+        keep = harness.KEPT | more
         ran = subprocess.run([harness.FARCALL, "doctor", *words], capture_output=True, text=True, timeout=120,
                              env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "FARCALL_RUN_DIR": str(self.folder), **keep})
         return ran
@@ -165,7 +165,8 @@ class DoctorTest(unittest.TestCase):
         self.assertEqual(ran.returncode, 0, ran.stdout)
         # A sanitizer's runtime opens libraries for the program.
         opener = r"(asks|libasan\.so\S*)" if "ASAN_OPTIONS" in os.environ else "asks"
-        self.assertRegex(ran.stdout, rf"ok +libcuda\.so\.1, opened by {opener}: .*libcuda\.so\.1 \(LD_LIBRARY_PATH; ours\)")
+        self.assertRegex(ran.stdout, rf"ok +libcuda\.so\.1, opened by {opener}: "
+                                     r".*libcuda\.so\.1 \(LD_LIBRARY_PATH; ours\)")
 
     def test_a_library_that_is_not_found_is_not_well(self):
         ran, report = self.report(self.asks)

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "session"))
-from harness import BUILD, FARCALL, HERE, SANITIZER, Server, Teller, run, until  # noqa: E402
+from harness import BUILD, FARCALL, HERE, KEPT, Server, Teller, run, until  # noqa: E402
 
 HAS_CONTROL = (BUILD / "libexec/farcall/farcall-control").exists()
 GIB = 1 << 30
@@ -94,7 +94,7 @@ class Query(Case):
 
 class Discovery(Case):
     def run_here(self, *flags, code=0, **more):
-        keep = {k: os.environ[k] for k in SANITIZER if k in os.environ}
+        keep = dict(KEPT)
         return self.farcall("run", *flags, "--", "sh", "-c", "echo $FARCALL_ENDPOINT", code=code, **keep, **more)
 
     def test_the_only_server_here_is_found_and_told(self):

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "session"))
-from harness import BUILD, FARCALL, SANITIZER, Server  # noqa: E402
+from harness import BUILD, FARCALL, KEPT, Server  # noqa: E402
 
 PTXAS = BUILD / "libexec/farcall/farcall-ptxas"
 PTX = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -19,7 +19,7 @@ PTX = ".version 8.0\n.target sm_80\n.address_size 64\n"
 def run(*flags, program, **more):
     """What a Python program prints under `farcall run`, as JSON."""
     env = {k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "LD_PRELOAD", "FARCALL_VGPU", "FARCALL_ENDPOINT")}
-    env |= {k: os.environ[k] for k in SANITIZER if k in os.environ}
+    env |= KEPT
     done = subprocess.run([FARCALL, "run", *flags, "--", sys.executable, "-c", "import json, os, subprocess, sys\n" + program],
                           env=env | more, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)

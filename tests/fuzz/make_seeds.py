@@ -18,7 +18,8 @@ from seed_graphs import (add_node, child_node, conditional, device_copy, edges, 
     memory_operations, memset_node)
 from seed_records import (BUSY, CHUNK_BYTES, CREDIT_BYTES, FENCE_FREES, FRESH, GOODBYE, HEARTBEAT, HOST, HOST_DONE,
     HOST_WINDOW, HOST_WINDOW_END, IDS, IMAGE, LIBRARY_DROP, LIBRARY_PUT, LIBRARY_TAKE, MEMORY, MIRROR_DOWN, MIRROR_UP, MOST_BODY, MOST_ITEMS, NAMED_IMAGE,
-    NEED_CREDIT, NOT_READY, NVML, OUT_OF_MEMORY, PREPARED, RECORD, RESERVED, RETURN_CREDIT, SAME_FRAME, SHARE_HOST, WANT_REPLY,
+    NEED_CREDIT, NOT_READY, NVML, OUT_OF_MEMORY, PREPARED, RECORD, RESERVED, RETURN_CREDIT, SAME_FRAME,
+    SHARE_HOST, WANT_REPLY,
     alloc, answer, Body, box, call_ids, chunk, download, free_memory, green, handle, image, item, launch, library, link_input,
     load, named, nvml, of, resource, shape, texture, upload)
 
@@ -116,10 +117,13 @@ def lent_and_mirrored():
     return {
         "mirrored": (PREPARED, [host_window(), mirror_up(words, (HOST + 4096, b"v" * 9, b"")), memset8(HOST + 100, 5000, stream), ask, down,
                                 memset8(HOST, 1, stream), ask, end, down]),
-        "shared_host": (PREPARED, [share_host(), share_host(), memset8(HOST + 100, 5000, stream), ask, mirror_up(words), down]),
-        "shared_host_ends": (PREPARED, [share_host(), share_host(HOST + 65536, 4096, 0), upload(b"u" * 64, address=HOST), ask, end,
-                                        share_host(HOST + 131072, 4096), share_host(HOST + 196608, 4096), host_window(), end,
-                                        answer("cuMemHostRegister_v2", OUT_OF_MEMORY), share_host(), share_host(4096), end]),
+        "shared_host": (PREPARED, [share_host(), share_host(), memset8(HOST + 100, 5000, stream), ask,
+                                   mirror_up(words), down]),
+        "shared_host_ends": (PREPARED, [share_host(), share_host(HOST + 65536, 4096, 0),
+                                        upload(b"u" * 64, address=HOST), ask, end,
+                                        share_host(HOST + 131072, 4096), share_host(HOST + 196608, 4096),
+                                        host_window(), end, answer("cuMemHostRegister_v2", OUT_OF_MEMORY),
+                                        share_host(), share_host(4096), end]),
         "mirrored_by_lane": (PREPARED, [host_window(size=128 << 10), chunk(7, 0, b"l" * 4096), mirror_up_by_lane(7, HOST, 4096),
                                         chunk(8, 0, b"m" * 64), mirror_up_by_lane(8, HOST + 8, 64, b"\x55" * 8), down, end]),
         "mirrored_managed": (PREPARED, [host_window(device=0), host_window(HOST + 65536, 4096, 1), mirror_up(words), upload(b"u" * 64, address=HOST), ask,

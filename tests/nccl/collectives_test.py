@@ -24,7 +24,7 @@ class Ranks(unittest.TestCase):
         cls.server.stop()
 
     def start(self, name, *words, vgpu="one", server=None):
-        keep = {key: os.environ[key] for key in harness.SANITIZER if key in os.environ}
+        keep = dict(harness.KEPT)
         env = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/tmp"), "FARCALL_VGPU": vgpu,
                "FARCALL_ENDPOINT": (server or self.server).url, "LD_LIBRARY_PATH": str(harness.BUILD / "lib/farcall"), **keep}
         return subprocess.Popen([PROGRAMS / name, *map(str, words)], env=env, text=True, stdout=subprocess.PIPE,

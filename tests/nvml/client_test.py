@@ -10,7 +10,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "session"))
-from harness import BUILD, SANITIZER, Server  # noqa: E402
+from harness import BUILD, KEPT, SANITIZER, Server  # noqa: E402
 
 try:
     import pynvml  # noqa: F401
@@ -51,7 +51,7 @@ def code(call, *arguments):
 
 def environment(endpoint, **more):
     env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_") and k not in SANITIZER}
-    env |= {k: os.environ[k] for k in SANITIZER if k in os.environ}
+    env |= KEPT
     env |= {"LD_LIBRARY_PATH": str(LIBRARIES), "FARCALL_LOG": "error"}
     if endpoint:
         env["FARCALL_ENDPOINT"] = endpoint

@@ -41,7 +41,8 @@ class AnswerCache(unittest.TestCase):
     def test_private_servers_are_one(self):
         for _ in range(2):
             done = subprocess.run([FARCALL, "run", "--device", "cpu", "--", BUILD / "tests/session/steps", "1", "0"], capture_output=True, timeout=60,
-                                  env={"PATH": "/usr/bin:/bin", "HOME": self.cache, "FARCALL_CACHE_DIR": self.cache, **KEPT})
+                                  env={"PATH": "/usr/bin:/bin", "HOME": self.cache,
+                                       "FARCALL_CACHE_DIR": self.cache, **KEPT})
             self.assertEqual(done.returncode, 0, done.stderr)
             if _ == 0:
                 kept = self.kept()

@@ -24,7 +24,8 @@ class Helpers(PoolCase):
         self.folder = self.store.parent
         self.canary = self.folder / "canary"
         self.canary.write_text("secret")
-        preloaded = ":".join(filter(None, [os.environ.get("LD_PRELOAD"), str(ATTEMPT)]))  # a sanitizer's runtime is the first
+        # A sanitizer's runtime is the first.
+        preloaded = ":".join(filter(None, [os.environ.get("LD_PRELOAD"), str(ATTEMPT)]))
         self.environment = {"LD_PRELOAD": preloaded, "FARCALL_TEST_CANARY": str(self.canary)}
 
     def attempt_of(self, server, command):

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER in all their forms, against a server with two devices."""
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import unittest
 
-from harness import FARCALL, SANITIZER, Server, run
+from harness import FARCALL, KEPT, Server, run
 
 PROGRAM = pathlib.Path(__file__).resolve().parent / "programs/devices.py"
 NO_DEVICE = {"init": 100}
@@ -102,7 +101,7 @@ class ServersDevices(unittest.TestCase):
     def test_a_private_server_leaves_the_list_to_the_program(self):
         done = subprocess.run([FARCALL, "run", "--device", "dry", "--", sys.executable, PROGRAM], capture_output=True, text=True,
                               env={"PATH": "/usr/bin:/bin", "FARCALL_DRY_DEVICES": "2", "CUDA_VISIBLE_DEVICES": "1",
-                                   **{name: os.environ[name] for name in SANITIZER if name in os.environ}})
+                                   **KEPT})
         self.assertEqual(json.loads(done.stdout.splitlines()[-1])["buses"], ["0000:02:00.0"], done.stderr)
 
 

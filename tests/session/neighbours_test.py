@@ -67,7 +67,8 @@ class Neighbours(unittest.TestCase):
     def goes_on(self, client, units=UNITS, window_ns=WINDOW_NS):
         """By so many units, and by its share of what the server counts for all, however fast the machine is now."""
         done, before = progress(client), self.counted()
-        until(lambda: progress(client) - done >= units and self.total(before) >= window_ns, 200, "the neighbour goes on")
+        until(lambda: progress(client) - done >= units and self.total(before) >= window_ns, 200,
+              "the neighbour goes on")
         own = self.counted()
         got = own[client.process.pid] - before[client.process.pid]
         self.assertGreaterEqual(got / self.total(before, own), SHARE - MOST_LOSS)

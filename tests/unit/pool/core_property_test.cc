@@ -3,9 +3,7 @@
 // delays, controllers that die between deciding and storing, clocks that go wrong by some percent.
 // What docs/internals/pool.md promises is checked after every step.
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <random>
@@ -15,17 +13,10 @@
 
 #include "pool/core/core.h"
 #include "quota/claim_ledger.h"
+#include "tests/unit/quota/properties.h"
 
 namespace farcall::pool {
 namespace {
-
-// A sanitizer looks at the code, not for rare cases.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr char kCases[] = "max_success=1000";
-#else
-constexpr char kCases[] = "max_success=10000";
-#endif
-const bool kManyCases = setenv("RC_PARAMS", kCases, 0) == 0;
 
 constexpr uint64_t kGiB = 1ull << 30;
 constexpr quota::Ns kNsPerMs = 1'000'000;

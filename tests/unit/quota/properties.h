@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each property of quota/ is tried on so many random cases; RC_PARAMS says otherwise (a seed).
+// Each property of quota/ and pool/core is tried on so many random cases; RC_PARAMS says otherwise
+// (a seed).
 #pragma once
 
 #include <rapidcheck/gtest.h>
