@@ -82,6 +82,7 @@ bool ParseEntry(Bytes rest, ImageEntry* entry, uint64_t* length, std::string* er
   entry->payload = rest.subspan(header, packed ? compressed : padded);
   entry->uncompressed_bytes = packed ? Load<uint64_t>(at + 0x38) : padded;
   *length = header + padded;
+  entry->whole = rest.first(*length);
   return true;
 }
 

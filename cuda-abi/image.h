@@ -29,6 +29,7 @@ struct ImageEntry {
   uint64_t flags = 0;
   Compression compression = Compression::kNone;
   std::string_view name;  // source file of a debug build, else empty
+  Bytes whole;            // header, payload and padding
   Bytes payload;          // compressed size if compressed, else padded
   uint64_t uncompressed_bytes = 0;
 };

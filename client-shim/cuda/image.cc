@@ -39,29 +39,16 @@ void Put(std::vector<std::byte>* out, size_t at, T value) {
   std::memcpy(out->data() + at, &value, sizeof(value));
 }
 
-// A container that holds one entry: the driver reads it as it would have read the whole.
+// A container that holds one entry. Its header stays as it is: NVIDIA's driver follows offsets of
+// it, such as that of the options for ptxas, without asking whether they are 0.
 std::vector<std::byte> WrapEntry(const cuda_abi::ImageEntry& entry) {
-  constexpr size_t kContainerHeader = 16, kEntryHeader = 64;
-  size_t padded = AlignUp(entry.payload.size(), 8);
-  std::vector<std::byte> out(kContainerHeader + kEntryHeader + padded);
+  constexpr size_t kContainerHeader = 16;
+  std::vector<std::byte> out(kContainerHeader + entry.whole.size());
   Put<uint32_t>(&out, 0, 0xBA55ED50);
   Put<uint16_t>(&out, 4, 1);
   Put<uint16_t>(&out, 6, kContainerHeader);
-  Put<uint64_t>(&out, 8, kEntryHeader + padded);
-  size_t at = kContainerHeader;
-  Put<uint16_t>(&out, at, entry.raw_kind);
-  Put<uint16_t>(&out, at + 0x02, 0x0101);
-  Put<uint32_t>(&out, at + 0x04, kEntryHeader);
-  Put<uint64_t>(&out, at + 0x08, padded);
-  bool compressed = entry.compression != cuda_abi::Compression::kNone;
-  Put<uint32_t>(&out, at + 0x10, compressed ? static_cast<uint32_t>(entry.payload.size()) : 0);
-  Put<uint16_t>(&out, at + 0x18, entry.isa_minor);
-  Put<uint16_t>(&out, at + 0x1a, entry.isa_major);
-  Put<uint32_t>(&out, at + 0x1c, entry.arch);
-  Put<uint64_t>(&out, at + 0x28, entry.flags);
-  Put<uint64_t>(&out, at + 0x38, compressed ? entry.uncompressed_bytes : 0);
-  std::memcpy(out.data() + kContainerHeader + kEntryHeader, entry.payload.data(),
-              entry.payload.size());
+  Put<uint64_t>(&out, 8, entry.whole.size());
+  std::memcpy(out.data() + kContainerHeader, entry.whole.data(), entry.whole.size());
   return out;
 }
 

@@ -33,12 +33,17 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
 constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #endif
 constexpr uint32_t kX32Bit = 0x40000000;  // the other ABI of x86-64 numbers its calls from here
-constexpr uint32_t kUnknown = SECCOMP_RET_ERRNO | ENOSYS;
+constexpr uint32_t Refusal(int error) {
+  return SECCOMP_RET_ERRNO | static_cast<uint32_t>(error);
+}
+constexpr uint32_t kUnknown = Refusal(ENOSYS);
 constexpr long kLandlock[] = {444, 445, 446};  // newer than some build hosts' headers
+constexpr long kAccess2 = 439;                 // faccessat2
 
 // The worker's own needs, NVIDIA's driver's as published sandboxes list them, and glibc's. What
 // opens or changes files is under Landlock's rules as well; what these do not cover (owners, modes,
-// attributes and times of files; System V and POSIX queues) is not here.
+// attributes and times of files; System V and POSIX queues) is not here. `--worker-calls report`
+// showed what driver 580.159 asks for beside them.
 constexpr int kAllowed[] = {
     // memory
     SYS_mmap,
@@ -261,6 +266,18 @@ class Program {
     Add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     Add(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
   }
+  // Of UNIX sockets those that send nothing before they are connected.
+  void AllowUnixStreams() {
+    Jump(BPF_JEQ, SYS_socket, 0, 8);
+    LoadArgument(0);
+    Jump(BPF_JEQ, AF_UNIX, 0, 5);
+    LoadArgument(1);
+    Add(BPF_ALU | BPF_AND | BPF_K, ~static_cast<uint32_t>(SOCK_CLOEXEC | SOCK_NONBLOCK));
+    Jump(BPF_JEQ, SOCK_SEQPACKET, 1, 0);
+    Jump(BPF_JEQ, SOCK_STREAM, 0, 1);
+    Add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    Add(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
+  }
   // A thread of this process, in its namespaces.
   void AllowThreads() {
     constexpr uint32_t kNamespaces = 0x00000080 /* time */ | CLONE_NEWNS | 0x02000000 /* cgroup */ |
@@ -302,7 +319,13 @@ class Program {
 void AllowSockets(Program* program, CallRules::Sockets sockets) {
   switch (sockets) {
     case CallRules::Sockets::kNone:
-      return;
+      // cuInit looks for an MPS daemon and listens on an abstract name, for processes that share
+      // memory with this one; it fails where it gets no socket. Nobody is there for either.
+      // Landlock lets no socket have a name in a folder.
+      program->AllowUnixStreams();
+      program->Allow(SYS_bind);
+      program->Allow(SYS_listen);
+      return program->Answer(SYS_connect, Refusal(ECONNREFUSED));
     case CallRules::Sockets::kUnix:
       program->AllowIf(SYS_socket, 0, {AF_UNIX});
       return program->Allow(SYS_connect);
@@ -327,6 +350,7 @@ Program MakeProgram(const CallRules& rules) {
   for (long call : kLandlock) {
     program.Allow(call);
   }
+  program.Allow(kAccess2);
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   for (int call : kSanitizers) {
     program.Allow(call);
@@ -351,6 +375,9 @@ Program MakeProgram(const CallRules& rules) {
   AllowSockets(&program, rules.sockets);
   // Those for which libraries look first: no report of each thread that begins.
   program.Answer(435 /* clone3 */, kUnknown);
+#if defined(__x86_64__)
+  program.Answer(SYS_symlink, Refusal(EACCES));  // as Landlock answers it; cuInit tries one
+#endif
   program.Rest(rules.reports ? SECCOMP_RET_USER_NOTIF : kUnknown);
   return program;
 }
