@@ -323,6 +323,7 @@ CUresult Call_cuCtxSynchronize_v2(CUcontext ctx) {
     TrimPoolsAtWait();
     return TakeErrorAtWait(context);
   }
+  PushMirrorsAtWait();
   uint64_t records = CurrentSession()->records();
   CUresult status = PostHandle(CallId::cuCtxSynchronize_v2, context);
   TrimPoolsAtWait();

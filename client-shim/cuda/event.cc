@@ -30,11 +30,19 @@ CUresult Call_cuEventCreate(CUevent* phEvent, unsigned int Flags) {
   if (phEvent == nullptr || (Flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
   if ((Flags & CU_EVENT_INTERPROCESS) != 0 && (Flags & CU_EVENT_DISABLE_TIMING) == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  CUevent handle = nullptr;
-  CUresult status = Post_cuEventCreate(&handle, Flags);
+  CUresult status = CUDA_SUCCESS;
+  const uint64_t wire = NewHandle(HandleKind::kEvent, &status);
   if (status != CUDA_SUCCESS) return status;
-  NewEvent(handle, Flags);
-  *phEvent = handle;
+  FixedBody<16> body;
+  body.Put<uint64_t>(wire);
+  body.Put<uint32_t>(Flags);
+  status = Post(CallId::cuEventCreate, body.padded());
+  if (status != CUDA_SUCCESS) {
+    FreeHandle(HandleKind::kEvent, wire);
+    return status;
+  }
+  *phEvent = reinterpret_cast<CUevent>(wire);
+  NewEvent(*phEvent, Flags);
   return CUDA_SUCCESS;
 }
 
@@ -132,6 +140,7 @@ CUresult Call_cuEventQuery(CUevent hEvent) {
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (event->foreign) return AskEvent(CallId::cuEventQuery, hEvent);
   if (!event->recorded.load()) return CUDA_SUCCESS;
+  PushMirrorsAtWait();
   CUresult status = CUDA_SUCCESS;
   EventProgress progress = Look(event, &status);
   if (status != CUDA_SUCCESS) return status;
@@ -152,6 +161,7 @@ CUresult Call_cuEventSynchronize(CUevent hEvent) {
   if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (event->foreign) return AskEvent(CallId::cuEventSynchronize, hEvent);
   if (!event->recorded.load()) return CUDA_SUCCESS;
+  PushMirrorsAtWait();
   CUresult status = CUDA_SUCCESS;
   EventProgress progress = Look(event, &status);
   if (status != CUDA_SUCCESS) return status;

@@ -40,6 +40,8 @@ constexpr uint64_t kLargeRunBytes = 64u << 10;
 constexpr uint64_t kRunsBytes = 48u << 10;  // of one record
 // A run's most: the thread that reads the socket waits so long, and its mask fits a record.
 constexpr uint64_t kLookedAtOnceBytes = 1u << 20;
+// What is compared at each wait: flags, not data.
+constexpr uint64_t kPolledBytes = 32u << 10, kAllPolledBytes = 1u << 20;
 
 struct Mirror {
   uint64_t bytes = 0;
@@ -243,6 +245,18 @@ void PushAll() {
       if (!mirror.concurrent && !mirror.fresh) continue;
       mirror.fresh = captures;  // what is captured does not run yet
     }
+    Push(&writer, base, mirror);
+  }
+  writer.Send();
+}
+
+void PushSmall() {
+  std::lock_guard pushing(g_state->push);
+  RunWriter writer;
+  uint64_t bytes = 0;
+  for (auto& [base, mirror] : g_state->mirrors) {
+    if (mirror.kind != MirrorKind::kPinned || mirror.bytes > kPolledBytes) continue;
+    if ((bytes += mirror.bytes) > kAllPolledBytes) break;
     Push(&writer, base, mirror);
   }
   writer.Send();

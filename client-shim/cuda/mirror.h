@@ -37,6 +37,7 @@ CUdeviceptr Expose(const Allocation& allocation, CUresult* status);
 namespace mirror_internal {
 extern std::atomic<uint32_t> g_mirrors, g_adopted;
 void PushAll();
+void PushSmall();
 void PullAll();
 uint64_t ExposeWord(uint64_t word);
 uint64_t AddressOfVariable(uint64_t address);
@@ -49,6 +50,12 @@ inline bool AnyMirrors() {
 inline void PushMirrors() {
   if (AnyMirrors()) [[unlikely]]
     mirror_internal::PushAll();
+}
+// Before a wait: what the program wrote since to small page-locked allocations, for which work under
+// way may wait.
+inline void PushMirrorsAtWait() {
+  if (AnyMirrors()) [[unlikely]]
+    mirror_internal::PushSmall();
 }
 // After a wait. What the device wrote has come by then; the server is asked only where it said that
 // there is more than it sends unasked.

@@ -194,6 +194,7 @@ CUresult Call_cuStreamQuery(CUstream hStream) {
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
   if (Captures(FindStream(hStream))) return RefuseOn(FindStream(hStream));
+  PushMirrorsAtWait();
   status = AskStream(CallId::cuStreamQuery, stream);
   if (status == CUDA_SUCCESS) PullMirrors();
   return status;
@@ -211,6 +212,7 @@ CUresult Call_cuStreamSynchronize(CUstream hStream) {
     TrimPoolsAtWait();
     return status == CUDA_SUCCESS ? TakeErrorAtWait(CurrentContext()) : status;
   }
+  PushMirrorsAtWait();
   uint64_t records = CurrentSession()->records();
   CUresult status = AskStream(CallId::cuStreamSynchronize, wire);
   TrimPoolsAtWait();

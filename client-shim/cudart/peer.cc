@@ -17,8 +17,6 @@ cudaError_t PeerContext(int peer, CUcontext* context) {
 cudaError_t Call_cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
   CUcontext context = nullptr;
   if (cudaError_t error = PeerContext(peer, &context); error != cudaSuccess) return error;
-  CUdevice own = 0;
-  if (g_driver.cuCtxGetDevice(&own) == CUDA_SUCCESS && own == peer) return cudaErrorInvalidDevice;
   return FromDriver(g_driver.cuCtxEnablePeerAccess(context, flags));
 }
 

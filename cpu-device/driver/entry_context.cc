@@ -268,7 +268,8 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
   if (const CUresult result = CurrentContext(&context)) return result;
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   other = TheDriver().contexts.Find(peer);
-  if (other == nullptr || &other->device() == &context->device()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (other == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (&other->device() == &context->device()) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   return context->EnablePeer(other.get()) ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 }
 

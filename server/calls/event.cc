@@ -100,6 +100,30 @@ void AwaitForeign(ServeCall& call, CUevent event) {
 
 }  // namespace
 
+Status Serve_cuEventCreate(ServeCall& call) {
+  const auto wire = call.in.Get<uint64_t>();
+  const auto flags = call.in.Get<uint32_t>();
+  if (!call.in.Done()) {
+    return call.Malformed("body");
+  }
+  call.CheckNew(HandleKind::kEvent, wire);
+  if (!call.ready()) {
+    return call.RejectStatus();
+  }
+  CUevent event = nullptr;
+  call.result = call.api.cuEventCreate(&event, flags);
+  if (call.result == CUDA_SUCCESS) {
+    call.Insert(HandleKind::kEvent, wire, event);
+  } else if (call.result == CUDA_ERROR_MAP_FAILED && (flags & CU_EVENT_INTERPROCESS) != 0) {
+    // NVIDIA's driver keeps them in /dev/shm, for all that is of its user.
+    call.result = CUDA_ERROR_NOT_SUPPORTED;
+    call.detail =
+        "an event for other processes needs a worker that may write to /dev/shm: `farcall serve "
+        "--trust-tenants`, or mode mps";
+  }
+  return {};
+}
+
 Status Serve_cuEventRecordWithFlags(ServeCall& call) {
   auto wire_event = call.in.Get<uint64_t>();
   auto wire_stream = call.in.Get<uint64_t>();

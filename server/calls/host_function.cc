@@ -75,6 +75,7 @@ void CUDA_CB Run(void* data) {
   }
   gate->Wait();
   if (!host->in_graph) {
+    host->session->host_calls().HasRun();
     delete host;
   }
 }
@@ -84,6 +85,7 @@ void CUDA_CB Run(void* data) {
 CUDA_HOST_NODE_PARAMS_v2 GraphHostFunction(Session& session, uint64_t function) {
   auto host = std::make_shared<HostFunction>(HostFunction{&session, function, 0, 0, true, {}});
   session.retained().Keep(host);
+  session.host_calls().Expect();  // nobody counts its launches
   return {Run, host.get()};
 }
 
@@ -111,11 +113,13 @@ Status Serve_cuLaunchHostFunc(ServeCall& call) {
         session.completion().AddManual(stream->key, stream->context->native, [](CUresult) {});
   }
   std::shared_ptr<Watch> watch = host->watch;
+  session.host_calls().Expect();
   call.result = call.api.cuLaunchHostFunc(stream->native, Run, host);
   if (call.result != CUDA_SUCCESS) {
     if (watch != nullptr) {
       session.completion().Signal(watch);
     }
+    session.host_calls().HasRun();
     delete host;
   }
   return {};

@@ -70,6 +70,9 @@ Status SessionLoop::ServeRecords(std::span<const std::byte> records, uint64_t ch
     }
     head_.Reset();
     *served_bytes += record.header.bytes;
+    if (ShouldHandOver()) {
+      return {};
+    }
   }
   if (!cursor.Done()) {
     return {Code::kMalformed, "a record's length does not fit its frame"};

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "server/device/event_clock.h"
+#include "transport/poll.h"
 
 namespace farcall::server {
 
@@ -41,6 +42,9 @@ SessionLoop::SessionLoop(const DriverApi& api, const SessionOptions& options, Me
       pipeline_(*session_, gate_),
       calls_(*session_, api, pipeline_, gate_, [this](const Status& why) { Stop(why); }),
       libraries_(*session_, api, pipeline_, gate_, [this](const Status& why) { Stop(why); }),
+      reader_(
+          *link_, [this] { session_->Wake(); },
+          [this](const RecordView& record) { return ServeEarly(record); }),
       nvml_helper_([] {}) {
   session_->OnForgetContext([this](CUcontext context) { libraries_.ForgetContext(context); });
 }
@@ -48,6 +52,7 @@ SessionLoop::SessionLoop(const DriverApi& api, const SessionOptions& options, Me
 // What waits on a thread may hold something of what follows the session.
 SessionLoop::~SessionLoop() {
   nvml_helper_.Stop();
+  reader_.Stop();
   session_->StopThreads();
   link_.reset();
   session_.reset();
@@ -76,14 +81,9 @@ Status SessionLoop::Run() {
   while (!ended_ && !stop_requested_) {
     SpinForCompletions();
     auto deadline = NextDeadline();
-    if (session_->backlog_full()) {
-      pollfd wake{session_->wake_fd(), POLLIN, 0};
-      poll(&wake, 1, 100);
-    } else {
-      status = link_->Pump(deadline, session_->wake_fd());
-      if (!status.ok() && status.code() != Code::kTimeout) {
-        break;
-      }
+    status = ReadLog(deadline);
+    if (!status.ok()) {
+      break;
     }
     session_->ClearWake();
     status = ServeBacklog();
@@ -95,6 +95,7 @@ Status SessionLoop::Run() {
       options_.swap->Serve(*this);
     }
   }
+  reader_.Stop();
   Status reason = status;
   {
     std::lock_guard lock(end_mutex_);
@@ -141,8 +142,59 @@ void SessionLoop::SpinForCompletions() {
   }
 }
 
+Status SessionLoop::ReadLog(Clock::time_point deadline) {
+  pollfd wake{session_->wake_fd(), POLLIN, 0};
+  if (session_->host_calls().expected()) {
+    reader_.Start();
+  } else {
+    reader_.Stop();
+  }
+  std::vector<ReadRecords> read;
+  Status status = reader_.Take(backlog_.empty(), &read);
+  for (ReadRecords& records : read) {
+    PutBack(records.bytes, records.chunks_sent);
+  }
+  if (!read.empty() || !status.ok()) {
+    return status;
+  }
+  if (session_->backlog_full()) {
+    poll(&wake, 1, 100);
+  } else if (reader_.active()) {
+    PollUntil({&wake, 1}, deadline);
+  } else {
+    status = link_->Pump(deadline, session_->wake_fd());
+  }
+  return status.code() == Code::kTimeout ? Status() : status;
+}
+
+// That a host function has run, and what it wrote before. Other records go the way of the log.
+LogReader::Early SessionLoop::ServeEarly(const RecordView& record) {
+  Reader in(record.body);
+  switch (static_cast<SessionCall>(record.header.call)) {
+    case SessionCall::kHostDone: {
+      const auto token = in.Get<uint64_t>();
+      const bool done = in.Done() && session_->host_calls().Finish(token);
+      return done ? LogReader::Early::kServed : LogReader::Early::kKept;
+    }
+    case SessionCall::kMirrorUp: {
+      const auto transfer = in.Get<uint64_t>();
+      in.Get<uint64_t>();
+      in.Get<uint64_t>();
+      const std::span<const std::byte> runs = in.GetBytes();
+      const bool done = in.Done() && transfer == 0 && session_->mirrors().ApplyRuns(runs);
+      return done ? LogReader::Early::kServed : LogReader::Early::kKeptFirst;
+    }
+    default:
+      return LogReader::Early::kKept;
+  }
+}
+
 Status SessionLoop::OnFrame(const FrameView& frame) {
   if (stop_requested_) {
+    return {};
+  }
+  if (reader_.IsCurrent()) {
+    reader_.OnFrame(frame);
     return {};
   }
   if (!backlog_.empty()) {

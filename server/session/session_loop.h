@@ -12,6 +12,7 @@
 
 #include "server/session/call_records.h"
 #include "server/session/library_records.h"
+#include "server/session/log_reader.h"
 #include "server/session/record_pipeline.h"
 #include "server/session/work_gate.h"
 #include "server/state/session.h"
@@ -50,6 +51,15 @@ class SessionLoop final : public LinkObserver, private SwapGround {
     size_t served_bytes = 0;
     uint64_t chunks_sent = 0;
   };
+
+  // ---- beside the issue thread: log_reader.h
+  // Whether host functions are in streams, and the issue thread reads the log still.
+  bool ShouldHandOver() const {
+    return session_->host_calls().expected() && !reader_.active();
+  }
+  // Reads and serves for a while, or serves what the reader read.
+  Status ReadLog(Clock::time_point deadline);
+  LogReader::Early ServeEarly(const RecordView& record);
 
   // ---- order: record_order.cc
   // Serves until a record stalls; how many bytes of `records` were served.
@@ -97,6 +107,7 @@ class SessionLoop final : public LinkObserver, private SwapGround {
   RecordPipeline pipeline_;
   CallRecords calls_;
   LibraryRecords libraries_;
+  LogReader reader_;
 
   std::deque<Waiting> backlog_;
   size_t backlog_bytes_ = 0;

@@ -2,6 +2,7 @@
 // Host functions that the client runs for the session: by token, until it says that it has.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +14,11 @@ namespace farcall::server {
 //   Thread  any
 class HostCalls {
  public:
+  // One is in a stream, or (for good) in a graph, from now on until it has run.
+  void Expect() { expected_.fetch_add(1); }
+  void HasRun() { expected_.fetch_sub(1); }
+  bool expected() const { return expected_.load(std::memory_order_relaxed) != 0; }
+
   // The token of a call under way; `done` runs once, when the client has run it or the session
   // ends.
   uint64_t Add(std::function<void()> done) {
@@ -48,6 +54,7 @@ class HostCalls {
   }
 
  private:
+  std::atomic<uint64_t> expected_{0};
   std::mutex mutex_;
   std::map<uint64_t, std::function<void()>> calls_;
   uint64_t last_token_ = 0;

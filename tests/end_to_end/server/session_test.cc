@@ -17,10 +17,8 @@ namespace farcall::testing {
 namespace {
 
 constexpr uint64_t kMiB = 1u << 20;
-#ifdef __SANITIZE_ADDRESS__
-constexpr size_t kWindow = 1;  // the first lies in the sanitizer's shadow
-#elif defined(__SANITIZE_THREAD__)
-constexpr size_t kWindow = 2;
+#ifdef __SANITIZE_THREAD__
+constexpr size_t kWindow = 2;  // the first lies in the sanitizer's shadow
 #else
 constexpr size_t kWindow = 0;
 #endif

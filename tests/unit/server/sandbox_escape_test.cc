@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -224,8 +225,43 @@ std::string TryNoSockets() {
   return said + Fails("connect", syscall(SYS_connect, 0, nullptr, 0), ENOSYS);
 }
 
+int Bind(int socket, const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  name.copy(address.sun_path, sizeof(address.sun_path));
+  return bind(socket, reinterpret_cast<const sockaddr*>(&address),
+              static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size()));
+}
+
+// What cuInit wants: a socket that it can listen on. Nothing can be sent by one.
+std::string TryDeadSockets() {
+  std::string said;
+  for (int family : {AF_INET, AF_INET6, AF_NETLINK}) {
+    said += Fails("socket", socket(family, SOCK_STREAM, 0), ENOSYS);
+  }
+  said += Fails("datagrams", socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), ENOSYS);
+  const int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const std::string name = std::string("\0farcall-test-", 14) + std::to_string(getpid());
+  if (door < 0 || Bind(door, name) != 0 || listen(door, 1) != 0) said += "it cannot listen; ";
+  const int visitor = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  said += Fails("connect", connect(visitor, reinterpret_cast<sockaddr*>(&address), 8), ECONNREFUSED);
+  said += Fails("accept", accept(door, nullptr, nullptr), ENOSYS);
+  close(door);
+  close(visitor);
+  return said;
+}
+
+std::string TryNames(const std::string& folder) {
+  const int door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  std::string said = Fails("a socket's name", Bind(door, folder + "/shared/door"), EACCES);
+  close(door);
+  return said + Fails("a link", symlink("/etc/passwd", (folder + "/shared/link").c_str()), EACCES);
+}
+
 std::string TryCalls(pid_t parent) {
-  return TryProcesses(parent) + TryNoSockets() + TryForeignCalls();
+  return TryProcesses(parent) + TryDeadSockets() + TryForeignCalls();
 }
 
 std::string TryFiles(const std::string& folder, pid_t parent) {
@@ -305,7 +341,7 @@ TEST_F(SandboxEscapeTest, BothTogetherLeaveThreadsAndOwnFiles) {
               said += prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0 ? "" : "its memory is open; ";
               said += TryFiles(folder_, parent) + TryImages(rules.files.images);
               said += Fails("change an image's mode", fchmod(rules.files.images, 0777), ENOSYS);
-              return said + TryCalls(parent) + TryShared(folder_);
+              return said + TryCalls(parent) + TryNames(folder_) + TryShared(folder_);
             }),
             "");
 }
