@@ -86,6 +86,8 @@ const KernelInfo* Image::Find(const std::string& name) {
 
 const KernelInfo* Image::Remember(KernelInfo info) {
   auto* kept = new KernelInfo(std::move(info));
+  Log(LogLevel::kDebug, "kernel %s: %zu parameters, %u bytes", kept->name.c_str(),
+      kept->parameters.size(), kept->parameter_bytes);
   Builder body;
   body.PutString(kept->name);
   body.Put<uint64_t>(kept->attributes.size());

@@ -194,8 +194,9 @@ CUresult cuKernelGetName(const char** name, CUkernel handle) {
 CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t* offset, size_t* size) {
   std::shared_ptr<LibraryKernel> kernel;
   if (const CUresult result = Enter(handle, &kernel)) return result;
+  // As NVIDIA's driver, not without a context.
   std::shared_ptr<Context> context;
-  if (const CUresult result = AnyContext(&context)) return result;
+  if (const CUresult result = CurrentContext(&context)) return result;
   std::shared_ptr<Function> function;
   if (const CUresult result = ResolveFunction(*context, handle, &function)) return result;
   return ParamInfo(*function, index, offset, size);

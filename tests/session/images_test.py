@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernel images in the forms nvcc writes them, through the wire; the programs check their values."""
 import sys
+import tempfile
 import unittest
 
 from harness import HERE, Server, run
@@ -21,6 +22,12 @@ class Images(unittest.TestCase):
 
     def test_if_each_call_waits(self):
         self.assertEqual(self.ran("units_ptx", FARCALL_SYNC="1").out, ["0"])
+
+    def test_kernels_found_before_there_is_a_context_take_their_parameters(self):
+        for when in ("early", "late"):
+            with self.subTest(when), tempfile.TemporaryDirectory() as fresh:  # nothing is known of the image
+                client = self.ran(sys.executable, HERE / "programs/early.py", when, FARCALL_CACHE_DIR=fresh)
+                self.assertEqual(client.out, ["42"])
 
     def loads_tile_ir(self, device):
         client = self.ran(sys.executable, HERE / "programs/tile_ir.py", device=device)

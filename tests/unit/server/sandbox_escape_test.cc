@@ -373,6 +373,22 @@ TEST_F(SandboxEscapeTest, AWarmWorkerIsNarrowedToItsTenant) {
             "");
 }
 
+// cuInit comes after that, where the device's library starts threads.
+TEST_F(SandboxEscapeTest, ANarrowedWorkerStillReachesNvidiasNodes) {
+  if (LandlockRules::Version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
+  const std::string node = "/dev/nvidia-farcall-test-" + std::to_string(getpid());
+  if (!std::ofstream(node)) GTEST_SKIP() << "no file can be made in /dev";
+  EXPECT_EQ(InChild([&]() -> std::string {
+              SandboxRules common;
+              common.files.readable = ReadableFiles("");
+              if (Status entered = EnterSandbox(common); !entered.ok()) return entered.message();
+              if (Status narrowed = NarrowTo(Files()); !narrowed.ok()) return narrowed.message();
+              return open(node.c_str(), O_RDWR) < 0 ? strerror(errno) : "";
+            }),
+            "");
+  std::filesystem::remove(node);
+}
+
 // Landlock would leave the other thread out.
 TEST_F(SandboxEscapeTest, AWarmWorkerWithThreadsGetsNoTenant) {
   if (LandlockRules::Version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
