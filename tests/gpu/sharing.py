@@ -16,10 +16,11 @@ MEASURED = Path(__file__).resolve().parents[2] / "bench/sharing/measured"
 sys.path.insert(0, str(MEASURED))
 import trials  # noqa: E402
 from observer import Progress  # noqa: E402
-from tenants import Kernels  # noqa: E402
+from tenants import Kernels, until  # noqa: E402
 
 SAMPLE_STEPS = 20000
 SECONDS = 8  # of each measurement
+ENDS_S = 30  # of a killed program's session
 
 
 class Program:
@@ -53,7 +54,7 @@ class RunningServer:
     """The one that there is, for each trial."""
 
     def __init__(self, server: Server):
-        self._server = server
+        self._server, self._log = server, server.results.work / f"server-{server.name}.log"
 
     def start(self, tenant, command, environment) -> tuple[Program, Progress]:
         env = {**self._server.env("load"), **environment}
@@ -61,7 +62,11 @@ class RunningServer:
         return Program(command, env), Progress(tenant)
 
     def stop(self) -> None:
-        pass
+        """What the trial's programs held is free again: their contexts take a while to go."""
+        def left() -> int:
+            text = self._log.read_text(errors="replace")
+            return text.count("): started from ") - text.count("): ended after ")
+        until(lambda: left() <= 0, ENDS_S, lambda: f"{left()} sessions have not ended")
 
 
 class Gpu:
@@ -95,7 +100,15 @@ def tell(results: Results, group: str, figures) -> None:
         results.add("sharing", f"{group} {trial}", "farcall", "pass", time.monotonic() - begun, note, **{what: value for what, (value, _) in found.items()})
 
 
-def run_all(results: Results, server: Server, tree: Path) -> None:
+def run_all(results: Results, tree: Path, device: str) -> None:
+    server = Server(results, tree, device, "--max-share", "100%", "--max-priority", "high", name="sharing")
+    try:
+        measure(results, server, tree)
+    finally:
+        server.close()
+
+
+def measure(results: Results, server: Server, tree: Path) -> None:
     program = built(results, tree) if server.endpoint else tree
     if not program.is_file():
         results.add("sharing", "load", "farcall", "skip", note="no server, or neither bench-programs/load nor an nvcc that makes it")
