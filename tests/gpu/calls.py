@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What calls cost and what codes they return, natively and through a server: bench/latency/driver_latency over TCP and shared memory,
+and the tables of tests/conformance, in which a native failure says where the driver is not what a table holds."""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from harness import Results, Server, last_line, native_env, run
+
+LATENCY = (["start"], ["small", "200"], ["step", "200"], ["bulk", "64"], ["launch"])
+TABLES = ("completion", "destroyed", "errors", "graphs", "modules", "synchronization")
+LIMIT_S = 60
+
+
+def through(server: Server, endpoint: str, command: list, thin: bool = False) -> list:
+    return [server.tree / "bin/farcall", "run", "--endpoint", endpoint, *(["--thin"] if thin else []), "--", *command]
+
+
+def latency(results: Results, server: Server, program: Path, shm: str) -> None:
+    for words in LATENCY:
+        ways = {"native": [program, *words], "tcp": through(server, server.endpoint, [program, *words]), "shm": through(server, shm, [program, *words])}
+        for where, command in ways.items():
+            env = native_env if where == "native" else server.own_env
+            code, seconds, text = run(command, results.work / f"latency-{words[0]}-{where}.log", results.left(LIMIT_S), env)
+            try:
+                figures = {} if code else json.loads(last_line(text))
+            except ValueError:
+                figures = {}
+            note = ", ".join(f"{name} {value}" for name, value in figures.items()) or last_line(text)
+            results.add("calls", words[0], where, "pass" if figures else "fail", seconds, note, **figures)
+
+
+def conformance(results: Results, server: Server, program: Path, ways: tuple[str, ...]) -> None:
+    libraries = f"{server.tree / 'examples/lib'}"
+    for table in TABLES:
+        for where in ways:
+            command = [program, table] if where == "native" else through(server, server.endpoint, [program, table], where == "thin")
+            base = native_env if where == "native" else server.own_env
+            env = {**base, "LD_LIBRARY_PATH": f"{base.get('LD_LIBRARY_PATH', '')}:{libraries}".strip(":")}
+            code, seconds, text = run(command, results.work / f"conformance-{table}-{where}.log", results.left(LIMIT_S), env)
+            ends = last_line(text).endswith(" failed")  # natively it is the driver that differs from the table
+            results.add("conformance", table, where, "fail" if code and not (where == "native" and ends) else "pass", seconds, last_line(text))
+
+
+def run_all(results: Results, tree: Path, device: str, is_rehearsal: bool) -> None:
+    """`is_rehearsal`: the native driver is the CPU device, which waits where a client of ours would not."""
+    socket = results.work / "calls.shm"
+    server = Server(results, tree, device, "--shm", str(socket), name="calls")
+    programs = {"calls": tree / "bench/latency/driver_latency", "conformance": tree / "tests/conformance/conformance"}
+    try:
+        for group, program in programs.items():
+            if not server.endpoint or not program.exists():
+                results.add(group, program.name, "farcall", "skip", note="no server, or the tree does not bring it")
+            elif group == "calls":
+                latency(results, server, program, f"shm://{socket}")
+            else:
+                conformance(results, server, program, (() if is_rehearsal else ("native",)) + ("farcall", "thin"))
+    finally:
+        server.close()
