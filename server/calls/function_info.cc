@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -40,25 +39,21 @@ uint64_t Put(GetAttribute get_attribute, GetParameter get_parameter, Builder& ou
   return packed_bytes;
 }
 
-// By name, as who asks for one by its name gets it: NVIDIA's driver tells other parameters of what
-// it enumerates (580.159), and a name may not outlast the next.   `find(name, item)`: false where
-// the driver has no room for it; it is then asked for by who uses it, and refused there.
-template <typename Item, typename Owner, typename Find, typename PutInfo>
+// `can_tell(item)`: it is loaded, or could be; what the driver has no room for is asked for by who
+// uses it, and refused there.
+template <typename Item, typename Owner, typename CanTell, typename PutInfo>
 void PutFew(Owner owner, CUresult (*count_of)(unsigned*, Owner),
             CUresult (*list)(Item*, unsigned, Owner), CUresult (*name_of)(const char**, Item),
-            Find find, PutInfo put_info, Builder& out) {
+            CanTell can_tell, PutInfo put_info, Builder& out) {
   std::array<Item, kFew> items{};
-  std::array<std::string, kFew> names;
+  std::array<const char*, kFew> names{};
   unsigned count = 0;
   bool told = count_of != nullptr && list != nullptr && name_of != nullptr &&
               count_of(&count, owner) == CUDA_SUCCESS && count <= kFew &&
               list(items.data(), count, owner) == CUDA_SUCCESS;
   for (unsigned i = 0; told && i < count; ++i) {
-    const char* name = nullptr;
-    told = name_of(&name, items[i]) == CUDA_SUCCESS && name != nullptr;
-    names[i] = told ? name : "";
-    told = told && std::find(names.begin(), names.begin() + i, names[i]) == names.begin() + i &&
-           find(names[i], &items[i]);
+    told =
+        name_of(&names[i], items[i]) == CUDA_SUCCESS && names[i] != nullptr && can_tell(items[i]);
   }
   out.Put<uint64_t>(told ? count : 0);
   for (unsigned i = 0; told && i < count; ++i) {
@@ -90,29 +85,27 @@ uint64_t PutFunctionInfo(const DriverApi& api, CUkernel kernel, CUdevice device,
 }
 
 void PutFewFunctions(const DriverApi& api, CUmodule module, Builder& out) {
-  auto find = [&](const std::string& name, CUfunction* function) {
+  auto can_tell = [&](CUfunction function) {
     int threads = 0;
     return api.cuFuncGetParamInfo != nullptr &&
-           api.cuModuleGetFunction(function, module, name.c_str()) == CUDA_SUCCESS &&
-           api.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, *function) ==
+           api.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function) ==
                CUDA_SUCCESS;
   };
   PutFew<CUfunction>(
-      module, api.cuModuleGetFunctionCount, api.cuModuleEnumerateFunctions, api.cuFuncGetName, find,
-      [&](CUfunction function) { PutFunctionInfo(api, function, out); }, out);
+      module, api.cuModuleGetFunctionCount, api.cuModuleEnumerateFunctions, api.cuFuncGetName,
+      can_tell, [&](CUfunction function) { PutFunctionInfo(api, function, out); }, out);
 }
 
 void PutFewFunctions(const DriverApi& api, CUlibrary library, CUdevice device, Builder& out) {
-  auto find = [&](const std::string& name, CUkernel* kernel) {
+  auto can_tell = [&](CUkernel kernel) {
     int threads = 0;
     return api.cuKernelGetParamInfo != nullptr &&
-           api.cuLibraryGetKernel(kernel, library, name.c_str()) == CUDA_SUCCESS &&
-           api.cuKernelGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, *kernel,
+           api.cuKernelGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, kernel,
                                     device) == CUDA_SUCCESS;
   };
   PutFew<CUkernel>(
-      library, api.cuLibraryGetKernelCount, api.cuLibraryEnumerateKernels, api.cuKernelGetName, find,
-      [&](CUkernel kernel) { PutFunctionInfo(api, kernel, device, out); }, out);
+      library, api.cuLibraryGetKernelCount, api.cuLibraryEnumerateKernels, api.cuKernelGetName,
+      can_tell, [&](CUkernel kernel) { PutFunctionInfo(api, kernel, device, out); }, out);
 }
 
 }  // namespace farcall::server

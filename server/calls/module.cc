@@ -154,18 +154,18 @@ CUdevice DeviceOf(const ServeCall& call) {
 
 // A kernel tells its parameters only while a context is current (driver 580.159), though it and its
 // library belong to none: the call's, another of the session's, or the device's primary one.
+//   Thread  issue thread
 class ContextLoan {
  public:
-  ContextLoan(ServeCall& call, bool or_new) : api_(call.api), context_(call.context != nullptr) {
-    if (context_) {
+  explicit ContextLoan(ServeCall& call) : api_(call.api), device_(DeviceOf(call)) {
+    if (call.context != nullptr) {
       return;  // it is current
     }
     const auto live = call.session.LiveContexts();
     CUcontext native = live.empty() ? nullptr : live.begin()->second;
-    is_new_ = native == nullptr && or_new &&
-              api_.cuDevicePrimaryCtxRetain(&native, DeviceOf(call)) == CUDA_SUCCESS;
-    context_ = native != nullptr;
-    if (context_) {
+    is_new_ =
+        native == nullptr && api_.cuDevicePrimaryCtxRetain(&native, device_) == CUDA_SUCCESS;
+    if (native != nullptr) {
       CurrentContext::Set(api_, native);
       is_set_ = true;
     }
@@ -175,19 +175,18 @@ class ContextLoan {
       CurrentContext::Set(api_, nullptr);
     }
     if (is_new_) {
-      api_.cuDevicePrimaryCtxRelease_v2(0);
+      api_.cuDevicePrimaryCtxRelease_v2(device_);
       CurrentContext::Forget();
     }
   }
   ContextLoan(const ContextLoan&) = delete;
   ContextLoan& operator=(const ContextLoan&) = delete;
-  bool has_context() const { return context_; }
 
  private:
   const DriverApi& api_;
-  bool context_, is_set_ = false, is_new_ = false;
+  const CUdevice device_;
+  bool is_set_ = false, is_new_ = false;
 };
-
 
 void InsertFunction(ServeCall& call, HandleKind kind, uint64_t wire, void* native, uint64_t parent,
                     uint64_t parameter_bytes) {
@@ -275,8 +274,7 @@ Status Serve_cuLibraryLoadData(ServeCall& call) {
         return result;
       },
       [&](void* library) {
-        ContextLoan loan(call, /*or_new=*/false);
-        if (loan.has_context()) {
+        if (call.context != nullptr) {  // else it tells no parameters
           PutFewFunctions(call.api, static_cast<CUlibrary>(library), DeviceOf(call), call.out);
         } else {
           call.out.Put<uint64_t>(0);  // functions: they are asked for by name
@@ -391,11 +389,7 @@ Status Serve_cuLibraryGetKernel(ServeCall& call) {
   if (call.result != CUDA_SUCCESS) {
     return {};
   }
-  ContextLoan loan(call, /*or_new=*/true);
-  CUfunction function = nullptr;
-  if (call.context != nullptr && api.cuKernelGetFunction != nullptr &&
-      api.cuKernelGetFunction(&function, kernel) == CUDA_SUCCESS) {
-    }
+  const ContextLoan loan(call);
   InsertFunction(call, HandleKind::kKernel, wire, kernel, wire_library,
                  PutFunctionInfo(api, kernel, DeviceOf(call), call.out));
   return {};
