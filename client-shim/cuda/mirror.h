@@ -51,8 +51,8 @@ inline void PushMirrors() {
   if (AnyMirrors()) [[unlikely]]
     mirror_internal::PushAll();
 }
-// Before a wait: what the program wrote since to small page-locked allocations, for which work under
-// way may wait.
+// Before a wait: what the program wrote since to small page-locked allocations, for which work
+// under way may wait.
 inline void PushMirrorsAtWait() {
   if (AnyMirrors()) [[unlikely]]
     mirror_internal::PushSmall();

@@ -163,8 +163,7 @@ class ContextLoan {
     }
     const auto live = call.session.LiveContexts();
     CUcontext native = live.empty() ? nullptr : live.begin()->second;
-    is_new_ =
-        native == nullptr && api_.cuDevicePrimaryCtxRetain(&native, device_) == CUDA_SUCCESS;
+    is_new_ = native == nullptr && api_.cuDevicePrimaryCtxRetain(&native, device_) == CUDA_SUCCESS;
     if (native != nullptr) {
       CurrentContext::Set(api_, native);
       is_set_ = true;

@@ -139,10 +139,9 @@ CUresult Mirrors::Make(uint64_t address, uint64_t bytes, int device, int* descri
     close(std::exchange(*descriptor, -1));
   }
   Refund(bytes, device);
-  *detail = mirror.memory == nullptr
-                ? "host memory cannot be mapped here: its address is taken"
-                : "host memory cannot be mapped for the device here: code " +
-                      std::to_string(static_cast<int>(result));
+  *detail = mirror.memory == nullptr ? "host memory cannot be mapped here: its address is taken"
+                                     : "host memory cannot be mapped for the device here: code " +
+                                           std::to_string(static_cast<int>(result));
   return result;
 }
 

@@ -54,9 +54,7 @@ class SessionLoop final : public LinkObserver, private SwapGround {
 
   // ---- beside the issue thread: log_reader.h
   // Whether host functions are in streams, and the issue thread reads the log still.
-  bool ShouldHandOver() const {
-    return session_->host_calls().expected() && !reader_.active();
-  }
+  bool ShouldHandOver() const { return session_->host_calls().expected() && !reader_.active(); }
   // Reads and serves for a while, or serves what the reader read.
   Status ReadLog(Clock::time_point deadline);
   LogReader::Early ServeEarly(const RecordView& record);

@@ -100,14 +100,18 @@ class Memory(unittest.TestCase):
 
     def test_kernels_reach_host_memory(self):
         with Server("--mem", "256MiB") as server:
-            for case in ("mapped", "direct", "registered", "side-by-side", "replayed", "polled", "beside", "callbacks", "released"):
+            for case in ("mapped", "direct", "registered", "side-by-side", "replayed", "polled", "beside", "callbacks"):
                 with self.subTest(case):
                     self.passes(server, "mirrored", case)
 
     def test_a_launch_may_wait_for_a_host_function(self):
         with Server(environment={"FARCALL_CPU_LOADING": "wait"}) as server:
             for _ in range(3):
-                self.passes(server, "mirrored", "loading")
+                self.passes(server, "awaited", "loading")
+
+    def test_a_kernel_may_wait_for_a_flag_that_is_set_before_a_wait(self):
+        with Server() as server:
+            self.passes(server, "awaited", "released")
 
     @unittest.skipIf(SCHEME == "shm", "shared host memory is counted otherwise (session.shm)")
     def test_what_a_kernel_wrote_to_host_memory_comes_with_the_wait(self):

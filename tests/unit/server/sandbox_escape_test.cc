@@ -246,7 +246,8 @@ std::string TryDeadSockets() {
   const int visitor = socket(AF_UNIX, SOCK_SEQPACKET, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  said += Fails("connect", connect(visitor, reinterpret_cast<sockaddr*>(&address), 8), ECONNREFUSED);
+  said +=
+      Fails("connect", connect(visitor, reinterpret_cast<sockaddr*>(&address), 8), ECONNREFUSED);
   said += Fails("accept", accept(door, nullptr, nullptr), ENOSYS);
   close(door);
   close(visitor);
