@@ -12,10 +12,10 @@ namespace farcall {
 
 inline constexpr uint64_t kHostPageBytes = 4096;
 
-// NVIDIA's driver takes what lies at 0x010000000000 for itself (580.159, H200), so that the second
-// is for other drivers. AddressSanitizer lets programs have memory in the first, ThreadSanitizer in
-// the third; the last are for an address-space limit, one of them beside the smallest window of
-// device memory.
+// Where NVIDIA's driver runs (580.159, H200), what lies at 0x010000000000 is taken, so that the
+// second is for other drivers. AddressSanitizer lets programs have memory in the first,
+// ThreadSanitizer in the third; the last are for an address-space limit, one of them beside the
+// smallest window of device memory.
 inline constexpr Window kHostWindows[] = {
     {0x500000000000, uint64_t{512} << 30}, {0x010000000000, uint64_t{512} << 30},
     {0x002000000000, uint64_t{128} << 30}, {0x001400000000, uint64_t{4} << 30},
