@@ -47,7 +47,14 @@ class Turnstile {
 
 void AskClient(HostFunction& host, const std::shared_ptr<Turnstile>& gate) {
   Session& session = *host.session;
-  uint64_t token = session.host_calls().Add([gate] { gate->Open(); });
+  // The last use of the session: once the gate is open, it may go before the driver's thread has.
+  uint64_t token =
+      session.host_calls().Add([gate, &calls = session.host_calls(), in_graph = host.in_graph] {
+        if (!in_graph) {
+          calls.HasRun();
+        }
+        gate->Open();
+      });
   Builder body;
   body.Put<uint64_t>(token);
   body.Put<uint64_t>(host.function);
@@ -71,11 +78,11 @@ void CUDA_CB Run(void* data) {
   } else if (completion.Attach(host->watch, [host, gate](CUresult) { AskClient(*host, gate); })) {
     completion.Signal(host->watch);
   } else {
+    host->session->host_calls().HasRun();
     gate->Open();
   }
   gate->Wait();
   if (!host->in_graph) {
-    host->session->host_calls().HasRun();
     delete host;
   }
 }

@@ -32,9 +32,9 @@ Status SessionLoop::ServeBacklog() {
   return {};
 }
 
-void SessionLoop::PutBack(std::span<const std::byte> records, uint64_t chunks_sent) {
-  backlog_.push_back({{records.begin(), records.end()}, 0, chunks_sent});
+void SessionLoop::PutBack(std::vector<std::byte> records, uint64_t chunks_sent) {
   backlog_bytes_ += records.size();
+  backlog_.push_back({std::move(records), 0, chunks_sent});
   session_->SetBacklogFull(backlog_bytes_ > kMaxBacklogBytes);
 }
 

@@ -144,18 +144,22 @@ void SessionLoop::SpinForCompletions() {
 
 Status SessionLoop::ReadLog(Clock::time_point deadline) {
   pollfd wake{session_->wake_fd(), POLLIN, 0};
+  const bool has_read = reader_.active();
   if (session_->host_calls().expected()) {
     reader_.Start();
   } else {
     reader_.Stop();
   }
-  std::vector<ReadRecords> read;
-  Status status = reader_.Take(backlog_.empty(), &read);
-  for (ReadRecords& records : read) {
-    PutBack(records.bytes, records.chunks_sent);
-  }
-  if (!read.empty() || !status.ok()) {
-    return status;
+  Status status;
+  if (has_read) {
+    std::vector<ReadRecords> read;
+    status = reader_.Take(backlog_.empty(), &read);
+    for (ReadRecords& records : read) {
+      PutBack(std::move(records.bytes), records.chunks_sent);
+    }
+    if (!read.empty() || !status.ok()) {
+      return status;
+    }
   }
   if (session_->backlog_full()) {
     poll(&wake, 1, 100);
@@ -167,22 +171,21 @@ Status SessionLoop::ReadLog(Clock::time_point deadline) {
   return status.code() == Code::kTimeout ? Status() : status;
 }
 
-// That a host function has run, and what it wrote before. Other records go the way of the log.
+// That a host function has run, and what it wrote before, by what serves them in the log's order:
+// it touches nothing there that is the issue thread's. Other records go the way of the log; so does
+// what is refused here, to be refused there.
 LogReader::Early SessionLoop::ServeEarly(const RecordView& record) {
   Reader in(record.body);
   switch (static_cast<SessionCall>(record.header.call)) {
-    case SessionCall::kHostDone: {
-      const auto token = in.Get<uint64_t>();
-      const bool done = in.Done() && session_->host_calls().Finish(token);
-      return done ? LogReader::Early::kServed : LogReader::Early::kKept;
-    }
+    case SessionCall::kHostDone:
+      return ServeHostDone(record.header, in).ok() ? LogReader::Early::kServed
+                                                   : LogReader::Early::kKept;
     case SessionCall::kMirrorUp: {
-      const auto transfer = in.Get<uint64_t>();
-      in.Get<uint64_t>();
-      in.Get<uint64_t>();
-      const std::span<const std::byte> runs = in.GetBytes();
-      const bool done = in.Done() && transfer == 0 && session_->mirrors().ApplyRuns(runs);
-      return done ? LogReader::Early::kServed : LogReader::Early::kKeptFirst;
+      const bool is_inline = Reader(record.body).Get<uint64_t>() == 0;  // the others await bytes
+      Served served = Served::kDone;
+      return is_inline && ServeMirrorUp(record.header, in, &served).ok()
+                 ? LogReader::Early::kServed
+                 : LogReader::Early::kKeptFirst;
     }
     default:
       return LogReader::Early::kKept;
@@ -198,7 +201,7 @@ Status SessionLoop::OnFrame(const FrameView& frame) {
     return {};
   }
   if (!backlog_.empty()) {
-    PutBack(frame.records, frame.header.chunks_sent);
+    PutBack({frame.records.begin(), frame.records.end()}, frame.header.chunks_sent);
     return {};
   }
   size_t served_bytes = 0;
@@ -208,7 +211,8 @@ Status SessionLoop::OnFrame(const FrameView& frame) {
     return {};
   }
   if (served_bytes < frame.records.size()) {
-    PutBack(frame.records.subspan(served_bytes), frame.header.chunks_sent);
+    const auto rest = frame.records.subspan(served_bytes);
+    PutBack({rest.begin(), rest.end()}, frame.header.chunks_sent);
   }
   EndOfFrame();
   return {};

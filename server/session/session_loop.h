@@ -63,7 +63,7 @@ class SessionLoop final : public LinkObserver, private SwapGround {
   // Serves until a record stalls; how many bytes of `records` were served.
   Status ServeRecords(std::span<const std::byte> records, uint64_t chunks_sent,
                       size_t* served_bytes);
-  void PutBack(std::span<const std::byte> records, uint64_t chunks_sent);
+  void PutBack(std::vector<std::byte> records, uint64_t chunks_sent);
   Status ServeBacklog();
   Status ServeSideQueue();
   bool MoveAside(const RecordView& record);

@@ -93,7 +93,7 @@ def last_line(text: str) -> str:
 
 
 class Server:
-    """`farcall serve` on a free port; `env` makes a program's calls go there, `thin` a command's libraries ours as well."""
+    """`farcall serve` on a free port; `env` makes a program's calls go there, `through` starts a command as a user would."""
 
     def __init__(self, results: Results, tree: Path, device: str, *flags: str, name: str = "serve"):
         self.results, self.tree, self.name, self.process, self.endpoint = results, tree, name, None, None
@@ -128,9 +128,10 @@ class Server:
         return {**os.environ, "LD_LIBRARY_PATH": f"{self.tree / 'lib/farcall'}:{before}".strip(":"), "FARCALL_ENDPOINT": self.endpoint,
                 "FARCALL_STATS": str(self.results.work / f"{name}.stats.json")}
 
-    def thin(self, command: list) -> list:
-        """Past RPATHs and absolute paths, as PyTorch's wheels have them."""
-        return [self.tree / "bin/farcall", "run", "--thin", "--endpoint", self.endpoint, "--", *command]
+    def through(self, command: list, thin: bool = False, endpoint: str | None = None) -> list:
+        """By `farcall run`; thin mode past RPATHs and absolute paths, as PyTorch's wheels have them."""
+        mode = ["--thin"] if thin else []
+        return [self.tree / "bin/farcall", "run", *mode, "--endpoint", endpoint or self.endpoint, "--", *command]
 
     def figures(self, name: str) -> dict:
         try:
@@ -156,7 +157,7 @@ def each_way(results: Results, server: Server | None, group: str, name: str, com
     for where in ways:
         limit_s, through = results.left(limit), where != "native"
         stats = f"{name}-{where}"
-        code, seconds, text = run(server.thin(command) if where == "thin" else command, results.work / f"{stats}.log", limit_s,
+        code, seconds, text = run(server.through(command, thin=True) if where == "thin" else command, results.work / f"{stats}.log", limit_s,
                                   server.env(stats) if through else None)
         line = last_line(text)
         result = "skip" if code == 77 or limit_s <= 0 else "pass" if code == 0 else "fail"

@@ -87,7 +87,8 @@ class Rehearsal(unittest.TestCase):
             self.assertTrue((self.pack / name).exists(), name)
 
     def test_everything_runs_where_nothing_is(self):
-        code, output, rows, files = self.run_packed("--only", "probe", "mps", "examples", "calls", "subjects", "bench", "frameworks", "training", "memory", "modes", "--budget", "200")
+        groups = ("probe", "mps", "examples", "calls", "subjects", "bench", "frameworks", "training", "memory", "modes")
+        code, output, rows, files = self.run_packed("--only", *groups, "--budget", "200")
         failed = {key: row["note"] for key, row in rows.items() if row["result"] == "fail"}
         self.assertEqual((failed, code), ({}, 0), output)
         passed = {key for key, row in rows.items() if row["result"] == "pass"}
@@ -95,9 +96,10 @@ class Rehearsal(unittest.TestCase):
         self.assertIn(("bench", "farcall bench", "farcall"), passed)
         self.assertIn(("modes", "exclusive 2", "farcall"), passed)
         self.assertIn(("memory", "overhead-tenant", "farcall"), passed)
-        for key in (("calls", "step", "native"), ("calls", "step", "tcp"), ("calls", "step", "shm"), ("conformance", "errors", "farcall"),
-                    ("conformance", "errors", "thin")):
-            self.assertIn(key, passed)
+        for where in ("native", "tcp", "shm"):
+            self.assertIn(("calls", "step", where), passed)
+        for where in ("farcall", "thin"):
+            self.assertIn(("conformance", "errors", where), passed)
         self.assertEqual(rows["memory", "what a context takes counts", "farcall"]["note"], "a software device has none")
         for name in ("device_query", "vector_add", "train_mlp", "vector_add_shared"):
             self.assertIn(("examples", name, "native"), passed)
