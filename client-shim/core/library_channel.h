@@ -39,6 +39,9 @@ struct LibraryChannel {
   int (*enter)();
   // Initialises CUDA, no more.
   int (*begin)();
+  // This process is a child of one that had begun: nothing works, and a lock may be held by a
+  // thread that is no more.
+  bool (*is_forked)();
   // A bit of WELCOME's features (proto/session_features.h); after `enter` or `begin` was 0.
   bool (*server_has)(SessionFeature feature);
   // Whether the server has said at its WELCOME that it has no such library.

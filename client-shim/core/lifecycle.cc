@@ -12,6 +12,7 @@
 #include "client-shim/core/devices.h"
 #include "client-shim/core/error_map.h"
 #include "client-shim/core/log.h"
+#include "client-shim/core/log_ring.h"
 #include "client-shim/core/reservations.h"
 #include "client-shim/core/session.h"
 #include "client-shim/core/stats.h"
@@ -132,6 +133,9 @@ void LeaveProcess() {
 }
 
 __attribute__((constructor)) void RegisterHooks() {
+  // Hooks run in the reverse of this order ahead of a fork: the log's lock, which is taken under
+  // that of the connection, comes last.
+  LogEnd();
   pthread_atfork(BeforeFork, AfterForkParent, AfterForkChild);
   at_quick_exit(LeaveProcess);
 }

@@ -6,6 +6,8 @@
 #include <memory>
 #include <mutex>
 
+#include "client-shim/core/fork_lock.h"
+
 namespace farcall::client {
 
 namespace {
@@ -13,7 +15,7 @@ namespace {
 constexpr std::string_view kCut = "farcall: earlier messages are left out\n";
 
 struct Ring {
-  std::mutex mutex;
+  ForkLock mutex;
   std::deque<std::string> lines;
   size_t bytes = 0;
   uint32_t first = 0;  // number of lines.front()

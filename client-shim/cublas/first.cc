@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "client-shim/core/fork_lock.h"
 #include "client-shim/thin/forked.h"
 #include "client-shim/thin/library.h"
 
@@ -24,7 +25,7 @@ std::atomic<cublasStatus_t> g_error{CUBLAS_STATUS_SUCCESS};
 
 // A handle for each context.
 struct Handles {
-  std::mutex mutex;
+  client::ForkLock mutex;
   std::map<CUcontext, cublasHandle_t> by_context;
 };
 Handles& TheHandles() {
@@ -43,8 +44,9 @@ CUcontext CurrentContext() {
 cublasStatus_t GetHandle(cublasHandle_t* handle) {
   if (thin::IsForked()) return CUBLAS_STATUS_NOT_INITIALIZED;
   {
+    CUcontext current = CurrentContext();
     std::lock_guard lock(TheHandles().mutex);
-    auto found = TheHandles().by_context.find(CurrentContext());
+    auto found = TheHandles().by_context.find(current);
     if (found != TheHandles().by_context.end() && found->first != nullptr) {
       *handle = found->second;
       return CUBLAS_STATUS_SUCCESS;
@@ -52,8 +54,9 @@ cublasStatus_t GetHandle(cublasHandle_t* handle) {
   }
   cublasStatus_t status = cublasCreate_v2(handle);
   if (status != CUBLAS_STATUS_SUCCESS) return status;
+  CUcontext current = CurrentContext();
   std::unique_lock lock(TheHandles().mutex);
-  auto [there, made] = TheHandles().by_context.emplace(CurrentContext(), *handle);
+  auto [there, made] = TheHandles().by_context.emplace(current, *handle);
   if (made) return status;
   cublasHandle_t spare = std::exchange(*handle, there->second);  // another thread was first
   lock.unlock();
@@ -120,8 +123,9 @@ CUBLAS_ENTRY cublasInit() {
 
 CUBLAS_ENTRY cublasShutdown() {
   if (farcall::thin::IsForked()) return CUBLAS_STATUS_NOT_INITIALIZED;
+  CUcontext current = CurrentContext();
   std::unique_lock lock(TheHandles().mutex);
-  auto found = TheHandles().by_context.find(CurrentContext());
+  auto found = TheHandles().by_context.find(current);
   if (found == TheHandles().by_context.end()) return CUBLAS_STATUS_SUCCESS;
   cublasHandle_t handle = found->second;
   TheHandles().by_context.erase(found);

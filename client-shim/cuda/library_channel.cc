@@ -42,6 +42,10 @@ int BeginLibrary() {
   return status == CUDA_SUCCESS ? CheckSession() : status;
 }
 
+bool IsForked() {
+  return g_life.load(std::memory_order_acquire) == Life::kForked;
+}
+
 bool ServerHas(SessionFeature feature) {
   const Session* session = g_session.load(std::memory_order_relaxed);
   return session != nullptr && HasFeature(session->welcome(), feature);
@@ -136,12 +140,15 @@ int PostLibrary(void* body, size_t bytes, void* stream, StreamUse use, int* libr
 }
 
 uint64_t OnDevice(uint64_t address) {
+  if (IsForked()) [[unlikely]]
+    return address;
   if (!HostAddresses().Holds(address)) [[likely]]
     return AddressOnDevice(address);
   return mirror_internal::ExposeWord(address);
 }
 
 int CaptureStatusOf(void* stream) {
+  if (IsForked()) return CU_STREAM_CAPTURE_STATUS_NONE;
   const Stream* found = FindStream(static_cast<CUstream>(stream));
   return found == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE
                           : found->capture.load(std::memory_order_relaxed);
@@ -149,6 +156,18 @@ int CaptureStatusOf(void* stream) {
 
 void BreakCapture(void* stream) {
   Call_cuStreamSynchronize(static_cast<CUstream>(stream));
+}
+
+LibraryObject* NewObject(uint8_t library, uint8_t kind, void* state) {
+  return IsForked() ? nullptr : NewLibraryObject(library, kind, state);
+}
+
+void EndObject(LibraryObject* object) {
+  if (!IsForked()) EndLibraryObject(object);
+}
+
+bool TakeFailure(uint64_t object, uint16_t* function, int* status) {
+  return !IsForked() && TakeLibraryFailure(object, function, status);
 }
 
 void LogLine(int level, const char* line) {
@@ -162,6 +181,7 @@ const LibraryChannel* TheLibraryChannel() {
   static const LibraryChannel kChannel = {sizeof(LibraryChannel),
                                           EnterLibrary,
                                           BeginLibrary,
+                                          IsForked,
                                           ServerHas,
                                           ServerLacks,
                                           PostLibrary,
@@ -169,11 +189,11 @@ const LibraryChannel* TheLibraryChannel() {
                                           OnDevice,
                                           CaptureStatusOf,
                                           BreakCapture,
-                                          NewLibraryObject,
+                                          NewObject,
                                           FindLibraryObject,
-                                          EndLibraryObject,
+                                          EndObject,
                                           &LibraryFailures(),
-                                          TakeLibraryFailure,
+                                          TakeFailure,
                                           KeptAnswer,
                                           KeepAnswer,
                                           LogLine};

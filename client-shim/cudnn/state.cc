@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "client-shim/core/fork_lock.h"
 #include "client-shim/cudnn/backend.h"
 #include "client-shim/thin/call.h"
 #include "proto/cudnn_call.h"
@@ -32,13 +33,13 @@ struct Versions {
 
 // Of the server's library; of the headers this one was built with if there is no server.
 Versions TheVersions() {
-  static auto* mutex = new std::mutex;
+  static auto* mutex = new farcall::client::ForkLock;
   static Versions known;
   {
     std::lock_guard lock(*mutex);
     if (known.library != 0) return known;
   }
-  Versions asked;  // not under the lock: a child forked meanwhile would find it held
+  Versions asked;
   Call call(Function::cudnnGetCudartVersion);
   call.OutValue(&asked.library);
   call.OutValue(&asked.cudart);
@@ -52,7 +53,7 @@ Versions TheVersions() {
 }
 
 struct Callback {
-  std::mutex mutex;
+  farcall::client::ForkLock mutex;
   unsigned mask = 0;
   void* user = nullptr;
   cudnnCallback_t function = nullptr;

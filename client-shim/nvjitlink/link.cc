@@ -13,8 +13,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "client-shim/core/fork_lock.h"
 #include "client-shim/thin/blobs.h"
 #include "client-shim/thin/call.h"
+#include "client-shim/thin/forked.h"
 #include "proto/nvjitlink_call.h"
 
 #define LINK_ENTRY extern "C" __attribute__((visibility("default"))) nvJitLinkResult
@@ -41,7 +43,7 @@ struct Link {
   bool is_refused = false;  // its options
 };
 struct Links {
-  std::mutex mutex;
+  farcall::client::ForkLock mutex;
   std::unordered_map<nvJitLinkHandle, std::shared_ptr<Link>> live;
 };
 // Never destroyed: handlers of exit may still use it.
@@ -51,6 +53,7 @@ Links& TheLinks() {
 }
 
 std::shared_ptr<Link> Find(nvJitLinkHandle handle) {
+  if (farcall::thin::IsForked()) return nullptr;
   Links& links = TheLinks();
   std::lock_guard lock(links.mutex);
   auto found = links.live.find(handle);
@@ -84,6 +87,9 @@ Verdict AskAboutOptions(const std::vector<std::string>& options) {
 Verdict VerdictOf(const std::vector<std::string>& options) {
   static auto* mutex = new std::mutex;
   static auto* said = new std::map<std::vector<std::string>, Verdict>;
+  // Also in a child, where the lock may be nobody's.
+  const int opened = farcall::thin::Open();
+  if (opened != 0) return {opened, "", ""};
   std::lock_guard lock(*mutex);
   auto found = said->find(options);
   if (found != said->end()) return found->second;

@@ -7,10 +7,12 @@
 #include <optional>
 #include <unordered_map>
 
+#include "client-shim/core/fork_lock.h"
 #include "client-shim/core/log.h"
 #include "client-shim/nvrtc/program.h"
 #include "client-shim/thin/blobs.h"
 #include "client-shim/thin/call.h"
+#include "client-shim/thin/forked.h"
 #include "proto/nvrtc_call.h"
 #include "proto/toolchain.h"
 
@@ -25,7 +27,7 @@ constexpr int kMostRounds = 64;
 
 // Outcomes by content: frameworks compile the same kernel in many places.
 struct Cache {
-  std::mutex mutex;
+  client::ForkLock mutex;
   std::unordered_map<std::string, std::shared_ptr<const Outcome>> outcomes;
   // One copy of each header, so that a key names it by its address.
   std::unordered_map<std::string_view, std::shared_ptr<const std::string>> texts;
@@ -126,6 +128,10 @@ class Job {
     }
   }
 
+  // Also in a forked child.
+  static constexpr const char* kNotHere =
+      "farcall: the server did not compile this: its answer is on standard error\n";
+
   static std::shared_ptr<const Outcome> Alone(nvrtcResult status, const std::string& log) {
     auto outcome = std::make_shared<Outcome>();
     outcome->status = status;
@@ -153,7 +159,7 @@ class Job {
 
   // Names that macros made, by the file that included them: not to be missed a second time.
   struct Macros {
-    std::mutex mutex;
+    client::ForkLock mutex;
     std::map<std::string, std::set<std::string>> by_file;
   };
   static Macros& TheMacros() {
@@ -168,11 +174,16 @@ class Job {
   }
   void AddKnownMacros() {
     Macros& macros = TheMacros();
-    std::lock_guard lock(macros.mutex);
-    if (macros.by_file.empty()) return;
+    // A copy: the lock is none to read files under.
+    std::map<std::string, std::set<std::string>> by_file;
+    {
+      std::lock_guard lock(macros.mutex);
+      by_file = macros.by_file;
+    }
+    if (by_file.empty()) return;
     for (size_t i = 0; i < includes_.headers().size(); ++i) {  // it grows
-      auto known = macros.by_file.find(includes_.headers()[i].name);
-      if (known == macros.by_file.end()) continue;
+      auto known = by_file.find(includes_.headers()[i].name);
+      if (known == by_file.end()) continue;
       for (const std::string& name : known->second) {
         includes_.AddSpelled(name, FolderOf(known->first));
       }
@@ -239,8 +250,7 @@ class Job {
     auto outcome = std::make_shared<Outcome>();
     int status = Ask(headers, server, outcome.get());
     if (status != 0) {
-      return Alone(static_cast<nvrtcResult>(status),
-                   "farcall: the server did not compile this: its answer is on standard error\n");
+      return Alone(static_cast<nvrtcResult>(status), kNotHere);
     }
     Remember(std::move(key), outcome);
     return outcome;
@@ -313,6 +323,8 @@ class Job {
 std::shared_ptr<const Outcome> Compile(const Program& program,
                                        const std::vector<std::string>& options) {
   static std::atomic<uint32_t> needed{0};
+  if (thin::IsForked()) return Job::Alone(NVRTC_ERROR_INTERNAL_ERROR, Job::kNotHere);
+  thin::Open();  // ahead of every lock: a child of a fork from here on knows that it is one
   const Options sorted = Sort(options);
   uint32_t server = needed.load() | (sorted.server_headers ? nvrtc::kServerHeaders : 0);
   std::shared_ptr<const Outcome> outcome = Job(program, sorted).Run(&server);

@@ -3,9 +3,12 @@
 #include "client-shim/nvrtc/program.h"
 
 #include <cstring>
+#include <mutex>
 #include <unordered_map>
 
+#include "client-shim/core/fork_lock.h"
 #include "client-shim/thin/call.h"
+#include "client-shim/thin/forked.h"
 #include "proto/nvrtc_call.h"
 
 #define NVRTC_ENTRY extern "C" __attribute__((visibility("default"))) nvrtcResult
@@ -15,7 +18,7 @@ namespace farcall::nvrtc_client {
 namespace {
 
 struct Programs {
-  std::mutex mutex;
+  client::ForkLock mutex;  // of this, and of the outcome in each
   std::unordered_map<nvrtcProgram, std::shared_ptr<Program>> live;
 };
 // Never destroyed: handlers of exit may still use it.
@@ -33,7 +36,7 @@ nvrtcProgram AddProgram(std::shared_ptr<Program> program) {
 }
 
 std::shared_ptr<const Outcome> OutcomeOf(Program& program) {
-  std::lock_guard lock(program.mutex);
+  std::lock_guard lock(ThePrograms().mutex);
   return program.outcome;
 }
 
@@ -74,6 +77,7 @@ const Archs& SupportedArchs() {
   static std::mutex* mutex = new std::mutex;
   static const Archs* archs = nullptr;
   static const auto* kNone = new Archs{NVRTC_ERROR_INTERNAL_ERROR, {}};
+  if (thin::Open() != 0) return *kNone;  // also in a child, where the lock may be nobody's
   std::lock_guard lock(*mutex);
   if (archs != nullptr) return *archs;
   std::string bytes;
@@ -186,7 +190,7 @@ NVRTC_ENTRY nvrtcCompileProgram(nvrtcProgram handle, int count, const char* cons
     return NVRTC_ERROR_CANCELLED;
   }
   std::shared_ptr<const Outcome> outcome = Compile(*program, options);
-  std::lock_guard lock(program->mutex);
+  std::lock_guard lock(ThePrograms().mutex);
   program->outcome = outcome;
   return outcome->status;
 }

@@ -6,7 +6,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -40,8 +39,7 @@ struct Program {
   int (*flow)(void*, void*) = nullptr;
   void* flow_payload = nullptr;
 
-  std::mutex mutex;                        // of what follows
-  std::shared_ptr<const Outcome> outcome;  // null: not compiled
+  std::shared_ptr<const Outcome> outcome;  // null: not compiled. Under the lock of all programs.
 };
 
 // Null: no live program. It lives while someone holds it.

@@ -55,11 +55,20 @@ void DropBlob(uint64_t blob) {
 }
 
 CallTexts::CallTexts(Call& call) : call_(call) {
+  // Now, as a fork may find the lock of the kept texts held, and does not wait for it: from here on
+  // a child knows that it is one.
+  const int opened = Open();
+  is_open_ = opened == 0;
+  if (!is_open_) {
+    call_.Refuse(opened);
+    return;
+  }
   std::lock_guard lock(TheKept().mutex);
   ++TheKept().users;
 }
 
 CallTexts::~CallTexts() {
+  if (!is_open_) return;
   for (uint64_t blob : blobs_) DropBlob(blob);
   KeptTexts& kept = TheKept();
   std::lock_guard lock(kept.mutex);
@@ -76,6 +85,7 @@ void CallTexts::PutInline(std::string_view text) {
 }
 
 void CallTexts::Put(std::string_view text) {
+  if (!is_open_) return;
   if (text.size() <= kInlineBytes && inline_bytes_ + text.size() <= kMostInlineBytes) {
     return PutInline(text);
   }
@@ -86,6 +96,7 @@ void CallTexts::Put(std::string_view text) {
 }
 
 void CallTexts::PutKept(const std::shared_ptr<const std::string>& text) {
+  if (!is_open_) return;
   constexpr uint64_t kTinyBytes = 64;
   if (text->size() <= kTinyBytes && inline_bytes_ + kTinyBytes <= kMostInlineBytes) {
     return PutInline(*text);

@@ -36,6 +36,7 @@ class CallTexts {
   Call& call_;
   std::vector<uint64_t> blobs_;
   uint64_t inline_bytes_ = 0;
+  bool is_open_ = false;  // else the call is refused
 };
 
 // What a call answered by hand, however long.

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 
+#include "client-shim/core/fork_lock.h"
 #include "client-shim/core/log.h"
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/forked.h"
@@ -30,8 +31,8 @@ std::atomic<const client::LibraryChannel*> g_channel{nullptr};
 std::atomic<bool> g_open{false};
 void* g_libcuda = nullptr;
 int64_t g_version = 0;
-std::string* g_functions = nullptr;  // of the server's library, a bit each; null: not told
-std::atomic<bool> g_forked{false};
+std::string* g_functions = nullptr;   // of the server's library, a bit each; null: not told
+std::atomic<bool> g_is_child{false};  // of a fork
 // Held while the server is asked: a fork does not wait for it, the child gets a new one.
 std::mutex* g_mutex = new std::mutex;
 
@@ -73,7 +74,7 @@ Found Look() {
 
 void AfterForkChild() {
   g_mutex = new std::mutex;
-  g_forked.store(g_open.load());
+  g_is_child.store(true);
 }
 
 __attribute__((constructor)) void RegisterHooks() {
@@ -132,7 +133,10 @@ const client::LibraryChannel* FindChannel() {
 }
 
 bool IsForked() {
-  return g_forked.load(std::memory_order_relaxed);
+  if (!g_is_child.load(std::memory_order_relaxed)) [[likely]]
+    return false;
+  const client::LibraryChannel* channel = g_channel.load(std::memory_order_acquire);
+  return channel != nullptr && channel->is_forked();
 }
 
 const client::LibraryChannel& Channel() {
@@ -192,10 +196,10 @@ int StatusOf(int cuda_result) {
 }
 
 int Refuse(const char* function, const std::string& why) {
-  static std::mutex* mutex = new std::mutex;
+  static auto* lock_of_said = new client::ForkLock;
   static auto* said = new std::set<std::string>;
   {
-    std::lock_guard lock(*mutex);
+    std::lock_guard lock(*lock_of_said);
     if (!said->insert(function).second) return kLibrary.unsupported;
   }
   LogLine(static_cast<int>(client::LogLevel::kWarn),

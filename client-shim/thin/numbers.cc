@@ -6,6 +6,8 @@
 #include <shared_mutex>
 #include <vector>
 
+#include "client-shim/thin/forked.h"
+
 namespace farcall::thin {
 
 namespace {
@@ -26,6 +28,7 @@ bool IsTaken(int number) {
 }  // namespace
 
 int TakeNumber(void* object) {
+  if (IsForked()) return 0;
   std::unique_lock lock(g_mutex);
   std::vector<void*>& objects = Objects();
   size_t at = 0;
@@ -37,11 +40,13 @@ int TakeNumber(void* object) {
 }
 
 const void* ObjectOfNumber(int number) {
+  if (IsForked()) return nullptr;
   std::shared_lock lock(g_mutex);
   return IsTaken(number) ? Objects()[static_cast<size_t>(number) - 1] : nullptr;
 }
 
 void FreeNumber(int number) {
+  if (IsForked()) return;
   std::unique_lock lock(g_mutex);
   if (IsTaken(number)) Objects()[static_cast<size_t>(number) - 1] = nullptr;
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "client-shim/thin/call.h"
+#include "client-shim/thin/forked.h"
 #include "client-shim/thin/lacking.h"
 
 namespace farcall::thin {
@@ -23,6 +24,7 @@ client::LibraryObject* Find(const void* handle, uint16_t kind) {
 }
 
 void State::Set(uint16_t function, const void* arguments, size_t bytes, const void* defaults) {
+  if (IsForked()) return;  // a thread that is no more may have been sending them
   auto first = static_cast<const std::byte*>(arguments);
   std::lock_guard lock(mutex);
   auto found = std::find_if(settings.begin(), settings.end(),

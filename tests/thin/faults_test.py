@@ -17,6 +17,7 @@ from fake_library import fake  # noqa: E402
 from harness import BUILD, Server, link_proxy  # noqa: E402
 
 NVCC = shutil.which("nvcc")
+CUDA_INCLUDE = os.environ.get("FARCALL_CUDA_INCLUDE", "/usr/include")
 TOOLKIT = NVCC and pathlib.Path(NVCC).resolve().parent.parent / "lib64"
 if not TOOLKIT or not (TOOLKIT / "libcusolver.so.12").exists():
     print("skipped: no nvcc whose toolkit has the libraries that the server would run")
@@ -175,6 +176,18 @@ print(json.dumps([hung, told]))
 """)
         self.assertEqual(hung, 0)
         self.assertEqual(codes, ["[1, 1, 100, 1, 1, 1, 11]"])
+
+    def test_children_end_where_threads_are_inside_the_libraries_at_each_fork(self):
+        libraries = [BUILD / "lib/farcall" / name for name in ("thin/libcublas.so.13", "thin/libnvrtc.so.13", "libcuda.so.1")]
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "forks"
+            subprocess.run([os.environ.get("FARCALL_CC", "cc"), "-O1", "-Wall", f"-I{CUDA_INCLUDE}", str(HERE / "forks.c"), "-o",
+                            str(program), *map(str, libraries), "-lpthread", "-Wl,--allow-shlib-undefined"], check=True)
+            env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
+            env |= {"FARCALL_ENDPOINT": self.server.url, "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin"}
+            done = subprocess.run([str(program), "200"], env=env, capture_output=True, text=True, timeout=240)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout), [0, 0])  # hung, wrong
 
     def test_a_fork_while_another_thread_begins_cuda_leaves_no_lock_held(self):
         """The fork waits for the connection, and then finds the other thread at work in the runtime's start."""
