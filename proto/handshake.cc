@@ -299,6 +299,9 @@ Result<Welcome> DecodeWelcome(std::span<const std::byte> body) {
   Welcome value;
   In in(body);
   WalkWelcome(in, value);
+  if (value.lanes > kMaxLanes) {
+    in.Fail();
+  }
   if (!in.ok()) {
     return Malformed("WELCOME", body.size());
   }

@@ -34,6 +34,7 @@ using SessionId = std::array<uint8_t, 16>;
 using SessionKey = SecretKey;  // of client and supervisor: made by both, never sent
 
 inline constexpr size_t kMaxCredentials = 16;
+inline constexpr uint32_t kMaxLanes = 8;
 
 // Every handshake packet: this, then `bytes` of body in codec.h's layout.
 struct HandshakeHeader {
@@ -133,7 +134,7 @@ struct Welcome {
   int32_t device_window = -1;  // which offer was taken; -1 = none: cuMemAlloc is a round trip
   int32_t host_window = -1;
   uint32_t driver_version = 0;  // of the server's libcuda
-  uint32_t lanes = 0;           // how many bulk lanes the client may open
+  uint32_t lanes = 0;           // how many bulk lanes the client may open, kMaxLanes at most
   uint32_t grace_ms = 60000;
   uint32_t heartbeat_ms = 1000;
   std::string server_version, server_host, device_kind;  // device_kind: "cuda", "cpu", "dry"

@@ -58,6 +58,9 @@ class Channel {
   virtual void ReadAhead() {}
   // The user of the peer's process, as the kernel says of a UNIX socket.
   virtual std::optional<uint32_t> PeerUser() const { return std::nullopt; }
+  // How long the network takes there and back, by the kernel's own measure; none where there is no
+  // network.
+  virtual std::optional<std::chrono::microseconds> RoundTrip() const { return std::nullopt; }
   // Whether TryReceive needs no system call: to look often costs nothing but time.
   virtual bool LooksAreCheap() const { return false; }
   // Whether bytes come as they were sent or not at all: a checksum would tell nothing.

@@ -88,7 +88,8 @@ class FrameBuffer {
 class Link {
  public:
   // Client: how to connect again; does the handshake (resume or lane join) and returns the attached
-  // channel and the server's positions. Called on the link's own threads.
+  // channel and the server's positions.
+  //   Thread  the link's own; for lanes several at once
   struct Reconnected {
     std::unique_ptr<Channel> channel;
     uint64_t peer_received_seq = 0;

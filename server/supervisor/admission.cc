@@ -51,7 +51,8 @@ void Supervisor::Refuse(Channel& channel, const Status& why) {
 
 void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard, bool is_tls) {
   const Arrival arrival = {channel->PeerName(), channel->PeerIdentity(), channel->PeerUser(),
-                           is_tls, IsLoopbackPeer(channel->Descriptor())};
+                           is_tls, IsLoopbackPeer(channel->Descriptor()),
+                           channel->RoundTrip()};
   const std::string tls_url = tls_.empty() ? "" : tls_.front()->Url();
   if (Status checked = policy_.CheckArrival(arrival, tls_url); !checked.ok()) {
     return Refuse(*channel, checked);

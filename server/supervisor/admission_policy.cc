@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "proto/handshake.h"
 #include "proto/printable.h"
 #include "transport/tls/identity.h"
 
@@ -98,6 +99,17 @@ Status AdmissionPolicy::CheckMemory(uint64_t asked_bytes,
              ? Status()
              : Status(Code::kRefused, "memory: asked " + std::to_string(asked_bytes) +
                                           " bytes, at most " + std::to_string(most) + " here");
+}
+
+uint32_t AdmissionPolicy::LanesFor(const Arrival& arrival) const {
+  constexpr uint64_t kFewest = 2, kBytesPerMicrosecond = 1250, kSocketBytes = 4u << 20;
+  if (options_.lanes != 0) {
+    return options_.lanes;
+  }
+  const auto microseconds =
+      static_cast<uint64_t>(arrival.round_trip ? arrival.round_trip->count() : 0);
+  const uint64_t wanted = (microseconds * kBytesPerMicrosecond + kSocketBytes - 1) / kSocketBytes;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(wanted, kFewest, kMaxLanes));
 }
 
 }  // namespace farcall::server

@@ -3,6 +3,7 @@
 // are, and how much there may be. It knows no session.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,6 +22,7 @@ struct Arrival {
   std::optional<uint32_t> user;  // the kernel's word, over shm://
   bool is_tls = false;
   bool is_loopback = false;
+  std::optional<std::chrono::microseconds> round_trip;  // none where there is no network
 };
 
 // What a server holds when another session is asked for.
@@ -51,6 +53,10 @@ class AdmissionPolicy {
   // As what a session counts against --max-tenant-sessions. All clients of a server with one token,
   // or none, hold the same: without certificates they are told apart by where they come from.
   std::string CountedAs(const Arrival& arrival, const std::string& tenant) const;
+
+  // Connections for bulk data. Without --lanes, as many as keep a line of 10 Gbit busy over the
+  // round trip, where each has at most the socket buffer that Linux grants: 4 MiB.
+  uint32_t LanesFor(const Arrival& arrival) const;
 
   // Of a vGPU on a device of so many bytes, at most.
   uint64_t CeilingOf(uint64_t device_bytes) const;

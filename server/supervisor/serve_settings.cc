@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "proto/byte_rate.h"
+#include "proto/handshake.h"
 #include "proto/printable.h"
 
 namespace farcall::server {
@@ -121,7 +122,7 @@ constexpr auto kSettings = std::to_array<ServeSetting>({
      .group = kWhere,
      .help = "devices to serve, in the form of CUDA_VISIBLE_DEVICES (default: all)",
      .text = Of<&O::gpus>},
-    {.name = "lanes", .group = kFileAlone, .least = 1, .most = 8, .number = Of<&O::lanes>},
+    {.name = "lanes", .group = kFileAlone, .least = 0, .most = kMaxLanes, .number = Of<&O::lanes>},
 
     // Of several tokens the last one holds.
     {.name = "token",

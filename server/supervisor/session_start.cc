@@ -163,7 +163,8 @@ Status Supervisor::ChargeRings(const Channel& channel, Worker* worker) {
     return {};
   }
   const uint64_t bytes =
-      2 * (kLogRingBytes + kRingOffset) + options_.lanes * 2 * (kLaneRingBytes + kRingOffset);
+      2 * (kLogRingBytes + kRingOffset) +
+      policy_.LanesFor(worker->arrival) * 2 * (kLaneRingBytes + kRingOffset);
   Result<quota::Charge> charged =
       charges_.ledger().Reserve(worker->vgpu, quota::kHostMemory, bytes);
   if (!charged.ok()) {
@@ -207,7 +208,7 @@ WorkerSetup Supervisor::SetupOf(const Worker& worker, const Client& client,
   Welcome& welcome = setup.welcome;
   welcome.session = worker.session;
   welcome.driver_version = devices_.report.driver_version;
-  welcome.lanes = options_.lanes;
+  welcome.lanes = policy_.LanesFor(worker.arrival);
   welcome.grace_ms = options_.grace_seconds * 1000;
   welcome.heartbeat_ms = kHeartbeatMilliseconds;
   welcome.server_version = kServerVersion;

@@ -281,6 +281,15 @@ Result<Link::Reconnected> Pair::Connect(LinkRole role, uint32_t lane, uint64_t s
   if (faults->refuse_dial) {
     return Status(Code::kUnavailable, "refused by the test");
   }
+  if (role == LinkRole::kLane && ++faults->lanes_about <= faults->lanes_meet) {
+    const Clock::time_point end = In(5000);
+    while (faults->lanes_about < faults->lanes_meet) {
+      if (Clock::now() > end) {
+        return Status(Code::kInvalid, "a lane is dialled alone");
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
   Result<std::unique_ptr<Channel>> channel = Dial(listener_->Url(), In(5000));
   if (!channel.ok()) {
     return channel.status();

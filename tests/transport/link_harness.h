@@ -30,6 +30,8 @@ struct Faults {
   std::atomic<bool> black_hole =
       false;  // connections take and give nothing, for good, without an error
   std::atomic<bool> refuse_dial = false;
+  std::atomic<uint32_t> lanes_meet = 0;  // no lane is dialled before so many are about to be
+  std::atomic<uint32_t> lanes_about = 0;
   std::atomic<int> cuts = 0;
 };
 

@@ -57,6 +57,16 @@ TEST_P(LinkTest, KeepsTheOrderInWhichManyThreadsSent) {
   EXPECT_EQ(pair.server->recorder.wrong_frames, 0u);
 }
 
+TEST_P(LinkTest, DialsItsLanesAtOnce) {
+  LinkOptions options;
+  options.lanes = 4;
+  Pair pair(Url(), options, options);
+  ASSERT_TRUE(pair.ok());
+  pair.faults->lanes_meet = 4;
+  EXPECT_TRUE(pair.client->link->OpenLanes().ok());
+  EXPECT_EQ(pair.faults->lanes_about, 4u);
+}
+
 TEST_P(LinkTest, AnswersFromTheThreadThatPumps) {
   Pair pair(Url());
   ASSERT_TRUE(pair.ok());

@@ -75,6 +75,7 @@ class LinkCore {
     std::function<void()> done;  // of a transfer's last piece
   };
 
+  struct LaneDial;
   struct Lane {
     uint32_t index = 0;
     Mutex writer;  // guards header, data, sent_bytes

@@ -157,6 +157,14 @@ class SocketChannel final : public Channel {
   int Descriptor() const override { return fd_; }
   std::string PeerName() const override { return peer_; }
   std::optional<uint32_t> PeerUser() const override { return user_; }
+  std::optional<std::chrono::microseconds> RoundTrip() const override {
+    tcp_info info{};
+    socklen_t bytes = sizeof(info);
+    if (getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 || info.tcpi_rtt == 0) {
+      return std::nullopt;
+    }
+    return std::chrono::microseconds(info.tcpi_rtt);
+  }
   Result<std::vector<std::byte>> HandOver() override { return state_; }
 
  private:

@@ -119,6 +119,9 @@ class TlsChannel final : public Channel {
   }
   int Descriptor() const override { return channel_->Descriptor(); }
   std::string PeerName() const override { return channel_->PeerName(); }
+  std::optional<std::chrono::microseconds> RoundTrip() const override {
+    return channel_->RoundTrip();
+  }
   std::string PeerIdentity() const override { return identity_; }
   bool ChecksBytes() const override { return true; }
 

@@ -185,6 +185,11 @@ TEST(HandshakeCodecTest, ACountBeyondTheBodyIsRefusedBeforeAnythingIsAllocated) 
   // The device list's: features, transport and libraries follow.
   std::memcpy(welcome.data() + welcome.size() - 32, &count, 8);
   EXPECT_EQ(DecodeWelcome(welcome).status().code(), Code::kMalformed);
+  Welcome many;
+  many.lanes = kMaxLanes;
+  EXPECT_TRUE(DecodeWelcome(Encode(many)).ok());
+  ++many.lanes;
+  EXPECT_FALSE(DecodeWelcome(Encode(many)).ok()) << "a thread and a buffer each in the client";
 }
 
 TEST(HandshakeCodec, RefusesTextsLongerThanAnHonestPeersOwn) {

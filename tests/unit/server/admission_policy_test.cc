@@ -40,6 +40,23 @@ TEST_F(AdmissionPolicyTest, OtherHostsComeByTlsUnlessPlaintextIsAllowed) {
   EXPECT_TRUE(Check(FromAfar()).ok());
 }
 
+TEST_F(AdmissionPolicyTest, DistantClientsHaveMoreLanesUnlessTheirNumberIsSet) {
+  Arrival arrival = FromAfar();
+  const auto lanes_at = [&](int64_t microseconds) {
+    arrival.round_trip = std::chrono::microseconds(microseconds);
+    return policy_.LanesFor(arrival);
+  };
+  EXPECT_EQ(policy_.LanesFor(arrival), 2u) << "no network";
+  EXPECT_EQ(lanes_at(50), 2u);
+  EXPECT_EQ(lanes_at(1000), 2u);
+  EXPECT_EQ(lanes_at(10'000), 3u);
+  EXPECT_EQ(lanes_at(20'000), 6u);
+  EXPECT_EQ(lanes_at(30'000), 8u);
+  EXPECT_EQ(lanes_at(10'000'000'000), 8u);
+  options_.lanes = 1;
+  EXPECT_EQ(lanes_at(30'000), 1u);
+}
+
 TEST_F(AdmissionPolicyTest, SharedMemoryIsForItsUsers) {
   Arrival arrival = FromHere();
   arrival.user = 1000;

@@ -64,7 +64,7 @@ TEST(ServeOptions, NamesTheNearestSetting) {
 
 TEST(ServeOptions, SaysWhatWouldBeRight) {
   EXPECT_EQ(WhatIsWrong("grace = \"long\"\n"), ": setting 'grace' takes a number from 0 to 86400");
-  EXPECT_EQ(WhatIsWrong("lanes = 9\n"), ": setting 'lanes' takes a number from 1 to 8");
+  EXPECT_EQ(WhatIsWrong("lanes = 9\n"), ": setting 'lanes' takes a number from 0 to 8");
   EXPECT_EQ(WhatIsWrong("mem = \"4 apples\"\n"),
             ": setting 'mem': size '4 apples': write it as 4GiB, 512MiB or a number of bytes");
   EXPECT_EQ(WhatIsWrong("device = \n").substr(0, 3), ":1:");
