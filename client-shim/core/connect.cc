@@ -25,7 +25,7 @@ constexpr auto kRejoinTimeout = std::chrono::seconds(5);
 constexpr auto kConnectTimeout = std::chrono::seconds(10);
 constexpr auto kPoolTimeout = std::chrono::seconds(90);  // the pool itself gives up before
 
-// HELLO and WELCOME are a round trip too, of the log and of each lane.
+// HELLO and WELCOME are a round trip too, of the log and of the lanes, which are dialled at once.
 void CountHandshake() {
   if (Stats* stats = g_stats.load(std::memory_order_relaxed))
     stats->round_trips.fetch_add(1, std::memory_order_relaxed);
@@ -203,7 +203,7 @@ Result<Link::Reconnected> Rejoin(const std::string& endpoint, const SessionId& s
   Result<Welcomed> welcomed =
       ClientHandshake(**channel, std::move(hello), ClientCredentials::OfSession(key), deadline);
   if (!welcomed.ok()) return welcomed.status();
-  CountHandshake();
+  if (role == LinkRole::kLog || lane == 0) CountHandshake();
   Link::Reconnected again;
   again.channel = std::move(*channel);
   again.peer_received_seq = welcomed->welcome.received_seq;

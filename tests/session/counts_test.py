@@ -35,7 +35,8 @@ class Counts(unittest.TestCase):
         with Server() as server:
             for command in (("steps", 20, 0), ("steps", 3, 0, 8), (BUILD / "examples/stream_overlap",)):
                 stats, counts = self.measured(server, *command)
-                seen = counts["hellos"] + counts["lane_hellos"] + counts["wanted_replies"]
+                lanes = min(counts["lane_hellos"], 1)  # they are dialled at once
+                seen = counts["hellos"] + lanes + counts["wanted_replies"]
                 self.assertEqual(stats["round_trips"], seen, command)
                 self.assertEqual(counts["wanted_replies"], counts["replies"], command)
 
