@@ -31,6 +31,7 @@
 #include "server/worker/client_connection.h"
 #include "server/worker/control_client.h"
 #include "server/worker/net_pacer.h"
+#include "server/worker/numa.h"
 #include "transport/handshake.h"
 #include "transport/shm/shm_channel.h"
 
@@ -95,6 +96,9 @@ class SessionWorker {
 
  private:
   Status Open() {
+    std::vector<std::string> places;
+    for (const DeviceSnapshot& device : setup_.welcome.devices) places.push_back(device.pci_bus_id);
+    StayNear("/sys", places);
     std::thread([this] { Control(); }).detach();  // the ledger's answers are needed from the start
     for (const auto& [name, value] : setup_.hello.environment) {
       if (IsForwardedVariable(name)) {
