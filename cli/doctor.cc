@@ -83,9 +83,7 @@ std::string WhyNotSharedMemory(const FoundServer& server, const Welcome& welcome
   const std::string& path = welcome.shm_path;
   if (path.empty()) return "the server offers no shared memory (serve --shm auto does)";
   if (!client::WantsSharedMemory(server.url, wish))
-    return wish == client::TransportWish::kEndpoint
-               ? "FARCALL_TRANSPORT=auto would use shared memory where " + path + " can be opened"
-               : "FARCALL_TRANSPORT asks for this transport";
+    return "FARCALL_TRANSPORT asks for this transport";
   return Dial("shm://" + path, Clock::now() + std::chrono::seconds(1)).status().message();
 }
 

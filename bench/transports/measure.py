@@ -129,7 +129,7 @@ class Server:
 
 def environment(folder, url):
     return {"PATH": os.environ["PATH"], "HOME": folder, "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"), "FARCALL_ENDPOINT": url,
-            "FARCALL_CA": f"{folder}/ca.pem", "FARCALL_TOKEN": TOKEN, "FARCALL_LOG": "error"}
+            "FARCALL_CA": f"{folder}/ca.pem", "FARCALL_TOKEN": TOKEN, "FARCALL_LOG": "error", "FARCALL_TRANSPORT": url[:3]}
 
 
 def bench(folder, url):

@@ -10,12 +10,12 @@ namespace farcall::client {
 
 namespace {
 
-constexpr std::string_view kNames[] = {"", "auto", "tcp", "tls", "shm"};
+constexpr std::string_view kNames[] = {"auto", "tcp", "tls", "shm"};
 
 }  // namespace
 
 std::optional<TransportWish> ParseTransport(std::string_view text) {
-  for (uint8_t i = 1; i < std::size(kNames); ++i) {
+  for (uint8_t i = 0; i < std::size(kNames); ++i) {
     if (text == kNames[i]) return static_cast<TransportWish>(i);
   }
   return std::nullopt;
@@ -27,7 +27,7 @@ Status CheckTransport(const std::string& endpoint, TransportWish wish) {
   const bool is_behind_tcp = wish == TransportWish::kShm && scheme == "tcp";
   // A pool says itself where its hosts are.
   const bool is_open = endpoint.empty() || IsPoolUrl(endpoint);
-  if (name.empty() || wish == TransportWish::kAuto || scheme == name || is_behind_tcp || is_open)
+  if (wish == TransportWish::kAuto || scheme == name || is_behind_tcp || is_open)
     return {};
   return {Code::kInvalid, "transport " + std::string(name) + " cannot reach " +
                               Printable(endpoint, 200) + ": use an endpoint of " +

@@ -11,9 +11,9 @@
 
 namespace farcall::client {
 
-// kEndpoint: as the endpoint says, and no other way.
-enum class TransportWish : uint8_t { kEndpoint, kAuto, kTcp, kTls, kShm };
-inline constexpr TransportWish kDefaultTransport = TransportWish::kEndpoint;
+// kAuto: the endpoint's, or a better one that the server offers.
+enum class TransportWish : uint8_t { kAuto, kTcp, kTls, kShm };
+inline constexpr TransportWish kDefaultTransport = TransportWish::kAuto;
 
 // One of auto, tcp, tls, shm.
 std::optional<TransportWish> ParseTransport(std::string_view text);
