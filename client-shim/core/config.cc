@@ -14,6 +14,7 @@
 #include "proto/percent.h"
 #include "proto/printable.h"
 #include "proto/priority.h"
+#include "transport/tcp/tcp_channel.h"
 
 namespace farcall::client {
 
@@ -89,6 +90,12 @@ void LoadQuota(const Settings& settings, Config* config) {
 }
 
 void LoadTransport(const Settings& settings, Config* config) {
+  const Setting congestion = settings.Find("tcp_congestion");
+  config->tcp_congestion = congestion.value;
+  if (!congestion.value.empty()) {
+    if (Status known = CheckCongestionControl(congestion.value); !known.ok())
+      config->error = congestion.source + ": " + known.message();
+  }
   const Setting setting = settings.Find("transport");
   if (setting.value.empty()) return;
   const std::optional<TransportWish> wish = ParseTransport(setting.value);

@@ -17,6 +17,7 @@ struct Config {
   std::string claim;     // FARCALL_CLAIM: of a pool, the claim to use
   uint32_t devices = 0;  // FARCALL_COUNT: of a pool, how many devices to ask for
   TransportWish transport = kDefaultTransport;  // FARCALL_TRANSPORT
+  std::string tcp_congestion;                   // FARCALL_TCP_CONGESTION; "" = the system's own
   QuotaRequest quota;                           // FARCALL_MEM, _SHARE, _LIMIT, _PRIORITY, _NET
   std::string stats_file;                       // FARCALL_STATS
   std::string counters_folder;                  // FARCALL_COUNTERS, of `farcall run`

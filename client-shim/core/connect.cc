@@ -15,6 +15,7 @@
 #include "proto/session_features.h"
 #include "proto/text_file.h"
 #include "transport/handshake.h"
+#include "transport/tcp/tcp_channel.h"
 #include "transport/url.h"
 
 namespace farcall::client {
@@ -99,6 +100,12 @@ void DescribeProcess(Hello* hello) {
 
 namespace {
 
+// The configuration has checked that the kernel takes it.
+void PaceAsWished(const Channel& channel) {
+  const std::string& wished = GetConfig().tcp_congestion;
+  if (!wished.empty()) (void)SetCongestionControl(channel.Descriptor(), wished);
+}
+
 // A port that is flooded closes connections that it has not heard, now and then one of ours: the
 // next one is likely to get in.
 template <typename Answer, typename Converse>
@@ -110,6 +117,7 @@ Result<Answer> Insist(const std::string& endpoint, std::unique_ptr<Channel>* cha
     Result<std::unique_ptr<Channel>> dialled = Dial(endpoint, Clock::now() + kConnectTimeout);
     if (!dialled.ok()) return dialled.status();
     *channel = std::move(*dialled);
+    PaceAsWished(**channel);
     Result<Answer> answer = converse(**channel);
     const bool was_cut = answer.status().code() == Code::kDisconnected;
     if (!was_cut || tries == kTries || Clock::now() >= end) return answer;
@@ -194,6 +202,7 @@ Result<Link::Reconnected> Rejoin(const std::string& endpoint, const SessionId& s
   Clock::time_point deadline = Clock::now() + kRejoinTimeout;
   Result<std::unique_ptr<Channel>> channel = Dial(endpoint, deadline);
   if (!channel.ok()) return channel.status();
+  PaceAsWished(**channel);
   Hello hello;
   hello.role = role;
   hello.lane = lane;

@@ -11,6 +11,7 @@
 #include "proto/session_features.h"
 #include "server/supervisor/supervisor.h"
 #include "transport/handshake.h"
+#include "transport/tcp/tcp_channel.h"
 #include "transport/tls/identity.h"
 
 namespace farcall::server {
@@ -53,6 +54,9 @@ void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& he
   const Arrival arrival = {channel->PeerName(), channel->PeerIdentity(), channel->PeerUser(),
                            is_tls, IsLoopbackPeer(channel->Descriptor()),
                            channel->RoundTrip()};
+  if (!options_.tcp_congestion.empty()) {  // checked at the start
+    (void)SetCongestionControl(channel->Descriptor(), options_.tcp_congestion);
+  }
   const std::string tls_url = tls_.empty() ? "" : tls_.front()->Url();
   if (Status checked = policy_.CheckArrival(arrival, tls_url); !checked.ok()) {
     return Refuse(*channel, checked);

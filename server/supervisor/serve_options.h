@@ -55,6 +55,7 @@ struct ServeOptions {
   uint32_t max_tenant_sessions =
       64;  // of them, one tenant's (admission.cc); a pool's claims say themselves
   uint32_t warm_workers = 1;  // started before their sessions (warm_workers.h)
+  std::string tcp_congestion;   // of connections with clients; empty: the system's own
   uint32_t lanes = 0;           // connections for bulk data of each session; 0: by the distance
   std::string log_level = "info";
   PoolOptions pool;

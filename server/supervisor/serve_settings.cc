@@ -122,6 +122,7 @@ constexpr auto kSettings = std::to_array<ServeSetting>({
      .group = kWhere,
      .help = "devices to serve, in the form of CUDA_VISIBLE_DEVICES (default: all)",
      .text = Of<&O::gpus>},
+    {.name = "tcp_congestion", .group = kFileAlone, .text = Of<&O::tcp_congestion>},
     {.name = "lanes", .group = kFileAlone, .least = 0, .most = kMaxLanes, .number = Of<&O::lanes>},
 
     // Of several tokens the last one holds.

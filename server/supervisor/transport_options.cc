@@ -7,6 +7,7 @@
 
 #include "proto/printable.h"
 #include "server/supervisor/serve_options.h"
+#include "transport/tcp/tcp_channel.h"
 
 namespace farcall::server {
 
@@ -77,6 +78,11 @@ Status SetShmUsers(std::string_view text, ServeOptions* options) {
 }
 
 Status CheckTransports(const ServeOptions& options) {
+  if (!options.tcp_congestion.empty()) {
+    if (Status known = CheckCongestionControl(options.tcp_congestion); !known.ok()) {
+      return {known.code(), "tcp_congestion: " + known.message()};
+    }
+  }
   if (!options.shm_users.empty() && options.shm.empty() && !ListensOn("shm://", options)) {
     return {Code::kInvalid,
             "--shm-users without a socket for shared memory: give --shm auto, or --shm PATH"};

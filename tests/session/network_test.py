@@ -4,6 +4,7 @@
 machine moves fewer bytes in the same time, never more."""
 import json
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import time
@@ -76,6 +77,58 @@ class Network(unittest.TestCase):
         tried = subprocess.run([SERVE, "serve", "--listen", "tcp://127.0.0.1:0", "--max-net", "much"],
                                capture_output=True, text=True)
         self.assertEqual((tried.returncode, tried.stderr.count("\n")), (2, 1), tried.stderr)
+
+
+class Congestion(unittest.TestCase):
+    """TCP congestion control by name, on both sides."""
+
+    def chosen(self):
+        allowed = pathlib.Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
+        return next((name for name in allowed if name != "reno"), None)  # reno is what the loopback has anyway
+
+    def test_a_client_takes_the_one_that_it_is_told(self):
+        name = self.chosen()
+        if name is None:
+            self.skipTest("the kernel has one alone")
+        with Server() as server:
+            for environment, used in (({}, "reno"), ({"FARCALL_TCP_CONGESTION": name}, name)):
+                client = run(server.url, "steps", 2, 0, 1, environment={"FARCALL_LOG": "info", **environment})
+                self.assertEqual(client.process.returncode, 0, client.err)
+                [line] = [line for line in client.err if "connected to" in line]
+                self.assertRegex(line, rf"1 devices, 2 lanes, [0-9.]+ ms, {used}\)$")
+
+    def test_a_client_says_which_there_are(self):
+        with Server() as server:
+            client = run(server.url, "steps", 1, environment={"FARCALL_TCP_CONGESTION": "pigeon"})
+        self.assertNotEqual(client.process.returncode, 0)
+        [line] = [line for line in client.err if "pigeon" in line]
+        self.assertIn("FARCALL_TCP_CONGESTION: 'pigeon' is no congestion control", line)
+        self.assertIn("reno", line)
+
+    def config(self, text):
+        file = tempfile.NamedTemporaryFile("w", suffix=".toml")
+        self.addCleanup(file.close)
+        file.write(text)
+        file.flush()
+        return file.name
+
+    def test_a_server_uses_it_for_its_connections(self):
+        name = self.chosen()
+        if name is None or shutil.which("ss") is None:
+            self.skipTest("no other congestion control, or no `ss` to see it (package iproute2)")
+        with Server("--config", self.config(f'tcp_congestion = "{name}"\n')) as server:
+            client = Client(server.url, "steps", 400, 5, 1)
+            client.wait_line("step 3")
+            seen = subprocess.run(["ss", "-tinH", "sport", "=", f":{server.port}"], capture_output=True, text=True, check=True)
+            client.kill()
+        used = [line.split()[0] for line in seen.stdout.splitlines() if line.startswith(("\t", " "))]
+        self.assertEqual(used, [name] * 3, seen.stdout)  # the log and two lanes
+
+    def test_a_server_does_not_start_with_another(self):
+        done = subprocess.run([SERVE, "serve", "--device", "dry", "--listen", "tcp://127.0.0.1:0", "--config",
+                               self.config('tcp_congestion = "pigeon"\n')], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("tcp_congestion: 'pigeon' is no congestion control", done.stderr)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/transport/link_harness.h"
+#include "transport/tcp/tcp_channel.h"
 
 namespace farcall::test {
 namespace {
@@ -171,6 +172,31 @@ TEST(DialTest, ConnectionsInsideOneHostAreNotPaced) {
       EXPECT_STREQ(name, "reno") << url;
     }
   }
+}
+
+TEST(DialTest, ACongestionControlIsOneThatThisUserMayChoose) {
+  EXPECT_TRUE(CheckCongestionControl("reno").ok()) << "every kernel has it";
+  Status refused = CheckCongestionControl("pigeon");
+  EXPECT_EQ(refused.code(), Code::kInvalid);
+  EXPECT_NE(refused.message().find("'pigeon' is no congestion control"), std::string::npos)
+      << refused.message();
+  EXPECT_NE(refused.message().find("reno"), std::string::npos) << refused.message();
+  EXPECT_FALSE(CheckCongestionControl(std::string(100, 'x')).ok());
+  EXPECT_TRUE(SetCongestionControl(-1, "pigeon").ok()) << "no TCP connection";
+}
+
+TEST(DialTest, AConnectionKnowsItsRoundTripAndItsCongestionControl) {
+  Result<std::unique_ptr<Listener>> listener = Listen("tcp://127.0.0.1:0");
+  ASSERT_TRUE(listener.ok());
+  Result<std::unique_ptr<Channel>> dialled = Dial((*listener)->Url(), In(5000));
+  ASSERT_TRUE(dialled.ok());
+  ASSERT_TRUE((*dialled)->RoundTrip());
+  EXPECT_GT((*dialled)->RoundTrip()->count(), 0);
+  EXPECT_EQ(CongestionControlOf((*dialled)->Descriptor()), "reno");
+  int pair[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  EXPECT_FALSE(AdoptSocket(pair[0])->RoundTrip()) << "there is no network";
+  close(pair[1]);
 }
 
 TEST(ListenTest, RefusesAPortInUse) {

@@ -18,6 +18,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "proto/printable.h"
+#include "proto/text_file.h"
 #include "transport/poll.h"
 
 namespace farcall {
@@ -290,6 +292,39 @@ void DoNotPaceInsideHost(int fd) {
   if (IsInsideHost(fd)) {
     setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
   }
+}
+
+Status SetCongestionControl(int fd, const std::string& name) {
+  if (CongestionControlOf(fd).empty() ||
+      setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(),
+                 static_cast<socklen_t>(name.size())) == 0) {
+    return {};
+  }
+  const Result<std::string> allowed =
+      ReadTextFile("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+  std::string names = allowed.ok() ? *allowed : "those of tcp_allowed_congestion_control";
+  names.resize(std::min(names.size(), names.find('\n')));
+  return {Code::kInvalid, Quoted(name) + " is no congestion control for this user; this machine "
+                                         "lets it choose: " + Printable(names)};
+}
+
+Status CheckCongestionControl(const std::string& name) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) {
+    return {};  // no IPv4: the connection will tell
+  }
+  Status checked = SetCongestionControl(fd, name);
+  close(fd);
+  return checked;
+}
+
+std::string CongestionControlOf(int fd) {
+  std::array<char, 16> name{};  // TCP_CA_NAME_MAX
+  socklen_t bytes = name.size();
+  if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &bytes) != 0) {
+    return {};
+  }
+  return {name.data(), strnlen(name.data(), name.size())};
 }
 
 Result<std::unique_ptr<Channel>> DialTcp(const Url& url, Clock::time_point deadline) {

@@ -24,6 +24,15 @@ std::unique_ptr<Channel> MakeSocketChannel(int fd, std::string peer,
 // never slows down; one that paces by measured delays, as BBR does, takes the scheduler's for the
 // network's.
 void DoNotPaceInsideHost(int fd);
+// Which congestion control a connection uses, by the kernel's names: "bbr". Other sockets than
+// TCP's are left alone.
+//   Errors  kInvalid: the kernel has none of that name or does not let this user choose it; the
+//           message names those that it does
+Status SetCongestionControl(int fd, const std::string& name);
+// Whether SetCongestionControl will take this name.   Errors  as there
+Status CheckCongestionControl(const std::string& name);
+// Empty: none, as this is no TCP connection.
+std::string CongestionControlOf(int fd);
 // Who made the other end of a UNIX socket, as this process sees that user; none of other sockets.
 std::optional<uint32_t> UnixPeerUser(int fd);
 std::string UnixPeerName(int fd);
