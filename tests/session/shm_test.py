@@ -129,9 +129,9 @@ class Shm(Case):
         self.assertNotEqual(client.process.returncode, 0)
         [line] = self.errors(client)
         self.assertIn(f"user {os.geteuid()} may not use this server's shared memory", line)
-        self.assertEqual(run(server.url, "steps", 1).process.returncode, 0)
         [note] = self.audit("session_refused")
         self.assertEqual(note["from"], f"local user {os.geteuid()}")
+        self.assertEqual(run(server.url, "steps", 1).process.returncode, 0, "over tcp")
 
     def test_users_who_are_named_may_in(self):
         self.serve("--shm-users", f"4242,{os.geteuid()}")
@@ -222,7 +222,7 @@ class SharedHost(Case):
 
     def test_over_tcp_it_is_the_clients_alone(self):
         server = self.serve()
-        self.program("copies", 4, whose=["private", "private"], url=server.url)
+        self.program("copies", 4, whose=["private", "private"], url=server.url, environment={"FARCALL_TRANSPORT": "tcp"})
 
     def test_a_session_that_moved_has_it(self):
         server = self.serve()
@@ -264,6 +264,8 @@ class Choice(Case):
         server = self.serve()
         for _ in range(10):  # the client may be faster than the rest of the worker's start
             self.runs(server.url, "auto", "shm")
+        client = run(server.url, "steps", 1, environment={"FARCALL_LOG": "info"})
+        self.assertIn(f"connected to {server.url} over shm (", "".join(client.err), "that is the default")
         self.runs(server.url, "shm", "shm")
         self.assertIn(f"shm, {self.path}", self.doctor(server.url, "auto"))
 
