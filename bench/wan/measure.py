@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ PORT = 7717
 PROGRAMS = {name: [BUILD / "examples" / name] for name in ("vector_add", "reduction_shuffle", "heat_stencil", "train_mlp")}
 PROGRAMS["copies of 64 MiB"] = [BUILD / "tests/session/steps", 5, 0, 64]
 RTTS_MS, RATES_MBIT = (0.2, 1, 10, 30, 150), (1000, 10000)
+BULK, BULK_BYTES, BULK_LANES, RAW_PORT = pathlib.Path(__file__).with_name("bulk.py"), 1 << 30, 8, 7718
 CUT_MS = 12_000  # longer than a link that hears nothing is believed to be alive
 
 
@@ -66,7 +68,13 @@ class Setup:
         if client.returncode != 0:
             raise SystemExit(f"{words}: exit code {client.returncode}\n{out}")
         stats = json.loads(pathlib.Path(self.environment["FARCALL_STATS"]).read_text())
-        return {"seconds": seconds, "round_trips": stats["round_trips"], "reconnects": out.count("reconnected to")}
+        return {"seconds": seconds, "round_trips": stats["round_trips"], "bytes": stats["bytes_out"] + stats["bytes_in"],
+                "reconnects": out.count("reconnected to")}
+
+    def bulk(self):
+        done = subprocess.run(self.wan.at_client(sys.executable, BULK, "cuda", BULK_BYTES), env=self.environment, capture_output=True,
+                              text=True, timeout=300, check=True)
+        return json.loads(done.stdout)
 
     def stop(self):
         self.server.terminate()
@@ -95,6 +103,35 @@ class Bench:
         setup.stop()
         return found
 
+    def bulk(self, rtt_ms, rate_mbit, rounds):
+        """One copy of 1 GiB in each direction, and as many bytes over bare connections, in turn."""
+        with Wan(BOX, rtt_ms=rtt_ms, rate_mbit=rate_mbit) as wan:
+            setup = self.setup(wan)
+            far = subprocess.Popen(wan.at_server(sys.executable, BULK, "serve", RAW_PORT), stdout=subprocess.PIPE, text=True)
+            far.stdout.readline()
+            raw, ours = [], []
+            for _ in range(rounds):
+                done = subprocess.run(wan.at_client(sys.executable, BULK, "raw", Wan.SERVER, RAW_PORT, BULK_LANES, BULK_BYTES),
+                                      capture_output=True, text=True, timeout=300, check=True)
+                raw.append(json.loads(done.stdout))
+                ours.append(setup.bulk())
+            far.kill()
+            far.wait()
+            setup.stop()
+        print(f"\n1 GiB at {rtt_ms} ms, {rate_mbit // 1000} Gbit, {self.options.scheme}://; raw: {BULK_LANES} TCP connections\n")
+        print("| | seconds | raw | share of raw's speed (median) |\n|---|---|---|---|")
+        for way in ("up", "down"):
+            mine, bare = [run[way] for run in ours], [run[way] for run in raw]
+            print(f"| {way} | {', '.join(f'{t:.2f}' for t in mine)} | {', '.join(f'{t:.2f}' for t in bare)} | "
+                  f"{statistics.median(bare) / statistics.median(mine):.2f} |", flush=True)
+        return {"rtt_ms": rtt_ms, "rate_mbit": rate_mbit, "raw": raw, "farcall": ours}
+
+    def model(self, at_home, run, rtt_ms, rate_mbit):
+        """Seconds: at home, what is waited for, and the bytes. HELLO and the lanes are a round trip each in the count, and
+        as many more as the connection needs ahead of it."""
+        ahead = {"tcp": 2, "tls": 3}[self.options.scheme]
+        return at_home + (run["round_trips"] + 2 * ahead) * rtt_ms / 1000 + run["bytes"] * 8 / (rate_mbit * 1e6)
+
     def line(self, local, what, rtt_ms, rate_mbit, cut_after_s=None, programs=tuple(PROGRAMS), **more):
         with Wan(BOX, rtt_ms=rtt_ms, rate_mbit=rate_mbit, **more) as wan:
             setup = self.setup(wan)
@@ -105,7 +142,7 @@ class Bench:
                 run = setup.run(PROGRAMS[name], cut_after_s)
                 at_home = local[name]["seconds"]
                 row = {"line": what, "rtt_ms": rtt_ms, "rate_mbit": rate_mbit, "program": name, **run, "local_seconds": at_home,
-                       "ratio": run["seconds"] / at_home, "model_seconds": at_home + run["round_trips"] * rtt_ms / 1000}
+                       "ratio": run["seconds"] / at_home, "model_seconds": self.model(at_home, run, rtt_ms, rate_mbit)}
                 self.rows.append(row)
                 print(f"| {what} | {name} | {row['seconds']:.2f} s | {row['round_trips']} | {at_home:.2f} s | {row['ratio']:.1f} | "
                       f"{row['model_seconds']:.2f} s | {run['reconnects'] or ''} |", flush=True)
@@ -128,7 +165,7 @@ def main():
         bench = Bench(options, folder)
         control = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
         local = bench.local()
-        print(f"{options.scheme}://, device {options.device}, TCP {control}; model: local + round trips x RTT\n")
+        print(f"{options.scheme}://, device {options.device}, TCP {control}; model: local + round trips x RTT + bytes / rate\n")
         print("| line | program | time | round trips | local | ratio | model | reconnects |\n|---|---|---|---|---|---|---|---|")
         for rate in (1000,) if options.quick else RATES_MBIT:
             for rtt in (1, 30) if options.quick else RTTS_MS:
@@ -137,8 +174,9 @@ def main():
             bench.line(local, "30 ms, 1 Gbit, 0.1 % lost", 30, 1000, loss=0.001)
             bench.line(local, "30 ms, 1 Gbit, 1 % out of order", 30, 1000, reorder=0.01)
         bench.line(local, f"30 ms, 1 Gbit, cut for {CUT_MS // 1000} s", 30, 1000, cut_after_s=1.0, programs=("copies of 64 MiB",))
+        bulk = bench.bulk(30, 1000 if options.quick else 10000, 1 if options.quick else 3)
         if options.json:
-            pathlib.Path(options.json).write_text(json.dumps({"local": local, "rows": bench.rows, "congestion_control": control}, indent=1))
+            pathlib.Path(options.json).write_text(json.dumps({"local": local, "rows": bench.rows, "bulk": bulk, "congestion_control": control}, indent=1))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ def conformance(results: Results, server: Server, program: Path, ways: tuple[str
             native = [program, table]
             command = native if where == "native" else server.through(native, thin=where == "thin")
             base = native_env if where == "native" else server.own_env
-            env = {**base, "LD_LIBRARY_PATH": f"{base.get('LD_LIBRARY_PATH', '')}:{libraries}".strip(":")}
+            env = {**base, "LD_LIBRARY_PATH": f"{base.get('LD_LIBRARY_PATH', '')}:{libraries}".strip(":"),
+                   "FARCALL_TRANSPORT": "tcp"}
             log = results.work / f"conformance-{table}-{where}.log"
             code, seconds, text = run(command, log, results.left(LIMIT_S), env)
             # Natively it is the driver that differs from the table.
