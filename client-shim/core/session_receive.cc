@@ -19,6 +19,7 @@
 #include "client-shim/core/library_objects.h"
 #include "client-shim/core/log.h"
 #include "client-shim/core/memory_map.h"
+#include "client-shim/core/said_once.h"
 #include "client-shim/core/session.h"
 #include "client-shim/core/stats.h"
 #include "proto/call_info.h"
@@ -295,6 +296,12 @@ bool IsLostWork(uint16_t call) {
   return InfoOf(call).LeavesResults() || call == static_cast<uint16_t>(SessionCall::kLibrary);
 }
 
+// Never destroyed: calls fail while the process ends, too.
+SaidOnce& Lacks() {
+  static auto* lacks = new SaidOnce;
+  return *lacks;
+}
+
 bool IsLackOfDevice(CUresult status) {
   return status == CUDA_ERROR_NOT_SUPPORTED || status == CUDA_ERROR_NO_BINARY_FOR_GPU ||
          status == CUDA_ERROR_INVALID_PTX || status == CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
@@ -310,7 +317,8 @@ Status Session::HandleError(Reader body) {
   if (!body.Done()) return Status(Code::kMalformed, "an error message of the server is malformed");
   transfers_.ForgetSerial(serial);
   bool is_missing = call == static_cast<uint16_t>(CallId::cuLaunchKernel) && IsLackOfDevice(status);
-  const bool is_lack = is_missing || status == CUDA_ERROR_NOT_SUPPORTED;
+  const bool is_lack = (is_missing || status == CUDA_ERROR_NOT_SUPPORTED) &&
+                       Lacks().IsNew(call, detail);
   Log(is_lack ? LogLevel::kWarn : LogLevel::kInfo, "%s failed on the server with %d: %s%s",
       CallName(call), static_cast<int>(status), detail.c_str(),
       is_missing ? "the device cannot run that kernel, and its results are missing" : "");

@@ -195,6 +195,10 @@ void Supervisor::AdmitAgain(std::unique_ptr<Channel> channel, const ReceivedHell
                          control,
                          control::Lane{.lane = hello.lane, .answer = keys->answer, .state = state},
                          {channel->Descriptor()});
+      // It has just ended. Who comes again hears why.
+      if (passed.code() == Code::kDisconnected) {
+        passed = {Code::kDisconnected, "the session's worker is ending"};
+      }
     }
   }
   if (!passed.ok()) {

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client-shim/core/said_once.h"
+
+#include <gtest/gtest.h>
+
+namespace farcall::client {
+namespace {
+
+TEST(SaidOnceTest, EachReasonOfACallIsNewOnce) {
+  auto& said = *new SaidOnce;  // a ForkLock is never destroyed
+  EXPECT_TRUE(said.IsNew(7, "no such kernel"));
+  EXPECT_FALSE(said.IsNew(7, "no such kernel"));
+  EXPECT_TRUE(said.IsNew(7, "another"));
+  EXPECT_TRUE(said.IsNew(8, "no such kernel"));
+}
+
+TEST(SaidOnceTest, AServersReasonsDoNotFillTheClient) {
+  auto& said = *new SaidOnce;  // a ForkLock is never destroyed
+  size_t heard = 0;
+  for (int i = 0; i < 10'000; ++i) heard += said.IsNew(1, std::to_string(i)) ? 1 : 0;
+  EXPECT_EQ(heard, SaidOnce::kMaxKinds);
+}
+
+}  // namespace
+}  // namespace farcall::client
