@@ -102,6 +102,15 @@ ncclResult_t ReduceTo(Communicator& comm, const Buffers& buffers, const Reductio
 
 }  // namespace
 
+ncclResult_t PrepareReduction(Communicator& comm, ncclDataType_t type, const Reduction& reduction,
+                              CUstream stream) {
+  FARCALL_NCCL_TRY(comm.kernels().Prepare(stream, type, reduction.arithmetic, 0));
+  if (reduction.average)
+    FARCALL_NCCL_TRY(comm.kernels().Prepare(stream, type, Arithmetic::kDivide, 1));
+  if (reduction.factor == 0) return ncclSuccess;
+  return comm.kernels().Prepare(stream, type, Arithmetic::kScale, reduction.factor);
+}
+
 ncclResult_t AllReduce(Communicator& comm, const Buffers& buffers, const Reduction& reduction,
                        CUstream stream) {
   return ReduceTo(comm, buffers, reduction, -1, stream);

@@ -18,6 +18,10 @@ struct Reduction {
   CUdeviceptr factor = 0;  // each input times this element first; 0: as it is
 };
 
+// What has to be there before the first wait of a group with such a reduction is enqueued.
+ncclResult_t PrepareReduction(Communicator& comm, ncclDataType_t type, const Reduction& reduction,
+                              CUstream stream);
+
 struct Buffers {
   CUdeviceptr send, receive;
   uint64_t count;  // elements, as NCCL counts them for that collective

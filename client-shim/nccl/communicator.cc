@@ -12,15 +12,23 @@ namespace farcall::nccl {
 
 namespace {
 
-// What a rank tells the others of itself. In one process an address is as good for all; else the
-// memory is opened by its handle.
+// What a rank tells the others of itself. In one process an address is as good for all, of another
+// device once its context may be accessed; else the memory is opened by its handle.
 struct Description {
   char host[64];
   uint64_t process;
   uint64_t started;  // two processes of one number differ in it
   CUdeviceptr region;
+  CUcontext context;
   CUipcMemHandle handle;
 };
+
+// Whether memory of a context of this process can be used in the current one.
+bool CanAccess(CUcontext own, CUcontext peer) {
+  if (peer == own) return true;
+  const CUresult enabled = FindDriver()->cuCtxEnablePeerAccess(peer, 0);
+  return enabled == CUDA_SUCCESS || enabled == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+}
 
 // Tells this process from others, also in another PID namespace.
 uint64_t ProcessMark() {
@@ -107,6 +115,7 @@ std::string Communicator::Describe() {
   own.process = static_cast<uint64_t>(getpid());
   own.started = ProcessMark();
   own.region = region_;
+  own.context = context_;
   // Needed by ranks of other processes only, which say so if it is not there.
   FindDriver()->cuIpcGetMemHandle(&own.handle, region_);
   return std::string(reinterpret_cast<const char*>(&own), sizeof(own));
@@ -126,6 +135,7 @@ ncclResult_t Communicator::OpenPeers(const std::vector<std::string>& described) 
                 peer.process == own.process && peer.started == own.started;
     if (same) {
       peers_[i].region = peer.region;
+      unreached[i] = !CanAccess(context_, peer.context);
       continue;
     }
     peers_[i].opened =

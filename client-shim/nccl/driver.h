@@ -13,7 +13,7 @@ namespace farcall::nccl {
 #define FARCALL_NCCL_DRIVER_CALLS(X)                                                              \
   X(cuInit) X(cuCtxGetCurrent) X(cuCtxPushCurrent_v2) X(cuCtxPopCurrent_v2) X(cuCtxGetDevice)     \
   X(cuCtxSetCurrent) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease_v2)                  \
-  X(cuDeviceGetCount)                                                                             \
+  X(cuDeviceGetCount) X(cuCtxEnablePeerAccess)                                                    \
   X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemsetD8_v2) X(cuMemsetD32Async) X(cuMemcpyDtoDAsync_v2)   \
   X(cuMemcpyHtoD_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemHostAlloc)            \
   X(cuMemFreeHost) X(cuLaunchHostFunc)                                                            \

@@ -15,6 +15,7 @@ using farcall::nccl::Device;
 using farcall::nccl::ElementBytes;
 using farcall::nccl::Fail;
 using farcall::nccl::Find;
+using farcall::nccl::PrepareReduction;
 using farcall::nccl::Reduction;
 
 namespace {
@@ -83,8 +84,9 @@ FARCALL_NCCL_EXPORT ncclResult_t ncclAllReduce(const void* send, void* receive, 
   Reduction reduction;
   FARCALL_NCCL_TRY(Check(comm, buffers, true, true, 0));
   FARCALL_NCCL_TRY(FindReduction(handle, op, &reduction));
-  return AddCollective(comm, stream,
-                       [=] { return farcall::nccl::AllReduce(*comm, buffers, reduction, stream); });
+  return AddCollective(
+      comm, stream, [=] { return PrepareReduction(*comm, type, reduction, stream); },
+      [=] { return farcall::nccl::AllReduce(*comm, buffers, reduction, stream); });
 }
 
 FARCALL_NCCL_EXPORT ncclResult_t ncclReduce(const void* send, void* receive, size_t count,
@@ -96,7 +98,8 @@ FARCALL_NCCL_EXPORT ncclResult_t ncclReduce(const void* send, void* receive, siz
   FARCALL_NCCL_TRY(Check(comm, buffers, true, comm != nullptr && comm->rank() == root, root));
   FARCALL_NCCL_TRY(FindReduction(handle, op, &reduction));
   return AddCollective(
-      comm, stream, [=] { return farcall::nccl::Reduce(*comm, buffers, reduction, root, stream); });
+      comm, stream, [=] { return PrepareReduction(*comm, type, reduction, stream); },
+      [=] { return farcall::nccl::Reduce(*comm, buffers, reduction, root, stream); });
 }
 
 FARCALL_NCCL_EXPORT ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t count,
@@ -107,9 +110,9 @@ FARCALL_NCCL_EXPORT ncclResult_t ncclReduceScatter(const void* send, void* recei
   Reduction reduction;
   FARCALL_NCCL_TRY(Check(comm, buffers, true, true, 0));
   FARCALL_NCCL_TRY(FindReduction(handle, op, &reduction));
-  return AddCollective(comm, stream, [=] {
-    return farcall::nccl::ReduceScatter(*comm, buffers, reduction, stream);
-  });
+  return AddCollective(
+      comm, stream, [=] { return PrepareReduction(*comm, type, reduction, stream); },
+      [=] { return farcall::nccl::ReduceScatter(*comm, buffers, reduction, stream); });
 }
 
 FARCALL_NCCL_EXPORT ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count,
@@ -118,7 +121,7 @@ FARCALL_NCCL_EXPORT ncclResult_t ncclBroadcast(const void* send, void* receive, 
   Communicator* comm = Find(handle);
   Buffers buffers = {Device(send), Device(receive), count, type};
   FARCALL_NCCL_TRY(Check(comm, buffers, comm != nullptr && comm->rank() == root, true, root));
-  return AddCollective(comm, stream,
+  return AddCollective(comm, stream, nullptr,
                        [=] { return farcall::nccl::Broadcast(*comm, buffers, root, stream); });
 }
 
@@ -133,7 +136,7 @@ FARCALL_NCCL_EXPORT ncclResult_t ncclAllGather(const void* send, void* receive, 
   Communicator* comm = Find(handle);
   Buffers buffers = {Device(send), Device(receive), count, type};
   FARCALL_NCCL_TRY(Check(comm, buffers, true, true, 0));
-  return AddCollective(comm, stream,
+  return AddCollective(comm, stream, nullptr,
                        [=] { return farcall::nccl::AllGather(*comm, buffers, stream); });
 }
 

@@ -15,7 +15,7 @@ namespace {
 struct Collective {
   Communicator* comm;
   CUstream stream;
-  std::function<ncclResult_t()> work;
+  std::function<ncclResult_t()> prepare, work;
 };
 
 struct Group {
@@ -32,6 +32,13 @@ ncclResult_t Run(Communicator& comm, CUstream stream, const std::function<ncclRe
   FARCALL_NCCL_TRY(comm.Begin(stream));
   FARCALL_NCCL_TRY(work());
   return comm.End(stream);
+}
+
+ncclResult_t Prepare(const Collective& collective) {
+  if (collective.prepare == nullptr) return ncclSuccess;
+  std::lock_guard lock(collective.comm->mutex());
+  InContext in(collective.comm->context());
+  return collective.prepare();
 }
 
 ncclResult_t RunCreations(const std::vector<std::function<ncclResult_t()>>& creations) {
@@ -53,6 +60,8 @@ ncclResult_t RunAll(const Group& group) {
   auto keep = [&](ncclResult_t result) {
     if (first == ncclSuccess) first = result;
   };
+  for (const Collective& collective : group.collectives) keep(Prepare(collective));
+  if (first != ncclSuccess) return first;
   for (const Collective& collective : group.collectives)
     keep(Run(*collective.comm, collective.stream, collective.work));
   for (const auto& [comm, transfers] : group.transfers)
@@ -69,9 +78,10 @@ ncclResult_t AddCreation(std::function<ncclResult_t()> creation) {
 }
 
 ncclResult_t AddCollective(Communicator* comm, CUstream stream,
+                           std::function<ncclResult_t()> prepare,
                            std::function<ncclResult_t()> collective) {
   StartGroup();
-  t_group.collectives.push_back({comm, stream, std::move(collective)});
+  t_group.collectives.push_back({comm, stream, std::move(prepare), std::move(collective)});
   return EndGroup();
 }
 

@@ -13,7 +13,9 @@ namespace farcall::nccl {
 // Outside a group each runs at once.
 //   A creation waits for other ranks, so those of one group run side by side.
 ncclResult_t AddCreation(std::function<ncclResult_t()> creation);
+// All of a group's preparations come before the first of its collectives; null: there is none.
 ncclResult_t AddCollective(Communicator* comm, CUstream stream,
+                           std::function<ncclResult_t()> prepare,
                            std::function<ncclResult_t()> collective);
 ncclResult_t AddTransfer(Communicator* comm, const Transfer& transfer);
 

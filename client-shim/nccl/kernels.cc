@@ -145,22 +145,33 @@ Kernels::~Kernels() {
   for (const auto& [key, loaded] : loaded_) FindDriver()->cuModuleUnload(loaded.module);
 }
 
+ncclResult_t Kernels::Prepare(CUstream stream, ncclDataType_t type, Arithmetic arithmetic,
+                              uint64_t b) {
+  const auto key = std::make_pair(static_cast<int>(type), static_cast<int>(arithmetic));
+  if (loaded_.contains(key)) return ncclSuccess;
+  FARCALL_NCCL_CUDA(cuStreamSynchronize, stream);
+  Loaded& loaded = loaded_[key];
+  FARCALL_NCCL_CUDA(cuModuleLoadData, &loaded.module, ReductionPtx(type, arithmetic).c_str());
+  FARCALL_NCCL_CUDA(cuModuleGetFunction, &loaded.function, loaded.module, "reduce");
+  return Launch(loaded.function, stream, 0, 0, b, 0);  // where kernels are loaded at their first use
+}
+
 ncclResult_t Kernels::Enqueue(CUstream stream, ncclDataType_t type, Arithmetic arithmetic,
                               CUdeviceptr dst, CUdeviceptr a, uint64_t b, uint64_t count) {
   if (count == 0) return ncclSuccess;
-  auto key = std::make_pair(static_cast<int>(type), static_cast<int>(arithmetic));
-  auto found = loaded_.find(key);
-  if (found == loaded_.end()) {
-    Loaded loaded = {};
-    FARCALL_NCCL_CUDA(cuModuleLoadData, &loaded.module, ReductionPtx(type, arithmetic).c_str());
-    found = loaded_.emplace(key, loaded).first;
-    FARCALL_NCCL_CUDA(cuModuleGetFunction, &found->second.function, loaded.module, "reduce");
-  }
+  const auto found =
+      loaded_.find(std::make_pair(static_cast<int>(type), static_cast<int>(arithmetic)));
+  if (found == loaded_.end()) return Fail(ncclInternalError, "a kernel was not prepared");
+  return Launch(found->second.function, stream, dst, a, b, count);
+}
+
+ncclResult_t Kernels::Launch(CUfunction function, CUstream stream, CUdeviceptr dst, CUdeviceptr a,
+                             uint64_t b, uint64_t count) {
   void* parameters[] = {&dst, &a, &b, &count};
-  unsigned blocks =
-      static_cast<unsigned>(std::min<uint64_t>((count + kThreads - 1) / kThreads, kMaxBlocks));
-  FARCALL_NCCL_CUDA(cuLaunchKernel, found->second.function, blocks, 1, 1, kThreads, 1, 1, 0, stream,
-                    parameters, nullptr);
+  const auto blocks = static_cast<unsigned>(
+      std::clamp<uint64_t>((count + kThreads - 1) / kThreads, 1, kMaxBlocks));
+  FARCALL_NCCL_CUDA(cuLaunchKernel, function, blocks, 1, 1, kThreads, 1, 1, 0, stream, parameters,
+                    nullptr);
   return ncclSuccess;
 }
 

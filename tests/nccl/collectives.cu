@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every collective, type and operation against the same computed on the host.
 //
-//   collectives threads RANKS            ranks are threads of this process
+//   collectives threads RANKS [DEVICES]  ranks are threads of this process, on so many devices
 //   collectives rank RANK RANKS FILE     one rank; rank 0 writes the unique id into FILE, the
 //   others wait for it
 #include <cuda_bf16.h>
@@ -287,8 +287,8 @@ void Refusals(const Rank& at) {
   refused(ncclCommInitRank(&made, 2, nonsense, 2), ncclInvalidArgument, "no rank");
 }
 
-void Run(int rank, int ranks, const ncclUniqueId& id) {
-  CHECK_CUDA(cudaSetDevice(0));
+void Run(int rank, int ranks, int device, const ncclUniqueId& id) {
+  CHECK_CUDA(cudaSetDevice(device));
   CHECK_CUDA(cudaFree(nullptr));
   Rank at = {rank, ranks, nullptr, nullptr};
   CHECK_CUDA(cudaStreamCreateWithFlags(&at.stream, cudaStreamNonBlocking));
@@ -322,18 +322,19 @@ void Run(int rank, int ranks, const ncclUniqueId& id) {
 }
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "threads") {
+  if ((argc == 3 || argc == 4) && std::string(argv[1]) == "threads") {
     const int ranks = std::atoi(argv[2]);
+    const int devices = argc == 4 ? std::atoi(argv[3]) : 1;
     ncclUniqueId id;
     CHECK_NCCL(ncclGetUniqueId(&id));
     std::vector<std::thread> threads;
-    for (int i = 0; i < ranks; ++i) threads.emplace_back(Run, i, ranks, id);
+    for (int i = 0; i < ranks; ++i) threads.emplace_back(Run, i, ranks, i % devices, id);
     for (std::thread& thread : threads) thread.join();
   } else if (argc == 5 && std::string(argv[1]) == "rank") {
     const int rank = std::atoi(argv[2]);
-    Run(rank, std::atoi(argv[3]), Meet(rank, argv[4]));
+    Run(rank, std::atoi(argv[3]), 0, Meet(rank, argv[4]));
   } else {
-    std::fprintf(stderr, "usage: %s threads RANKS | rank RANK RANKS FILE\n", argv[0]);
+    std::fprintf(stderr, "usage: %s threads RANKS [DEVICES] | rank RANK RANKS FILE\n", argv[0]);
     return 2;
   }
   std::printf("PASS\n");

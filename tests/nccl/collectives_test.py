@@ -46,6 +46,11 @@ class OneServer(Ranks):
             with self.subTest(ranks=ranks):
                 self.all_pass([self.start("collectives", "threads", ranks)])
 
+    def test_ranks_that_are_threads_on_devices_of_their_own(self):
+        """Where loading a kernel waits for the device's work, too: which may wait for another rank."""
+        with harness.Server(environment={"FARCALL_CPU_DEVICES": "2", "FARCALL_CPU_LOADING": "wait"}) as server:
+            self.all_pass([self.start("collectives", "threads", 2, 2, server=server)])
+
     def test_ranks_that_are_processes(self):
         with tempfile.TemporaryDirectory() as folder:
             self.all_pass([self.start("collectives", "rank", i, 2, f"{folder}/id") for i in range(2)])
