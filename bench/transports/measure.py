@@ -211,7 +211,7 @@ def main():
         limit = "-" if row["raw"] is None else f"{row['raw']:.4g} {row['unit']}"
         met = "yes" if row["over"] <= 1 else f"no, {row['over']:.2f} x"
         print(f"| {row['what']} | `{row['transport']}://` | {row['figure']:.4g} {row['unit']} | {limit} | {row['goal']} | {met} |")
-    print("\nNot here: lines of 30 ms (./scripts/bench wan), and page-locked memory over shm://, which is copied like any other.")
+    print("\nNot here: lines of 30 ms (./scripts/bench wan), and page-locked memory over shm://, of which no copy crosses.")
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps({"rows": table, "rounds": found, "raw_tls": raw}, indent=1))
 
