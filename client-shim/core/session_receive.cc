@@ -317,8 +317,8 @@ Status Session::HandleError(Reader body) {
   if (!body.Done()) return Status(Code::kMalformed, "an error message of the server is malformed");
   transfers_.ForgetSerial(serial);
   bool is_missing = call == static_cast<uint16_t>(CallId::cuLaunchKernel) && IsLackOfDevice(status);
-  const bool is_lack = (is_missing || status == CUDA_ERROR_NOT_SUPPORTED) &&
-                       Lacks().IsNew(call, detail);
+  const bool is_lack =
+      (is_missing || status == CUDA_ERROR_NOT_SUPPORTED) && Lacks().IsNew(call, detail);
   Log(is_lack ? LogLevel::kWarn : LogLevel::kInfo, "%s failed on the server with %d: %s%s",
       CallName(call), static_cast<int>(status), detail.c_str(),
       is_missing ? "the device cannot run that kernel, and its results are missing" : "");

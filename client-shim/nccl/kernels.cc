@@ -153,7 +153,8 @@ ncclResult_t Kernels::Prepare(CUstream stream, ncclDataType_t type, Arithmetic a
   Loaded& loaded = loaded_[key];
   FARCALL_NCCL_CUDA(cuModuleLoadData, &loaded.module, ReductionPtx(type, arithmetic).c_str());
   FARCALL_NCCL_CUDA(cuModuleGetFunction, &loaded.function, loaded.module, "reduce");
-  return Launch(loaded.function, stream, 0, 0, b, 0);  // where kernels are loaded at their first use
+  return Launch(loaded.function, stream, 0, 0, b,
+                0);  // where kernels are loaded at their first use
 }
 
 ncclResult_t Kernels::Enqueue(CUstream stream, ncclDataType_t type, Arithmetic arithmetic,
@@ -168,8 +169,8 @@ ncclResult_t Kernels::Enqueue(CUstream stream, ncclDataType_t type, Arithmetic a
 ncclResult_t Kernels::Launch(CUfunction function, CUstream stream, CUdeviceptr dst, CUdeviceptr a,
                              uint64_t b, uint64_t count) {
   void* parameters[] = {&dst, &a, &b, &count};
-  const auto blocks = static_cast<unsigned>(
-      std::clamp<uint64_t>((count + kThreads - 1) / kThreads, 1, kMaxBlocks));
+  const auto blocks =
+      static_cast<unsigned>(std::clamp<uint64_t>((count + kThreads - 1) / kThreads, 1, kMaxBlocks));
   FARCALL_NCCL_CUDA(cuLaunchKernel, function, blocks, 1, 1, kThreads, 1, 1, 0, stream, parameters,
                     nullptr);
   return ncclSuccess;

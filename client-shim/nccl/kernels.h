@@ -35,8 +35,8 @@ class Kernels {
   // only when the work of its context is done, and that would then wait for other ranks, whose
   // calls may stand behind the load. Waits for `stream` the first time. `b`: as Enqueue's.
   ncclResult_t Prepare(CUstream stream, ncclDataType_t type, Arithmetic arithmetic, uint64_t b);
-  // After Prepare. Enqueues dst = a op b for `count` elements. For kDivide `b` is the divisor, for kScale the
-  // address of the factor.
+  // After Prepare. Enqueues dst = a op b for `count` elements. For kDivide `b` is the divisor, for
+  // kScale the address of the factor.
   ncclResult_t Enqueue(CUstream stream, ncclDataType_t type, Arithmetic arithmetic, CUdeviceptr dst,
                        CUdeviceptr a, uint64_t b, uint64_t count);
 

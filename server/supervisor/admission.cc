@@ -51,8 +51,11 @@ void Supervisor::Refuse(Channel& channel, const Status& why) {
 }
 
 void Supervisor::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& heard, bool is_tls) {
-  const Arrival arrival = {channel->PeerName(), channel->PeerIdentity(), channel->PeerUser(),
-                           is_tls, IsLoopbackPeer(channel->Descriptor()),
+  const Arrival arrival = {channel->PeerName(),
+                           channel->PeerIdentity(),
+                           channel->PeerUser(),
+                           is_tls,
+                           IsLoopbackPeer(channel->Descriptor()),
                            channel->RoundTrip()};
   if (!options_.tcp_congestion.empty()) {  // checked at the start
     (void)SetCongestionControl(channel->Descriptor(), options_.tcp_congestion);

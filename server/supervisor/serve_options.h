@@ -54,9 +54,9 @@ struct ServeOptions {
   uint32_t max_sessions = 256;
   uint32_t max_tenant_sessions =
       64;  // of them, one tenant's (admission.cc); a pool's claims say themselves
-  uint32_t warm_workers = 1;  // started before their sessions (warm_workers.h)
-  std::string tcp_congestion;   // of connections with clients; empty: the system's own
-  uint32_t lanes = 0;           // connections for bulk data of each session; 0: by the distance
+  uint32_t warm_workers = 1;   // started before their sessions (warm_workers.h)
+  std::string tcp_congestion;  // of connections with clients; empty: the system's own
+  uint32_t lanes = 0;          // connections for bulk data of each session; 0: by the distance
   std::string log_level = "info";
   PoolOptions pool;
   std::string control;  // path of the control socket; empty: by the first URL; "off": none

@@ -162,9 +162,8 @@ Status Supervisor::ChargeRings(const Channel& channel, Worker* worker) {
   if (!channel.PeerUser() || worker->rings.bytes() != 0) {
     return {};
   }
-  const uint64_t bytes =
-      2 * (kLogRingBytes + kRingOffset) +
-      policy_.LanesFor(worker->arrival) * 2 * (kLaneRingBytes + kRingOffset);
+  const uint64_t bytes = 2 * (kLogRingBytes + kRingOffset) +
+                         policy_.LanesFor(worker->arrival) * 2 * (kLaneRingBytes + kRingOffset);
   Result<quota::Charge> charged =
       charges_.ledger().Reserve(worker->vgpu, quota::kHostMemory, bytes);
   if (!charged.ok()) {

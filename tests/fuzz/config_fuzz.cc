@@ -15,8 +15,8 @@
 #include "client-shim/core/settings.h"
 #include "proto/byte_count.h"
 #include "proto/byte_rate.h"
-#include "proto/percent.h"
 #include "proto/handshake.h"
+#include "proto/percent.h"
 #include "proto/printable.h"
 #include "proto/priority.h"
 #include "server/supervisor/serve_options.h"
@@ -92,10 +92,10 @@ void ReadServer(std::string_view bytes) {
   CheckRefusal(read);
   if (!read.ok()) return;
   CheckRefusal(server::CheckServeOptions(options));
-  Require(options.lanes <= kMaxLanes && options.max_sessions >= 1 &&
-              options.max_sessions <= 4096 && options.grace_seconds <= 86400 &&
-              options.compute.max_share_milli <= 1000 && options.compute.max_limit_milli <= 1000 &&
-              options.oversubscribe_milli >= 1000 && options.oversubscribe_milli <= 16000,
+  Require(options.lanes <= kMaxLanes && options.max_sessions >= 1 && options.max_sessions <= 4096 &&
+              options.grace_seconds <= 86400 && options.compute.max_share_milli <= 1000 &&
+              options.compute.max_limit_milli <= 1000 && options.oversubscribe_milli >= 1000 &&
+              options.oversubscribe_milli <= 16000,
           "a setting out of its bounds");
 }
 

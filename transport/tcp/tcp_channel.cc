@@ -295,17 +295,18 @@ void DoNotPaceInsideHost(int fd) {
 }
 
 Status SetCongestionControl(int fd, const std::string& name) {
-  if (CongestionControlOf(fd).empty() ||
-      setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(),
-                 static_cast<socklen_t>(name.size())) == 0) {
+  if (CongestionControlOf(fd).empty() || setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(),
+                                                    static_cast<socklen_t>(name.size())) == 0) {
     return {};
   }
   const Result<std::string> allowed =
       ReadTextFile("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
   std::string names = allowed.ok() ? *allowed : "those of tcp_allowed_congestion_control";
   names.resize(std::min(names.size(), names.find('\n')));
-  return {Code::kInvalid, Quoted(name) + " is no congestion control for this user; this machine "
-                                         "lets it choose: " + Printable(names)};
+  return {Code::kInvalid, Quoted(name) +
+                              " is no congestion control for this user; this machine "
+                              "lets it choose: " +
+                              Printable(names)};
 }
 
 Status CheckCongestionControl(const std::string& name) {

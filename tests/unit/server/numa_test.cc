@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which processors are a device's, by a tree of files in sysfs's form, and that a thread stays there.
+// Which processors are a device's, by a tree of files in sysfs's form, and that a thread stays
+// there.
 #include "server/worker/numa.h"
 
 #include <gtest/gtest.h>
