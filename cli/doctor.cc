@@ -14,6 +14,7 @@
 #include "client-shim/core/transport_wish.h"
 #include "proto/wire.h"
 #include "transport/channel.h"
+#include "transport/tcp/tcp_channel.h"
 #include "transport/url.h"
 
 namespace farcall::cli {
@@ -77,6 +78,11 @@ std::string RemedyOf(const Status& status, const FoundServer& server) {
   }
 }
 
+bool IsOfThisHost(const std::string& url) {
+  const Result<std::unique_ptr<Channel>> probe = Dial(url, Clock::now() + std::chrono::seconds(1));
+  return probe.ok() && IsInsideHost((*probe)->Descriptor());
+}
+
 // Why a session would not go through the server's shared memory; empty: it would.
 std::string WhyNotSharedMemory(const FoundServer& server, const Welcome& welcome,
                                client::TransportWish wish) {
@@ -84,6 +90,8 @@ std::string WhyNotSharedMemory(const FoundServer& server, const Welcome& welcome
   if (path.empty()) return "the server offers no shared memory (serve --shm auto does)";
   if (!client::WantsSharedMemory(server.url, wish))
     return "FARCALL_TRANSPORT asks for this transport";
+  if (!client::MayOpenSocketOf(wish, IsOfThisHost(server.url)))
+    return "the server has an address of its own; FARCALL_TRANSPORT=auto would try " + path;
   return Dial("shm://" + path, Clock::now() + std::chrono::seconds(1)).status().message();
 }
 

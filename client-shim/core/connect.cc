@@ -138,7 +138,8 @@ Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
   connected.welcome = std::move(welcomed->welcome);
   connected.key = welcomed->key;
   connected.endpoint = connected.path = endpoint;
-  if (!may_move) return connected;
+  if (!may_move || !MayOpenSocketOf(wish, IsInsideHost(connected.channel->Descriptor())))
+    return connected;
   if (Status moved = MoveToSharedMemory(&connected); !moved.ok()) {
     if (wish == TransportWish::kShm)
       return Status(moved.code(), "transport shm: " + moved.message());

@@ -10,12 +10,12 @@ namespace farcall::client {
 
 namespace {
 
-constexpr std::string_view kNames[] = {"auto", "tcp", "tls", "shm"};
+constexpr std::string_view kNames[] = {"", "auto", "tcp", "tls", "shm"};
 
 }  // namespace
 
 std::optional<TransportWish> ParseTransport(std::string_view text) {
-  for (uint8_t i = 0; i < std::size(kNames); ++i) {
+  for (uint8_t i = 1; i < std::size(kNames); ++i) {
     if (text == kNames[i]) return static_cast<TransportWish>(i);
   }
   return std::nullopt;
@@ -27,7 +27,7 @@ Status CheckTransport(const std::string& endpoint, TransportWish wish) {
   const bool is_behind_tcp = wish == TransportWish::kShm && scheme == "tcp";
   // A pool says itself where its hosts are.
   const bool is_open = endpoint.empty() || IsPoolUrl(endpoint);
-  if (wish == TransportWish::kAuto || scheme == name || is_behind_tcp || is_open) return {};
+  if (name.empty() || wish == TransportWish::kAuto || scheme == name || is_behind_tcp || is_open) return {};
   return {Code::kInvalid, "transport " + std::string(name) + " cannot reach " +
                               Printable(endpoint, 200) + ": use an endpoint of " +
                               std::string(name) + "://, or transport auto"};
@@ -35,7 +35,12 @@ Status CheckTransport(const std::string& endpoint, TransportWish wish) {
 
 bool WantsSharedMemory(const std::string& endpoint, TransportWish wish) {
   return SchemeOf(endpoint) == "tcp" &&
-         (wish == TransportWish::kAuto || wish == TransportWish::kShm);
+         (wish == TransportWish::kUnset || wish == TransportWish::kAuto ||
+          wish == TransportWish::kShm);
+}
+
+bool MayOpenSocketOf(TransportWish wish, bool is_inside_host) {
+  return wish != TransportWish::kUnset || is_inside_host;
 }
 
 }  // namespace farcall::client

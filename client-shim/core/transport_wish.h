@@ -11,9 +11,10 @@
 
 namespace farcall::client {
 
-// kAuto: the endpoint's, or a better one that the server offers.
-enum class TransportWish : uint8_t { kAuto, kTcp, kTls, kShm };
-inline constexpr TransportWish kDefaultTransport = TransportWish::kAuto;
+// kAuto: the endpoint's, or a better one that the server offers. kUnset: the same, but a server of
+// another host is not believed about this one's sockets.
+enum class TransportWish : uint8_t { kUnset, kAuto, kTcp, kTls, kShm };
+inline constexpr TransportWish kDefaultTransport = TransportWish::kUnset;
 
 // One of auto, tcp, tls, shm.
 std::optional<TransportWish> ParseTransport(std::string_view text);
@@ -22,7 +23,9 @@ std::optional<TransportWish> ParseTransport(std::string_view text);
 // one, and shm is also found behind tcp://.   Errors  kInvalid, one line
 Status CheckTransport(const std::string& endpoint, TransportWish wish);
 
-// Whether a session at this endpoint may move to shared memory.
+// Whether a session at this endpoint may move to shared memory, by what is wished; and whether it
+// may by where its connection leads: `is_inside_host`, both its ends are of one host.
 bool WantsSharedMemory(const std::string& endpoint, TransportWish wish);
+bool MayOpenSocketOf(TransportWish wish, bool is_inside_host);
 
 }  // namespace farcall::client

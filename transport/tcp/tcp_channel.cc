@@ -250,24 +250,6 @@ Status Resolve(const Url& url, const HostPort& at, bool passive, AddressList& li
   return {};
 }
 
-// Whether both ends have one address, and so are on one host.
-bool IsInsideHost(int fd) {
-  sockaddr_storage own{}, peer{};
-  socklen_t own_bytes = sizeof(own), peer_bytes = sizeof(peer);
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_bytes) != 0 ||
-      getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) != 0 ||
-      own.ss_family != peer.ss_family) {
-    return false;
-  }
-  if (own.ss_family == AF_INET) {
-    return reinterpret_cast<const sockaddr_in&>(own).sin_addr.s_addr ==
-           reinterpret_cast<const sockaddr_in&>(peer).sin_addr.s_addr;
-  }
-  return own.ss_family == AF_INET6 &&
-         std::memcmp(&reinterpret_cast<const sockaddr_in6&>(own).sin6_addr,
-                     &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr, sizeof(in6_addr)) == 0;
-}
-
 // Connects one address; 0 or an errno.
 int Connect(int fd, const addrinfo& address, Clock::time_point deadline) {
   if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) {
@@ -287,6 +269,23 @@ int Connect(int fd, const addrinfo& address, Clock::time_point deadline) {
 }
 
 }  // namespace
+
+bool IsInsideHost(int fd) {
+  sockaddr_storage own{}, peer{};
+  socklen_t own_bytes = sizeof(own), peer_bytes = sizeof(peer);
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_bytes) != 0 ||
+      getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) != 0 ||
+      own.ss_family != peer.ss_family) {
+    return false;
+  }
+  if (own.ss_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in&>(own).sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in&>(peer).sin_addr.s_addr;
+  }
+  return own.ss_family == AF_INET6 &&
+         std::memcmp(&reinterpret_cast<const sockaddr_in6&>(own).sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr, sizeof(in6_addr)) == 0;
+}
 
 void DoNotPaceInsideHost(int fd) {
   if (IsInsideHost(fd)) {

@@ -19,10 +19,11 @@ Result<std::unique_ptr<Listener>> ListenTcp(const Url& url);
 // Any connected socket; `state` is what its HandOver says.
 std::unique_ptr<Channel> MakeSocketChannel(int fd, std::string peer,
                                            std::vector<std::byte> state = {});
-// Where both ends of the connection have one address, so are on one host: takes Reno, the
-// congestion control that every kernel has and lets every user choose. Nothing is lost there, so it
-// never slows down; one that paces by measured delays, as BBR does, takes the scheduler's for the
-// network's.
+// Whether both ends of a TCP connection have one address, and so are on one host.
+bool IsInsideHost(int fd);
+// Inside a host: takes Reno, the congestion control that every kernel has and lets every user
+// choose. Nothing is lost there, so it never slows down; one that paces by measured delays, as BBR
+// does, takes the scheduler's for the network's.
 void DoNotPaceInsideHost(int fd);
 // Which congestion control a connection uses, by the kernel's names: "bbr". Other sockets than
 // TCP's are left alone.
