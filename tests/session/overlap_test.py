@@ -11,7 +11,8 @@ class Overlap(unittest.TestCase):
     def test_other_streams_pass_an_upload(self):
         with Server() as server:
             proxy = link_proxy.LinkProxy(("127.0.0.1", server.port))
-            client = Client(proxy.url, "overlap", stdin=subprocess.PIPE)
+            # Over the proxy whatever else the server offers.
+            client = Client(proxy.url, "overlap", stdin=subprocess.PIPE, environment={"FARCALL_TRANSPORT": "tcp"})
             client.wait_line("warm")
             proxy.hold_lanes()
             client.process.stdin.write("\n")
