@@ -13,8 +13,8 @@ constexpr uint64_t kGiB = uint64_t{1} << 30;
 
 class AdmissionPolicyTest : public testing::Test {
  protected:
-  static Arrival FromAfar() { return {"192.0.2.1:4000", "", std::nullopt, false, false}; }
-  static Arrival FromHere() { return {"127.0.0.1:4000", "", std::nullopt, false, true}; }
+  static Arrival FromAfar() { return {"192.0.2.1:4000", "", std::nullopt, false, false, {}}; }
+  static Arrival FromHere() { return {"127.0.0.1:4000", "", std::nullopt, false, true, {}}; }
   Status Check(const Arrival& arrival, const std::string& tls_url = "") {
     return policy_.CheckArrival(arrival, tls_url);
   }
