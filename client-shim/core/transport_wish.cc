@@ -27,7 +27,8 @@ Status CheckTransport(const std::string& endpoint, TransportWish wish) {
   const bool is_behind_tcp = wish == TransportWish::kShm && scheme == "tcp";
   // A pool says itself where its hosts are.
   const bool is_open = endpoint.empty() || IsPoolUrl(endpoint);
-  if (name.empty() || wish == TransportWish::kAuto || scheme == name || is_behind_tcp || is_open) return {};
+  if (name.empty() || wish == TransportWish::kAuto || scheme == name || is_behind_tcp || is_open)
+    return {};
   return {Code::kInvalid, "transport " + std::string(name) + " cannot reach " +
                               Printable(endpoint, 200) + ": use an endpoint of " +
                               std::string(name) + "://, or transport auto"};
