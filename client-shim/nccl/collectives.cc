@@ -102,13 +102,23 @@ ncclResult_t ReduceTo(Communicator& comm, const Buffers& buffers, const Reductio
 
 }  // namespace
 
+namespace {
+
+ncclResult_t Prepare(Communicator& comm, CUstream stream, ncclDataType_t type,
+                     Arithmetic arithmetic, uint64_t b) {
+  if (comm.kernels().Has(type, arithmetic)) return ncclSuccess;
+  FARCALL_NCCL_TRY(comm.CheckUsable(stream));  // a capture, which a wait would spoil, is refused
+  return comm.kernels().Prepare(stream, type, arithmetic, b);
+}
+
+}  // namespace
+
 ncclResult_t PrepareReduction(Communicator& comm, ncclDataType_t type, const Reduction& reduction,
                               CUstream stream) {
-  FARCALL_NCCL_TRY(comm.kernels().Prepare(stream, type, reduction.arithmetic, 0));
-  if (reduction.average)
-    FARCALL_NCCL_TRY(comm.kernels().Prepare(stream, type, Arithmetic::kDivide, 1));
+  FARCALL_NCCL_TRY(Prepare(comm, stream, type, reduction.arithmetic, 0));
+  if (reduction.average) FARCALL_NCCL_TRY(Prepare(comm, stream, type, Arithmetic::kDivide, 1));
   if (reduction.factor == 0) return ncclSuccess;
-  return comm.kernels().Prepare(stream, type, Arithmetic::kScale, reduction.factor);
+  return Prepare(comm, stream, type, Arithmetic::kScale, reduction.factor);
 }
 
 ncclResult_t AllReduce(Communicator& comm, const Buffers& buffers, const Reduction& reduction,

@@ -165,12 +165,17 @@ Communicator::~Communicator() {
   if (region_ != 0) driver.cuMemFree_v2(region_);
 }
 
-ncclResult_t Communicator::Begin(CUstream stream) {
+ncclResult_t Communicator::CheckUsable(CUstream stream) const {
   if (aborted_) return Fail(ncclInvalidUsage, "the communicator was aborted");
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   FARCALL_NCCL_CUDA(cuStreamIsCapturing, stream, &capture);
   if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
     return Fail(ncclInvalidUsage, "collectives in a stream capture are not supported");
+  return ncclSuccess;
+}
+
+ncclResult_t Communicator::Begin(CUstream stream) {
+  FARCALL_NCCL_TRY(CheckUsable(stream));
   if (has_last_ && stream != last_stream_) FARCALL_NCCL_CUDA(cuStreamWaitEvent, stream, last_, 0);
   return ncclSuccess;
 }

@@ -45,6 +45,8 @@ class Communicator {
   CUdeviceptr PeerSlot(int from, int to, uint32_t chunk) const;
 
   // The next operation's place: behind the last one, whatever stream that was on.
+  // Whether a collective may begin on the stream.
+  ncclResult_t CheckUsable(CUstream stream) const;
   ncclResult_t Begin(CUstream stream);
   ncclResult_t End(CUstream stream);
 

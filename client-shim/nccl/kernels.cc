@@ -147,12 +147,15 @@ Kernels::~Kernels() {
 
 ncclResult_t Kernels::Prepare(CUstream stream, ncclDataType_t type, Arithmetic arithmetic,
                               uint64_t b) {
-  const auto key = std::make_pair(static_cast<int>(type), static_cast<int>(arithmetic));
-  if (loaded_.contains(key)) return ncclSuccess;
   FARCALL_NCCL_CUDA(cuStreamSynchronize, stream);
-  Loaded& loaded = loaded_[key];
+  Loaded loaded = {};
   FARCALL_NCCL_CUDA(cuModuleLoadData, &loaded.module, ReductionPtx(type, arithmetic).c_str());
-  FARCALL_NCCL_CUDA(cuModuleGetFunction, &loaded.function, loaded.module, "reduce");
+  if (CUresult found = FindDriver()->cuModuleGetFunction(&loaded.function, loaded.module, "reduce");
+      found != CUDA_SUCCESS) {
+    FindDriver()->cuModuleUnload(loaded.module);
+    return CudaFailure("cuModuleGetFunction", found);
+  }
+  loaded_.emplace(KeyOf(type, arithmetic), loaded);
   return Launch(loaded.function, stream, 0, 0, b,
                 0);  // where kernels are loaded at their first use
 }
@@ -160,8 +163,7 @@ ncclResult_t Kernels::Prepare(CUstream stream, ncclDataType_t type, Arithmetic a
 ncclResult_t Kernels::Enqueue(CUstream stream, ncclDataType_t type, Arithmetic arithmetic,
                               CUdeviceptr dst, CUdeviceptr a, uint64_t b, uint64_t count) {
   if (count == 0) return ncclSuccess;
-  const auto found =
-      loaded_.find(std::make_pair(static_cast<int>(type), static_cast<int>(arithmetic)));
+  const auto found = loaded_.find(KeyOf(type, arithmetic));
   if (found == loaded_.end()) return Fail(ncclInternalError, "a kernel was not prepared");
   return Launch(found->second.function, stream, dst, a, b, count);
 }

@@ -31,9 +31,12 @@ class Kernels {
   Kernels& operator=(const Kernels&) = delete;
   ~Kernels();
 
-  // Loads what Enqueue will need, ahead of every wait of the collective: a driver may load a kernel
-  // only when the work of its context is done, and that would then wait for other ranks, whose
-  // calls may stand behind the load. Waits for `stream` the first time. `b`: as Enqueue's.
+  bool Has(ncclDataType_t type, Arithmetic arithmetic) const {
+    return loaded_.contains(KeyOf(type, arithmetic));
+  }
+  // Loads what Enqueue will need and Has not, ahead of every wait of the collective: a driver may
+  // load a kernel only when the work of its context is done, and that would then wait for other
+  // ranks, whose calls may stand behind the load. Waits for `stream`. `b`: as Enqueue's.
   ncclResult_t Prepare(CUstream stream, ncclDataType_t type, Arithmetic arithmetic, uint64_t b);
   // After Prepare. Enqueues dst = a op b for `count` elements. For kDivide `b` is the divisor, for
   // kScale the address of the factor.
@@ -45,9 +48,13 @@ class Kernels {
     CUmodule module;
     CUfunction function;
   };
+  using Key = std::pair<int, int>;
+  static Key KeyOf(ncclDataType_t type, Arithmetic arithmetic) {
+    return {static_cast<int>(type), static_cast<int>(arithmetic)};
+  }
   static ncclResult_t Launch(CUfunction function, CUstream stream, CUdeviceptr dst, CUdeviceptr a,
                              uint64_t b, uint64_t count);
-  std::map<std::pair<int, int>, Loaded> loaded_;
+  std::map<Key, Loaded> loaded_;
 };
 
 }  // namespace farcall::nccl

@@ -287,12 +287,28 @@ void Refusals(const Rank& at) {
   refused(ncclCommInitRank(&made, 2, nonsense, 2), ncclInvalidArgument, "no rank");
 }
 
+// Ahead of all others, so that no kernel is there yet: what is refused leaves the capture whole.
+void Captures(const Rank& at) {
+  float* data = nullptr;
+  CHECK_CUDA(cudaMalloc(&data, sizeof(float)));
+  t_allocated.push_back(data);
+  cudaGraph_t graph = nullptr;
+  CHECK_CUDA(cudaStreamBeginCapture(at.stream, cudaStreamCaptureModeRelaxed));
+  if (ncclAllReduce(data, data, 1, ncclFloat32, ncclSum, at.comm, at.stream) != ncclInvalidUsage) {
+    std::fprintf(stderr, "a collective in a capture is not refused\n");
+    std::exit(1);
+  }
+  CHECK_CUDA(cudaStreamEndCapture(at.stream, &graph));
+  CHECK_CUDA(cudaGraphDestroy(graph));
+}
+
 void Run(int rank, int ranks, int device, const ncclUniqueId& id) {
   CHECK_CUDA(cudaSetDevice(device));
   CHECK_CUDA(cudaFree(nullptr));
   Rank at = {rank, ranks, nullptr, nullptr};
   CHECK_CUDA(cudaStreamCreateWithFlags(&at.stream, cudaStreamNonBlocking));
   CHECK_NCCL(ncclCommInitRank(&at.comm, ranks, id, rank));
+  Captures(at);
   Reductions<int8_t>(at, ncclInt8, true, 1000);
   Reductions<uint8_t>(at, ncclUint8, true, 1000);
   Reductions<int32_t>(at, ncclInt32, true, 1000);
