@@ -100,10 +100,14 @@ void DescribeProcess(Hello* hello) {
 
 namespace {
 
-// The configuration has checked that the kernel takes it.
-void PaceAsWished(const Channel& channel) {
+// With the congestion control that is wished: the configuration has checked that the kernel takes
+// it.
+Result<std::unique_ptr<Channel>> DialPaced(const std::string& endpoint,
+                                           Clock::time_point deadline) {
+  Result<std::unique_ptr<Channel>> channel = Dial(endpoint, deadline);
   const std::string& wished = GetConfig().tcp_congestion;
-  if (!wished.empty()) (void)SetCongestionControl(channel.Descriptor(), wished);
+  if (channel.ok() && !wished.empty()) (void)SetCongestionControl((*channel)->Descriptor(), wished);
+  return channel;
 }
 
 // A port that is flooded closes connections that it has not heard, now and then one of ours: the
@@ -114,10 +118,9 @@ Result<Answer> Insist(const std::string& endpoint, std::unique_ptr<Channel>* cha
   constexpr int kTries = 8;
   const Clock::time_point end = Clock::now() + std::chrono::seconds(1);
   for (int tries = 1;; ++tries) {
-    Result<std::unique_ptr<Channel>> dialled = Dial(endpoint, Clock::now() + kConnectTimeout);
+    Result<std::unique_ptr<Channel>> dialled = DialPaced(endpoint, Clock::now() + kConnectTimeout);
     if (!dialled.ok()) return dialled.status();
     *channel = std::move(*dialled);
-    PaceAsWished(**channel);
     Result<Answer> answer = converse(**channel);
     const bool was_cut = answer.status().code() == Code::kDisconnected;
     if (!was_cut || tries == kTries || Clock::now() >= end) return answer;
@@ -201,9 +204,8 @@ Result<Link::Reconnected> Rejoin(const std::string& endpoint, const SessionId& s
                                  const SessionKey& key, LinkRole role, uint32_t lane,
                                  uint64_t received_seq, uint64_t received_chunks) {
   Clock::time_point deadline = Clock::now() + kRejoinTimeout;
-  Result<std::unique_ptr<Channel>> channel = Dial(endpoint, deadline);
+  Result<std::unique_ptr<Channel>> channel = DialPaced(endpoint, deadline);
   if (!channel.ok()) return channel.status();
-  PaceAsWished(**channel);
   Hello hello;
   hello.role = role;
   hello.lane = lane;

@@ -40,8 +40,10 @@ CUresult FailConnect(const std::string& endpoint, const Status& why) {
   return MapConnectError(why.code());
 }
 
-// ", 8 lanes, 30.1 ms, bbr": what decides how fast a network connection is; empty for others.
+// ", 8 lanes, 30.1 ms, bbr": what decides how fast a network connection is; empty for others, or if
+// nobody reads it.
 std::string DescribeLine(const Channel& channel, uint32_t lanes) {
+  if (!LogEnabled(LogLevel::kInfo)) return "";
   const std::optional<std::chrono::microseconds> round_trip = channel.RoundTrip();
   if (!round_trip) return "";
   char text[96];

@@ -7,27 +7,28 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "client-shim/core/fork_lock.h"
 
 namespace farcall::client {
 
-// Bounded: after so many of its own kind nothing is new any more.
+// Never destroyed, as its lock is not.
 //   Thread  any
 class SaidOnce {
  public:
-  static constexpr size_t kMaxKinds = 256;
+  // After `max` texts nothing is new any more: give one where a peer chooses them.
+  explicit SaidOnce(size_t max = SIZE_MAX) : max_(max) {}
 
-  // Whether this has not been said of the call.
-  bool IsNew(uint16_t call, const std::string& text) {
+  // Whether this has not been said.
+  bool IsNew(const std::string& text) {
     std::lock_guard lock(mutex_);
-    return said_.size() < kMaxKinds && said_.emplace(call, text).second;
+    return said_.size() < max_ && said_.insert(text).second;
   }
 
  private:
+  const size_t max_;
   ForkLock mutex_;
-  std::set<std::pair<uint16_t, std::string>> said_;
+  std::set<std::string> said_;
 };
 
 }  // namespace farcall::client

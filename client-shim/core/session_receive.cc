@@ -296,9 +296,9 @@ bool IsLostWork(uint16_t call) {
   return InfoOf(call).LeavesResults() || call == static_cast<uint16_t>(SessionCall::kLibrary);
 }
 
-// Never destroyed: calls fail while the process ends, too.
 SaidOnce& Lacks() {
-  static auto* lacks = new SaidOnce;
+  constexpr size_t kMaxLacks = 256;
+  static auto* lacks = new SaidOnce(kMaxLacks);
   return *lacks;
 }
 
@@ -317,8 +317,8 @@ Status Session::HandleError(Reader body) {
   if (!body.Done()) return Status(Code::kMalformed, "an error message of the server is malformed");
   transfers_.ForgetSerial(serial);
   bool is_missing = call == static_cast<uint16_t>(CallId::cuLaunchKernel) && IsLackOfDevice(status);
-  const bool is_lack =
-      (is_missing || status == CUDA_ERROR_NOT_SUPPORTED) && Lacks().IsNew(call, detail);
+  const bool is_lack = (is_missing || status == CUDA_ERROR_NOT_SUPPORTED) &&
+                       Lacks().IsNew(CallName(call) + (": " + detail));
   Log(is_lack ? LogLevel::kWarn : LogLevel::kInfo, "%s failed on the server with %d: %s%s",
       CallName(call), static_cast<int>(status), detail.c_str(),
       is_missing ? "the device cannot run that kernel, and its results are missing" : "");

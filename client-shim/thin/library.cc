@@ -9,11 +9,10 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
-#include <set>
 #include <string>
 
-#include "client-shim/core/fork_lock.h"
 #include "client-shim/core/log.h"
+#include "client-shim/core/said_once.h"
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/forked.h"
 #include "proto/codec.h"
@@ -196,12 +195,8 @@ int StatusOf(int cuda_result) {
 }
 
 int Refuse(const char* function, const std::string& why) {
-  static auto* lock_of_said = new client::ForkLock;
-  static auto* said = new std::set<std::string>;
-  {
-    std::lock_guard lock(*lock_of_said);
-    if (!said->insert(function).second) return kLibrary.unsupported;
-  }
+  static auto* said = new client::SaidOnce;
+  if (!said->IsNew(function)) return kLibrary.unsupported;
   LogLine(static_cast<int>(client::LogLevel::kWarn),
           std::string(function) + " is not supported" + why);
   return kLibrary.unsupported;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -16,8 +17,8 @@ namespace {
 class NumaTest : public testing::Test {
  protected:
   NumaTest() {
-    char name[] = "/tmp/farcall-numa-XXXXXX";
-    folder_ = mkdtemp(name);
+    folder_ = testing::TempDir() + "farcall-numa-" + std::to_string(getpid());
+    std::filesystem::create_directory(folder_);
   }
   ~NumaTest() override { std::filesystem::remove_all(folder_); }
 
