@@ -129,7 +129,8 @@ class Server:
 
 def environment(folder, url):
     return {"PATH": os.environ["PATH"], "HOME": folder, "LD_LIBRARY_PATH": str(BUILD / "lib/farcall"), "FARCALL_ENDPOINT": url,
-            "FARCALL_CA": f"{folder}/ca.pem", "FARCALL_TOKEN": TOKEN, "FARCALL_LOG": "error", "FARCALL_TRANSPORT": url[:3]}
+            "FARCALL_CA": f"{folder}/ca.pem", "FARCALL_TOKEN": TOKEN,
+            "FARCALL_LOG": "error", "FARCALL_TRANSPORT": url[:3]}
 
 
 def bench(folder, url):
@@ -211,7 +212,8 @@ def main():
         limit = "-" if row["raw"] is None else f"{row['raw']:.4g} {row['unit']}"
         met = "yes" if row["over"] <= 1 else f"no, {row['over']:.2f} x"
         print(f"| {row['what']} | `{row['transport']}://` | {row['figure']:.4g} {row['unit']} | {limit} | {row['goal']} | {met} |")
-    print("\nNot here: lines of 30 ms (./scripts/bench wan), and page-locked memory over shm://, of which no copy crosses.")
+    print("\nNot here: lines of 30 ms (./scripts/bench wan), and page-locked memory over shm://, of which"
+          " no copy crosses.")
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps({"rows": table, "rounds": found, "raw_tls": raw}, indent=1))
 

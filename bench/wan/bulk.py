@@ -100,7 +100,8 @@ def cuda(count):
 
     def both(size):
         size = ctypes.c_size_t(size)
-        return {"up": seconds(driver.cuMemcpyHtoD_v2, address, host, size), "down": seconds(driver.cuMemcpyDtoH_v2, host, address, size)}
+        return {"up": seconds(driver.cuMemcpyHtoD_v2, address, host, size),
+                "down": seconds(driver.cuMemcpyDtoH_v2, host, address, size)}
 
     both(8 * PIECE_BYTES)
     return both(count)

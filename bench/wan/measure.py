@@ -32,6 +32,12 @@ BULK, BULK_BYTES, BULK_LANES, RAW_PORT = pathlib.Path(__file__).with_name("bulk.
 CUT_MS = 12_000  # longer than a link that hears nothing is believed to be alive
 
 
+def bulk(command, **more):
+    """Seconds up and down, as bulk.py says them."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, **more)
+    return json.loads(done.stdout)
+
+
 class Setup:
     """A server with its certificates, and the environment of its clients; `wan`: None is the loopback."""
 
@@ -68,13 +74,11 @@ class Setup:
         if client.returncode != 0:
             raise SystemExit(f"{words}: exit code {client.returncode}\n{out}")
         stats = json.loads(pathlib.Path(self.environment["FARCALL_STATS"]).read_text())
-        return {"seconds": seconds, "round_trips": stats["round_trips"], "bytes": stats["bytes_out"] + stats["bytes_in"],
-                "reconnects": out.count("reconnected to")}
+        return {"seconds": seconds, "round_trips": stats["round_trips"],
+                "bytes": stats["bytes_out"] + stats["bytes_in"], "reconnects": out.count("reconnected to")}
 
     def bulk(self):
-        done = subprocess.run(self.wan.at_client(sys.executable, BULK, "cuda", BULK_BYTES), env=self.environment, capture_output=True,
-                              text=True, timeout=300, check=True)
-        return json.loads(done.stdout)
+        return bulk(self.wan.at_client(sys.executable, BULK, "cuda", BULK_BYTES), env=self.environment)
 
     def stop(self):
         self.server.terminate()
@@ -107,18 +111,19 @@ class Bench:
         """One copy of 1 GiB in each direction, and as many bytes over bare connections, in turn."""
         with Wan(BOX, rtt_ms=rtt_ms, rate_mbit=rate_mbit) as wan:
             setup = self.setup(wan)
-            far = subprocess.Popen(wan.at_server(sys.executable, BULK, "serve", RAW_PORT), stdout=subprocess.PIPE, text=True)
+            far = subprocess.Popen(wan.at_server(sys.executable, BULK, "serve", RAW_PORT),
+                                   stdout=subprocess.PIPE, text=True)
             far.stdout.readline()
             raw, ours = [], []
             for _ in range(rounds):
-                done = subprocess.run(wan.at_client(sys.executable, BULK, "raw", Wan.SERVER, RAW_PORT, BULK_LANES, BULK_BYTES),
-                                      capture_output=True, text=True, timeout=300, check=True)
-                raw.append(json.loads(done.stdout))
+                raw.append(bulk(wan.at_client(sys.executable, BULK, "raw", Wan.SERVER, RAW_PORT, BULK_LANES,
+                                              BULK_BYTES)))
                 ours.append(setup.bulk())
             far.kill()
             far.wait()
             setup.stop()
-        print(f"\n1 GiB at {rtt_ms} ms, {rate_mbit // 1000} Gbit, {self.options.scheme}://; raw: {BULK_LANES} TCP connections\n")
+        print(f"\n1 GiB at {rtt_ms} ms, {rate_mbit // 1000} Gbit, {self.options.scheme}://; "
+              f"raw: {BULK_LANES} TCP connections\n")
         print("| | seconds | raw | share of raw's speed (median) |\n|---|---|---|---|")
         for way in ("up", "down"):
             mine, bare = [run[way] for run in ours], [run[way] for run in raw]
@@ -127,8 +132,8 @@ class Bench:
         return {"rtt_ms": rtt_ms, "rate_mbit": rate_mbit, "raw": raw, "farcall": ours}
 
     def model(self, at_home, run, rtt_ms, rate_mbit):
-        """Seconds: at home, what is waited for, and the bytes. HELLO and the lanes are a round trip each in the count, and
-        as many more as the connection needs ahead of it."""
+        """Seconds: at home, what is waited for, and the bytes. HELLO and the lanes are a round trip each in
+        the count, and as many more as the connection needs ahead of it."""
         ahead = {"tcp": 2, "tls": 3}[self.options.scheme]
         return at_home + (run["round_trips"] + 2 * ahead) * rtt_ms / 1000 + run["bytes"] * 8 / (rate_mbit * 1e6)
 
@@ -165,7 +170,8 @@ def main():
         bench = Bench(options, folder)
         control = pathlib.Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
         local = bench.local()
-        print(f"{options.scheme}://, device {options.device}, TCP {control}; model: local + round trips x RTT + bytes / rate\n")
+        print(f"{options.scheme}://, device {options.device}, TCP {control}; "
+              "model: local + round trips x RTT + bytes / rate\n")
         print("| line | program | time | round trips | local | ratio | model | reconnects |\n|---|---|---|---|---|---|---|---|")
         for rate in (1000,) if options.quick else RATES_MBIT:
             for rtt in (1, 30) if options.quick else RTTS_MS:
@@ -174,9 +180,10 @@ def main():
             bench.line(local, "30 ms, 1 Gbit, 0.1 % lost", 30, 1000, loss=0.001)
             bench.line(local, "30 ms, 1 Gbit, 1 % out of order", 30, 1000, reorder=0.01)
         bench.line(local, f"30 ms, 1 Gbit, cut for {CUT_MS // 1000} s", 30, 1000, cut_after_s=1.0, programs=("copies of 64 MiB",))
-        bulk = bench.bulk(30, 1000 if options.quick else 10000, 1 if options.quick else 3)
+        bulk_rows = bench.bulk(30, 1000 if options.quick else 10000, 1 if options.quick else 3)
         if options.json:
-            pathlib.Path(options.json).write_text(json.dumps({"local": local, "rows": bench.rows, "bulk": bulk, "congestion_control": control}, indent=1))
+            found = {"local": local, "rows": bench.rows, "bulk": bulk_rows, "congestion_control": control}
+            pathlib.Path(options.json).write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

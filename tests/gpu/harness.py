@@ -93,7 +93,8 @@ def last_line(text: str) -> str:
 
 
 class Server:
-    """`farcall serve` on a free port; `env` makes a program's calls go there, `through` starts a command as a user would."""
+    """`farcall serve` on a free port; `env` makes a program's calls go there, `through` starts a command as
+    a user would."""
 
     def __init__(self, results: Results, tree: Path, device: str, *flags: str, name: str = "serve"):
         self.results, self.tree, self.name, self.process, self.endpoint = results, tree, name, None, None
@@ -157,8 +158,8 @@ def each_way(results: Results, server: Server | None, group: str, name: str, com
     for where in ways:
         limit_s, through = results.left(limit), where != "native"
         stats = f"{name}-{where}"
-        code, seconds, text = run(server.through(command, thin=True) if where == "thin" else command, results.work / f"{stats}.log", limit_s,
-                                  server.env(stats) if through else None)
+        started = server.through(command, thin=True) if where == "thin" else command
+        code, seconds, text = run(started, results.work / f"{stats}.log", limit_s, server.env(stats) if through else None)
         line = last_line(text)
         result = "skip" if code == 77 or limit_s <= 0 else "pass" if code == 0 else "fail"
         results.add(group, name, where, result, seconds, line if code != 124 or limit_s <= 0 else f"no end after {limit_s:.0f} s: {line}",

@@ -119,7 +119,8 @@ class Congestion(unittest.TestCase):
         with Server("--config", self.config(f'tcp_congestion = "{name}"\n')) as server:
             client = Client(server.url, "steps", 400, 5, 1)
             client.wait_line("step 3")
-            seen = subprocess.run(["ss", "-tinH", "sport", "=", f":{server.port}"], capture_output=True, text=True, check=True)
+            seen = subprocess.run(["ss", "-tinH", "sport", "=", f":{server.port}"], capture_output=True, text=True,
+                                  check=True)
             client.kill()
         used = [line.split()[0] for line in seen.stdout.splitlines() if line.startswith(("\t", " "))]
         self.assertEqual(used, [name] * 3, seen.stdout)  # the log and two lanes

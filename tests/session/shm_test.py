@@ -222,7 +222,8 @@ class SharedHost(Case):
 
     def test_over_tcp_it_is_the_clients_alone(self):
         server = self.serve()
-        self.program("copies", 4, whose=["private", "private"], url=server.url, environment={"FARCALL_TRANSPORT": "tcp"})
+        self.program("copies", 4, whose=["private", "private"], url=server.url,
+                     environment={"FARCALL_TRANSPORT": "tcp"})
 
     def test_a_session_that_moved_has_it(self):
         server = self.serve()

@@ -178,13 +178,16 @@ print(json.dumps([hung, told]))
         self.assertEqual(codes, ["[1, 1, 100, 1, 1, 1, 11]"])
 
     def test_children_end_where_threads_are_inside_the_libraries_at_each_fork(self):
-        libraries = [BUILD / "lib/farcall" / name for name in ("thin/libcublas.so.13", "thin/libnvrtc.so.13", "libcuda.so.1")]
+        names = ("thin/libcublas.so.13", "thin/libnvrtc.so.13", "libcuda.so.1")
+        libraries = [str(BUILD / "lib/farcall" / name) for name in names]
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder) / "forks"
-            subprocess.run([os.environ.get("FARCALL_CC", "cc"), "-O1", "-Wall", f"-I{CUDA_INCLUDE}", str(HERE / "forks.c"), "-o",
-                            str(program), *map(str, libraries), "-lpthread", "-Wl,--allow-shlib-undefined"], check=True)
+            subprocess.run([os.environ.get("FARCALL_CC", "cc"), "-O1", "-Wall", f"-I{CUDA_INCLUDE}",
+                            str(HERE / "forks.c"), "-o", str(program), *libraries, "-lpthread",
+                            "-Wl,--allow-shlib-undefined"], check=True)
             env = {k: v for k, v in os.environ.items() if not k.startswith("FARCALL_")}
-            env |= {"FARCALL_ENDPOINT": self.server.url, "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin"}
+            env |= {"FARCALL_ENDPOINT": self.server.url,
+                    "LD_LIBRARY_PATH": f"{BUILD}/lib/farcall:{BUILD}/lib/farcall/thin"}
             done = subprocess.run([str(program), "200"], env=env, capture_output=True, text=True, timeout=240)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(json.loads(done.stdout), [0, 0])  # hung, wrong
