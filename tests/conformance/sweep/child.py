@@ -47,8 +47,8 @@ def usual(objects, function, kind, name):
 def value_of(objects, kind, what):
     if what == "destroyed":
         return objects.destroyed(plain(kind))
-    if what == "foreign":  # readable memory that is no such object
-        return objects.scratch()
+    if what == "foreign":
+        return objects.foreign()
     return {"null": 0, "zero": 0, "minus one": (1 << 64) - 1, "large": 0x7FFFFFFF}[what]
 
 

@@ -21,6 +21,8 @@ class Objects:
     def __init__(self, library: str):
         self.cu = ctypes.CDLL(library)
         self.kept = []  # what calls point at
+        # Never freed and never registered: a buffer of `kept` may lie where one was that a call page-locked, which CUDA knows then.
+        self.unknown = ctypes.create_string_buffer(SCRATCH_BYTES)
         self.do("cuInit", 0)
         self.do("cuDevicePrimaryCtxRetain", byref(context := c_void_p()), 0)
         self.do("cuCtxSetCurrent", context)
@@ -67,6 +69,11 @@ class Objects:
         buffer = ctypes.create_string_buffer(content, SCRATCH_BYTES)
         self.kept.append(buffer)
         return ctypes.addressof(buffer)
+
+    def foreign(self):
+        """Readable memory that is no object of CUDA."""
+        ctypes.memset(self.unknown, 0, SCRATCH_BYTES)
+        return ctypes.addressof(self.unknown)
 
     def a_context(self):
         out = self.made("cuCtxCreate_v4", None, 0, 0)
