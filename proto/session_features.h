@@ -25,7 +25,13 @@ enum class SessionFeature : uint8_t {
                 // none, and ends in what is free
   kSharedMemory = 13,  // the client may use shared memory; the server: WELCOME names the socket
   kSharedHost = 14,    // the server: kShareHost; who asks takes kHostShared
+  kIdleSilence = 15,   // both: no heartbeats while nothing is under way; kFrameAsks is answered
+  kPackedChunks = 16,  // both: chunks may be compressed
 };
+
+// Of kIdleSilence: from the last frame of the log to the last heartbeat. More than a heartbeat and
+// the client's patience (4 s), which so begin and end in time on both sides.
+inline constexpr uint32_t kIdleAfterMs = 6000;
 
 inline constexpr uint64_t FeatureBit(SessionFeature feature) {
   return uint64_t{1} << static_cast<uint8_t>(feature);

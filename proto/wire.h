@@ -40,9 +40,13 @@ struct FrameHeader {
   uint32_t crc32c =
       0;  // of the frame with this field zero; 0 when the transport checks integrity itself
   uint16_t records = 0;
-  uint16_t flags = 0;  // none defined: must be 0
+  uint16_t flags = 0;  // FrameFlags
 };
 static_assert(sizeof(FrameHeader) == 48 && std::is_trivially_copyable_v<FrameHeader>);
+
+enum FrameFlags : uint16_t {
+  kFrameAsks = 1,  // only outside the log: the peer answers at once, with any frame (kIdleSilence)
+};
 
 // Header of each record; the body follows, and the next record starts 8-byte aligned.
 struct RecordHeader {
@@ -74,6 +78,16 @@ struct ChunkHeader {
   uint64_t offset = 0;    // of this payload inside the transfer
 };
 static_assert(sizeof(ChunkHeader) == 32 && std::is_trivially_copyable_v<ChunkHeader>);
+
+// A chunk that says kPackedMagic crosses compressed (kPackedChunks): this header follows its own,
+// and so many bytes follow, one frame of Zstandard (RFC 8878) that holds ChunkHeader::bytes.
+inline constexpr uint32_t kPackedMagic = 0x315A4346;  // "FCZ1"
+
+struct PackedHeader {
+  uint32_t bytes = 0;  // 1 to ChunkHeader::bytes - 1
+  uint32_t zero = 0;
+};
+static_assert(sizeof(PackedHeader) == 8 && std::is_trivially_copyable_v<PackedHeader>);
 
 // ---- Session messages: record ids from 0xF000 up, ours rather than an API's. Bodies in order,
 // codec.h's layout.

@@ -49,11 +49,20 @@ struct LinkOptions {
   uint32_t grace_ms = 60000;
   uint32_t heartbeat_ms = 1000;  // a frame at least this often; silence of 4 s (client) = link lost
   uint32_t silence_ms = 4000;    // client only; the server waits for the grace
+  // Heartbeats end so long after the last frame of the log, while nothing is awaited, and silence
+  // is then no fault; the transport finds out whether the peer is there. 0: they never end. At
+  // least heartbeat_ms + silence_ms, and only if the peer answers kFrameAsks.
+  uint32_t idle_after_ms = 0;
   size_t max_tail_bytes =
       64u << 20;  // unacknowledged frames kept; SendFrame blocks (client) beyond
   size_t max_chunk_tail_bytes = 64u << 20;
   uint32_t spin_us = 50;  // the most that Pump spins before it blocks (spin.h); 0: not at all
   bool checksum = true;
+  // Of chunks on the lanes; what is not off takes compressed ones. kAuto sends them where a lane is
+  // slower than the compressor and they get smaller (chunk_packing.h), kAlways, for tests, wherever
+  // they get smaller.
+  enum class Packing : uint8_t { kOff, kAuto, kAlways };
+  Packing packing = Packing::kOff;
 };
 
 // Of records: a batch of kBatchBytes, and the record that fills it still fits.
@@ -147,6 +156,8 @@ class Link {
   //   Errors  kTimeout (nothing came), kDisconnected / kMalformed (closed for good)
   virtual Status Pump(Clock::time_point deadline, int wake_fd = -1) = 0;
 
+  // Client: somebody looks for news of the peer again and again, without a question. Cheap.
+  virtual void ExpectNews() = 0;
   // Whether the log's present connection carries descriptors.   Thread  any
   virtual bool CarriesDescriptors() const = 0;
   // Server: sends one that the client has before any frame that is sent later. It is lost with the

@@ -89,7 +89,20 @@ void LoadQuota(const Settings& settings, Config* config) {
   }
 }
 
+void LoadCompression(const Settings& settings, Config* config) {
+  using Packing = LinkOptions::Packing;
+  const Setting setting = settings.Find("compression");
+  if (setting.value == "off") {
+    config->packing = Packing::kOff;
+  } else if (setting.value == "always") {
+    config->packing = Packing::kAlways;
+  } else if (!setting.value.empty() && setting.value != "auto") {
+    config->error = Wrong(setting, "compression", "must be auto, off or always");
+  }
+}
+
 void LoadTransport(const Settings& settings, Config* config) {
+  LoadCompression(settings, config);
   const Setting congestion = settings.Find("tcp_congestion");
   config->tcp_congestion = congestion.value;
   if (!congestion.value.empty()) {

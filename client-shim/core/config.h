@@ -7,6 +7,7 @@
 
 #include "client-shim/core/transport_wish.h"
 #include "proto/handshake.h"
+#include "transport/link.h"
 
 namespace farcall::client {
 
@@ -18,6 +19,7 @@ struct Config {
   uint32_t devices = 0;  // FARCALL_COUNT: of a pool, how many devices to ask for
   TransportWish transport = kDefaultTransport;  // FARCALL_TRANSPORT
   std::string tcp_congestion;                   // FARCALL_TCP_CONGESTION; "" = the system's own
+  LinkOptions::Packing packing = LinkOptions::Packing::kAuto;  // FARCALL_COMPRESSION
   QuotaRequest quota;                           // FARCALL_MEM, _SHARE, _LIMIT, _PRIORITY, _NET
   std::string stats_file;                       // FARCALL_STATS
   std::string counters_folder;                  // FARCALL_COUNTERS, of `farcall run`

@@ -15,6 +15,7 @@
 #include "proto/session_features.h"
 #include "proto/text_file.h"
 #include "transport/handshake.h"
+#include "transport/link/chunk_packing.h"
 #include "transport/tcp/tcp_channel.h"
 #include "transport/url.h"
 
@@ -85,7 +86,8 @@ void DescribeProcess(Hello* hello) {
   hello->features = FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kRedirect) |
                     FeatureBit(SessionFeature::kLibraries) |
                     FeatureBit(SessionFeature::kFirstCredit) |
-                    FeatureBit(SessionFeature::kErrorOutput);
+                    FeatureBit(SessionFeature::kErrorOutput) |
+                    FeatureBit(SessionFeature::kIdleSilence);
   for (std::string_view name : ForwardedVariables()) {
     const char* value = std::getenv(std::string(name).c_str());
     if (value == nullptr) continue;
@@ -127,6 +129,16 @@ Result<Answer> Insist(const std::string& endpoint, std::unique_ptr<Channel>* cha
   }
 }
 
+// Within a host no lane is slower than the compressor.
+bool OffersPacking(const Channel& channel) {
+  const LinkOptions::Packing wish = GetConfig().packing;
+  const bool may_help =
+      wish == LinkOptions::Packing::kAlways ||
+      (wish == LinkOptions::Packing::kAuto && channel.RoundTrip().has_value() &&
+       !IsInsideHost(channel.Descriptor()));
+  return may_help && CanPackChunks();
+}
+
 Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
                          const ClientCredentials& credentials, TransportWish wish) {
   const bool may_move = WantsSharedMemory(endpoint, wish);
@@ -134,6 +146,7 @@ Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
   Clock::time_point deadline = Clock::now() + kConnectTimeout;
   Connected connected;
   Result<Welcomed> welcomed = Insist<Welcomed>(endpoint, &connected.channel, [&](Channel& channel) {
+    if (OffersPacking(channel)) hello.features |= FeatureBit(SessionFeature::kPackedChunks);
     return ClientHandshake(channel, hello, credentials, deadline);
   });
   if (!welcomed.ok()) return welcomed.status();

@@ -30,7 +30,7 @@ namespace farcall::client {
 namespace {
 constexpr uint64_t kStayAwayNs =
     1'000'000;  // the progress thread leaves the socket to callers that come this often
-constexpr auto kPumpSlice = std::chrono::milliseconds(500);
+constexpr auto kChunkSlice = std::chrono::milliseconds(500);
 
 // Of a goodbye: none, and none that we know, ends the session as well.
 Code CodeOf(int32_t code) {
@@ -99,6 +99,7 @@ void Session::PumpUntil(Waiter& waiter, std::unique_lock<Mutex>& lock) {
 void Session::PollOnce() {
   if (appended_.load(std::memory_order_relaxed) != flushed_.load(std::memory_order_relaxed))
     Flush();
+  link_->ExpectNews();
   std::unique_lock lock(wait_mutex_);
   if (pumping_ || ended_.load(std::memory_order_relaxed) != 0) return;
   pumping_ = true;
@@ -132,7 +133,8 @@ void Session::ProgressLoop() {
       }
       pumping_ = progress_pumps_ = true;
     }
-    Status pumped = link_->Pump(Clock::now() + kPumpSlice, progress_fd_);
+    // Until something comes, a caller writes to the descriptor, or the link closes.
+    Status pumped = link_->Pump(Clock::time_point::max(), progress_fd_);
     if (!pumped.ok() && pumped.code() != Code::kTimeout) OnClosed(pumped);
     {
       std::lock_guard lock(wait_mutex_);
@@ -154,7 +156,7 @@ Status Session::OnFrame(const FrameView& frame) {
   // The frame's meaning holds once its bulk bytes have landed.
   if (frame.header.chunks_sent > link_->chunks_received()) {
     while (ended_.load() == 0) {
-      Status landed = link_->WaitChunks(frame.header.chunks_sent, Clock::now() + kPumpSlice);
+      Status landed = link_->WaitChunks(frame.header.chunks_sent, Clock::now() + kChunkSlice);
       if (landed.ok()) break;
       if (landed.code() != Code::kTimeout) return landed;
     }

@@ -58,7 +58,7 @@ const std::vector<std::string_view>& Settings::Names() {
       "endpoint", "token", "token_file", "log",           "log_file",      "sync",
       "stats",    "mem",   "share",      "limit",         "priority",      "cache_dir",
       "claim",    "count", "net",        "libdevice",     "library_cache", "ca",
-      "cert",     "key",   "transport",  "tcp_congestion"};
+      "cert",     "key",   "transport",  "tcp_congestion", "compression"};
   return *names;
 }
 

@@ -24,6 +24,8 @@ LinkOptions OptionsOfLink(const SessionOptions& options) {
   link.lanes = options.lanes;
   link.grace_ms = options.grace_ms;
   link.heartbeat_ms = options.heartbeat_ms;
+  link.idle_after_ms = options.idle_after_ms;
+  link.packing = options.packing;
   link.spin_us = options.spin_us;
   return link;
 }
@@ -116,6 +118,12 @@ Clock::time_point SessionLoop::NextDeadline() {
   quota::Ns at = gate_.ServeAt();
   if (options_.swap != nullptr) {
     at = std::min(at, options_.swap->ServeAt());
+  }
+  // Nothing is under way: whatever may begin wakes this thread.
+  const bool is_idle = at == ComputeGate::kNever && backlog_.empty() && !reader_.active() &&
+                       session_->completion().idle();
+  if (is_idle) {
+    return Clock::time_point::max();
   }
   auto deadline = Clock::now() + milliseconds(1000);
   return at == ComputeGate::kNever

@@ -9,6 +9,7 @@
 
 #include "cuda-abi/image.h"
 #include "server/state/image_keeper.h"
+#include "transport/link.h"
 
 namespace farcall::server {
 
@@ -23,6 +24,8 @@ struct SessionOptions {
       compute_capabilities;  // by device: 130 for 13.0; what is missing counts as 0
   uint32_t grace_ms = 60000;
   uint32_t heartbeat_ms = 1000;
+  uint32_t idle_after_ms = 0;  // as in LinkOptions
+  LinkOptions::Packing packing = LinkOptions::Packing::kOff;
   uint32_t lanes = 2;
   uint32_t spin_us = 50;
   size_t landing_slots = 64;  // 1 MiB each

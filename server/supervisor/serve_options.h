@@ -56,6 +56,7 @@ struct ServeOptions {
       64;  // of them, one tenant's (admission.cc); a pool's claims say themselves
   uint32_t warm_workers = 1;   // started before their sessions (warm_workers.h)
   std::string tcp_congestion;  // of connections with clients; empty: the system's own
+  bool compresses = true;      // bulk data of sessions, where the line is slow
   uint32_t lanes = 0;          // connections for bulk data of each session; 0: by the distance
   std::string log_level = "info";
   PoolOptions pool;
@@ -110,6 +111,7 @@ Status SetWorkerCalls(std::string_view text, ServeOptions* options);
 Status SetShm(const std::string& text, ServeOptions* options);
 // "1000,alice": ids and names of this machine's users.   Errors  kInvalid
 Status SetShmUsers(std::string_view text, ServeOptions* options);
+Status SetCompression(std::string_view text, ServeOptions* options);
 
 // Whether files, users and URLs fit together.   Errors  kInvalid
 Status CheckTransports(const ServeOptions& options);

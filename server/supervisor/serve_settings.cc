@@ -123,6 +123,9 @@ constexpr auto kSettings = std::to_array<ServeSetting>({
      .help = "devices to serve, in the form of CUDA_VISIBLE_DEVICES (default: all)",
      .text = Of<&O::gpus>},
     {.name = "tcp_congestion", .group = kFileAlone, .text = Of<&O::tcp_congestion>},
+    {.name = "compression",
+     .group = kFileAlone,
+     .parse = [](std::string* text, O* options) { return SetCompression(*text, options); }},
     {.name = "lanes", .group = kFileAlone, .least = 0, .most = kMaxLanes, .number = Of<&O::lanes>},
 
     // Of several tokens the last one holds.

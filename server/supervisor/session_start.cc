@@ -13,6 +13,7 @@
 
 #include "proto/hex.h"
 #include "proto/printable.h"
+#include "proto/session_features.h"
 #include "server/control/memory_file.h"
 #include "server/device/uuid_text.h"
 #include "server/supervisor/host_name.h"
@@ -215,6 +216,9 @@ WorkerSetup Supervisor::SetupOf(const Worker& worker, const Client& client,
   welcome.device_kind = devices_.choice.kind;
   welcome.libraries = libraries_.ForClients();
   OfferSharedMemory(client.hello, &welcome);
+  if (options_.compresses && HasFeature(client.hello, SessionFeature::kPackedChunks)) {
+    welcome.features |= FeatureBit(SessionFeature::kPackedChunks);
+  }
   for (int device : worker.devices) {
     welcome.devices.push_back(devices_.report.devices[static_cast<size_t>(device)]);
     DeviceSnapshot& snapshot = welcome.devices.back();

@@ -61,6 +61,14 @@ Status SetShm(const std::string& text, ServeOptions* options) {
   return {};
 }
 
+Status SetCompression(std::string_view text, ServeOptions* options) {
+  if (text != "auto" && text != "off") {
+    return {Code::kInvalid, Quoted(std::string(text)) + ": write auto or off"};
+  }
+  options->compresses = text == "auto";
+  return {};
+}
+
 Status SetShmUsers(std::string_view text, ServeOptions* options) {
   std::vector<uint32_t> users;
   for (;;) {

@@ -113,10 +113,14 @@ class PacedChannel final : public Channel {
 
 NetPacer::NetPacer(std::function<void(const control::WantNetBytes&)> ask,
                    std::function<quota::Ns()> now)
-    : ask_(std::move(ask)), now_(std::move(now)), ready_(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+    : ask_(std::move(ask)),
+      now_(std::move(now)),
+      ready_(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)),
+      news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 NetPacer::~NetPacer() {
   close(ready_);
+  close(news_);
 }
 
 std::unique_ptr<Channel> NetPacer::Pace(std::unique_ptr<Channel> channel, NetPacer& pacer,
@@ -188,13 +192,24 @@ void NetPacer::Passed(size_t bytes, bool is_in) {
   if (bytes == 0) {
     return;
   }
-  (is_in ? bytes_in_ : bytes_out_).fetch_add(bytes, std::memory_order_relaxed);
+  (is_in ? bytes_in_ : bytes_out_).fetch_add(bytes);
+  if (news_wanted_.load() && news_wanted_.exchange(false)) {
+    eventfd_write(news_, 1);
+  }
   if (!limited_.load(std::memory_order_relaxed)) {
     return;
   }
   std::lock_guard lock(mutex_);
   left_bytes_ -= static_cast<int64_t>(bytes);
   SetReady(!limited_.load() || left_bytes_ > 0);
+}
+
+bool NetPacer::AwaitNews() {
+  eventfd_t count = 0;
+  eventfd_read(news_, &count);
+  news_wanted_.store(true);  // before the look: what passes after it is news
+  std::lock_guard lock(mutex_);
+  return bytes_in_.load() + bytes_out_.load() == reported_bytes_;
 }
 
 std::optional<control::NetUse> NetPacer::Use() {

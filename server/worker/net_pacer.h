@@ -36,7 +36,11 @@ class NetPacer {
   int descriptor() const { return ready_; }
 
   // As it is now; nothing: no byte has passed since the last time.
+  //   Thread  one, with AwaitNews
   std::optional<control::NetUse> Use();
+  // True: no byte has passed since Use(), and news_descriptor() is readable once one does.
+  bool AwaitNews();
+  int news_descriptor() const { return news_; }
 
   // A connection whose bytes are counted and paced; `pacer` outlives it.
   static std::unique_ptr<Channel> Pace(std::unique_ptr<Channel> channel, NetPacer& pacer,
@@ -49,9 +53,10 @@ class NetPacer {
 
   const std::function<void(const control::WantNetBytes&)> ask_;
   const std::function<quota::Ns()> now_;
-  const int ready_;
+  const int ready_, news_;
   std::atomic<bool> limited_{false};
   std::atomic<uint64_t> bytes_in_{0}, bytes_out_{0};
+  std::atomic<bool> news_wanted_{false};
   std::mutex mutex_;  // all below
   int64_t left_bytes_ = 0;
   bool asked_ = false;

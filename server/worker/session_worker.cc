@@ -33,6 +33,7 @@
 #include "server/worker/net_pacer.h"
 #include "server/worker/numa.h"
 #include "transport/handshake.h"
+#include "transport/link/chunk_packing.h"
 #include "transport/shm/shm_channel.h"
 
 namespace farcall::server {
@@ -115,6 +116,11 @@ class SessionWorker {
     }
     options.grace_ms = welcome.grace_ms;
     options.heartbeat_ms = welcome.heartbeat_ms;
+    options.idle_after_ms =
+        HasFeature(setup_.hello, SessionFeature::kIdleSilence) ? kIdleAfterMs : 0;
+    if (HasFeature(welcome, SessionFeature::kPackedChunks) && CanPackChunks()) {
+      options.packing = LinkOptions::Packing::kAuto;
+    }
     options.lanes = welcome.lanes;
     options.first_credit_bytes = setup_.first_credit_bytes;
     options.image_folder = images_;
@@ -144,12 +150,20 @@ class SessionWorker {
     welcome.device_window = has_vmm ? session->ReserveWindow(setup_.hello.device_windows) : -1;
     welcome.known_images = session->images().Known(kMaxKnownImages);
     welcome.supported_calls = SupportedCalls(api_);
-    welcome.features &= FeatureBit(SessionFeature::kSharedMemory);  // the supervisor's
+    constexpr uint64_t kOfSupervisor = FeatureBit(SessionFeature::kSharedMemory) |
+                                       FeatureBit(SessionFeature::kPackedChunks);
+    welcome.features &= kOfSupervisor;
+    if (options.packing == LinkOptions::Packing::kOff) {
+      welcome.features &= ~FeatureBit(SessionFeature::kPackedChunks);
+    }
     welcome.features |=
         FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kLibraries) |
         FeatureBit(SessionFeature::kLibraryArrays) | FeatureBit(SessionFeature::kLibraryLacks) |
         FeatureBit(SessionFeature::kLibraryInventory) | FeatureBit(SessionFeature::kImageUnits) |
         FeatureBit(SessionFeature::kEventTimes) | FeatureBit(SessionFeature::kSharedHost);
+    if (HasFeature(setup_.hello, SessionFeature::kIdleSilence)) {
+      welcome.features |= FeatureBit(SessionFeature::kIdleSilence);
+    }
     if (HasFeature(setup_.hello, SessionFeature::kFirstCredit)) {
       welcome.features |= FeatureBit(SessionFeature::kFirstCredit);
       welcome.first_credit = session->credit().Welcome();
@@ -220,14 +234,17 @@ class SessionWorker {
   // What comes from the supervisor, and what device code prints.
   void Control() {
     Clock::time_point reported_at = Clock::now();
+    bool is_quiet = false;  // nothing crosses the network
     while (true) {
       bool open = open_.load();
-      pollfd watched[3] = {{control_.fd(), POLLIN, 0},
+      pollfd watched[4] = {{control_.fd(), POLLIN, 0},
                            {open ? output_.output : -1, POLLIN, 0},
-                           {open ? output_.error : -1, POLLIN, 0}};
-      poll(watched, 3, !early_.empty() ? 1 : !open ? 5 : client_died_ ? 20 : kTellMilliseconds);
+                           {open ? output_.error : -1, POLLIN, 0},
+                           {is_quiet ? pacer_.news_descriptor() : -1, POLLIN, 0}};
+      const int until_told = is_quiet ? -1 : kTellMilliseconds;
+      poll(watched, 4, !early_.empty() ? 1 : !open ? 5 : client_died_ ? 20 : until_told);
       TakeEarly();
-      TellNetUse(&reported_at);
+      is_quiet = TellNetUse(&reported_at);
       if (watched[0].revents != 0 && !Receive()) {
         break;
       }
@@ -248,14 +265,17 @@ class SessionWorker {
     }
   }
 
-  void TellNetUse(Clock::time_point* reported_at) {
+  // Once in kTellMilliseconds. True: there is nothing to tell until the pacer has news.
+  bool TellNetUse(Clock::time_point* reported_at) {
     if (Clock::now() - *reported_at < std::chrono::milliseconds(kTellMilliseconds)) {
-      return;
+      return false;
     }
     *reported_at = Clock::now();
     if (std::optional<control::NetUse> use = pacer_.Use()) {
       (void)control::SendToSupervisor(control_.fd(), *use);
+      return false;
     }
+    return pacer_.AwaitNews();
   }
 
   bool Receive() {

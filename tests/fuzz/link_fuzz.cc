@@ -18,6 +18,7 @@
 #include "proto/records.h"
 #include "tests/fuzz/scripted_channel.h"
 #include "transport/link.h"
+#include "transport/link/chunk_packing.h"
 
 namespace {
 
@@ -35,7 +36,7 @@ using farcall::fuzz::ScriptedChannel;
 
 constexpr uint32_t kLanes = 2;
 constexpr size_t kMostSteps = 200;
-enum Mode : uint8_t { kClientEnd = 1, kLanesOpen = 2, kSlowSocket = 4 };
+enum Mode : uint8_t { kClientEnd = 1, kLanesOpen = 2, kSlowSocket = 4, kPacks = 8, kIdles = 16 };
 enum Step : uint8_t {
   kLogBytes,   // as they are
   kFrame,      // {i8 seq, i8 ack, i8 chunk_ack, i8 chunks_sent, i8 records, u8 flags, u8 sum, u8},
@@ -46,6 +47,9 @@ enum Step : uint8_t {
   kSendTransfer,
   kReattach,  // {i8 frames, i8 chunks} off what the peer has
   kCut,       // the peer closes the log
+  // {i8 seq, u8 reserved, u16 transfer, u32 bytes of the chunk}, the frame of Zstandard: as it is,
+  // or, by an odd `how`, made of the payload
+  kPackedChunk,
   kSteps
 };
 
@@ -101,6 +105,10 @@ class Peer {
     options.lanes = kLanes;
     options.grace_ms = 2;
     options.spin_us = 0;
+    options.idle_after_ms = (mode & kIdles) != 0 ? 1 : 0;
+    if ((mode & kPacks) != 0) {
+      options.packing = farcall::LinkOptions::Packing::kAlways;
+    }
     options.max_tail_bytes = 64u << 10;
     options.max_chunk_tail_bytes = 256u << 10;
     link_ = Link::Create(observer_, options);
@@ -121,6 +129,9 @@ class Peer {
         break;
       case kChunk:
         FeedChunk(*lanes_[how % kLanes], body);
+        break;
+      case kPackedChunk:
+        FeedPackedChunk(*lanes_[how / 2 % kLanes], (how & 1) != 0, body);
         break;
       case kSendFrame:
         Send(how % 4 + 1u, body);
@@ -207,6 +218,28 @@ class Peer {
     header.bytes = static_cast<uint32_t>(body.size() - 8 + body[1]);
     lane.Feed(std::as_bytes(std::span(&header, 1)));
     lane.Feed(std::as_bytes(body.subspan(8)));
+  }
+
+  void FeedPackedChunk(Script& lane, bool packs, std::span<const uint8_t> body) {
+    if (body.size() < 8) {
+      return;
+    }
+    uint16_t transfer;
+    ChunkHeader header;
+    header.magic = farcall::kPackedMagic;
+    std::memcpy(&transfer, body.data() + 2, sizeof(transfer));
+    std::memcpy(&header.bytes, body.data() + 4, sizeof(header.bytes));
+    header.seq = ++chunk_seq_ + static_cast<uint64_t>(Signed(body, 0));
+    header.transfer = transfer;
+    std::span<const std::byte> frame = std::as_bytes(body.subspan(8));
+    farcall::ChunkPacker packer(/*always=*/true);
+    if (packs && !frame.empty()) {
+      frame = packer.Pack(frame);
+    }
+    const farcall::PackedHeader packed{static_cast<uint32_t>(frame.size()), body[1]};
+    lane.Feed(std::as_bytes(std::span(&header, 1)));
+    lane.Feed(std::as_bytes(std::span(&packed, 1)));
+    lane.Feed(frame);
   }
 
   void Send(uint32_t records, std::span<const uint8_t> body) {

@@ -67,8 +67,14 @@ class Script {
       }
       std::memcpy(&magic, out_.data() + at, sizeof(magic));
       std::memcpy(&bytes, out_.data() + at + 4, sizeof(bytes));
-      size_t whole = magic == kChunkMagic ? sizeof(ChunkHeader) + bytes : bytes;
-      if ((magic != kChunkMagic && magic != kFrameMagic) || whole < sizeof(ChunkHeader)) {
+      const bool is_chunk = magic == kChunkMagic || magic == kPackedMagic;
+      size_t whole = is_chunk ? sizeof(ChunkHeader) + bytes : bytes;
+      if (magic == kPackedMagic) {
+        PackedHeader packed;
+        std::memcpy(&packed, out_.data() + at + sizeof(ChunkHeader), sizeof(packed));
+        whole = sizeof(ChunkHeader) + sizeof(packed) + packed.bytes;
+      }
+      if ((!is_chunk && magic != kFrameMagic) || whole < sizeof(ChunkHeader)) {
         std::abort();  // we said something that is neither
       }
       if (out_.size() - at < whole) {
@@ -76,8 +82,7 @@ class Script {
       }
       uint64_t seq = 0;
       std::memcpy(&seq, out_.data() + at + 8, sizeof(seq));
-      (magic == kChunkMagic ? chunks_ : frames_) =
-          std::max(magic == kChunkMagic ? chunks_ : frames_, seq);
+      (is_chunk ? chunks_ : frames_) = std::max(is_chunk ? chunks_ : frames_, seq);
       at += whole;
     }
     out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(at));

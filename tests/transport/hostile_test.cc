@@ -9,6 +9,7 @@
 
 #include "proto/crc32c.h"
 #include "tests/transport/link_harness.h"
+#include "transport/link/chunk_packing.h"
 
 namespace farcall::test {
 namespace {
@@ -52,8 +53,7 @@ RecordHeader Record(uint32_t bytes) {
 
 class HostileTest : public testing::Test {
  protected:
-  HostileTest() {
-    LinkOptions options;
+  explicit HostileTest(const LinkOptions& options = {}) {
     link_ = Link::Create(recorder_, options);
     listener_ = std::move(*Listen(FreshUrl("inproc://hostile")));
     log_ = Connect();
@@ -117,6 +117,18 @@ TEST_F(HostileTest, UnknownFlags) {
   EXPECT_NE(Reason(Frame(header, {Record(24)})).find("frame: flags 2"), std::string::npos);
 }
 
+TEST_F(HostileTest, AFrameOfTheLogThatAsks) {
+  FrameHeader header = Header(1, 1);
+  header.flags = kFrameAsks;
+  EXPECT_NE(Reason(Frame(header, {Record(24)})).find("frame: flags 1"), std::string::npos);
+}
+
+TEST_F(HostileTest, UnknownFlagsOutsideTheLog) {
+  FrameHeader header = Header(0, 0);
+  header.flags = kFrameAsks | 2;
+  EXPECT_NE(Reason(Frame(header, {})).find("frame: flags 3"), std::string::npos);
+}
+
 TEST_F(HostileTest, WrongChecksum) {
   std::vector<std::byte> frame = Frame(Header(1, 1), {Record(24)});
   frame.back() ^= std::byte{1};
@@ -178,7 +190,7 @@ TEST_F(HostileTest, RandomBytesNeverDeliver) {
 
 class HostileChunkTest : public HostileTest {
  protected:
-  HostileChunkTest() {
+  explicit HostileChunkTest(const LinkOptions& options = {}) : HostileTest(options) {
     OpenLane(0, lane_);
     recorder_.Expect(1, 1000);
   }
@@ -227,6 +239,92 @@ TEST_F(HostileChunkTest, ARepeatedChunkIsReadAndDropped) {
   std::vector<std::byte> once = Chunk(1, 1, 0, 100), next = Chunk(2, 1, 100, 100), bytes = once;
   bytes.insert(bytes.end(), once.begin(), once.end());
   bytes.insert(bytes.end(), next.begin(), next.end());
+  ASSERT_TRUE(SendAll(*lane_, bytes, In(kLong)).ok());
+  ASSERT_TRUE(link_->WaitChunks(2, In(kLong)).ok());
+  EXPECT_EQ(recorder_.chunks, 2u);
+}
+TEST_F(HostileChunkTest, CompressedThoughNobodySaidSo) {
+  std::vector<std::byte> chunk = Chunk(1, 1, 0, 100);
+  std::memcpy(chunk.data(), &kPackedMagic, sizeof(kPackedMagic));
+  EXPECT_EQ(Reason(*lane_, chunk), "chunk: magic 827999046 (0x315a4346), right is FCC1");
+}
+
+class HostilePackedTest : public HostileChunkTest {
+ protected:
+  HostilePackedTest() : HostileChunkTest(Options()) {}
+  static LinkOptions Options() {
+    LinkOptions options;
+    options.packing = LinkOptions::Packing::kAuto;
+    return options;
+  }
+  // Of 1,000 bytes; `packed` holds what is said to be a frame of them.
+  std::vector<std::byte> Packed(uint64_t seq, uint32_t packed_bytes,
+                                std::span<const std::byte> packed, uint32_t reserved = 0) {
+    std::vector<std::byte> chunk = Chunk(seq, 1, 0, 1000);
+    chunk.resize(sizeof(ChunkHeader));
+    std::memcpy(chunk.data(), &kPackedMagic, sizeof(kPackedMagic));
+    const PackedHeader header{packed_bytes, reserved};
+    const auto bytes = std::as_bytes(std::span(&header, 1));
+    chunk.insert(chunk.end(), bytes.begin(), bytes.end());
+    chunk.insert(chunk.end(), packed.begin(), packed.end());
+    return chunk;
+  }
+};
+
+TEST_F(HostilePackedTest, NoBytes) {
+  EXPECT_NE(Reason(*lane_, Packed(1, 0, {})).find("chunk: compressed bytes 0"), std::string::npos);
+}
+TEST_F(HostilePackedTest, AsManyBytesAsItHas) {
+  EXPECT_NE(Reason(*lane_, Packed(1, 1000, {})).find("chunk: compressed bytes 1000"),
+            std::string::npos);
+}
+TEST_F(HostilePackedTest, AReservedFieldInUse) {
+  EXPECT_NE(Reason(*lane_, Packed(1, 10, {}, 7)).find("chunk: reserved field 7"),
+            std::string::npos);
+}
+TEST_F(HostilePackedTest, BytesOfNoCompressor) {
+  if (!CanPackChunks()) {
+    GTEST_SKIP() << "no libzstd.so.1 here";
+  }
+  const std::vector<std::byte> noise = Pattern(500, 1);
+  EXPECT_EQ(Reason(*lane_, Packed(1, 500, noise)),
+            "chunk: 500 compressed bytes do not give 1000");
+}
+// Each is a frame of Zstandard that is right in itself.
+TEST_F(HostilePackedTest, AFrameOfMoreThanTheChunk) {
+  if (!CanPackChunks()) {
+    GTEST_SKIP() << "no libzstd.so.1 here";
+  }
+  ChunkPacker packer(/*always=*/true);
+  const std::vector<std::byte> zeros(1001);
+  const auto frame = packer.Pack(zeros);
+  EXPECT_EQ(
+      Reason(*lane_, Packed(1, static_cast<uint32_t>(frame.size()), frame)),
+      "chunk: " + std::to_string(frame.size()) + " compressed bytes do not give 1000");
+}
+TEST_F(HostilePackedTest, AFrameOfLessThanTheChunk) {
+  if (!CanPackChunks()) {
+    GTEST_SKIP() << "no libzstd.so.1 here";
+  }
+  ChunkPacker packer(/*always=*/true);
+  const std::vector<std::byte> zeros(999);
+  const auto frame = packer.Pack(zeros);
+  EXPECT_EQ(
+      Reason(*lane_, Packed(1, static_cast<uint32_t>(frame.size()), frame)),
+      "chunk: " + std::to_string(frame.size()) + " compressed bytes do not give 1000");
+}
+TEST_F(HostilePackedTest, ARepeatedOneIsReadAndDropped) {
+  if (!CanPackChunks()) {
+    GTEST_SKIP() << "no libzstd.so.1 here";
+  }
+  ChunkPacker packer(/*always=*/true);
+  const std::vector<std::byte> zeros(1000);
+  const auto frame = packer.Pack(zeros);
+  std::vector<std::byte> bytes;
+  for (const uint64_t seq : {1, 1, 2}) {
+    const auto chunk = Packed(seq, static_cast<uint32_t>(frame.size()), frame);
+    bytes.insert(bytes.end(), chunk.begin(), chunk.end());
+  }
   ASSERT_TRUE(SendAll(*lane_, bytes, In(kLong)).ok());
   ASSERT_TRUE(link_->WaitChunks(2, In(kLong)).ok());
   EXPECT_EQ(recorder_.chunks, 2u);

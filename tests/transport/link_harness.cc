@@ -2,6 +2,7 @@
 #include "tests/transport/link_harness.h"
 
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -206,19 +207,30 @@ bool Recorder::Until(const std::function<bool()>& condition) {
 }
 
 End::End(const LinkOptions& options, Link::Reconnect reconnect)
-    : link(Link::Create(recorder, options, std::move(reconnect))) {}
+    : link(Link::Create(recorder, options, std::move(reconnect))),
+      wake_(options.idle_after_ms == 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 End::~End() {
   link->Close({Code::kDisconnected, "test over"});
   if (pump_.joinable()) {
     pump_.join();
   }
+  if (wake_ >= 0) {
+    close(wake_);
+  }
+}
+
+void End::AwaitAnswer() {
+  awaits_answer_ = true;
+  eventfd_write(wake_, 1);
 }
 
 void End::StartPump() {
   pump_ = std::thread([this] {
     for (;;) {
-      Status status = link->Pump(In(1000));
+      Status status = wake_ < 0 || awaits_answer_
+                          ? link->Pump(In(1000))
+                          : link->Pump(Clock::time_point::max(), wake_);
       if (!status.ok() && status.code() != Code::kTimeout) {
         return;
       }

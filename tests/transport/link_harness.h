@@ -70,7 +70,9 @@ class End {
  public:
   End(const LinkOptions& options, Link::Reconnect reconnect);
   ~End();
+  // By a thread that takes what comes; AwaitAnswer makes it one that waits for an answer.
   void StartPump();
+  void AwaitAnswer();
   // Sends one frame with one record that holds the next number and `extra_bytes` more.
   Status Send(size_t extra_bytes = 0);
 
@@ -79,6 +81,8 @@ class End {
   uint64_t sent = 0;
 
  private:
+  const int wake_;  // -1: always awaits an answer
+  std::atomic<bool> awaits_answer_ = false;
   std::thread pump_;
 };
 

@@ -67,6 +67,8 @@ void LinkCore::AttachLog(std::unique_ptr<Channel> channel, uint64_t peer_receive
     ++generation_;
     last_heard_ = attached_since_ = Clock::now();
     last_sent_ = Clock::now();
+    stirred_ = true;
+    is_idle_ = false;
     attached_progress_ = Progress();
     if (phase_ == Phase::kDetached) {
       ++reconnects_;

@@ -18,6 +18,7 @@ constexpr uint64_t kAckChunkBytes = 4u
 // broke: the chunk such a reader still lands would otherwise be landed twice at once.
 void LinkCore::ReadLane(uint32_t index) {
   Lane& lane = *lanes_[index];
+  ChunkUnpacker unpacker;
   uint64_t done_generation = 0;
   Lock lock(mutex_);
   for (;;) {
@@ -32,7 +33,7 @@ void LinkCore::ReadLane(uint32_t index) {
     uint64_t generation = lane.generation;
     lane.reading_epoch = lane.epoch;
     lock.unlock();
-    Status why = ReceiveChunks(*channel);
+    Status why = ReceiveChunks(*channel, unpacker);
     if (why.code() == Code::kDisconnected) {
       BreakLane(lane, generation, why);
     } else {
@@ -52,22 +53,29 @@ bool LinkCore::OlderReader(uint64_t epoch) const {
 }
 
 // Until the connection ends (kDisconnected) or the peer lies (kMalformed).
-Status LinkCore::ReceiveChunks(Channel& channel) {
+Status LinkCore::ReceiveChunks(Channel& channel, ChunkUnpacker& unpacker) {
+  const bool may_be_packed = options_.packing != LinkOptions::Packing::kOff;
   for (;;) {
     ChunkHeader header;
     FARCALL_TRY(
         ReceiveFully(channel, std::as_writable_bytes(std::span(&header, 1)), /*at_boundary=*/true));
-    FARCALL_TRY(CheckChunkHeader(header));
+    FARCALL_TRY(CheckChunkHeader(header, may_be_packed));
+    PackedHeader packed;
+    if (header.magic == kPackedMagic) {
+      FARCALL_TRY(ReceiveFully(channel, std::as_writable_bytes(std::span(&packed, 1)),
+                               /*at_boundary=*/false));
+      FARCALL_TRY(CheckPackedHeader(packed, header));
+    }
     bool duplicate = false;
     FARCALL_TRY(ClaimChunk(header, &duplicate));
     if (!duplicate) {
-      Status status = ReceiveChunk(channel, header);
+      Status status = ReceiveChunk(channel, header, packed.bytes, unpacker);
       FinishChunk(header.seq, status.ok());
       FARCALL_TRY(status);
       continue;
     }
     std::byte scratch[16384];
-    for (size_t left = header.bytes; left != 0;) {
+    for (size_t left = packed.bytes != 0 ? packed.bytes : header.bytes; left != 0;) {
       size_t bytes = std::min(left, sizeof(scratch));
       FARCALL_TRY(ReceiveFully(channel, {scratch, bytes}, /*at_boundary=*/false));
       left -= bytes;
@@ -75,14 +83,21 @@ Status LinkCore::ReceiveChunks(Channel& channel) {
   }
 }
 
-Status LinkCore::ReceiveChunk(Channel& channel, const ChunkHeader& header) {
+//   packed_bytes  0: as they are
+Status LinkCore::ReceiveChunk(Channel& channel, const ChunkHeader& header, size_t packed_bytes,
+                              ChunkUnpacker& unpacker) {
   std::span<std::byte> into = observer_.ChunkDestination(header);
   if (into.size() != header.bytes) {
     return {Code::kMalformed, "chunk: transfer " + std::to_string(header.transfer) +
                                   " has no room for " + std::to_string(header.bytes) +
                                   " bytes at offset " + std::to_string(header.offset)};
   }
-  FARCALL_TRY(ReceiveFully(channel, into, /*at_boundary=*/false));
+  if (packed_bytes == 0) {
+    FARCALL_TRY(ReceiveFully(channel, into, /*at_boundary=*/false));
+  } else {
+    FARCALL_TRY(ReceiveFully(channel, unpacker.Room(packed_bytes), /*at_boundary=*/false));
+    FARCALL_TRY(unpacker.Unpack(packed_bytes, into));
+  }
   observer_.OnChunk(header);
   chunk_bytes_in_ += header.bytes;
   chunk_bytes_unacked_ += header.bytes;

@@ -2,6 +2,7 @@
 // Outgoing chunks: one queue in seq order, from which each lane pulls its next chunk when it has
 // written the last. Entries stay until the peer acknowledges the prefix they are in.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "transport/link/link_core.h"
@@ -108,6 +109,7 @@ void LinkCore::PushChunk(uint64_t transfer, uint64_t offset, std::span<const std
   entry.done = std::move(done);
   chunks_.PushBack(std::move(entry));
   chunks_sent_ = chunk_next_ - 1;
+  EndIdleLocked();
 }
 
 bool LinkCore::ChunkPullable() const {
@@ -144,64 +146,118 @@ LinkCore::Drained LinkCore::DrainLane(Lane& lane, bool wait_turn) {
   return result;
 }
 
+LinkCore::Next LinkCore::NextOf(Lane& lane, std::shared_ptr<Channel>* channel,
+                                uint64_t* generation) {
+  std::lock_guard lock(mutex_);
+  *channel = lane.channel;
+  *generation = lane.generation;
+  if (lane.channel == nullptr || !LaneIsBusy(lane)) {
+    lane.has_followed = false;
+    return Next::kNothing;
+  }
+  if (lane.writing_seq != 0) {
+    return Next::kContinue;
+  }
+  if (!ChunkPullable()) {
+    return Next::kFlush;
+  }
+  lane.writing_seq = chunk_cursor_++;
+  chunk_offered_ = std::max(chunk_offered_, lane.writing_seq);
+  const ChunkEntry& entry = chunks_[lane.writing_seq - chunks_.front().header.seq];
+  lane.header = entry.header;
+  lane.payload = {entry.data, entry.header.bytes};
+  lane.sent_bytes = 0;
+  return Next::kBegin;
+}
+
+// The chunk stays where it is: it is pinned by writing_seq.
+void LinkCore::BeginChunk(Lane& lane) {
+  if (options_.packing == LinkOptions::Packing::kOff) {
+    return;
+  }
+  lane.was_full = false;
+  if (!lane.has_followed) {
+    lane.began_at = Clock::now();
+  }
+  const std::span<const std::byte> packed = lane.packer.Pack(lane.payload);
+  if (!packed.empty()) {
+    lane.header.magic = kPackedMagic;
+    lane.packed.bytes = static_cast<uint32_t>(packed.size());
+    lane.payload = packed;
+  }
+}
+
+// What is left of the chunk, as much of it as the channel takes.
+Result<size_t> LinkCore::SendPart(const Lane& lane, Channel& channel) {
+  std::array<std::span<const std::byte>, 3> parts = {std::as_bytes(std::span(&lane.header, 1))};
+  size_t count = 1;
+  if (lane.header.magic == kPackedMagic) {
+    parts[count++] = std::as_bytes(std::span(&lane.packed, 1));
+  }
+  parts[count++] = lane.payload;
+  size_t first = 0, sent_bytes = lane.sent_bytes;
+  while (sent_bytes >= parts[first].size()) {
+    sent_bytes -= parts[first++].size();
+  }
+  parts[first] = parts[first].subspan(sent_bytes);
+  return channel.TrySend(std::span(parts).first(count).subspan(first));
+}
+
+void LinkCore::EndChunk(Lane& lane, const Channel& channel, uint64_t generation) {
+  if (options_.packing != LinkOptions::Packing::kOff) {
+    const Clock::time_point now = Clock::now();
+    lane.packer.Sent(lane.sent_bytes, now - lane.began_at, lane.was_full);
+    lane.began_at = now;
+    lane.has_followed = true;
+  }
+  std::lock_guard lock(mutex_);
+  lane.writing_seq = 0;
+  if (lane.generation == generation) {
+    lane.is_holding = channel.IsHolding();
+  }
+  ReleaseChunks();
+}
+
 LinkCore::Drained LinkCore::DrainLaneAsWriter(Lane& lane) {
   for (;;) {
     std::shared_ptr<Channel> channel;
     uint64_t generation = 0;
-    bool has_chunk = false;
-    {
-      std::lock_guard lock(mutex_);
-      channel = lane.channel;
-      generation = lane.generation;
-      if (channel == nullptr || !LaneIsBusy(lane)) {
+    switch (NextOf(lane, &channel, &generation)) {
+      case Next::kNothing:
         return Drained::kIdle;
+      case Next::kFlush: {
+        Result<bool> flushed = channel->Flush();
+        if (!flushed.ok()) {
+          BreakLane(lane, generation, flushed.status());
+          return Drained::kBroken;
+        }
+        if (!*flushed) {
+          return Drained::kBlocked;
+        }
+        std::lock_guard lock(mutex_);
+        lane.is_holding = lane.is_holding && lane.generation != generation;
+        continue;
       }
-      if (lane.writing_seq == 0 && ChunkPullable()) {
-        lane.writing_seq = chunk_cursor_++;
-        chunk_offered_ = std::max(chunk_offered_, lane.writing_seq);
-        const ChunkEntry& entry = chunks_[lane.writing_seq - chunks_.front().header.seq];
-        lane.header = entry.header;
-        lane.data = entry.data;
-        lane.sent_bytes = 0;
-      }
-      has_chunk = lane.writing_seq != 0;
+      case Next::kBegin:
+        BeginChunk(lane);
+        break;
+      case Next::kContinue:
+        break;
     }
-    if (!has_chunk) {
-      Result<bool> flushed = channel->Flush();
-      if (!flushed.ok()) {
-        BreakLane(lane, generation, flushed.status());
-        return Drained::kBroken;
-      }
-      if (!*flushed) {
-        return Drained::kBlocked;
-      }
-      std::lock_guard lock(mutex_);
-      lane.is_holding = lane.is_holding && lane.generation != generation;
-      continue;
-    }
-    size_t header_bytes = std::min(lane.sent_bytes, sizeof(ChunkHeader));
-    size_t payload_bytes = lane.sent_bytes - header_bytes;
-    std::span<const std::byte> parts[2] = {
-        std::as_bytes(std::span(&lane.header, 1)).subspan(header_bytes),
-        std::span(lane.data, lane.header.bytes).subspan(payload_bytes)};
-    bool header_done = parts[0].empty();
-    Result<size_t> sent = channel->TrySend(std::span(parts).subspan(header_done ? 1 : 0));
+    Result<size_t> sent = SendPart(lane, *channel);
     if (!sent.ok()) {
       BreakLane(lane, generation, sent.status());
       return Drained::kBroken;
     }
     if (*sent == 0) {
+      lane.was_full = true;
       return Drained::kBlocked;
     }
     chunk_bytes_out_ += *sent;
     lane.sent_bytes += *sent;
-    if (lane.sent_bytes == sizeof(ChunkHeader) + lane.header.bytes) {
-      std::lock_guard lock(mutex_);
-      lane.writing_seq = 0;
-      if (lane.generation == generation) {
-        lane.is_holding = channel->IsHolding();
-      }
-      ReleaseChunks();
+    const size_t packed_header = lane.header.magic == kPackedMagic ? sizeof(PackedHeader) : 0;
+    if (lane.sent_bytes == sizeof(ChunkHeader) + packed_header + lane.payload.size()) {
+      EndChunk(lane, *channel, generation);
     }
   }
 }

@@ -26,8 +26,9 @@ Status CheckFrameHeader(const FrameHeader& header) {
       header.bytes % 8 != 0) {
     return Malformed("frame: bytes", header.bytes, "a multiple of 8 from 48 to 1048576");
   }
-  if (header.flags != 0) {
-    return Malformed("frame: flags", header.flags, "0");
+  if (header.flags > (header.seq == 0 ? kFrameAsks : 0)) {
+    return Malformed("frame: flags", header.flags,
+                     header.seq == 0 ? "0, or 1 (asks)" : "0 (only seq 0 asks)");
   }
   bool has_records = header.bytes != sizeof(FrameHeader);
   if (header.seq == 0 && (header.records != 0 || has_records)) {
@@ -39,9 +40,9 @@ Status CheckFrameHeader(const FrameHeader& header) {
   return {};
 }
 
-Status CheckChunkHeader(const ChunkHeader& header) {
-  if (header.magic != kChunkMagic) {
-    return Malformed("chunk: magic", header.magic, "FCC1");
+Status CheckChunkHeader(const ChunkHeader& header, bool may_be_packed) {
+  if (header.magic != kChunkMagic && !(may_be_packed && header.magic == kPackedMagic)) {
+    return Malformed("chunk: magic", header.magic, may_be_packed ? "FCC1 or FCZ1" : "FCC1");
   }
   if (header.bytes == 0 || header.bytes > kMaxChunkBytes) {
     return Malformed("chunk: bytes", header.bytes, "from 1 to 1048576");
@@ -51,6 +52,16 @@ Status CheckChunkHeader(const ChunkHeader& header) {
   }
   if (header.offset > UINT64_MAX - header.bytes) {
     return Malformed("chunk: offset", header.offset, "one whose end fits 64 bits");
+  }
+  return {};
+}
+
+Status CheckPackedHeader(const PackedHeader& packed, const ChunkHeader& header) {
+  if (packed.bytes == 0 || packed.bytes >= header.bytes) {
+    return Malformed("chunk: compressed bytes", packed.bytes, "from 1 to less than the chunk's");
+  }
+  if (packed.zero != 0) {
+    return Malformed("chunk: reserved field", packed.zero, "0");
   }
   return {};
 }

@@ -13,16 +13,19 @@ namespace farcall {
 // Whether CheckFrameHeader has nothing to say.
 inline bool IsSound(const FrameHeader& header) {
   return header.magic == kFrameMagic && header.bytes >= sizeof(FrameHeader) &&
-         header.bytes <= kMaxFrameBytes && header.bytes % 8 == 0 && header.flags == 0 &&
-         (header.seq == 0 ? header.records == 0 && header.bytes == sizeof(FrameHeader)
-                          : header.records != 0);
+         header.bytes <= kMaxFrameBytes && header.bytes % 8 == 0 &&
+         (header.seq == 0 ? header.records == 0 && header.bytes == sizeof(FrameHeader) &&
+                                header.flags <= kFrameAsks
+                          : header.records != 0 && header.flags == 0);
 }
 // Of a whole frame, whose header this is: its checksum is right, or 0.
 bool HasRightSum(const FrameHeader& header, std::span<const std::byte> frame);
 
 //   Errors  kMalformed, naming field and value
 Status CheckFrameHeader(const FrameHeader& header);
-Status CheckChunkHeader(const ChunkHeader& header);
+// `may_be_packed`: kPackedMagic is right too.
+Status CheckChunkHeader(const ChunkHeader& header, bool may_be_packed);
+Status CheckPackedHeader(const PackedHeader& packed, const ChunkHeader& header);
 // Of a whole frame: the checksum in its header, unless that is 0.
 Status CheckFrameSum(const FrameHeader& header, std::span<const std::byte> frame);
 

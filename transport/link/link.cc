@@ -39,6 +39,7 @@ class LinkHandle final : public Link {
   Status Pump(Clock::time_point deadline, int wake_fd) override {
     return core_->Pump(deadline, wake_fd);
   }
+  void ExpectNews() override { core_->ExpectNews(); }
   bool CarriesDescriptors() const override { return core_->CarriesDescriptors(); }
   Status SendDescriptor(int descriptor) override { return core_->SendDescriptor(descriptor); }
   int TakeDescriptor() override { return core_->TakeDescriptor(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The link's state and threads. Threads: callers; one service thread (heartbeats, backlog, redial,
-// grace, closing); per attached lane one reader and one writer, the writer asleep unless a socket
+// grace, closing; asleep while the link is idle); per attached lane one reader and one writer, the writer asleep unless a socket
 // is full.
 //
 // Locks, in the order they may be taken: order_ (senders of frames), log_writer_ or a lane's writer
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "transport/link.h"
+#include "transport/link/chunk_packing.h"
 #include "transport/link/frame_pool.h"
 #include "transport/link/ring.h"
 #include "transport/spin.h"
@@ -53,6 +54,13 @@ class LinkCore {
   void Abandon();
   bool CarriesDescriptors() const { return carries_descriptors_; }
   Status SendDescriptor(int descriptor);
+  // liveness.cc
+  void ExpectNews() {
+    stirred_.store(true, std::memory_order_relaxed);
+    if (is_idle_.load(std::memory_order_relaxed)) [[unlikely]] {
+      EndIdle();
+    }
+  }
   // service.cc
   void Close(const Status& why);
   Status Closed();
@@ -77,11 +85,17 @@ class LinkCore {
 
   struct LaneDial;
   struct Lane {
+    explicit Lane(bool always_packs) : packer(always_packs) {}
     uint32_t index = 0;
-    Mutex writer;  // guards header, data, sent_bytes
+    Mutex writer;  // guards what follows
     ChunkHeader header;
-    const std::byte* data = nullptr;
-    size_t sent_bytes = 0;  // of header and payload
+    std::span<const std::byte> payload;  // as it crosses
+    size_t sent_bytes = 0;               // of headers and payload
+    PackedHeader packed;                 // where the header says so
+    ChunkPacker packer;
+    bool was_full = false;       // its socket, during this chunk
+    bool has_followed = false;   // this chunk was there before the one before had left
+    Clock::time_point began_at;  // of this chunk, or when the one before had left
     // Guarded by mutex_:
     std::shared_ptr<Channel> channel;
     uint64_t generation = 0;     // of the channel
@@ -141,13 +155,19 @@ class LinkCore {
   void DrainLanes();
   Drained DrainLane(Lane& lane, bool wait_turn);
   Drained DrainLaneAsWriter(Lane& lane);
+  enum class Next : uint8_t { kNothing, kFlush, kBegin, kContinue };
+  Next NextOf(Lane& lane, std::shared_ptr<Channel>* channel, uint64_t* generation);
+  void BeginChunk(Lane& lane);
+  static Result<size_t> SendPart(const Lane& lane, Channel& channel);
+  void EndChunk(Lane& lane, const Channel& channel, uint64_t generation);
   void WriteLane(uint32_t index);
   void ReleaseChunks();
   void RunDone();
   // bulk_in.cc
   void ReadLane(uint32_t index);
-  Status ReceiveChunks(Channel& channel);
-  Status ReceiveChunk(Channel& channel, const ChunkHeader& header);
+  Status ReceiveChunks(Channel& channel, ChunkUnpacker& unpacker);
+  Status ReceiveChunk(Channel& channel, const ChunkHeader& header, size_t packed_bytes,
+                      ChunkUnpacker& unpacker);
   Status ReceiveFully(Channel& channel, std::span<std::byte> into, bool at_boundary);
   Status ClaimChunk(const ChunkHeader& header, bool* duplicate);
   void FinishChunk(uint64_t seq, bool received);
@@ -161,12 +181,19 @@ class LinkCore {
   bool DialLanes(Lock& lock);
   uint64_t Progress() const;
   void WakePump();
+  // liveness.cc
+  bool HasUnacknowledgedLocked() const;
+  bool FallIdleLocked(Clock::time_point now);
+  void EndIdle();
+  void EndIdleLocked();
+  Clock::time_point TendLiveness(Lock& lock);
+  Clock::time_point CheckSilence(Clock::time_point now);
+  bool WaitReadable(Clock::time_point deadline, int wake_fd);
   // service.cc
   void Serve();
   void ReportChanges(Lock& lock);
   Clock::time_point TendAttached(Lock& lock);
   Clock::time_point TendDetached(Lock& lock);
-  Clock::time_point CheckSilence(Clock::time_point now);
   void Redial(Lock& lock);
   void Finish(Lock& lock);
   void Flush(Lock& lock);
@@ -215,7 +242,7 @@ class LinkCore {
   uint64_t offered_seq_ = 0;  // highest ever given to a socket: what a peer may acknowledge
   uint64_t acked_seq_ = 0;
   bool log_is_holding_ = false;  // bytes that log_ took and its socket has not
-  bool control_wanted_ = false;
+  bool control_wanted_ = false, ask_wanted_ = false;
   FrameHeader control_;
   size_t control_sent_bytes_ = sizeof(FrameHeader);
 
@@ -227,7 +254,14 @@ class LinkCore {
   std::bitset<kChunkWindow> chunk_claimed_, chunk_received_;
   uint64_t lane_generation_ = 0;
 
+  bool is_expecting_ = false;  // something of the peer is awaited, or was a short while ago
+  Clock::time_point stirred_at_, expecting_since_;
+  std::atomic<bool> is_idle_ = false;  // neither side sends heartbeats; the service thread sleeps
+
   // ---- read without it
+  std::atomic<bool> stirred_ = false;  // a frame of the log has come or gone, or somebody looks
+  std::atomic<bool> awaits_answer_ = false;  // a caller waits in Pump
+  std::atomic<bool> reader_waits_ = false;   // a thread waits in Pump for whatever comes
   std::atomic<uint64_t> generation_ = 1;  // +1 at each attach and break of the log
   std::atomic<uint64_t> heard_generation_ = 0;
   std::atomic<uint64_t> received_seq_ = 0, chunk_prefix_ = 0, chunks_sent_ = 0;
@@ -249,6 +283,7 @@ class LinkCore {
   std::unique_ptr<std::byte[]> received_;
   size_t received_bytes_ = 0;
   uint64_t bytes_since_ack_ = 0, ack_stamp_seen_ = 0;
+  bool is_asked_ = false;  // by a frame that has just come
   uint64_t peer_chunks_sent_ = 0;
   SpinPolicy answer_spin_, idle_spin_;  // of Pump without and with a `wake_fd`
 

@@ -52,7 +52,7 @@ Status LinkCore::Pump(Clock::time_point deadline, int wake_fd) {
       continue;
     }
     if (*got == 0) {
-      is_readable = reader_->WaitReadable(deadline, wake_fd);
+      is_readable = WaitReadable(deadline, wake_fd);
       if (is_readable) {
         continue;
       }
@@ -68,6 +68,9 @@ Status LinkCore::Pump(Clock::time_point deadline, int wake_fd) {
       return Closed();
     }
     AcknowledgeIfDue();
+    if (std::exchange(is_asked_, false)) {
+      SendControl();
+    }
     if (any) {
       return {};
     }
@@ -178,6 +181,7 @@ Status LinkCore::DeliverFrame(const FrameHeader& header, std::span<const std::by
     std::lock_guard lock(mutex_);
     PokeService();
   }
+  is_asked_ |= (header.flags & kFrameAsks) != 0;
   uint64_t expected = received_seq_ + 1;
   if (header.seq < expected) {
     return {};
@@ -205,6 +209,7 @@ Status LinkCore::DeliverFrame(const FrameHeader& header, std::span<const std::by
   ++frames_in_;
   received_seq_ =
       header.seq;  // before the call: a resume meanwhile must not ask for this frame again
+  stirred_.store(true, std::memory_order_relaxed);
   Status status = observer_.OnFrame({header, records});
   if (!status.ok() || !says_goodbye) {
     return status;

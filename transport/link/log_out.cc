@@ -116,6 +116,10 @@ Status LinkCore::AppendFrame(std::unique_ptr<FrameBuffer> frame, bool closing, u
   tail_.PushBack(std::move(frame));
   ack_stamped_ = std::max(ack_stamped_.load(), header.ack);
   chunk_ack_stamped_ = std::max(chunk_ack_stamped_.load(), header.chunk_ack);
+  stirred_.store(true, std::memory_order_relaxed);
+  if (is_idle_.load(std::memory_order_relaxed)) [[unlikely]] {
+    EndIdleLocked();
+  }
   return {};
 }
 
@@ -126,6 +130,7 @@ void LinkCore::StampControl() {
   control_.ack = received_seq_;
   control_.chunk_ack = chunk_prefix_;
   control_.chunks_sent = chunks_sent_;
+  control_.flags = std::exchange(ask_wanted_, false) ? kFrameAsks : 0;
   if (sums_frames_) {
     control_.crc32c = Crc32c(0, std::as_bytes(std::span(&control_, 1)));
   }

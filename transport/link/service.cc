@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The service thread: heartbeats, what no caller may wait to write, silence, redial, grace, and the
-// end.
+// The service thread: what no caller may wait to write, redial, grace, and the end. Heartbeats and
+// silence are in liveness.cc.
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
 #pragma GCC diagnostic ignored "-Wstringop-overflow"  // wrong where GCC 12 inlines the library
 #endif
@@ -17,6 +17,7 @@
 namespace farcall {
 namespace {
 
+using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 
 constexpr auto kFlushLimit = std::chrono::seconds(1);
@@ -25,10 +26,6 @@ constexpr auto kSlice = milliseconds(20);
 
 bool IsFinal(Code code) {
   return code != Code::kDisconnected && code != Code::kTimeout && code != Code::kUnavailable;
-}
-
-int64_t MillisSince(Clock::time_point then, Clock::time_point now) {
-  return std::chrono::duration_cast<milliseconds>(now - then).count();
 }
 
 }  // namespace
@@ -44,7 +41,8 @@ LinkCore::LinkCore(LinkObserver& observer, const LinkOptions& options, Link::Rec
       answer_spin_(std::chrono::microseconds(options.spin_us)),
       idle_spin_(std::chrono::microseconds(options.spin_us)) {
   for (uint32_t i = 0; i < options.lanes; ++i) {
-    lanes_.push_back(std::make_unique<Lane>());
+    const bool always_packs = options.packing == LinkOptions::Packing::kAlways;
+    lanes_.push_back(std::make_unique<Lane>(always_packs));
     lanes_.back()->index = i;
   }
   if (!service_.Start("farcall-link", &LinkCore::Serve, this)) {
@@ -127,55 +125,17 @@ Clock::time_point LinkCore::TendAttached(Lock& lock) {
   if (phase_ != Phase::kAttached) {
     return Clock::now();
   }
-  Clock::time_point now = Clock::now();
-  Clock::time_point beat = last_sent_.load() + milliseconds(options_.heartbeat_ms);
-  if (now >= beat) {
-    control_wanted_ = true;
-    beat = now + milliseconds(options_.heartbeat_ms);
-    lock.unlock();
-    Drained drained = DrainLog();
-    lock.lock();
-    if (drained == Drained::kBlocked) {
-      backlog_ = true;
-    }
-  }
-  if (phase_ != Phase::kAttached) {
-    return now;
-  }
-  Clock::time_point silence = CheckSilence(now);
+  Clock::time_point alive = TendLiveness(lock);
   if (phase_ != Phase::kAttached || !lanes_wanted_ || lanes_open_) {
-    return backlog_ ? now : std::min(beat, silence);
+    return backlog_ ? Clock::now() : alive;
   }
   // Lanes of a resumed link are dialled once the peer is known to have taken the log: its first
   // frame says so.
+  Clock::time_point now = Clock::now();
   if (reconnects_ != 0 && heard_generation_ != generation_ && !log_->WaitReadable(now)) {
-    return backlog_ ? now : std::min({beat, silence, now + kSlice});
+    return backlog_ ? now : std::min(alive, now + kSlice);
   }
   DialLanes(lock);
-  return now;
-}
-
-// A link is lost when its peer says nothing and nothing of it waits unread (a reader that is busy
-// is not a lost link). A server gives a silent client the whole grace: a debugger may hold it.
-Clock::time_point LinkCore::CheckSilence(Clock::time_point now) {
-  uint32_t limit_ms =
-      options_.is_client ? options_.silence_ms : std::max(options_.grace_ms, options_.silence_ms);
-  Clock::time_point due = last_heard_.load() + milliseconds(limit_ms);
-  if (now < due) {
-    return due;
-  }
-  if (log_->WaitReadable(now)) {
-    return now + kSlice * 5;
-  }
-  std::string peer = log_->PeerName();
-  Status why(Code::kTimeout, peer + ": silent for " +
-                                 std::to_string(MillisSince(last_heard_, now)) + " ms (limit " +
-                                 std::to_string(limit_ms) + " ms)");
-  if (options_.is_client) {
-    BreakLocked(why);
-  } else {
-    RequestCloseLocked({Code::kDisconnected, why.message()}, /*tell_peer=*/true);
-  }
   return now;
 }
 
@@ -184,7 +144,7 @@ Clock::time_point LinkCore::TendDetached(Lock& lock) {
   Clock::time_point end = detached_since_ + milliseconds(options_.grace_ms);
   if (now >= end) {
     RequestCloseLocked(
-        {Code::kDisconnected, "link lost for " + std::to_string(MillisSince(detached_since_, now)) +
+        {Code::kDisconnected, "link lost for " + std::to_string(duration_cast<milliseconds>(now - detached_since_).count()) +
                                   " ms (grace " + std::to_string(options_.grace_ms) +
                                   " ms): " + break_why_.message()},
         /*tell_peer=*/false);
