@@ -15,7 +15,7 @@
 #include "cli/program_probe.h"
 #include "cli/server_libraries.h"
 #include "cli/thin_libraries.h"
-#include "proto/call_info.h"
+#include "generated/proto/call_info.h"
 
 namespace farcall::cli {
 

@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "client-shim/core/counters.h"
-#include "proto/call_id.h"
+#include "generated/proto/call_id.h"
 
 namespace farcall::cli {
 

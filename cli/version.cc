@@ -2,7 +2,7 @@
 // Alone in a file: it is what a new commit compiles again.
 #include "cli/version.h"
 
-#include "farcall_commit.h"
+#include "generated/farcall_commit.h"
 #include "proto/wire.h"
 
 namespace farcall::cli {

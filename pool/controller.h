@@ -19,9 +19,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "generated/proto/pool.pb.h"
 #include "pool/core/core.h"
 #include "pool/store.h"
-#include "proto/pool.pb.h"
 
 namespace farcall::pool {
 

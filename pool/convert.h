@@ -2,8 +2,8 @@
 // Between the core's words and pool.proto's.
 #pragma once
 
+#include "generated/proto/pool.pb.h"
 #include "pool/core/core.h"
-#include "proto/pool.pb.h"
 #include "proto/status.h"
 
 namespace farcall::pool {

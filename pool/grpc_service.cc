@@ -8,10 +8,10 @@
 #include <map>
 #include <mutex>
 
+#include "generated/proto/pool.grpc.pb.h"
 #include "pool/reaction.h"
 #include "proto/handshake.h"
 #include "proto/hex.h"
-#include "proto/pool.grpc.pb.h"
 
 namespace farcall::pool {
 

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "proto/pool.pb.h"
+#include "generated/proto/pool.pb.h"
 
 namespace farcall::pool {
 

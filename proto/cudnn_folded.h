@@ -3,7 +3,7 @@
 // convolution, grad, target, i32 format, i32 which}, once for each of its targets.
 #pragma once
 
-#include "proto/cudnn_call.h"
+#include "generated/proto/cudnn_call.h"
 
 namespace farcall::cudnn {
 

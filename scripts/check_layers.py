@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 # Folder: what it may include beside itself. The longest name that fits a file is its folder. `generated` is
-# <build>/generated; its folders are those of the table below it.
+# <build>/generated; its folders are those of GENERATED. Each include of it begins so.
 LAYERS = {
     # Without anything of ours.
     "settings": "",
@@ -65,6 +65,7 @@ GENERATED = {
     "client": "client-shim",
 }
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 SOURCE = re.compile(r"\.(cc|h|cu|cuh|c|inc|in)$")
 
@@ -105,8 +106,16 @@ def includes(root, files):
                     yield file, number, beside, written
 
 
+def is_unmarked(written):
+    """Whether a header of one of our folders is named that is not in the tree, and so must be generated."""
+    folder = written.split("/")[0]
+    return "/" in written and os.path.isdir(os.path.join(ROOT, folder)) and not os.path.exists(os.path.join(ROOT, written))
+
+
 def violation(file, number, target, written):
     """The line that says which rule an include breaks; None: it breaks none."""
+    if is_unmarked(written):
+        return f'{file}:{number}: includes "{written}", which is not in the tree: a generated header is "generated/{written}"'
     source = folder_of(file)
     if source is None or any(is_below(file, free) for free in FREE):
         return None
@@ -171,12 +180,11 @@ def check(all_includes):
 
 
 def main():
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    listed = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"],
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"],
                             capture_output=True, text=True, check=True)
     files = [file for file in listed.stdout.splitlines()
-             if SOURCE.search(file) and os.path.isfile(os.path.join(root, file))]
-    all_includes = list(includes(root, files))
+             if SOURCE.search(file) and os.path.isfile(os.path.join(ROOT, file))]
+    all_includes = list(includes(ROOT, files))
     if "--graph" in sys.argv:
         graph = folder_graph(all_includes)
         for folder in sorted(graph):

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "proto/control.grpc.pb.h"
+#include "generated/proto/control.grpc.pb.h"
 #include "proto/status.h"
 
 namespace farcall::cli {

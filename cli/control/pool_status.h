@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "proto/pool.grpc.pb.h"
+#include "generated/proto/pool.grpc.pb.h"
 #include "proto/status.h"
 
 namespace farcall::cli {

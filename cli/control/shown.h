@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/control.pb.h"
-#include "proto/pool.pb.h"
+#include "generated/proto/control.pb.h"
+#include "generated/proto/pool.pb.h"
 
 namespace farcall::cli {
 

@@ -19,8 +19,8 @@
 
 #include "cli/pool/commands.h"
 #include "cli/seconds.h"
+#include "generated/proto/pool.pb.h"
 #include "pool/rest_client.h"
-#include "proto/pool.pb.h"
 #include "server/supervisor/control_path.h"
 #include "server/supervisor/serve_options.h"
 #include "server/worker/program_path.h"

@@ -15,8 +15,8 @@
 #include "cli/pool_tls.h"
 #include "cli/quota_flags.h"
 #include "cli/seconds.h"
+#include "generated/proto/pool.pb.h"
 #include "pool/rest_client.h"
-#include "proto/pool.pb.h"
 #include "proto/printable.h"
 #include "settings/exit_code.h"
 

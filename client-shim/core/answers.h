@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "proto/call_id.h"
+#include "generated/proto/call_id.h"
 
 namespace farcall::client {
 

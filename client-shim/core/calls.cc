@@ -10,7 +10,7 @@
 #include "client-shim/core/error_map.h"
 #include "client-shim/core/log.h"
 #include "client-shim/core/stats.h"
-#include "proto/call_info.h"
+#include "generated/proto/call_info.h"
 
 namespace farcall::client {
 

@@ -10,8 +10,8 @@
 #include <span>
 
 #include "client-shim/core/thread_state.h"
-#include "proto/call_id.h"    // generated
-#include "proto/call_info.h"  // generated
+#include "generated/proto/call_id.h"    // generated
+#include "generated/proto/call_info.h"  // generated
 #include "proto/codec.h"
 #include "proto/wire.h"
 

@@ -22,7 +22,7 @@
 #include "client-shim/core/said_once.h"
 #include "client-shim/core/session.h"
 #include "client-shim/core/stats.h"
-#include "proto/call_info.h"
+#include "generated/proto/call_info.h"
 #include "proto/records.h"
 
 namespace farcall::client {

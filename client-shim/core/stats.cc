@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "client-shim/core/log.h"
-#include "proto/call_id.h"
+#include "generated/proto/call_id.h"
 
 namespace farcall::client {
 

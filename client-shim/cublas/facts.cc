@@ -8,7 +8,7 @@
 #include "client-shim/cublas/state.h"
 #include "client-shim/cublas/status_text.h"
 #include "client-shim/thin/call.h"
-#include "proto/cublas_call.h"
+#include "generated/proto/cublas_call.h"
 
 #define CUBLAS_ENTRY extern "C" __attribute__((visibility("default")))
 

@@ -3,7 +3,7 @@
 #include "client-shim/cublas/state.h"
 
 #include "client-shim/thin/call.h"
-#include "proto/cublas_call.h"
+#include "generated/proto/cublas_call.h"
 
 #define CUBLAS_ENTRY extern "C" __attribute__((visibility("default"))) cublasStatus_t
 

@@ -11,7 +11,7 @@
 #include "client-shim/thin/forked.h"
 #include "client-shim/thin/handle.h"
 #include "client-shim/thin/library.h"
-#include "proto/cublas_call.h"
+#include "generated/proto/cublas_call.h"
 
 #define XT_ENTRY extern "C" __attribute__((visibility("default"))) cublasStatus_t
 

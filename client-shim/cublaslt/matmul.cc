@@ -10,7 +10,7 @@
 
 #include "client-shim/cublaslt/capture.h"
 #include "client-shim/thin/call.h"
-#include "proto/cublaslt_call.h"
+#include "generated/proto/cublaslt_call.h"
 #include "proto/library_descriptor.h"
 #include "proto/library_sizes.h"
 

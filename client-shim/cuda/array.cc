@@ -8,7 +8,7 @@
 #include "client-shim/core/devices.h"
 #include "client-shim/core/handles.h"
 #include "client-shim/cuda/physical_memory.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

@@ -8,7 +8,7 @@
 #include "client-shim/cuda/array.h"
 #include "client-shim/cuda/physical_memory.h"
 #include "client-shim/cuda/stream.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

@@ -17,8 +17,8 @@
 #include "client-shim/cuda/settled.h"
 #include "client-shim/cuda/stream.h"
 #include "client-shim/cuda/texture.h"
-#include "client/calls.h"
 #include "cuda-abi/export_tables.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

@@ -9,7 +9,7 @@
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/log.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

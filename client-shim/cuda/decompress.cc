@@ -4,7 +4,7 @@
 #include "client-shim/core/devices.h"
 #include "client-shim/core/memory_map.h"
 #include "client-shim/cuda/stream.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

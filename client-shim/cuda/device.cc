@@ -8,7 +8,7 @@
 #include "client-shim/core/contexts.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/core/session.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

@@ -4,7 +4,7 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
-#include "proto/call_info.h"
+#include "generated/proto/call_info.h"
 
 namespace farcall::client {
 
@@ -13,7 +13,7 @@ std::vector<cuda_abi::ProcRow> EntryRows() {
 #define FARCALL_PROC(name, version, flags, symbol) \
   {name, version, flags, #symbol,                  \
    IsSupported(CallId::symbol) ? reinterpret_cast<void*>(&::symbol) : nullptr},
-#include "cuda-abi/proc_table.inc"
+#include "generated/cuda-abi/proc_table.inc"
 #undef FARCALL_PROC
   };
   return rows;

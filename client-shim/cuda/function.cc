@@ -8,7 +8,7 @@
 #include "client-shim/core/handles.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/module.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

@@ -6,7 +6,7 @@
 #include "client-shim/cuda/graph_memory.h"
 #include "client-shim/cuda/graph_model.h"
 #include "client-shim/cuda/module.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

@@ -5,7 +5,7 @@
 
 #include "client-shim/core/calls.h"
 #include "client-shim/cuda/graph_model.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

@@ -9,7 +9,7 @@
 #include "client-shim/cuda/graph_memory.h"
 #include "client-shim/cuda/graph_model.h"
 #include "client-shim/cuda/graph_params.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

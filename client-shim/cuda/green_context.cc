@@ -15,7 +15,7 @@
 #include "client-shim/core/handles.h"
 #include "client-shim/cuda/context.h"
 #include "client-shim/cuda/stream.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

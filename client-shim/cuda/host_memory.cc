@@ -8,7 +8,7 @@
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/shared_host.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

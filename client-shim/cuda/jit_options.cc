@@ -5,7 +5,7 @@
 #include <string>
 
 #include "client-shim/core/log_ring.h"
-#include "proto/call_info.h"
+#include "generated/proto/call_info.h"
 
 namespace farcall::client {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/call_id.h"  // generated
+#include "generated/proto/call_id.h"  // generated
 #include "proto/codec.h"
 
 namespace farcall::client {

@@ -13,7 +13,7 @@
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/module.h"
 #include "client-shim/cuda/stream.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

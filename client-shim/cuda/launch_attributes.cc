@@ -8,7 +8,7 @@
 #include "client-shim/core/event_state.h"
 #include "client-shim/cuda/module.h"
 #include "client-shim/cuda/stream.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

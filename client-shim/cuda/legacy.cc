@@ -4,7 +4,7 @@
 
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

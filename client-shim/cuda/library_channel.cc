@@ -12,7 +12,7 @@
 #include "client-shim/core/thread_state.h"
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/stream.h"
-#include "client/handwritten.h"
+#include "generated/client/handwritten.h"
 #include "proto/library_inventory.h"
 
 namespace farcall::client {

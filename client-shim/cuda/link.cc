@@ -11,7 +11,7 @@
 #include "client-shim/cuda/image.h"
 #include "client-shim/cuda/jit_options.h"
 #include "client-shim/cuda/module.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

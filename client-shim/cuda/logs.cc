@@ -5,7 +5,7 @@
 #include <string>
 
 #include "client-shim/core/log_ring.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

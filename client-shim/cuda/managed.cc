@@ -16,7 +16,7 @@
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/shared_host.h"
 #include "client-shim/cuda/stream.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

@@ -9,7 +9,7 @@
 #include "client-shim/cuda/managed.h"
 #include "client-shim/cuda/mirror.h"
 #include "client-shim/cuda/module.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

@@ -3,7 +3,7 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/memory.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

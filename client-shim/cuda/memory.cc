@@ -20,7 +20,7 @@
 #include "client-shim/cuda/managed.h"
 #include "client-shim/cuda/memory_pool.h"
 #include "client-shim/cuda/stream.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

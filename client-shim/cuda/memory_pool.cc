@@ -13,7 +13,7 @@
 #include "client-shim/core/handles.h"
 #include "client-shim/core/session_face.h"
 #include "client-shim/core/thread_state.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

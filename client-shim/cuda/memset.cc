@@ -7,8 +7,8 @@
 #include "client-shim/cuda/copy.h"
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/stream.h"
-#include "client/calls.h"
-#include "client/handwritten.h"
+#include "generated/client/calls.h"
+#include "generated/client/handwritten.h"
 
 namespace farcall::client {
 

@@ -13,7 +13,7 @@
 #include "client-shim/core/reservations.h"
 #include "client-shim/core/session.h"
 #include "client-shim/cuda/physical_memory.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

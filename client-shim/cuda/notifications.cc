@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "client-shim/core/devices.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

@@ -6,7 +6,7 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/devices.h"
 #include "client-shim/cuda/module.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

@@ -7,7 +7,7 @@
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/memory_pool.h"
 #include "client-shim/cuda/mirror.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

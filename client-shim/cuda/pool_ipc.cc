@@ -8,7 +8,7 @@
 #include "client-shim/cuda/ipc.h"
 #include "client-shim/cuda/memory_pool.h"
 #include "client-shim/cuda/share_descriptor.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 #include "proto/handshake.h"
 
 namespace farcall::client {

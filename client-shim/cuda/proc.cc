@@ -13,11 +13,11 @@
 #include "client-shim/cuda/context.h"
 #include "client-shim/cuda/entries.h"
 #include "client-shim/cuda/module.h"
-#include "client/calls.h"
 #include "cuda-abi/error_names.h"
 #include "cuda-abi/export_tables.h"
 #include "cuda-abi/log.h"
 #include "cuda-abi/proc_table.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

@@ -3,7 +3,7 @@
 // apart.
 #include "client-shim/core/calls.h"
 #include "client-shim/core/stats.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

@@ -9,7 +9,7 @@
 #include "client-shim/core/calls.h"
 #include "client-shim/core/memory_map.h"
 #include "client-shim/cuda/array.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 #include "proto/extent.h"
 #include "proto/texture_codec.h"
 

@@ -7,7 +7,7 @@
 #include "client-shim/core/host_functions.h"
 #include "client-shim/core/session.h"
 #include "client-shim/cuda/graph_model.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 

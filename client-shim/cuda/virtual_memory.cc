@@ -11,7 +11,7 @@
 #include "client-shim/cuda/memory.h"
 #include "client-shim/cuda/physical_memory.h"
 #include "client-shim/cuda/share_descriptor.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 #include "proto/memory_flags.h"
 
 namespace farcall::client {

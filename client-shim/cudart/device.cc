@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client-shim/cudart/fork.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 

@@ -8,7 +8,7 @@
 #include "client-shim/cudart/fork.h"
 #include "client-shim/cudart/libdevice.h"
 #include "client-shim/cudart/refuse.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 

@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "client-shim/cudart/thread.h"
-#include "cudart/driver_api.h"
+#include "generated/cudart/driver_api.h"
 
 namespace farcall::cudart {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's own functions, asked for by name.
 #include "client-shim/cudart/enter.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 

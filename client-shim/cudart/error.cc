@@ -15,7 +15,7 @@ struct ErrorText {
 };
 
 constexpr ErrorText kErrors[] = {
-#include "cudart/error_names.inc"
+#include "generated/cudart/error_names.inc"
 };
 
 constexpr const char* kUnknown = "unrecognized error code";

@@ -2,7 +2,7 @@
 // Private tables: the driver's, which answers those it knows and refuses the rest; the runtime has
 // none of its own.
 #include "client-shim/cudart/enter.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 

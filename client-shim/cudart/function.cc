@@ -5,7 +5,7 @@
 #include "client-shim/cudart/convert.h"
 #include "client-shim/cudart/device.h"
 #include "client-shim/cudart/registry.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 namespace {

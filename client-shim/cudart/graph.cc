@@ -2,7 +2,7 @@
 // Graph calls that need the context or the side.
 #include "client-shim/cudart/convert.h"
 #include "client-shim/cudart/enter.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 

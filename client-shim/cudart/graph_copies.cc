@@ -2,7 +2,7 @@
 // Copy nodes: boxes, lines, and lines that begin in a device variable.
 #include "client-shim/cudart/copy.h"
 #include "client-shim/cudart/symbol.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "client-shim/cudart/convert.h"
 #include "client-shim/cudart/registry.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "client-shim/cudart/copy.h"
 #include "client-shim/cudart/device.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 namespace {

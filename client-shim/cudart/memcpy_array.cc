@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "client-shim/cudart/copy.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 namespace {

@@ -2,7 +2,7 @@
 // Allocation, and what an address is.
 #include "client-shim/cudart/convert.h"
 #include "client-shim/cudart/enter.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fills: one row, rows, and boxes as rows where the pitch allows it.
 #include "client-shim/cudart/enter.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 namespace {

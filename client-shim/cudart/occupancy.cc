@@ -2,7 +2,7 @@
 // Occupancy by symbol.
 #include "client-shim/cudart/launch.h"
 #include "client-shim/cudart/registry.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Peer access is between primary contexts.
 #include "client-shim/cudart/device.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "client-shim/cudart/device.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 namespace {

@@ -8,7 +8,7 @@
 #include "client-shim/cudart/refuse.h"
 #include "client-shim/cudart/registry.h"
 #include "client-shim/cudart/symbol_table.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 namespace {

@@ -3,7 +3,7 @@
 #include "client-shim/cudart/symbol.h"
 
 #include "client-shim/cudart/registry.h"
-#include "cudart/hand.h"
+#include "generated/cudart/hand.h"
 
 namespace farcall::cudart {
 

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "client-shim/thin/call.h"
+#include "generated/proto/cudnn_call.h"
 #include "proto/cudnn_backend.h"
-#include "proto/cudnn_call.h"
 
 namespace farcall::thin {
 

@@ -10,7 +10,7 @@
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/content.h"
 #include "client-shim/thin/kept.h"
-#include "proto/cudnn_call.h"
+#include "generated/proto/cudnn_call.h"
 
 namespace farcall::thin {
 

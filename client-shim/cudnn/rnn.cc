@@ -10,7 +10,7 @@
 #include "client-shim/cudnn/types.h"
 #include "client-shim/thin/content.h"
 #include "client-shim/thin/kept.h"
-#include "proto/cudnn_call.h"
+#include "generated/proto/cudnn_call.h"
 
 #define CUDNN_ENTRY extern "C" __attribute__((visibility("default"))) cudnnStatus_t
 

@@ -10,7 +10,7 @@
 #include "client-shim/core/fork_lock.h"
 #include "client-shim/cudnn/backend.h"
 #include "client-shim/thin/call.h"
-#include "proto/cudnn_call.h"
+#include "generated/proto/cudnn_call.h"
 
 #define CUDNN_EXPORT extern "C" __attribute__((visibility("default")))
 

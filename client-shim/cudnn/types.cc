@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "client-shim/thin/content.h"
-#include "proto/cudnn_call.h"
+#include "generated/proto/cudnn_call.h"
 
 namespace farcall::thin {
 

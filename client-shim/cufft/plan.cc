@@ -6,7 +6,7 @@
 
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/numbers.h"
-#include "proto/cufft_call.h"
+#include "generated/proto/cufft_call.h"
 
 #define CUFFT_ENTRY extern "C" __attribute__((visibility("default"))) cufftResult
 

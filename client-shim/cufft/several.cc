@@ -4,7 +4,7 @@
 #include <cufftXt.h>
 
 #include "client-shim/thin/call.h"
-#include "proto/cufft_call.h"
+#include "generated/proto/cufft_call.h"
 
 #define CUFFT_ENTRY extern "C" __attribute__((visibility("default"))) cufftResult
 

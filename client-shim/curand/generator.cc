@@ -5,7 +5,7 @@
 #include <curand.h>
 
 #include "client-shim/thin/call.h"
-#include "proto/curand_call.h"
+#include "generated/proto/curand_call.h"
 #include "proto/library_sizes.h"
 
 #define CURAND_ENTRY extern "C" __attribute__((visibility("default"))) curandStatus_t

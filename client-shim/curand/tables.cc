@@ -10,7 +10,7 @@
 #include "client-shim/thin/blobs.h"
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/forked.h"
-#include "proto/curand_call.h"
+#include "generated/proto/curand_call.h"
 
 #define CURAND_ENTRY extern "C" __attribute__((visibility("default"))) curandStatus_t
 

@@ -3,7 +3,7 @@
 #include <cusolverSp_LOWLEVEL_PREVIEW.h>
 
 #include "client-shim/thin/call.h"
-#include "proto/cusolver_call.h"
+#include "generated/proto/cusolver_call.h"
 #include "proto/library_sizes.h"
 
 #define CUSOLVER_ENTRY extern "C" __attribute__((visibility("default"))) cusolverStatus_t

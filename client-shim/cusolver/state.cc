@@ -4,7 +4,7 @@
 #include <cusolverSp.h>
 
 #include "client-shim/thin/call.h"
-#include "proto/cusolver_call.h"
+#include "generated/proto/cusolver_call.h"
 
 #define CUSOLVER_ENTRY extern "C" __attribute__((visibility("default"))) cusolverStatus_t
 

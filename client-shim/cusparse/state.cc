@@ -4,7 +4,7 @@
 
 #include "client-shim/cusparse/vectors.h"
 #include "client-shim/thin/call.h"
-#include "proto/cusparse_call.h"
+#include "generated/proto/cusparse_call.h"
 
 #define CUSPARSE_ENTRY extern "C" __attribute__((visibility("default")))
 

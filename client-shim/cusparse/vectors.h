@@ -10,7 +10,7 @@
 #include <initializer_list>
 
 #include "client-shim/thin/handle.h"
-#include "proto/cusparse_call.h"
+#include "generated/proto/cusparse_call.h"
 #include "proto/library_sizes.h"
 
 namespace farcall::thin {

@@ -17,7 +17,7 @@
 #include "client-shim/thin/blobs.h"
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/forked.h"
-#include "proto/nvjitlink_call.h"
+#include "generated/proto/nvjitlink_call.h"
 
 #define LINK_ENTRY extern "C" __attribute__((visibility("default"))) nvJitLinkResult
 

@@ -40,7 +40,7 @@ struct Seed {
 };
 
 constexpr Seed kSeeds[] = {
-#include "client/nvml_seeds.inc"  // generated
+#include "generated/client/nvml_seeds.inc"  // generated
 };
 
 uint64_t NowNs() {

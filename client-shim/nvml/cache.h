@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "generated/proto/nvml_call.h"
 #include "proto/codec.h"
-#include "proto/nvml_call.h"
 
 namespace farcall::nvml {
 

@@ -6,7 +6,7 @@
 #include <nvml.h>
 
 #include "client-shim/core/nvml_channel.h"
-#include "proto/nvml_call.h"
+#include "generated/proto/nvml_call.h"
 
 namespace farcall::nvml {
 

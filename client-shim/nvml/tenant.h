@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "proto/nvml_call.h"
+#include "generated/proto/nvml_call.h"
 
 namespace farcall::nvml {
 

@@ -13,7 +13,7 @@
 #include "client-shim/thin/blobs.h"
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/forked.h"
-#include "proto/nvrtc_call.h"
+#include "generated/proto/nvrtc_call.h"
 #include "proto/toolchain.h"
 
 namespace farcall::nvrtc_client {

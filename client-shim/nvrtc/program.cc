@@ -9,7 +9,7 @@
 #include "client-shim/core/fork_lock.h"
 #include "client-shim/thin/call.h"
 #include "client-shim/thin/forked.h"
-#include "proto/nvrtc_call.h"
+#include "generated/proto/nvrtc_call.h"
 
 #define NVRTC_ENTRY extern "C" __attribute__((visibility("default"))) nvrtcResult
 

@@ -75,7 +75,7 @@ std::vector<cuda_abi::ProcRow> SupportedRows() {
   std::vector<cuda_abi::ProcRow> rows = {
 #define FARCALL_PROC(name, version, flags, symbol) \
   {name, version, flags, #symbol, reinterpret_cast<void*>(&symbol)},
-#include "cuda-abi/proc_table.inc"
+#include "generated/cuda-abi/proc_table.inc"
 #undef FARCALL_PROC
   };
   // An entry that is only the default would never succeed: a probe must see that it is not there.

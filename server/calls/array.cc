@@ -6,9 +6,9 @@
 #include <bit>
 #include <vector>
 
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/device/current_context.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
 #include "server/state/array_state.h"
 #include "server/state/context_state.h"
 #include "server/state/session.h"

@@ -2,7 +2,7 @@
 // Memory mapped to arrays that were made without. The partner is client-shim/cuda/array_map.cc.
 #include <vector>
 
-#include "server/driver_api.h"
+#include "generated/server/driver_api.h"
 #include "server/state/array_state.h"
 #include "server/state/context_state.h"
 #include "server/state/serve.h"

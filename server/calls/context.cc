@@ -2,9 +2,9 @@
 // Contexts come to life on the helper; they end once their work is done.
 #include "server/calls/context.h"
 
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/device/current_context.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
 #include "server/memory/library_memory.h"
 #include "server/state/session.h"
 

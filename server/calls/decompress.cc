@@ -2,7 +2,7 @@
 // Batches of decompressions. The partner is client-shim/cuda/decompress.cc.
 #include <vector>
 
-#include "server/driver_api.h"
+#include "generated/server/driver_api.h"
 #include "server/state/serve.h"
 #include "server/state/session.h"
 

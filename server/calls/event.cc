@@ -5,9 +5,9 @@
 #include <mutex>
 #include <optional>
 
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/device/current_context.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
 #include "server/state/context_state.h"
 #include "server/state/session.h"
 

@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
+#include "generated/server/driver_api.h"
 #include "proto/codec.h"
-#include "server/driver_api.h"
 
 namespace farcall::server {
 

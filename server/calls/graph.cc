@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "server/driver_api.h"
-#include "server/handwritten.h"
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/state/session.h"
 
 namespace farcall::server {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Captures: streams that become graphs. The partner is client-shim/cuda/capture.cc.
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/calls/graph.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
 #include "server/state/session.h"
 
 namespace farcall::server {

@@ -3,8 +3,8 @@
 // client-shim/cuda/graph_wire.cc.
 #include <cstring>
 
+#include "generated/server/driver_api.h"
 #include "server/calls/graph.h"
-#include "server/driver_api.h"
 #include "server/state/context_state.h"
 #include "server/state/session.h"
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/calls/context.h"
 #include "server/device/current_context.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
 #include "server/state/session.h"
 
 namespace farcall::server {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "server/driver_api.h"
+#include "generated/server/driver_api.h"
 #include "server/state/session.h"
 
 namespace farcall::server {

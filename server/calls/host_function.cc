@@ -8,9 +8,9 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/calls/graph.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
 #include "server/state/context_state.h"
 #include "server/state/session.h"
 

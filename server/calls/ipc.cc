@@ -2,8 +2,8 @@
 // Allocations and events lent to other sessions of the vGPU: what a CUDA IPC handle stands for.
 #include <cstring>
 
-#include "server/driver_api.h"
-#include "server/handwritten.h"
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/memory/share_list.h"
 #include "server/state/context_state.h"
 #include "server/state/session.h"

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "server/driver_api.h"
-#include "server/handwritten.h"
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/state/link_state.h"
 #include "server/state/session.h"
 

@@ -3,7 +3,7 @@
 // client-shim/cuda/managed_variable.cc.
 #include <string>
 
-#include "server/driver_api.h"
+#include "generated/server/driver_api.h"
 #include "server/state/context_state.h"
 #include "server/state/serve.h"
 #include "server/state/session.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between the client's host memory and the device. The partner is client-shim/cuda/copy.cc.
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/calls/host_copy.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
 #include "server/state/context_state.h"
 #include "server/state/session.h"
 

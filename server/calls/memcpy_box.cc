@@ -3,9 +3,9 @@
 // client-shim/cuda/memcpy_box.cc.
 #include <algorithm>
 
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/calls/host_copy.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
 #include "server/state/context_state.h"
 #include "server/state/session.h"
 

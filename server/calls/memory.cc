@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocations. Inside credit they are bookkeeping; without a window the driver chooses the address.
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/device/current_context.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
 #include "server/state/context_state.h"
 #include "server/state/session.h"
 

@@ -8,12 +8,12 @@
 #include <string>
 
 #include "cpu-device/images/variables.h"
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "proto/load_request.h"
 #include "server/calls/function_info.h"
 #include "server/calls/linked_image.h"
 #include "server/device/current_context.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
 #include "server/state/context_state.h"
 #include "server/state/jit_options.h"
 #include "server/state/session.h"

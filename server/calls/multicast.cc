@@ -3,8 +3,8 @@
 // stays until it is unbound. Partner: client-shim/cuda/multicast.cc.
 #include <algorithm>
 
-#include "server/driver_api.h"
-#include "server/handwritten.h"
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/state/context_state.h"
 #include "server/state/session.h"
 

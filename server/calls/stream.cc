@@ -3,10 +3,10 @@
 #include <atomic>
 #include <memory>
 
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/calls/context.h"
 #include "server/device/current_context.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
 #include "server/state/session.h"
 
 namespace farcall::server {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Texture and surface objects. Kernels take their values as they are, so the driver's own go to the
 // client, and what comes back must be one of those. The partner is client-shim/cuda/texture.cc.
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "proto/extent.h"
 #include "proto/texture_codec.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
 #include "server/state/context_state.h"
 #include "server/state/session.h"
 

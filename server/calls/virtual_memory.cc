@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Physical memory of the application's own and where it maps it. What may wait for the supervisor
 // runs on the memory helper.
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "proto/memory_flags.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
 #include "server/state/context_state.h"
 #include "server/state/session.h"
 

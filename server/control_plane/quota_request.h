@@ -2,7 +2,7 @@
 // What a caller of SetQuota asks for, checked before the supervisor hears of it. Knows no gRPC.
 #pragma once
 
-#include "proto/control.pb.h"
+#include "generated/proto/control.pb.h"
 #include "proto/status.h"
 #include "server/control/control_plane.h"
 

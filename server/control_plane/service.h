@@ -2,7 +2,7 @@
 // The gRPC service of proto/control.proto over the supervisor's answers.
 #pragma once
 
-#include "proto/control.grpc.pb.h"
+#include "generated/proto/control.grpc.pb.h"
 #include "server/control_plane/supervisor_client.h"
 
 namespace farcall::control_plane {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/control.pb.h"
+#include "generated/proto/control.pb.h"
 #include "proto/status.h"
 #include "server/control/control_plane.h"
 

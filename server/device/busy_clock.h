@@ -4,8 +4,8 @@
 
 #include <functional>
 
+#include "generated/server/driver_api.h"
 #include "quota/compute_quota.h"
-#include "server/driver_api.h"
 
 namespace farcall::server {
 

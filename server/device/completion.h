@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "server/driver_api.h"
+#include "generated/server/driver_api.h"
 
 namespace farcall::server {
 

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "server/driver_api.h"
+#include "generated/server/driver_api.h"
 
 namespace farcall::server {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "generated/server/driver_api.h"
 #include "proto/handshake.h"
 #include "proto/status.h"
-#include "server/driver_api.h"
 
 namespace farcall::server {
 

@@ -11,8 +11,8 @@
 #include <mutex>
 #include <vector>
 
+#include "generated/server/driver_api.h"
 #include "quota/compute_quota.h"
-#include "server/driver_api.h"
 
 namespace farcall::server {
 

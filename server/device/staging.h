@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "server/driver_api.h"
+#include "generated/server/driver_api.h"
 
 namespace farcall::server {
 

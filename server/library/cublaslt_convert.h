@@ -4,7 +4,7 @@
 
 #include <cublasLt.h>
 
-#include "proto/cublaslt_call.h"
+#include "generated/proto/cublaslt_call.h"
 #include "proto/library_descriptor.h"
 #include "server/library/library_call.h"
 

@@ -4,7 +4,7 @@
 
 #include <cudnn.h>
 
-#include "proto/cudnn_call.h"
+#include "generated/proto/cudnn_call.h"
 #include "proto/cudnn_sizes.h"
 #include "server/library/library_call.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "generated/proto/cudnn_call.h"
 #include "proto/cudnn_backend.h"
-#include "proto/cudnn_call.h"
 #include "server/library/library_call.h"
 
 namespace farcall::server::cudnn_backend {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "proto/cufft_call.h"
+#include "generated/proto/cufft_call.h"
 #include "server/library/library_call.h"
 
 namespace farcall::server {

@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstddef>
 
-#include "proto/curand_call.h"
+#include "generated/proto/curand_call.h"
 #include "server/library/library_loader.h"
 #include "server/library/library_text.h"
 #include "server/state/context_state.h"

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "proto/cusolver_call.h"
+#include "generated/proto/cusolver_call.h"
 #include "proto/library_sizes.h"
 #include "server/library/cusolver_host.h"
 #include "server/library/library_blobs.h"

@@ -12,8 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "generated/server/driver_api.h"
 #include "proto/library_call.h"
-#include "server/driver_api.h"
 #include "server/library/library_blobs.h"
 #include "server/library/library_call.h"
 

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "generated/server/driver_api.h"
 #include "proto/wire.h"
-#include "server/driver_api.h"
 #include "server/memory/memory_broker.h"
 
 namespace farcall::server {

@@ -10,7 +10,7 @@
 #include <map>
 #include <mutex>
 
-#include "server/driver_api.h"
+#include "generated/server/driver_api.h"
 
 namespace farcall::server {
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "server/driver_api.h"
+#include "generated/server/driver_api.h"
 #include "server/memory/device_memory.h"
 #include "server/memory/memory_broker.h"
 

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "generated/server/driver_api.h"
 #include "proto/codec.h"
 #include "proto/wire.h"
-#include "server/driver_api.h"
 #include "server/memory/memory_broker.h"
 
 namespace farcall::server {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "generated/server/nvml_api.h"
 #include "proto/codec.h"
-#include "server/nvml_api.h"
 
 namespace farcall::server {
 

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "proto/nvml_call.h"
+#include "generated/proto/nvml_call.h"
 #include "proto/wire.h"
 #include "server/device/uuid_text.h"
 #include "server/nvml/nvml_answer.h"

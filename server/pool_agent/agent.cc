@@ -17,9 +17,9 @@
 #include <thread>
 #include <variant>
 
+#include "generated/proto/pool.grpc.pb.h"
 #include "pool/rest_client.h"
 #include "pool/tls.h"
-#include "proto/pool.grpc.pb.h"
 #include "server/control/control_socket.h"
 #include "server/control/memory_file.h"
 #include "server/control/messages.h"

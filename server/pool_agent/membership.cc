@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "generated/proto/pool.pb.h"
 #include "proto/crypto.h"
 #include "proto/hex.h"
-#include "proto/pool.pb.h"
 #include "server/state/image_store.h"
 
 namespace farcall::pool {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/session/call_records.h"
 
-#include "proto/call_info.h"
+#include "generated/proto/call_info.h"
 #include "server/calls/context.h"
 #include "server/device/current_context.h"
 #include "server/session/gated_calls.h"

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "proto/call_info.h"
+#include "generated/proto/call_info.h"
 
 namespace farcall::server {
 

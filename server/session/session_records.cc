@@ -2,7 +2,7 @@
 // The session's own messages: credit, fences, host functions, images.
 #include <cstring>
 
-#include "proto/call_id.h"
+#include "generated/proto/call_id.h"
 #include "server/session/session_loop.h"
 
 namespace farcall::server {

@@ -12,8 +12,8 @@
 #include <mutex>
 #include <span>
 
+#include "generated/server/driver_api.h"
 #include "server/device/driver_output.h"
-#include "server/driver_api.h"
 
 namespace farcall::server {
 

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "proto/call_id.h"
+#include "generated/proto/call_id.h"
 #include "server/device/current_context.h"
 #include "server/device/event_clock.h"
 #include "server/memory/library_memory.h"

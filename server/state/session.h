@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/call_info.h"
+#include "generated/proto/call_info.h"
 #include "proto/handshake.h"
 #include "proto/records.h"
 #include "server/device/completion.h"

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "proto/nvjitlink_call.h"
+#include "generated/proto/nvjitlink_call.h"
 #include "server/library/library_text.h"
 #include "server/state/session.h"
 #include "server/toolchain/compiler_options.h"

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "proto/nvrtc_call.h"
+#include "generated/proto/nvrtc_call.h"
 #include "proto/toolchain.h"
 #include "server/library/library_text.h"
 #include "server/state/session.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "generated/server/driver_api.h"
 #include "proto/status.h"
-#include "server/driver_api.h"
 #include "server/worker/worker_files.h"
 
 namespace farcall::server {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tables of the spec agree with what the spec's words mean.
-#include "proto/call_info.h"
+#include "generated/proto/call_info.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "server/driver_api.h"
+#include "generated/server/driver_api.h"
 
 namespace farcall {
 namespace {

@@ -12,12 +12,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "generated/proto/cudnn_call.h"
+#include "generated/proto/cufft_call.h"
+#include "generated/proto/curand_call.h"
+#include "generated/proto/cusolver_call.h"
+#include "generated/proto/cusparse_call.h"
 #include "proto/cudnn_backend.h"
-#include "proto/cudnn_call.h"
-#include "proto/cufft_call.h"
-#include "proto/curand_call.h"
-#include "proto/cusolver_call.h"
-#include "proto/cusparse_call.h"
 #include "proto/library_sizes.h"
 #include "tests/fuzz/library_fake.h"
 

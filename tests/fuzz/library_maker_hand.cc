@@ -5,13 +5,13 @@
 #include <cstring>
 #include <string_view>
 
+#include "generated/proto/cudnn_call.h"
+#include "generated/proto/cufft_call.h"
+#include "generated/proto/curand_call.h"
+#include "generated/proto/cusolver_call.h"
+#include "generated/proto/nvjitlink_call.h"
+#include "generated/proto/nvrtc_call.h"
 #include "proto/cudnn_backend.h"
-#include "proto/cudnn_call.h"
-#include "proto/cufft_call.h"
-#include "proto/curand_call.h"
-#include "proto/cusolver_call.h"
-#include "proto/nvjitlink_call.h"
-#include "proto/nvrtc_call.h"
 
 namespace farcall::fuzz {
 

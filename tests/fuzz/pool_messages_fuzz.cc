@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/control.pb.h"
-#include "proto/pool.pb.h"
+#include "generated/proto/control.pb.h"
+#include "generated/proto/pool.pb.h"
 #include "server/control_plane/quota_request.h"
 #include "tests/fuzz/pool_world.h"
 

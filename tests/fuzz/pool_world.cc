@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "generated/proto/pool.pb.h"
 #include "proto/handshake.h"
 #include "proto/hex.h"
-#include "proto/pool.pb.h"
 #include "tests/fuzz/scratch_folder.h"
 
 namespace farcall::fuzz {

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "server/driver_api.h"
+#include "generated/server/driver_api.h"
 
 namespace farcall::fuzz {
 

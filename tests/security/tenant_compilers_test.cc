@@ -14,8 +14,8 @@
 #include <thread>
 #include <utility>
 
-#include "proto/nvjitlink_call.h"
-#include "proto/nvrtc_call.h"
+#include "generated/proto/nvjitlink_call.h"
+#include "generated/proto/nvrtc_call.h"
 #include "tests/security/tenant_client.h"
 #include "tests/tools/hide_landlock.h"
 

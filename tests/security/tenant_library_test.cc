@@ -10,8 +10,8 @@
 #include <sstream>
 #include <utility>
 
-#include "proto/cublas_call.h"
-#include "proto/cufft_call.h"
+#include "generated/proto/cublas_call.h"
+#include "generated/proto/cufft_call.h"
 #include "tests/security/tenant_client.h"
 
 namespace farcall::testing {

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "proto/pool.grpc.pb.h"
+#include "generated/proto/pool.grpc.pb.h"
 
 namespace pb = farcall::pool::v1;
 

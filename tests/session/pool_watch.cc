@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "generated/proto/pool.grpc.pb.h"
 #include "pool/tls.h"
-#include "proto/pool.grpc.pb.h"
 
 namespace pb = farcall::pool::v1;
 

@@ -8,7 +8,7 @@
 
 #include "client-shim/core/session_face.h"
 #include "client-shim/core/thread_state.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 namespace farcall::client {
 namespace {

@@ -2,8 +2,8 @@
 // The extents that generated functions check are the bytes the call touches, and never wrap around.
 #include <limits>
 
-#include "client/calls.h"
-#include "server/handwritten.h"
+#include "generated/client/calls.h"
+#include "generated/server/handwritten.h"
 #include "tests/wire/wire_fixture.h"
 
 namespace farcall::wire_test {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "proto/call_id.h"
+#include "generated/proto/call_id.h"
+#include "generated/server/driver_api.h"
 #include "proto/wire.h"
-#include "server/driver_api.h"
 #include "server/state/serve.h"
 
 namespace farcall::wire_test {

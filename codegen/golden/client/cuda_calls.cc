@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generated from cuda.h and codegen/spec/cuda/: encode, send, decode. Partner: server/cuda_calls.cc.
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 #include <string_view>
 
 #include "client-shim/core/roles.h"
 #include "client-shim/core/session_face.h"
-#include "proto/cuda_structs.h"
+#include "generated/proto/cuda_structs.h"
 
 namespace farcall::client {
 

@@ -5,7 +5,7 @@
 
 #include "client-shim/core/roles.h"
 #include "client-shim/core/session_face.h"
-#include "client/calls.h"
+#include "generated/client/calls.h"
 
 #define FARCALL_ENTRY extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI
 

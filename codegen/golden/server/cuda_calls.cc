@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "proto/cuda_structs.h"
+#include "generated/proto/cuda_structs.h"
 #include "proto/extent.h"
-#include "server/driver_api.h"
-#include "server/handwritten.h"
+#include "generated/server/driver_api.h"
+#include "generated/server/handwritten.h"
 #include "server/state/serve.h"
 
 namespace farcall::server {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generated from cuda.h and codegen/spec/cuda/: each call's arguments arrive equal, its outputs return equal.
-#include "client/calls.h"
-#include "server/handwritten.h"
+#include "generated/client/calls.h"
+#include "generated/server/handwritten.h"
 #include "tests/wire/wire_fixture.h"
 
 namespace farcall::wire_test {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the generated round trips of the made-up API leave out: null where null is allowed, and
 // where it is not.
-#include "client/calls.h"
-#include "server/handwritten.h"
+#include "generated/client/calls.h"
+#include "generated/server/handwritten.h"
 #include "tests/wire/wire_fixture.h"
 
 namespace farcall::wire_test {

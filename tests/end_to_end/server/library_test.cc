@@ -4,8 +4,8 @@
 // worker otherwise.
 #include <gtest/gtest.h>
 
-#include "proto/cublas_call.h"
-#include "proto/cufft_call.h"
+#include "generated/proto/cublas_call.h"
+#include "generated/proto/cufft_call.h"
 #include "proto/library_call.h"
 #include "tests/end_to_end/server/raw_client.h"
 #include "tests/end_to_end/server/server_process.h"

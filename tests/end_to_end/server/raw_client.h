@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "proto/call_id.h"
+#include "generated/proto/call_id.h"
 #include "proto/codec.h"
 #include "proto/handshake.h"
 #include "proto/records.h"

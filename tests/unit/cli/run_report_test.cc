@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "client-shim/core/counters.h"
-#include "proto/call_id.h"
+#include "generated/proto/call_id.h"
 #include "server/supervisor/run_totals.h"
 
 namespace farcall::cli {

@@ -15,7 +15,7 @@ struct RuntimeError {
 };
 
 constexpr RuntimeError kRuntimeErrors[] = {
-#include "cudart/error_names.inc"
+#include "generated/cudart/error_names.inc"
 };
 
 TEST(ErrorNames, TheDriverSaysWhatTheRuntimeSaysOfTheSameNumber) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/call_info.h"
+#include "generated/proto/call_info.h"
 #include "server/state/serve.h"
 
 namespace farcall::server {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <string>
 
+#include "generated/proto/nvml_call.h"
 #include "proto/codec.h"
-#include "proto/nvml_call.h"
 
 namespace farcall::server {
 namespace {
