@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs and their nodes. Edges: entry_graph_edges.cc; parameters: entry_graph_params.cc.
+// Graphs and their nodes. Edges: graph_edges.cc; parameters: graph_params.cc.
 #include <algorithm>
 
 #include "cpu-device/driver/api.h"
