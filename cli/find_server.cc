@@ -85,11 +85,12 @@ Result<QueryAnswer> AskServer(const FoundServer& server) {
 Status AskPool(const FoundServer& pool) {
   const Progress progress("asking " + pool.url);
   const bool is_tls = SchemeOf(pool.url) == "pools";
-  const std::string door = (is_tls ? "tls" : "tcp") + pool.url.substr(pool.url.find(':'));
-  Result<std::unique_ptr<Channel>> channel = Dial(door, Clock::now() + kReachPatience);
+  const std::string address = (is_tls ? "tls" : "tcp") + pool.url.substr(pool.url.find(':'));
+  Result<std::unique_ptr<Channel>> channel = Dial(address, Clock::now() + kReachPatience);
   if (!channel.ok()) return channel.status();
   Hello hello = QueryHello();
-  hello.features |= FeatureBit(SessionFeature::kRedirect) | FeatureBit(SessionFeature::kPoolDoors);
+  hello.features |=
+      FeatureBit(SessionFeature::kRedirect) | FeatureBit(SessionFeature::kPoolAddresses);
   ClientCredentials credentials = ClientCredentials::OfToken(pool.token);
   credentials.if_wanted = is_tls;
   return PoolHandshake(**channel, std::move(hello), credentials, Clock::now() + kAnswerPatience)

@@ -104,18 +104,18 @@ std::vector<Row> ByWaits(const RunReport& report) {
 }
 
 void AddWaits(const RunReport& report, std::string* text) {
-  constexpr size_t kMost = 12;
+  constexpr size_t kMax = 12;
   const std::vector<Row> rows = ByWaits(report);
   if (!rows.empty()) Line(text, "  waits by API (calls that waited, time waited here):");
-  for (size_t i = 0; i < rows.size() && i < kMost; ++i) {
+  for (size_t i = 0; i < rows.size() && i < kMax; ++i) {
     Line(text, "    %10llu  %9.3f ms  %s", static_cast<unsigned long long>(rows[i].second.waited),
          static_cast<double>(rows[i].second.wait_ns) / 1e6, rows[i].first.c_str());
   }
-  if (rows.size() > kMost) Line(text, "    and %zu more", rows.size() - kMost);
+  if (rows.size() > kMax) Line(text, "    and %zu more", rows.size() - kMax);
 }
 
 void AddSkipped(const RunReport& report, std::string* text) {
-  constexpr size_t kMost = 12;
+  constexpr size_t kMax = 12;
   if (report.skipped.empty()) return Line(text, "  KERNELS SKIPPED: none was launched");
   Line(text,
        "  KERNELS SKIPPED: %llu launches of %zu kernels were not executed; what depends on them is "
@@ -124,11 +124,11 @@ void AddSkipped(const RunReport& report, std::string* text) {
   std::vector<std::pair<std::string, uint64_t>> rows(report.skipped.begin(), report.skipped.end());
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  for (size_t i = 0; i < rows.size() && i < kMost; ++i) {
+  for (size_t i = 0; i < rows.size() && i < kMax; ++i) {
     Line(text, "    %10llu  %s", static_cast<unsigned long long>(rows[i].second),
          rows[i].first.c_str());
   }
-  if (rows.size() > kMost) Line(text, "    and %zu more", rows.size() - kMost);
+  if (rows.size() > kMax) Line(text, "    and %zu more", rows.size() - kMax);
 }
 
 void AddCosts(const RunReport& report, std::string* text) {

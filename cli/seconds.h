@@ -11,9 +11,9 @@ namespace farcall::cli {
 
 // For CLI::Option::check: what is wrong with it, "": nothing.
 inline std::string CheckSeconds(const std::string& text) {
-  constexpr uint64_t kMost = 31'622'400;  // a leap year
+  constexpr uint64_t kMax = 31'622'400;  // a leap year
   Decimal seconds;
-  bool fine = ReadDecimal(text, &seconds) && seconds.rest.empty() && seconds.whole <= kMost;
+  bool fine = ReadDecimal(text, &seconds) && seconds.rest.empty() && seconds.whole <= kMax;
   return fine ? std::string() : "'" + text + "': seconds, such as 1.5, at most a year";
 }
 

@@ -120,12 +120,12 @@ std::string BarText(uint32_t milli, size_t width) {
 
 std::string SparkText(const std::vector<uint32_t>& milli, size_t width) {
   static constexpr char kSigns[] = {' ', '.', ':', '-', '=', '+', '*', '#'};
-  constexpr uint32_t kMost = std::size(kSigns) - 1;
+  constexpr uint32_t kMax = std::size(kSigns) - 1;
   std::string text;
   const size_t first = milli.size() - std::min(milli.size(), width);
   for (size_t i = first; i < milli.size(); ++i) {
     const uint32_t part = std::min(milli[i], kWhole);
-    text += kSigns[part == 0 ? 0 : std::max<uint32_t>(1, (part * kMost + kWhole / 2) / kWhole)];
+    text += kSigns[part == 0 ? 0 : std::max<uint32_t>(1, (part * kMax + kWhole / 2) / kWhole)];
   }
   return std::string(width - text.size(), ' ') + text;
 }

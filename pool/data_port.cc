@@ -42,11 +42,11 @@ Status DataPort::Open(const std::string& address, const TlsFiles& tls) {
   std::string bound = (*listener)->Url();
   address_ = bound.substr(bound.find("://") + 3);
   if (tls.given()) {
-    door_ = std::make_unique<TlsDoor>(tls, std::move(*listener), [](const std::string& why) {
+    tls_port_ = std::make_unique<TlsPort>(tls, std::move(*listener), [](const std::string& why) {
       std::fprintf(stderr, "farcall pool: %s; the previous files stay\n", why.c_str());
     });
-    FARCALL_TRY(door_->Start());
-    listener = door_->TakeListener();
+    FARCALL_TRY(tls_port_->Start());
+    listener = tls_port_->TakeListener();
   }
   handshakes_.Listen(std::move(*listener));
   return {};
@@ -58,7 +58,7 @@ Status DataPort::Start() {
 }
 
 void DataPort::Close() {
-  if (door_ != nullptr) door_->Stop();
+  if (tls_port_ != nullptr) tls_port_->Stop();
   handshakes_.Stop();
   waiting_.Stop();
 }
@@ -90,7 +90,7 @@ void DataPort::Admit(std::unique_ptr<Channel> channel, const ReceivedHello& hear
   };
   Result<Known> known = Judge(*channel, heard);
   if (!known.ok()) return refuse(known.status());
-  if (HasFeature(hello, SessionFeature::kPoolDoors)) {
+  if (HasFeature(hello, SessionFeature::kPoolAddresses)) {
     (void)SendRedirect(*channel, known->answer, Redirect{service_->addresses(), "", ""},
                        Clock::now());
     return;

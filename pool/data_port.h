@@ -7,7 +7,7 @@
 #include <string>
 
 #include "listener/handshake_server.h"
-#include "listener/tls/tls_door.h"
+#include "listener/tls/tls_port.h"
 #include "pool/service.h"
 #include "pool/waiting_programs.h"
 
@@ -40,7 +40,7 @@ class DataPort {
   std::string address_;
   WaitingPrograms waiting_;
   HandshakeServer handshakes_;
-  std::unique_ptr<TlsDoor> door_;  // null: plain
+  std::unique_ptr<TlsPort> tls_port_;  // null: plain
 };
 
 }  // namespace farcall::pool

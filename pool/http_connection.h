@@ -17,7 +17,7 @@ class HttpConnection {
   struct Bounds {
     size_t head_bytes = 16u << 10, body_bytes = 64u << 10;
   };
-  // Takes the socket, which does not block. `tls`: of the door; nullptr: plain.
+  // Takes the socket, which does not block. `tls`: of the port; nullptr: plain.
   HttpConnection(int fd, std::shared_ptr<SSL_CTX> tls);
   ~HttpConnection();
   HttpConnection(const HttpConnection&) = delete;

@@ -45,8 +45,8 @@ constexpr uint64_t CudnnTypeBytes(int type) {
 
 // Of an array of dimensions: none for a number that the library refuses without looking.
 constexpr uint64_t DimCount(int64_t dimensions) {
-  constexpr int64_t kMostDimensions = 8;
-  return dimensions > 0 && dimensions <= kMostDimensions ? static_cast<uint64_t>(dimensions) : 0;
+  constexpr int64_t kMaxDimensions = 8;
+  return dimensions > 0 && dimensions <= kMaxDimensions ? static_cast<uint64_t>(dimensions) : 0;
 }
 
 // Of the dimensions after the first two.
@@ -56,14 +56,14 @@ constexpr uint64_t SpatialCount(int64_t dimensions) {
 
 // Of an array with as many entries as a program says.
 constexpr uint64_t CountOf(int count) {
-  constexpr int kMost = 1 << 12;
-  return count <= 0 ? 0 : static_cast<uint64_t>(count < kMost ? count : kMost);
+  constexpr int kMax = 1 << 12;
+  return count <= 0 ? 0 : static_cast<uint64_t>(count < kMax ? count : kMax);
 }
 
 // Of labels, by the lengths of their runs.
 inline uint64_t SumOf(const int* lengths, int count) {
-  constexpr int kMost = 1 << 18;  // more fit no record: the call is refused
-  if (count > kMost) return ~uint64_t{0};
+  constexpr int kMax = 1 << 18;  // more fit no record: the call is refused
+  if (count > kMax) return ~uint64_t{0};
   uint64_t sum = 0;
   for (int i = 0; lengths != nullptr && i < count; ++i) {
     if (lengths[i] > 0) sum += static_cast<uint64_t>(lengths[i]);

@@ -13,7 +13,7 @@ enum class SessionFeature : uint8_t {
   kMirrors = 1,        // the server: kHostWindow, kMirrorUp, kMirrorDown; the client: kMirrored
   kRedirect = 2,       // the client: REDIRECT in the place of WELCOME
   kLibraries = 3,      // the server: kLibrary; the client: kLibraryFailed
-  kPoolDoors = 4,      // whoever says HELLO to a pool wants its other doors, and no session
+  kPoolAddresses = 4,  // whoever says HELLO to a pool wants its other addresses, and no session
   kLibraryArrays = 5,  // the server: arrays of kLibrary's calls in blobs (library_blob.h)
   kLibraryLacks = 6,   // the server: kLibraryOpen tells what its library lacks, if it is asked to
   kLibraryInventory = 7,  // the server: WELCOME says which libraries it has (library_inventory.h)

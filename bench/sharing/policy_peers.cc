@@ -208,7 +208,7 @@ class Lock final : public Launcher {
 
  private:
   static constexpr Ns kCheck = 5 * kSecond;  // an idle holder is noticed at this pace
-  static constexpr size_t kMostPending = 64;
+  static constexpr size_t kMaxPending = 64;
 
   bool MayLaunch(size_t tenant, const Piece&) override {
     if (holder_ == tenant && !draining_) {
@@ -225,7 +225,7 @@ class Lock final : public Launcher {
     }
     return false;
   }
-  size_t Depth(size_t) const override { return kMostPending; }
+  size_t Depth(size_t) const override { return kMaxPending; }
 
   void Give() {
     holder_ = kNobody;

@@ -22,8 +22,8 @@ using server::control::SwapOutcome;
 namespace control = server::control;
 
 constexpr Ns kStep = kMillisecond;
-constexpr Ns kIdleTold = 10 * kMillisecond;   // as server/memory/memory_swap.cc waits
-constexpr Ns kLongest = 24 * 3600 * kSecond;  // of a trial
+constexpr Ns kIdleReported = 10 * kMillisecond;  // as server/memory/memory_swap.cc waits
+constexpr Ns kLongest = 24 * 3600 * kSecond;     // of a trial
 
 class SwapSimulation {
  public:
@@ -142,7 +142,7 @@ class SwapSimulation {
     if (worker.on_host) {
       worker.done_ns += kStep;
       worker.quiet_ns += kStep;
-      if (!worker.told_idle && worker.quiet_ns >= kIdleTold && IsIn(worker)) {
+      if (!worker.told_idle && worker.quiet_ns >= kIdleReported && IsIn(worker)) {
         worker.told_idle = true;
         scheduler_.OnMessage(id, control::Idle{.is_idle = true}, now_);
       }

@@ -34,31 +34,33 @@ Result<std::string> TokenOf(const std::string& file) {
   return std::string();
 }
 
-struct Door {
+struct PoolAddress {
   std::string address;  // host:port
   bool is_tls = false;
 };
 
-Result<std::unique_ptr<Channel>> DialDoor(const Door& door, const TlsFiles& tls,
+Result<std::unique_ptr<Channel>> DialPool(const PoolAddress& address, const TlsFiles& tls,
                                           Clock::time_point deadline) {
-  if (!door.is_tls) return Dial("tcp://" + door.address, deadline);
+  if (!address.is_tls) return Dial("tcp://" + address.address, deadline);
   Result<std::shared_ptr<TlsContext>> context = TlsContext::Make(TlsContext::Side::kClient, tls);
   if (!context.ok()) return context.status();
-  Result<Url> url = ParseUrl("tls://" + door.address);
+  Result<Url> url = ParseUrl("tls://" + address.address);
   if (!url.ok()) return url.status();
   return DialTls(*url, *context, deadline);
 }
 
-Result<Redirect> AskDoors(const Door& door, const TlsFiles& tls, const std::string& token) {
+Result<Redirect> AskAddresses(const PoolAddress& address, const TlsFiles& tls,
+                              const std::string& token) {
   auto deadline = Clock::now() + kPatience;
-  Result<std::unique_ptr<Channel>> channel = DialDoor(door, tls, deadline);
+  Result<std::unique_ptr<Channel>> channel = DialPool(address, tls, deadline);
   if (!channel.ok()) return channel.status();
   Hello hello;
-  hello.features = FeatureBit(SessionFeature::kRedirect) | FeatureBit(SessionFeature::kPoolDoors);
+  hello.features =
+      FeatureBit(SessionFeature::kRedirect) | FeatureBit(SessionFeature::kPoolAddresses);
   hello.pid = static_cast<uint32_t>(getpid());
   hello.program = "farcall";
   ClientCredentials credentials = ClientCredentials::OfToken(token);
-  credentials.if_wanted = door.is_tls;
+  credentials.if_wanted = address.is_tls;
   return PoolHandshake(**channel, hello, credentials, deadline);
 }
 
@@ -67,25 +69,25 @@ Result<Redirect> AskDoors(const Door& door, const TlsFiles& tls, const std::stri
 Result<std::unique_ptr<PoolClient>> PoolClient::Open(const std::string& endpoint,
                                                      const std::string& token_file,
                                                      const std::string& ca_file) {
-  const Door pool{endpoint.substr(endpoint.find("://") + 3), SchemeOf(endpoint) == "pools"};
+  const PoolAddress pool{endpoint.substr(endpoint.find("://") + 3), SchemeOf(endpoint) == "pools"};
   const TlsFiles tls =
       PoolTlsFiles({.certificate = "", .key = "", .authorities = ca_file, .revoked = ""});
   const bool wants_tls = pool.is_tls || !ca_file.empty() || !PoolCaVariable().empty();
   Result<std::string> token = TokenOf(token_file);
   if (!token.ok()) return Status(Code::kInvalid, token.status().message());
-  Result<Redirect> doors = AskDoors(pool, tls, *token);
-  if (!doors.ok()) return doors.status();
-  for (const std::string& door : doors->endpoints) {
-    const bool is_tls = door.compare(0, 8, "grpcs://") == 0;
-    size_t colon = door.rfind(':');
-    if ((!is_tls && door.compare(0, 7, "grpc://") != 0) || colon <= 8) continue;
+  Result<Redirect> addresses = AskAddresses(pool, tls, *token);
+  if (!addresses.ok()) return addresses.status();
+  for (const std::string& url : addresses->endpoints) {
+    const bool is_tls = url.compare(0, 8, "grpcs://") == 0;
+    size_t colon = url.rfind(':');
+    if ((!is_tls && url.compare(0, 7, "grpc://") != 0) || colon <= 8) continue;
     if (!is_tls && wants_tls)
       return Status(Code::kRefused, endpoint + ": its gRPC has no TLS, and TLS was asked for");
     Result<std::shared_ptr<grpc::ChannelCredentials>> credentials =
         pool::ClientCredentials(is_tls, tls);
     if (!credentials.ok()) return credentials.status();
     // It may listen on all addresses: the one that was given is one that can be reached.
-    std::string address = pool.address.substr(0, pool.address.rfind(':')) + door.substr(colon);
+    std::string address = pool.address.substr(0, pool.address.rfind(':')) + url.substr(colon);
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMaxStatusBytes);
     auto hosts =

@@ -26,32 +26,32 @@ namespace {
 
 namespace pb = farcall::pool::v1;
 
-struct Door {
+struct PoolOptions {
   std::string url, token_file;
   TlsFiles tls;
   bool json = false;
 };
 
-std::shared_ptr<Door> AddDoor(CLI::App* command) {
-  auto door = std::make_shared<Door>();
-  command->add_option("--pool", door->url,
+std::shared_ptr<PoolOptions> AddPoolOptions(CLI::App* command) {
+  auto pool = std::make_shared<PoolOptions>();
+  command->add_option("--pool", pool->url,
                       "http:// or https:// URL of the pool's REST interface (default: "
                       "FARCALL_POOL, else http://127.0.0.1:7719)");
-  command->add_option("--ca", door->tls.authorities,
+  command->add_option("--ca", pool->tls.authorities,
                       "CA certificates for https:// (default: FARCALL_POOL_CA, then FARCALL_CA, "
                       "else the system's)");
-  command->add_option("--cert", door->tls.certificate,
+  command->add_option("--cert", pool->tls.certificate,
                       "PEM file of a certificate for a pool that asks for one (default: "
                       "FARCALL_CERT)");
-  command->add_option("--key", door->tls.key, "PEM file of its key (default: FARCALL_KEY)");
-  command->add_option("--token-file", door->token_file,
+  command->add_option("--key", pool->tls.key, "PEM file of its key (default: FARCALL_KEY)");
+  command->add_option("--token-file", pool->token_file,
                       "file whose first line is a token of the pool");
-  command->add_flag("--json", door->json, "print the pool's answer as JSON");
-  return door;
+  command->add_flag("--json", pool->json, "print the pool's answer as JSON");
+  return pool;
 }
 
 // Prints the answer's JSON, or leaves the answer to the caller.
-int Call(const Door& door, const std::string& method, const std::string& path,
+int Call(const PoolOptions& pool, const std::string& method, const std::string& path,
          const google::protobuf::Message* in, google::protobuf::Message* out) {
   auto or_given = [](const std::string& flag, const char* name, const char* otherwise) {
     const char* given = std::getenv(name);
@@ -59,16 +59,16 @@ int Call(const Door& door, const std::string& method, const std::string& path,
                          : std::string(given != nullptr && *given != '\0' ? given : otherwise);
   };
   pool::PoolAddress address;
-  address.url = or_given(door.url, "FARCALL_POOL", "http://127.0.0.1:7719");
-  address.tls = PoolTlsFiles(door.tls);
+  address.url = or_given(pool.url, "FARCALL_POOL", "http://127.0.0.1:7719");
+  address.tls = PoolTlsFiles(pool.tls);
   std::string json;
-  Status done = ReadPoolToken(door.token_file, &address.token);
+  Status done = ReadPoolToken(pool.token_file, &address.token);
   if (done.ok()) done = pool::RestCall(address, method, path, in, out, &json);
   if (!done.ok()) {
     std::fprintf(stderr, "farcall pool: %s\n", Printable(done.message(), kMaxMessageBytes).c_str());
     return done.code() == Code::kInvalid ? kExitUsage : kExitFailure;
   }
-  if (door.json) std::fputs(AsciiJson(json).c_str(), stdout);
+  if (pool.json) std::fputs(AsciiJson(json).c_str(), stdout);
   return 0;
 }
 
@@ -129,8 +129,8 @@ void Fill(RequestFlags& flags) {
 }
 
 // A claim that got no place: why, and what becomes of it.
-int TellNoPlace(const Door& door, const RequestFlags& flags, const pb::Claim& claim) {
-  Door silent = door;
+int TellNoPlace(const PoolOptions& pool, const RequestFlags& flags, const pb::Claim& claim) {
+  PoolOptions silent = pool;
   silent.json = false;
   pb::Explanation told;
   Call(silent, "POST", "/v1/claims/" + claim.id() + ":explain", nullptr, &told);
@@ -149,20 +149,20 @@ int TellNoPlace(const Door& door, const RequestFlags& flags, const pb::Claim& cl
   return kExitNoPlace;
 }
 
-int Request(const Door& door, RequestFlags& flags) {
+int Request(const PoolOptions& pool, RequestFlags& flags) {
   Fill(flags);
   pb::Claim claim;
-  int code = Call(door, "POST", "/v1/claims", &flags.request, &claim);
+  int code = Call(pool, "POST", "/v1/claims", &flags.request, &claim);
   if (code != 0) return code;
-  if (!door.json) Print(claim);
+  if (!pool.json) Print(claim);
   const bool has_place = claim.state() != "pending" && claim.state() != "failed";
-  return has_place ? kExitOk : TellNoPlace(door, flags, claim);
+  return has_place ? kExitOk : TellNoPlace(pool, flags, claim);
 }
 
 void AddRequest(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("request", "Asks for a claim, and waits until it is bound");
-  auto door = AddDoor(command);
+  auto pool = AddPoolOptions(command);
   auto flags = std::make_shared<RequestFlags>();
   AddQuotaFlags(command, &flags->quota);
   command->add_option("--count", flags->count, "number of GPUs, all on one host")
@@ -192,7 +192,7 @@ void AddRequest(CLI::App& app, int& exit_code) {
       "Without --mem it is a whole GPU, without --net what its host allows.\n"
       "Example: farcall pool request --mem 4GiB --share 25%\n"
       "         FARCALL_CLAIM=c-... FARCALL_ENDPOINT=pool://127.0.0.1:7718 ./a.out");
-  command->callback([door, flags, &exit_code] { exit_code = Request(*door, *flags); });
+  command->callback([pool, flags, &exit_code] { exit_code = Request(*pool, *flags); });
 }
 
 std::string CheckName(const std::string& text) {
@@ -203,12 +203,12 @@ std::string CheckName(const std::string& text) {
 }
 
 void AddOfClaim(CLI::App& app, int& exit_code, const char* name, const char* does,
-                std::function<int(const Door&, const std::string&)> run) {
+                std::function<int(const PoolOptions&, const std::string&)> run) {
   CLI::App* command = app.add_subcommand(name, does);
-  auto door = AddDoor(command);
+  auto pool = AddPoolOptions(command);
   auto id = std::make_shared<std::string>();
   command->add_option("name", *id, "name of the claim or host")->required()->check(CheckName);
-  command->callback([door, id, run, &exit_code] { exit_code = run(*door, *id); });
+  command->callback([pool, id, run, &exit_code] { exit_code = run(*pool, *id); });
 }
 
 struct SetFlags {
@@ -217,19 +217,19 @@ struct SetFlags {
   double lifetime = -1;
 };
 
-int Set(const Door& door, const SetFlags& flags) {
+int Set(const PoolOptions& pool, const SetFlags& flags) {
   pb::ClaimChange change;
   Fill(flags.quota, &change);
   if (flags.lifetime >= 0) change.set_lifetime_ms(Milliseconds(flags.lifetime));
   pb::Claim claim;
-  int code = Call(door, "PATCH", "/v1/claims/" + flags.id, &change, &claim);
-  if (code == 0 && !door.json) Print(claim);
+  int code = Call(pool, "PATCH", "/v1/claims/" + flags.id, &change, &claim);
+  if (code == 0 && !pool.json) Print(claim);
   return code;
 }
 
 void AddSet(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("set", "Changes what a claim may use, while it is used");
-  auto door = AddDoor(command);
+  auto pool = AddPoolOptions(command);
   auto flags = std::make_shared<SetFlags>();
   command->add_option("name", flags->id, "name of the claim")->required()->check(CheckName);
   AddQuotaFlags(command, &flags->quota);
@@ -238,29 +238,29 @@ void AddSet(CLI::App& app, int& exit_code) {
                    "seconds after the request at which the claim ends; 0: never")
       ->check(CheckSeconds);
   command->footer("Example: farcall pool set c-0123456789abcdef --share 50%");
-  command->callback([door, flags, &exit_code] { exit_code = Set(*door, *flags); });
+  command->callback([pool, flags, &exit_code] { exit_code = Set(*pool, *flags); });
 }
 
-int Release(const Door& door, const std::string& id) {
+int Release(const PoolOptions& pool, const std::string& id) {
   pb::Claim claim;
-  int code = Call(door, "DELETE", "/v1/claims/" + id, nullptr, &claim);
-  if (code == 0 && !door.json) Print(claim);
+  int code = Call(pool, "DELETE", "/v1/claims/" + id, nullptr, &claim);
+  if (code == 0 && !pool.json) Print(claim);
   return code;
 }
 
-int Explain(const Door& door, const std::string& id) {
+int Explain(const PoolOptions& pool, const std::string& id) {
   pb::Explanation told;
-  int code = Call(door, "POST", "/v1/claims/" + id + ":explain", nullptr, &told);
-  if (code == 0 && !door.json)
+  int code = Call(pool, "POST", "/v1/claims/" + id + ":explain", nullptr, &told);
+  if (code == 0 && !pool.json)
     std::printf("%s: %s\n", Printable(told.state()).c_str(),
                 Printable(told.why(), kMaxMessageBytes).c_str());
   return code;
 }
 
-int Drain(const Door& door, const std::string& name, const char* verb) {
+int Drain(const PoolOptions& pool, const std::string& name, const char* verb) {
   pb::Host host;
-  int code = Call(door, "POST", "/v1/hosts/" + name + ":" + verb, nullptr, &host);
-  if (code == 0 && !door.json)
+  int code = Call(pool, "POST", "/v1/hosts/" + name + ":" + verb, nullptr, &host);
+  if (code == 0 && !pool.json)
     std::printf("%s  %s  %u claim(s)\n", Printable(host.name()).c_str(),
                 Printable(host.state()).c_str(), host.claims());
   return code;
@@ -288,13 +288,13 @@ std::string CheckDuration(const std::string& text) {
                                  : "'" + text + "': a time such as 90s, 30m, 1h or 7d";
 }
 
-int NewJoinToken(const Door& door, const JoinFlags& flags) {
+int NewJoinToken(const PoolOptions& pool, const JoinFlags& flags) {
   pb::JoinTokenRequest request;
   request.set_expires_s(ReadDuration(flags.expires));
   request.set_host(flags.host);
   pb::JoinToken made;
-  int code = Call(door, "POST", "/v1/join-tokens", &request, &made);
-  if (code != 0 || door.json) return code;
+  int code = Call(pool, "POST", "/v1/join-tokens", &request, &made);
+  if (code != 0 || pool.json) return code;
   if (flags.file.empty()) {
     std::printf("%s\n", Printable(made.token()).c_str());
     return 0;
@@ -315,7 +315,7 @@ void AddJoinToken(CLI::App& app, int& exit_code) {
   command->require_subcommand(1);
   CLI::App* made =
       command->add_subcommand("new", "Makes a token with which one host can join once");
-  auto door = AddDoor(made);
+  auto pool = AddPoolOptions(made);
   auto flags = std::make_shared<JoinFlags>();
   made->add_option("file", flags->file,
                    "new file for the token, readable by its owner only (default: print it)");
@@ -330,21 +330,21 @@ void AddJoinToken(CLI::App& app, int& exit_code) {
       "Example: farcall pool join-token new gpu7.token --host gpu7\n"
       "         farcall serve --pool https://pool:7719 --pool-name gpu7 --pool-token-file "
       "gpu7.token");
-  made->callback([door, flags, &exit_code] { exit_code = NewJoinToken(*door, *flags); });
+  made->callback([pool, flags, &exit_code] { exit_code = NewJoinToken(*pool, *flags); });
 }
 
-int List(const Door& door, bool hosts) {
+int List(const PoolOptions& pool, bool hosts) {
   pb::ClaimList claims;
   pb::HostList list;
   if (!hosts) {
-    int code = Call(door, "GET", "/v1/claims?limit=1000", nullptr, &claims);
-    if (code != 0 || door.json) return code;
+    int code = Call(pool, "GET", "/v1/claims?limit=1000", nullptr, &claims);
+    if (code != 0 || pool.json) return code;
     for (const pb::Claim& claim : claims.claims()) Print(claim);
     if (claims.claims_size() == 0) std::printf("no claims\n");
     return 0;
   }
-  int code = Call(door, "GET", "/v1/hosts", nullptr, &list);
-  if (code != 0 || door.json) return code;
+  int code = Call(pool, "GET", "/v1/hosts", nullptr, &list);
+  if (code != 0 || pool.json) return code;
   for (const pb::Host& host : list.hosts()) {
     std::printf("%s  %s%s  %u claim(s)%s\n", Printable(host.name()).c_str(),
                 Printable(host.state()).c_str(), host.cordoned() ? ", cordoned" : "", host.claims(),
@@ -369,17 +369,18 @@ void AddPoolVerbs(CLI::App& app, int& exit_code) {
   AddOfClaim(app, exit_code, "release", "Ends a claim", Release);
   AddOfClaim(app, exit_code, "explain", "Says why a claim waits, or where it is", Explain);
   for (const char* verb : {"drain", "cordon", "uncordon"})
-    AddOfClaim(
-        app, exit_code, verb,
-        *verb == 'd'   ? "Lets a host's claims end and gives it no new ones"
-        : *verb == 'c' ? "Gives a host no new claims"
-                       : "Lets a host have claims again",
-        [verb](const Door& door, const std::string& name) { return Drain(door, name, verb); });
+    AddOfClaim(app, exit_code, verb,
+               *verb == 'd'   ? "Lets a host's claims end and gives it no new ones"
+               : *verb == 'c' ? "Gives a host no new claims"
+                              : "Lets a host have claims again",
+               [verb](const PoolOptions& pool, const std::string& name) {
+                 return Drain(pool, name, verb);
+               });
   CLI::App* list = app.add_subcommand("list", "Lists claims, or hosts with their GPUs");
-  auto door = AddDoor(list);
+  auto pool = AddPoolOptions(list);
   auto hosts = std::make_shared<bool>(false);
   list->add_flag("--hosts", *hosts, "list hosts instead of claims");
-  list->callback([door, hosts, &exit_code] { exit_code = List(*door, *hosts); });
+  list->callback([pool, hosts, &exit_code] { exit_code = List(*pool, *hosts); });
 }
 
 }  // namespace farcall::cli

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// An auditor of the dynamic loader (LD_AUDIT, rtld-audit(7)): a search for a library that lies beside this one ends here, whatever RPATH
-// or absolute path the program has for it; with FARCALL_THIN=1, for those in thin/ too. Searches for anything else are left as they are.
-// `farcall run` sets it.
+// An auditor of the dynamic loader (LD_AUDIT, rtld-audit(7)): a search for a library that lies
+// beside this one ends here, whatever RPATH or absolute path the program has for it; with
+// FARCALL_THIN=1, for those in thin/ too. Searches for anything else are left as they are. `farcall
+// run` sets it.
 //
-// Runs inside the loader, in a namespace of its own, before the program: no allocation, no output, C alone.
+// Runs inside the loader, in a namespace of its own, before the program: no allocation, no output,
+// C alone.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <limits.h>
@@ -16,13 +18,18 @@
 
 #include "client-shim/audit/thin_groups.h"
 
-// What a driver-mode program may take from us. libcuda is here too: some programs open it by its path.
-static const char* const kDriverNames[] = {"libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1", "libnccl.so.2"};
-enum { kDriverCount = sizeof(kDriverNames) / sizeof(kDriverNames[0]), kMost = kDriverCount + kThinGroupCount * kThinGroupMost };
+// What a driver-mode program may take from us. libcuda is here too: some programs open it by its
+// path.
+static const char* const kDriverNames[] = {"libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1",
+                                           "libnccl.so.2"};
+enum {
+  kDriverCount = sizeof(kDriverNames) / sizeof(kDriverNames[0]),
+  kMax = kDriverCount + kThinGroupCount * kThinGroupMost
+};
 
 // Names that are ours and where they lie. Stays: the loader keeps the pointers.
-static const char* g_names[kMost];
-static char g_paths[kMost][PATH_MAX];
+static const char* g_names[kMax];
+static char g_paths[kMax][PATH_MAX];
 static int g_count;
 static char g_thin[PATH_MAX];  // the folder, "" in driver mode
 
@@ -45,11 +52,13 @@ static void AddThin(const char* own, int length) {
     bool whole = true;
     for (int i = 0; i < kThinGroupMost && kThinGroups[group][i] != NULL; ++i)
       whole = whole && Locate(folder, length, kThinGroups[group][i], path);
-    for (int i = 0; whole && i < kThinGroupMost && kThinGroups[group][i] != NULL; ++i) Add(folder, length, kThinGroups[group][i]);
+    for (int i = 0; whole && i < kThinGroupMost && kThinGroups[group][i] != NULL; ++i)
+      Add(folder, length, kThinGroups[group][i]);
   }
 }
 
-// The tree's own bin/farcall: a server started inside a program's environment wants the real libraries, not the client's.
+// The tree's own bin/farcall: a server started inside a program's environment wants the real
+// libraries, not the client's.
 static bool IsOwnProgram(const char* own, int length) {
   static const char kFolder[] = "/lib/farcall";
   const int tail = (int)sizeof(kFolder) - 1;
@@ -78,7 +87,8 @@ __attribute__((visibility("default"))) unsigned la_version(unsigned version) {
 // A driver of a server's own, opened by its path, is no business of ours.
 static bool IsDevice(const char* name, const char* base) {
   static const char kFolder[] = "/farcall/device/";
-  return base - name >= (long)sizeof(kFolder) - 1 && strncmp(base - (sizeof(kFolder) - 1), kFolder, sizeof(kFolder) - 1) == 0;
+  return base - name >= (long)sizeof(kFolder) - 1 &&
+         strncmp(base - (sizeof(kFolder) - 1), kFolder, sizeof(kFolder) - 1) == 0;
 }
 
 static char* Ours(const char* base, size_t length) {
@@ -88,10 +98,12 @@ static char* Ours(const char* base, size_t length) {
   return NULL;
 }
 
-// `base` as it stands, without its minor version (libcublas.so.13.1.0 is libcublas.so.13), or the library that it is a part of.
+// `base` as it stands, without its minor version (libcublas.so.13.1.0 is libcublas.so.13), or the
+// library that it is a part of.
 static char* Find(const char* base) {
   for (int i = 0; i < kThinPartCount; ++i) {
-    if (strncmp(base, kThinParts[i].start, strlen(kThinParts[i].start)) == 0 && strstr(base, kThinParts[i].inside) != NULL)
+    if (strncmp(base, kThinParts[i].start, strlen(kThinParts[i].start)) == 0 &&
+        strstr(base, kThinParts[i].inside) != NULL)
       return Ours(kThinParts[i].whole, strlen(kThinParts[i].whole));
   }
   const char* suffix = strstr(base, ".so");
@@ -105,16 +117,19 @@ static char* Find(const char* base) {
   return path;
 }
 
-// A library in thin/ whose group is not whole stays where it is, although LD_LIBRARY_PATH leads there.
+// A library in thin/ whose group is not whole stays where it is, although LD_LIBRARY_PATH leads
+// there.
 static bool IsLeftAlone(const char* path) {
   const size_t length = strlen(g_thin);
   return length != 0 && strncmp(path, g_thin, length) == 0 && path[length] == '/' &&
          Ours(path + length + 1, strlen(path + length + 1)) == NULL;
 }
 
-__attribute__((visibility("default"))) char* la_objsearch(const char* name, uintptr_t* cookie, unsigned flag) {
+__attribute__((visibility("default"))) char* la_objsearch(const char* name, uintptr_t* cookie,
+                                                          unsigned flag) {
   (void)cookie;
-  // No file has that name: null would end the search, where an earlier failure left another errno than ENOENT.
+  // No file has that name: null would end the search, where an earlier failure left another errno
+  // than ENOENT.
   static char no_file[] = "";
   if (flag != LA_SER_ORIG) return IsLeftAlone(name) ? no_file : (char*)name;
   const char* slash = strrchr(name, '/');

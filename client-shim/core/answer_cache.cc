@@ -34,7 +34,7 @@ namespace farcall::client {
 namespace {
 
 constexpr uint8_t kAnswer = 1;
-constexpr size_t kMostAnswerBytes = 1u << 20, kMostFileBytes = 16u << 20;
+constexpr size_t kMaxAnswerBytes = 1u << 20, kMaxFileBytes = 16u << 20;
 
 struct File {
   std::string path;  // "": nothing is kept
@@ -144,14 +144,14 @@ bool KeptAnswer(uint8_t library, int64_t version, const void* question, size_t q
 void KeepAnswer(uint8_t library, int64_t version, const void* question, size_t question_bytes,
                 const void* answer, size_t answer_bytes) {
   Cache& cache = TheCache();
-  if (!IsReady(cache, version) || answer_bytes > kMostAnswerBytes) return;
+  if (!IsReady(cache, version) || answer_bytes > kMaxAnswerBytes) return;
   const Hash256 hash = HashOf(question, question_bytes);
   std::vector<std::byte> body(hash.size() + answer_bytes);
   std::memcpy(body.data(), hash.data(), hash.size());
   std::memcpy(body.data() + hash.size(), answer, answer_bytes);
   std::lock_guard lock(cache.mutex);
   File* file = FileOf(cache, library, version);
-  if (file->path.empty() || file->bytes + body.size() > kMostFileBytes ||
+  if (file->path.empty() || file->bytes + body.size() > kMaxFileBytes ||
       file->answers.contains(hash)) {
     return;
   }

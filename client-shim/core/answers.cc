@@ -10,7 +10,7 @@ namespace farcall::client {
 
 namespace {
 
-constexpr size_t kMostAnswers = 4096;
+constexpr size_t kMaxAnswers = 4096;
 
 struct Answers {
   std::mutex mutex;
@@ -55,7 +55,7 @@ bool FindAnswer(const Question& question, std::vector<std::byte>* answer) {
 void KeepAnswer(const Question& question, std::span<const std::byte> answer, uint64_t renewals) {
   std::lock_guard lock(g_answers->mutex);
   if (renewals != g_answers->renewals) return;
-  if (g_answers->by_question.size() >= kMostAnswers) g_answers->by_question.clear();
+  if (g_answers->by_question.size() >= kMaxAnswers) g_answers->by_question.clear();
   g_answers->by_question[KeyLocked(question)].assign(answer.begin(), answer.end());
 }
 

@@ -62,9 +62,9 @@ bool LoadFlag(const Settings& settings, const char* name, Config* config) {
 }
 
 bool ParseCount(const std::string& text, uint32_t* count) {
-  constexpr uint32_t kMost = 64;
+  constexpr uint32_t kMax = 64;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *count);
-  return error == std::errc() && end == text.data() + text.size() && *count >= 1 && *count <= kMost;
+  return error == std::errc() && end == text.data() + text.size() && *count >= 1 && *count <= kMax;
 }
 
 void LoadQuota(const Settings& settings, Config* config) {

@@ -83,11 +83,10 @@ void DescribeProcess(Hello* hello) {
   hello->program = ProgramName();
   hello->client_version = FARCALL_VERSION;
   hello->shim_driver_version = kShimDriverVersion;
-  hello->features = FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kRedirect) |
-                    FeatureBit(SessionFeature::kLibraries) |
-                    FeatureBit(SessionFeature::kFirstCredit) |
-                    FeatureBit(SessionFeature::kErrorOutput) |
-                    FeatureBit(SessionFeature::kIdleSilence);
+  hello->features =
+      FeatureBit(SessionFeature::kMirrors) | FeatureBit(SessionFeature::kRedirect) |
+      FeatureBit(SessionFeature::kLibraries) | FeatureBit(SessionFeature::kFirstCredit) |
+      FeatureBit(SessionFeature::kErrorOutput) | FeatureBit(SessionFeature::kIdleSilence);
   for (std::string_view name : ForwardedVariables()) {
     const char* value = std::getenv(std::string(name).c_str());
     if (value == nullptr) continue;
@@ -132,10 +131,9 @@ Result<Answer> Insist(const std::string& endpoint, std::unique_ptr<Channel>* cha
 // Within a host no lane is slower than the compressor.
 bool OffersPacking(const Channel& channel) {
   const LinkOptions::Packing wish = GetConfig().packing;
-  const bool may_help =
-      wish == LinkOptions::Packing::kAlways ||
-      (wish == LinkOptions::Packing::kAuto && channel.RoundTrip().has_value() &&
-       !IsInsideHost(channel.Descriptor()));
+  const bool may_help = wish == LinkOptions::Packing::kAlways ||
+                        (wish == LinkOptions::Packing::kAuto && channel.RoundTrip().has_value() &&
+                         !IsInsideHost(channel.Descriptor()));
   return may_help && CanPackChunks();
 }
 
@@ -167,7 +165,7 @@ Result<Connected> OpenAt(const std::string& endpoint, Hello hello,
 // Where a pool leads, as far as that is as safe as the pool was asked to be.
 std::vector<std::string> SafeEndpoints(const Redirect& told, bool is_tls) {
   std::vector<std::string> safe;
-  for (const std::string& endpoint : told.endpoints)
+  for (const std::string& endpoint : redirect.endpoints)
     if (!is_tls || SchemeOf(endpoint) == "tls" || IsLoopbackUrl(endpoint)) safe.push_back(endpoint);
   return safe;
 }
@@ -177,7 +175,7 @@ std::vector<std::string> SafeEndpoints(const Redirect& told, bool is_tls) {
 Result<Connected> OpenByPool(const Config& config, Hello hello,
                              const ClientCredentials& credentials) {
   const bool is_tls = SchemeOf(config.endpoint) == "pools";
-  const std::string door =
+  const std::string url =
       (is_tls ? "tls" : "tcp") + config.endpoint.substr(config.endpoint.find("://"));
   Clock::time_point deadline = Clock::now() + kPoolTimeout;
   Hello question = hello;
@@ -186,22 +184,22 @@ Result<Connected> OpenByPool(const Config& config, Hello hello,
   question.claim = config.claim;
   question.devices = config.devices;
   std::unique_ptr<Channel> channel;
-  Result<Redirect> told = Insist<Redirect>(door, &channel, [&](Channel& to) {
+  Result<Redirect> redirect = Insist<Redirect>(url, &channel, [&](Channel& to) {
     return PoolHandshake(to, question, credentials, deadline);
   });
-  if (!told.ok()) return told.status();
+  if (!redirect.ok()) return redirect.status();
   CountHandshake();
-  hello.lease = told->lease;
+  hello.lease = redirect->lease;
   Status failed(Code::kRefused,
                 "its host has no tls:// URL: give `farcall serve` there one to --listen and "
                 "--advertise, or use pool://");
-  for (const std::string& endpoint : SafeEndpoints(*told, is_tls)) {
+  for (const std::string& endpoint : SafeEndpoints(*redirect, is_tls)) {
     Result<Connected> opened = OpenAt(endpoint, hello, {}, config.transport);
     if (opened.ok()) return opened;
     failed = opened.status();
     if (failed.code() == Code::kRefused) break;  // it was reached, and the lease is used up
   }
-  return Status(failed.code(), "claim " + told->claim + ": " + failed.message());
+  return Status(failed.code(), "claim " + redirect->claim + ": " + failed.message());
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace farcall::cublas {
 namespace {
 
 constexpr int kDefaultBlock = 1024;
-constexpr size_t kMostElements = size_t{1} << 48;
+constexpr size_t kMaxElements = size_t{1} << 48;
 
 struct XtHandle {
   std::mutex mutex;  // a call at a time
@@ -103,8 +103,8 @@ XtMatrix::~XtMatrix() {
 }
 
 cublasStatus_t XtMatrix::Check() const {
-  const bool fits = rows_ <= kMostElements && columns_ <= kMostElements &&
-                    pitch_ <= kMostElements && (columns_ == 0 || rows_ <= kMostElements / columns_);
+  const bool fits = rows_ <= kMaxElements && columns_ <= kMaxElements && pitch_ <= kMaxElements &&
+                    (columns_ == 0 || rows_ <= kMaxElements / columns_);
   if (!fits || pitch_ < std::max<size_t>(1, rows_)) return CUBLAS_STATUS_INVALID_VALUE;
   return caller_ == nullptr && rows_ * columns_ != 0 ? CUBLAS_STATUS_INVALID_VALUE
                                                      : CUBLAS_STATUS_SUCCESS;

@@ -64,7 +64,7 @@ void Descriptor(Call& call, Opaque* opaque, bool optional = false) {
 // The first use of an algorithm waits: whether its kernels can be loaded only the server learns,
 // and a program that has asked for algorithms takes the next one if the call says so itself.
 int RunAlgorithm(Call& call, const cublasLtMatmulAlgo_t* algo) {
-  constexpr size_t kMostTried = 1u << 14;
+  constexpr size_t kMaxTried = 1u << 14;
   static std::mutex* mutex = new std::mutex;
   static auto* tried = new std::set<std::string>;
   if (algo == nullptr) return call.Run();
@@ -72,7 +72,7 @@ int RunAlgorithm(Call& call, const cublasLtMatmulAlgo_t* algo) {
   bool is_tried = false;
   {
     std::lock_guard lock(*mutex);
-    is_tried = tried->size() >= kMostTried || tried->contains(bytes);
+    is_tried = tried->size() >= kMaxTried || tried->contains(bytes);
   }
   if (is_tried) return call.Run();
   const int status = call.AskAnywhere();

@@ -14,7 +14,7 @@ namespace farcall::client {
 
 namespace {
 
-constexpr unsigned kMostMaps = 4096;  // a record's
+constexpr unsigned kMaxMaps = 4096;  // a record's
 
 Array* Target(const CUarrayMapInfo& info) {
   switch (info.resourceType) {
@@ -78,7 +78,7 @@ CUresult Call_cuMemMapArrayAsync(CUarrayMapInfo* mapInfoList, unsigned int count
   CUresult status = CUDA_SUCCESS;
   uint64_t stream = WireStream(hStream, false, &status);
   if (status != CUDA_SUCCESS) return status;
-  if (mapInfoList == nullptr || count == 0 || count > kMostMaps) return CUDA_ERROR_INVALID_VALUE;
+  if (mapInfoList == nullptr || count == 0 || count > kMaxMaps) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(UserRanges().mutex());
   Builder body;
   body.Put<uint64_t>(stream);

@@ -10,7 +10,7 @@ namespace farcall::client {
 
 namespace {
 
-constexpr size_t kMostOperations = 16384;  // a record's
+constexpr size_t kMaxOperations = 16384;  // a record's
 
 bool OnThisDevice(const void* address, uint64_t bytes) {
   Allocation found;
@@ -38,7 +38,7 @@ CUresult Call_cuMemBatchDecompressAsync(CUmemDecompressParams* paramsArray, size
   CUresult status = CUDA_SUCCESS;
   uint64_t wire = WireStream(stream, false, &status);
   if (status != CUDA_SUCCESS) return status;
-  if (paramsArray == nullptr || count == 0 || count > kMostOperations || flags != 0)
+  if (paramsArray == nullptr || count == 0 || count > kMaxOperations || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   const Device* device = FindDevice(CurrentContext()->device);
   int algorithms = device->Attribute(CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK);

@@ -124,8 +124,8 @@ CUresult Set(Function* function, CallId call, const FunctionSetting& wanted,
   NoteAttribute(function, wanted.attribute, wanted.value);
   std::lock_guard lock(root->mutex);
   NoteSettingLocked(root, wanted);
-  constexpr size_t kMostTaken = 64;
-  if (!was_taken && root->taken.size() < kMostTaken) root->taken.push_back(wanted);
+  constexpr size_t kMaxTaken = 64;
+  if (!was_taken && root->taken.size() < kMaxTaken) root->taken.push_back(wanted);
   return CUDA_SUCCESS;
 }
 

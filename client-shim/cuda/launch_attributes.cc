@@ -14,7 +14,7 @@ namespace farcall::client {
 
 namespace {
 
-constexpr uint64_t kPortableClusterBlocks = 8, kMostClusterBlocks = 16;
+constexpr uint64_t kPortableClusterBlocks = 8, kMaxClusterBlocks = 16;
 
 enum class Kind { kCarried, kEvent, kUnsupported, kNone };
 
@@ -64,12 +64,12 @@ CUresult CheckCluster(const Function& function, const LaunchShape& shape,
     return is_one ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
   uint64_t blocks = 1;
   for (int i = 0; i < 3; ++i) {
-    if (cluster[i] == 0 || cluster[i] > kMostClusterBlocks || shape.grid[i] % cluster[i] != 0)
+    if (cluster[i] == 0 || cluster[i] > kMaxClusterBlocks || shape.grid[i] % cluster[i] != 0)
       return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     blocks *= cluster[i];
   }
   const bool fits = blocks <= kPortableClusterBlocks ||
-                    (blocks <= kMostClusterBlocks && MayBeNonPortable(function));
+                    (blocks <= kMaxClusterBlocks && MayBeNonPortable(function));
   return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
 }
 

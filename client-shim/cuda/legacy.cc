@@ -12,8 +12,8 @@ namespace {
 
 // Sizes saturate, as they always have under these names.
 unsigned Saturated(uint64_t value) {
-  constexpr uint64_t kMost = std::numeric_limits<unsigned>::max();
-  return static_cast<unsigned>(value < kMost ? value : kMost);
+  constexpr uint64_t kMax = std::numeric_limits<unsigned>::max();
+  return static_cast<unsigned>(value < kMax ? value : kMax);
 }
 
 bool Fits(uint64_t value) {

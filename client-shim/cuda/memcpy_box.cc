@@ -51,9 +51,9 @@ CUresult MakeSide(CUmemorytype type, const void* host, CUdeviceptr device, CUarr
     const Array* found = FindArray(array);
     if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     *side = {CU_MEMORYTYPE_ARRAY, found->handle, 0, 0, x, y, z};
-    constexpr uint64_t kMost = uint64_t{1} << 32;  // a record has 32 bits for y and z
+    constexpr uint64_t kMax = uint64_t{1} << 32;  // a record has 32 bits for y and z
     bool holds =
-        y < kMost && z < kMost && HoldsBox(*found, x, y, z, box.width, box.height, box.depth);
+        y < kMax && z < kMax && HoldsBox(*found, x, y, z, box.width, box.height, box.depth);
     return holds ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
   if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED)

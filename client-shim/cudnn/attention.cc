@@ -104,8 +104,8 @@ CUDNN_ENTRY cudnnGetSeqDataDescriptor(const cudnnSeqDataDescriptor_t seqDataDesc
                                       size_t* seqLengthArraySize, size_t seqLengthSizeRequested,
                                       int seqLengthArray[], void* paddingFill) {
   std::byte fill[kCudnnMostElementBytes] = {};
-  constexpr size_t kMostLengths = 1u << 20;
-  const size_t wanted = std::min(seqLengthSizeRequested, kMostLengths);
+  constexpr size_t kMaxLengths = 1u << 20;
+  const size_t wanted = std::min(seqLengthSizeRequested, kMaxLengths);
   std::vector<int> lengths(seqLengthArray == nullptr ? 0 : wanted);
   size_t count = 0;
   Call call(Function::cudnnGetSeqDataDescriptor);

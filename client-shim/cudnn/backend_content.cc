@@ -17,7 +17,7 @@ namespace {
 using cudnn::Function;
 using cudnn::kKind_cudnnBackendDescriptor_t;
 
-constexpr size_t kMostProbes = 1u << 14;
+constexpr size_t kMaxProbes = 1u << 14;
 
 using Contents = BackendContents;
 
@@ -289,7 +289,7 @@ int ProbeStep(int32_t type, const BackendStep& step) {
   if (status == 0) Keep(Kept::kProbe, print, "");
   std::lock_guard lock(contents.mutex);
   // A refusal may be of these values; the next ones are asked again.
-  if (IsVerdict(status) && contents.probes.size() < kMostProbes)
+  if (IsVerdict(status) && contents.probes.size() < kMaxProbes)
     contents.probes.emplace(status == 0 ? shape : whole, status);
   return status;
 }

@@ -16,9 +16,9 @@ namespace {
 
 using cudnn::kKind_cudnnHandle_t;
 
-constexpr size_t kMostQuestions = 16;  // noted of one kind
-constexpr size_t kMostFinalizes = 4;
-constexpr int kMostDepth = 8;
+constexpr size_t kMaxQuestions = 16;  // noted of one kind
+constexpr size_t kMaxFinalizes = 4;
+constexpr int kMaxDepth = 8;
 
 bool SameStep(const BackendStep& one, const BackendStep& other) {
   return one.attribute == other.attribute && one.type == other.type && one.count == other.count &&
@@ -71,7 +71,7 @@ bool IsCurrent(const std::vector<BackendStep>& steps) {
 }  // namespace
 
 Habit* NoteQuestion(Habits* habits, Habit question) {
-  return Note(habits, std::move(question), kMostQuestions);
+  return Note(habits, std::move(question), kMaxQuestions);
 }
 
 void NoteFinalize(int32_t type, const std::vector<BackendStep>& steps) {
@@ -87,7 +87,7 @@ void NoteFinalize(int32_t type, const std::vector<BackendStep>& steps) {
     step.handles.clear();
     step.ids.clear();
   }
-  Note(named->habits, std::move(habit), kMostFinalizes);
+  Note(named->habits, std::move(habit), kMaxFinalizes);
 }
 
 Nexts::Nexts(const BackendContentRef& content, uint64_t name) {
@@ -104,7 +104,7 @@ Nexts::~Nexts() {
 }
 
 void Nexts::AddAll(Habits& habits, const BackendContentRef& of, uint64_t name, int depth) {
-  if (depth == kMostDepth) return;
+  if (depth == kMaxDepth) return;
   for (Habit& habit : habits) {
     if (nexts_.size() >= kBackendMostNext) return;
     if (habit.finalizes) {

@@ -10,8 +10,8 @@ namespace farcall::thin {
 
 namespace {
 
-constexpr int64_t kMostSize = int64_t{1} << 20;
-constexpr int64_t kMostElements = int64_t{1} << 31;
+constexpr int64_t kMaxSize = int64_t{1} << 20;
+constexpr int64_t kMaxElements = int64_t{1} << 31;
 
 std::vector<int64_t> Numbers(const BackendStep& step) {
   std::vector<int64_t> numbers(step.bytes.size() / sizeof(int64_t));
@@ -28,7 +28,7 @@ bool AllWithin(const std::vector<int64_t>& numbers, int64_t least, int64_t most)
 // No two elements share a place, and there are not too many.
 bool IsOrdinary(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides) {
   if (dims.empty() || dims.size() != strides.size()) return false;
-  if (!AllWithin(dims, 1, kMostSize) || !AllWithin(strides, 1, kMostElements)) return false;
+  if (!AllWithin(dims, 1, kMaxSize) || !AllWithin(strides, 1, kMaxElements)) return false;
   std::vector<std::pair<int64_t, int64_t>> by_stride;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] > 1) by_stride.emplace_back(strides[i], dims[i]);
@@ -36,7 +36,7 @@ bool IsOrdinary(const std::vector<int64_t>& dims, const std::vector<int64_t>& st
   std::sort(by_stride.begin(), by_stride.end());
   int64_t span = 1;
   for (auto [stride, dim] : by_stride) {
-    if (stride < span || stride > kMostElements / dim) return false;
+    if (stride < span || stride > kMaxElements / dim) return false;
     span = stride * dim;
   }
   return true;
@@ -69,14 +69,14 @@ bool HasOrdinarySizes(int32_t type, const std::vector<BackendStep>& steps) {
         strides = numbers;
         break;
       case CUDNN_ATTR_TENSOR_UNIQUE_ID:
-        if (!AllWithin(numbers, 0, kMostElements)) return false;
+        if (!AllWithin(numbers, 0, kMaxElements)) return false;
         break;
       case CUDNN_ATTR_CONVOLUTION_POST_PADDINGS:
       case CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS:
-        if (!AllWithin(numbers, 0, kMostSize)) return false;
+        if (!AllWithin(numbers, 0, kMaxSize)) return false;
         break;
       default:
-        if (!AllWithin(numbers, 1, kMostSize)) return false;
+        if (!AllWithin(numbers, 1, kMaxSize)) return false;
     }
   }
   return type != CUDNN_BACKEND_TENSOR_DESCRIPTOR || IsOrdinary(dims, strides);

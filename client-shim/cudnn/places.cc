@@ -23,7 +23,7 @@ struct Known {
   std::mutex mutex;
   std::map<std::string, Places> by_question;
 };
-constexpr size_t kMostKnown = 1u << 15;
+constexpr size_t kMaxKnown = 1u << 15;
 
 Known& TheKnown() {
   static auto* known = new Known;
@@ -33,7 +33,7 @@ Known& TheKnown() {
 void Note(std::string key, const Places& places) {
   Known& known = TheKnown();
   std::lock_guard lock(known.mutex);
-  if (known.by_question.size() < kMostKnown) known.by_question.emplace(std::move(key), places);
+  if (known.by_question.size() < kMaxKnown) known.by_question.emplace(std::move(key), places);
 }
 
 }  // namespace

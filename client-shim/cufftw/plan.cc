@@ -17,8 +17,8 @@ namespace farcall::cufftw {
 
 namespace {
 
-constexpr size_t kMostRank = 3;
-constexpr int64_t kMostElements = int64_t{1} << 40;
+constexpr size_t kMaxRank = 3;
+constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 // cuFFT beside this library, and the driver that it has loaded by the time there is a plan.
 struct Api {
@@ -99,7 +99,7 @@ bool IsReal(const Shape& shape, bool is_input) {
 
 // One side of a shape as cuFFT is told of it.
 struct Layout {
-  int embed[kMostRank] = {};
+  int embed[kMaxRank] = {};
   int stride = 1;
   int dist = 1;
   size_t element_bytes = 0;
@@ -135,7 +135,7 @@ bool LayOut(const Shape& shape, bool is_input, Layout* layout) {
     elements *= batch.n;
   }
   if (!shape.batches.empty()) layout->dist = static_cast<int>(step(shape.batches.back()));
-  if (last >= kMostElements || elements > kMostElements) return false;
+  if (last >= kMaxElements || elements > kMaxElements) return false;
   layout->element_bytes = (shape.wide ? 8 : 4) * (is_real ? 1 : 2);
   layout->bytes = static_cast<size_t>(last + 1) * layout->element_bytes;
   layout->has_gaps = last + 1 != elements;
@@ -215,7 +215,7 @@ int Run(const Plan& plan, void* in, void* out) {
 // Whether it has its room.
 bool Prepare(Plan* plan) {
   const Shape& shape = plan->shape;
-  int n[kMostRank] = {};
+  int n[kMaxRank] = {};
   for (size_t i = 0; i < shape.dims.size(); ++i) n[i] = static_cast<int>(shape.dims[i].n);
   const int batch = shape.batches.empty() ? 1 : static_cast<int>(shape.batches.back().n);
   if (Cufft().plan_many == nullptr ||
@@ -242,7 +242,7 @@ bool Prepare(Plan* plan) {
 Shape ManyShape(Form form, bool wide, int sign, int rank, const int* n, int batch, Side in,
                 Side out, bool in_place) {
   Shape shape{form, wide, sign, {}, {}};
-  if (rank < 1 || rank > static_cast<int>(kMostRank) || n == nullptr) return shape;
+  if (rank < 1 || rank > static_cast<int>(kMaxRank) || n == nullptr) return shape;
   for (int i = 0; i < rank; ++i) shape.dims.push_back({n[i], in.stride, out.stride});
   const auto row = [&](int dim, const Side& side, bool is_input) -> int64_t {
     if (side.embed != nullptr) return side.embed[dim];
@@ -262,7 +262,7 @@ Shape ManyShape(Form form, bool wide, int sign, int rank, const int* n, int batc
 Plan* MakePlan(const char* name, const Shape& shape, void* in, void* out) {
   static int said = 0;
   auto* plan = new Plan{shape, {}, {}, in, out};
-  const bool has_words = !shape.dims.empty() && shape.dims.size() <= kMostRank &&
+  const bool has_words = !shape.dims.empty() && shape.dims.size() <= kMaxRank &&
                          LayOut(shape, true, &plan->from) && LayOut(shape, false, &plan->to);
   if (!has_words) Refuse("libcufftw", name, &said);
   if (has_words && Prepare(plan)) return plan;

@@ -20,8 +20,8 @@ using farcall::thin::Times;
 namespace {
 
 constexpr uint16_t kHostGenerator = LibraryKind(LibraryId::kCurand, 2);
-constexpr unsigned kMostDimensions = 20000;
-constexpr double kMostLambda = 400000;
+constexpr unsigned kMaxDimensions = 20000;
+constexpr double kMaxLambda = 400000;
 
 struct Generator final : farcall::thin::State {
   curandRngType_t type = CURAND_RNG_TEST;
@@ -187,7 +187,7 @@ CURAND_ENTRY curandSetQuasiRandomGeneratorDimensions(curandGenerator_t generator
   Generator* state = Find(generator);
   if (state == nullptr) return CURAND_STATUS_NOT_INITIALIZED;
   if (!state->is_quasi) return CURAND_STATUS_TYPE_ERROR;
-  if (num_dimensions == 0 || num_dimensions > kMostDimensions) return CURAND_STATUS_OUT_OF_RANGE;
+  if (num_dimensions == 0 || num_dimensions > kMaxDimensions) return CURAND_STATUS_OUT_OF_RANGE;
   state->dimensions = num_dimensions;
   return Post(Function::curandSetQuasiRandomGeneratorDimensions, generator, num_dimensions);
 }
@@ -233,14 +233,14 @@ CURAND_ENTRY curandGenerateLogNormalDouble(curandGenerator_t generator, double* 
 }
 CURAND_ENTRY curandGeneratePoisson(curandGenerator_t generator, unsigned int* outputPtr, size_t n,
                                    double lambda) {
-  if (Find(generator) != nullptr && !(lambda > 0 && lambda <= kMostLambda))
+  if (Find(generator) != nullptr && !(lambda > 0 && lambda <= kMaxLambda))
     return CURAND_STATUS_OUT_OF_RANGE;
   return Generate(Function::curandGeneratePoisson, Wants::kAny, generator, outputPtr, n, lambda);
 }
 
 CURAND_ENTRY curandGeneratePoissonMethod(curandGenerator_t generator, unsigned int* outputPtr,
                                          size_t n, double lambda, curandMethod_t method) {
-  if (Find(generator) != nullptr && !(lambda > 0 && lambda <= kMostLambda))
+  if (Find(generator) != nullptr && !(lambda > 0 && lambda <= kMaxLambda))
     return CURAND_STATUS_OUT_OF_RANGE;
   return Generate(Function::curandGeneratePoissonMethod, Wants::kAny, generator, outputPtr, n,
                   lambda, method);

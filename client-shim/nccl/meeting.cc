@@ -48,7 +48,7 @@ class Meeting {
       for (const auto& guest : guests_) waits.push_back({guest->socket, POLLIN, 0});
       if (poll(waits.data(), waits.size(), -1) < 0) continue;
       for (size_t i = 1; i < waits.size(); ++i) {
-        if (waits[i].revents != 0) Hear(*guests_[i - 1]);
+        if (waits[i].revents != 0) ReadFrom(*guests_[i - 1]);
       }
       if (waits[0].revents != 0) Accept();
       auto gone = [](const std::unique_ptr<Guest>& guest) { return guest->socket < 0; };
@@ -81,7 +81,7 @@ class Meeting {
     over_ |= !said_bye || present_ == 0;
   }
 
-  void Hear(Guest& guest) {
+  void ReadFrom(Guest& guest) {
     char bytes[4096];
     ssize_t got = recv(guest.socket, bytes, sizeof(bytes), 0);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;

@@ -94,8 +94,8 @@ Verdict VerdictOf(const std::vector<std::string>& options) {
   auto found = said->find(options);
   if (found != said->end()) return found->second;
   Verdict verdict = AskAboutOptions(options);
-  constexpr size_t kMost = 4096;
-  if (verdict.status != farcall::thin::kLibrary.internal && said->size() < kMost) {
+  constexpr size_t kMax = 4096;
+  if (verdict.status != farcall::thin::kLibrary.internal && said->size() < kMax) {
     said->emplace(options, verdict);
   }
   return verdict;

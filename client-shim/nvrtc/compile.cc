@@ -22,8 +22,8 @@ namespace {
 
 using thin::Call;
 
-constexpr uint64_t kMostCachedBytes = 64u << 20;
-constexpr int kMostRounds = 64;
+constexpr uint64_t kMaxCachedBytes = 64u << 20;
+constexpr int kMaxRounds = 64;
 
 // Outcomes by content: frameworks compile the same kernel in many places.
 struct Cache {
@@ -113,7 +113,7 @@ class Job {
       const bool misses =
           outcome->status == NVRTC_ERROR_COMPILATION && FindMissing(outcome->log, &from, &missing);
       if (lacked.empty() || missing != lacked) *server = flags;
-      if (!misses || round == kMostRounds) return outcome;
+      if (!misses || round == kMaxRounds) return outcome;
       if (missing == lacked) return without;
       if (includes_.AddSpelled(missing, FolderOf(from))) {
         NoteMacro(from, missing);
@@ -168,9 +168,9 @@ class Job {
   }
   static void NoteMacro(const std::string& from, const std::string& name) {
     Macros& macros = TheMacros();
-    constexpr size_t kMost = 4096;
+    constexpr size_t kMax = 4096;
     std::lock_guard lock(macros.mutex);
-    if (macros.by_file.size() < kMost) macros.by_file[from].insert(name);
+    if (macros.by_file.size() < kMax) macros.by_file[from].insert(name);
   }
   void AddKnownMacros() {
     Macros& macros = TheMacros();
@@ -261,7 +261,7 @@ class Job {
     for (const Image& image : outcome->images) bytes += image.bytes.size();
     Cache& cache = TheCache();
     std::lock_guard lock(cache.mutex);
-    if (cache.bytes + bytes > kMostCachedBytes) {
+    if (cache.bytes + bytes > kMaxCachedBytes) {
       cache.outcomes.clear();
       cache.texts.clear();
       cache.bytes = 0;

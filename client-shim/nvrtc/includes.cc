@@ -11,9 +11,9 @@ namespace farcall::nvrtc_client {
 
 namespace {
 
-constexpr uint64_t kMostBytes = 64u << 20;
-constexpr size_t kMostFiles = 8192;
-constexpr int kMostDepth = 200;  // as NVRTC's own limit
+constexpr uint64_t kMaxBytes = 64u << 20;
+constexpr size_t kMaxFiles = 8192;
+constexpr int kMaxDepth = 200;  // as NVRTC's own limit
 
 struct File {
   uint64_t device = 0, inode = 0, bytes = 0;
@@ -55,7 +55,7 @@ bool Read(const std::string& path, uint64_t bytes, std::string* text) {
 }
 
 bool Load(const std::string& path, File* file) {
-  if (!Describe(path, file) || file->bytes > kMostBytes) return false;
+  if (!Describe(path, file) || file->bytes > kMaxBytes) return false;
   Files& files = TheFiles();
   std::lock_guard lock(files.mutex);
   File& known = files.by_path[path];
@@ -73,7 +73,7 @@ bool Load(const std::string& path, File* file) {
     files.bytes += file->bytes;
   }
   *file = known;
-  if (files.bytes > 2 * kMostBytes) {
+  if (files.bytes > 2 * kMaxBytes) {
     files.by_path.clear();
     files.bytes = 0;
   }
@@ -109,7 +109,7 @@ std::string Includes::AddFile(const std::string& path) {
   auto [named, is_new] = names_.try_emplace({file.device, file.inode}, path);
   if (!is_new) return named->second;
   bytes_ += file.text->size();
-  if (headers_.size() >= kMostFiles || bytes_ > kMostBytes || depth_ >= kMostDepth) {
+  if (headers_.size() >= kMaxFiles || bytes_ > kMaxBytes || depth_ >= kMaxDepth) {
     too_many_ = true;
     return path;
   }

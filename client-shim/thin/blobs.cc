@@ -10,8 +10,8 @@ namespace farcall::thin {
 namespace {
 
 constexpr uint64_t kInlineBytes = 16u << 10;
-constexpr uint64_t kMostInlineBytes = 256u << 10;  // in one record
-constexpr uint64_t kMostKeptBytes = 64u << 20;     // at the server, between calls
+constexpr uint64_t kMaxInlineBlobBytes = 256u << 10;  // in one record
+constexpr uint64_t kMaxKeptBytes = 64u << 20;         // at the server, between calls
 
 std::atomic<uint64_t> g_last_blob{0};
 
@@ -72,7 +72,7 @@ CallTexts::~CallTexts() {
   for (uint64_t blob : blobs_) DropBlob(blob);
   KeptTexts& kept = TheKept();
   std::lock_guard lock(kept.mutex);
-  if (--kept.users != 0 || kept.bytes < kMostKeptBytes) return;
+  if (--kept.users != 0 || kept.bytes < kMaxKeptBytes) return;
   for (const auto& [text, one] : kept.by_text) DropBlob(one.blob);
   kept.by_text.clear();
   kept.bytes = 0;
@@ -86,7 +86,7 @@ void CallTexts::PutInline(std::string_view text) {
 
 void CallTexts::Put(std::string_view text) {
   if (!is_open_) return;
-  if (text.size() <= kInlineBytes && inline_bytes_ + text.size() <= kMostInlineBytes) {
+  if (text.size() <= kInlineBytes && inline_bytes_ + text.size() <= kMaxInlineBlobBytes) {
     return PutInline(text);
   }
   int status = 0;
@@ -98,7 +98,7 @@ void CallTexts::Put(std::string_view text) {
 void CallTexts::PutKept(const std::shared_ptr<const std::string>& text) {
   if (!is_open_) return;
   constexpr uint64_t kTinyBytes = 64;
-  if (text->size() <= kTinyBytes && inline_bytes_ + kTinyBytes <= kMostInlineBytes) {
+  if (text->size() <= kTinyBytes && inline_bytes_ + kTinyBytes <= kMaxInlineBlobBytes) {
     return PutInline(*text);
   }
   KeptTexts& kept = TheKept();

@@ -26,7 +26,7 @@ struct Answers {
   std::mutex mutex;
   std::unordered_map<std::string, std::string> by_question;
 };
-constexpr size_t kMostAnswers = 1u << 16;
+constexpr size_t kMaxAnswers = 1u << 16;
 
 // So that what is looked for need not be copied.
 struct HashOfText {
@@ -43,9 +43,9 @@ class Likes {
   }
   // Those of objects that are gone are never asked for: all go when there are too many.
   void Add(std::string like) {
-    constexpr size_t kMostLikes = 1u << 14;
+    constexpr size_t kMaxLikes = 1u << 14;
     std::lock_guard lock(mutex_);
-    if (likes_.size() >= kMostLikes) likes_.clear();
+    if (likes_.size() >= kMaxLikes) likes_.clear();
     likes_.insert(std::move(like));
   }
 
@@ -82,7 +82,7 @@ Call::~Call() {
 
 void Call::Grow(size_t bytes) {
   size_t room = std::max(room_bytes_ * 2, (used_bytes_ + bytes + 64) / 64 * 64);
-  if (room > 2 * kMostBytes) room = used_bytes_ + bytes + 64;
+  if (room > 2 * kMaxBytes) room = used_bytes_ + bytes + 64;
   auto grown = std::make_unique<std::byte[]>(room);
   std::memcpy(grown.get(), base_, used_bytes_);
   heap_ = std::move(grown);
@@ -105,7 +105,7 @@ void Call::PutWord(uint64_t word) {
 
 void Call::PutRun(const void* data, uint64_t bytes) {
   PutWord(bytes);
-  if (bytes > kMostBytes || used_bytes_ + bytes > kMostBytes) return Refuse(kLibrary.unsupported);
+  if (bytes > kMaxBytes || used_bytes_ + bytes > kMaxBytes) return Refuse(kLibrary.unsupported);
   if (bytes != 0) std::memcpy(Room(bytes, 8), data, bytes);
 }
 
@@ -252,7 +252,7 @@ int Call::Begin() {
 int Call::Post() {
   int begun = Begin();
   if (begun != 0) return begun;
-  if (used_bytes_ > kMostBytes) return kLibrary.unsupported;
+  if (used_bytes_ > kMaxBytes) return kLibrary.unsupported;
   int status = 0;
   int posted = Channel().post(base_, used_bytes_, stream_, stream_use(), &status);
   if (posted != 0) [[unlikely]] {
@@ -275,7 +275,7 @@ int Call::Ask() {
 int Call::AskServer() {
   int begun = Begin();
   if (begun != 0) return begun;
-  if (used_bytes_ > kMostBytes) return kLibrary.unsupported;
+  if (used_bytes_ > kMaxBytes) return kLibrary.unsupported;
   struct Taken {
     Call* call;
     int status;
@@ -396,7 +396,7 @@ int Call::Question() {
   std::string text(reinterpret_cast<const char*>(reply.bytes().data()), reply.bytes().size());
   if (!is_kept) Keep(Kept::kAnswer, print, text);
   std::lock_guard lock(answers.mutex);
-  if (answers.by_question.size() < kMostAnswers) {
+  if (answers.by_question.size() < kMaxAnswers) {
     answers.by_question.emplace(std::move(key), std::move(text));
   }
   return 0;

@@ -146,7 +146,7 @@ class Call {
 
  private:
   static constexpr size_t kStackBytes = 1024;
-  static constexpr size_t kMostBytes = 960u << 10;    // with its header it fits a frame
+  static constexpr size_t kMaxBytes = 960u << 10;     // with its header it fits a frame
   static constexpr size_t kInlineBytes = 512u << 10;  // of captured arrays
   static constexpr int kMaxSlots = 24;
   static constexpr int kMaxSkipped = 12;

@@ -213,7 +213,7 @@ int Call::Set(bool fresh) {
   if (refused_ != 0) return refused_;
   int begun = Begin();
   if (begun != 0) return begun;
-  if (used_bytes_ > kMostBytes) return kLibrary.unsupported;
+  if (used_bytes_ > kMaxBytes) return kLibrary.unsupported;
   auto wanted = std::make_shared<Content>();
   const Content& before = *target_->content;
   wanted->kind = before.kind;

@@ -12,7 +12,7 @@ namespace farcall::thin {
 
 namespace {
 
-constexpr size_t kMost = 1u << 16;
+constexpr size_t kMax = 1u << 16;
 
 std::shared_mutex g_mutex;
 // Never destroyed: handlers of exit may still use it.
@@ -33,7 +33,7 @@ int TakeNumber(void* object) {
   std::vector<void*>& objects = Objects();
   size_t at = 0;
   while (at < objects.size() && objects[at] != nullptr) ++at;
-  if (at == kMost) return 0;
+  if (at == kMax) return 0;
   if (at == objects.size()) objects.push_back(nullptr);
   objects[at] = object;
   return static_cast<int>(at) + 1;

@@ -8,13 +8,13 @@
 
 namespace farcall::thin {
 
-inline constexpr size_t kMostContents = 1u << 15;
+inline constexpr size_t kMaxContents = 1u << 15;
 
 // Those that nothing refers to go when there are too many. `gone` takes them, to end outside the
 // map's lock.
 template <typename Map>
 void DropUnused(Map* by_key, std::vector<typename Map::mapped_type>* gone) {
-  if (by_key->size() < kMostContents) return;
+  if (by_key->size() < kMaxContents) return;
   for (auto it = by_key->begin(); it != by_key->end();) {
     if (it->second.use_count() == 1) {
       gone->push_back(std::move(it->second));

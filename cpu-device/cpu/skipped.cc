@@ -21,7 +21,7 @@
 namespace farcall::cpu_device {
 namespace {
 
-constexpr size_t kMostNamed = 12;
+constexpr size_t kMaxNamed = 12;
 
 struct Skipped {
   std::mutex mutex;
@@ -63,12 +63,12 @@ void Summarise() {
           "farcall: KERNELS SKIPPED: %llu launches of %zu kernels were not executed; what depends "
           "on them is no result\n",
           static_cast<unsigned long long>(launches), counts.size());
-  for (size_t i = 0; i < counts.size() && i < kMostNamed; ++i) {
+  for (size_t i = 0; i < counts.size() && i < kMaxNamed; ++i) {
     fprintf(stderr, "farcall:   %10llu  %.400s\n",
             static_cast<unsigned long long>(counts[i].second), counts[i].first.c_str());
   }
-  if (counts.size() > kMostNamed)
-    fprintf(stderr, "farcall:   and %zu more\n", counts.size() - kMostNamed);
+  if (counts.size() > kMaxNamed)
+    fprintf(stderr, "farcall:   and %zu more\n", counts.size() - kMaxNamed);
 }
 
 void Each(void (*tell)(const char* kernel, uint64_t launches, void* user), void* user) {

@@ -17,7 +17,7 @@ namespace farcall::cpu_device {
 namespace {
 
 constexpr uint64_t kFrameChunkBytes = 256 << 10;
-constexpr uint32_t kMostYields = 16;  // rounds with one, in one turn
+constexpr uint32_t kMaxYields = 16;  // rounds with one, in one turn
 
 uint32_t LowMask(uint32_t count) {
   return count >= 32 ? ~0u : (1u << count) - 1;
@@ -160,7 +160,7 @@ StepResult Block::Step() {
     moved_ |= progress_;
     yields += yielded;
     // A loop around a barrier may wait for another block and be busy all the while.
-    if (progress_ && yields < kMostYields) continue;
+    if (progress_ && yields < kMaxYields) continue;
     if (yielded) return StepResult::kStalled;
     if (progress_) continue;
     if (live_) RaiseDeadlock();

@@ -10,8 +10,8 @@
 namespace farcall::cpu_device {
 namespace {
 
-constexpr uint32_t kMostNested = 24;
-constexpr uint32_t kMostShared = 227 << 10;
+constexpr uint32_t kMaxNested = 24;
+constexpr uint32_t kMaxShared = 227 << 10;
 // cuda_runtime_api.h: the streams that device code has without creating one.
 // 0, the block's own; 1 and 2, by names of the host's.
 constexpr uint64_t kTailLaunch = 3, kFireAndForget = 4;
@@ -34,7 +34,7 @@ bool Fits(const KernelInfo& info, const LaunchConfig& config) {
   return Volume(config.grid) != 0 && Volume(block) != 0 &&
          Volume(block) <= info.max_threads_per_block && block.z <= 64 && config.grid.y <= 65535 &&
          config.grid.z <= 65535 &&
-         uint64_t{info.static_shared_bytes} + config.dynamic_shared_bytes <= kMostShared;
+         uint64_t{info.static_shared_bytes} + config.dynamic_shared_bytes <= kMaxShared;
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ uint64_t ChildGrids::ParameterBuffer(uint64_t kernel, Dim3 grid, Dim3 block, uin
   *error = DeviceError::kInvalidConfiguration;
   if (!Fits(child.kernel->info(), child.config)) return 0;
   *error = DeviceError::kTooDeep;
-  if (depth_ >= kMostNested) return 0;
+  if (depth_ >= kMaxNested) return 0;
   *error = DeviceError::kPendingCount;
   const uint64_t buffer =
       DeviceHeapAllocate(std::max<uint64_t>(child.kernel->info().param_bytes, 1));

@@ -5,7 +5,7 @@ namespace farcall::cpu_device {
 namespace {
 
 constexpr uint64_t kRankShift = 24;
-constexpr uint32_t kMostRounds = 64;  // of a cluster's blocks in one turn
+constexpr uint32_t kMaxRounds = 64;  // of a cluster's blocks in one turn
 
 }  // namespace
 
@@ -47,7 +47,7 @@ StepResult Cluster::Step() {
   const uint32_t all = (1u << context_.count) - 1;
   moved_ = false;
   bool moved = true;
-  for (uint32_t round = 0; moved && round < kMostRounds; ++round) {
+  for (uint32_t round = 0; moved && round < kMaxRounds; ++round) {
     moved = false;
     for (uint32_t rank = 0; rank < context_.count; ++rank) {
       if (done_ >> rank & 1) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// PTX kernel in, relocatable object out. The only door to LLVM: it lives in libfarcall_ptxjit.so,
+// PTX kernel in, relocatable object out. The only way to LLVM: it lives in libfarcall_ptxjit.so,
 // opened at the first compile, so that nothing of LLVM is visible to the process and a cached
 // kernel never loads it.
 #pragma once

@@ -10,7 +10,7 @@ namespace farcall::cpu_device {
 
 namespace {
 
-constexpr int kMostDevices = 16;
+constexpr int kMaxDevices = 16;
 
 uint64_t Now() {
   timespec time{};
@@ -43,8 +43,8 @@ class BusyTime {
 
 // Leaked: threads of the device work until the process is gone.
 BusyTime* Of(int device) {
-  static auto* const all = new std::array<BusyTime, kMostDevices>;
-  return device >= 0 && device < kMostDevices ? &(*all)[static_cast<size_t>(device)] : nullptr;
+  static auto* const all = new std::array<BusyTime, kMaxDevices>;
+  return device >= 0 && device < kMaxDevices ? &(*all)[static_cast<size_t>(device)] : nullptr;
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ class LayoutBuilder {
     uint32_t align = 16;
     for (const Variable* variable : dynamic_) align = std::max(align, variable->align);
     layout_->shared_align = std::max(layout_->shared_align, align);
-    layout_->shared_align = std::min(layout_->shared_align, kMostAlign);
-    layout_->local_align = std::min(layout_->local_align, kMostAlign);
+    layout_->shared_align = std::min(layout_->shared_align, kMaxAlign);
+    layout_->local_align = std::min(layout_->local_align, kMaxAlign);
     layout_->static_shared_bytes = shared_;
     if (layout_->uses_reserved_shared) {
       layout_->reserved_shared_offset = AlignUp(shared_, 128);

@@ -13,7 +13,7 @@
 
 namespace farcall::cpu_device {
 
-inline constexpr uint32_t kMostAlign = 4096;  // of a window: a page
+inline constexpr uint32_t kMaxAlign = 4096;  // of a window: a page
 // %reserved_smem_offset_*: cooperative groups of several warps meet there. A block has as many
 // beyond what its kernel may ask for, and they do not count as the kernel's.
 inline constexpr uint32_t kReservedSharedBytes = 1024;

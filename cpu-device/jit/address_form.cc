@@ -17,7 +17,7 @@ using ptx::RegisterId;
 using ptx::SpecialRegister;
 using Symbol = AddressForm::Symbol;
 
-constexpr size_t kMostTerms = 12;  // a sum of more is a symbol
+constexpr size_t kMaxTerms = 12;  // a sum of more is a symbol
 
 const char kOfRegisters = 0, kOfSpecials = 0, kOfAdvances = 0, kOfProducts = 0;
 Symbol OfRegister(RegisterId reg) {
@@ -326,7 +326,7 @@ void AddressForms::FindForms() {
       continue;
     }
     AddressForm form;
-    if (Evaluate(instruction, &form) && form.terms.size() <= kMostTerms) {
+    if (Evaluate(instruction, &form) && form.terms.size() <= kMaxTerms) {
       known_[ops[0].reg] = std::make_unique<AddressForm>(std::move(form));
     }
   }
@@ -349,7 +349,7 @@ void AddressForms::FindAdvancing() {
     }
     const RegisterId to = ops[0].reg;
     AddressForm form;
-    if (!Evaluate(instruction, &form) || form.terms.size() >= kMostTerms) continue;
+    if (!Evaluate(instruction, &form) || form.terms.size() >= kMaxTerms) continue;
     Seen& all = seen[to];
     auto own = form.terms.find(OfRegister(to));
     if (own == form.terms.end()) {

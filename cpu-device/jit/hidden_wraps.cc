@@ -17,7 +17,7 @@ using llvm::SCEV;
 // A number of 32 bits that grows by no more wraps behind millions of turns, past places of 4 GiB:
 // it is left alone, for the sake of loops over shared memory, whose offsets have 32 bits.
 constexpr unsigned kOffsetBits = 32;
-constexpr uint64_t kMostStride = 1024;
+constexpr uint64_t kMaxStride = 1024;
 
 // What a number of fewer bits is widened from: would its check say too little?
 bool WrapsUnseen(const SCEV* narrow, const Loop& loop, llvm::ScalarEvolution& evolution) {
@@ -29,7 +29,7 @@ bool WrapsUnseen(const SCEV* narrow, const Loop& loop, llvm::ScalarEvolution& ev
   }
   const SCEV* step = counter->getStepRecurrence(evolution);
   if (evolution.getTypeSizeInBits(narrow->getType()) >= kOffsetBits &&
-      evolution.getUnsignedRangeMax(step).ule(kMostStride)) {
+      evolution.getUnsignedRangeMax(step).ule(kMaxStride)) {
     return false;
   }
   return counter->getLoop() == &loop && !counter->hasNoUnsignedWrap() &&

@@ -32,9 +32,9 @@ using llvm::Value;
 
 constexpr char kCheck[] = "fc_rt_check", kReaches[] = "fc_rt_reaches";
 // A stride below this times a counter of 32 bits cannot wrap around an address.
-constexpr uint64_t kMostStride = uint64_t{1} << 20;
+constexpr uint64_t kMaxStride = uint64_t{1} << 20;
 // Past these a loop costs more time in the compiler than most kernels ever run.
-constexpr size_t kMostChecks = 12, kMostInstructions = 250;
+constexpr size_t kMaxChecks = 12, kMaxInstructions = 250;
 
 struct Check {
   llvm::CallInst* call;
@@ -51,14 +51,14 @@ std::optional<std::vector<Check>> ChecksOf(const Loop& loop, llvm::PredicatedSca
   size_t instructions = 0;
   for (BasicBlock* block : loop.blocks()) {
     instructions += block->size();
-    if (instructions > kMostInstructions) return std::nullopt;
+    if (instructions > kMaxInstructions) return std::nullopt;
     for (llvm::Instruction& instruction : *block) {
       auto* call = llvm::dyn_cast<llvm::CallInst>(&instruction);
       if (!call) continue;
       const llvm::Function* callee = call->getCalledFunction();
       if (!callee) return std::nullopt;
       if (callee->isIntrinsic()) continue;
-      if (callee->getName() != kCheck || checks.size() == kMostChecks) return std::nullopt;
+      if (callee->getName() != kCheck || checks.size() == kMaxChecks) return std::nullopt;
       BasicBlock* before = block->getSinglePredecessor();
       auto* branch = before ? llvm::dyn_cast<llvm::BranchInst>(before->getTerminator()) : nullptr;
       auto* bytes = llvm::dyn_cast<llvm::ConstantInt>(call->getArgOperand(2));
@@ -118,7 +118,7 @@ Hoister::Ends Hoister::EndsOf(llvm::IRBuilder<>& b, llvm::SCEVExpander& expander
   Value* step =
       expander.expandCodeFor(check.address->getStepRecurrence(evolution_), b.getInt64Ty(), at);
   Value* near =
-      b.CreateICmpULT(b.CreateAdd(step, b.getInt64(kMostStride)), b.getInt64(2 * kMostStride));
+      b.CreateICmpULT(b.CreateAdd(step, b.getInt64(kMaxStride)), b.getInt64(2 * kMaxStride));
   Value* odd = b.CreateAnd(step, b.getInt64(check.bytes - 1));
   return {start, step, b.CreateAdd(start, b.CreateMul(step, last)),
           b.CreateAnd(near, b.CreateICmpEQ(odd, b.getInt64(0))), check.bytes};

@@ -32,7 +32,7 @@ namespace {
 using namespace farcall;
 using namespace farcall::client;
 
-constexpr size_t kMostSteps = 64;
+constexpr size_t kMaxSteps = 64;
 
 void Require(bool is_so, const char* what) {
   if (is_so) return;
@@ -160,7 +160,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Memory memory;
-  for (size_t steps = 0; size >= 4 && steps < kMostSteps; ++steps) {
+  for (size_t steps = 0; size >= 4 && steps < kMaxSteps; ++steps) {
     uint16_t bytes;
     std::memcpy(&bytes, data + 2, sizeof(bytes));
     const size_t take = std::min<size_t>(bytes, size - 4);

@@ -35,7 +35,7 @@ namespace {
 using namespace farcall;
 using namespace farcall::client;
 
-constexpr size_t kMostSteps = 64, kMostTransfers = 8;
+constexpr size_t kMaxSteps = 64, kMaxTransfers = 8;
 constexpr Window kWindow{0x200000000000, 64u << 20};
 constexpr size_t kMirroredBytes = 2 * kHostPageBytes - 100;
 constexpr char kImage[] =
@@ -355,7 +355,7 @@ class Program {
   // {u8 transfer, u8, u16 offset, u32 bytes}; a new transfer first, if `how` says so.
   void Land(uint8_t how, std::span<const std::byte> body) {
     Transfers& transfers = session_.transfers();
-    if (how % 2 != 0 && transfers_.size() < kMostTransfers) {
+    if (how % 2 != 0 && transfers_.size() < kMaxTransfers) {
       Fenced& room = rooms_.emplace_back(1 + how);
       transfers_.push_back(transfers.NewId());
       transfers.Expect(transfers_.back(), room.data(), room.size());
@@ -437,7 +437,7 @@ extern "C" double ReachedPercent() {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Program program;
   std::span<const uint8_t> left(data, size);
-  for (size_t steps = 0; left.size() >= 4 && steps < kMostSteps; ++steps) {
+  for (size_t steps = 0; left.size() >= 4 && steps < kMaxSteps; ++steps) {
     uint16_t bytes;
     std::memcpy(&bytes, left.data() + 2, sizeof(bytes));
     auto body = left.subspan(4, std::min<size_t>(bytes, left.size() - 4));

@@ -27,7 +27,7 @@ namespace {
 
 using namespace farcall;
 
-constexpr size_t kMostLine = 4096;
+constexpr size_t kMaxLine = 4096;
 
 void Require(bool is_so, const char* what, const std::string& shown = "") {
   if (is_so) return;
@@ -36,7 +36,7 @@ void Require(bool is_so, const char* what, const std::string& shown = "") {
 }
 
 void CheckLine(const std::string& message) {
-  Require(message.size() <= kMostLine && Printable(message, 2 * kMostLine) == message,
+  Require(message.size() <= kMaxLine && Printable(message, 2 * kMaxLine) == message,
           "a refusal that is not one line of plain text", message);
 }
 

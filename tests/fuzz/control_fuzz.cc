@@ -90,7 +90,8 @@ class Input {
 class Host {
  public:
   Host()
-      : leases_(kDevices, {}, [this](int to, const LeaseMessage& message) { Told(to, message); }),
+      : leases_(kDevices, {},
+                [this](int to, const LeaseMessage& message) { OnMessage(to, message); }),
         net_(0, [](int, const NetMessage&) {}),
         swap_(Options(), Books(), Hooks()) {
     for (int worker : {kHonest, kHostile}) {
@@ -173,7 +174,7 @@ class Host {
             }};
   }
   SwapScheduler::Hooks Hooks() {
-    return {[this](int to, const SwapMessage& message) { Told(to, message); },
+    return {[this](int to, const SwapMessage& message) { OnMessage(to, message); },
             [this](int worker, const std::string&) { ended_ = ended_ || worker == kHostile; },
             [](int, bool, uint64_t bytes, Ns took) {
               Require(bytes <= kDevices * kQuota);
@@ -202,7 +203,7 @@ class Host {
 
   // The honest worker uses what it is lent, and moves when it is asked.
   template <typename... Ms>
-  void Told(int to, const std::variant<Ms...>& message) {
+  void OnMessage(int to, const std::variant<Ms...>& message) {
     if (to != kHonest) return;
     std::visit([this](const auto& each) { told_.push_back(each); }, message);
   }

@@ -24,7 +24,7 @@ struct State {
   int uses = 0;
 };
 
-constexpr uint64_t kMostFilled = 64u << 10;
+constexpr uint64_t kMaxFilled = 64u << 10;
 
 Ground g_ground;
 std::mutex g_mutex;
@@ -84,7 +84,7 @@ void ResetFakes(uint64_t seed) {
   g_refuses = seed != 0;
 }
 
-uint64_t ToldAddress() {
+uint64_t GivenAddress() {
   return reinterpret_cast<uint64_t>(&g_ground);
 }
 
@@ -204,9 +204,9 @@ void Fake::Touch(const void* at, uint64_t bytes, bool writes) {
     return;
   }
   constexpr unsigned char kFills[] = {0, 0, 1, 2, 8, 0x7f, 0xff, 0x80};
-  std::memset(const_cast<void*>(at), kFills[Random() % 8], std::min(bytes, kMostFilled));
+  std::memset(const_cast<void*>(at), kFills[Random() % 8], std::min(bytes, kMaxFilled));
   if (bytes > sizeof(uint32_t) && Random() % 2 == 0) {  // a small number of any width
-    std::memset(const_cast<void*>(at), 0, std::min(bytes, kMostFilled));
+    std::memset(const_cast<void*>(at), 0, std::min(bytes, kMaxFilled));
     first[0] = static_cast<unsigned char>(Random() % 40);
   }
   first[bytes - 1] = first[bytes - 1];
@@ -223,7 +223,7 @@ void Fake::WriteAddress(void* at) {
     return;
   }
   Touch(at, sizeof(uint64_t), true);
-  const uint64_t told = Random() % 2 == 0 ? ToldAddress() : g_ground.window_base + 256;
+  const uint64_t told = Random() % 2 == 0 ? GivenAddress() : g_ground.window_base + 256;
   std::memcpy(at, &told, sizeof(told));
 }
 

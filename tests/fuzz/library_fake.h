@@ -21,7 +21,7 @@ void SetGround(const Ground& ground);
 void NoteRange(uint64_t base, uint64_t bytes);
 void ForgetRange(uint64_t base);
 // The worker's address that a library writes where it tells of one.
-uint64_t ToldAddress();
+uint64_t GivenAddress();
 // Before each execution: all objects are gone; `seed` decides what the functions answer; 0: none
 // refuses.
 void ResetFakes(uint64_t seed);

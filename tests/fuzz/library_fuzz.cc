@@ -118,11 +118,11 @@ void Prepare(Session& session) {
 }
 
 // Neither what lies at the secret, nor where it lies.
-void CheckHeard(std::span<const std::byte> bytes) {
+void CheckReceived(std::span<const std::byte> bytes) {
   for (size_t at = 0; at + sizeof(uint64_t) <= bytes.size(); at += 4) {
     uint64_t word = 0;
     std::memcpy(&word, bytes.data() + at, sizeof(word));
-    if (word == kSecretWord || word == ToldAddress()) {
+    if (word == kSecretWord || word == GivenAddress()) {
       std::fprintf(stderr, "a reply tells of the worker's memory: %#llx\n",
                    static_cast<unsigned long long>(word));
       std::abort();
@@ -139,7 +139,7 @@ void RunSession(const std::vector<Item>& items) {
   options.spin_us = 0;
   options.first_credit_bytes = 0;
   options.trust_tenants = true;
-  Conversation conversation(false, CheckHeard);
+  Conversation conversation(false, CheckReceived);
   {
     server::SessionLoop loop(Device(), options, broker);
     Prepare(loop.session());

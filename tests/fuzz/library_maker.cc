@@ -12,9 +12,9 @@ namespace farcall::fuzz {
 
 namespace {
 
-constexpr uint64_t kMostInBytes = 2048;
+constexpr uint64_t kMaxInBytes = 2048;
 constexpr uint64_t kBlob = 7;
-constexpr int kMostDepth = 3;
+constexpr int kMaxDepth = 3;
 constexpr size_t kSweptRows = 20;
 
 uint16_t LibraryMessage() {
@@ -44,7 +44,7 @@ std::span<const MakerRow> MakerRows() {
 
 std::vector<Item> Program::Run() {
   const std::span<const MakerRow> rows = MakerRows();
-  while (!choices_.empty() && items_.size() < kMostRecords) {
+  while (!choices_.empty() && items_.size() < kMaxRecords) {
     const size_t pick = choices_.Next() + 256u * choices_.Next();
     if (pick >= 65000) {
       AppendBlob();
@@ -61,7 +61,7 @@ std::vector<Item> Program::Run() {
 }
 
 void Program::Append(const MakerRow& row) {
-  if (items_.size() >= kMostRecords) {
+  if (items_.size() >= kMaxRecords) {
     return;
   }
   Maker maker(*this, row);
@@ -104,7 +104,7 @@ uint64_t Program::NewName(uint16_t kind) {
 uint64_t Program::Named(uint16_t kind) {
   std::vector<uint64_t>& names = names_[kind];
   const uint8_t which = choices_.Next();
-  if ((names.empty() || which >= 250) && depth_ < kMostDepth) {
+  if ((names.empty() || which >= 250) && depth_ < kMaxDepth) {
     for (const MakerRow& row : MakerRows()) {
       if (row.makes == kind) {
         ++depth_;
@@ -222,7 +222,7 @@ void Maker::In(uint64_t bytes) {
     body_.Put<uint64_t>(kBlob);
     return;
   }
-  if (choice % 32 == 31 || bytes > kMostInBytes) {
+  if (choice % 32 == 31 || bytes > kMaxInBytes) {
     body_.Put<uint64_t>(kLibraryNull);
     return;
   }

@@ -58,7 +58,7 @@ class Program {
   // One of a kind, made first if there is none.
   uint64_t Named(uint16_t kind);
 
-  static constexpr size_t kMostRecords = 96;
+  static constexpr size_t kMaxRecords = 96;
   Choices choices_;
   std::vector<Item> items_;
   std::map<uint16_t, std::vector<uint64_t>> names_;

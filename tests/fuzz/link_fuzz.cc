@@ -35,7 +35,7 @@ using farcall::fuzz::Script;
 using farcall::fuzz::ScriptedChannel;
 
 constexpr uint32_t kLanes = 2;
-constexpr size_t kMostSteps = 200;
+constexpr size_t kMaxSteps = 200;
 enum Mode : uint8_t { kClientEnd = 1, kLanesOpen = 2, kSlowSocket = 4, kPacks = 8, kIdles = 16 };
 enum Step : uint8_t {
   kLogBytes,   // as they are
@@ -297,7 +297,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   Peer peer(data[0]);
   std::span<const uint8_t> left(data + 1, size - 1);
-  for (size_t steps = 0; left.size() >= 4 && steps < kMostSteps; ++steps) {
+  for (size_t steps = 0; left.size() >= 4 && steps < kMaxSteps; ++steps) {
     uint16_t bytes;
     std::memcpy(&bytes, left.data() + 2, sizeof(bytes));
     auto body = left.subspan(4, std::min<size_t>(bytes, left.size() - 4));

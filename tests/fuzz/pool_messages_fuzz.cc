@@ -27,10 +27,10 @@ using farcall::fuzz::PoolWorld;
 using google::protobuf::Message;
 namespace control = farcall::control::v1;
 
-constexpr size_t kMostItems = 32;
+constexpr size_t kMaxItems = 32;
 constexpr size_t kMaxAnswerBytes = 4u << 20;  // what a gRPC client takes
 constexpr size_t kMaxMessageBytes = 1024;     // of an error: it travels in a header
-constexpr size_t kMostGrants = 8192;
+constexpr size_t kMaxGrants = 8192;
 
 struct Item {
   PoolWorld& world;
@@ -109,7 +109,7 @@ void Report(const Item& item) {
   if (told.has_status()) item.world.service().NoteStatus("rogue", told.status());
   pool::Effects effects = item.world.service().controller().Apply(*report);
   if (!effects.answer) return;
-  if (effects.answer->grants.size() > kMostGrants) Fail("an answer that no host takes");
+  if (effects.answer->grants.size() > kMaxGrants) Fail("an answer that no host takes");
   for (const pool::Grant& grant : effects.answer->grants) CheckAnswer(item, pool::ToProto(grant));
 }
 
@@ -178,7 +178,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   PoolWorld world;
   size_t at = 0;
   bool a_alone = true;  // else a host's beat may grant what another asked for
-  for (size_t items = 0; size - at >= 4 && items < kMostItems; ++items) {
+  for (size_t items = 0; size - at >= 4 && items < kMaxItems; ++items) {
     uint16_t bytes = 0;
     std::memcpy(&bytes, data + at + 2, sizeof(bytes));
     const size_t take = std::min<size_t>(bytes, size - at - 4);

@@ -85,8 +85,8 @@ std::string Drain(int fd) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  constexpr size_t kMostInput = 64u << 10;  // what the socket holds
-  if (size == 0 || size > kMostInput) return 0;
+  constexpr size_t kMaxInput = 64u << 10;  // what the socket holds
+  if (size == 0 || size > kMaxInput) return 0;
   fuzz::PoolWorld world;
   pool::RestServer door(&world.service(), fuzz::PoolWorld::callers(), {});
   door.Close();  // nothing listens, and what would never end ends at once

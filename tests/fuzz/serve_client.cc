@@ -19,8 +19,8 @@ namespace farcall::fuzz {
 
 namespace {
 
-constexpr size_t kMostItems = 400;
-constexpr int kMostChunks = 16;
+constexpr size_t kMaxItems = 400;
+constexpr int kMaxChunks = 16;
 constexpr auto kPatience = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -54,19 +54,19 @@ void Conversation::Receive(std::span<const std::byte> bytes) {
     if (look_ != nullptr) {
       look_(records);
     }
-    HearFrame(records);
+    OnFrame(records);
     at += header.bytes;
   }
   heard_.erase(heard_.begin(), heard_.begin() + static_cast<ptrdiff_t>(at));
 }
 
-void Conversation::HearFrame(std::span<const std::byte> records) {
+void Conversation::OnFrame(std::span<const std::byte> records) {
   RecordCursor cursor(records);
   for (RecordView record; cursor.Next(record);) {
     if ((record.header.flags & kReply) != 0) {
-      HearReply(record.header, Reader(record.body));
+      OnReply(record.header, Reader(record.body));
     } else if (record.header.call == static_cast<uint16_t>(SessionCall::kError)) {
-      HearError(Reader(record.body));
+      OnError(Reader(record.body));
     }
   }
   if (!cursor.Done()) {
@@ -74,7 +74,7 @@ void Conversation::HearFrame(std::span<const std::byte> records) {
   }
 }
 
-void Conversation::HearReply(const RecordHeader& header, Reader body) {
+void Conversation::OnReply(const RecordHeader& header, Reader body) {
   auto status = body.Get<int32_t>();
   body.Get<uint32_t>();
   if (!body.ok()) {
@@ -94,7 +94,7 @@ void Conversation::HearReply(const RecordHeader& header, Reader body) {
   question.failed = status != CUDA_SUCCESS;
 }
 
-void Conversation::HearError(Reader body) {
+void Conversation::OnError(Reader body) {
   auto serial = body.Get<uint32_t>();
   if (!body.ok()) {
     std::abort();
@@ -211,7 +211,7 @@ uint16_t Client::AppendItems(std::vector<std::byte>* records) {
   std::span<const uint8_t> body;
   is_busy_ = false;
   bool again = true;
-  while (again && items_ < kMostItems && NextItem(&left_, &item, &body)) {
+  while (again && items_ < kMaxItems && NextItem(&left_, &item, &body)) {
     ++items_;
     is_busy_ = is_busy_ || (item.flags & kBusy) != 0;
     if (item.call == kChunkItem || item.call == kDeviceItem) {
@@ -282,7 +282,7 @@ void Client::Land(std::span<const std::byte> body) {
   ChunkHeader header;
   header.transfer = in.Get<uint64_t>();
   header.offset = in.Get<uint64_t>();
-  if (!in.ok() || in.remaining_bytes() == 0 || chunks_ >= kMostChunks) {
+  if (!in.ok() || in.remaining_bytes() == 0 || chunks_ >= kMaxChunks) {
     return;
   }
   auto payload = body.subspan(16);

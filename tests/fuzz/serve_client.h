@@ -41,9 +41,9 @@ class Conversation {
     bool answered = false;
     bool failed = false;
   };
-  void HearFrame(std::span<const std::byte> records);
-  void HearReply(const RecordHeader& header, Reader body);
-  void HearError(Reader body);
+  void OnFrame(std::span<const std::byte> records);
+  void OnReply(const RecordHeader& header, Reader body);
+  void OnError(Reader body);
 
   const bool is_raw_;  // its records are not of our making: their serials are not known
   void (*const look_)(std::span<const std::byte>);

@@ -41,7 +41,7 @@ constexpr size_t kGlobalBytes = 64;
 std::array<std::byte, 4096> g_global;  // what stands for a module's variable
 std::atomic<uintptr_t> g_next_native{0x1000};
 
-constexpr int kMostTimes = 4;  // of one answer: what polls must end
+constexpr int kMaxTimes = 4;  // of one answer: what polls must end
 struct Answer {
   std::atomic<int> times{0};
   std::atomic<CUresult> result{CUDA_SUCCESS};
@@ -254,11 +254,11 @@ std::mutex g_registered_mutex;
 std::map<void*, size_t> g_registered;
 
 // Looking through more would be most of an execution's cost.
-constexpr size_t kMostRegisteredBytes = 256u << 10;
+constexpr size_t kMaxRegisteredBytes = 256u << 10;
 
 CUresult RegisterHost(void* base, size_t bytes, unsigned) {
   CUresult result =
-      bytes > kMostRegisteredBytes ? CUDA_ERROR_OUT_OF_MEMORY : TakeAnswer(k_cuMemHostRegister_v2);
+      bytes > kMaxRegisteredBytes ? CUDA_ERROR_OUT_OF_MEMORY : TakeAnswer(k_cuMemHostRegister_v2);
   if (result == CUDA_SUCCESS) {
     std::lock_guard lock(g_registered_mutex);
     g_registered[base] = bytes;
@@ -362,7 +362,7 @@ void SetAnswer(uint16_t name_hash, int times, CUresult result) {
   }
   g_answered.push_back(found->second);
   g_answers[found->second].result = result;
-  g_answers[found->second].times = std::clamp(times, 1, kMostTimes);
+  g_answers[found->second].times = std::clamp(times, 1, kMaxTimes);
 }
 
 void ResetDevice(void (*open)(void*), void* data) {

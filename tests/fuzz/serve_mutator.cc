@@ -17,8 +17,8 @@ namespace farcall::fuzz {
 
 namespace {
 
-constexpr size_t kMostItems = 64;
-constexpr size_t kMostBodyBytes = 4096;
+constexpr size_t kMaxItems = 64;
+constexpr size_t kMaxBodyBytes = 4096;
 
 class Mutator {
  public:
@@ -92,9 +92,9 @@ class Mutator {
 
   void MutateBody(Item& item) {
     size_t bytes = item.body.size();
-    item.body.resize(std::min(kMostBodyBytes, bytes + 64));
+    item.body.resize(std::min(kMaxBodyBytes, bytes + 64));
     item.body.resize(
-        LLVMFuzzerMutate(item.body.data(), std::min(bytes, kMostBodyBytes), item.body.size()));
+        LLVMFuzzerMutate(item.body.data(), std::min(bytes, kMaxBodyBytes), item.body.size()));
   }
 
   // A word, or half of one, becomes something that means something.
@@ -110,7 +110,7 @@ class Mutator {
 
   void Resize(Item& item) {
     size_t words = item.body.size() / 8 + Below(4);
-    item.body.resize(std::min(kMostBodyBytes, 8 * (words - std::min<size_t>(words, Below(3)))));
+    item.body.resize(std::min(kMaxBodyBytes, 8 * (words - std::min<size_t>(words, Below(3)))));
   }
 
   uint64_t Word() {
@@ -182,7 +182,7 @@ class Mutator {
   }
 
   void Insert(Item item) {
-    if (items_.size() < kMostItems) {
+    if (items_.size() < kMaxItems) {
       items_.insert(items_.begin() + Below(static_cast<uint32_t>(items_.size()) + 1),
                     std::move(item));
     }
@@ -232,6 +232,6 @@ extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t* data1, size_t size1,
   items.resize(random() % (items.size() + 1));
   size_t from = random() % (others.size() + 1);
   items.insert(items.end(), others.begin() + static_cast<ptrdiff_t>(from), others.end());
-  items.resize(std::min(items.size(), kMostItems));
+  items.resize(std::min(items.size(), kMaxItems));
   return Store(EncodeItems(data1[0], items), out, max_size);
 }

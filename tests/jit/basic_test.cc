@@ -142,8 +142,8 @@ TEST_F(BasicTest, ReservedSharedMemoryIsNobodyElses) {
                         "reserved");
   ASSERT_NE(kernel, nullptr);
   EXPECT_EQ(kernel->info().static_shared_bytes, 256u);
-  constexpr uint32_t kCount = 64, kMostShared = 227 << 10;
-  for (uint32_t dynamic : {256u, kMostShared - 256}) {
+  constexpr uint32_t kCount = 64, kMaxShared = 227 << 10;
+  for (uint32_t dynamic : {256u, kMaxShared - 256}) {
     DeviceArray<uint32_t> out(kCount);
     EXPECT_RUNS(RunShared(kernel, {1}, {kCount}, dynamic, out.address()));
     for (uint32_t i = 0; i < kCount; ++i) EXPECT_EQ(out[i], 321u) << i;

@@ -72,7 +72,7 @@ Status Try(const Target& target, bool is_pool, const ClientCredentials& credenti
   hello.program = "door_peer";
   hello.features = FeatureBit(SessionFeature::kRedirect);
   if (is_pool) {
-    hello.features |= FeatureBit(SessionFeature::kPoolDoors);
+    hello.features |= FeatureBit(SessionFeature::kPoolAddresses);
     return PoolHandshake(*channel, hello, credentials, deadline).status();
   }
   return ClientHandshake(*channel, hello, credentials, deadline).status();

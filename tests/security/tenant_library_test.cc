@@ -85,7 +85,7 @@ class TenantLibrary : public ::testing::Test {
   }
 
   // The session ends as a liar's, and nothing of the worker's comes back.
-  void ExpectLie(const char* how, const Builder& body) {
+  void ExpectMalformed(const char* how, const Builder& body) {
     const RawReply reply = Ask(body);
     EXPECT_EQ(client_->WaitEnd().code(), Code::kMalformed) << how;
     EXPECT_EQ(TextOf(reply).find("worker"), std::string::npos) << how;
@@ -106,24 +106,24 @@ TEST_F(TenantLibrary, AnAddressWhereTheHostsBytesBelongIsALie) {
     for (int i = 0; i < 4; ++i) {
       i == which ? PutVictim(body) : PutNumber(body, 1);
     }
-    ExpectLie("read and written", body);
+    ExpectMalformed("read and written", body);
   }
   Builder norm = Of(Cublas::cublasSnrm2_v2, kHost);
   norm.Put<int32_t>(1);
   norm.Put<int32_t>(1);
   norm.Put<uint64_t>(0);
   PutVictim(norm);
-  ExpectLie("a result", norm);
+  ExpectMalformed("a result", norm);
   Builder scale = Of(Cublas::cublasSscal_v2, kHost);
   scale.Put<int32_t>(1);
   scale.Put<int32_t>(1);
   PutVictim(scale);
   scale.Put<uint64_t>(0);
-  ExpectLie("a scalar", scale);
+  ExpectMalformed("a scalar", scale);
   Builder policy = Of(Cufft::cufftXtSetWorkAreaPolicy);
   policy.Put<int32_t>(0);
   PutVictim(policy);
-  ExpectLie("updated whatever the mode", policy);
+  ExpectMalformed("updated whatever the mode", policy);
   Builder many = Of(Cufft::cufftMakePlanMany);
   for (int value : {1, 1, 1, 1, 1, 0x29, 1}) {
     many.Put<int32_t>(value);
@@ -132,7 +132,7 @@ TEST_F(TenantLibrary, AnAddressWhereTheHostsBytesBelongIsALie) {
     PutVictim(many);
   }
   many.Put<uint8_t>(1);
-  ExpectLie("an array", many);
+  ExpectMalformed("an array", many);
 }
 
 TEST_F(TenantLibrary, AnAddressOfTheWorkersOnTheDeviceLeadsNowhere) {

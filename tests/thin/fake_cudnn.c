@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cuDNN that computes nothing and writes down what its backend API is told, a line each, into FARCALL_FAKE_LOG. Engine 13
-// is refused when a plan of it is finalised, engine 14 when one is run.
+// A cuDNN that computes nothing and writes down what its backend API is told, a line each, into
+// FARCALL_FAKE_LOG. Engine 13 is refused when a plan of it is finalised, engine 14 when one is run.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { kTensor = 17, kEngine = 2, kConfig = 3, kPlan = 5, kPack = 16, kMost = 64 };
+enum { kTensor = 17, kEngine = 2, kConfig = 3, kPlan = 5, kPack = 16, kMax = 64 };
 
 struct Descriptor {
   int type;
   int is_final;
   int is_bad;
   int64_t engine;
-  int64_t ids[kMost];
-  void* pointers[kMost];
+  int64_t ids[kMax];
+  void* pointers[kMax];
   int64_t count;
 };
 
@@ -33,10 +33,18 @@ int cudnnGetProperty(int type, int* value) {
 #ifndef FAKE_VERSION
 #define FAKE_VERSION 90000
 #endif
-size_t cudnnGetVersion(void) { return FAKE_VERSION; }
-size_t cudnnGetCudartVersion(void) { return 13000; }
-size_t cudnnGetMaxDeviceVersion(void) { return 1200; }
-void cudnnGetLastErrorString(char* text, size_t bytes) { snprintf(text, bytes, "the fake refuses it"); }
+size_t cudnnGetVersion(void) {
+  return FAKE_VERSION;
+}
+size_t cudnnGetCudartVersion(void) {
+  return 13000;
+}
+size_t cudnnGetMaxDeviceVersion(void) {
+  return 1200;
+}
+void cudnnGetLastErrorString(char* text, size_t bytes) {
+  snprintf(text, bytes, "the fake refuses it");
+}
 int cudnnCreate(void** handle) {
   *handle = malloc(16);
   return 0;
@@ -45,9 +53,13 @@ int cudnnDestroy(void* handle) {
   free(handle);
   return 0;
 }
-int cudnnSetStream(void* handle, void* stream) { return handle == NULL && stream == NULL; }
+int cudnnSetStream(void* handle, void* stream) {
+  return handle == NULL && stream == NULL;
+}
 
-int cudnnBackendInitialize(void* of) { return of == NULL; }
+int cudnnBackendInitialize(void* of) {
+  return of == NULL;
+}
 
 int cudnnBackendCreateDescriptor(int type, void** made) {
   struct Descriptor* descriptor = calloc(1, sizeof(*descriptor));
@@ -60,13 +72,16 @@ int cudnnBackendDestroyDescriptor(void* descriptor) {
   return 0;
 }
 
-int cudnnBackendSetAttribute(void* of, int attribute, int type, int64_t count, const void* elements) {
+int cudnnBackendSetAttribute(void* of, int attribute, int type, int64_t count,
+                             const void* elements) {
   struct Descriptor* descriptor = of;
   (void)type;
-  if (count < 1 || count > kMost || elements == NULL) return 2000;
+  if (count < 1 || count > kMax || elements == NULL) return 2000;
   if (descriptor->type == kEngine && attribute == 1301) memcpy(&descriptor->engine, elements, 8);
-  if (descriptor->type == kConfig && attribute == 300) descriptor->engine = (*(struct Descriptor* const*)elements)->engine;
-  if (descriptor->type == kPlan && attribute == 401) descriptor->engine = (*(struct Descriptor* const*)elements)->engine;
+  if (descriptor->type == kConfig && attribute == 300)
+    descriptor->engine = (*(struct Descriptor* const*)elements)->engine;
+  if (descriptor->type == kPlan && attribute == 401)
+    descriptor->engine = (*(struct Descriptor* const*)elements)->engine;
   if (descriptor->type == kPack && attribute == 1000) {
     memcpy(descriptor->ids, elements, (size_t)count * 8);
     descriptor->count = count;
@@ -74,7 +89,8 @@ int cudnnBackendSetAttribute(void* of, int attribute, int type, int64_t count, c
   if (descriptor->type == kTensor && attribute == 902) {
     for (int64_t i = 0; i < count; ++i) descriptor->is_bad |= ((const int64_t*)elements)[i] < 1;
   }
-  if (descriptor->type == kPack && attribute == 1001) memcpy(descriptor->pointers, elements, (size_t)count * 8);
+  if (descriptor->type == kPack && attribute == 1001)
+    memcpy(descriptor->pointers, elements, (size_t)count * 8);
   return 0;
 }
 
@@ -88,13 +104,15 @@ int cudnnBackendFinalize(void* of) {
   return descriptor->type == kPlan && descriptor->engine == 13 ? 3000 : 0;
 }
 
-int cudnnBackendGetAttribute(void* of, int attribute, int type, int64_t requested, int64_t* count, void* elements) {
+int cudnnBackendGetAttribute(void* of, int attribute, int type, int64_t requested, int64_t* count,
+                             void* elements) {
   (void)of;
   (void)type;
   static const int kNotes[] = {0, 3, 1};
   *count = attribute == 1305 ? 3 : 1;
   if (elements == NULL) return 0;
-  if (attribute == 1305) memcpy(elements, kNotes, sizeof(int) * (size_t)(requested < 3 ? requested : 3));
+  if (attribute == 1305)
+    memcpy(elements, kNotes, sizeof(int) * (size_t)(requested < 3 ? requested : 3));
   if (attribute == 402) *(int64_t*)elements = 64;
   return 0;
 }
@@ -111,7 +129,8 @@ int cudnnBackendExecute(void* handle, void* plan_of, void* pack_of) {
       memcpy(&value, pack->pointers[i], sizeof(value));
       at += snprintf(line + at, sizeof(line) - (size_t)at, " 2=%g", value);
     } else {
-      at += snprintf(line + at, sizeof(line) - (size_t)at, " %lld@%p", (long long)pack->ids[i], pack->pointers[i]);
+      at += snprintf(line + at, sizeof(line) - (size_t)at, " %lld@%p", (long long)pack->ids[i],
+                     pack->pointers[i]);
     }
   }
   Say(line);

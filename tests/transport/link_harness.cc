@@ -29,7 +29,7 @@ class FaultyChannel final : public Channel {
     }
     int64_t left = faults_->cut_after_bytes;
     if (left < 0) {
-      return Told(inner_->TrySend(parts));
+      return WithReason(inner_->TrySend(parts));
     }
     // Byte by byte towards the cut, so that it falls anywhere in a header or a payload.
     for (auto part : parts) {
@@ -41,7 +41,7 @@ class FaultyChannel final : public Channel {
       if (some.empty()) {
         return Cut();
       }
-      Result<size_t> sent = Told(inner_->TrySend({&some, 1}));
+      Result<size_t> sent = WithReason(inner_->TrySend({&some, 1}));
       if (sent.ok()) {
         faults_->cut_after_bytes -= static_cast<int64_t>(*sent);
       }
@@ -55,12 +55,12 @@ class FaultyChannel final : public Channel {
     }
     int64_t left = faults_->cut_after_bytes;
     if (left < 0) {
-      return Told(inner_->TryReceive(into));
+      return WithReason(inner_->TryReceive(into));
     }
     if (left == 0) {
       return Cut();
     }
-    Result<size_t> got = Told(
+    Result<size_t> got = WithReason(
         inner_->TryReceive(into.first(std::min<size_t>(into.size(), static_cast<size_t>(left)))));
     if (got.ok()) {
       faults_->cut_after_bytes -= static_cast<int64_t>(*got);
@@ -107,7 +107,7 @@ class FaultyChannel final : public Channel {
   }
   // A reader sees the close of a cut that a writer made, or the other way round; either may be the
   // first to say so.
-  Result<size_t> Told(Result<size_t> done) const {
+  Result<size_t> WithReason(Result<size_t> done) const {
     if (!done.ok() && cut_) {
       return Status(Code::kDisconnected, "cut by the test");
     }
@@ -228,9 +228,8 @@ void End::AwaitAnswer() {
 void End::StartPump() {
   pump_ = std::thread([this] {
     for (;;) {
-      Status status = wake_ < 0 || awaits_answer_
-                          ? link->Pump(In(1000))
-                          : link->Pump(Clock::time_point::max(), wake_);
+      Status status = wake_ < 0 || awaits_answer_ ? link->Pump(In(1000))
+                                                  : link->Pump(Clock::time_point::max(), wake_);
       if (!status.ok() && status.code() != Code::kTimeout) {
         return;
       }

@@ -10,15 +10,15 @@ namespace farcall {
 namespace {
 
 using Ns = SpinPolicy::Ns;
-constexpr Ns kMost{50'000};
+constexpr Ns kMax{50'000};
 
 TEST(SpinPolicy, TheFirstWaitSpinsForAsLongAsAnyMay) {
-  SpinPolicy spin(kMost);
-  EXPECT_EQ(spin.Budget(), kMost);
+  SpinPolicy spin(kMax);
+  EXPECT_EQ(spin.Budget(), kMax);
 }
 
 TEST(SpinPolicy, FollowsWaitsThatStayTheSame) {
-  SpinPolicy spin(kMost);
+  SpinPolicy spin(kMax);
   for (int i = 0; i < 100; ++i) {
     spin.Found(Ns(8000));
     EXPECT_GE(spin.Budget(), Ns(8000) + SpinPolicy::kSlack);
@@ -32,7 +32,7 @@ TEST(SpinPolicy, FollowsWaitsThatStayTheSame) {
 }
 
 TEST(SpinPolicy, AllowsForHowFarWaitsStray) {
-  SpinPolicy spin(kMost);
+  SpinPolicy spin(kMax);
   for (int i = 0; i < 100; ++i) {
     spin.Found(Ns(i % 2 == 0 ? 6000 : 20'000));
   }
@@ -40,7 +40,7 @@ TEST(SpinPolicy, AllowsForHowFarWaitsStray) {
 }
 
 TEST(SpinPolicy, SpinsLongerAfterASpinInVain) {
-  SpinPolicy spin(kMost);
+  SpinPolicy spin(kMax);
   for (int i = 0; i < 100; ++i) {
     spin.Found(Ns(8000));
   }
@@ -49,10 +49,10 @@ TEST(SpinPolicy, SpinsLongerAfterASpinInVain) {
 }
 
 TEST(SpinPolicy, NeverSpinsLongerThanItMay) {
-  SpinPolicy spin(kMost);
+  SpinPolicy spin(kMax);
   for (int i = 0; i < 100; ++i) {
     spin.Found(Ns(i % 3 == 0 ? 1'000'000'000 : 45'000));
-    EXPECT_LE(spin.Budget(), kMost);
+    EXPECT_LE(spin.Budget(), kMax);
   }
   SpinPolicy none(Ns::zero());
   EXPECT_EQ(none.Budget(), Ns::zero());
@@ -73,12 +73,12 @@ std::vector<int> SpinsInVain(SpinPolicy& spin, int waits) {
 }
 
 TEST(SpinPolicy, SpinsSeldomerEachTimeWhereItNeverPays) {
-  SpinPolicy spin(kMost);
+  SpinPolicy spin(kMax);
   EXPECT_EQ(SpinsInVain(spin, 500), (std::vector<int>{0, 1, 2, 3, 19, 51, 115, 243, 371, 499}));
 }
 
 TEST(SpinPolicy, SpinsAgainOnceOneFound) {
-  SpinPolicy spin(kMost);
+  SpinPolicy spin(kMax);
   SpinsInVain(spin, 500);
   spin.Found(Ns(9000));
   EXPECT_GT(spin.Budget(), Ns(9000));

@@ -125,8 +125,8 @@ CUresult ClusterBlocks(const Function& function, const CUlaunchConfig& config, u
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     if (config.attrs[i].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;
     const auto& size = config.attrs[i].value.clusterDim;
-    constexpr unsigned kMost = 1 << 20;  // no product overflows
-    if (size.x > kMost || size.y > kMost || size.z > kMost) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    constexpr unsigned kMax = 1 << 20;  // no product overflows
+    if (size.x > kMax || size.y > kMax || size.z > kMax) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     *blocks = uint64_t{size.x} * size.y * size.z;
   }
   if (*blocks <= static_cast<uint64_t>(MostClusterBlocks(function)) && *blocks != 0)
@@ -137,11 +137,11 @@ CUresult ClusterBlocks(const Function& function, const CUlaunchConfig& config, u
 
 // Of the launch's shape, on one multiprocessor.
 CUresult BlocksOf(const Function& function, const CUlaunchConfig& config, int* blocks) {
-  constexpr unsigned kMost = kMaxThreadsPerBlock;
-  if (config.blockDimX > kMost || config.blockDimY > kMost || config.blockDimZ > kMost)
+  constexpr unsigned kMax = kMaxThreadsPerBlock;
+  if (config.blockDimX > kMax || config.blockDimY > kMax || config.blockDimZ > kMax)
     return CUDA_ERROR_INVALID_VALUE;
   const uint64_t threads = uint64_t{config.blockDimX} * config.blockDimY * config.blockDimZ;
-  if (threads == 0 || threads > kMost) return CUDA_ERROR_INVALID_VALUE;
+  if (threads == 0 || threads > kMax) return CUDA_ERROR_INVALID_VALUE;
   *blocks = ActiveBlocks(function, static_cast<int>(threads), config.sharedMemBytes);
   return CUDA_SUCCESS;
 }

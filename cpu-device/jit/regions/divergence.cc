@@ -17,7 +17,7 @@ namespace farcall::cpu_device::jit {
 namespace {
 
 // About a second's searches.
-constexpr uint64_t kMostSteps = 2'000'000;
+constexpr uint64_t kMaxSteps = 2'000'000;
 
 bool IsSame(const llvm::Value& value) {
   return MarkOf(value) == kMarkReduce;
@@ -95,7 +95,7 @@ void Divergence::AddMissed(llvm::Function& function, llvm::CycleInfo& cycles) {
       }
       continue;
     }
-    if (paths.steps() > kMostSteps) return TakeAllApart(function);
+    if (paths.steps() > kMaxSteps) return TakeAllApart(function);
     const PathsApart::Found found = paths.From(branches.back());
     branches.pop_back();
     for (const llvm::BasicBlock* join : found.joins) {

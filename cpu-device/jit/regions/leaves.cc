@@ -16,7 +16,7 @@ using llvm::BasicBlock;
 namespace {
 
 // A way out that is longer than this is none: what it holds runs apart from the others' code.
-constexpr size_t kMostBlocksOut = 64;
+constexpr size_t kMaxBlocksOut = 64;
 
 bool Meets(const BasicBlock& block) {
   return llvm::any_of(block, [](const llvm::Instruction& i) { return IsMeeting(i); });
@@ -61,7 +61,7 @@ std::vector<Leaves::Edge> Leaves::Of(BasicBlock* branch) const {
     bool alone = true;
     for (size_t i = 0; i < way.size() && alone; ++i) {
       BasicBlock* at = way[i];
-      alone = at != branch && way.size() <= kMostBlocksOut && !Meets(*at);
+      alone = at != branch && way.size() <= kMaxBlocksOut && !Meets(*at);
       for (BasicBlock* after : llvm::successors(at)) {
         if (after == done_) {
           ends.push_back({at, after});

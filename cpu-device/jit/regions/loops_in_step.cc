@@ -29,8 +29,8 @@ using llvm::Value;
 namespace {
 
 // Each is analysed anew, and carries what a thread keeps of a turn through memory.
-constexpr unsigned kMostLoops = 8;
-constexpr size_t kMostInstructions = 200;
+constexpr unsigned kMaxLoops = 8;
+constexpr size_t kMaxInstructions = 200;
 
 struct StepLoop {
   const llvm::Cycle* cycle = nullptr;
@@ -141,7 +141,7 @@ bool InStep::IsWorthIt(const llvm::Cycle& cycle) {
       ++beside;
     }
   }
-  return beside != 0 && instructions <= kMostInstructions;
+  return beside != 0 && instructions <= kMaxInstructions;
 }
 
 // Threads that go around the loop have to do so by one branch, and come to nothing but the loop by
@@ -432,7 +432,7 @@ void Innermost(llvm::ArrayRef<llvm::Cycle*> cycles, std::vector<llvm::Cycle*>* f
 bool RunLoopsInStep(llvm::Function& kernel) {
   llvm::DenseSet<const BasicBlock*> tried;
   bool changed = false;
-  for (unsigned made = 0; made < kMostLoops;) {
+  for (unsigned made = 0; made < kMaxLoops;) {
     Analyses known(kernel);
     InStep in_step(kernel, known);
     std::vector<llvm::Cycle*> cycles,

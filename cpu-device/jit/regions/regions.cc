@@ -23,11 +23,11 @@ using llvm::Value;
 namespace {
 
 // Past this many blocks the analyses take more time than the code is worth.
-constexpr size_t kMostBlocks = 20000;
+constexpr size_t kMaxBlocks = 20000;
 // What LLVM does to loops grows with those before them.
-constexpr size_t kMostRegions = 500;
+constexpr size_t kMaxRegions = 500;
 // A block's values, for as many threads as it may have.
-constexpr uint64_t kMostFrameBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxFrameBytes = uint64_t{1} << 30;
 
 bool IsEntered(const llvm::Cycle& cycle) {
   return cycle.isReducible() &&
@@ -103,7 +103,7 @@ bool FormRegions(llvm::Function& kernel, llvm::MDNode* unordered, uint32_t threa
   Tidy(kernel);
   NarrowWarpMarks(kernel);
   GatherMeetings(kernel);
-  if (kernel.size() > kMostBlocks) return false;
+  if (kernel.size() > kMaxBlocks) return false;
   {
     const Analyses known(kernel);
     for (const llvm::Cycle* cycle : known.cycles.info.toplevel_cycles()) {
@@ -122,10 +122,10 @@ bool FormRegions(llvm::Function& kernel, llvm::MDNode* unordered, uint32_t threa
   Analyses known(kernel);
   Divergence& divergence = known.divergence;
   RegionPlan plan(kernel, divergence, known.cycles.info);
-  if (!plan.Make() || plan.regions().size() > kMostRegions) return false;
+  if (!plan.Make() || plan.regions().size() > kMaxRegions) return false;
   RegionValues values(kernel, plan, divergence, unordered, threads);
   values.Separate();
-  if (values.frame_bytes() > kMostFrameBytes) return false;
+  if (values.frame_bytes() > kMaxFrameBytes) return false;
   ThreadLoops(kernel, plan, values, unordered).Make();
   return true;
 }

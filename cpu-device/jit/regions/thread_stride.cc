@@ -14,7 +14,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr unsigned kMostSteps = 64;
+constexpr unsigned kMaxSteps = 64;
 
 class Reader {
  public:
@@ -24,7 +24,7 @@ class Reader {
   std::optional<int64_t> Of(const Value* value) {
     const auto* instruction = llvm::dyn_cast<Instruction>(value);
     if (!instruction || !divergence_.Varies(value)) return 0;
-    if (++steps_ > kMostSteps) return std::nullopt;
+    if (++steps_ > kMaxSteps) return std::nullopt;
     if (const llvm::StringRef mark = MarkOf(*value); !mark.empty()) {
       if (mark == kMarkTid[0] || mark == kMarkLinear) return 1;
       if (mark == kMarkTid[1] || mark == kMarkTid[2]) return 0;

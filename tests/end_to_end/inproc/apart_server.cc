@@ -15,7 +15,7 @@ namespace farcall::inproc_test {
 namespace {
 
 constexpr char kCut = 'c', kResumes = 'r';
-constexpr size_t kMostUrl = 100;
+constexpr size_t kMaxUrl = 100;
 
 // The child's life: says where it listens, does what it is asked, and ends with its session.
 [[noreturn]] void Serve(const std::string& device_path, int socket) {
@@ -26,7 +26,7 @@ constexpr size_t kMostUrl = 100;
     std::exit(1);
   }
   InprocServer& server = **started;
-  char url[kMostUrl] = {};
+  char url[kMaxUrl] = {};
   std::snprintf(url, sizeof(url), "%s", server.url().c_str());
   if (write(socket, url, sizeof(url)) != sizeof(url)) std::exit(1);
   char command = 0;
@@ -55,7 +55,7 @@ Result<std::unique_ptr<ApartServer>> ApartServer::Start(const std::string& devic
   }
   close(sockets[1]);
   self->socket_ = sockets[0];
-  char url[kMostUrl] = {};
+  char url[kMaxUrl] = {};
   if (self->child_ < 0 || read(self->socket_, url, sizeof(url)) != sizeof(url)) {
     return Status(Code::kUnavailable, "the server's process did not start");
   }

@@ -95,7 +95,7 @@ Result<std::unique_ptr<InprocServer>> InprocServer::Start(const std::string& dev
     g_reserve = self->api_.cuMemAddressReserve;
     self->api_.cuMemAddressReserve = ReserveOverClients;
   }
-  self->door_ = std::make_unique<HandshakeServer>(
+  self->handshakes_ = std::make_unique<HandshakeServer>(
       false, [self = self.get()](std::unique_ptr<Channel> channel, const ReceivedHello& heard,
                                  const Listener&) { self->Admit(std::move(channel), heard); });
   Result<std::unique_ptr<Listener>> listener = Listen(url);
@@ -103,8 +103,8 @@ Result<std::unique_ptr<InprocServer>> InprocServer::Start(const std::string& dev
     return listener.status();
   }
   self->url_ = (*listener)->Url();
-  self->door_->Listen(std::move(*listener));
-  if (Status started = self->door_->Start(); !started.ok()) {
+  self->handshakes_->Listen(std::move(*listener));
+  if (Status started = self->handshakes_->Start(); !started.ok()) {
     return started;
   }
   return self;
@@ -197,13 +197,13 @@ int InprocServer::resumes() {
 Status InprocServer::Join() {
   std::thread issue;
   {
-    std::lock_guard lock(mutex_);  // the door's thread made it
+    std::lock_guard lock(mutex_);  // a thread of handshakes_ made it
     issue = std::move(issue_);
   }
   if (issue.joinable()) {
     issue.join();
   }
-  door_->Stop();
+  handshakes_->Stop();
   std::lock_guard lock(mutex_);
   session_.reset();
   return ended_;

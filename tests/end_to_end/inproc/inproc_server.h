@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real door and a real session on the CPU device, in the test's own process over inproc
-// channels, so that one sanitizer sees client and server together; or in a child of it
+// A real server of handshakes and a real session on the CPU device, in the test's own process over
+// inproc channels, so that one sanitizer sees client and server together; or in a child of it
 // (apart_server.h).
 #pragma once
 
@@ -65,7 +65,7 @@ class InprocServer final : public TestServer {
 
   std::thread issue_;
   Status ended_;
-  std::unique_ptr<HandshakeServer> door_;  // last: its threads use all of the above
+  std::unique_ptr<HandshakeServer> handshakes_;  // last: its threads use all of the above
 };
 
 }  // namespace farcall::inproc_test

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kMiB = 1u << 20;
 
-struct Lie {
+struct HostileInput {
   const char* name;
   std::function<void(RawClient&)> tell;
 };
@@ -35,7 +35,7 @@ std::vector<std::byte> RecordOfLength(uint32_t bytes, size_t real_bytes) {
   return record;
 }
 
-const Lie kLies[] = {
+const HostileInput kHostileInputs[] = {
     {"LengthOverTheFrame", [](RawClient& client) { client.SendRaw(RecordOfLength(4096, 64)); }},
     {"LengthOfNothing", [](RawClient& client) { client.SendRaw(RecordOfLength(0, 64)); }},
     {"LengthUnaligned", [](RawClient& client) { client.SendRaw(RecordOfLength(57, 64)); }},
@@ -64,7 +64,7 @@ const Lie kLies[] = {
     {"AddressOfTheServersOwn",
      [](RawClient& client) {
        client.Post(CallId::cuMemcpyDtoHAsync_v2,
-                   Numbers({reinterpret_cast<uint64_t>(&kLies), 64, kLegacy, 0}));
+                   Numbers({reinterpret_cast<uint64_t>(&kHostileInputs), 64, kLegacy, 0}));
      }},
     {"SizeThatWraps",
      [](RawClient& client) {
@@ -198,7 +198,7 @@ const Lie kLies[] = {
      }},
 };
 
-class Hostile : public ::testing::TestWithParam<Lie> {
+class Hostile : public ::testing::TestWithParam<HostileInput> {
  protected:
   static void SetUpTestSuite() { server_ = new ServerProcess(); }
   static void TearDownTestSuite() {
@@ -224,7 +224,7 @@ TEST_P(Hostile, EndsOnlyTheSessionThatLied) {
   EXPECT_EQ(bystander.Synchronize().status, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Lies, Hostile, ::testing::ValuesIn(kLies),
+INSTANTIATE_TEST_SUITE_P(Lies, Hostile, ::testing::ValuesIn(kHostileInputs),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Server, AnswersAStaleHandleWithoutEndingTheSession) {

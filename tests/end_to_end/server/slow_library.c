@@ -4,20 +4,20 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { kMostObjects = 64, kUnknown = 0, kReady, kBusy, kEnded };
+enum { kMaxObjects = 64, kUnknown = 0, kReady, kBusy, kEnded };
 
-static volatile int states[kMostObjects];
+static volatile int states[kMaxObjects];
 static volatile int made;
 
 static int Make(void) {
   const int object = ++made;
-  if (object >= kMostObjects) abort();
+  if (object >= kMaxObjects) abort();
   states[object] = kReady;
   return object;
 }
 
 static void Use(int object) {
-  if (object <= 0 || object >= kMostObjects || states[object] != kReady) abort();
+  if (object <= 0 || object >= kMaxObjects || states[object] != kReady) abort();
 }
 
 static void Sleep(void) {

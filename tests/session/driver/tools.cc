@@ -7,13 +7,13 @@
 
 namespace {
 
-struct Heard {
+struct Received {
   int lines = 0;
   std::string last;
 };
 
 void Listen(void* data, CUlogLevel level, char* message, size_t length) {
-  auto* heard = static_cast<Heard*>(data);
+  auto* heard = static_cast<Received*>(data);
   EXPECT(level == CU_LOG_LEVEL_ERROR || level == CU_LOG_LEVEL_WARNING);
   ++heard->lines;
   heard->last.assign(message, length);
@@ -26,7 +26,7 @@ void Err() {
 }
 
 void Logs() {
-  Heard heard;
+  Received heard;
   CUlogsCallbackHandle handle = nullptr;
   CUlogIterator at = 0;
   CHECK(D(cuLogsCurrent)(&at, 0));

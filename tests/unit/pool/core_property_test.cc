@@ -289,7 +289,7 @@ class World {
     if (answer) {
       AnswerInFlight one = answers_[at];
       answers_.erase(answers_.begin() + static_cast<long>(at));
-      return Hear(one);
+      return OnAnswer(one);
     }
     ReportInFlight one = reports_[at];
     reports_.erase(reports_.begin() + static_cast<long>(at));
@@ -299,7 +299,7 @@ class World {
     answers_.push_back({one.report.host, term_, *effects.answer});
   }
 
-  void Hear(const AnswerInFlight& answer) {
+  void OnAnswer(const AnswerInFlight& answer) {
     SimHost& host = hosts_.at(answer.host);
     if (answer.answer.incarnation != host.incarnation) return;  // another process's socket
     EndSessions(host, host.ledger->Expire(HostNow(host)));

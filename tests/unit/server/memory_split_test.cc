@@ -309,7 +309,7 @@ class StandstillTest : public MemorySplitTest {
     while (rounds_.load() < until) std::this_thread::yield();
   }
   template <typename M>
-  int Told() {
+  int CountOf() {
     std::lock_guard lock(mutex_);
     return static_cast<int>(std::count_if(told_.begin(), told_.end(), [](const SwapReport& each) {
       return std::holds_alternative<M>(each);
@@ -332,7 +332,7 @@ TEST_F(StandstillTest, SplitsOnceAllStandsStill) {
   EXPECT_EQ(ledger_.charged, kPage);
   EXPECT_TRUE(swap_->Admit());
   EXPECT_FALSE(swap_->Split(0)) << "nothing came of it";
-  EXPECT_EQ(Told<control::Idle>(), 0) << "nobody asked for it to leave";
+  EXPECT_EQ(CountOf<control::Idle>(), 0) << "nobody asked for it to leave";
 }
 
 // Its work may take long, on a machine with much else to do: what is free is not refused for that.
@@ -387,13 +387,13 @@ TEST_F(StandstillTest, WhatIsAskedMeanwhileComesAfterwards) {
   std::thread helper([&] { EXPECT_FALSE(swap_->Split(0)); });
   while (swap_->Admit()) std::this_thread::yield();
   swap_->OnMessage(control::SwapOut{.patience_ns = quota::kSecond});
-  EXPECT_EQ(Told<control::SwapDone>(), 0);
-  while (Told<control::SwapDone>() == 0) {
+  EXPECT_EQ(CountOf<control::SwapDone>(), 0);
+  while (CountOf<control::SwapDone>() == 0) {
     now_.fetch_add(quota::kSecond);
     std::this_thread::yield();
   }
   helper.join();
-  EXPECT_EQ(Told<control::SwapDone>(), 1) << "it stayed: its work did not end";
+  EXPECT_EQ(CountOf<control::SwapDone>(), 1) << "it stayed: its work did not end";
 }
 
 TEST_F(StandstillTest, TheEndOfTheSessionEndsTheWait) {

@@ -97,7 +97,7 @@ class PoolMemberTest : public testing::Test {
     ASSERT_TRUE(member_->OnReadable(event.data.fd));
   }
   // What the member has said since.
-  std::vector<control::Type> Told() {
+  std::vector<control::Type> Sent() {
     std::vector<control::Type> told;
     while (true) {
       char byte;
@@ -119,7 +119,7 @@ class PoolMemberTest : public testing::Test {
   bool WantsAnother(const Claims& claims) {
     ++beat_;
     Beat();
-    EXPECT_EQ(Told(), std::vector<control::Type>{control::Type::kPoolReport});
+    EXPECT_EQ(Sent(), std::vector<control::Type>{control::Type::kPoolReport});
     Json grants = Json::array();
     for (const auto& [name, epoch] : claims)
       grants.push_back({{"claim", name},
@@ -131,7 +131,7 @@ class PoolMemberTest : public testing::Test {
     Json answer = {{"term", "1"}, {"number", "1"}, {"grants", grants}, {"pool", "pool"}};
     answer["key"] = HexOf(PublicHalf(key_));
     Answer(answer.dump());
-    std::vector<control::Type> told = Told();
+    std::vector<control::Type> told = Sent();
     EXPECT_TRUE(told.empty() || told == std::vector<control::Type>{control::Type::kPoolChanged});
     return !told.empty();
   }

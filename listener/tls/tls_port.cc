@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "listener/tls/tls_door.h"
+#include "listener/tls/tls_port.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 namespace farcall {
 
-TlsDoor::TlsDoor(TlsFiles files, std::unique_ptr<Listener> tcp, TlsAcceptor::Warn warn)
+TlsPort::TlsPort(TlsFiles files, std::unique_ptr<Listener> tcp, TlsAcceptor::Warn warn)
     : tcp_(std::move(tcp)),
       stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       made_(std::make_unique<TlsListener>("tls" + tcp_->Url().substr(3))),
@@ -21,19 +21,19 @@ TlsDoor::TlsDoor(TlsFiles files, std::unique_ptr<Listener> tcp, TlsAcceptor::War
                  const std::string& identity) { Pass(std::move(channel), keys, identity); },
           std::move(warn)) {}
 
-TlsDoor::~TlsDoor() {
+TlsPort::~TlsPort() {
   Stop();
   close(stop_);
 }
 
-Status TlsDoor::Start() {
+Status TlsPort::Start() {
   FARCALL_TRY(acceptor_.Open(tcp_->PollDescriptor(), stop_));
   return thread_.Start("fc-tls", &TlsAcceptor::Run, &acceptor_)
              ? Status()
              : Status(Code::kUnavailable, "no threads for TLS: raise the limit of processes");
 }
 
-void TlsDoor::Pass(std::unique_ptr<Channel> channel, const TlsKeys& keys,
+void TlsPort::Pass(std::unique_ptr<Channel> channel, const TlsKeys& keys,
                    const std::string& identity) {
   Result<std::unique_ptr<Channel>> made = MakeTlsChannel(std::move(channel), keys, identity);
   if (made.ok()) {
@@ -41,7 +41,7 @@ void TlsDoor::Pass(std::unique_ptr<Channel> channel, const TlsKeys& keys,
   }
 }
 
-void TlsDoor::Stop() {
+void TlsPort::Stop() {
   eventfd_write(stop_, 1);
   thread_.Join();
 }

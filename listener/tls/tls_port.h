@@ -12,13 +12,13 @@
 
 namespace farcall {
 
-class TlsDoor {
+class TlsPort {
  public:
   // `tcp`: what it listens on.
-  TlsDoor(TlsFiles files, std::unique_ptr<Listener> tcp, TlsAcceptor::Warn warn);
-  ~TlsDoor();
-  TlsDoor(const TlsDoor&) = delete;
-  TlsDoor& operator=(const TlsDoor&) = delete;
+  TlsPort(TlsFiles files, std::unique_ptr<Listener> tcp, TlsAcceptor::Warn warn);
+  ~TlsPort();
+  TlsPort(const TlsPort&) = delete;
+  TlsPort& operator=(const TlsPort&) = delete;
 
   // Begins to shake hands, on a thread of its own.   Errors  kInvalid (a file), kUnavailable
   Status Start();
